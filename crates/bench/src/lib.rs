@@ -1,1 +1,7 @@
-//! bench
+//! Litepack's benchmark: seeded data, engines that take turns, workloads, reports.
+//!
+//! Nothing here is shipped. `bin/bench` measures, `bin/demo` shows; the tests use the generators
+//! in [`data`]. A new engine is one file in [`engines`], a new workload one file in [`workloads`].
+#![forbid(unsafe_code)]
+
+pub mod data;
