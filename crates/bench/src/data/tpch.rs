@@ -14,6 +14,9 @@ use super::in_transaction;
 const SCHEMA: &str = include_str!("tpch.sql");
 
 /// Makes the eight tables at a scale factor; 1 is about 1.2 GB, 0.01 about 12 MB and the least.
+///
+/// The standard's formula that pairs parts with suppliers gives a pair twice at some scale factors
+/// below 0.025 (0.012 is one, 0.01 and 0.02 are not); those end in a constraint error.
 pub fn create(conn: &Connection, scale_factor: f64) -> rusqlite::Result<()> {
     in_transaction(conn, |conn| {
         conn.execute_batch(SCHEMA)?;
@@ -152,7 +155,7 @@ mod tests {
     fn the_scale_factor_alone_decides() {
         let make = |scale_factor| image(|conn| create(conn, scale_factor));
         assert_eq!(make(0.01), make(0.01));
-        assert_ne!(make(0.01), make(0.012));
+        assert_ne!(make(0.01), make(0.02));
     }
 
     #[test]
