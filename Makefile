@@ -1,0 +1,59 @@
+.DEFAULT_GOAL := help
+.PHONY: help build lint test test-long e2e test-sqlite demo bench bench-quick fuzz deny
+
+# Seconds for each fuzz target, and names of SQLite test files (default: all of the veryquick set).
+FUZZ_SECONDS ?= 60
+FILES ?=
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+build: ## the extension target/release/liblitepack.so and the command target/release/litepack
+	@scripts/need cargo cc
+	cargo build --release -p litepack-loadable
+	cargo build --release -p litepack-cli
+
+lint: ## formatting and clippy
+	@scripts/need cargo cc
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+test: lint ## what has to pass before each commit reaches main
+	@scripts/need cargo cc make sqlite3 python3
+	cargo test --workspace
+	@$(MAKE) --no-print-directory e2e
+
+e2e: build ## the built extension and command, used by the sqlite3 shell and Python
+	@scripts/need sqlite3 python3
+	scripts/e2e
+
+test-long: ## the same tests with many more rounds, and the slow ones
+	@scripts/need cargo cc sqlite3 python3
+	LITEPACK_LONG=1 cargo test --release --workspace -- --include-ignored
+
+test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager*" for some of it)
+	@scripts/need cargo cc make python3 tcl apt-source
+	cargo build --release -p litepack-loadable
+	tests/sqlite-suite/run.py $(FILES)
+
+demo: ## pack a database made on the spot and compare
+	@scripts/need cargo cc
+	cargo run --release -p litepack-bench --bin demo
+
+bench: ## all measurements, against plain SQLite
+	@scripts/need cargo cc
+	cargo run --release -p litepack-bench --bin bench
+
+bench-quick: ## the same on small data
+	@scripts/need cargo cc
+	cargo run --release -p litepack-bench --bin bench -- --quick
+
+fuzz: ## each fuzz target for FUZZ_SECONDS
+	@scripts/need cargo cc cargo-fuzz
+	@for target in $$(cargo fuzz list); do \
+		cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	done
+
+deny: ## licences, bans and advisories of what we depend on
+	@scripts/need cargo-deny
+	cargo deny check
