@@ -1,1 +1,60 @@
-//! codec
+//! Bytes to bytes: how one page is stored. No I/O and no SQLite in here.
+//!
+//! A page comes in as plain bytes and goes out as a [`Storage`] (which codec, which dictionary) and
+//! stored bytes. Decoding trusts nothing: the output buffer's length is the only size that counts,
+//! so stored bytes can be hostile without costing more than one page of memory.
+//!
+//! Adding a codec (the page transform, for instance) means a new [`Codec`] value and an arm in
+//! [`Encoder::encode`] and [`Decoder::decode`]; no other layer knows what a codec does.
+#![forbid(unsafe_code)]
+
+mod compress;
+mod dictionary;
+
+pub use compress::{DecodeError, Decoder, Encoder, LEVELS, Level};
+pub use dictionary::{DictId, Dictionary, train};
+
+/// How the bytes of a stored page are encoded. The number is the one in the file format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Codec {
+    /// The page as it is.
+    Raw = 0,
+    /// One magicless zstd frame without content size or checksum, with or without a dictionary.
+    Zstd = 1,
+}
+
+impl Codec {
+    /// All codecs this version knows, in the order of their numbers.
+    pub const ALL: [Codec; 2] = [Codec::Raw, Codec::Zstd];
+
+    /// The codec with this number in the file format.
+    pub fn from_number(number: u8) -> Option<Codec> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// The name shown to people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Codec::Raw => "raw",
+            Codec::Zstd => "zstd",
+        }
+    }
+}
+
+/// What must be known, beside the stored bytes, to get a page back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Storage {
+    /// The encoding of the stored bytes.
+    pub codec: Codec,
+    /// The dictionary in the file's catalog; 0 means none.
+    pub dict: DictId,
+}
+
+impl Storage {
+    /// A page stored as it is.
+    pub const RAW: Storage = Storage {
+        codec: Codec::Raw,
+        dict: 0,
+    };
+}

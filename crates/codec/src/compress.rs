@@ -1,0 +1,318 @@
+//! Encoding and decoding of one page with reusable zstd contexts.
+//!
+//! Frames are as bare as zstd allows (no magic, content size, checksum or dictionary id): the page
+//! map already holds all of these, and on a 460-byte page they would cost two percent.
+
+use std::ops::RangeInclusive;
+
+use zstd_safe::{CCtx, CParameter, DCtx, DParameter, FrameFormat};
+
+use crate::{Codec, DictId, Dictionary, Storage};
+
+/// A zstd compression level.
+pub type Level = i32;
+
+/// The levels a user may choose.
+pub const LEVELS: RangeInclusive<Level> = 1..=19;
+
+/// A page that saves less than this share of its size is stored raw: reading it back costs nothing
+/// then, and a later rewrite loses nothing.
+const WORTHWHILE: usize = 32;
+
+/// How many dictionaries an encoder keeps prepared; one more, and it starts afresh.
+const PREPARED_MAX: usize = 8;
+
+/// Turns pages into stored bytes at one level.
+pub struct Encoder {
+    level: Level,
+    bare: CCtx<'static>,
+    /// A context each for the dictionaries in use, by [`Dictionary::hash`].
+    prepared: Vec<(u128, CCtx<'static>)>,
+}
+
+impl std::fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Encoder(level {})", self.level)
+    }
+}
+
+fn new_context(level: Level) -> CCtx<'static> {
+    let mut context = CCtx::create();
+    for parameter in [
+        CParameter::CompressionLevel(level),
+        CParameter::Format(FrameFormat::Magicless),
+        CParameter::ContentSizeFlag(false),
+        CParameter::ChecksumFlag(false),
+        CParameter::DictIdFlag(false),
+    ] {
+        context
+            .set_parameter(parameter)
+            .expect("constant zstd parameters are valid");
+    }
+    context
+}
+
+impl Encoder {
+    /// An encoder at `level`, which is clamped to [`LEVELS`].
+    pub fn new(level: Level) -> Encoder {
+        let level = level.clamp(*LEVELS.start(), *LEVELS.end());
+        Encoder {
+            level,
+            bare: new_context(level),
+            prepared: Vec::new(),
+        }
+    }
+
+    /// The level pages are compressed at.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Appends the stored form of `page` to `out` and says how it is stored.
+    pub fn encode(
+        &mut self,
+        page: &[u8],
+        dictionary: Option<(DictId, &Dictionary)>,
+        out: &mut Vec<u8>,
+    ) -> Storage {
+        let start = out.len();
+        // zstd gives up by itself when the frame would not fit, which is exactly "not worthwhile".
+        let budget = page.len() - page.len() / WORTHWHILE;
+        out.resize(start + budget, 0);
+        let context = match dictionary {
+            None => Some(&mut self.bare),
+            Some((_, dictionary)) => self.context_for(dictionary),
+        };
+        let compressed = context.and_then(|c| c.compress2(&mut out[start..], page).ok());
+        match compressed {
+            Some(len) if len < budget => {
+                out.truncate(start + len);
+                Storage {
+                    codec: Codec::Zstd,
+                    dict: dictionary.map_or(0, |(id, _)| id),
+                }
+            }
+            _ => {
+                out.truncate(start);
+                out.extend_from_slice(page);
+                Storage::RAW
+            }
+        }
+    }
+
+    /// The context that `dictionary` is loaded into; `None` if zstd refuses the dictionary.
+    fn context_for(&mut self, dictionary: &Dictionary) -> Option<&mut CCtx<'static>> {
+        let hash = dictionary.hash();
+        let at = match self.prepared.iter().position(|(known, _)| *known == hash) {
+            Some(at) => at,
+            None => {
+                if self.prepared.len() == PREPARED_MAX {
+                    self.prepared.clear();
+                }
+                let mut context = new_context(self.level);
+                context.load_dictionary(dictionary.bytes()).ok()?;
+                self.prepared.push((hash, context));
+                self.prepared.len() - 1
+            }
+        };
+        Some(&mut self.prepared[at].1)
+    }
+}
+
+/// Turns stored bytes back into pages.
+pub struct Decoder {
+    context: DCtx<'static>,
+}
+
+impl std::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Decoder")
+    }
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        let mut context = DCtx::create();
+        context
+            .set_parameter(DParameter::Format(FrameFormat::Magicless))
+            .expect("constant zstd parameters are valid");
+        Decoder { context }
+    }
+}
+
+/// Stored bytes that are not what their [`Storage`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// The stored bytes do not decode.
+    Malformed,
+    /// They decode, but to another length than a page has.
+    WrongLength,
+}
+
+impl std::fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            DecodeError::Malformed => "the stored bytes do not decode",
+            DecodeError::WrongLength => "the stored bytes decode to a wrong length",
+        })
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl Decoder {
+    /// Fills `page` from `stored`. Writes nothing outside `page` and allocates nothing per call,
+    /// whatever `stored` holds.
+    ///
+    /// # Errors
+    /// When the stored bytes do not decode to exactly one page; `page` is then undefined.
+    pub fn decode(
+        &mut self,
+        codec: Codec,
+        stored: &[u8],
+        dictionary: Option<&Dictionary>,
+        page: &mut [u8],
+    ) -> Result<(), DecodeError> {
+        match codec {
+            Codec::Raw if stored.len() == page.len() => {
+                page.copy_from_slice(stored);
+                Ok(())
+            }
+            Codec::Raw => Err(DecodeError::WrongLength),
+            Codec::Zstd => {
+                let len = match dictionary {
+                    Some(dictionary) => {
+                        self.context
+                            .decompress_using_ddict(page, stored, dictionary.for_decoding())
+                    }
+                    None => self.context.decompress(page, stored),
+                }
+                .map_err(|_| DecodeError::Malformed)?;
+                if len == page.len() {
+                    Ok(())
+                } else {
+                    Err(DecodeError::WrongLength)
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::train;
+    use proptest::prelude::*;
+
+    /// JSON rows whose values have little in common, so that what repeats is the shape.
+    fn json_page(seed: usize) -> Vec<u8> {
+        let mut state = seed as u64 + 1;
+        let mut number = || {
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            state >> 33
+        };
+        let mut page = Vec::new();
+        loop {
+            let (id, user, bytes) = (number(), number(), number());
+            let row = format!(
+                "{{\"identifier\":{id},\"userAgent\":\"Mozilla/{user}\",\"bytesSent\":{bytes}}}"
+            );
+            if page.len() + row.len() > 4096 {
+                page.resize(4096, 0);
+                return page;
+            }
+            page.extend_from_slice(row.as_bytes());
+        }
+    }
+
+    fn dictionary() -> Dictionary {
+        let samples: Vec<u8> = (0..200).flat_map(json_page).collect();
+        train(&samples, &[4096; 200], 8192).expect("200 pages train a dictionary")
+    }
+
+    #[test]
+    fn a_dictionary_helps_and_comes_back() {
+        let dictionary = dictionary();
+        let (mut plain, mut with) = (Vec::new(), Vec::new());
+        let mut encoder = Encoder::new(3);
+        let page = json_page(777);
+        let bare = encoder.encode(&page, None, &mut plain);
+        let helped = encoder.encode(&page, Some((4, &dictionary)), &mut with);
+        assert_eq!(
+            bare,
+            Storage {
+                codec: Codec::Zstd,
+                dict: 0
+            }
+        );
+        assert_eq!(
+            helped,
+            Storage {
+                codec: Codec::Zstd,
+                dict: 4
+            }
+        );
+        assert!(with.len() < plain.len());
+        let (mut decoder, mut back) = (Decoder::default(), vec![0; 4096]);
+        decoder
+            .decode(Codec::Zstd, &plain, None, &mut back)
+            .unwrap();
+        assert_eq!(back, page);
+        decoder
+            .decode(Codec::Zstd, &with, Some(&dictionary), &mut back)
+            .unwrap();
+        assert_eq!(back, page);
+        // The order must not matter: a dictionary once loaded is not used where none is named.
+        let mut again = Vec::new();
+        encoder.encode(&page, None, &mut again);
+        assert_eq!(again, plain);
+    }
+
+    #[test]
+    fn incompressible_pages_are_raw() {
+        let mut state = 1u64;
+        let page: Vec<u8> = (0..4096)
+            .map(|_| {
+                state = state
+                    .wrapping_mul(6364136223846793005)
+                    .wrapping_add(1442695040888963407);
+                (state >> 56) as u8
+            })
+            .collect();
+        let mut out = b"before".to_vec();
+        assert_eq!(Encoder::new(3).encode(&page, None, &mut out), Storage::RAW);
+        assert_eq!(&out[..6], b"before");
+        assert_eq!(&out[6..], page);
+    }
+
+    #[test]
+    fn a_frame_larger_than_the_page_is_refused() {
+        let mut out = Vec::new();
+        Encoder::new(3).encode(&vec![7; 1 << 20], None, &mut out);
+        let mut page = vec![0; 4096];
+        let result = Decoder::default().decode(Codec::Zstd, &out, None, &mut page);
+        assert_eq!(result, Err(DecodeError::Malformed));
+    }
+
+    proptest! {
+        #[test]
+        fn any_page_comes_back(page in proptest::collection::vec(0u8..4, 512..8192), level in 1..=19) {
+            let mut out = Vec::new();
+            let storage = Encoder::new(level).encode(&page, None, &mut out);
+            prop_assert!(out.len() <= page.len());
+            let mut back = vec![0; page.len()];
+            Decoder::default().decode(storage.codec, &out, None, &mut back).unwrap();
+            prop_assert_eq!(back, page);
+        }
+
+        #[test]
+        fn hostile_bytes_never_panic(stored in proptest::collection::vec(any::<u8>(), 0..6000)) {
+            let mut page = vec![0; 4096];
+            for codec in Codec::ALL {
+                let _ = Decoder::default().decode(codec, &stored, None, &mut page);
+            }
+        }
+    }
+}
