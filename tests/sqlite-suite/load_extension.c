@@ -1,0 +1,48 @@
+/*
+** Loads an extension whenever SQLite is initialised. SQLite calls this function (SQLITE_EXTRA_INIT) at the
+** end of each sqlite3_initialize().
+**
+** Loading once at the start of a test would not do: many tests call sqlite3_shutdown(), after which the unix
+** VFS is the default again, and others start further testfixture processes.
+**
+** Environment: SUITE_EXTENSION path of the extension (nothing is loaded without it), SUITE_ENTRY its entry
+** point, SUITE_SQL a statement to run once it is loaded (optional).
+*/
+#include <stdio.h>
+#include <stdlib.h>
+#include "sqlite3.h"
+
+static int report(const char *what, const char *message, int rc){
+  fprintf(stderr, "load_extension.c: %s: %s (%d)\n", what, message ? message : "no message", rc);
+  return rc;
+}
+
+static int run_statement(const char *sql){
+  sqlite3 *db = 0;
+  char *message = 0;
+  int rc = sqlite3_open(":memory:", &db);
+  if( rc==SQLITE_OK ) rc = sqlite3_exec(db, sql, 0, 0, &message);
+  if( rc!=SQLITE_OK ) report(sql, message, rc);
+  sqlite3_free(message);
+  sqlite3_close(db);
+  return rc;
+}
+
+int litepack_suite_initialize(const char *unused){
+  const char *extension = getenv("SUITE_EXTENSION");
+  const char *sql = getenv("SUITE_SQL");
+  sqlite3 *db = 0;
+  char *message = 0;
+  int rc;
+  (void)unused;
+  if( extension==0 ) return SQLITE_OK;
+  rc = sqlite3_open(":memory:", &db);
+  if( rc==SQLITE_OK ) rc = sqlite3_enable_load_extension(db, 1);
+  if( rc==SQLITE_OK ) rc = sqlite3_load_extension(db, extension, getenv("SUITE_ENTRY"), &message);
+  if( rc!=SQLITE_OK ) report(extension, message, rc);
+  sqlite3_free(message);
+  sqlite3_close(db);
+  /* On a connection of its own: the extension's functions are promised to later connections. */
+  if( rc==SQLITE_OK && sql ) rc = run_statement(sql);
+  return rc;
+}
