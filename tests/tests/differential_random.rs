@@ -1,0 +1,151 @@
+//! Random SQL on a plain and a packed database: after every statement the outcome is the same, and
+//! at intervals so are the content, the page images and a clean `integrity_check`.
+//!
+//! A failure names its seed; `LITEPACK_SEED=N` runs only that one, and with `LITEPACK_MINIMISE=1`
+//! the steps that do not matter are left out before it is reported.
+
+use litepack_tests::generate::{Generator, LIST_TABLES};
+use litepack_tests::pair::{Mismatch, Pair};
+use litepack_tests::script::{Expect, Step};
+use litepack_tests::{content, scale, seeds};
+use std::time::{Duration, Instant};
+
+const STEPS: usize = 300;
+const VERIFY_EVERY: usize = 60;
+
+/// A failing run: what differed, and all steps up to there.
+struct Failed {
+    mismatch: Mismatch,
+    steps: Vec<Step>,
+}
+
+fn opening() -> Vec<Step> {
+    let quiet = |text: &str| Step::Sql(Expect::Success, text.into());
+    vec![
+        quiet("pragma page_size = 4096"),
+        quiet("pragma synchronous = off"),
+    ]
+}
+
+fn run(seed: u64) -> Result<(), Failed> {
+    let mut generator = Generator::new(seed);
+    let mut pair = Pair::empty();
+    let mut steps = Vec::new();
+    let mut opening = opening().into_iter();
+    for number in 0..STEPS {
+        if generator.wants_tables() {
+            let list = Step::Sql(Expect::Same, LIST_TABLES.into());
+            steps.push(list.clone());
+            match pair.step(list) {
+                Ok(outcome) => generator.learn(&outcome.expect("a query has an outcome")),
+                Err(mismatch) => return Err(Failed { mismatch, steps }),
+            }
+        }
+        let step = opening.next().unwrap_or_else(|| generator.step());
+        steps.push(step.clone());
+        match pair.step(step.clone()) {
+            Ok(outcome) => generator.observe(&step, outcome.as_ref()),
+            Err(mismatch) => return Err(Failed { mismatch, steps }),
+        }
+        if number % VERIFY_EVERY == VERIFY_EVERY - 1 {
+            verify(&mut pair).map_err(|mismatch| Failed {
+                mismatch,
+                steps: steps.clone(),
+            })?;
+        }
+    }
+    pair.step(Step::Reopen(String::new()))
+        .expect("closing compares nothing");
+    verify(&mut pair).map_err(|mismatch| Failed { mismatch, steps })
+}
+
+/// A connection that another one blocks cannot verify; it does not have to.
+fn verify(pair: &mut Pair) -> Result<(), Mismatch> {
+    let probe = Step::Sql(Expect::Same, "select count(*) from sqlite_schema".into());
+    let readable = pair
+        .step(probe)?
+        .is_some_and(|outcome| outcome.answer.is_ok());
+    if !readable {
+        return Ok(());
+    }
+    pair.compare()?;
+    // Attached databases are compared when this connection has one.
+    let mut attached = Vec::new();
+    for side in [&mut pair.plain, &mut pair.packed] {
+        let connection = side.connection().map_err(|e| Mismatch(e.to_string()))?;
+        let hash = content::fingerprint_of(connection, "aux").map_err(|e| e.to_string());
+        attached.push(hash);
+    }
+    match attached[0] == attached[1] {
+        true => Ok(()),
+        false => Err(Mismatch(format!("attached: {attached:#?}"))),
+    }
+}
+
+/// Runs given steps with a verification at the end.
+fn replay(steps: &[Step]) -> Result<(), Mismatch> {
+    let mut pair = Pair::empty();
+    for step in steps {
+        pair.step(step.clone())?;
+    }
+    verify(&mut pair)?;
+    pair.step(Step::Reopen(String::new()))?;
+    verify(&mut pair)
+}
+
+/// Leaves out whatever can be left out while some difference remains.
+fn minimise(mut steps: Vec<Step>) -> Vec<Step> {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let mut chunk = steps.len() / 2;
+    while chunk > 0 {
+        let mut start = 0;
+        while start < steps.len() && Instant::now() < deadline {
+            let end = (start + chunk).min(steps.len());
+            let fewer = [&steps[..start], &steps[end..]].concat();
+            if replay(&fewer).is_err() {
+                steps = fewer;
+            } else {
+                start = end;
+            }
+        }
+        chunk /= 2;
+    }
+    steps
+}
+
+fn report(seed: u64, failed: Failed) -> ! {
+    let Failed {
+        mismatch,
+        mut steps,
+    } = failed;
+    if std::env::var_os("LITEPACK_MINIMISE").is_some() && replay(&steps).is_err() {
+        steps = minimise(steps);
+    }
+    let script: String = steps.iter().map(|step| format!("{step}\n")).collect();
+    panic!(
+        "seed {seed}: {}\nscript of {} steps:\n{script}",
+        mismatch.0,
+        steps.len()
+    );
+}
+
+fn run_seeds(first: u64) {
+    let count = scale(16, 1000);
+    for seed in seeds(first, count) {
+        println!("seed {seed}");
+        if let Err(failed) = run(seed) {
+            report(seed, failed);
+        }
+    }
+}
+
+#[test]
+fn random_statements_give_the_same_outcomes_and_content() {
+    run_seeds(1000);
+}
+
+// Two tests, so that two cores have something to do.
+#[test]
+fn more_random_statements_give_the_same_outcomes_and_content() {
+    run_seeds(9000);
+}
