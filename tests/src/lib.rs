@@ -11,6 +11,10 @@
 //! | `LITEPACK_SEED=N` | run only this seed of a randomised test |
 //! | `LITEPACK_MINIMISE=1` | shrink a failing random run to a short script before reporting it |
 
+#![forbid(unsafe_code)]
+
+pub mod bank;
+pub mod churn;
 pub mod content;
 pub mod generate;
 pub mod outcome;

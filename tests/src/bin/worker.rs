@@ -1,0 +1,64 @@
+//! A process for the tests that need several, or need one to kill.
+//!
+//! ```text
+//! worker bank ROLE PATH WORKER SECONDS            plays a role; a line per transfer, then a tally
+//! worker churn PATH SEED JOURNAL SYNCHRONOUS PAGE works until killed; a line per transaction
+//! ```
+//!
+//! Exit code 1 and a message on standard error when something failed that may not fail.
+
+use litepack_tests::bank::{self, Role};
+use litepack_tests::churn::{self, Habits};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<(), String> {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["bank", role, path, worker, seconds] => {
+            let role = Role::parse(role).ok_or("unknown role")?;
+            let time = Duration::from_secs_f64(number(seconds)?);
+            let path = Path::new(path);
+            let tally = bank::play(path, role, number(worker)?, time, &mut |n| say("done", n))?;
+            say("tally", tally.done);
+            say("busy", tally.busy);
+            Ok(())
+        }
+        ["churn", path, seed, journal, synchronous, page_size] => {
+            let habits = Habits {
+                journal: journal.into(),
+                synchronous: synchronous.into(),
+                page_size: number(page_size)?,
+            };
+            let mut report = |n| say("done", n);
+            churn::work(Path::new(path), &habits, number(seed)?, &mut report)
+                .map_err(|error| format!("churn: {error}"))
+        }
+        _ => Err("usage: see the head of this program's source".into()),
+    }
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("not a number: {text}"))
+}
+
+/// One line, written at once: whoever reads it may rely on what it says.
+fn say(word: &str, number: impl std::fmt::Display) {
+    let line = format!("{word} {number}\n");
+    let mut out = std::io::stdout().lock();
+    // A reader that went away kills nobody: the parent decides when the work ends.
+    let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,126 @@
+//! The work of a process that will be killed: numbered transactions of all sizes, VACUUM and
+//! checkpoints, such that what the file holds afterwards can be judged to the last row.
+
+use crate::rng::Rng;
+use rusqlite::{Connection, Error};
+use std::path::Path;
+
+/// How the victim works.
+#[derive(Clone, Debug)]
+pub struct Habits {
+    /// `journal_mode`.
+    pub journal: String,
+    /// `synchronous`.
+    pub synchronous: String,
+    /// Page size of a new database.
+    pub page_size: u32,
+}
+
+/// The text in row `i` of transaction `n`, in SQL.
+const BODY: &str = "printf('%d/%d %x ', n, i, (n * 31 + i) * 2654435761) \
+    || substr('one body after another after another', 1, (n + i) % 37)";
+
+/// Works until it is killed, and tells the number of every committed transaction.
+pub fn work(
+    path: &Path,
+    habits: &Habits,
+    seed: u64,
+    report: &mut dyn FnMut(i64),
+) -> Result<(), Error> {
+    let mut rng = Rng::new(seed);
+    let mut connection = crate::vfs::open(path)?;
+    connection.busy_timeout(std::time::Duration::from_secs(5))?;
+    connection.execute_batch(&format!(
+        "pragma page_size = {}; pragma journal_mode = {}; pragma synchronous = {};
+         pragma cache_size = 30;
+         create table if not exists txn(n integer primary key, items int);
+         create table if not exists item(n int, i int, body text, primary key(n, i));
+         create index if not exists by_body on item(body);",
+        habits.page_size, habits.journal, habits.synchronous
+    ))?;
+    let last = "select coalesce(max(n), 0) from txn";
+    let mut last: i64 = connection.query_row(last, [], |row| row.get(0))?;
+    report(last);
+    loop {
+        match rng.below(100) {
+            0..4 => connection.execute_batch("vacuum")?,
+            4..10 if habits.journal == "wal" => {
+                let mode = rng.pick(&["passive", "restart", "truncate"]);
+                let checkpoint = format!("pragma wal_checkpoint({mode})");
+                connection.query_row(&checkpoint, [], |_| Ok(()))?;
+            }
+            _ => {
+                transaction(&mut connection, &mut rng, last + 1)?;
+                last += 1;
+                report(last);
+            }
+        }
+    }
+}
+
+fn transaction(connection: &mut Connection, rng: &mut Rng, n: i64) -> Result<(), Error> {
+    let items = if rng.chance(15) {
+        rng.between(500, 4000)
+    } else {
+        rng.between(1, 12)
+    };
+    let transaction = connection.transaction()?;
+    transaction.execute("insert into txn values (?, ?)", [n, items])?;
+    insert(&transaction, n, items)?;
+    if rng.chance(10) {
+        // What a savepoint takes back leaves no trace.
+        transaction.execute_batch("savepoint s; delete from item; rollback to s; release s")?;
+    }
+    if n % 20 == 0 {
+        transaction.execute("delete from item where n < ?", [n - 25])?;
+        transaction.execute("update txn set items = 0 where n < ?", [n - 25])?;
+    }
+    if rng.chance(20) {
+        transaction.execute("update item set body = body || '' where n % 3 = ?", [n % 3])?;
+    }
+    transaction.commit()
+}
+
+fn insert(connection: &Connection, n: i64, items: i64) -> Result<usize, Error> {
+    connection.execute(
+        &format!(
+            "insert into item with recursive c(n, i) as (values(?1, 1) union all
+               select n, i + 1 from c where i < ?2) select n, i, {BODY} from c"
+        ),
+        [n, items],
+    )
+}
+
+/// Opens what a killed process left and judges it: `integrity_check`, every transaction whole, none
+/// of the `acknowledged` ones lost, none that was never begun. Gives the number of the last.
+pub fn judge(path: &Path, acknowledged: i64) -> i64 {
+    let connection = crate::vfs::open(path).expect("the database opens after a kill");
+    crate::content::assert_sound(&connection, "after a kill");
+    let number = |sql: &str| -> i64 {
+        let found = connection.query_row(sql, [], |row| row.get::<_, Option<i64>>(0));
+        found.unwrap_or_else(|e| panic!("{sql}: {e}")).unwrap_or(0)
+    };
+    let last = number("select max(n) from txn");
+    assert!(
+        last >= acknowledged,
+        "transaction {acknowledged} was acknowledged, the last is {last}"
+    );
+    assert!(
+        last <= acknowledged + 1,
+        "the last is {last}, {acknowledged} was acknowledged"
+    );
+    assert_eq!(
+        number("select count(*) from txn"),
+        last,
+        "transactions are missing"
+    );
+    let torn = number(
+        "select count(*) from txn where items <> (select count(*) from item where item.n = txn.n)",
+    );
+    assert_eq!(torn, 0, "transactions are there in part");
+    let strangers = number("select count(*) from item where n not in (select n from txn)");
+    assert_eq!(strangers, 0, "rows without a transaction");
+    let wrong = number(&format!("select count(*) from item where body <> {BODY}"));
+    assert_eq!(wrong, 0, "rows with a wrong body");
+    last
+}

@@ -1,0 +1,235 @@
+//! `kill -9` at random moments: of processes in the middle of small and large transactions, VACUUM
+//! and checkpoints, of one among several, and of `litepack pack`. Afterwards the database opens,
+//! `integrity_check` is clean, and it holds every acknowledged transaction and no part of another.
+
+use litepack_tests::bank::{self, Role};
+use litepack_tests::rng::Rng;
+use litepack_tests::{churn, content, programs, scale, seeds, vfs};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+fn spawn(arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_worker"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a worker starts")
+}
+
+/// Lets a process work for a while, kills it, and gives the numbers it said.
+fn kill_after(mut child: Child, time: Duration) -> Vec<i64> {
+    let stdout = child.stdout.take().expect("a pipe");
+    let mut lines = BufReader::new(stdout).lines();
+    let reader = std::thread::spawn(move || {
+        let mut numbers = Vec::new();
+        // A kill can cut the last line short; what is not whole was not said.
+        while let Some(Ok(line)) = lines.next() {
+            numbers.extend(
+                line.strip_prefix("done ")
+                    .and_then(|n| n.parse::<i64>().ok()),
+            );
+        }
+        numbers
+    });
+    std::thread::sleep(time);
+    let early = child.try_wait().expect("a state");
+    child.kill().expect("a signal");
+    let output = child.wait_with_output().expect("an end");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        early.is_none(),
+        "the worker ended by itself: {early:?} {complaint}"
+    );
+    reader.join().expect("a reader")
+}
+
+/// Kills again and again on one database that lives through all of it.
+fn run_trials(journals: &[&str]) {
+    let trials = scale(8, 70);
+    for seed in seeds(journals.len() as u64 * 100, scale(1, 3)) {
+        let mut rng = Rng::new(seed);
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("victim.db");
+        let page_size = rng.pick(&["512", "1024", "4096", "16384"]).to_string();
+        let mut last = 0;
+        for trial in 0..trials {
+            let journal = *rng.pick(journals);
+            let synchronous = *rng.pick(&["off", "normal", "full"]);
+            let millis = if rng.chance(50) {
+                rng.between(20, 120)
+            } else {
+                rng.between(20, 700)
+            };
+            println!("seed {seed}, trial {trial}: {journal}, {synchronous}, {millis} ms");
+            let text = path.to_str().expect("UTF-8");
+            let child_seed = rng.bits().to_string();
+            let child = spawn(&["churn", text, &child_seed, journal, synchronous, &page_size]);
+            let said = kill_after(child, Duration::from_millis(millis as u64));
+            let acknowledged = said.last().copied().unwrap_or(last);
+            if acknowledged == 0 && said.is_empty() {
+                // Killed while the tables were made: the file only has to open.
+                let connection = vfs::open(&path).expect("it opens");
+                content::assert_sound(&connection, "killed at birth");
+                continue;
+            }
+            last = churn::judge(&path, acknowledged);
+        }
+        println!("{last} transactions");
+        vfs::assert_packed(&path);
+    }
+}
+
+#[test]
+fn rollback_journal_modes_survive_kill_9() {
+    run_trials(&["delete", "truncate", "persist"]);
+}
+
+#[test]
+fn wal_mode_survives_kill_9() {
+    run_trials(&["wal"]);
+}
+
+#[test]
+fn changing_the_journal_mode_survives_kill_9() {
+    run_trials(&["wal", "delete", "wal", "persist"]);
+}
+
+#[test]
+fn others_go_on_when_one_of_them_is_killed() {
+    for journal in ["delete", "wal"] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("bank.db");
+        bank::create(&vfs::open(&path).expect("it opens"), journal).expect("a bank");
+        let text = path.to_str().expect("UTF-8");
+        let seconds = scale(3, 20);
+        let survivors: Vec<(i64, Child)> = [(1, Role::Write), (2, Role::Read)]
+            .map(|(worker, role)| {
+                let (name, number) = (role.name(), worker.to_string());
+                (
+                    worker,
+                    spawn(&["bank", name, text, &number, &seconds.to_string()]),
+                )
+            })
+            .into();
+        let mut rng = Rng::new(scale(7, 77));
+        let mut acknowledged = Vec::new();
+        for victim in 10..10 + seconds * 4 {
+            let role = if victim % 4 == 0 { "vacuum" } else { "write" };
+            let child = spawn(&["bank", role, text, &victim.to_string(), "100"]);
+            let time = Duration::from_millis(rng.below(250) + 30);
+            let said = kill_after(child, time);
+            acknowledged.extend(said.into_iter().map(|number| (victim, number)));
+        }
+        for (worker, child) in survivors {
+            let output = child.wait_with_output().expect("an end");
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            assert!(
+                output.status.success(),
+                "{journal}: survivor {worker}: {complaint}"
+            );
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let numbers = said.lines().filter_map(|line| line.strip_prefix("done "));
+            acknowledged.extend(numbers.map(|n| (worker, n.parse().expect("a number"))));
+        }
+        bank::audit(&path, &acknowledged, false);
+    }
+}
+
+/// A plain database of some megabytes, so that packing it takes a while.
+fn source(path: &Path) {
+    let connection = vfs::open_plain(path).expect("a new database");
+    connection
+        .execute_batch(&format!(
+            "pragma synchronous = off;
+             create table t(id integer primary key, x text);
+             insert into t with recursive n(i) as (select 1 union all
+               select i + 1 from n where i < {}) select i, json_object('id', i, 'hash',
+               printf('%x%x', i * 2654435761, i * 40503), 'name', 'row ' || i) from n;
+             create index tx on t(x);",
+            scale(60_000, 300_000)
+        ))
+        .expect("data");
+}
+
+#[test]
+fn a_killed_pack_leaves_the_source_and_no_half_destination() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (from, to) = (
+        directory.path().join("source.db"),
+        directory.path().join("packed.db"),
+    );
+    source(&from);
+    let before = std::fs::read(&from).expect("readable");
+    let mut rng = Rng::new(11);
+    let mut complete = 0;
+    let trials = scale(8, 40);
+    let longest = time_of_a_pack(&from, &to) * 11 / 10;
+    for trial in 0..trials {
+        let in_place = trial % 3 == 2;
+        let mut command = Command::new(programs::litepack());
+        if in_place {
+            command.arg("pack").arg("--in-place").arg(&from);
+        } else {
+            command.arg("pack").arg(&from).arg(&to);
+        }
+        let command = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().expect("the command starts");
+        std::thread::sleep(longest.mul_f64(rng.below(1000) as f64 / 1000.0));
+        child.kill().expect("a signal");
+        child.wait().expect("an end");
+        let result = if in_place { &from } else { &to };
+        let finished = result.exists() && !vfs::looks_plain(result).expect("readable");
+        if finished {
+            complete += 1;
+            let back = directory.path().join("back.db");
+            let output = programs::run_litepack([Path::new("unpack"), result, &back]);
+            assert!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            assert!(
+                before == std::fs::read(&back).expect("readable"),
+                "trial {trial}: differs"
+            );
+            std::fs::remove_file(result).expect("removable");
+            if in_place {
+                std::fs::rename(&back, &from).expect("renamable");
+            } else {
+                std::fs::remove_file(&back).expect("removable");
+            }
+        } else {
+            assert!(
+                in_place || !to.exists(),
+                "trial {trial}: half a destination"
+            );
+        }
+        let same = before == std::fs::read(&from).expect("readable");
+        assert!(same, "trial {trial}: the source changed");
+    }
+    println!("{complete} of {trials} were complete when killed");
+    let output = programs::run_litepack([Path::new("pack"), &from, &to]);
+    assert!(output.status.success(), "packing after kills");
+}
+
+fn time_of_a_pack(from: &Path, to: &Path) -> Duration {
+    let start = std::time::Instant::now();
+    let output = programs::run_litepack([Path::new("pack"), from, to]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    std::fs::remove_file(to).expect("removable");
+    start.elapsed()
+}

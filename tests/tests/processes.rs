@@ -1,0 +1,161 @@
+//! Several processes, and several threads of one process, on one database: writers with a busy
+//! timeout, readers that add everything up, checkpoints and VACUUM. No sum is ever wrong, nothing
+//! fails but with SQLITE_BUSY or SQLITE_LOCKED, and every acknowledged transfer is there at the end.
+
+use litepack_tests::bank::{self, Role, Tally};
+use litepack_tests::{scale, vfs};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+const CAST: [Role; 6] = [
+    Role::Write,
+    Role::Read,
+    Role::Write,
+    Role::Read,
+    Role::Checkpoint,
+    Role::Vacuum,
+];
+
+fn bank(journal: &str) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("bank.db");
+    let connection = vfs::open(&path).expect("a new database");
+    bank::create(&connection, journal).expect("a new bank");
+    drop(connection);
+    vfs::assert_packed(&path);
+    (directory, path)
+}
+
+fn spawn(path: &Path, role: Role, worker: i64, seconds: f64) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_worker"))
+        .args(["bank", role.name(), path.to_str().expect("UTF-8")])
+        .args([worker.to_string(), seconds.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a worker starts")
+}
+
+/// Collects what a worker said: the transfers it did, and its tally.
+fn collect(child: Child, worker: i64) -> (Vec<(i64, i64)>, Tally) {
+    let output = child.wait_with_output().expect("a worker ends");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "worker {worker}: {} {complaint}",
+        output.status
+    );
+    let (mut transfers, mut tally) = (Vec::new(), Tally::default());
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let (word, number) = line.split_once(' ').expect("two words");
+        let number = number.parse().expect("a number");
+        match word {
+            "done" => transfers.push((worker, number as i64)),
+            "tally" => tally.done = number,
+            _ => tally.busy = number,
+        }
+    }
+    (transfers, tally)
+}
+
+fn run_processes(journal: &str) {
+    let (_directory, path) = bank(journal);
+    let seconds = scale(4.0, 60.0);
+    let children: Vec<_> = CAST
+        .iter()
+        .enumerate()
+        .map(|(worker, role)| {
+            (
+                worker as i64,
+                *role,
+                spawn(&path, *role, worker as i64, seconds),
+            )
+        })
+        .collect();
+    let mut transfers = Vec::new();
+    for (worker, role, child) in children {
+        let (done, tally) = collect(child, worker);
+        println!("{journal}, {role:?}: {tally:?}");
+        assert!(
+            tally.done > 0 || role == Role::Vacuum,
+            "{role:?} never got its turn: {tally:?}"
+        );
+        transfers.extend(done);
+    }
+    bank::audit(&path, &transfers, true);
+}
+
+#[test]
+fn processes_in_delete_mode_see_no_half_transfer() {
+    run_processes("delete");
+}
+
+#[test]
+fn processes_in_wal_mode_see_no_half_transfer() {
+    run_processes("wal");
+}
+
+#[test]
+fn processes_in_persist_mode_see_no_half_transfer() {
+    run_processes("persist");
+}
+
+fn run_threads(journal: &str) {
+    let (_directory, path) = bank(journal);
+    let time = Duration::from_secs_f64(scale(3.0, 60.0));
+    let transfers = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for (worker, role) in CAST.iter().enumerate() {
+            let (path, transfers, worker) = (&path, &transfers, worker as i64);
+            scope.spawn(move || {
+                let mut report = |n| transfers.lock().expect("no panic").push((worker, n));
+                let tally = bank::play(path, *role, worker, time, &mut report)
+                    .unwrap_or_else(|message| panic!("{message}"));
+                println!("threads, {journal}, {role:?}: {tally:?}");
+            });
+        }
+    });
+    let transfers = transfers.into_inner().expect("no panic");
+    assert!(!transfers.is_empty());
+    bank::audit(&path, &transfers, true);
+}
+
+#[test]
+fn threads_in_delete_mode_see_no_half_transfer() {
+    run_threads("delete");
+}
+
+#[test]
+fn threads_in_wal_mode_see_no_half_transfer() {
+    run_threads("wal");
+}
+
+#[test]
+fn a_process_and_its_threads_share_a_database_with_other_processes() {
+    let (_directory, path) = bank("wal");
+    let seconds = scale(3.0, 30.0);
+    let others = [Role::Write, Role::Checkpoint];
+    let children: Vec<_> = others
+        .iter()
+        .enumerate()
+        .map(|(i, role)| (100 + i as i64, spawn(&path, *role, 100 + i as i64, seconds)))
+        .collect();
+    let time = Duration::from_secs_f64(seconds);
+    std::thread::scope(|scope| {
+        for worker in 0..3 {
+            let path = &path;
+            scope.spawn(move || {
+                bank::play(path, Role::Read, worker, time, &mut |_| {})
+                    .unwrap_or_else(|message| panic!("{message}"))
+            });
+        }
+    });
+    let mut transfers = Vec::new();
+    for (worker, child) in children {
+        transfers.extend(collect(child, worker).0);
+    }
+    bank::audit(&path, &transfers, true);
+}
