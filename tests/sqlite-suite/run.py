@@ -73,6 +73,11 @@ def build():
         sys.exit(2)
 
 
+def fail(message):
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
 class Suite:
     """One comparison, in a staging directory that the unprivileged user can read and write."""
 
@@ -87,7 +92,7 @@ class Suite:
         shutil.copy(HERE / "list_files.tcl", stage / "list_files.tcl")
         if not options.baseline_only:
             if not options.extension.exists():
-                sys.exit(f"error: {options.extension} does not exist\n\nhint: cargo build --release -p litepack-loadable")
+                fail(f"{options.extension} does not exist\n\nhint: cargo build --release -p litepack-loadable")
             shutil.copy(options.extension, stage / "extension.so")
         subprocess.run(["chmod", "-R", "a+rX", stage], check=True)
         if self.user:
@@ -117,10 +122,12 @@ class Suite:
     def select_files(self):
         work = self.new_work_directory()
         command = ["./testfixture", "list_files.tcl", str(self.tests), str(work)]
-        listing = self.start(command, work, {}, subprocess.PIPE)
+        # With the extension, to find out now if it does not load.
+        environment = {} if self.options.baseline_only else self.extension_environment()
+        listing = self.start(command, work, environment, subprocess.PIPE)
         output, _ = listing.communicate()
         if listing.returncode != 0:
-            sys.exit(f"error: list_files.tcl failed:\n{output.decode(errors='replace')}")
+            fail(f"testfixture does not run:\n{output.decode(errors='replace')}")
         veryquick = [line for line in output.decode().split("\n") if line.endswith(".test")]
         if not self.options.files:
             return veryquick
@@ -129,7 +136,7 @@ class Suite:
         for pattern in self.options.files:
             matches = fnmatch.filter(everything, pattern) or fnmatch.filter(everything, pattern + ".test")
             if not matches:
-                sys.exit(f"error: no test file matches {pattern}")
+                fail(f"no test file matches {pattern}")
             chosen += [file for file in matches if file not in chosen]
         return chosen
 
@@ -260,7 +267,7 @@ class Expected:
                 continue
             pattern, _, reason = line.partition("\t")
             if not reason.strip():
-                sys.exit(f"error: {path}:{number}: no reason given")
+                fail(f"{path}:{number}: no reason given")
             glob = re.compile(".*".join(re.escape(part) for part in pattern.split("*")))
             self.entries.append((pattern, glob))
 
