@@ -1,1 +1,46 @@
-//! store
+//! The copy-on-write page store: one file that holds a SQLite database in compressed units.
+//!
+//! ```text
+//! store.rs    a handle: open, refresh, read          txn.rs      write, truncate, rollback
+//! recover.rs  which commit a file is at              commit.rs   publish, flush, close
+//! map.rs      the page map tree      node.rs         train.rs    dictionaries for growing files
+//! space.rs    free space             ranges.rs       compact.rs  giving space back
+//! catalog.rs  dictionaries           queue.rs        check.rs    check and info
+//! medium.rs   verified reads         cache.rs        disk.rs     the six calls to the medium
+//! layout.rs   offsets, checksums     header.rs       record.rs   commit records
+//! ```
+//! Nothing that a commit refers to is ever overwritten while a crash could make the file fall back to
+//! that commit; docs/design.md argues why, docs/format.md gives every byte.
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod cache;
+mod catalog;
+mod check;
+mod commit;
+mod compact;
+mod disk;
+mod error;
+mod header;
+mod layout;
+mod map;
+mod medium;
+mod node;
+mod queue;
+mod ranges;
+mod record;
+mod recover;
+mod space;
+mod store;
+mod train;
+mod txn;
+
+pub use cache::{Cache, DEFAULT_BUDGET, FileId};
+pub use check::{CheckReport, Info};
+pub use disk::{Disk, MemDisk};
+pub use error::{Damage, Error, Result};
+pub use header::{FileKind, Header, kind_of};
+pub use layout::{FileUuid, HEADER_LEN, MAGIC, VERSION};
+pub use store::{DEFAULT_LEVEL, Options, Store};
+pub use train::{dictionary_len_for, train_if_useful};
+pub use txn::SQLITE_MAGIC;

@@ -1,0 +1,118 @@
+//! The process-wide cache of decoded pages and map nodes, with one byte budget for all open files.
+//!
+//! Keys hold the extent's offset, length and checksum as well as the file, so an entry is never
+//! wrong: when a page moves or changes its key changes, and the old entry ages out.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache as Sharded;
+
+use crate::layout::Pointer;
+use crate::node::{Entry, FANOUT, Node};
+
+/// The budget when nobody asks for another one.
+pub const DEFAULT_BUDGET: u64 = 32 << 20;
+
+/// Identity of an open file within this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileId(u64);
+
+impl FileId {
+    /// An identity nobody else has: the file's pages are then shared with no other handle.
+    pub fn unique() -> FileId {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        FileId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    Page { file: FileId, offset: u64, len: u32, sum: u32 },
+    Node { file: FileId, offset: u64, len: u32, sum: u64 },
+}
+
+#[derive(Clone)]
+enum Value {
+    Page(Arc<[u8]>),
+    Node(Arc<Node>),
+}
+
+#[derive(Clone)]
+struct Bytes;
+
+impl Weighter<Key, Value> for Bytes {
+    fn weight(&self, _: &Key, value: &Value) -> u64 {
+        const OVERHEAD: u64 = 128;
+        match value {
+            Value::Page(page) => OVERHEAD + page.len() as u64,
+            Value::Node(_) => OVERHEAD + (FANOUT * size_of::<Entry>()) as u64,
+        }
+    }
+}
+
+/// Decoded pages and nodes, least useful ones dropped first.
+pub struct Cache {
+    entries: Sharded<Key, Value, Bytes>,
+}
+
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cache({} of {} bytes)", self.entries.weight(), self.entries.capacity())
+    }
+}
+
+impl Cache {
+    /// A cache of its own with a budget in bytes.
+    pub fn new(budget: u64) -> Cache {
+        let expected = (budget / 4096).max(16) as usize;
+        Cache { entries: Sharded::with_weighter(expected, budget, Bytes) }
+    }
+
+    /// The cache that all files of the process share.
+    pub fn shared() -> &'static Arc<Cache> {
+        static SHARED: OnceLock<Arc<Cache>> = OnceLock::new();
+        SHARED.get_or_init(|| Arc::new(Cache::new(DEFAULT_BUDGET)))
+    }
+
+    /// Changes the budget; what no longer fits is dropped.
+    pub fn set_budget(&self, bytes: u64) {
+        self.entries.set_capacity(bytes);
+    }
+
+    /// The budget in bytes.
+    pub fn budget(&self) -> u64 {
+        self.entries.capacity()
+    }
+
+    pub(crate) fn page(&self, file: FileId, entry: &Entry) -> Option<Arc<[u8]>> {
+        match self.entries.get(&page_key(file, entry))? {
+            Value::Page(page) => Some(page),
+            Value::Node(_) => None,
+        }
+    }
+
+    pub(crate) fn put_page(&self, file: FileId, entry: &Entry, page: &[u8]) {
+        self.entries.insert(page_key(file, entry), Value::Page(page.into()));
+    }
+
+    pub(crate) fn node(&self, file: FileId, pointer: &Pointer) -> Option<Arc<Node>> {
+        match self.entries.get(&node_key(file, pointer))? {
+            Value::Node(node) => Some(node),
+            Value::Page(_) => None,
+        }
+    }
+
+    pub(crate) fn put_node(&self, file: FileId, pointer: &Pointer, node: Arc<Node>) {
+        self.entries.insert(node_key(file, pointer), Value::Node(node));
+    }
+}
+
+fn page_key(file: FileId, entry: &Entry) -> Key {
+    Key::Page { file, offset: entry.offset, len: entry.len, sum: entry.sum }
+}
+
+fn node_key(file: FileId, pointer: &Pointer) -> Key {
+    Key::Node { file, offset: pointer.offset, len: pointer.len, sum: pointer.sum }
+}

@@ -1,0 +1,274 @@
+//! Publishing a transaction, and making it durable.
+//!
+//! Order of writes: stored units, map nodes from the leaves up, dictionaries and catalog, the free-space
+//! link, and last the commit record in the slot that does not hold the last durable commit. One
+//! flush then makes all of it durable; a commit too large to be verified after a crash in no time is
+//! flushed before its record says so.
+
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::layout::{MARK_OFFSET, Pointer, SLOT_OFFSETS, unit_size_for};
+use crate::map::PageMap;
+use crate::recover::Commit;
+use crate::record::{Record, encode_mark};
+use crate::store::Store;
+use crate::txn::Before;
+
+/// A commit that wrote more than this is flushed before its record is final, so that opening after a
+/// crash never has more than this to verify (or four times that, with commits nobody flushed).
+const VERIFIED_AT_OPEN_MAX: u64 = 1 << 20;
+/// Commits without a flush (synchronous=OFF) are flushed when they add up to this: it bounds what
+/// must be verified after a crash and lets the space they freed be used again.
+const UNFLUSHED_MAX: u64 = 4 << 20;
+
+impl<D: Disk> Store<D> {
+    /// Publishes the running transaction: every handle sees it from now on, and so does the file
+    /// after a crash of this process. It survives a power loss once [`Store::flush`] returned.
+    /// Without a running transaction nothing happens.
+    ///
+    /// # Errors
+    /// The transaction is dropped and the last commit is current again.
+    pub fn commit(&mut self) -> Result<()> {
+        if !self.writer.in_transaction() {
+            return self.writer.usable();
+        }
+        let compact = self.guarded(Self::try_commit)?;
+        if compact {
+            self.flush()?;
+            self.compact()?;
+        }
+        if self.writer.unflushed_bytes > UNFLUSHED_MAX {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// True if the commit left so much of the file free that it should be compacted.
+    fn try_commit(&mut self) -> Result<bool> {
+        self.write_batch()?;
+        self.follow_page_size()?;
+        for level in 0..self.map.height() {
+            self.write_level(level)?;
+        }
+        self.map.lower_if_empty();
+        let catalog = self.write_catalog()?;
+        let mut link = Vec::new();
+        let offset = self.writer.space().write_link(&mut link)?;
+        let link_pointer = self.medium.pointer_to(&link, offset)?;
+        self.writer.queue.push(offset, &link);
+        self.write_queue()?;
+
+        let last = self.commit.ok_or(Error::Limit("no commit to follow"))?;
+        let txn = self.writer.txn();
+        let (shrunk, stored_units, stored_bytes) = (txn.shrunk, txn.stored_units, txn.stored_bytes);
+        let space = self.writer.space();
+        let record = Record {
+            seq: last.record.seq + 1,
+            synced: false,
+            size: self.size,
+            unit_size: self.unit_size,
+            height: self.map.height(),
+            end: space.end(),
+            map: self.map.root(),
+            catalog,
+            space: link_pointer,
+            stored_units,
+            stored_bytes,
+            free_bytes: space.free_bytes(),
+        };
+        // The last durable commit stays in its slot until this one is durable too.
+        let slot = if last.durable { 1 - last.slot } else { last.slot };
+        let before = Before { commit: last, slot_bytes: self.slots[slot] };
+        let bytes = record.encode(self.medium.uuid);
+        if let Err(error) = self.medium.disk.write_at(&bytes, SLOT_OFFSETS[slot]) {
+            self.restore_slot(&before, slot);
+            return Err(error.into());
+        }
+        self.slots[slot] = bytes;
+        self.writer.space().published(link_pointer)?;
+        self.writer.before = Some(before);
+        self.writer.txn = None;
+        self.commit = Some(Commit { record, slot, durable: false });
+        Ok(shrunk && record.free_bytes > COMPACT_MIN && record.free_bytes > record.end / 4)
+    }
+
+    /// Makes the newest commit durable, after committing what may still be pending.
+    ///
+    /// # Errors
+    /// The commit is taken back: the one before is current again, on disk too.
+    pub fn flush(&mut self) -> Result<()> {
+        self.commit_pending()?;
+        let Some(commit) = self.commit.filter(|commit| !commit.durable) else { return Ok(()) };
+        if let Err(error) = self.try_flush(commit) {
+            self.take_back(commit);
+            return Err(error);
+        }
+        self.writer.made_durable = true;
+        self.trim()
+    }
+
+    fn commit_pending(&mut self) -> Result<()> {
+        if self.writer.in_transaction() { self.commit() } else { self.writer.usable() }
+    }
+
+    fn try_flush(&mut self, mut commit: Commit) -> Result<()> {
+        self.medium.disk.sync()?;
+        if self.writer.unflushed_bytes > VERIFIED_AT_OPEN_MAX {
+            commit.record.synced = true;
+            let bytes = commit.record.encode(self.medium.uuid);
+            self.medium.disk.write_at(&bytes, SLOT_OFFSETS[commit.slot])?;
+            self.slots[commit.slot] = bytes;
+            self.medium.disk.sync()?;
+        }
+        commit.durable = true;
+        self.commit = Some(commit);
+        self.writer.unflushed_bytes = 0;
+        self.writer.before = None;
+        match &mut self.writer.space {
+            Some(space) => space.flushed(),
+            None => Ok(()),
+        }
+    }
+
+    /// Undoes a commit that could not be made durable, so that nobody goes on from a state that a
+    /// power loss would take away after its writer was told that it failed.
+    fn take_back(&mut self, commit: Commit) {
+        self.writer.space = None;
+        match self.writer.before.take() {
+            Some(before) => {
+                self.restore_slot(&before, commit.slot);
+                if let Err(error) = self.go_to(before.commit) {
+                    self.writer.poison(error.to_string());
+                }
+            }
+            // Another handle's commit: its durability is no promise of ours.
+            None => {}
+        }
+    }
+
+    fn restore_slot(&mut self, before: &Before, slot: usize) {
+        match self.medium.disk.write_at(&before.slot_bytes, SLOT_OFFSETS[slot]) {
+            Ok(()) => self.slots[slot] = before.slot_bytes,
+            Err(error) => self.writer.poison(format!("a commit could not be taken back: {error}")),
+        }
+    }
+
+    /// Cuts off what lies behind the end of the file's last extent. The commit is durable, so
+    /// nothing there is needed; failing to cut costs space only.
+    fn trim(&mut self) -> Result<()> {
+        let Some(commit) = self.commit else { return Ok(()) };
+        let end = commit.record.end;
+        if self.medium.disk.len()? > end + end / 16 + TRIM_SLACK {
+            self.medium.disk.truncate(end)?;
+        }
+        Ok(())
+    }
+
+    /// Notes on the medium that the newest commit is durable, so that from now on damage to it is
+    /// told from a torn write. Called when a handle is closed; failing costs only that knowledge.
+    pub fn close(mut self) -> D {
+        self.rollback();
+        if let Some(commit) = self.commit
+            && commit.durable
+            && self.writer.made_durable
+        {
+            let mark = encode_mark(commit.record.seq, self.medium.uuid);
+            let _ = self.medium.disk.write_at(&mark, MARK_OFFSET);
+        }
+        self.medium.disk
+    }
+
+    /// Gives the changed nodes of a level new extents.
+    pub(crate) fn write_level(&mut self, level: u8) -> Result<()> {
+        let indexes = self.map.changed_at(level);
+        let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(indexes.len()));
+        for index in &indexes {
+            match self.map.changed_node(level, *index) {
+                Some(node) if !node.is_empty() => node.encode(&mut bytes),
+                _ => {}
+            }
+            ends.push(bytes.len());
+        }
+        let starts = || std::iter::once(0).chain(ends.iter().copied());
+        let offsets = self.place(starts().zip(&ends).map(|(start, end)| end - start))?;
+        for (((index, start), end), offset) in indexes.iter().zip(starts()).zip(&ends).zip(offsets) {
+            let encoded = &bytes[start..*end];
+            let place = if encoded.is_empty() {
+                Pointer::NONE
+            } else {
+                self.writer.queue.push(offset, encoded);
+                self.medium.pointer_to(encoded, offset)?
+            };
+            let (former, node) = self.map.settle(level, *index, place, &self.medium)?;
+            if let Some(node) = node.filter(|_| !place.is_none()) {
+                self.medium.cache.put_node(self.medium.file, &place, node.into());
+            }
+            if !former.is_none() {
+                self.writer.space().release(former.offset, former.len.into())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_catalog(&mut self) -> Result<Pointer> {
+        let former = self.commit.map_or(Pointer::NONE, |commit| commit.record.catalog);
+        if !self.writer.txn().catalog_changed {
+            return Ok(former);
+        }
+        if !former.is_none() {
+            self.writer.space().release(former.offset, former.len.into())?;
+        }
+        let bytes = self.catalog.encode();
+        let pointer = self.store_metadata(&bytes)?;
+        Ok(pointer)
+    }
+
+    /// Places and queues a metadata extent.
+    pub(crate) fn store_metadata(&mut self, bytes: &[u8]) -> Result<Pointer> {
+        let offset = self.writer.space().alloc(bytes.len() as u64)?;
+        self.writer.queue.push(offset, bytes);
+        self.medium.pointer_to(bytes, offset)
+    }
+
+    /// When `VACUUM` has changed the page size, stores everything again in units of the new size:
+    /// a unit must hold whole pages, or every page write would read and change a neighbour.
+    fn follow_page_size(&mut self) -> Result<()> {
+        let wanted = self.writer.txn().page_size.map_or(self.unit_size, unit_size_for);
+        if wanted == self.unit_size {
+            return Ok(());
+        }
+        self.write_queue()?;
+        let mut old = std::mem::replace(&mut self.map, PageMap::new(Pointer::NONE, 0));
+        let old_unit = std::mem::replace(&mut self.unit_size, wanted);
+        let txn = self.writer.txn();
+        (txn.stored_units, txn.stored_bytes) = (0, 0);
+        let step = old_unit.max(wanted);
+        let mut bytes = vec![0; step as usize];
+        let mut start = 0;
+        while start < self.size {
+            for (index, part) in bytes.chunks_mut(old_unit as usize).enumerate() {
+                let unit = start / u64::from(old_unit) + index as u64;
+                let entry = old.get(unit, &self.medium)?;
+                if entry.is_zero() { part.fill(0) } else { self.load(unit, &entry, part)? }
+            }
+            for (index, part) in bytes.chunks(wanted as usize).enumerate() {
+                let unit = start / u64::from(wanted) + index as u64;
+                if unit * u64::from(wanted) < self.size {
+                    self.buffer(unit, 0, part)?;
+                }
+            }
+            self.relieve()?;
+            start += u64::from(step);
+        }
+        self.write_batch()?;
+        let space = self.writer.space();
+        old.truncate(0, &self.medium, &mut |offset, len, _| space.release(offset, len.into()))?;
+        let root = old.root();
+        if root.is_none() { Ok(()) } else { space.release(root.offset, root.len.into()) }
+    }
+}
+
+/// Free space below this is not worth compacting for.
+pub(crate) const COMPACT_MIN: u64 = 64 << 10;
+/// Bytes behind the end that may stay, so that a file that grows and shrinks is not cut each time.
+const TRIM_SLACK: u64 = 64 << 10;

@@ -1,0 +1,60 @@
+//! What can go wrong, in words that say what, where and what to do.
+
+use std::io;
+
+/// Result of a store operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failed store operation. The last commit stays intact after every one of them.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The medium failed, is full or read-only.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The file's content contradicts its checksums or itself.
+    #[error(
+        "the packed file is damaged: {0}; restore it from a backup, \
+         or run `litepack check` to see what else is affected"
+    )]
+    Damaged(Damage),
+    /// The file is not a packed file.
+    #[error("not a packed file (no Litepack header)")]
+    NotPacked,
+    /// The file was written by a newer Litepack, in a way this one cannot read.
+    #[error("the packed file needs a newer Litepack: {0}")]
+    Unsupported(String),
+    /// A limit of the file format is reached.
+    #[error("a packed file cannot hold this: {0}")]
+    Limit(&'static str),
+    /// An earlier failure left the state of the file on disk unknown to this handle.
+    #[error("the file must be closed and reopened after an earlier failure: {0}")]
+    Poisoned(String),
+}
+
+/// Where in the file the damage is, and what was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The structure: "page 17", "page map node", "commit record", ...
+    pub what: String,
+    /// Byte offset in the packed file.
+    pub offset: u64,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at byte {}: {}", self.what, self.offset, self.why)
+    }
+}
+
+impl Error {
+    pub(crate) fn damaged(
+        what: impl Into<String>,
+        offset: u64,
+        why: impl Into<String>,
+    ) -> Error {
+        Error::Damaged(Damage { what: what.into(), offset, why: why.into() })
+    }
+}

@@ -1,0 +1,94 @@
+//! Where things are in a packed file and how they are checksummed. Normative text: docs/format.md.
+//!
+//! ```text
+//! 0     512   1024  1536  2048                                        end
+//! | head | A   | B   | mark | extents and free space ...               |
+//! ```
+//! Sizes are multiples of a disk sector so that writing one never touches another.
+
+use twox_hash::XxHash3_64;
+
+/// First bytes of every packed file. Neither SQLite's nor any text, and broken by newline translation.
+pub const MAGIC: [u8; 16] = *b"Litepack\r\n\x1a\n\0\0\0\0";
+/// The format this code writes.
+pub const VERSION: u32 = 1;
+/// Length of the header at offset 0.
+pub const HEADER_LEN: usize = 512;
+/// Offsets of the two commit slots.
+pub const SLOT_OFFSETS: [u64; 2] = [512, 1024];
+/// Length of a commit record within its slot.
+pub const RECORD_LEN: usize = 256;
+/// Offset of the mark of durability.
+pub const MARK_OFFSET: u64 = 1536;
+/// Length of the mark.
+pub const MARK_LEN: usize = 64;
+/// Where extents begin.
+pub const DATA_START: u64 = 2048;
+/// SQLite's lock bytes (pending, reserved and shared): never part of an extent, because a locked
+/// range cannot be read or written on systems with mandatory locks.
+pub const LOCK_BYTES: std::ops::Range<u64> = 0x4000_0000..0x4000_0000 + 512;
+/// Offsets fit in 48 bits: 256 TiB.
+pub const OFFSET_LIMIT: u64 = 1 << 48;
+/// A unit is the piece of the database that is stored as one extent: a SQLite page, or several when
+/// pages are smaller than [`UNIT_MIN`].
+pub const UNIT_MIN: u32 = 4096;
+/// SQLite's largest page.
+pub const UNIT_MAX: u32 = 65536;
+/// The largest metadata extent a reader accepts, so that a hostile length cannot exhaust memory.
+pub const METADATA_MAX: u32 = 1 << 28;
+
+/// The unit size for a database with this page size.
+pub fn unit_size_for(page_size: u32) -> u32 {
+    page_size.clamp(UNIT_MIN, UNIT_MAX)
+}
+
+/// Identity of a file: random, and the seed of all its checksums, so that nothing of one file is
+/// valid in another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileUuid(pub [u8; 16]);
+
+impl FileUuid {
+    fn seed(self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
+        u64::from_le_bytes([a, b, c, d, e, f, g, h])
+    }
+
+    /// 64-bit checksum of metadata: XXH3-64 seeded with the first eight bytes of the file's identity.
+    pub fn sum64(self, bytes: &[u8]) -> u64 {
+        XxHash3_64::oneshot_with_seed(self.seed(), bytes)
+    }
+
+    /// 32-bit checksum of a stored unit: the low half of [`FileUuid::sum64`].
+    pub fn sum32(self, bytes: &[u8]) -> u32 {
+        self.sum64(bytes) as u32
+    }
+}
+
+/// A checksummed reference to a metadata extent. All zero means "none".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Pointer {
+    /// Byte offset in the file.
+    pub offset: u64,
+    /// Length in bytes.
+    pub len: u32,
+    /// [`FileUuid::sum64`] of the bytes.
+    pub sum: u64,
+}
+
+impl Pointer {
+    /// No extent.
+    pub const NONE: Pointer = Pointer { offset: 0, len: 0, sum: 0 };
+
+    /// Whether this refers to nothing.
+    pub fn is_none(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// Whether an extent at `offset` with `len` bytes may exist in a file that ends at `end`.
+pub(crate) fn extent_is_sane(offset: u64, len: u64, end: u64) -> bool {
+    offset >= DATA_START
+        && offset.checked_add(len).is_some_and(|stop| {
+            stop <= end && (stop <= LOCK_BYTES.start || offset >= LOCK_BYTES.end)
+        })
+}

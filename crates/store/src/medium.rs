@@ -1,0 +1,76 @@
+//! Checked reading: a disk, the identity its checksums are seeded with, and the cache above it.
+
+use std::sync::Arc;
+
+use crate::cache::{Cache, FileId};
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::layout::{FileUuid, METADATA_MAX, Pointer};
+use crate::map::NodeSource;
+use crate::node::Node;
+
+/// No map node is longer; a longer one is refused before memory is taken for it.
+const NODE_LEN_MAX: u32 = 1 << 16;
+
+/// Reads extents and accepts only what its parent's checksum vouches for.
+#[derive(Debug)]
+pub(crate) struct Medium<D> {
+    pub(crate) disk: D,
+    pub(crate) uuid: FileUuid,
+    pub(crate) file: FileId,
+    pub(crate) cache: Arc<Cache>,
+}
+
+impl<D: Disk> Medium<D> {
+    /// The verified bytes of a metadata extent.
+    pub(crate) fn extent(&self, pointer: Pointer, what: &str) -> Result<Vec<u8>> {
+        if pointer.len > METADATA_MAX {
+            return Err(Error::damaged(what, pointer.offset, "implausible length"));
+        }
+        let mut bytes = vec![0; pointer.len as usize];
+        self.fill(&mut bytes, pointer.offset, what)?;
+        if self.uuid.sum64(&bytes) != pointer.sum {
+            return Err(Error::damaged(what, pointer.offset, "checksum mismatch"));
+        }
+        Ok(bytes)
+    }
+
+    /// Fills `bytes` from the file.
+    pub(crate) fn fill(&self, bytes: &mut [u8], offset: u64, what: &str) -> Result<()> {
+        if self.disk.read_at(bytes, offset)? == bytes.len() {
+            Ok(())
+        } else {
+            Err(Error::damaged(what, offset, "the file ends before it"))
+        }
+    }
+
+    /// The checksummed reference to `bytes` placed at `offset`.
+    pub(crate) fn pointer_to(&self, bytes: &[u8], offset: u64) -> Result<Pointer> {
+        let len = u32::try_from(bytes.len())
+            .ok()
+            .filter(|len| *len <= METADATA_MAX)
+            .ok_or(Error::Limit("metadata extents end at 256 MiB"))?;
+        Ok(Pointer { offset, len, sum: self.uuid.sum64(bytes) })
+    }
+}
+
+impl<D: Disk> NodeSource for Medium<D> {
+    fn node(&self, pointer: Pointer, level: u8) -> Result<Arc<Node>> {
+        const WHAT: &str = "page map node";
+        if let Some(node) = self.cache.node(self.file, &pointer) {
+            let is_leaf = matches!(*node, Node::Leaf(_));
+            if is_leaf == (level == 0) {
+                return Ok(node);
+            }
+        }
+        if pointer.len > NODE_LEN_MAX {
+            return Err(Error::damaged(WHAT, pointer.offset, "implausible length"));
+        }
+        let bytes = self.extent(pointer, WHAT)?;
+        let node = Node::decode(&bytes, level)
+            .ok_or_else(|| Error::damaged(WHAT, pointer.offset, "malformed"))?;
+        let node = Arc::new(node);
+        self.cache.put_node(self.file, &pointer, Arc::clone(&node));
+        Ok(node)
+    }
+}

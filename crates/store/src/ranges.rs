@@ -1,0 +1,150 @@
+//! Sets of byte ranges: what is free, what was taken, what waits to become free.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A set of bytes kept as disjoint, non-touching ranges, searchable by offset and by length.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RangeSet {
+    by_offset: BTreeMap<u64, u64>,
+    by_len: BTreeSet<(u64, u64)>,
+    total: u64,
+}
+
+impl RangeSet {
+    /// Sum of all range lengths.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Number of ranges.
+    pub(crate) fn count(&self) -> usize {
+        self.by_offset.len()
+    }
+
+    /// All ranges as (offset, length), by offset.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.by_offset.iter().map(|(offset, len)| (*offset, *len))
+    }
+
+    /// The range that ends last.
+    pub(crate) fn last(&self) -> Option<(u64, u64)> {
+        self.by_offset.last_key_value().map(|(offset, len)| (*offset, *len))
+    }
+
+    fn put(&mut self, offset: u64, len: u64) {
+        self.by_offset.insert(offset, len);
+        self.by_len.insert((len, offset));
+        self.total += len;
+    }
+
+    fn take(&mut self, offset: u64, len: u64) {
+        self.by_offset.remove(&offset);
+        self.by_len.remove(&(len, offset));
+        self.total -= len;
+    }
+
+    /// Adds `len` bytes at `offset`. False, and nothing changes, if any of them is in the set already.
+    #[must_use]
+    pub(crate) fn insert(&mut self, offset: u64, len: u64) -> bool {
+        if len == 0 {
+            return true;
+        }
+        let Some(stop) = offset.checked_add(len) else { return false };
+        let before = self.by_offset.range(..=offset).next_back().map(|(o, l)| (*o, *l));
+        let after = self.by_offset.range(offset..).next().map(|(o, l)| (*o, *l));
+        if before.is_some_and(|(o, l)| o + l > offset) || after.is_some_and(|(o, _)| o < stop) {
+            return false;
+        }
+        let (mut start, mut stop) = (offset, stop);
+        if let Some((o, l)) = before.filter(|(o, l)| o + l == offset) {
+            self.take(o, l);
+            start = o;
+        }
+        if let Some((o, l)) = after.filter(|(o, _)| *o == stop) {
+            self.take(o, l);
+            stop = o + l;
+        }
+        self.put(start, stop - start);
+        true
+    }
+
+    /// Removes `len` bytes at `offset`. False, and nothing changes, unless all of them are in the set.
+    #[must_use]
+    pub(crate) fn remove(&mut self, offset: u64, len: u64) -> bool {
+        if len == 0 {
+            return true;
+        }
+        let Some((o, l)) = self.by_offset.range(..=offset).next_back().map(|(o, l)| (*o, *l))
+        else {
+            return false;
+        };
+        let Some(stop) = offset.checked_add(len).filter(|stop| *stop <= o + l) else {
+            return false;
+        };
+        self.take(o, l);
+        if o < offset {
+            self.put(o, offset - o);
+        }
+        if stop < o + l {
+            self.put(stop, o + l - stop);
+        }
+        true
+    }
+
+    /// The smallest range that holds `len` bytes, the lowest among equals.
+    pub(crate) fn best_fit(&self, len: u64) -> Option<u64> {
+        self.by_len.range((len, 0)..).next().map(|(_, offset)| *offset)
+    }
+
+    /// Moves every range of `other` in here. The sets must be disjoint.
+    #[must_use]
+    pub(crate) fn absorb(&mut self, other: &mut RangeSet) -> bool {
+        let taken = std::mem::take(other);
+        taken.iter().all(|(offset, len)| self.insert(offset, len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A plain vector of booleans is the model.
+        #[test]
+        fn behaves_like_a_set_of_bytes(steps in proptest::collection::vec((any::<bool>(), 0u64..200, 1u64..40), 0..200)) {
+            let mut set = RangeSet::default();
+            let mut model = [false; 256];
+            for (insert, offset, len) in steps {
+                let bytes = offset as usize..(offset + len) as usize;
+                if insert {
+                    let possible = model[bytes.clone()].iter().all(|b| !b);
+                    prop_assert_eq!(set.insert(offset, len), possible);
+                    if possible { model[bytes].fill(true); }
+                } else {
+                    let possible = model[bytes.clone()].iter().all(|b| *b);
+                    prop_assert_eq!(set.remove(offset, len), possible);
+                    if possible { model[bytes].fill(false); }
+                }
+                prop_assert_eq!(set.total(), model.iter().filter(|b| **b).count() as u64);
+                let mut last_stop = None;
+                for (offset, len) in set.iter() {
+                    prop_assert!(last_stop < Some(offset));
+                    prop_assert!(model[offset as usize..(offset + len) as usize].iter().all(|b| *b));
+                    last_stop = Some(offset + len);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn best_fit_takes_the_smallest_that_fits() {
+        let mut set = RangeSet::default();
+        for (offset, len) in [(0, 100), (200, 10), (300, 50), (400, 10)] {
+            assert!(set.insert(offset, len));
+        }
+        assert_eq!(set.best_fit(10), Some(200));
+        assert_eq!(set.best_fit(11), Some(300));
+        assert_eq!(set.best_fit(101), None);
+    }
+}

@@ -1,0 +1,358 @@
+//! Free space: which bytes below the end of the file nobody needs, and when they may be used again.
+//!
+//! A byte freed by a commit is still needed for as long as a crash could make the file fall back to
+//! the last durable commit. So freed bytes wait:
+//! - bytes taken in this very transaction are free again at once: no commit has ever named them;
+//! - bytes taken since the last durable commit are free once the running commit is published;
+//! - all others are free once a commit that no longer names them is durable.
+//!
+//! On disk, free space (waiting or not) is a chain: a snapshot of the set, then the changes of each
+//! commit since, rewritten as a new snapshot when the chain would be the longer of the two.
+
+use crate::bytes::{Reader, put_varint, unzigzag, zigzag};
+use crate::error::{Error, Result};
+use crate::layout::{DATA_START, LOCK_BYTES, OFFSET_LIMIT, Pointer};
+use crate::ranges::RangeSet;
+
+/// Longest chain of changes on a snapshot: bounds the reads needed before a first write.
+const CHAIN_MAX: usize = 32;
+/// Encoded bytes one range or change takes at most.
+const RANGE_BYTES_MAX: usize = 20;
+
+/// One change to the set of free bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Change {
+    freed: bool,
+    offset: u64,
+    len: u64,
+}
+
+/// Free space of a file that is being written.
+#[derive(Debug)]
+pub(crate) struct Space {
+    free: RangeSet,
+    /// Freed, to be free once the running commit is published.
+    after_commit: RangeSet,
+    /// Freed, to be free once a commit published after now is durable.
+    after_flush: RangeSet,
+    /// Taken in the running transaction.
+    fresh: RangeSet,
+    /// Taken by commits since the last durable one.
+    unflushed: RangeSet,
+    end: u64,
+    changes: Vec<Change>,
+    /// The chain on disk, newest first.
+    chain: Vec<Pointer>,
+}
+
+/// One link of the chain on disk.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Snapshot,
+    Changes { before: Pointer },
+}
+
+impl Space {
+    /// The space of a file with no free bytes.
+    pub(crate) fn new(end: u64) -> Space {
+        Space {
+            free: RangeSet::default(),
+            after_commit: RangeSet::default(),
+            after_flush: RangeSet::default(),
+            fresh: RangeSet::default(),
+            unflushed: RangeSet::default(),
+            end,
+            changes: Vec::new(),
+            chain: Vec::new(),
+        }
+    }
+
+    /// Reads the chain that begins at `head` in a file whose commit is durable.
+    pub(crate) fn load(
+        head: Pointer,
+        end: u64,
+        mut read: impl FnMut(Pointer) -> Result<Vec<u8>>,
+    ) -> Result<Space> {
+        let mut space = Space::new(end);
+        let mut links = Vec::new();
+        let mut next = head;
+        while !next.is_none() {
+            let damaged = |why: &str| Error::damaged("free-space chain", next.offset, why);
+            if links.len() > CHAIN_MAX {
+                return Err(damaged("too long"));
+            }
+            let bytes = read(next)?;
+            let link = decode_link(&bytes).ok_or_else(|| damaged("malformed"))?;
+            space.chain.push(next);
+            next = match link {
+                Link::Changes { before } if !before.is_none() => before,
+                Link::Changes { .. } => return Err(damaged("has no snapshot")),
+                Link::Snapshot => Pointer::NONE,
+            };
+            links.push(bytes);
+        }
+        for (bytes, pointer) in links.iter().zip(&space.chain).rev() {
+            for change in decode_changes(bytes).unwrap_or_default() {
+                let done = if change.freed {
+                    change.offset >= DATA_START && space.free.insert(change.offset, change.len)
+                } else {
+                    space.free.remove(change.offset, change.len)
+                };
+                if !done {
+                    let why = "contradicts itself";
+                    return Err(Error::damaged("free-space chain", pointer.offset, why));
+                }
+            }
+        }
+        match space.free.last() {
+            Some((offset, len)) if offset + len > end => {
+                Err(Error::damaged("free-space chain", head.offset, "reaches past the end"))
+            }
+            _ => Ok(space),
+        }
+    }
+
+    /// End of the used part of the file.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Free bytes below the end, waiting ones included.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.free.total() + self.after_commit.total() + self.after_flush.total()
+    }
+
+    /// All free ranges below the end, waiting ones included.
+    pub(crate) fn all_free(&self) -> RangeSet {
+        let mut all = self.free.clone();
+        let disjoint = all.absorb(&mut self.after_commit.clone())
+            && all.absorb(&mut self.after_flush.clone());
+        debug_assert!(disjoint, "free sets are disjoint");
+        all
+    }
+
+    /// The extents of the chain on disk.
+    pub(crate) fn chain(&self) -> &[Pointer] {
+        &self.chain
+    }
+
+    fn log(&mut self, freed: bool, offset: u64, len: u64) {
+        if let Some(last) = self.changes.last_mut()
+            && last.freed == freed
+            && last.offset + last.len == offset
+        {
+            last.len += len;
+            return;
+        }
+        self.changes.push(Change { freed, offset, len });
+    }
+
+    /// Takes `len` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] when the file would outgrow 48-bit offsets.
+    pub(crate) fn alloc(&mut self, len: u64) -> Result<u64> {
+        let offset = match self.free.best_fit(len) {
+            Some(offset) => {
+                let done = self.free.remove(offset, len);
+                self.check(done, offset)?;
+                self.log(false, offset, len);
+                offset
+            }
+            None => self.extend(len)?,
+        };
+        let done = self.fresh.insert(offset, len);
+        self.check(done, offset)?;
+        Ok(offset)
+    }
+
+    /// Like [`Space::alloc`], but only from free ranges below the end.
+    pub(crate) fn alloc_within(&mut self, len: u64) -> Result<Option<u64>> {
+        if self.free.best_fit(len).is_some() { self.alloc(len).map(Some) } else { Ok(None) }
+    }
+
+    /// Keeps free bytes at and above `limit` from being taken before the next flush.
+    pub(crate) fn set_aside_above(&mut self, limit: u64) -> Result<()> {
+        while let Some((offset, len)) = self.free.last()
+            && offset + len > limit
+        {
+            let from = offset.max(limit);
+            let len = offset + len - from;
+            let done = self.free.remove(from, len) && self.after_flush.insert(from, len);
+            self.check(done, from)?;
+        }
+        Ok(())
+    }
+
+    fn extend(&mut self, len: u64) -> Result<u64> {
+        let mut offset = self.end;
+        if offset < LOCK_BYTES.end && offset + len > LOCK_BYTES.start {
+            let gap = LOCK_BYTES.start.saturating_sub(offset);
+            if gap > 0 {
+                let done = self.free.insert(offset, gap);
+                self.check(done, offset)?;
+                self.log(true, offset, gap);
+            }
+            offset = LOCK_BYTES.end;
+        }
+        if offset + len > OFFSET_LIMIT {
+            return Err(Error::Limit("files end at 256 TiB"));
+        }
+        self.end = offset + len;
+        Ok(offset)
+    }
+
+    /// Gives back an extent. It becomes free when nothing durable or published needs it.
+    pub(crate) fn release(&mut self, offset: u64, len: u64) -> Result<()> {
+        let waiting = if self.fresh.remove(offset, len) {
+            &mut self.free
+        } else if self.unflushed.remove(offset, len) {
+            &mut self.after_commit
+        } else {
+            &mut self.after_flush
+        };
+        let done = waiting.insert(offset, len);
+        self.check(done, offset)?;
+        self.log(true, offset, len);
+        Ok(())
+    }
+
+    fn check(&self, done: bool, offset: u64) -> Result<()> {
+        if done { Ok(()) } else { Err(Error::damaged("free space", offset, "two owners")) }
+    }
+
+    /// Drops free ranges at the end of the file from the set and lowers the end.
+    fn give_back_tail(&mut self) -> Result<()> {
+        while let Some((offset, len)) = self.free.last()
+            && offset + len == self.end
+        {
+            let done = self.free.remove(offset, len);
+            self.check(done, offset)?;
+            self.log(false, offset, len);
+            // The lock bytes are in no set; a file never ends within or right behind them.
+            self.end = if offset == LOCK_BYTES.end { LOCK_BYTES.start } else { offset };
+        }
+        Ok(())
+    }
+
+    /// Appends the commit's link to `out` and takes space for it. Call after everything else of the
+    /// commit has its place; then [`Space::published`] with the link's pointer.
+    pub(crate) fn write_link(&mut self, out: &mut Vec<u8>) -> Result<u64> {
+        self.give_back_tail()?;
+        let ranges = self.free.count() + self.after_commit.count() + self.after_flush.count();
+        let snapshot = self.chain.is_empty()
+            || self.chain.len() >= CHAIN_MAX
+            || self.changes.len() + self.chain.len() >= ranges / 4;
+        let start = out.len();
+        if snapshot {
+            for pointer in std::mem::take(&mut self.chain) {
+                self.release(pointer.offset, pointer.len.into())?;
+            }
+            let room = 16 + (ranges + CHAIN_MAX + 2) * RANGE_BYTES_MAX;
+            let len = self.encoded_snapshot(&mut Vec::with_capacity(room)) + RANGE_BYTES_MAX;
+            let offset = self.alloc(len as u64)?;
+            self.encoded_snapshot(out);
+            pad(out, start + len)?;
+            Ok(offset)
+        } else {
+            // Taking the link's own space is itself one change, or two if it crosses the lock bytes.
+            let before = self.chain[0];
+            let len = encoded_changes(before, &self.changes, &mut Vec::new()) + 2 * RANGE_BYTES_MAX;
+            let offset = self.alloc(len as u64)?;
+            encoded_changes(before, &self.changes, out);
+            pad(out, start + len)?;
+            Ok(offset)
+        }
+    }
+
+    fn encoded_snapshot(&self, out: &mut Vec<u8>) -> usize {
+        let start = out.len();
+        let all = self.all_free();
+        out.push(LINK_SNAPSHOT);
+        let ranges = all.iter().map(|(offset, len)| Change { freed: true, offset, len });
+        put_changes(out, all.count(), ranges);
+        out.len() - start
+    }
+
+    /// The commit whose newest link is `head` is published.
+    pub(crate) fn published(&mut self, head: Pointer) -> Result<()> {
+        self.chain.insert(0, head);
+        self.changes.clear();
+        let done =
+            self.free.absorb(&mut self.after_commit) && self.unflushed.absorb(&mut self.fresh);
+        self.check(done, head.offset)
+    }
+
+    /// The newest published commit is durable.
+    pub(crate) fn flushed(&mut self) -> Result<()> {
+        self.unflushed = RangeSet::default();
+        let done = self.free.absorb(&mut self.after_flush);
+        self.check(done, self.end)
+    }
+}
+
+const LINK_SNAPSHOT: u8 = 1;
+const LINK_CHANGES: u8 = 2;
+
+/// Fills a link up to the length its space was taken for.
+fn pad(out: &mut Vec<u8>, len: usize) -> Result<()> {
+    if out.len() > len {
+        return Err(Error::Limit("a free-space link outgrew its extent; this is a bug"));
+    }
+    out.resize(len, 0);
+    Ok(())
+}
+
+fn encoded_changes(before: Pointer, changes: &[Change], out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    out.push(LINK_CHANGES);
+    out.extend(before.offset.to_le_bytes());
+    out.extend(before.len.to_le_bytes());
+    out.extend(before.sum.to_le_bytes());
+    put_changes(out, changes.len(), changes.iter().copied());
+    out.len() - start
+}
+
+/// Count, then for each: distance from the end of the one before (signed), length * 2 + freed.
+fn put_changes(out: &mut Vec<u8>, count: usize, changes: impl Iterator<Item = Change>) {
+    put_varint(out, count as u64);
+    let mut expected = 0u64;
+    for Change { freed, offset, len } in changes {
+        put_varint(out, zigzag(offset.wrapping_sub(expected) as i64));
+        put_varint(out, len << 1 | u64::from(freed));
+        expected = offset + len;
+    }
+}
+
+/// What kind of link these bytes are.
+pub(crate) fn decode_link(bytes: &[u8]) -> Option<Link> {
+    let mut fields = Reader::new(bytes);
+    decode_changes(bytes)?;
+    match fields.u8()? {
+        LINK_SNAPSHOT => Some(Link::Snapshot),
+        LINK_CHANGES => {
+            let (offset, len) = (fields.u64()?, fields.u32()?);
+            Some(Link::Changes { before: Pointer { offset, len, sum: fields.u64()? } })
+        }
+        _ => None,
+    }
+}
+
+fn decode_changes(bytes: &[u8]) -> Option<Vec<Change>> {
+    let mut fields = Reader::new(bytes);
+    if fields.u8()? == LINK_CHANGES {
+        fields.bytes(20)?;
+    }
+    let count = usize::try_from(fields.varint()?).ok()?;
+    // Each change takes two bytes at least: a hostile count cannot ask for more memory than that.
+    let mut changes = Vec::with_capacity(count.min(bytes.len() / 2));
+    let mut expected = 0u64;
+    for _ in 0..count {
+        let offset = expected.checked_add_signed(unzigzag(fields.varint()?))?;
+        let tagged = fields.varint()?;
+        let len = (tagged >> 1 > 0).then_some(tagged >> 1)?;
+        expected = offset.checked_add(len).filter(|stop| *stop <= OFFSET_LIMIT)?;
+        changes.push(Change { freed: tagged & 1 == 1, offset, len });
+    }
+    Some(changes)
+}

@@ -1,0 +1,321 @@
+//! A packed file as one handle sees it: opening, noticing other writers' commits, reading.
+//!
+//! The way of a page from disk: [`Store::read`] finds its unit's [`Entry`] in the page map, takes the
+//! decoded unit from the cache or reads, verifies and decodes the extent. Writing is in `txn.rs` and
+//! `commit.rs`.
+
+use std::sync::Arc;
+
+use litepack_codec::{Decoder, LEVELS, Level};
+
+use crate::cache::{Cache, FileId};
+use crate::catalog::Catalog;
+use crate::disk::Disk;
+use crate::error::{Damage, Error, Result};
+use crate::header::{FileKind, Header, kind_of};
+use crate::layout::{DATA_START, FileUuid, UNIT_MIN};
+use crate::map::PageMap;
+use crate::medium::Medium;
+use crate::node::{Entry, FANOUT, Node};
+use crate::recover::{self, Commit, NO_SLOTS, Slots, verify_unit};
+use crate::txn::{Writer, page_size_in};
+
+/// Reads that meet a reused extent are tried again at the newer commit, this often at most.
+const STALE_RETRIES: usize = 1000;
+
+/// How a handle works. [`Options::default`] is the recommended configuration.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// zstd level for pages written from now on.
+    pub level: Level,
+    /// Threads that may compress at the same time when many pages are written at once.
+    pub threads: usize,
+    /// Decoded pages and map nodes are kept here.
+    pub cache: Arc<Cache>,
+    /// The file's identity in the cache; handles that give the same one share their pages.
+    pub file: FileId,
+}
+
+/// The level when nobody asks for another one: as fast as writing gets without giving ratio away.
+pub const DEFAULT_LEVEL: Level = 3;
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            level: DEFAULT_LEVEL,
+            threads: std::thread::available_parallelism().map_or(1, |n| n.get().min(4)),
+            cache: Arc::clone(Cache::shared()),
+            file: FileId::unique(),
+        }
+    }
+}
+
+/// One handle on a packed file. Not shared between threads; several handles, in one process or many,
+/// may be open on one file as long as at most one writes at a time, which SQLite's locks see to.
+#[derive(Debug)]
+pub struct Store<D: Disk> {
+    pub(crate) medium: Medium<D>,
+    /// The commit this handle reads; `None` while the file is empty.
+    pub(crate) commit: Option<Commit>,
+    pub(crate) slots: Slots,
+    pub(crate) catalog: Catalog,
+    pub(crate) map: PageMap,
+    pub(crate) unit_size: u32,
+    /// Logical length in bytes, the running transaction included.
+    pub(crate) size: u64,
+    /// SQLite's page size, for naming pages; the unit size until page 1 was seen.
+    pub(crate) page_size: u32,
+    pub(crate) writer: Writer,
+    /// The leaf of the last read: a scan asks the same one over a hundred times.
+    last_leaf: Option<(u64, Arc<Node>)>,
+    decoder: Decoder,
+    stored: Vec<u8>,
+    unit: Vec<u8>,
+}
+
+impl<D: Disk> Store<D> {
+    /// Opens a packed file, or an empty one that becomes packed with its first commit. Reads the
+    /// header only; the newest commit is read by [`Store::refresh`], when the caller holds a lock.
+    ///
+    /// # Errors
+    /// [`Error::NotPacked`] for any other file, [`Error::Unsupported`] for a newer format.
+    pub fn open(disk: D, options: Options) -> Result<Store<D>> {
+        let uuid = read_header(&disk)?.map_or(FileUuid([0; 16]), |header| header.uuid);
+        let Options { level, threads, cache, file } = options;
+        let mut store = Store {
+            medium: Medium { disk, uuid, file, cache },
+            commit: None,
+            slots: NO_SLOTS,
+            catalog: Catalog::default(),
+            map: PageMap::new(crate::layout::Pointer::NONE, 0),
+            unit_size: UNIT_MIN,
+            size: 0,
+            page_size: UNIT_MIN,
+            writer: Writer::new(level, threads),
+            last_leaf: None,
+            decoder: Decoder::default(),
+            stored: Vec::new(),
+            unit: Vec::new(),
+        };
+        store.set_level(level);
+        Ok(store)
+    }
+
+    /// The file's identity on disk; all zero while it is empty.
+    pub fn uuid(&self) -> FileUuid {
+        self.medium.uuid
+    }
+
+    /// The medium the store is on.
+    pub fn disk(&self) -> &D {
+        &self.medium.disk
+    }
+
+    /// Shares cached pages with other handles of the same file identity from now on.
+    pub fn set_file(&mut self, file: FileId) {
+        self.medium.file = file;
+    }
+
+    /// The zstd level for pages written from now on, clamped to what zstd offers.
+    pub fn set_level(&mut self, level: Level) {
+        self.writer.set_level(level.clamp(*LEVELS.start(), *LEVELS.end()));
+    }
+
+    /// The zstd level in use.
+    pub fn level(&self) -> Level {
+        self.writer.level()
+    }
+
+    /// Threads that may compress at the same time.
+    pub fn set_threads(&mut self, threads: usize) {
+        self.writer.threads = threads.max(1);
+    }
+
+    /// Threads that may compress at the same time.
+    pub fn threads(&self) -> usize {
+        self.writer.threads
+    }
+
+    /// Number of the commit this handle is at; 0 while the file is empty.
+    pub fn seq(&self) -> u64 {
+        self.commit.map_or(0, |commit| commit.record.seq)
+    }
+
+    /// Logical length of the database in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Moves to the newest commit, if this handle is not the one writing. True if it moved.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is damaged, or has become something else.
+    pub fn refresh(&mut self) -> Result<bool> {
+        self.writer.usable()?;
+        if self.writer.in_transaction() {
+            return Ok(false);
+        }
+        if self.commit.is_none() {
+            match read_header(&self.medium.disk)? {
+                None => return Ok(false),
+                Some(header) => self.medium.uuid = header.uuid,
+            }
+        } else if recover::read_slots(&self.medium.disk)? == self.slots {
+            return Ok(false);
+        }
+        let (commit, slots) = recover::current(&self.medium, self.commit.is_some())?;
+        self.slots = slots;
+        self.go_to(commit)?;
+        self.writer.forget_space();
+        Ok(true)
+    }
+
+    /// Makes `commit` what this handle reads.
+    pub(crate) fn go_to(&mut self, commit: Commit) -> Result<()> {
+        let record = &commit.record;
+        let pointer = record.catalog;
+        let same = self.commit.is_some_and(|now| now.record.catalog == pointer);
+        if pointer.is_none() {
+            self.catalog = Catalog::default();
+        } else if !same || self.catalog.is_empty() {
+            let bytes = self.medium.extent(pointer, "catalog")?;
+            self.catalog = Catalog::decode(&bytes)
+                .ok_or_else(|| Error::damaged("catalog", pointer.offset, "malformed"))?;
+        }
+        self.map = PageMap::new(record.map, record.height);
+        self.unit_size = record.unit_size;
+        self.size = record.size;
+        self.last_leaf = None;
+        self.commit = Some(commit);
+        Ok(())
+    }
+
+    /// Fills `buf` with the database's bytes from `offset` and returns how many there were; fewer
+    /// than asked only at the end of the database.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] names the page; no byte that fails its checksum is ever returned.
+    pub fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.writer.usable()?;
+        for _ in 0..STALE_RETRIES {
+            match self.read_once(offset, buf) {
+                // Another process may have moved or reused what the map of our commit names.
+                Err(Error::Damaged(damage)) => match self.refresh() {
+                    Ok(true) => {}
+                    Ok(false) => return Err(Error::Damaged(damage)),
+                    Err(error) => return Err(error),
+                },
+                result => return result,
+            }
+        }
+        Err(Error::damaged("page", offset, "no consistent state in a thousand tries"))
+    }
+
+    fn read_once(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let available = self.size.saturating_sub(offset).min(buf.len() as u64) as usize;
+        let unit_size = u64::from(self.unit_size);
+        let mut done = 0;
+        while done < available {
+            let at = offset + done as u64;
+            let (unit, within) = (at / unit_size, (at % unit_size) as usize);
+            let len = (unit_size as usize - within).min(available - done);
+            self.read_within(unit, within, &mut buf[done..done + len])?;
+            done += len;
+        }
+        if offset == 0
+            && let Some(page_size) = page_size_in(&buf[..available])
+        {
+            self.page_size = page_size;
+        }
+        Ok(available)
+    }
+
+    /// Fills `buf` from one unit, starting `within` it.
+    fn read_within(&mut self, unit: u64, within: usize, buf: &mut [u8]) -> Result<()> {
+        if let Some(bytes) = self.writer.buffered(unit) {
+            buf.copy_from_slice(&bytes[within..within + buf.len()]);
+            return Ok(());
+        }
+        let entry = self.entry(unit)?;
+        if entry.is_zero() {
+            buf.fill(0);
+            return Ok(());
+        }
+        if let Some(page) = self.medium.cache.page(self.medium.file, &entry)
+            && page.len() == self.unit_size as usize
+        {
+            buf.copy_from_slice(&page[within..within + buf.len()]);
+            return Ok(());
+        }
+        if buf.len() == self.unit_size as usize {
+            self.load(unit, &entry, buf)?;
+            self.medium.cache.put_page(self.medium.file, &entry, buf);
+        } else {
+            let mut page = std::mem::take(&mut self.unit);
+            page.resize(self.unit_size as usize, 0);
+            let loaded = self.load(unit, &entry, &mut page);
+            if loaded.is_ok() {
+                self.medium.cache.put_page(self.medium.file, &entry, &page);
+                buf.copy_from_slice(&page[within..within + buf.len()]);
+            }
+            self.unit = page;
+            loaded?;
+        }
+        Ok(())
+    }
+
+    /// Where a unit is stored.
+    pub(crate) fn entry(&mut self, unit: u64) -> Result<Entry> {
+        let index = unit / FANOUT as u64;
+        if self.map.is_changed() {
+            self.last_leaf = None;
+            return self.map.get(unit, &self.medium);
+        }
+        if self.last_leaf.as_ref().is_none_or(|(known, _)| *known != index) {
+            let leaf = self.map.leaf_on_disk(index, &self.medium)?;
+            self.last_leaf = leaf.map(|leaf| (index, leaf));
+        }
+        Ok(match &self.last_leaf {
+            Some((_, leaf)) => match &**leaf {
+                Node::Leaf(entries) => entries[(unit % FANOUT as u64) as usize],
+                Node::Inner(_) => Entry::ZERO,
+            },
+            None => Entry::ZERO,
+        })
+    }
+
+    /// Reads, verifies and decodes a stored unit into `page`.
+    pub(crate) fn load(&mut self, unit: u64, entry: &Entry, page: &mut [u8]) -> Result<()> {
+        let first_page = self.page_number(unit);
+        let named = |why: String| {
+            Error::Damaged(Damage { what: format!("page {first_page}"), offset: entry.offset, why })
+        };
+        match verify_unit(&self.medium, entry, &mut self.stored) {
+            Err(Error::Damaged(damage)) => return Err(named(damage.why)),
+            result => result?,
+        }
+        let dictionary = self.catalog.get(entry.storage.dict, &self.medium)?;
+        let dictionary = dictionary.map(Arc::as_ref);
+        self.decoder
+            .decode(entry.storage.codec, &self.stored, dictionary, page)
+            .map_err(|error| named(error.to_string()))
+    }
+
+    /// SQLite's number for the first page in a unit, for messages.
+    pub(crate) fn page_number(&self, unit: u64) -> u64 {
+        unit * u64::from(self.unit_size) / u64::from(self.page_size.min(self.unit_size)) + 1
+    }
+}
+
+/// The header of a packed file; `None` for an empty file.
+fn read_header(disk: &impl Disk) -> Result<Option<Header>> {
+    let mut head = [0; DATA_START as usize];
+    let len = disk.len()?;
+    let n = disk.read_at(&mut head, 0)?;
+    let head = &head[..n.min(crate::layout::HEADER_LEN)];
+    match kind_of(head, len) {
+        FileKind::Empty => Ok(None),
+        FileKind::Packed => Header::decode(head).map(Some),
+        FileKind::Other => Err(Error::NotPacked),
+    }
+}

@@ -1,0 +1,114 @@
+//! When a file gets a dictionary, and from which samples.
+//!
+//! A growing database is given one as soon as it has enough pages, and a larger one when it has grown
+//! several times; a packer that sees the whole database at once brings its own. Pages written earlier
+//! keep what they were stored with.
+
+use litepack_codec::{Dictionary, Encoder, train};
+
+use crate::catalog::DICTIONARIES_MAX;
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::store::Store;
+
+/// No dictionary before the database has this many bytes.
+const DATABASE_MIN: u64 = 1 << 20;
+/// A dictionary takes at most this share of the database.
+const SHARE: u64 = 100;
+/// Smallest and largest dictionary made.
+const LEN_MIN: u64 = 4 << 10;
+const LEN_MAX: u64 = 110 << 10;
+/// A larger dictionary replaces one this many times smaller.
+const GROWTH: u64 = 4;
+/// Bytes of samples taken while a writer waits, and by a packer.
+const SAMPLE_MAX: u64 = 1 << 20;
+/// One sample in this many is kept back to measure what the dictionary saves.
+const HELD_OUT: usize = 8;
+
+/// The length of a dictionary for a database of `size` bytes; `None` if it is too small for one.
+pub fn dictionary_len_for(size: u64) -> Option<usize> {
+    (size >= DATABASE_MIN).then(|| (size / SHARE).clamp(LEN_MIN, LEN_MAX) as usize)
+}
+
+/// Trains a dictionary of at most `max_len` bytes on `pages` and returns it if it saves more, on pages
+/// it was not trained on, than one percent.
+pub fn train_if_useful(pages: &[Vec<u8>], max_len: usize) -> Option<Dictionary> {
+    let held_out = || pages.iter().skip(HELD_OUT - 1).step_by(HELD_OUT);
+    let (mut samples, mut lens) = (Vec::new(), Vec::new());
+    for (index, page) in pages.iter().enumerate() {
+        if index % HELD_OUT != HELD_OUT - 1 {
+            samples.extend_from_slice(page);
+            lens.push(page.len());
+        }
+    }
+    let dictionary = train(&samples, &lens, max_len)?;
+    let mut encoder = Encoder::new(crate::DEFAULT_LEVEL);
+    let (mut plain, mut helped) = (Vec::new(), Vec::new());
+    for page in held_out() {
+        encoder.encode(page, None, &mut plain);
+        encoder.encode(page, Some((1, &dictionary)), &mut helped);
+    }
+    (helped.len() < plain.len() - plain.len() / 100).then_some(dictionary)
+}
+
+impl<D: Disk> Store<D> {
+    /// Adds a dictionary, as part of the running transaction; pages are written with it from now on.
+    ///
+    /// # Errors
+    /// The transaction is dropped and the last commit is current again.
+    pub fn add_dictionary(&mut self, dictionary: Dictionary) -> Result<()> {
+        self.guarded(|store| {
+            store.begin()?;
+            store.put_dictionary(dictionary)
+        })
+    }
+
+    fn put_dictionary(&mut self, dictionary: Dictionary) -> Result<()> {
+        if self.catalog.pointers().count() >= DICTIONARIES_MAX {
+            return Err(Error::Limit("a file has at most 4096 dictionaries"));
+        }
+        let pointer = self.store_metadata(dictionary.bytes())?;
+        self.catalog.add(dictionary, pointer);
+        self.writer.txn().catalog_changed = true;
+        Ok(())
+    }
+
+    /// Trains a dictionary if the database has outgrown the one it has.
+    pub(crate) fn train_if_due(&mut self) -> Result<()> {
+        let Some(len) = dictionary_len_for(self.size) else { return Ok(()) };
+        let newest = self.catalog.pointers().last().map_or(0, |pointer| u64::from(pointer.len));
+        if (len as u64) < newest.saturating_mul(GROWTH) || self.size < self.writer.training_due_at {
+            return Ok(());
+        }
+        // If no dictionary comes of it, the next try is after the database has grown again.
+        self.writer.training_due_at = self.size.saturating_mul(GROWTH);
+        let pages = self.samples()?;
+        match train_if_useful(&pages, len) {
+            Some(dictionary) => self.put_dictionary(dictionary),
+            None => Ok(()),
+        }
+    }
+
+    /// Pages from all over the database, buffered ones included.
+    fn samples(&mut self) -> Result<Vec<Vec<u8>>> {
+        let unit_size = u64::from(self.unit_size);
+        let units = self.size.div_ceil(unit_size);
+        let stride = units.div_ceil(SAMPLE_MAX / unit_size).max(1);
+        let mut pages = Vec::new();
+        for unit in (0..units).step_by(stride as usize) {
+            let mut page = vec![0; unit_size as usize];
+            match self.writer.buffered(unit) {
+                Some(bytes) => page.copy_from_slice(bytes),
+                None => {
+                    let entry = self.map.get(unit, &self.medium)?;
+                    if entry.is_zero() {
+                        continue;
+                    }
+                    self.load(unit, &entry, &mut page)?;
+                }
+            }
+            pages.push(page);
+        }
+        Ok(pages)
+    }
+}

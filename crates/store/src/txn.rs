@@ -1,0 +1,469 @@
+//! The write side of a handle: pages collected in memory, then encoded and placed in batches.
+//!
+//! Memory is bounded: at [`BUFFER_MAX`] bytes of pages a batch is encoded and written to free space
+//! (where no commit knows of it yet), and changed map leaves beyond [`LEAVES_MAX`] are written too.
+//! After any error the transaction is dropped and the handle is back at the last commit.
+
+use std::collections::BTreeMap;
+
+use litepack_codec::{Dictionary, Encoder, Level, Storage};
+
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::header::Header;
+use crate::layout::{DATA_START, SLOT_OFFSETS, UNIT_MIN, unit_size_for};
+use crate::node::Entry;
+use crate::queue::WriteQueue;
+use crate::recover::{Commit, read_slots};
+use crate::record::Record;
+use crate::space::Space;
+use crate::store::Store;
+
+/// Bytes of changed pages kept in memory before a batch is written.
+pub(crate) const BUFFER_MAX: usize = 8 << 20;
+/// Changed map leaves kept in memory before they are written.
+pub(crate) const LEAVES_MAX: usize = 2048;
+/// A thread is worth its start from this many units on.
+const UNITS_PER_THREAD: usize = 64;
+
+/// What a handle needs for writing.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) threads: usize,
+    encoders: Vec<Encoder>,
+    units: BTreeMap<u64, Box<[u8]>>,
+    buffered_bytes: usize,
+    pub(crate) space: Option<Space>,
+    pub(crate) txn: Option<Txn>,
+    pub(crate) queue: WriteQueue,
+    /// Bytes written by commits that are not durable yet.
+    pub(crate) unflushed_bytes: u64,
+    /// How to undo the newest commit while it is not durable.
+    pub(crate) before: Option<Before>,
+    /// Database size below which training is not tried (again).
+    pub(crate) training_due_at: u64,
+    poisoned: Option<String>,
+    pub(crate) made_durable: bool,
+}
+
+/// The running transaction.
+#[derive(Debug, Default)]
+pub(crate) struct Txn {
+    pub(crate) stored_units: u64,
+    pub(crate) stored_bytes: u64,
+    /// The database was cut shorter, so space may be worth giving back.
+    pub(crate) shrunk: bool,
+    pub(crate) catalog_changed: bool,
+    /// The page size in the database header, if this transaction wrote it.
+    pub(crate) page_size: Option<u32>,
+}
+
+/// The state before a commit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before {
+    pub(crate) commit: Commit,
+    /// What the commit's slot held.
+    pub(crate) slot_bytes: [u8; crate::layout::RECORD_LEN],
+}
+
+impl Writer {
+    pub(crate) fn new(level: Level, threads: usize) -> Writer {
+        Writer {
+            threads: threads.max(1),
+            encoders: vec![Encoder::new(level)],
+            units: BTreeMap::new(),
+            buffered_bytes: 0,
+            space: None,
+            txn: None,
+            queue: WriteQueue::default(),
+            unflushed_bytes: 0,
+            before: None,
+            training_due_at: 0,
+            poisoned: None,
+            made_durable: false,
+        }
+    }
+
+    pub(crate) fn level(&self) -> Level {
+        self.encoders[0].level()
+    }
+
+    pub(crate) fn set_level(&mut self, level: Level) {
+        if level != self.level() {
+            self.encoders = vec![Encoder::new(level)];
+        }
+    }
+
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.txn.is_some()
+    }
+
+    pub(crate) fn buffered(&self, unit: u64) -> Option<&[u8]> {
+        self.units.get(&unit).map(|bytes| &**bytes)
+    }
+
+    pub(crate) fn forget_space(&mut self) {
+        self.space = None;
+        self.before = None;
+        self.unflushed_bytes = 0;
+    }
+
+    pub(crate) fn poison(&mut self, why: String) {
+        self.poisoned = Some(why);
+    }
+
+    pub(crate) fn usable(&self) -> Result<()> {
+        match &self.poisoned {
+            Some(why) => Err(Error::Poisoned(why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn space(&mut self) -> &mut Space {
+        self.space.as_mut().expect("a transaction has its free space loaded")
+    }
+
+    pub(crate) fn txn(&mut self) -> &mut Txn {
+        self.txn.as_mut().expect("called within a transaction")
+    }
+}
+
+/// A unit after encoding: how, and where in the batch's bytes. No bytes means all zero.
+struct Encoded {
+    unit: u64,
+    storage: Storage,
+    start: usize,
+    len: usize,
+}
+
+impl<D: Disk> Store<D> {
+    /// Writes `bytes` at `offset` of the database, as part of the running transaction; the first
+    /// write begins one.
+    ///
+    /// # Errors
+    /// The transaction is dropped and the last commit is current again.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.guarded(|store| store.try_write(offset, bytes))
+    }
+
+    /// Sets the logical length of the database, as part of the running transaction.
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    pub fn truncate(&mut self, size: u64) -> Result<()> {
+        if size == self.size {
+            return Ok(());
+        }
+        self.guarded(|store| store.try_truncate(size))
+    }
+
+    /// Whether there are writes that no commit holds.
+    pub fn in_transaction(&self) -> bool {
+        self.writer.in_transaction()
+    }
+
+    /// Runs a step of the transaction; drops the transaction if the step fails.
+    pub(crate) fn guarded<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.writer.usable()?;
+        let result = step(self);
+        if result.is_err() {
+            self.rollback();
+        }
+        result
+    }
+
+    /// Drops everything since the last commit.
+    pub fn rollback(&mut self) {
+        self.writer.units.clear();
+        self.writer.buffered_bytes = 0;
+        self.writer.queue.clear();
+        if self.writer.txn.take().is_none() {
+            return;
+        }
+        self.writer.space = None;
+        if let Some(commit) = self.commit
+            && let Err(error) = self.go_to(commit)
+        {
+            self.writer.poison(error.to_string());
+        }
+    }
+
+    /// Begins a transaction unless one is running: at the newest commit, with that commit durable,
+    /// because the space it freed is about to be used.
+    pub(crate) fn begin(&mut self) -> Result<()> {
+        if self.writer.in_transaction() {
+            return Ok(());
+        }
+        self.refresh()?;
+        if self.commit.is_none() {
+            self.create()?;
+        }
+        let commit = self.commit.as_mut().expect("it was just created if it was missing");
+        let record = commit.record;
+        if self.writer.space.is_none() {
+            if !commit.durable {
+                self.medium.disk.sync()?;
+                commit.durable = true;
+            }
+            self.writer.before = None;
+            self.writer.unflushed_bytes = 0;
+            let medium = &self.medium;
+            let read = |pointer| medium.extent(pointer, "free-space chain");
+            self.writer.space = Some(Space::load(record.space, record.end, read)?);
+        }
+        self.writer.txn = Some(Txn {
+            stored_units: record.stored_units,
+            stored_bytes: record.stored_bytes,
+            ..Txn::default()
+        });
+        Ok(())
+    }
+
+    /// Makes an empty file a packed one that holds the empty database.
+    fn create(&mut self) -> Result<()> {
+        let header = Header::new()?;
+        self.medium.uuid = header.uuid;
+        let record = Record::first(UNIT_MIN, DATA_START);
+        let mut area = vec![0; DATA_START as usize];
+        let bytes = header.encode();
+        area[..bytes.len()].copy_from_slice(&bytes);
+        let bytes = record.encode(header.uuid);
+        let at = SLOT_OFFSETS[0] as usize;
+        area[at..at + bytes.len()].copy_from_slice(&bytes);
+        let disk = &self.medium.disk;
+        disk.write_at(&area, 0)?;
+        disk.sync()?;
+        disk.sync_name()?;
+        self.slots = read_slots(disk)?;
+        self.go_to(Commit { record, slot: 0, durable: true })
+    }
+
+    fn try_write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.begin()?;
+        let stop = offset.checked_add(bytes.len() as u64).filter(|stop| *stop <= i64::MAX as u64);
+        let stop = stop.ok_or(Error::Limit("databases end at 2^63 bytes"))?;
+        if self.size == 0 && self.writer.units.is_empty() && !self.map.is_changed() {
+            // SQLite writes whole pages: the first write of an empty database tells their size.
+            let len = u32::try_from(bytes.len()).unwrap_or(0);
+            if len.is_power_of_two() && unit_size_for(len) >= len {
+                self.unit_size = unit_size_for(len);
+            }
+        }
+        if offset == 0
+            && let Some(page_size) = page_size_in(bytes)
+        {
+            self.writer.txn().page_size = Some(page_size);
+            self.page_size = page_size;
+        }
+        let unit_size = self.unit_size as usize;
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = offset + done as u64;
+            let (unit, within) = (at / unit_size as u64, (at % unit_size as u64) as usize);
+            let len = (unit_size - within).min(bytes.len() - done);
+            self.buffer(unit, within, &bytes[done..done + len])?;
+            done += len;
+        }
+        self.size = self.size.max(stop);
+        self.relieve()
+    }
+
+    /// Writes a batch if the buffer is full.
+    pub(crate) fn relieve(&mut self) -> Result<()> {
+        if self.writer.buffered_bytes > BUFFER_MAX {
+            self.write_batch()?;
+            self.write_queue()?;
+        }
+        Ok(())
+    }
+
+    /// Puts `bytes` into the buffered unit, `within` it.
+    pub(crate) fn buffer(&mut self, unit: u64, within: usize, bytes: &[u8]) -> Result<()> {
+        if let Some(buffered) = self.writer.units.get_mut(&unit) {
+            buffered[within..within + bytes.len()].copy_from_slice(bytes);
+            return Ok(());
+        }
+        let unit_size = self.unit_size as usize;
+        let page: Box<[u8]> = if bytes.len() == unit_size {
+            bytes.into()
+        } else {
+            let mut page = self.unit_before_change(unit)?;
+            page[within..within + bytes.len()].copy_from_slice(bytes);
+            page
+        };
+        self.writer.buffered_bytes += page.len();
+        self.writer.units.insert(unit, page);
+        Ok(())
+    }
+
+    /// The whole unit, zero-filled past the end of the database.
+    fn unit_before_change(&mut self, unit: u64) -> Result<Box<[u8]>> {
+        let mut page = vec![0; self.unit_size as usize].into_boxed_slice();
+        self.read(unit * u64::from(self.unit_size), &mut page)?;
+        Ok(page)
+    }
+
+    fn try_truncate(&mut self, size: u64) -> Result<()> {
+        self.begin()?;
+        let unit_size = u64::from(self.unit_size);
+        if size < self.size {
+            self.writer.txn().shrunk = true;
+            let kept = size.div_ceil(unit_size);
+            if size % unit_size != 0 {
+                // What is cut off must read as zeros if the database grows again.
+                let mut page = self.unit_before_change(kept - 1)?;
+                page[(size % unit_size) as usize..].fill(0);
+                self.buffer(kept - 1, 0, &page)?;
+            }
+            let cut = self.writer.units.split_off(&kept);
+            self.writer.buffered_bytes -= cut.values().map(|page| page.len()).sum::<usize>();
+            let Writer { space, txn, .. } = &mut self.writer;
+            let (Some(space), Some(txn)) = (space, txn) else { return Ok(()) };
+            self.map.truncate(kept, &self.medium, &mut |offset, len, is_page| {
+                if is_page {
+                    txn.stored_units -= 1;
+                    txn.stored_bytes -= u64::from(len);
+                }
+                space.release(offset, len.into())
+            })?;
+        }
+        self.size = size;
+        Ok(())
+    }
+
+    /// Encodes and places all buffered units.
+    pub(crate) fn write_batch(&mut self) -> Result<()> {
+        if self.writer.units.is_empty() {
+            return Ok(());
+        }
+        self.train_if_due()?;
+        let units: Vec<(u64, Box<[u8]>)> =
+            std::mem::take(&mut self.writer.units).into_iter().collect();
+        self.writer.buffered_bytes = 0;
+        let (bytes, encoded) = self.encode(&units)?;
+        let offsets = self.place(encoded.iter().map(|unit| unit.len))?;
+        for (unit, offset) in encoded.iter().zip(offsets) {
+            let stored = &bytes[unit.start..unit.start + unit.len];
+            let entry = if stored.is_empty() {
+                Entry::ZERO
+            } else {
+                let sum = self.medium.uuid.sum32(stored);
+                self.writer.queue.push(offset, stored);
+                Entry { offset, len: unit.len as u32, sum, storage: unit.storage }
+            };
+            self.set_entry(unit.unit, entry)?;
+        }
+        if self.map.changed_leaves() > LEAVES_MAX {
+            self.write_level(0)?;
+        }
+        Ok(())
+    }
+
+    /// Puts an entry into the map and releases the extent it replaces.
+    pub(crate) fn set_entry(&mut self, unit: u64, entry: Entry) -> Result<()> {
+        let former = self.map.set(unit, entry, &self.medium)?;
+        if !entry.is_zero() {
+            let txn = self.writer.txn();
+            txn.stored_units += 1;
+            txn.stored_bytes += u64::from(entry.len);
+        }
+        if !former.is_zero() {
+            let txn = self.writer.txn();
+            txn.stored_units -= 1;
+            txn.stored_bytes -= u64::from(former.len);
+            self.writer.space().release(former.offset, former.len.into())?;
+        }
+        Ok(())
+    }
+
+    /// Takes space for extents of these lengths: side by side if there is room for that, else each
+    /// where it fits best.
+    pub(crate) fn place(&mut self, lens: impl Iterator<Item = usize> + Clone) -> Result<Vec<u64>> {
+        let space = self.writer.space();
+        let total: u64 = lens.clone().map(|len| len as u64).sum();
+        if total == 0 {
+            return Ok(lens.map(|_| 0).collect());
+        }
+        if let Some(mut offset) = space.alloc_within(total)? {
+            return Ok(lens
+                .map(|len| {
+                    let here = offset;
+                    offset += len as u64;
+                    here
+                })
+                .collect());
+        }
+        lens.map(|len| if len == 0 { Ok(0) } else { space.alloc(len as u64) }).collect()
+    }
+
+    /// Encodes units, in parallel if they are many, into one run of bytes.
+    fn encode(&mut self, units: &[(u64, Box<[u8]>)]) -> Result<(Vec<u8>, Vec<Encoded>)> {
+        let newest = self.catalog.newest();
+        let dictionary = match newest {
+            Some(id) => self.catalog.get(id, &self.medium)?.map(|found| (id, &**found)),
+            None => None,
+        };
+        let writer = &mut self.writer;
+        let threads = (units.len() / UNITS_PER_THREAD).clamp(1, writer.threads);
+        while writer.encoders.len() < threads {
+            writer.encoders.push(Encoder::new(writer.encoders[0].level()));
+        }
+        if threads == 1 {
+            return Ok(encode_part(&mut writer.encoders[0], units, dictionary));
+        }
+        let parts: Vec<_> = std::thread::scope(|scope| {
+            let workers: Vec<_> = units
+                .chunks(units.len().div_ceil(threads))
+                .zip(&mut writer.encoders)
+                .map(|(part, encoder)| scope.spawn(move || encode_part(encoder, part, dictionary)))
+                .collect();
+            workers.into_iter().map(|worker| worker.join()).collect()
+        });
+        let (mut bytes, mut encoded) = (Vec::new(), Vec::with_capacity(units.len()));
+        for part in parts {
+            let (part_bytes, part) = part.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let shift = bytes.len();
+            bytes.extend_from_slice(&part_bytes);
+            encoded.extend(part.into_iter().map(|e| Encoded { start: e.start + shift, ..e }));
+        }
+        Ok((bytes, encoded))
+    }
+
+    /// Writes what is queued.
+    pub(crate) fn write_queue(&mut self) -> Result<()> {
+        self.writer.unflushed_bytes += self.writer.queue.write(&self.medium.disk)?;
+        Ok(())
+    }
+}
+
+fn encode_part(
+    encoder: &mut Encoder,
+    units: &[(u64, Box<[u8]>)],
+    dictionary: Option<(litepack_codec::DictId, &Dictionary)>,
+) -> (Vec<u8>, Vec<Encoded>) {
+    let mut bytes = Vec::with_capacity(units.len() * 1024);
+    let mut encoded = Vec::with_capacity(units.len());
+    for (unit, page) in units {
+        let start = bytes.len();
+        let storage = if page.iter().all(|byte| *byte == 0) {
+            Storage::RAW
+        } else {
+            encoder.encode(page, dictionary, &mut bytes)
+        };
+        encoded.push(Encoded { unit: *unit, storage, start, len: bytes.len() - start });
+    }
+    (bytes, encoded)
+}
+
+/// First bytes of every plain SQLite database.
+pub const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// The page size in a SQLite header, if it is one.
+pub(crate) fn page_size_in(header: &[u8]) -> Option<u32> {
+    let field = header.get(16..18).filter(|_| header.starts_with(SQLITE_MAGIC))?;
+    match u16::from_be_bytes([field[0], field[1]]) {
+        1 => Some(65536),
+        size if size >= 512 && size.is_power_of_two() => Some(size.into()),
+        _ => None,
+    }
+}

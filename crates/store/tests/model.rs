@@ -1,0 +1,215 @@
+//! The store against a plain vector of bytes, with crashes, failures and a second handle thrown in.
+//!
+//! Every run prints its seed when it fails; LITEPACK_SEED runs one seed, LITEPACK_LONG many more.
+
+mod support;
+
+use std::sync::Arc;
+
+use litepack_store::{Cache, Error, FileId, Options, Store};
+use rand::rngs::StdRng as SmallRng;
+use rand::{Rng, RngExt, SeedableRng};
+use support::CrashDisk;
+
+const PAGE: usize = 4096;
+
+fn options() -> Options {
+    Options { cache: Arc::new(Cache::new(1 << 20)), file: FileId::unique(), ..Options::default() }
+}
+
+fn open(disk: &CrashDisk) -> Store<CrashDisk> {
+    let mut store = Store::open(disk.clone(), options()).unwrap();
+    store.refresh().unwrap();
+    store
+}
+
+fn content(store: &mut Store<CrashDisk>) -> Vec<u8> {
+    let mut bytes = vec![0xee; store.size() as usize];
+    assert_eq!(store.read(0, &mut bytes).unwrap(), bytes.len());
+    bytes
+}
+
+fn page(rng: &mut SmallRng, len: usize) -> Vec<u8> {
+    let mut page = vec![0; len];
+    match rng.random_range(0..4) {
+        0 => {}
+        1 => rng.fill_bytes(&mut page),
+        _ => {
+            let word = rng.random::<u64>().to_string();
+            for (i, byte) in page.iter_mut().enumerate() {
+                *byte = word.as_bytes()[i * i % word.len()];
+            }
+        }
+    }
+    page
+}
+
+fn seeds(default: u64, long: u64) -> Vec<u64> {
+    if let Ok(seed) = std::env::var("LITEPACK_SEED") {
+        return vec![seed.parse().expect("LITEPACK_SEED is a number")];
+    }
+    let many = std::env::var_os("LITEPACK_LONG").is_some();
+    (0..if many { long } else { default }).collect()
+}
+
+/// What the model knows: contents by commit, from the last flushed one on.
+struct Model {
+    current: Vec<u8>,
+    committed: Vec<u8>,
+    /// Contents a power loss may leave: the last flushed one and all committed since.
+    possible: Vec<Vec<u8>>,
+}
+
+fn change(rng: &mut SmallRng, store: &mut Store<CrashDisk>, model: &mut Model) -> Result<(), Error> {
+    if rng.random_ratio(1, 12) && !model.current.is_empty() {
+        let size = rng.random_range(0..=model.current.len());
+        store.truncate(size as u64)?;
+        model.current.truncate(size);
+        return Ok(());
+    }
+    let len = if rng.random_ratio(1, 8) { rng.random_range(1..2 * PAGE) } else { PAGE };
+    let pages = if rng.random_ratio(1, 50) { 20_000 } else { 200 };
+    let mut offset = rng.random_range(0..pages) * PAGE;
+    if len != PAGE {
+        offset += rng.random_range(0..PAGE);
+    }
+    let bytes = page(rng, len);
+    store.write(offset as u64, &bytes)?;
+    if model.current.len() < offset + len {
+        model.current.resize(offset + len, 0);
+    }
+    model.current[offset..offset + len].copy_from_slice(&bytes);
+    Ok(())
+}
+
+fn check(store: &mut Store<CrashDisk>, context: &str) {
+    let report = store.check(&mut |_| {}).unwrap();
+    assert!(report.is_ok(), "{context}: {:?}", report.damage);
+    assert_eq!(report.lost_bytes, 0, "{context}: bytes were lost");
+}
+
+fn verify_after_power_loss(disk: &CrashDisk, model: &Model, seed: u64, context: &str) {
+    let image = disk.after_power_loss(seed);
+    let disk = CrashDisk::with_image(image);
+    let mut store = open(&disk);
+    let found = content(&mut store);
+    assert!(
+        model.possible.contains(&found),
+        "{context}, loss {seed}: {} bytes are no committed content",
+        found.len()
+    );
+    check(&mut store, context);
+    // And the file is as good as new.
+    store.write(0, &[9; PAGE]).unwrap();
+    store.commit().unwrap();
+    store.flush().unwrap();
+    check(&mut store, context);
+    let mut expected = found;
+    expected.resize(expected.len().max(PAGE), 0);
+    expected[..PAGE].fill(9);
+    assert!(content(&mut open(&disk)) == expected, "{context}: wrong after going on");
+}
+
+fn run(seed: u64, steps: usize, losses: u64) {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let disk = CrashDisk::default();
+    let mut store = open(&disk);
+    let mut reader = open(&disk);
+    let empty = || Model { current: vec![], committed: vec![], possible: vec![vec![]] };
+    let mut model = empty();
+    for step in 0..steps {
+        let context = format!("seed {seed}, step {step}");
+        match rng.random_range(0..100) {
+            0..70 => change(&mut rng, &mut store, &mut model).unwrap(),
+            70..80 => {
+                store.commit().unwrap();
+                model.committed = model.current.clone();
+                model.possible.push(model.committed.clone());
+                reader.refresh().unwrap();
+                assert!(content(&mut reader) == model.committed, "{context}: other handle");
+            }
+            80..88 => {
+                store.commit().unwrap();
+                store.flush().unwrap();
+                model.committed = model.current.clone();
+                model.possible = vec![model.committed.clone()];
+            }
+            88..91 => {
+                store.rollback();
+                model.current = model.committed.clone();
+            }
+            91..93 => {
+                drop(store.close());
+                store = open(&disk);
+                model.current = model.committed.clone();
+            }
+            93..95 => {
+                // The process dies: what was committed stays, synced or not.
+                store = open(&disk);
+                model.current = model.committed.clone();
+            }
+            _ => {
+                for loss in 0..losses {
+                    verify_after_power_loss(&disk, &model, loss * 1000 + step as u64, &context);
+                    verify_after_power_loss(&disk, &model, loss.min(1), &context);
+                }
+            }
+        }
+        if step % 16 == 0 {
+            assert!(content(&mut store) == model.current, "{context}: own content");
+        }
+    }
+    store.commit().unwrap();
+    check(&mut store, &format!("seed {seed} at the end"));
+}
+
+#[test]
+fn behaves_like_a_vector_of_bytes_and_survives_power_loss() {
+    for seed in seeds(25, 600) {
+        run(seed, 250, 3);
+    }
+}
+
+#[test]
+fn a_failed_call_loses_nothing_that_was_committed() {
+    for seed in seeds(60, 2000) {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let disk = CrashDisk::default();
+        let mut store = open(&disk);
+        let mut model = Model { current: vec![], committed: vec![], possible: vec![] };
+        for _ in 0..40 {
+            change(&mut rng, &mut store, &mut model).unwrap();
+        }
+        store.commit().unwrap();
+        store.flush().unwrap();
+        model.committed = model.current.clone();
+        let from = disk.calls() + rng.random_range(0..12);
+        disk.fail(from, from + rng.random_range(1..3));
+        for round in 0..12 {
+            let context = format!("seed {seed}, round {round}");
+            let mut result = Ok(());
+            for _ in 0..rng.random_range(1..30) {
+                result = result.and_then(|()| change(&mut rng, &mut store, &mut model));
+            }
+            match result.and_then(|()| store.commit()).and_then(|()| store.flush()) {
+                Ok(()) => model.committed = model.current.clone(),
+                Err(Error::Poisoned(_)) => {
+                    store = open(&disk);
+                    let found = content(&mut store);
+                    assert!(
+                        found == model.committed || found == model.current,
+                        "{context}: neither before nor after"
+                    );
+                    model.committed = found;
+                }
+                Err(_) => store.rollback(),
+            }
+            model.current = model.committed.clone();
+            if !matches!(store.refresh(), Err(Error::Poisoned(_))) {
+                assert!(content(&mut store) == model.committed, "{context}: own content");
+                assert!(content(&mut open(&disk)) == model.committed, "{context}: new handle");
+                check(&mut store, &context);
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A disk that remembers what was not synced, so that a test can ask what a power loss would leave.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use litepack_store::Disk;
+use rand::rngs::StdRng as SmallRng;
+use rand::{RngExt, SeedableRng};
+
+/// Writes are torn at multiples of this.
+const SECTOR: usize = 512;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Write(u64, Vec<u8>),
+    Truncate(u64),
+}
+
+#[derive(Debug, Default)]
+struct State {
+    live: Vec<u8>,
+    durable: Vec<u8>,
+    pending: Vec<Op>,
+    calls: u64,
+    fail_from: Option<(u64, u64)>,
+}
+
+/// Shared by the store and the test.
+#[derive(Clone, Debug, Default)]
+pub struct CrashDisk {
+    state: Arc<Mutex<State>>,
+}
+
+fn apply(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
+    if image.len() < offset + bytes.len() {
+        image.resize(offset + bytes.len(), 0);
+    }
+    image[offset..offset + bytes.len()].copy_from_slice(bytes);
+}
+
+impl CrashDisk {
+    pub fn with_image(image: Vec<u8>) -> CrashDisk {
+        let state = State { live: image.clone(), durable: image, ..State::default() };
+        CrashDisk { state: Arc::new(Mutex::new(state)) }
+    }
+
+    pub fn image(&self) -> Vec<u8> {
+        self.state.lock().unwrap().live.clone()
+    }
+
+    /// Writes and syncs so far.
+    pub fn calls(&self) -> u64 {
+        self.state.lock().unwrap().calls
+    }
+
+    /// Lets calls `from..until` fail.
+    pub fn fail(&self, from: u64, until: u64) {
+        self.state.lock().unwrap().fail_from = Some((from, until));
+    }
+
+    /// What may be on the medium after a power loss now: any subset of what was not synced, torn at
+    /// sectors. Seed 0 loses everything, seed 1 nothing.
+    pub fn after_power_loss(&self, seed: u64) -> Vec<u8> {
+        let state = self.state.lock().unwrap();
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut image = state.durable.clone();
+        for op in &state.pending {
+            match op {
+                _ if seed == 0 => {}
+                Op::Write(offset, bytes) if seed == 1 || rng.random_bool(0.5) => {
+                    apply(&mut image, *offset as usize, bytes);
+                }
+                Op::Write(offset, bytes) if rng.random_bool(0.5) => {
+                    // Torn: each sector arrives or not.
+                    let (mut at, mut rest) = (*offset as usize, bytes.as_slice());
+                    while !rest.is_empty() {
+                        let n = (SECTOR - at % SECTOR).min(rest.len());
+                        if rng.random_bool(0.5) {
+                            apply(&mut image, at, &rest[..n]);
+                        }
+                        (at, rest) = (at + n, &rest[n..]);
+                    }
+                }
+                Op::Write(..) => {}
+                Op::Truncate(len) if seed == 1 || rng.random_bool(0.5) => {
+                    image.truncate(*len as usize);
+                }
+                Op::Truncate(_) => {}
+            }
+        }
+        image
+    }
+
+    fn count(state: &mut State) -> io::Result<()> {
+        let call = state.calls;
+        state.calls += 1;
+        match state.fail_from {
+            Some((from, until)) if (from..until).contains(&call) => {
+                Err(io::Error::other("injected"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Disk for CrashDisk {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let state = self.state.lock().unwrap();
+        let start = (offset as usize).min(state.live.len());
+        let n = buf.len().min(state.live.len() - start);
+        buf[..n].copy_from_slice(&state.live[start..start + n]);
+        Ok(n)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        CrashDisk::count(&mut state)?;
+        apply(&mut state.live, offset as usize, bytes);
+        state.pending.push(Op::Write(offset, bytes.to_vec()));
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        CrashDisk::count(&mut state)?;
+        state.durable = state.live.clone();
+        state.pending.clear();
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.state.lock().unwrap().live.len() as u64)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        CrashDisk::count(&mut state)?;
+        state.live.truncate(len as usize);
+        state.pending.push(Op::Truncate(len));
+        Ok(())
+    }
+}
