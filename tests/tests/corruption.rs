@@ -223,7 +223,13 @@ fn watch() {
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            PANICS.fetch_add(1, Ordering::SeqCst);
+            // Panics of the tests themselves are reported by the tests.
+            if info
+                .location()
+                .is_none_or(|place| !place.file().contains("tests/"))
+            {
+                PANICS.fetch_add(1, Ordering::SeqCst);
+            }
             before(info);
         }));
         std::thread::spawn(|| {
