@@ -88,6 +88,7 @@ impl<D: Disk> Store<D> {
         self.writer.space().published(link_pointer)?;
         self.writer.before = Some(before);
         self.writer.txn = None;
+        self.last_leaf = None;
         self.commit = Some(Commit { record, slot, durable: false });
         Ok(shrunk && record.free_bytes > COMPACT_MIN && record.free_bytes > record.end / 4)
     }

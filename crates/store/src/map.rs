@@ -29,9 +29,14 @@ pub(crate) struct PageMap {
     changed: BTreeMap<(u8, u64), Node>,
 }
 
+/// Units covered by one child of a node of `level`.
+fn span(level: u8) -> u64 {
+    (FANOUT as u64).saturating_pow(level.into())
+}
+
 /// Units covered by a tree of this height.
 fn capacity(height: u8) -> u64 {
-    (FANOUT as u64).saturating_pow(height.into())
+    if height == 0 { 0 } else { span(height) }
 }
 
 fn slot(index: u64) -> usize {
@@ -68,7 +73,7 @@ impl PageMap {
         index: u64,
         source: &impl NodeSource,
     ) -> Result<Option<Arc<Node>>> {
-        if index >= capacity(self.height.saturating_sub(1)) || self.height == 0 {
+        if self.height == 0 || index >= span(self.height - 1) {
             return Ok(None);
         }
         self.node_on_disk(0, index, source)
@@ -186,11 +191,11 @@ impl PageMap {
         if !known && self.pointer(level, index, source)?.is_none() {
             return Ok(());
         }
-        let first_kept = units.saturating_sub(index * capacity(level + 1)).div_ceil(capacity(level));
+        let first_kept = units.saturating_sub(index * span(level + 1)).div_ceil(span(level));
         let first_kept = first_kept as usize;
         if level > 0 {
             // The child that straddles the cut stays, shortened; those behind it go.
-            let straddling = units.saturating_sub(index * capacity(level + 1)) / capacity(level);
+            let straddling = units.saturating_sub(index * span(level + 1)) / span(level);
             for child in straddling as usize..FANOUT {
                 self.cut(level - 1, index * FANOUT as u64 + child as u64, units, source, release)?;
             }

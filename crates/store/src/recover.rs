@@ -18,6 +18,7 @@ use crate::map::{HEIGHT_MAX, NodeSource};
 use crate::medium::Medium;
 use crate::node::{Entry, FANOUT, Node};
 use crate::record::{Record, decode_mark};
+use crate::space::{Link, decode_link};
 
 /// Times the slots are read again when a record looks torn: a live writer finishes within one.
 const TORN_RETRIES: usize = 5;
@@ -136,8 +137,15 @@ fn is_complete<D: Disk>(medium: &Medium<D>, record: &Record, base: Option<Record
         None => (None, Pointer::NONE, Pointer::NONE),
     };
     let verified = || -> Result<()> {
-        if !record.space.is_none() && record.space != base_space {
-            medium.extent(record.space, "free-space chain")?;
+        // Commits between the two, none of them flushed, may have added links of their own.
+        let mut link = record.space;
+        while !link.is_none() && link != base_space {
+            let bytes = medium.extent(link, "free-space chain")?;
+            link = match decode_link(&bytes) {
+                Some(Link::Changes { before }) => before,
+                Some(Link::Snapshot) => break,
+                None => return Err(Error::damaged("free-space chain", link.offset, "malformed")),
+            };
         }
         if !record.catalog.is_none() && record.catalog != base_catalog {
             let bytes = medium.extent(record.catalog, "catalog")?;

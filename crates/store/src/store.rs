@@ -67,7 +67,7 @@ pub struct Store<D: Disk> {
     pub(crate) page_size: u32,
     pub(crate) writer: Writer,
     /// The leaf of the last read: a scan asks the same one over a hundred times.
-    last_leaf: Option<(u64, Arc<Node>)>,
+    pub(crate) last_leaf: Option<(u64, Arc<Node>)>,
     decoder: Decoder,
     stored: Vec<u8>,
     unit: Vec<u8>,
@@ -268,7 +268,6 @@ impl<D: Disk> Store<D> {
     pub(crate) fn entry(&mut self, unit: u64) -> Result<Entry> {
         let index = unit / FANOUT as u64;
         if self.map.is_changed() {
-            self.last_leaf = None;
             return self.map.get(unit, &self.medium);
         }
         if self.last_leaf.as_ref().is_none_or(|(known, _)| *known != index) {

@@ -44,10 +44,6 @@ impl CrashDisk {
         CrashDisk { state: Arc::new(Mutex::new(state)) }
     }
 
-    pub fn image(&self) -> Vec<u8> {
-        self.state.lock().unwrap().live.clone()
-    }
-
     /// Writes and syncs so far.
     pub fn calls(&self) -> u64 {
         self.state.lock().unwrap().calls
