@@ -15,7 +15,9 @@
 
 pub mod bank;
 pub mod churn;
+pub mod commandline;
 pub mod content;
+pub mod damage;
 pub mod generate;
 pub mod outcome;
 pub mod pair;

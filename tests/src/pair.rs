@@ -9,6 +9,16 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
+/// A table with an index that most scripts start from.
+pub const FILL: &str = "
+    create table t(id integer primary key, x text, y blob);
+    create index tx on t(x);
+    insert into t with recursive n(i) as (select 1 union all select i + 1 from n where i < 3000)
+      select i, printf('row %d of many %x', i, i * 7919), zeroblob(i % 50) from n;";
+
+/// A line that sums up the table of [`FILL`].
+pub const COUNT: &str = "select count(*), sum(id), sum(length(x)), min(x), max(x) from t;";
+
 /// One of the two databases: its directory and its connections.
 pub struct Side {
     /// `plain` or `packed`.
@@ -133,6 +143,13 @@ impl Pair {
     pub fn new() -> Self {
         let mut pair = Self::empty();
         pair.run("pragma page_size = 4096;");
+        pair
+    }
+
+    /// [`Pair::new`] with the table of [`FILL`].
+    pub fn filled() -> Self {
+        let mut pair = Self::new();
+        pair.run(FILL);
         pair
     }
 

@@ -1,0 +1,164 @@
+//! Journal modes, synchronous levels, checkpoints and locks: a packed database commits, rolls back,
+//! blocks and lets through exactly when a plain one does.
+
+use litepack_tests::pair::{COUNT, Pair};
+
+#[test]
+fn every_journal_mode_commits_rolls_back_and_hands_over_to_the_next() {
+    let modes = ["delete", "truncate", "persist", "memory", "off", "wal"];
+    for from in modes {
+        let mut pair = Pair::filled();
+        for to in modes {
+            pair.run(&format!(
+                "pragma journal_mode = {from};
+                 insert into t(x) values ('in {from}, before {to}');
+                 pragma journal_mode = {to};
+                 update t set x = x || '.' where id % 100 = 3;
+                 begin;
+                 delete from t where id % 97 = 5;
+                 insert into t(x) values ('in {to}');
+                 commit;
+                 pragma journal_mode;"
+            ));
+            if from != "off" && to != "off" {
+                pair.run(
+                    "begin; delete from t; rollback;"
+                        .replace("; ", ";\n")
+                        .as_str(),
+                );
+            }
+            pair.run(COUNT);
+        }
+        pair.run("@reopen;\npragma journal_mode;");
+        pair.verify();
+    }
+}
+
+#[test]
+fn the_journal_mode_cannot_change_inside_a_transaction_or_under_a_reader() {
+    let mut pair = Pair::filled();
+    pair.run(
+        "begin;
+         insert into t(x) values ('a');
+         ?pragma journal_mode = wal;
+         commit;
+         @use 1;
+         begin;
+         select count(*) from t;
+         @use 0;
+         ?pragma journal_mode = wal;
+         @use 1;
+         commit;
+         pragma journal_mode = wal;
+         begin;
+         select count(*) from t;
+         @use 0;
+         ?pragma journal_mode = delete;
+         insert into t(x) values ('while read');
+         @use 1;
+         select count(*) from t;
+         commit;
+         select count(*) from t;",
+    );
+    pair.verify();
+}
+
+#[test]
+fn checkpoints_of_every_kind_with_a_reader_pinned() {
+    let mut pair = Pair::filled();
+    pair.run("pragma journal_mode = wal;\npragma wal_autocheckpoint = 0;");
+    for kind in ["passive", "full", "restart", "truncate"] {
+        pair.run(&format!(
+            "update t set x = '{kind}' || id where id % 10 = 1;
+             @use 1;
+             begin;
+             {COUNT}
+             @use 0;
+             update t set x = x || '!' where id % 10 = 2;
+             pragma wal_checkpoint({kind});
+             insert into t(x) values ('after');
+             @use 1;
+             {COUNT}
+             commit;
+             {COUNT}
+             @use 0;
+             pragma wal_checkpoint({kind});
+             {COUNT}"
+        ));
+    }
+    pair.verify();
+    pair.run("@reopen;");
+    pair.verify();
+}
+
+#[test]
+fn synchronous_off_to_extra() {
+    for journal in ["delete", "wal"] {
+        let mut pair = Pair::filled();
+        pair.run(&format!("pragma journal_mode = {journal};"));
+        for level in ["off", "normal", "full", "extra"] {
+            pair.run(&format!(
+                "pragma synchronous = {level};
+                 pragma synchronous;
+                 update t set y = zeroblob(100) where id % 20 = 1;
+                 ?pragma wal_checkpoint;
+                 {COUNT}"
+            ));
+        }
+        pair.run("@reopen;");
+        pair.verify();
+    }
+}
+
+#[test]
+fn exclusive_locking_mode_keeps_others_out_until_it_is_left() {
+    for journal in ["delete", "wal"] {
+        let mut pair = Pair::filled();
+        pair.run(&format!(
+            "pragma locking_mode = exclusive;
+             pragma journal_mode = {journal};
+             insert into t(x) values ('mine');
+             @use 1;
+             !select count(*) from t;
+             !insert into t(x) values ('theirs');
+             @use 0;
+             pragma locking_mode = normal;
+             select count(*) from t;
+             insert into t(x) values ('last of mine');
+             @use 1;
+             ?insert into t(x) values ('theirs');
+             ?select count(*) from t;
+             @close;
+             @use 0;"
+        ));
+        pair.verify();
+    }
+}
+
+#[test]
+fn readers_and_writers_block_each_other_as_in_plain_sqlite() {
+    let mut pair = Pair::filled();
+    pair.run(
+        "begin immediate;
+         insert into t(x) values ('pending');
+         @use 1;
+         select count(*) from t;
+         !begin immediate;
+         begin;
+         select max(id) from t;
+         @use 0;
+         !commit;
+         @use 1;
+         commit;
+         @use 0;
+         commit;
+         begin exclusive;
+         @use 1;
+         !select count(*) from t;
+         @use 0;
+         rollback;
+         @use 1;
+         select count(*) from t;",
+    );
+    pair.verify();
+}
