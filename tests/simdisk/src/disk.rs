@@ -1,0 +1,327 @@
+//! The disk: names, contents, the record of what was done, and the state after a crash.
+//!
+//! Promises that every successful mutating call and sync gets the next operation number, that a
+//! failed one changes nothing (a short write excepted) and gets none, and that crashes can be
+//! computed at any operation number at any later time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::ffi;
+
+use crate::crash::{self, CrashMode};
+use crate::error::SimError;
+use crate::fault::{Call, Fault, FaultError, Faults};
+use crate::history::{Inode, Op, directory_of};
+use crate::locks::LockTable;
+use crate::replay::Replay;
+use crate::rng::Rng;
+use crate::shm::Shm;
+
+/// The named files of a disk and their contents.
+pub type Images = BTreeMap<String, Vec<u8>>;
+
+/// A simulated disk; clones are the same disk.
+#[derive(Clone)]
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+/// One file's live content, as running processes see it.
+#[derive(Default)]
+pub(crate) struct Node {
+    pub data: Vec<u8>,
+    /// It belongs to one handle, and no crash leaves it behind.
+    pub temporary: bool,
+    /// A new journal, whose first sync is to sync the directory too.
+    pub new_journal: bool,
+    pub opens: u64,
+    pub locks: LockTable,
+    pub shm: Shm,
+}
+
+pub(crate) struct State {
+    pub names: BTreeMap<String, Inode>,
+    pub nodes: HashMap<Inode, Node>,
+    pub faults: Faults,
+    pub read_only: bool,
+    pub capacity: Option<u64>,
+    ordered_metadata: bool,
+    next_id: u64,
+    initial: Arc<BTreeMap<String, (Inode, Vec<u8>)>>,
+    history: Vec<Op>,
+    marks: Vec<(u64, String)>,
+    replay: Option<Replay>,
+}
+
+impl Default for SimDisk {
+    fn default() -> Self {
+        SimDisk::new()
+    }
+}
+
+impl SimDisk {
+    /// An empty disk.
+    pub fn new() -> SimDisk {
+        SimDisk::from_images(Images::new())
+    }
+
+    /// A disk that durably holds `images`: the machine after a restart.
+    pub fn from_images(images: Images) -> SimDisk {
+        let initial: BTreeMap<_, _> = images
+            .into_iter()
+            .enumerate()
+            .map(|(id, (name, data))| (full_name(&name), (Inode(id as u64), data)))
+            .collect();
+        let node = |data: &Vec<u8>| Node {
+            data: data.clone(),
+            ..Node::default()
+        };
+        let state = State {
+            names: initial
+                .iter()
+                .map(|(name, (inode, _))| (name.clone(), *inode))
+                .collect(),
+            nodes: initial
+                .values()
+                .map(|(inode, data)| (*inode, node(data)))
+                .collect(),
+            faults: Faults::default(),
+            read_only: false,
+            capacity: None,
+            ordered_metadata: false,
+            next_id: initial.len() as u64,
+            initial: Arc::new(initial),
+            history: Vec::new(),
+            marks: Vec::new(),
+            replay: None,
+        };
+        SimDisk {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many operations there have been; the newest one's number.
+    pub fn op_count(&self) -> u64 {
+        self.lock().history.len() as u64
+    }
+
+    /// Remembers `label` for the operations after this moment, for [`SimDisk::describe`].
+    pub fn mark(&self, label: &str) {
+        let mut state = self.lock();
+        let at = state.history.len() as u64;
+        state.marks.push((at, label.to_owned()));
+    }
+
+    /// What operation number `op` was, in words, and the last mark before it.
+    pub fn describe(&self, op: u64) -> String {
+        let state = self.lock();
+        let what = op
+            .checked_sub(1)
+            .and_then(|index| state.history.get(index as usize));
+        let what = what.map_or("before everything".to_owned(), |op| state.describe(op));
+        let mark = state.marks.iter().rev().find(|(at, _)| *at < op.max(1));
+        format!(
+            "op {op}: {what} [{}]",
+            mark.map_or("start", |(_, label)| label)
+        )
+    }
+
+    /// What the disk may hold if the power fails right after operation `at_op` (0: before any).
+    ///
+    /// Asking in rising order of `at_op` costs one pass over the history in all.
+    pub fn crash_images(&self, at_op: u64, mode: CrashMode, seed: u64) -> Images {
+        let mut state = self.lock();
+        let at_op = at_op.min(state.history.len() as u64);
+        let mut replay = match state.replay.take() {
+            Some(replay) if replay.at() <= at_op => replay,
+            _ => Replay::new(&state.initial),
+        };
+        replay.advance(&state.history, at_op);
+        let mut rng = Rng::derived(seed, at_op);
+        let images = crash::images(
+            &replay,
+            &state.history,
+            mode,
+            state.ordered_metadata,
+            &mut rng,
+        );
+        state.replay = Some(replay);
+        images
+    }
+
+    /// What running processes see now.
+    pub fn live_images(&self) -> Images {
+        let state = self.lock();
+        let content = |inode| {
+            state
+                .nodes
+                .get(inode)
+                .map_or(Vec::new(), |n| n.data.clone())
+        };
+        state
+            .names
+            .iter()
+            .map(|(name, inode)| (name.clone(), content(inode)))
+            .collect()
+    }
+
+    /// Arms a fault; several may be armed, the first that applies decides.
+    pub fn inject(&self, fault: Fault) {
+        self.lock().faults.arm(fault);
+    }
+
+    /// Disarms all faults.
+    pub fn clear_faults(&self) {
+        self.lock().faults.clear();
+    }
+
+    /// How many calls were made to fail so far.
+    pub fn fault_hits(&self) -> u64 {
+        self.lock().faults.hits()
+    }
+
+    /// How many calls that could have been made to fail there were so far.
+    pub fn call_count(&self) -> u64 {
+        self.lock().faults.calls()
+    }
+
+    /// Makes the disk read-only: files open read-only, everything that would change it fails.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.lock().read_only = read_only;
+    }
+
+    /// Limits the bytes of all files together; writes that would pass it report `SQLITE_FULL`.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.lock().capacity = bytes;
+    }
+
+    /// Lets crashes keep changes of names and truncations only in the order they were made, as
+    /// journaling file systems do. The default lets any of them survive without the others.
+    pub fn set_ordered_metadata(&self, ordered: bool) {
+        self.lock().ordered_metadata = ordered;
+    }
+
+    /// Removes a name, durably if `sync_dir`.
+    pub fn delete(&self, name: &str, sync_dir: bool) -> Result<(), SimError> {
+        let name = full_name(name);
+        let mut state = self.lock();
+        state.may(Call::Delete, &name)?;
+        let Some(inode) = state.names.get(&name).copied() else {
+            return Err(SimError(ffi::SQLITE_IOERR_DELETE_NOENT));
+        };
+        if state.read_only {
+            return Err(SimError(ffi::SQLITE_IOERR_DELETE));
+        }
+        state.names.remove(&name);
+        state.record(Op::Delete { name, sync_dir });
+        state.forget_unused(inode);
+        Ok(())
+    }
+
+    /// The length of a named file, if it exists.
+    pub fn stat(&self, name: &str) -> Result<Option<u64>, SimError> {
+        let name = full_name(name);
+        let mut state = self.lock();
+        state.may(Call::Access, &name)?;
+        let node = state
+            .names
+            .get(&name)
+            .and_then(|inode| state.nodes.get(inode));
+        Ok(node.map(|node| node.data.len() as u64))
+    }
+
+    /// Whether the disk was made read-only.
+    pub fn is_read_only(&self) -> bool {
+        self.lock().read_only
+    }
+}
+
+impl State {
+    /// Counts a call; an error if it is to fail.
+    pub fn may(&mut self, call: Call, name: &str) -> Result<(), SimError> {
+        match self.faults.check(call, name, false) {
+            Some(FaultError::Io) => Err(SimError(call.code())),
+            Some(_) => Err(SimError(ffi::SQLITE_FULL)),
+            None => Ok(()),
+        }
+    }
+
+    pub fn fresh_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    pub fn record(&mut self, op: Op) {
+        self.history.push(op);
+    }
+
+    /// Drops a content that no name and no handle refers to.
+    pub fn forget_unused(&mut self, inode: Inode) {
+        let named = self.names.values().any(|other| *other == inode);
+        if !named && self.nodes.get(&inode).is_some_and(|node| node.opens == 0) {
+            self.nodes.remove(&inode);
+        }
+    }
+
+    /// Whether so many more bytes fit.
+    pub fn fits(&self, more: u64) -> bool {
+        let used = || {
+            self.nodes
+                .values()
+                .map(|node| node.data.len() as u64)
+                .sum::<u64>()
+        };
+        self.capacity
+            .is_none_or(|capacity| used() + more <= capacity)
+    }
+
+    fn describe(&self, op: &Op) -> String {
+        let name = |inode| self.history_name(inode);
+        match op {
+            Op::Create { name, .. } => format!("create {name}"),
+            Op::Delete { name, sync_dir } => format!("delete {name} syncDir={sync_dir}"),
+            Op::Write {
+                inode,
+                offset,
+                data,
+            } => {
+                format!("write {} bytes at {offset} of {}", data.len(), name(*inode))
+            }
+            Op::Truncate { inode, len } => format!("truncate {} to {len}", name(*inode)),
+            Op::Sync { inode, dir: None } => format!("sync {}", name(*inode)),
+            Op::Sync {
+                inode,
+                dir: Some(_),
+            } => format!("sync {} and directory", name(*inode)),
+            Op::Temporary => "something on a temporary file".to_owned(),
+        }
+    }
+
+    fn history_name(&self, wanted: Inode) -> String {
+        let first = self.initial.iter().find(|(_, (inode, _))| *inode == wanted);
+        let created = || {
+            self.history.iter().find_map(|op| match op {
+                Op::Create { name, inode } if *inode == wanted => Some(name),
+                _ => None,
+            })
+        };
+        first
+            .map(|(name, _)| name)
+            .or_else(created)
+            .map_or("?".to_owned(), Clone::clone)
+    }
+}
+
+/// The absolute form of a name: there are no links and no `..` here.
+pub(crate) fn full_name(name: &str) -> String {
+    if directory_of(name).starts_with('/') {
+        name.to_owned()
+    } else {
+        format!("/{name}")
+    }
+}

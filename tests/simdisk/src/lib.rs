@@ -1,0 +1,55 @@
+//! A simulated disk with a SQLite VFS on top, for tests of what power loss and I/O errors do.
+//!
+//! Promises: a [`SimDisk`] behaves like an ordinary file system to SQLite while it runs; every
+//! mutating call is recorded, so afterwards [`SimDisk::crash_images`] gives what a disk could hold
+//! had the power failed after any of them; [`SimDisk::inject`] makes chosen calls fail.
+//!
+//! [`crash_campaign`] drives a mixed workload over any VFS stacked on the simulated one and checks
+//! that no transaction is torn or lost.
+//!
+//! What is assumed of the disk, in one place:
+//!
+//! - a write changes no byte outside its range (powersafe overwrite); within it, each 512-byte
+//!   sector (by file offset) may separately be new or old, or zero past the old end of file;
+//! - the new length of a file may survive without the data, and the data without earlier
+//!   unsynced truncations, in any order, until `xSync` of that file;
+//! - a new name is durable after the first sync of its file; when the file is a journal, WAL or
+//!   super-journal that first sync also makes the other names of its directory durable, as
+//!   SQLite's unix VFS does;
+//! - a deletion is durable when made with `syncDir`, or by a later directory sync; until then it
+//!   may or may not survive, each name on its own.
+#![deny(unsafe_code)]
+
+mod campaign;
+mod content;
+mod crash;
+mod disk;
+mod driver;
+mod error;
+mod fault;
+mod file;
+mod history;
+mod locks;
+mod replay;
+mod rng;
+mod shm;
+#[allow(unsafe_code)]
+mod vfs;
+mod workload;
+
+pub use campaign::{Campaign, Durability, Failure, Points, Report, crash_campaign};
+pub use content::{Content, content_of};
+pub use crash::CrashMode;
+pub use disk::{Images, SimDisk};
+pub use driver::{Layer, plain};
+pub use error::SimError;
+pub use fault::{Call, CallSet, Fault, FaultError};
+pub use file::{OpenOptions, SimFile};
+pub use rng::Rng;
+pub use vfs::SimVfs;
+pub use workload::{Journal, Step, Workload};
+
+/// Whether the long form of the campaigns was asked for (`LITEPACK_LONG=1`).
+pub fn long_mode() -> bool {
+    std::env::var_os("LITEPACK_LONG").is_some_and(|v| v == "1")
+}
