@@ -96,6 +96,22 @@ pub fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
+/// The bytes of a file that this process has open in SQLite: read by another process, because
+/// closing a file here would release the locks that SQLite holds on it.
+pub fn read_elsewhere(path: &Path) -> Vec<u8> {
+    let output = std::process::Command::new("cat")
+        .arg(path)
+        .output()
+        .expect("cat runs");
+    assert!(output.status.success(), "{}", path.display());
+    output.stdout
+}
+
+/// Copies a file that this process has open in SQLite, as [`read_elsewhere`] reads it.
+pub fn copy_elsewhere(from: &Path, to: &Path) {
+    std::fs::write(to, read_elsewhere(from)).expect("writable");
+}
+
 /// Asserts exit code 0; gives everything that was printed.
 pub fn succeed(what: &str, output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();

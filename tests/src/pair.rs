@@ -271,8 +271,10 @@ impl Pair {
         }
     }
 
-    /// Asserts that the packed side's main file really is packed.
-    pub fn assert_packed(&self) {
+    /// Closes the connections and asserts that the packed side's main file really is packed. (To
+    /// read a file that is open in SQLite would release the locks SQLite holds on it.)
+    pub fn assert_packed(&mut self) {
+        self.run("@reopen;");
         vfs::assert_packed(&self.packed.path());
     }
 

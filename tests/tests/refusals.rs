@@ -1,7 +1,7 @@
 //! What the `litepack` command refuses, it refuses with a clear message and exit code 2, and nothing
 //! is touched; `check` says no with exit code 1; an interrupted `pack` leaves nothing behind.
 
-use litepack_tests::commandline::{JSON_ROWS, Place, SHOP, read, refuse, succeed};
+use litepack_tests::commandline::{JSON_ROWS, Place, SHOP, read, read_elsewhere, refuse, succeed};
 use litepack_tests::programs::run_litepack;
 use litepack_tests::{content, vfs};
 use std::path::Path;
@@ -12,7 +12,7 @@ fn in_place_packing_refuses_while_someone_has_the_database_open() {
     for (name, sql) in [
         (
             "wal.db",
-            "pragma journal_mode = wal; insert into t(data) values ('x')",
+            "pragma journal_mode = wal; insert into t(data) values ('{}')",
         ),
         ("reading.db", "begin; select * from t limit 1"),
         ("writing.db", "begin immediate"),
@@ -20,10 +20,10 @@ fn in_place_packing_refuses_while_someone_has_the_database_open() {
         let source = place.make(name, JSON_ROWS);
         let connection = vfs::open_plain(&source).expect("it opens");
         connection.execute_batch(sql).expect("a lock");
-        let before = read(&source);
+        let before = read_elsewhere(&source);
         let output = run_litepack([Path::new("pack"), Path::new("--in-place"), &source]);
         refuse(name, &["open", "lock", "use", "busy"], &output);
-        assert!(before == read(&source), "{name} was touched");
+        assert!(before == read_elsewhere(&source), "{name} was touched");
         drop(connection);
         let output = run_litepack([Path::new("pack"), Path::new("--in-place"), &source]);
         succeed(name, &output);

@@ -2,7 +2,7 @@
 //! page sizes, auto_vacuum, reserved bytes, free pages, WAL and hot journals. What cannot be packed is
 //! the subject of `refusals.rs`.
 
-use litepack_tests::commandline::{JSON_ROWS, Place, SHOP, read, succeed};
+use litepack_tests::commandline::{JSON_ROWS, Place, SHOP, copy_elsewhere, read, succeed};
 use litepack_tests::programs::run_litepack;
 use litepack_tests::{content, vfs};
 use std::path::Path;
@@ -126,15 +126,16 @@ fn what_is_only_in_the_wal_of_the_source_is_packed() {
     );
     let mut connection = vfs::open_plain(&source).expect("it opens");
     connection
-        .execute_batch("update t set data = 'in the wal' where id % 5 = 0; create table late(x);")
+        .execute_batch(
+            "update t set data = '[\"in the wal\"]' where id % 5 = 0; create table late(x);",
+        )
         .expect("an update");
     // The copy has a WAL and no process that knows of it, as after a crash.
     for name in ["db", "db-wal"] {
-        std::fs::copy(
-            place.path(&format!("live.{name}")),
-            place.path(&format!("copy.{name}")),
-        )
-        .expect("copied");
+        copy_elsewhere(
+            &place.path(&format!("live.{name}")),
+            &place.path(&format!("copy.{name}")),
+        );
     }
     for name in ["live", "copy"] {
         let (from, to) = (
@@ -156,15 +157,18 @@ fn a_hot_journal_of_the_source_is_rolled_back() {
     let committed = read(&source);
     let connection = vfs::open_plain(&source).expect("it opens");
     connection
-        .execute_batch("pragma cache_size = 5; begin; update t set data = 'never committed';")
+        .execute_batch("pragma cache_size = 5; begin; update t set data = '[\"never committed\"]';")
         .expect("an update that spills");
     let (copy, packed, back) = (
         place.path("copy.db"),
         place.path("packed"),
         place.path("back"),
     );
-    std::fs::copy(&source, &copy).expect("copied");
-    std::fs::copy(place.path("live.db-journal"), place.path("copy.db-journal")).expect("copied");
+    copy_elsewhere(&source, &copy);
+    copy_elsewhere(
+        &place.path("live.db-journal"),
+        &place.path("copy.db-journal"),
+    );
     assert!(read(&copy) != committed, "the transaction did not spill");
     connection.execute_batch("rollback").expect("a rollback");
     succeed("pack", &run_litepack([Path::new("pack"), &copy, &packed]));
