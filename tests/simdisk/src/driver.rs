@@ -120,6 +120,17 @@ impl Model {
     pub fn content(&self) -> rusqlite::Result<Content> {
         content_of(&self.db, self.schemas)
     }
+
+    /// The content before the first step and after each one.
+    pub fn states(work: &Workload) -> rusqlite::Result<Vec<Content>> {
+        let model = Model::new(work)?;
+        let mut states = vec![model.content()?];
+        for step in &work.steps {
+            model.apply(step)?;
+            states.push(model.content()?);
+        }
+        Ok(states)
+    }
 }
 
 /// The connections of a run.
@@ -155,6 +166,18 @@ impl<'a> Session<'a> {
             Step::UnpinReader => self.reader.take().map_or(Ok(()), close),
             Step::Reopen => {
                 self.db.take().map_or(Ok(()), close)?;
+                self.db = Some(self.stack.open_for(self.work)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives up the open transaction, and opens again if a failure left no connection.
+    pub fn roll_back(&mut self) -> rusqlite::Result<()> {
+        match &self.db {
+            Some(db) if db.is_autocommit() => Ok(()),
+            Some(db) => db.execute_batch("ROLLBACK"),
+            None => {
                 self.db = Some(self.stack.open_for(self.work)?);
                 Ok(())
             }

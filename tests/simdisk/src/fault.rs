@@ -165,6 +165,11 @@ impl Faults {
         self.armed.clear();
     }
 
+    /// How many calls the armed faults applied to, made to fail or not.
+    pub fn candidates(&self) -> u64 {
+        self.armed.iter().map(|(_, seen)| seen).sum()
+    }
+
     pub fn hits(&self) -> u64 {
         self.hits
     }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use rusqlite::ffi;
 
-use crate::disk::{Node, SimDisk, State, full_name};
+use crate::disk::{SimDisk, full_name};
 use crate::error::SimError;
 use crate::fault::{Call, FaultError};
 use crate::history::{Inode, Op, directory_of, write_at};
 use crate::shm::Region;
+use crate::state::{Node, State};
 
 /// How a file is to be opened.
 #[derive(Clone, Copy, Default, Debug)]

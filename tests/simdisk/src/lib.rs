@@ -5,7 +5,7 @@
 //! had the power failed after any of them; [`SimDisk::inject`] makes chosen calls fail.
 //!
 //! [`crash_campaign`] drives a mixed workload over any VFS stacked on the simulated one and checks
-//! that no transaction is torn or lost.
+//! that no transaction is torn or lost; [`fault_campaign`] does so for calls that fail.
 //!
 //! What is assumed of the disk, in one place:
 //!
@@ -27,12 +27,16 @@ mod disk;
 mod driver;
 mod error;
 mod fault;
+mod fault_campaign;
 mod file;
 mod history;
+mod inspect;
 mod locks;
 mod replay;
 mod rng;
+mod search;
 mod shm;
+mod state;
 #[allow(unsafe_code)]
 mod vfs;
 mod workload;
@@ -44,6 +48,7 @@ pub use disk::{Images, SimDisk};
 pub use driver::{Layer, plain};
 pub use error::SimError;
 pub use fault::{Call, CallSet, Fault, FaultError};
+pub use fault_campaign::{FaultCampaign, FaultFailure, FaultReport, fault_campaign};
 pub use file::{OpenOptions, SimFile};
 pub use rng::Rng;
 pub use vfs::SimVfs;

@@ -1,0 +1,275 @@
+//! The I/O-error campaign: run a workload once for each call and let that call fail.
+//!
+//! The error must be one that SQLite has for such a failure; the same connection must go on
+//! with the state before or after the step in flight, a new one must find that state sound, and
+//! a power loss right after the error must too.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::campaign::Points;
+use crate::content::Content;
+use crate::crash::CrashMode;
+use crate::disk::SimDisk;
+use crate::driver::{Layer, MakeLayer, Model, Session, Stack};
+use crate::fault::Fault;
+use crate::inspect::{recover, write_more};
+use crate::rng::Rng;
+use crate::workload::{Journal, Workload};
+use rusqlite::ErrorCode;
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct FaultCampaign {
+    /// The work, run once per fault.
+    pub workload: Workload,
+    /// What fails; its place is set by the campaign.
+    pub fault: Fault,
+    /// At which of the calls that the fault applies to.
+    pub points: Points,
+    /// Whether a power loss at the moment of the error must leave the last commit intact too.
+    pub power_loss: bool,
+    /// Stop after so many failures.
+    pub max_failures: usize,
+    /// What the random choices follow from.
+    pub seed: u64,
+}
+
+impl FaultCampaign {
+    /// Every call in long mode, else `quick` of them.
+    pub fn new(workload: Workload, fault: Fault, quick: u64, seed: u64) -> FaultCampaign {
+        let long = crate::long_mode();
+        FaultCampaign {
+            workload,
+            fault,
+            points: if long {
+                Points::All
+            } else {
+                Points::Spread(quick)
+            },
+            power_loss: true,
+            max_failures: 5,
+            seed,
+        }
+    }
+}
+
+/// A failed call after which something was wrong.
+#[derive(Clone, Debug)]
+pub struct FaultFailure {
+    /// Which of the calls that the fault applies to, from 1.
+    pub call: u64,
+    /// The step in flight.
+    pub step: &'static str,
+    /// The error that the step gave, if it did.
+    pub error: String,
+    /// What was wrong.
+    pub what: String,
+}
+
+impl fmt::Display for FaultFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (call, step) = (self.call, self.step);
+        write!(
+            f,
+            "call {call} in \"{step}\" ({}): {}",
+            self.error, self.what
+        )
+    }
+}
+
+/// What a campaign saw.
+#[derive(Debug)]
+pub struct FaultReport {
+    /// The seed it ran with.
+    pub seed: u64,
+    /// How many calls the fault applies to.
+    pub calls: u64,
+    /// How many of them were made to fail.
+    pub runs: u64,
+    /// How many of these were reported as errors; SQLite may do without the call.
+    pub reported: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// What went wrong.
+    pub failures: Vec<FaultFailure>,
+}
+
+impl FaultReport {
+    /// # Panics
+    ///
+    /// If anything went wrong, saying what.
+    pub fn assert_clean(&self) {
+        let list: Vec<String> = self.failures.iter().map(ToString::to_string).collect();
+        let seed = self.seed;
+        let (count, list) = (list.len(), list.join("\n"));
+        assert!(count == 0, "seed {seed}: {count} failures:\n{list}");
+    }
+}
+
+/// Runs the campaign with the VFS that `layer` registers over the simulated VFS it is told.
+///
+/// # Panics
+///
+/// If the workload fails without any fault.
+pub fn fault_campaign(campaign: &FaultCampaign, layer: &dyn Fn(&str) -> Layer) -> FaultReport {
+    let started = Instant::now();
+    let states = Model::states(&campaign.workload).expect("the model");
+    let run = Run {
+        campaign,
+        layer,
+        states,
+    };
+    let calls = run.count_calls();
+    let mut report = FaultReport {
+        seed: campaign.seed,
+        calls,
+        runs: 0,
+        reported: 0,
+        elapsed: Duration::ZERO,
+        failures: Vec::new(),
+    };
+    for call in campaign.points.below(calls, campaign.seed) {
+        let mut progress = Progress {
+            step: "open",
+            error: None,
+        };
+        let outcome = run.with_fault_at(call + 1, &mut progress);
+        report.runs += 1;
+        report.reported += u64::from(progress.error.is_some());
+        if let Err(what) = outcome {
+            report.failures.push(FaultFailure {
+                call: call + 1,
+                step: progress.step,
+                error: progress.error.unwrap_or_default(),
+                what,
+            });
+            if report.failures.len() >= campaign.max_failures {
+                break;
+            }
+        }
+    }
+    report.elapsed = started.elapsed();
+    report
+}
+
+/// How far a run came.
+struct Progress {
+    step: &'static str,
+    error: Option<String>,
+}
+
+struct Run<'a> {
+    campaign: &'a FaultCampaign,
+    layer: MakeLayer<'a>,
+    states: Vec<Content>,
+}
+
+impl Run<'_> {
+    fn count_calls(&self) -> u64 {
+        let disk = SimDisk::new();
+        disk.inject(self.campaign.fault.clone().at(u64::MAX));
+        let stack = Stack::new(&disk, self.layer);
+        let work = &self.campaign.workload;
+        let mut session = Session::new(&stack, work).expect("opening without faults");
+        for step in &work.steps {
+            let label = step.label();
+            session
+                .apply(step)
+                .unwrap_or_else(|e| panic!("{label} without faults: {e}"));
+        }
+        disk.fault_candidates()
+    }
+
+    fn with_fault_at(&self, call: u64, progress: &mut Progress) -> Result<(), String> {
+        let work = &self.campaign.workload;
+        let disk = SimDisk::new();
+        disk.inject(self.campaign.fault.clone().at(call));
+        let stack = Stack::new(&disk, self.layer);
+        let mut session = match Session::new(&stack, work) {
+            Ok(session) => session,
+            Err(error) => {
+                self.note(progress, error)?;
+                disk.clear_faults();
+                return self.settle(&stack, &self.states[..1]);
+            }
+        };
+        // Opening may go on without the journal mode that was asked for.
+        let as_asked = disk.fault_hits() == 0;
+        for (index, step) in work.steps.iter().enumerate() {
+            progress.step = step.label();
+            let Err(error) = session.apply(step) else {
+                continue;
+            };
+            self.note(progress, error)?;
+            let allowed = &self.states[index..=index + 1];
+            disk.clear_faults();
+            if self.campaign.power_loss && as_asked {
+                self.lose_power(&disk, allowed, call)?;
+            }
+            session
+                .roll_back()
+                .map_err(|e| format!("rolling back: {e}"))?;
+            let found = session.content().map_err(|e| format!("reading on: {e}"))?;
+            if !self.allows(allowed, &found) {
+                return Err("the connection sees neither the old nor the new state".to_owned());
+            }
+            drop(session);
+            return self.settle(&stack, &[found]);
+        }
+        progress.step = "the end";
+        disk.clear_faults();
+        drop(session);
+        self.settle(&stack, &self.states[self.states.len() - 1..])
+    }
+
+    /// Notes the error of a step, which must be of a kind that such a failure may give.
+    fn note(&self, progress: &mut Progress, error: rusqlite::Error) -> Result<(), String> {
+        progress.error = Some(error.to_string());
+        match error.sqlite_error_code() {
+            Some(
+                ErrorCode::SystemIoFailure
+                | ErrorCode::DiskFull
+                | ErrorCode::CannotOpen
+                | ErrorCode::ReadOnly,
+            ) => Ok(()),
+            code => Err(format!("not the error of a failing disk: {code:?}")),
+        }
+    }
+
+    fn lose_power(&self, disk: &SimDisk, allowed: &[Content], call: u64) -> Result<(), String> {
+        let mut rng = Rng::derived(self.campaign.seed, call);
+        for mode in [CrashMode::LoseAll, CrashMode::KeepAll, CrashMode::Torn] {
+            let images = disk.crash_images(disk.op_count(), mode, rng.next_u64());
+            let restarted = SimDisk::from_images(images);
+            let stack = Stack::new(&restarted, self.layer);
+            let found = recover(&stack, &self.campaign.workload)
+                .map_err(|e| format!("after the error and a power loss ({mode:?}): {e}"))?;
+            if !self.allows(allowed, &found) {
+                return Err(format!(
+                    "wrong content after the error and a power loss ({mode:?})"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is one of the states; with a WAL, SQLite promises that of each file alone.
+    fn allows(&self, allowed: &[Content], found: &Content) -> bool {
+        let same = |db: usize| allowed.iter().any(|state| state[db] == found[db]);
+        match self.campaign.workload.journal {
+            Journal::Wal => (0..found.len()).all(same),
+            _ => allowed.contains(found),
+        }
+    }
+
+    /// A new connection must find one of the allowed states, sound and writable.
+    fn settle(&self, stack: &Stack, allowed: &[Content]) -> Result<(), String> {
+        let work = &self.campaign.workload;
+        let found = recover(stack, work).map_err(|e| format!("opened again: {e}"))?;
+        if !self.allows(allowed, &found) {
+            return Err("opened again, it holds another state".to_owned());
+        }
+        write_more(stack, work).map_err(|e| format!("writing after the error: {e}"))
+    }
+}

@@ -1,0 +1,130 @@
+//! Judges the state of a disk after a crash: does it open, is it sound, is it a state that the
+//! promised durability allows, and does a second crash during recovery change anything?
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::campaign::{Campaign, Durability};
+use crate::content::Content;
+use crate::crash::CrashMode;
+use crate::disk::{Images, SimDisk};
+use crate::driver::{Log, MakeLayer, Stack};
+use crate::inspect::{recover, write_more};
+use crate::rng::Rng;
+
+/// The states seen so far and what to make of them.
+pub(crate) struct Search<'a> {
+    campaign: &'a Campaign,
+    layer: MakeLayer<'a>,
+    /// What each state of the disk turned out to hold.
+    seen: HashMap<u64, Result<Content, String>>,
+}
+
+impl<'a> Search<'a> {
+    pub fn new(campaign: &'a Campaign, layer: MakeLayer<'a>) -> Search<'a> {
+        Search {
+            campaign,
+            layer,
+            seen: HashMap::new(),
+        }
+    }
+
+    /// How many different states there were.
+    pub fn states(&self) -> u64 {
+        self.seen.len() as u64
+    }
+
+    /// An error in words if `images` is no state to be in after a crash at `op`.
+    pub fn judge(&mut self, images: Images, log: &Log, op: u64) -> Result<(), String> {
+        let mut hasher = DefaultHasher::new();
+        images.hash(&mut hasher);
+        let key = hasher.finish();
+        let found = match self.seen.get(&key) {
+            Some(found) => found.clone(),
+            None => {
+                let every = self.campaign.deep_every;
+                let deep = every > 0 && (self.seen.len() as u64).is_multiple_of(every);
+                let found = self.look(images, deep.then_some(key));
+                self.seen.insert(key, found.clone());
+                found
+            }
+        };
+        let found = found?;
+        if self.allowed(log, op, &found) {
+            return Ok(());
+        }
+        let nearest = log.states.iter().rposition(|state| *state == found);
+        let acked = log.events.iter().rposition(|event| event.end <= op);
+        let name = |index: Option<usize>| index.map_or("nothing", |at| log.events[at].label);
+        Err(match nearest {
+            Some(at) => format!(
+                "the state after step {at} ({}), but step {acked:?} ({}) was acknowledged",
+                name(at.checked_sub(1)),
+                name(acked)
+            ),
+            None => "a state that never was".to_owned(),
+        })
+    }
+
+    /// Starts from `images`, checks them and says what they hold.
+    fn look(&self, images: Images, deep: Option<u64>) -> Result<Content, String> {
+        let disk = SimDisk::from_images(images);
+        disk.set_ordered_metadata(self.campaign.ordered_metadata);
+        let stack = Stack::new(&disk, self.layer);
+        let found = recover(&stack, &self.campaign.workload)?;
+        let Some(seed) = deep else {
+            return Ok(found);
+        };
+        // Crash again somewhere in the recovery: it must come to the same end.
+        let mut rng = Rng::derived(self.campaign.seed, seed);
+        let op = rng.below(disk.op_count() + 1);
+        let mode = CrashMode::ALL[rng.below(5) as usize];
+        let again = SimDisk::from_images(disk.crash_images(op, mode, seed));
+        let stack = Stack::new(&again, self.layer);
+        let where_ = || {
+            format!(
+                "second crash, {mode:?} after {} of the recovery",
+                disk.describe(op)
+            )
+        };
+        let second =
+            recover(&stack, &self.campaign.workload).map_err(|e| format!("{}: {e}", where_()))?;
+        if second != found {
+            return Err(format!("{}: other content than at first", where_()));
+        }
+        write_more(&stack, &self.campaign.workload)
+            .map_err(|e| format!("writing after the crash: {e}"))?;
+        Ok(found)
+    }
+
+    fn allowed(&self, log: &Log, op: u64, found: &Content) -> bool {
+        let acked = log
+            .events
+            .iter()
+            .rposition(|event| event.end <= op)
+            .map_or(0, |at| at + 1);
+        let begun = log
+            .events
+            .iter()
+            .filter(|event| event.start < op)
+            .count()
+            .max(acked);
+        if self.campaign.together() {
+            return log.states[acked..=begun].contains(found);
+        }
+        (0..found.len()).all(|db| {
+            let value = |state: usize| log.states[state][db];
+            let mut earliest = acked;
+            match self.campaign.durability {
+                Durability::Acknowledged => {}
+                Durability::OrderOnly => earliest = 0,
+                Durability::AllButLast => {
+                    while earliest > 0 && value(earliest) == value(acked) {
+                        earliest -= 1;
+                    }
+                }
+            }
+            (earliest..=begun).any(|state| value(state) == found[db])
+        })
+    }
+}

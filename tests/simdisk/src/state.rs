@@ -1,0 +1,117 @@
+//! What a disk consists of, behind its mutex.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use rusqlite::ffi;
+
+use crate::error::SimError;
+use crate::fault::{Call, FaultError, Faults};
+use crate::history::{Inode, Op};
+use crate::locks::LockTable;
+use crate::replay::Replay;
+use crate::shm::Shm;
+
+/// One file's live content, as running processes see it.
+#[derive(Default)]
+pub(crate) struct Node {
+    pub data: Vec<u8>,
+    /// It belongs to one handle, and no crash leaves it behind.
+    pub temporary: bool,
+    /// A new journal, whose first sync is to sync the directory too.
+    pub new_journal: bool,
+    pub opens: u64,
+    pub locks: LockTable,
+    pub shm: Shm,
+}
+
+pub(crate) struct State {
+    pub names: BTreeMap<String, Inode>,
+    pub nodes: HashMap<Inode, Node>,
+    pub faults: Faults,
+    pub read_only: bool,
+    pub capacity: Option<u64>,
+    pub ordered_metadata: bool,
+    pub next_id: u64,
+    pub initial: Arc<BTreeMap<String, (Inode, Vec<u8>)>>,
+    pub history: Vec<Op>,
+    pub marks: Vec<(u64, String)>,
+    pub replay: Option<Replay>,
+}
+
+impl State {
+    /// Counts a call; an error if it is to fail.
+    pub fn may(&mut self, call: Call, name: &str) -> Result<(), SimError> {
+        match self.faults.check(call, name, false) {
+            Some(FaultError::Io) => Err(SimError(call.code())),
+            Some(_) => Err(SimError(ffi::SQLITE_FULL)),
+            None => Ok(()),
+        }
+    }
+
+    pub fn fresh_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    pub fn record(&mut self, op: Op) {
+        self.history.push(op);
+    }
+
+    /// Drops a content that no name and no handle refers to.
+    pub fn forget_unused(&mut self, inode: Inode) {
+        let named = self.names.values().any(|other| *other == inode);
+        if !named && self.nodes.get(&inode).is_some_and(|node| node.opens == 0) {
+            self.nodes.remove(&inode);
+        }
+    }
+
+    /// Whether so many more bytes fit.
+    pub fn fits(&self, more: u64) -> bool {
+        let used = || {
+            self.nodes
+                .values()
+                .map(|node| node.data.len() as u64)
+                .sum::<u64>()
+        };
+        self.capacity
+            .is_none_or(|capacity| used() + more <= capacity)
+    }
+
+    /// An operation in words.
+    pub fn describe(&self, op: &Op) -> String {
+        let name = |inode| self.history_name(inode);
+        match op {
+            Op::Create { name, .. } => format!("create {name}"),
+            Op::Delete { name, sync_dir } => format!("delete {name} syncDir={sync_dir}"),
+            Op::Write {
+                inode,
+                offset,
+                data,
+            } => {
+                format!("write {} bytes at {offset} of {}", data.len(), name(*inode))
+            }
+            Op::Truncate { inode, len } => format!("truncate {} to {len}", name(*inode)),
+            Op::Sync { inode, dir: None } => format!("sync {}", name(*inode)),
+            Op::Sync {
+                inode,
+                dir: Some(_),
+            } => format!("sync {} and directory", name(*inode)),
+            Op::Temporary => "something on a temporary file".to_owned(),
+        }
+    }
+
+    fn history_name(&self, wanted: Inode) -> String {
+        let first = self.initial.iter().find(|(_, (inode, _))| *inode == wanted);
+        let created = || {
+            self.history.iter().find_map(|op| match op {
+                Op::Create { name, inode } if *inode == wanted => Some(name),
+                _ => None,
+            })
+        };
+        first
+            .map(|(name, _)| name)
+            .or_else(created)
+            .map_or("?".to_owned(), Clone::clone)
+    }
+}
