@@ -138,3 +138,75 @@ fn a_plain_file_opened_with_the_vfs_stays_plain() {
     pair.verify();
     assert!(vfs::looks_plain(&pair.packed.path()).unwrap());
 }
+
+#[test]
+fn parameters_of_sqlite_itself_mean_what_they_mean() {
+    for parameters in [
+        "psow=0",
+        "psow=1",
+        "nolock=1",
+        "cache=private",
+        "cache=shared",
+        "mode=rwc",
+    ] {
+        let mut pair = Pair::filled();
+        pair.run(&format!("@reopen {parameters};"));
+        pair.run("update t set x = x || '!' where id % 7 = 0;\ndelete from t where id < 100;");
+        pair.run("begin;\ndelete from t;\nrollback;");
+        pair.run(COUNT);
+        pair.verify();
+        pair.run("@reopen;");
+        pair.verify();
+    }
+}
+
+#[test]
+fn reserved_bytes_can_be_asked_for_when_vacuuming_into_a_packed_file() {
+    let mut pair = Pair::filled();
+    pair.run(
+        "vacuum into '{packed:reserved.db&reserve=16}';
+         attach '{packed:reserved.db}' as r;
+         select count(*), sum(length(x)) from r.t;
+         update r.t set x = x || 'r' where id % 3 = 1;
+         pragma r.page_count;
+         pragma r.integrity_check;",
+    );
+}
+
+#[test]
+fn file_names_with_odd_characters_work() {
+    let mut pair = Pair::new();
+    for name in [
+        "with space.db",
+        "semi;colon.db",
+        "ünïcödé 😀.db",
+        "a&b=c.db",
+        "100%25.db",
+        "q?x.db",
+    ] {
+        let rows = pair.both(name, |connection, directory| {
+            let path = directory.join(name).to_str().expect("UTF-8").to_string();
+            // A bare path inherits the VFS of the connection.
+            connection
+                .execute("attach ? as odd", [&path])
+                .expect("attached");
+            let fill = "create table odd.t(x); insert into odd.t values (1), (2); detach odd";
+            connection.execute_batch(fill).expect("filled");
+            assert!(
+                directory.join(name).exists(),
+                "a file of another name was made"
+            );
+            connection
+                .execute("attach ? as odd", [&path])
+                .expect("attached again");
+            let count = "select count(*) from odd.t";
+            let count: i64 = connection
+                .query_row(count, [], |row| row.get(0))
+                .expect("a count");
+            connection.execute_batch("detach odd").expect("detached");
+            count
+        });
+        assert_eq!(rows, 2);
+        vfs::assert_packed(&pair.packed.directory.join(name));
+    }
+}
