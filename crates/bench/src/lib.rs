@@ -5,3 +5,11 @@
 #![forbid(unsafe_code)]
 
 pub mod data;
+pub mod demo;
+pub mod engines;
+pub mod lab;
+pub mod machine;
+pub mod report;
+pub mod rows;
+pub mod stats;
+pub mod workloads;

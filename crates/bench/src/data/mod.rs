@@ -4,6 +4,7 @@
 //! Settings that belong to the file (page size, auto_vacuum) are the caller's: set them first.
 
 pub mod blobs;
+pub mod dataset;
 pub mod logs;
 pub mod titles;
 pub mod tpch;

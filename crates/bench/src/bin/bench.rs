@@ -1,0 +1,126 @@
+//! `bench`: measures Litepack against plain SQLite and tells the result.
+//!
+//! The table goes to standard output, progress to standard error. Exit code 1 means that an
+//! engine failed or gave a wrong answer, never that it was slow.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use litepack_bench::data::dataset::Size;
+use litepack_bench::lab::Lab;
+use litepack_bench::machine::Machine;
+use litepack_bench::report::{Report, Section, table, write_json, write_markdown};
+use litepack_bench::workloads;
+
+/// Measures Litepack against plain SQLite.
+#[derive(Parser)]
+#[command(version)]
+struct Options {
+    /// Less data and fewer turns: under three minutes
+    #[arg(long)]
+    quick: bool,
+    /// Run only workloads whose name contains PATTERN (may be given several times)
+    #[arg(long, value_name = "PATTERN")]
+    only: Vec<String>,
+    /// Write all figures to FILE as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// TPC-H scale factor [default: 1, quick 0.1]
+    #[arg(long, value_name = "FACTOR")]
+    sf: Option<f64>,
+    /// Rows of JSON titles; logs have half as many [default: 1000000, quick 100000]
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u64).range(2000..))]
+    rows: Option<u64>,
+    /// Folder for the databases; generated ones are kept for the next run [default: bench-data
+    /// beside this program]
+    #[arg(long, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
+    /// Renew docs/benchmarks.md from this run
+    #[arg(long, conflicts_with = "only")]
+    write_docs: bool,
+    /// List the workloads and exit
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> Result<ExitCode> {
+    let options = Options::parse();
+    if options.list {
+        for workload in workloads::all() {
+            println!("{:<18} {}", workload.name(), workload.about());
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if cfg!(debug_assertions) {
+        eprintln!("warning: this is a debug build; its figures mean nothing");
+    }
+    let report = run(&options)?;
+    println!("{}", table(&report));
+    if let Some(path) = &options.json {
+        write_json(&report, path)?;
+    }
+    if options.write_docs {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks.md");
+        write_markdown(&report, &docs)?;
+    }
+    Ok(if report.is_sound() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn run(options: &Options) -> Result<Report> {
+    let (rows, scale_factor, rounds) = if options.quick {
+        (100_000, 0.1, 3)
+    } else {
+        (1_000_000, 1.0, 5)
+    };
+    let size = Size {
+        rows: options.rows.unwrap_or(rows),
+        scale_factor: options.sf.unwrap_or(scale_factor),
+    };
+    let folder = options.dir.clone().map_or_else(default_folder, Ok)?;
+    let lab = Lab::new(&folder, size, rounds, options.quick)?;
+    let machine = Machine::look(&folder)?;
+
+    let chosen: Vec<_> = workloads::all()
+        .into_iter()
+        .filter(|work| {
+            options.only.is_empty() || options.only.iter().any(|part| work.name().contains(part))
+        })
+        .collect();
+    ensure!(
+        !chosen.is_empty(),
+        "no workload has such a name; --list shows all"
+    );
+    let mut sections = Vec::new();
+    for workload in chosen {
+        let groups = workload
+            .run(&lab)
+            .with_context(|| format!("in {}", workload.name()))?;
+        sections.push(Section {
+            about: workload.about(),
+            groups,
+        });
+    }
+    lab.finish();
+    let missing = lab.engines.missing.clone();
+    Ok(Report {
+        machine,
+        size,
+        quick: options.quick,
+        rounds,
+        missing,
+        sections,
+    })
+}
+
+fn default_folder() -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let folder = program.parent().context("this program is in no folder")?;
+    Ok(folder.join("bench-data"))
+}

@@ -1,0 +1,159 @@
+//! The named data sets that workloads ask for, at the size of the run.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+
+use super::logs::{Indexes, Layout};
+use super::{GENERATION, blobs, logs, titles, tpch};
+
+/// The seed of all generated data.
+pub const SEED: u64 = 20_250_510;
+
+/// How much data a run uses.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Titles; logs have half as many rows.
+    pub rows: u64,
+    /// TPC-H.
+    pub scale_factor: f64,
+}
+
+/// One kind of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dataset {
+    /// [`titles`]
+    Titles,
+    /// [`logs`] as columns.
+    Logs(Indexes),
+    /// [`logs`] as JSON.
+    JsonLogs(Indexes),
+    /// [`tpch`]
+    Tpch,
+    /// [`blobs`]
+    Blobs,
+}
+
+impl Dataset {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Titles,
+        Self::Logs(Indexes::Without),
+        Self::Logs(Indexes::With),
+        Self::JsonLogs(Indexes::Without),
+        Self::JsonLogs(Indexes::With),
+        Self::Tpch,
+        Self::Blobs,
+    ];
+
+    /// What a report calls it.
+    pub fn title(self, size: Size) -> String {
+        let indexed = |indexes| {
+            if indexes == Indexes::With {
+                ", 4 indexes"
+            } else {
+                ""
+            }
+        };
+        match self {
+            Self::Titles => format!("titles, {} rows of JSON", size.rows),
+            Self::Logs(indexes) => {
+                format!(
+                    "logs, {} rows in columns{}",
+                    size.rows / 2,
+                    indexed(indexes)
+                )
+            }
+            Self::JsonLogs(indexes) => {
+                format!("logs, {} rows of JSON{}", size.rows / 2, indexed(indexes))
+            }
+            Self::Tpch => format!("TPC-H, scale factor {}", size.scale_factor),
+            Self::Blobs => format!("random blobs, {} rows", blob_rows(size)),
+        }
+    }
+
+    fn file_name(self, size: Size) -> String {
+        let name: String = self
+            .title(size)
+            .chars()
+            .map(|c| {
+                if c.is_alphanumeric() || c == '.' {
+                    c
+                } else {
+                    '-'
+                }
+            })
+            .collect();
+        format!(
+            "{}-g{GENERATION}.db",
+            name.replace("--", "-").to_lowercase()
+        )
+    }
+
+    /// The plain database in `folder`, made if it is not there yet.
+    pub fn find_or_make(self, folder: &Path, size: Size) -> anyhow::Result<PathBuf> {
+        let path = folder.join(self.file_name(size));
+        if !path.exists() {
+            let unfinished = path.with_extension("unfinished");
+            if unfinished.exists() {
+                std::fs::remove_file(&unfinished)?;
+            }
+            let conn = Connection::open(&unfinished)?;
+            // A file that is thrown away when it is not finished needs no care for crashes.
+            conn.execute_batch("pragma journal_mode = off; pragma synchronous = off")?;
+            self.create(&conn, size)?;
+            conn.close().map_err(|(_, error)| error)?;
+            std::fs::rename(unfinished, &path)?;
+        }
+        Ok(path)
+    }
+
+    fn create(self, conn: &Connection, size: Size) -> rusqlite::Result<()> {
+        let lines = size.rows / 2;
+        match self {
+            Self::Titles => titles::create(conn, size.rows, SEED),
+            Self::Logs(indexes) => logs::create(conn, lines, SEED, Layout::Columns, indexes),
+            Self::JsonLogs(indexes) => logs::create(conn, lines, SEED, Layout::Json, indexes),
+            Self::Tpch => tpch::create(conn, size.scale_factor),
+            Self::Blobs => blobs::create(conn, blob_rows(size), SEED),
+        }
+    }
+}
+
+fn blob_rows(size: Size) -> u64 {
+    (size.rows / 500).max(50)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finished_file_is_used_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let size = Size {
+            rows: 200,
+            scale_factor: 0.01,
+        };
+        let path = Dataset::Titles.find_or_make(folder.path(), size).unwrap();
+        let made = std::fs::metadata(&path).unwrap().modified().unwrap();
+        assert_eq!(
+            Dataset::Titles.find_or_make(folder.path(), size).unwrap(),
+            path
+        );
+        assert_eq!(std::fs::metadata(&path).unwrap().modified().unwrap(), made);
+    }
+
+    #[test]
+    fn every_data_set_has_its_own_file() {
+        let size = Size {
+            rows: 200,
+            scale_factor: 0.01,
+        };
+        let names: std::collections::HashSet<_> = Dataset::ALL
+            .iter()
+            .map(|data| data.file_name(size))
+            .collect();
+        assert_eq!(names.len(), Dataset::ALL.len());
+    }
+}

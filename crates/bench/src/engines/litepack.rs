@@ -1,0 +1,83 @@
+//! Litepack: the VFS linked into this program, and the `litepack` command beside it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use rusqlite::Connection;
+
+use super::{Engine, file_uri};
+
+/// The loader that runs the command.
+pub(super) const COMMAND_LOADER: &str = "litepack pack";
+const VACUUM_LOADER: &str = "VACUUM INTO vfs=litepack";
+
+/// Packed files, no option set.
+pub struct Litepack {
+    _registered: (),
+}
+
+/// Registers the VFS with the SQLite of this program.
+fn register() -> Result<()> {
+    // litepack_linked::register().map_err(anyhow::Error::msg)
+    bail!("the VFS is not linked into this build")
+}
+
+/// The `litepack` command that was built together with this program.
+pub fn command() -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let folder = program.parent().context("this program is in no folder")?;
+    let command = folder
+        .join("litepack")
+        .with_extension(std::env::consts::EXE_EXTENSION);
+    ensure!(
+        command.is_file(),
+        "there is no litepack command beside this program; \
+         build it with `cargo build --release -p litepack-cli`"
+    );
+    Ok(command)
+}
+
+impl Litepack {
+    /// As reports call it.
+    pub const NAME: &'static str = "litepack";
+
+    /// Makes the VFS known to SQLite, once and for all connections of the process.
+    pub fn new() -> Result<Self> {
+        register()?;
+        Ok(Self { _registered: () })
+    }
+}
+
+impl Engine for Litepack {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn loaders(&self) -> &'static [&'static str] {
+        &[COMMAND_LOADER, VACUUM_LOADER]
+    }
+
+    fn load(&self, loader: &str, source: &Path, target: &Path) -> Result<()> {
+        if loader == VACUUM_LOADER {
+            Connection::open(source)?.execute("vacuum into ?", [self.uri(target)])?;
+            return Ok(());
+        }
+        let run = Command::new(command()?)
+            .arg("pack")
+            .args([source, target])
+            .stdin(Stdio::null())
+            .output()
+            .context("cannot run litepack")?;
+        ensure!(
+            run.status.success(),
+            "litepack pack: {}",
+            String::from_utf8_lossy(&run.stderr).trim()
+        );
+        Ok(())
+    }
+
+    fn uri(&self, path: &Path) -> String {
+        format!("{}?vfs=litepack", file_uri(path))
+    }
+}

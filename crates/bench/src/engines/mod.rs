@@ -1,0 +1,203 @@
+//! What is measured: each way of keeping a SQLite database is one file here.
+//!
+//! An engine makes its database from a plain SQLite file and opens it with SQLite's defaults, but
+//! for the journal mode and `synchronous` that a workload names. The first engine is the yardstick.
+
+mod litepack;
+mod plain;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use rusqlite::{Connection, OpenFlags};
+use serde::Serialize;
+
+pub use litepack::{Litepack, command as litepack_command};
+pub use plain::Plain;
+
+/// How a transaction is made atomic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Journal {
+    /// A rollback journal, SQLite's default.
+    Delete,
+    /// A write-ahead log.
+    Wal,
+}
+
+impl Journal {
+    /// As the pragma spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Delete => "DELETE",
+            Self::Wal => "WAL",
+        }
+    }
+}
+
+/// How often SQLite flushes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Synchronous {
+    /// A commit that returned survives a power loss. SQLite's default.
+    Full,
+    /// A power loss may take the last commits, not the database (in WAL mode).
+    Normal,
+}
+
+impl Synchronous {
+    /// As the pragma spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "FULL",
+            Self::Normal => "NORMAL",
+        }
+    }
+}
+
+/// One way of keeping a SQLite database.
+pub trait Engine {
+    /// A short name, unique.
+    fn name(&self) -> &'static str;
+
+    /// The ways to make a database from a plain file, the usual one first.
+    fn loaders(&self) -> &'static [&'static str];
+
+    /// Makes `target`, which does not exist, from the plain file `source` by one of the loaders.
+    fn load(&self, loader: &str, source: &Path, target: &Path) -> Result<()>;
+
+    /// Makes `target` ready for measurements; by default with the usual loader.
+    fn prepare(&self, source: &Path, target: &Path) -> Result<()> {
+        self.load(self.loaders()[0], source, target)
+    }
+
+    /// The URI by which SQLite opens the database.
+    fn uri(&self, path: &Path) -> String {
+        file_uri(path)
+    }
+
+    /// Opens the database.
+    fn open(&self, path: &Path, journal: Journal, synchronous: Synchronous) -> Result<Connection> {
+        let conn = Connection::open_with_flags(
+            self.uri(path),
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI,
+        )
+        .with_context(|| format!("{} cannot open {}", self.name(), path.display()))?;
+        let set: String = conn.query_row(
+            &format!("pragma journal_mode = {}", journal.name()),
+            [],
+            |row| row.get(0),
+        )?;
+        ensure!(
+            set.eq_ignore_ascii_case(journal.name()),
+            "{} answers journal mode {set} when asked for {}",
+            self.name(),
+            journal.name(),
+        );
+        conn.execute_batch(&format!("pragma synchronous = {}", synchronous.name()))?;
+        Ok(conn)
+    }
+}
+
+/// The engines of this build, and those that it cannot offer, each with the reason.
+pub struct Engines {
+    /// Ready to run; the first is plain SQLite.
+    pub ready: Vec<Box<dyn Engine>>,
+    /// Name and reason.
+    pub missing: Vec<(&'static str, String)>,
+}
+
+impl Engines {
+    /// Looks for every engine.
+    pub fn find() -> Self {
+        let mut found = Self {
+            ready: vec![Box::new(Plain)],
+            missing: Vec::new(),
+        };
+        found.add(
+            Litepack::NAME,
+            Litepack::new().map(|engine| Box::new(engine) as _),
+        );
+        found
+    }
+
+    fn add(&mut self, name: &'static str, engine: Result<Box<dyn Engine>>) {
+        match engine {
+            Ok(engine) => self.ready.push(engine),
+            Err(reason) => self.missing.push((name, format!("{reason:#}"))),
+        }
+    }
+}
+
+/// `file:PATH`, with the characters escaped that mean something in a URI.
+pub fn file_uri(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    format!(
+        "file:{}",
+        path.replace('%', "%25")
+            .replace('?', "%3f")
+            .replace('#', "%23")
+    )
+}
+
+/// All bytes that a database takes: the file and what SQLite keeps beside it.
+pub fn stored_bytes(path: &Path) -> u64 {
+    ["", "-wal", "-journal", "-shm"]
+        .iter()
+        .filter_map(|suffix| std::fs::metadata(beside(path, suffix)).ok())
+        .map(|file| file.len())
+        .sum()
+}
+
+/// Flushes a file that was just made, so that its writing out disturbs no measurement, and reads
+/// it once, so that it is in the cache of the operating system.
+pub fn settle(path: &Path) -> Result<()> {
+    let mut file = File::open(path)?;
+    file.sync_all()?;
+    std::io::copy(&mut file, &mut std::io::sink())?;
+    Ok(())
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_with_signs_become_uris() {
+        assert_eq!(
+            file_uri(Path::new("/a b/c?d#e%.db")),
+            "file:/a b/c%3fd%23e%25.db"
+        );
+    }
+
+    #[test]
+    fn every_engine_keeps_what_it_is_given() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("source.db");
+        crate::data::titles::create(&Connection::open(&source).unwrap(), 300, 1).unwrap();
+        for engine in Engines::find().ready {
+            for (index, loader) in engine.loaders().iter().enumerate() {
+                let target = folder.path().join(format!("{}-{index}.db", engine.name()));
+                if *loader == litepack::COMMAND_LOADER && litepack_command().is_err() {
+                    continue;
+                }
+                engine.load(loader, &source, &target).unwrap();
+                for journal in [Journal::Delete, Journal::Wal] {
+                    let conn = engine.open(&target, journal, Synchronous::Full).unwrap();
+                    let rows: u32 = conn
+                        .query_row("select count(*) from title", [], |row| row.get(0))
+                        .unwrap();
+                    assert_eq!(rows, 300, "{loader}");
+                }
+                assert!(stored_bytes(&target) > 0);
+            }
+        }
+    }
+}

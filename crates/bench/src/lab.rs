@@ -1,0 +1,235 @@
+//! Where workloads run: the engines, the databases they work on, progress, and the taking of turns.
+//!
+//! A prepared database is made once for each engine and data set. Work that only reads uses it;
+//! work that writes gets a copy of its own, so that every workload starts from the same file.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::data::dataset::{Dataset, Size};
+use crate::engines::{Engine, Engines, settle};
+
+/// What a turn of an engine yielded.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// The figure in the workload's unit.
+    pub value: f64,
+    /// A number that depends on all that was read or written; equal for all engines.
+    pub answer: u64,
+}
+
+/// All turns of one engine, or why it has none.
+pub struct Turns {
+    /// In the order of the rounds.
+    pub values: Vec<f64>,
+    /// An error, or an answer that differs from plain SQLite's.
+    pub failure: Option<String>,
+}
+
+/// Where workloads run.
+pub struct Lab {
+    /// Who takes turns.
+    pub engines: Engines,
+    /// How much data.
+    pub size: Size,
+    /// How many turns each engine takes.
+    pub rounds: u32,
+    /// Long work is cut to a fifth in a quick run.
+    pub quick: bool,
+    folder: PathBuf,
+    scratch: tempfile::TempDir,
+    made: std::cell::RefCell<HashSet<PathBuf>>,
+    progress: ProgressBar,
+}
+
+impl Lab {
+    /// Uses `folder` for databases: generated ones stay there, all others go when the lab ends.
+    pub fn new(folder: &Path, size: Size, rounds: u32, quick: bool) -> Result<Self> {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
+        let scratch = tempfile::Builder::new().prefix("run-").tempdir_in(folder)?;
+        let progress = ProgressBar::no_length().with_style(
+            ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}")
+                .expect("the template is well-formed"),
+        );
+        progress.enable_steady_tick(std::time::Duration::from_millis(200));
+        Ok(Self {
+            engines: Engines::find(),
+            size,
+            rounds,
+            quick,
+            folder: folder.to_owned(),
+            scratch,
+            made: Default::default(),
+            progress,
+        })
+    }
+
+    /// `full`, or a fifth of it in a quick run.
+    pub fn operations(&self, full: u32) -> u32 {
+        if self.quick { (full / 5).max(1) } else { full }
+    }
+
+    /// Says what is being done; shown on standard error if that is a terminal.
+    pub fn say(&self, message: impl Into<std::borrow::Cow<'static, str>>) {
+        self.progress.set_message(message);
+    }
+
+    /// Ends the display of progress.
+    pub fn finish(&self) {
+        self.progress.finish_and_clear();
+    }
+
+    /// The plain database of a data set.
+    pub fn source(&self, data: Dataset) -> Result<PathBuf> {
+        self.say(format!("making {}", data.title(self.size)));
+        data.find_or_make(&self.folder, self.size)
+    }
+
+    /// The engine's database of a data set, in the cache of the operating system. Not to be
+    /// written to.
+    pub fn prepared(&self, engine: &dyn Engine, data: Dataset) -> Result<PathBuf> {
+        let source = self.source(data)?;
+        let target = self
+            .scratch
+            .path()
+            .join(format!("{}-{}", engine.name(), stem(&source)));
+        if !self.made.borrow().contains(&target) {
+            self.say(format!(
+                "preparing {} for {}",
+                data.title(self.size),
+                engine.name()
+            ));
+            engine.prepare(&source, &target)?;
+            self.made.borrow_mut().insert(target.clone());
+        }
+        settle(&target)?;
+        Ok(target)
+    }
+
+    /// A copy of the same that may be written to.
+    pub fn copy(&self, engine: &dyn Engine, data: Dataset) -> Result<PathBuf> {
+        let prepared = self.prepared(engine, data)?;
+        let target = self.free_path();
+        std::fs::copy(prepared, &target)?;
+        settle(&target)?;
+        Ok(target)
+    }
+
+    /// A path at which there is no file.
+    pub fn free_path(&self) -> PathBuf {
+        (0_u32..)
+            .map(|number| self.scratch.path().join(format!("copy-{number}.db")))
+            .find(|path| !path.exists())
+            .expect("there are numbers left")
+    }
+
+    /// Lets the contestants take turns: first, second, first, second, in rounds counted from 1.
+    /// One that fails sits out the rest; one that answers otherwise than the first is told so.
+    pub fn take_turns<C>(
+        &self,
+        title: &str,
+        rounds: u32,
+        contestants: &mut [Result<C>],
+        mut turn: impl FnMut(&mut C, u32) -> Result<Turn>,
+    ) -> Vec<Turns> {
+        let mut all: Vec<Turns> = contestants
+            .iter()
+            .map(|contestant| Turns {
+                values: Vec::new(),
+                failure: contestant.as_ref().err().map(|error| format!("{error:#}")),
+            })
+            .collect();
+        for round in 1..=rounds {
+            self.say(format!("{title} ({round} of {rounds})"));
+            let mut expected = None;
+            for (contestant, turns) in contestants.iter_mut().zip(&mut all) {
+                let (Ok(contestant), None) = (contestant, &turns.failure) else {
+                    continue;
+                };
+                match turn(contestant, round) {
+                    Ok(Turn { value, answer }) => {
+                        turns.values.push(value);
+                        if *expected.get_or_insert(answer) != answer {
+                            turns.failure = Some("the answer differs from plain SQLite's".into());
+                        }
+                    }
+                    Err(error) => {
+                        turns.values.clear();
+                        turns.failure = Some(format!("{error:#}"));
+                    }
+                }
+            }
+        }
+        all
+    }
+}
+
+fn stem(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lab(folder: &Path) -> Lab {
+        Lab::new(
+            folder,
+            Size {
+                rows: 100,
+                scale_factor: 0.01,
+            },
+            2,
+            true,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn contestants_alternate() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut order = Vec::new();
+        lab(folder.path()).take_turns("t", 2, &mut [Ok(1), Ok(2)], |contestant, round| {
+            order.push((round, *contestant));
+            Ok(Turn {
+                value: 1.0,
+                answer: 0,
+            })
+        });
+        assert_eq!(order, [(1, 1), (1, 2), (2, 1), (2, 2)]);
+    }
+
+    #[test]
+    fn a_wrong_answer_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let turns = lab(folder.path()).take_turns("t", 2, &mut [Ok(1), Ok(2)], |contestant, _| {
+            Ok(Turn {
+                value: 1.0,
+                answer: *contestant,
+            })
+        });
+        assert!(turns[0].failure.is_none());
+        assert!(turns[1].failure.as_ref().unwrap().contains("differs"));
+    }
+
+    #[test]
+    fn writers_get_files_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let lab = lab(folder.path());
+        let engine = &*lab.engines.ready[0];
+        let prepared = lab.prepared(engine, Dataset::Titles).unwrap();
+        assert_eq!(lab.prepared(engine, Dataset::Titles).unwrap(), prepared);
+        let (one, two) = (
+            lab.copy(engine, Dataset::Titles).unwrap(),
+            lab.copy(engine, Dataset::Titles).unwrap(),
+        );
+        assert!(one != two && one != prepared);
+    }
+}

@@ -1,0 +1,114 @@
+//! Figures in words that need no explanation beside them.
+
+use crate::rows::{Row, Unit, Verdict};
+
+/// A number with three significant digits or all before the point, thousands set apart.
+pub fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        value if value >= 99.95 => 0,
+        value if value >= 9.995 => 1,
+        _ => 2,
+    };
+    let text = format!("{value:.digits$}");
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let mut out = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            out.push(' ');
+        }
+        out.push(digit);
+    }
+    out + rest
+}
+
+/// Divisor and name of the unit that suits a median.
+fn scale(unit: Unit, median: f64) -> (f64, &'static str) {
+    match unit {
+        Unit::Seconds if median < 1.0 => (0.001, "ms"),
+        Unit::Seconds => (1.0, "s"),
+        Unit::PerSecond => (1.0, "/s"),
+        Unit::Bytes => (1e6, "MB"),
+    }
+}
+
+/// The median with its unit, or why there is none.
+pub fn median(row: &Row) -> String {
+    let Some(summary) = row.summary else {
+        return "failed".into();
+    };
+    let (divisor, unit) = scale(row.unit, summary.median);
+    format!("{} {unit}", number(summary.median / divisor))
+}
+
+/// The smallest and the largest value.
+pub fn spread(row: &Row) -> String {
+    match row.summary {
+        Some(summary) if row.values.len() > 1 => {
+            let (divisor, _) = scale(row.unit, summary.median);
+            format!(
+                "{} – {}",
+                number(summary.min / divisor),
+                number(summary.max / divisor)
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+/// The ratio to plain SQLite, saying of what.
+pub fn to_plain(row: &Row) -> String {
+    if let Some(failure) = &row.failure {
+        return failure.clone();
+    }
+    let Some(ratio) = row.to_plain else {
+        return String::new();
+    };
+    let what = match row.unit {
+        Unit::Seconds => "the time",
+        Unit::PerSecond => "the rate",
+        Unit::Bytes => "the size",
+    };
+    format!("{ratio:.2} × {what}")
+}
+
+/// One word on the ratio.
+pub fn verdict(row: &Row) -> &'static str {
+    match row.verdict() {
+        Some(Verdict::Better) => "better",
+        Some(Verdict::Even) => "even",
+        Some(Verdict::Worse) => "worse",
+        None => "",
+    }
+}
+
+/// The engine and, where it has several, the way.
+pub fn engine(row: &Row) -> String {
+    match row.way {
+        Some(way) if way.starts_with(row.engine) => way.into(),
+        Some(way) => format!("{}: {way}", row.engine),
+        None => row.engine.into(),
+    }
+}
+
+/// Journal mode and `synchronous`.
+pub fn durability(row: &Row) -> String {
+    row.setting
+        .map_or_else(|| "–".into(), |setting| setting.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_easy_to_read() {
+        let shown: Vec<String> = [0.123, 1.0, 12.345, 123.4, 99_999.6, 1_234_567.0]
+            .into_iter()
+            .map(number)
+            .collect();
+        assert_eq!(
+            shown,
+            ["0.12", "1.00", "12.3", "123", "100 000", "1 234 567"]
+        );
+    }
+}

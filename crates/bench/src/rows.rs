@@ -1,0 +1,188 @@
+//! One line of a report: what was measured, on what, under which conditions, and the figures.
+
+use serde::Serialize;
+
+use crate::engines::{Journal, Synchronous};
+use crate::stats::Summary;
+
+/// What a figure counts, and so whether more of it is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Time for the whole work; less is better.
+    Seconds,
+    /// Operations per second; more is better.
+    PerSecond,
+    /// Less is better.
+    Bytes,
+}
+
+/// What the operating system had in memory when the clock started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cache {
+    /// The whole file; SQLite's own page cache is the default 2 MB.
+    Warm,
+    /// It makes no difference.
+    Irrelevant,
+}
+
+impl Cache {
+    /// As reports say it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Warm => "warm",
+            Self::Irrelevant => "–",
+        }
+    }
+}
+
+/// The journal mode and `synchronous` of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// Journal mode.
+    pub journal: Journal,
+    /// Flushing.
+    pub synchronous: Synchronous,
+}
+
+impl Setting {
+    /// SQLite's defaults.
+    pub const DELETE_FULL: Self = Self {
+        journal: Journal::Delete,
+        synchronous: Synchronous::Full,
+    };
+    /// Only the journal mode differs from SQLite's defaults.
+    pub const WAL_FULL: Self = Self {
+        journal: Journal::Wal,
+        synchronous: Synchronous::Full,
+    };
+    /// What most applications with a WAL choose.
+    pub const WAL_NORMAL: Self = Self {
+        journal: Journal::Wal,
+        synchronous: Synchronous::Normal,
+    };
+
+    /// As reports say it.
+    pub fn name(self) -> String {
+        format!("{}+{}", self.journal.name(), self.synchronous.name())
+    }
+}
+
+/// Better or worse than plain SQLite, by more than the noise of a quiet machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// By more than three per cent.
+    Better,
+    /// Within three per cent.
+    Even,
+    /// By more than three per cent.
+    Worse,
+}
+
+/// One line of a report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The workload's short name.
+    pub workload: &'static str,
+    /// What was done, in words.
+    pub title: String,
+    /// On which data.
+    pub data: String,
+    /// By which engine.
+    pub engine: &'static str,
+    /// By which of the engine's ways, where it has several.
+    pub way: Option<&'static str>,
+    /// With which durability; none where no transaction is involved.
+    pub setting: Option<Setting>,
+    /// In which state of the cache.
+    pub cache: Cache,
+    /// What the values count.
+    pub unit: Unit,
+    /// One value for each turn.
+    pub values: Vec<f64>,
+    /// Of the values; none if the work failed.
+    pub summary: Option<Summary>,
+    /// Median divided by that of plain SQLite; for plain SQLite itself, nothing.
+    pub to_plain: Option<f64>,
+    /// What the database took on disk afterwards, where that tells something.
+    pub file_bytes: Option<u64>,
+    /// Why there are no values, or why they are not to be trusted.
+    pub failure: Option<String>,
+}
+
+impl Row {
+    /// How the row compares, if it does.
+    pub fn verdict(&self) -> Option<Verdict> {
+        let ratio = self.to_plain?;
+        let gain = if self.unit == Unit::PerSecond {
+            ratio
+        } else {
+            1.0 / ratio
+        };
+        Some(match gain {
+            gain if gain > 1.03 => Verdict::Better,
+            gain if gain < 0.97 => Verdict::Worse,
+            _ => Verdict::Even,
+        })
+    }
+}
+
+/// Fills in summaries, and ratios to the first row, which is plain SQLite's.
+pub fn compare(rows: &mut [Row]) {
+    for row in rows.iter_mut() {
+        row.summary = Summary::of(&row.values);
+    }
+    let plain = rows.first().and_then(|row| row.summary);
+    for row in rows.iter_mut().skip(1) {
+        row.to_plain = match (row.summary, plain) {
+            (Some(own), Some(plain)) if plain.median > 0.0 => Some(own.median / plain.median),
+            _ => None,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(unit: Unit, values: &[f64]) -> Row {
+        Row {
+            workload: "w",
+            title: String::new(),
+            data: String::new(),
+            engine: "e",
+            way: None,
+            setting: None,
+            cache: Cache::Warm,
+            unit,
+            values: values.to_vec(),
+            summary: None,
+            to_plain: None,
+            file_bytes: None,
+            failure: None,
+        }
+    }
+
+    #[test]
+    fn twice_the_time_is_worse_and_twice_the_rate_is_better() {
+        for (unit, verdict) in [
+            (Unit::Seconds, Verdict::Worse),
+            (Unit::PerSecond, Verdict::Better),
+        ] {
+            let mut rows = [row(unit, &[1.0]), row(unit, &[2.0])];
+            compare(&mut rows);
+            assert_eq!(rows[0].to_plain, None);
+            assert_eq!(rows[1].to_plain, Some(2.0));
+            assert_eq!(rows[1].verdict(), Some(verdict));
+        }
+    }
+
+    #[test]
+    fn a_failed_row_compares_with_nothing() {
+        let mut rows = [row(Unit::Bytes, &[1.0]), row(Unit::Bytes, &[])];
+        compare(&mut rows);
+        assert_eq!(rows[1].verdict(), None);
+    }
+}

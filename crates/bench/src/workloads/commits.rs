@@ -1,0 +1,65 @@
+//! Durable commits: one inserted row a transaction, under each usual durability.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use rusqlite::Connection;
+
+use super::session::Session;
+use crate::data::dataset::{Dataset, SEED};
+use crate::data::titles::Titles;
+use crate::lab::{Lab, Turn};
+use crate::rows::{Setting, Unit};
+
+const COMMITS: u32 = 300;
+
+/// Single-row commits.
+pub struct Commits;
+
+impl Session for Commits {
+    fn name(&self) -> &'static str {
+        "commits"
+    }
+
+    fn about(&self) -> &'static str {
+        "One new row in each transaction, one after the other; FULL waits for the disk each time."
+    }
+
+    fn title(&self, _lab: &Lab) -> String {
+        "Single-row commits".into()
+    }
+
+    fn data(&self) -> Dataset {
+        Dataset::Titles
+    }
+
+    fn settings(&self) -> &'static [Setting] {
+        &[Setting::DELETE_FULL, Setting::WAL_FULL, Setting::WAL_NORMAL]
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::PerSecond
+    }
+
+    fn writes(&self) -> bool {
+        true
+    }
+
+    fn turn(&self, lab: &Lab, conn: &Connection, round: u32) -> Result<Turn> {
+        let commits = lab.operations(COMMITS);
+        let texts: Vec<String> = Titles::new(SEED + 1 + u64::from(round))
+            .take(commits as usize)
+            .map(|title| title.to_json())
+            .collect();
+        let mut insert = conn.prepare("insert into title(data) values (?)")?;
+        let start = Instant::now();
+        for text in &texts {
+            insert.execute([text])?;
+        }
+        let value = f64::from(commits) / start.elapsed().as_secs_f64();
+        Ok(Turn {
+            value,
+            answer: conn.last_insert_rowid() as u64,
+        })
+    }
+}

@@ -1,0 +1,118 @@
+//! Bulk load: making a database of each engine from a plain one, against plain `VACUUM INTO`.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use rusqlite::Connection;
+
+use super::Workload;
+use crate::data::dataset::Dataset;
+use crate::engines::{Engine, Journal, Synchronous, settle, stored_bytes};
+use crate::lab::{Lab, Turn};
+use crate::rows::{Cache, Row, Unit, compare};
+
+/// The most rounds that are worth their time here.
+const ROUNDS: u32 = 3;
+
+/// Runs every loader of every engine.
+pub struct Load;
+
+struct Contestant<'a> {
+    engine: &'a dyn Engine,
+    loader: &'static str,
+    file_bytes: u64,
+}
+
+impl Workload for Load {
+    fn name(&self) -> &'static str {
+        "load"
+    }
+
+    fn about(&self) -> &'static str {
+        "`VACUUM INTO` runs inside the benchmark and leaves flushing to the operating system; \
+         `litepack pack` is the command as a process of its own, which also flushes the new file \
+         and reads it back to verify it."
+    }
+
+    fn run(&self, lab: &Lab) -> Result<Vec<Vec<Row>>> {
+        [Dataset::Titles, Dataset::Tpch]
+            .iter()
+            .map(|data| run_data(lab, *data))
+            .collect()
+    }
+}
+
+fn run_data(lab: &Lab, data: Dataset) -> Result<Vec<Row>> {
+    let source = lab.source(data)?;
+    settle(&source)?;
+    let mut contestants: Vec<Result<Contestant>> = lab
+        .engines
+        .ready
+        .iter()
+        .flat_map(|engine| {
+            let contestant = |loader| {
+                Ok(Contestant {
+                    engine: &**engine,
+                    loader,
+                    file_bytes: 0,
+                })
+            };
+            engine.loaders().iter().copied().map(contestant)
+        })
+        .collect();
+    let ways: Vec<_> = contestants
+        .iter()
+        .flatten()
+        .map(|one| (one.engine.name(), one.loader))
+        .collect();
+    let title = "Bulk load from a plain file";
+    let rounds = lab.rounds.min(ROUNDS);
+    let turns = lab.take_turns(title, rounds, &mut contestants, |contestant, _| {
+        let target = lab.free_path();
+        let start = Instant::now();
+        contestant
+            .engine
+            .load(contestant.loader, &source, &target)?;
+        let value = start.elapsed().as_secs_f64();
+        contestant.file_bytes = stored_bytes(&target);
+        let conn = contestant
+            .engine
+            .open(&target, Journal::Delete, Synchronous::Full)?;
+        let answer = count(&conn, data)?;
+        conn.close().map_err(|(_, error)| error)?;
+        std::fs::remove_file(target)?;
+        Ok(Turn { value, answer })
+    });
+    let mut rows: Vec<Row> = ways
+        .into_iter()
+        .zip(turns)
+        .zip(&contestants)
+        .map(|(((engine, loader), turns), contestant)| Row {
+            workload: "load",
+            title: title.into(),
+            data: data.title(lab.size),
+            engine,
+            way: Some(loader),
+            setting: None,
+            cache: Cache::Warm,
+            unit: Unit::Seconds,
+            values: turns.values,
+            summary: None,
+            to_plain: None,
+            file_bytes: contestant.as_ref().ok().map(|one| one.file_bytes),
+            failure: turns.failure,
+        })
+        .collect();
+    compare(&mut rows);
+    Ok(rows)
+}
+
+/// The rows of the biggest table.
+fn count(conn: &Connection, data: Dataset) -> Result<u64> {
+    let sql = match data {
+        Dataset::Tpch => "select count(*) from lineitem",
+        _ => "select count(*) from title",
+    };
+    let rows: u32 = conn.query_row(sql, [], |row| row.get(0))?;
+    Ok(rows.into())
+}

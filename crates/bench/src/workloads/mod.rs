@@ -1,0 +1,106 @@
+//! What is measured: each kind of work is one file here, listed in [`all`].
+//!
+//! A workload runs all engines and gives rows in groups: each group holds one row an engine (or
+//! one a way of it), plain SQLite first. Most work is a [`session`] on an open connection.
+
+mod commits;
+mod load;
+mod point_reads;
+mod range_reads;
+mod session;
+mod sizes;
+mod tpch_queries;
+mod transactions;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use anyhow::Result;
+
+use crate::lab::Lab;
+use crate::rows::Row;
+
+/// One kind of work.
+pub trait Workload {
+    /// Short and unique: what `--only` is matched against.
+    fn name(&self) -> &'static str;
+
+    /// One sentence on how it is measured.
+    fn about(&self) -> &'static str;
+
+    /// Measures all engines. Engines that fail have a row that says so; an error ends the run.
+    fn run(&self, lab: &Lab) -> Result<Vec<Vec<Row>>>;
+}
+
+/// All workloads in the order of the report.
+pub fn all() -> Vec<Box<dyn Workload>> {
+    vec![
+        Box::new(sizes::Sizes),
+        Box::new(load::Load),
+        Box::new(tpch_queries::PRICING_SUMMARY),
+        Box::new(tpch_queries::MARKET_SHARE),
+        Box::new(point_reads::PointReads),
+        Box::new(range_reads::RangeReads),
+        Box::new(transactions::INSERT),
+        Box::new(transactions::UPDATE_SEQUENTIAL),
+        Box::new(transactions::UPDATE_RANDOM),
+        Box::new(commits::Commits),
+    ]
+}
+
+/// Random numbers that depend on the work and the round, not on the engine.
+fn random(work: &str, round: u32) -> fastrand::Rng {
+    fastrand::Rng::with_seed(fingerprint(&(work, round)))
+}
+
+/// The same number for the same thing.
+fn fingerprint(thing: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    thing.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Mixes what was read into a number, cheaply enough to vanish beside the reading itself.
+fn mix(answer: u64, bytes: &[u8]) -> u64 {
+    let ends = [bytes.first(), bytes.get(bytes.len() / 2), bytes.last()];
+    ends.into_iter()
+        .flatten()
+        .fold(answer ^ bytes.len() as u64, |answer, byte| {
+            answer.wrapping_mul(0x0100_0000_01b3) ^ u64::from(*byte)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::dataset::Size;
+
+    #[test]
+    fn every_workload_gives_comparable_rows() {
+        let folder = tempfile::tempdir().unwrap();
+        let size = Size {
+            rows: 3_000,
+            scale_factor: 0.01,
+        };
+        let lab = Lab::new(folder.path(), size, 2, true).unwrap();
+        for workload in all() {
+            for group in workload.run(&lab).unwrap() {
+                assert_eq!(group[0].engine, "plain", "{}", workload.name());
+                assert!(group[0].to_plain.is_none());
+                for row in group {
+                    assert_eq!(row.workload, workload.name());
+                    let needs_command = row.way.is_some_and(|way| way.starts_with("litepack "));
+                    if !needs_command {
+                        assert_eq!(row.failure, None, "{} {}", row.workload, row.title);
+                        assert!(row.summary.unwrap().min > 0.0);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let names: std::collections::HashSet<_> = all().iter().map(|work| work.name()).collect();
+        assert_eq!(names.len(), all().len());
+    }
+}
