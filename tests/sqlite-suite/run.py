@@ -145,11 +145,11 @@ class Suite:
         kept_file = CACHE / "plain.json"
         built = (CACHE / "build" / "testfixture").stat().st_mtime
         kept = {"built": built, "results": {}}
-        if kept_file.exists() and not self.options.fresh:
+        if kept_file.exists():
             previous = json.loads(kept_file.read_text())
             if previous["built"] == built:
                 kept = previous
-        missing = [file for file in files if file not in kept["results"]]
+        missing = [file for file in files if self.options.fresh or file not in kept["results"]]
         if missing:
             kept["results"].update(self.run_files("plain", missing, {}))
             kept_file.write_text(json.dumps(kept))
