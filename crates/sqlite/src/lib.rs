@@ -1,1 +1,22 @@
-//! sqlite
+//! Litepack as SQLite meets it: a VFS over the host's own, pragmas, SQL functions.
+//!
+//! ```text
+//! packed.rs    a packed database: SQLite's calls in, the store's commits out
+//! journal.rs   its rollback journal, in memory
+//! options.rs   URI parameters and pragmas       report.rs   what info and check answer
+//! codes.rs     SQLite's numbers                 ffi/        everything unsafe
+//! ```
+#![deny(unsafe_code)]
+
+mod codes;
+#[allow(unsafe_code)]
+pub mod ffi;
+mod journal;
+mod options;
+mod packed;
+mod report;
+
+pub use report::{check_text, info_json};
+
+/// The version of this extension.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -29,8 +29,18 @@ impl FileId {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
-    Page { file: FileId, offset: u64, len: u32, sum: u32 },
-    Node { file: FileId, offset: u64, len: u32, sum: u64 },
+    Page {
+        file: FileId,
+        offset: u64,
+        len: u32,
+        sum: u32,
+    },
+    Node {
+        file: FileId,
+        offset: u64,
+        len: u32,
+        sum: u64,
+    },
 }
 
 #[derive(Clone)]
@@ -59,7 +69,12 @@ pub struct Cache {
 
 impl std::fmt::Debug for Cache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Cache({} of {} bytes)", self.entries.weight(), self.entries.capacity())
+        write!(
+            f,
+            "Cache({} of {} bytes)",
+            self.entries.weight(),
+            self.entries.capacity()
+        )
     }
 }
 
@@ -67,7 +82,9 @@ impl Cache {
     /// A cache of its own with a budget in bytes.
     pub fn new(budget: u64) -> Cache {
         let expected = (budget / 4096).max(16) as usize;
-        Cache { entries: Sharded::with_weighter(expected, budget, Bytes) }
+        Cache {
+            entries: Sharded::with_weighter(expected, budget, Bytes),
+        }
     }
 
     /// The cache that all files of the process share.
@@ -94,7 +111,8 @@ impl Cache {
     }
 
     pub(crate) fn put_page(&self, file: FileId, entry: &Entry, page: &[u8]) {
-        self.entries.insert(page_key(file, entry), Value::Page(page.into()));
+        self.entries
+            .insert(page_key(file, entry), Value::Page(page.into()));
     }
 
     pub(crate) fn node(&self, file: FileId, pointer: &Pointer) -> Option<Arc<Node>> {
@@ -105,14 +123,25 @@ impl Cache {
     }
 
     pub(crate) fn put_node(&self, file: FileId, pointer: &Pointer, node: Arc<Node>) {
-        self.entries.insert(node_key(file, pointer), Value::Node(node));
+        self.entries
+            .insert(node_key(file, pointer), Value::Node(node));
     }
 }
 
 fn page_key(file: FileId, entry: &Entry) -> Key {
-    Key::Page { file, offset: entry.offset, len: entry.len, sum: entry.sum }
+    Key::Page {
+        file,
+        offset: entry.offset,
+        len: entry.len,
+        sum: entry.sum,
+    }
 }
 
 fn node_key(file: FileId, pointer: &Pointer) -> Key {
-    Key::Node { file, offset: pointer.offset, len: pointer.len, sum: pointer.sum }
+    Key::Node {
+        file,
+        offset: pointer.offset,
+        len: pointer.len,
+        sum: pointer.sum,
+    }
 }

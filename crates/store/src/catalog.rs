@@ -63,13 +63,23 @@ impl Catalog {
     /// Reads a catalog; `None` if the bytes are not one.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Catalog> {
         let mut fields = Reader::new(bytes);
-        let count = usize::try_from(fields.varint()?).ok().filter(|n| *n <= DICTIONARIES_MAX)?;
+        let count = usize::try_from(fields.varint()?)
+            .ok()
+            .filter(|n| *n <= DICTIONARIES_MAX)?;
         let mut listed = Vec::new();
         for _ in 0..count {
             let (offset, len) = (fields.u64()?, fields.u32()?);
-            let pointer = Pointer { offset, len, sum: fields.u64()? };
+            let pointer = Pointer {
+                offset,
+                len,
+                sum: fields.u64()?,
+            };
             (len > 0 && len as usize <= DICTIONARY_LEN_MAX).then_some(())?;
-            listed.push(Listed { pointer, hash: fields.u128()?, loaded: OnceCell::new() });
+            listed.push(Listed {
+                pointer,
+                hash: fields.u128()?,
+                loaded: OnceCell::new(),
+            });
         }
         Some(Catalog { listed })
     }
@@ -80,7 +90,9 @@ impl Catalog {
 
     /// The newest dictionary: the one new pages are written with.
     pub(crate) fn newest(&self) -> Option<DictId> {
-        DictId::try_from(self.listed.len()).ok().filter(|id| *id > 0)
+        DictId::try_from(self.listed.len())
+            .ok()
+            .filter(|id| *id > 0)
     }
 
     /// Extents of all dictionaries.
@@ -91,7 +103,11 @@ impl Catalog {
     /// Adds a dictionary that lives at `pointer` and returns its number.
     pub(crate) fn add(&mut self, dictionary: Dictionary, pointer: Pointer) -> DictId {
         let hash = dictionary.hash();
-        self.listed.push(Listed { pointer, hash, loaded: OnceCell::from(share(dictionary)) });
+        self.listed.push(Listed {
+            pointer,
+            hash,
+            loaded: OnceCell::from(share(dictionary)),
+        });
         self.newest().expect("the caller keeps to DICTIONARIES_MAX")
     }
 
@@ -104,10 +120,20 @@ impl Catalog {
     ///
     /// # Errors
     /// When there is none with that number or its bytes are damaged.
-    pub(crate) fn get(&self, id: DictId, medium: &Medium<impl Disk>) -> Result<Option<&Arc<Dictionary>>> {
-        let Some(index) = usize::from(id).checked_sub(1) else { return Ok(None) };
+    pub(crate) fn get(
+        &self,
+        id: DictId,
+        medium: &Medium<impl Disk>,
+    ) -> Result<Option<&Arc<Dictionary>>> {
+        let Some(index) = usize::from(id).checked_sub(1) else {
+            return Ok(None);
+        };
         let listed = self.listed.get(index).ok_or_else(|| {
-            Error::damaged(format!("dictionary {id}"), 0, "the catalog has no such dictionary")
+            Error::damaged(
+                format!("dictionary {id}"),
+                0,
+                "the catalog has no such dictionary",
+            )
         })?;
         if let Some(loaded) = listed.loaded.get() {
             return Ok(Some(loaded));
@@ -115,8 +141,14 @@ impl Catalog {
         let bytes = medium.extent(listed.pointer, "dictionary")?;
         if Dictionary::hash_of(&bytes) != listed.hash {
             let what = format!("dictionary {id}");
-            return Err(Error::damaged(what, listed.pointer.offset, "content hash is wrong"));
+            return Err(Error::damaged(
+                what,
+                listed.pointer.offset,
+                "content hash is wrong",
+            ));
         }
-        Ok(Some(listed.loaded.get_or_init(|| share(Dictionary::new(bytes)))))
+        Ok(Some(
+            listed.loaded.get_or_init(|| share(Dictionary::new(bytes))),
+        ))
     }
 }

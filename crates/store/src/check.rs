@@ -84,7 +84,11 @@ impl Walk<'_> {
         } else {
             return true;
         };
-        self.report.add(Damage { what: what.into(), offset, why: why.into() });
+        self.report.add(Damage {
+            what: what.into(),
+            offset,
+            why: why.into(),
+        });
         false
     }
 
@@ -108,11 +112,19 @@ impl<D: Disk> Store<D> {
     /// Only when the file cannot be read at all; damage is in the report.
     pub fn check(&mut self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
         self.refresh()?;
-        let Some(commit) = self.commit else { return Ok(CheckReport::default()) };
+        let Some(commit) = self.commit else {
+            return Ok(CheckReport::default());
+        };
         let record = commit.record;
         let report = CheckReport::default();
         let used = RangeSet::default();
-        let mut walk = Walk { report, used, end: record.end, progress, page: Vec::new() };
+        let mut walk = Walk {
+            report,
+            used,
+            end: record.end,
+            progress,
+            page: Vec::new(),
+        };
         walk.page.resize(self.unit_size as usize, 0);
         let (units, bytes) = match record.height {
             0 => (0, 0),
@@ -120,11 +132,18 @@ impl<D: Disk> Store<D> {
         };
         if walk.report.is_ok() && (units, bytes) != (record.stored_units, record.stored_bytes) {
             let why = format!("counts {} units, the map has {units}", record.stored_units);
-            walk.report.add(Damage { what: "commit record".into(), offset: 0, why });
+            walk.report.add(Damage {
+                what: "commit record".into(),
+                offset: 0,
+                why,
+            });
         }
         self.check_catalog(&mut walk, record.catalog)?;
         self.check_space(&mut walk, record.space)?;
-        let reserved = LOCK_BYTES.end.min(record.end).saturating_sub(LOCK_BYTES.start);
+        let reserved = LOCK_BYTES
+            .end
+            .min(record.end)
+            .saturating_sub(LOCK_BYTES.start);
         walk.report.lost_bytes =
             (record.end - DATA_START).saturating_sub(walk.used.total() + reserved);
         Ok(walk.report)
@@ -141,7 +160,9 @@ impl<D: Disk> Store<D> {
             return Ok((0, 0));
         }
         let node = self.medium.node(pointer, level);
-        let Some(node) = walk.note(node)? else { return Ok((0, 0)) };
+        let Some(node) = walk.note(node)? else {
+            return Ok((0, 0));
+        };
         walk.report.nodes += 1;
         let (mut units, mut bytes) = (0, 0);
         match &*node {
@@ -178,10 +199,16 @@ impl<D: Disk> Store<D> {
             return Ok(());
         }
         let bytes = self.medium.extent(pointer, "catalog");
-        let Some(bytes) = walk.note(bytes)? else { return Ok(()) };
+        let Some(bytes) = walk.note(bytes)? else {
+            return Ok(());
+        };
         let Some(catalog) = Catalog::decode(&bytes) else {
             let offset = pointer.offset;
-            walk.report.add(Damage { what: "catalog".into(), offset, why: "malformed".into() });
+            walk.report.add(Damage {
+                what: "catalog".into(),
+                offset,
+                why: "malformed".into(),
+            });
             return Ok(());
         };
         for (index, pointer) in catalog.pointers().enumerate() {
@@ -197,7 +224,9 @@ impl<D: Disk> Store<D> {
     fn check_space(&mut self, walk: &mut Walk<'_>, head: Pointer) -> Result<()> {
         let read = |pointer| self.medium.extent(pointer, "free-space chain");
         let space = Space::load(head, walk.end, read);
-        let Some(space) = walk.note(space)? else { return Ok(()) };
+        let Some(space) = walk.note(space)? else {
+            return Ok(());
+        };
         for pointer in space.chain() {
             walk.claim("free-space chain", pointer.offset, pointer.len.into());
         }
@@ -221,7 +250,9 @@ impl<D: Disk> Store<D> {
             file_bytes: self.medium.disk.len()?,
             ..Info::default()
         };
-        let Some(commit) = self.commit else { return Ok(info) };
+        let Some(commit) = self.commit else {
+            return Ok(info);
+        };
         let record = commit.record;
         info.seq = record.seq;
         info.logical_bytes = record.size;
@@ -230,9 +261,17 @@ impl<D: Disk> Store<D> {
         info.free_bytes = record.free_bytes;
         info.dictionaries = self.catalog.pointers().map(|pointer| pointer.len).collect();
         let mut counts = [[(0, 0); 2]; Codec::ALL.len()];
-        for leaf in 0..record.size.div_ceil(u64::from(record.unit_size)).div_ceil(FANOUT as u64) {
-            let Some(node) = self.map.leaf_on_disk(leaf, &self.medium)? else { continue };
-            let Node::Leaf(entries) = &*node else { continue };
+        for leaf in 0..record
+            .size
+            .div_ceil(u64::from(record.unit_size))
+            .div_ceil(FANOUT as u64)
+        {
+            let Some(node) = self.map.leaf_on_disk(leaf, &self.medium)? else {
+                continue;
+            };
+            let Node::Leaf(entries) = &*node else {
+                continue;
+            };
             for entry in entries.iter().filter(|entry| !entry.is_zero()) {
                 let with = usize::from(entry.storage.dict != 0);
                 let (units, bytes) = &mut counts[entry.storage.codec as usize][with];
@@ -243,19 +282,23 @@ impl<D: Disk> Store<D> {
         for (codec, counts) in Codec::ALL.iter().zip(counts) {
             for (suffix, (units, bytes)) in ["", "+dictionary"].iter().zip(counts) {
                 if units > 0 {
-                    info.codecs.push((format!("{}{suffix}", codec.name()), units, bytes));
+                    info.codecs
+                        .push((format!("{}{suffix}", codec.name()), units, bytes));
                 }
             }
         }
         Ok(info)
     }
 
-    /// Where the page at a byte offset of the database is stored: (offset in the file, stored bytes
-    /// as the page's share of its unit). `None` if nothing is stored for it.
-    pub fn place_of_page(&mut self, offset: u64, page_size: u32) -> Result<Option<(u64, u64)>> {
+    /// Where the SQLite page with this number (from 1) is stored: offset in the file, and its share
+    /// of its unit's stored bytes. `None` if nothing is stored for it.
+    ///
+    /// # Errors
+    /// When the page map cannot be read.
+    pub fn place_of_page(&mut self, number: u64) -> Result<Option<(u64, u64)>> {
         self.refresh()?;
-        let entry = self.entry(offset / u64::from(self.unit_size))?;
-        let share = u64::from(self.unit_size / page_size.clamp(1, self.unit_size));
+        let share = u64::from(self.unit_size / self.page_size.min(self.unit_size));
+        let entry = self.entry(number.saturating_sub(1) / share)?;
         Ok((!entry.is_zero()).then(|| (entry.offset, u64::from(entry.len).div_ceil(share))))
     }
 }

@@ -9,8 +9,8 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::layout::{MARK_OFFSET, Pointer, SLOT_OFFSETS, unit_size_for};
 use crate::map::PageMap;
-use crate::recover::Commit;
 use crate::record::{Record, encode_mark};
+use crate::recover::Commit;
 use crate::store::Store;
 use crate::txn::Before;
 
@@ -77,8 +77,15 @@ impl<D: Disk> Store<D> {
             free_bytes: space.free_bytes(),
         };
         // The last durable commit stays in its slot until this one is durable too.
-        let slot = if last.durable { 1 - last.slot } else { last.slot };
-        let before = Before { commit: last, slot_bytes: self.slots[slot] };
+        let slot = if last.durable {
+            1 - last.slot
+        } else {
+            last.slot
+        };
+        let before = Before {
+            commit: last,
+            slot_bytes: self.slots[slot],
+        };
         let bytes = record.encode(self.medium.uuid);
         if let Err(error) = self.medium.disk.write_at(&bytes, SLOT_OFFSETS[slot]) {
             self.restore_slot(&before, slot);
@@ -89,7 +96,11 @@ impl<D: Disk> Store<D> {
         self.writer.before = Some(before);
         self.writer.txn = None;
         self.last_leaf = None;
-        self.commit = Some(Commit { record, slot, durable: false });
+        self.commit = Some(Commit {
+            record,
+            slot,
+            durable: false,
+        });
         Ok(shrunk && record.free_bytes > COMPACT_MIN && record.free_bytes > record.end / 4)
     }
 
@@ -99,7 +110,9 @@ impl<D: Disk> Store<D> {
     /// The commit is taken back: the one before is current again, on disk too.
     pub fn flush(&mut self) -> Result<()> {
         self.commit_pending()?;
-        let Some(commit) = self.commit.filter(|commit| !commit.durable) else { return Ok(()) };
+        let Some(commit) = self.commit.filter(|commit| !commit.durable) else {
+            return Ok(());
+        };
         if let Err(error) = self.try_flush(commit) {
             self.take_back(commit);
             return Err(error);
@@ -109,7 +122,11 @@ impl<D: Disk> Store<D> {
     }
 
     fn commit_pending(&mut self) -> Result<()> {
-        if self.writer.in_transaction() { self.commit() } else { self.writer.usable() }
+        if self.writer.in_transaction() {
+            self.commit()
+        } else {
+            self.writer.usable()
+        }
     }
 
     fn try_flush(&mut self, mut commit: Commit) -> Result<()> {
@@ -117,7 +134,9 @@ impl<D: Disk> Store<D> {
         if self.writer.unflushed_bytes > VERIFIED_AT_OPEN_MAX {
             commit.record.synced = true;
             let bytes = commit.record.encode(self.medium.uuid);
-            self.medium.disk.write_at(&bytes, SLOT_OFFSETS[commit.slot])?;
+            self.medium
+                .disk
+                .write_at(&bytes, SLOT_OFFSETS[commit.slot])?;
             self.slots[commit.slot] = bytes;
             self.medium.disk.sync()?;
         }
@@ -148,16 +167,24 @@ impl<D: Disk> Store<D> {
     }
 
     fn restore_slot(&mut self, before: &Before, slot: usize) {
-        match self.medium.disk.write_at(&before.slot_bytes, SLOT_OFFSETS[slot]) {
+        match self
+            .medium
+            .disk
+            .write_at(&before.slot_bytes, SLOT_OFFSETS[slot])
+        {
             Ok(()) => self.slots[slot] = before.slot_bytes,
-            Err(error) => self.writer.poison(format!("a commit could not be taken back: {error}")),
+            Err(error) => self
+                .writer
+                .poison(format!("a commit could not be taken back: {error}")),
         }
     }
 
     /// Cuts off what lies behind the end of the file's last extent. The commit is durable, so
     /// nothing there is needed; failing to cut costs space only.
     fn trim(&mut self) -> Result<()> {
-        let Some(commit) = self.commit else { return Ok(()) };
+        let Some(commit) = self.commit else {
+            return Ok(());
+        };
         let end = commit.record.end;
         if self.medium.disk.len()? > end + end / 16 + TRIM_SLACK {
             self.medium.disk.truncate(end)?;
@@ -192,7 +219,8 @@ impl<D: Disk> Store<D> {
         }
         let starts = || std::iter::once(0).chain(ends.iter().copied());
         let offsets = self.place(starts().zip(&ends).map(|(start, end)| end - start))?;
-        for (((index, start), end), offset) in indexes.iter().zip(starts()).zip(&ends).zip(offsets) {
+        for (((index, start), end), offset) in indexes.iter().zip(starts()).zip(&ends).zip(offsets)
+        {
             let encoded = &bytes[start..*end];
             let place = if encoded.is_empty() {
                 Pointer::NONE
@@ -202,22 +230,30 @@ impl<D: Disk> Store<D> {
             };
             let (former, node) = self.map.settle(level, *index, place, &self.medium)?;
             if let Some(node) = node.filter(|_| !place.is_none()) {
-                self.medium.cache.put_node(self.medium.file, &place, node.into());
+                self.medium
+                    .cache
+                    .put_node(self.medium.file, &place, node.into());
             }
             if !former.is_none() {
-                self.writer.space().release(former.offset, former.len.into())?;
+                self.writer
+                    .space()
+                    .release(former.offset, former.len.into())?;
             }
         }
         Ok(())
     }
 
     fn write_catalog(&mut self) -> Result<Pointer> {
-        let former = self.commit.map_or(Pointer::NONE, |commit| commit.record.catalog);
+        let former = self
+            .commit
+            .map_or(Pointer::NONE, |commit| commit.record.catalog);
         if !self.writer.txn().catalog_changed {
             return Ok(former);
         }
         if !former.is_none() {
-            self.writer.space().release(former.offset, former.len.into())?;
+            self.writer
+                .space()
+                .release(former.offset, former.len.into())?;
         }
         let bytes = self.catalog.encode();
         let pointer = self.store_metadata(&bytes)?;
@@ -234,7 +270,11 @@ impl<D: Disk> Store<D> {
     /// When `VACUUM` has changed the page size, stores everything again in units of the new size:
     /// a unit must hold whole pages, or every page write would read and change a neighbour.
     fn follow_page_size(&mut self) -> Result<()> {
-        let wanted = self.writer.txn().page_size.map_or(self.unit_size, unit_size_for);
+        let wanted = self
+            .writer
+            .txn()
+            .page_size
+            .map_or(self.unit_size, unit_size_for);
         if wanted == self.unit_size {
             return Ok(());
         }
@@ -250,7 +290,11 @@ impl<D: Disk> Store<D> {
             for (index, part) in bytes.chunks_mut(old_unit as usize).enumerate() {
                 let unit = start / u64::from(old_unit) + index as u64;
                 let entry = old.get(unit, &self.medium)?;
-                if entry.is_zero() { part.fill(0) } else { self.load(unit, &entry, part)? }
+                if entry.is_zero() {
+                    part.fill(0)
+                } else {
+                    self.load(unit, &entry, part)?
+                }
             }
             for (index, part) in bytes.chunks(wanted as usize).enumerate() {
                 let unit = start / u64::from(wanted) + index as u64;
@@ -263,9 +307,15 @@ impl<D: Disk> Store<D> {
         }
         self.write_batch()?;
         let space = self.writer.space();
-        old.truncate(0, &self.medium, &mut |offset, len, _| space.release(offset, len.into()))?;
+        old.truncate(0, &self.medium, &mut |offset, len, _| {
+            space.release(offset, len.into())
+        })?;
         let root = old.root();
-        if root.is_none() { Ok(()) } else { space.release(root.offset, root.len.into()) }
+        if root.is_none() {
+            Ok(())
+        } else {
+            space.release(root.offset, root.len.into())
+        }
     }
 }
 

@@ -42,8 +42,12 @@ impl<D: Disk> Store<D> {
         let mut queued = 0;
         let mut stored = Vec::new();
         for leaf in 0..units.div_ceil(FANOUT as u64) {
-            let Some(node) = self.map.leaf_on_disk(leaf, &self.medium)? else { continue };
-            let Node::Leaf(entries) = &*node else { continue };
+            let Some(node) = self.map.leaf_on_disk(leaf, &self.medium)? else {
+                continue;
+            };
+            let Node::Leaf(entries) = &*node else {
+                continue;
+            };
             for (index, entry) in entries.iter().enumerate() {
                 if entry.is_zero() || entry.offset + u64::from(entry.len) <= limit {
                     continue;
@@ -53,7 +57,10 @@ impl<D: Disk> Store<D> {
                 };
                 verify_unit(&self.medium, entry, &mut stored)?;
                 self.writer.queue.push(offset, &stored);
-                self.set_entry(leaf * FANOUT as u64 + index as u64, Entry { offset, ..*entry })?;
+                self.set_entry(
+                    leaf * FANOUT as u64 + index as u64,
+                    Entry { offset, ..*entry },
+                )?;
                 queued += u64::from(entry.len);
             }
             if queued > QUEUED_MAX {
@@ -95,8 +102,11 @@ impl<D: Disk> Store<D> {
             let bytes = self.medium.extent(pointer, "dictionary")?;
             if let Some(offset) = self.writer.space().alloc_within(pointer.len.into())? {
                 self.writer.queue.push(offset, &bytes);
-                self.catalog.moved(index, crate::layout::Pointer { offset, ..pointer });
-                self.writer.space().release(pointer.offset, pointer.len.into())?;
+                self.catalog
+                    .moved(index, crate::layout::Pointer { offset, ..pointer });
+                self.writer
+                    .space()
+                    .release(pointer.offset, pointer.len.into())?;
                 self.writer.txn().catalog_changed = true;
             }
         }

@@ -97,7 +97,9 @@ pub struct MemDisk {
 impl MemDisk {
     /// A file with this content.
     pub fn new(bytes: Vec<u8>) -> MemDisk {
-        MemDisk { bytes: Mutex::new(bytes) }
+        MemDisk {
+            bytes: Mutex::new(bytes),
+        }
     }
 
     /// A copy of the content.
@@ -113,7 +115,9 @@ impl MemDisk {
 impl Disk for MemDisk {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let bytes = self.lock();
-        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        let start = usize::try_from(offset)
+            .unwrap_or(usize::MAX)
+            .min(bytes.len());
         let n = buf.len().min(bytes.len() - start);
         buf[..n].copy_from_slice(&bytes[start..start + n]);
         Ok(n)
@@ -139,7 +143,8 @@ impl Disk for MemDisk {
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
-        self.lock().truncate(usize::try_from(len).map_err(io::Error::other)?);
+        self.lock()
+            .truncate(usize::try_from(len).map_err(io::Error::other)?);
         Ok(())
     }
 }

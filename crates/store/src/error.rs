@@ -50,11 +50,11 @@ impl std::fmt::Display for Damage {
 }
 
 impl Error {
-    pub(crate) fn damaged(
-        what: impl Into<String>,
-        offset: u64,
-        why: impl Into<String>,
-    ) -> Error {
-        Error::Damaged(Damage { what: what.into(), offset, why: why.into() })
+    pub(crate) fn damaged(what: impl Into<String>, offset: u64, why: impl Into<String>) -> Error {
+        Error::Damaged(Damage {
+            what: what.into(),
+            offset,
+            why: why.into(),
+        })
     }
 }

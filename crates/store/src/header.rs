@@ -40,7 +40,11 @@ pub fn kind_of(head: &[u8], len: u64) -> FileKind {
             return FileKind::Empty;
         }
     }
-    if head.starts_with(&MAGIC) { FileKind::Packed } else { FileKind::Other }
+    if head.starts_with(&MAGIC) {
+        FileKind::Packed
+    } else {
+        FileKind::Other
+    }
 }
 
 impl Header {
@@ -48,7 +52,10 @@ impl Header {
     pub fn new() -> Result<Header> {
         let mut uuid = [0; 16];
         getrandom::fill(&mut uuid).map_err(|error| Error::Io(std::io::Error::other(error)))?;
-        Ok(Header { uuid: FileUuid(uuid), compatible: 0 })
+        Ok(Header {
+            uuid: FileUuid(uuid),
+            compatible: 0,
+        })
     }
 
     /// The bytes on disk.
@@ -85,10 +92,15 @@ impl Header {
             return Err(Error::Unsupported(format!("format version {version}")));
         }
         if incompatible & !KNOWN_INCOMPATIBLE != 0 {
-            return Err(Error::Unsupported(format!("feature flags {incompatible:#x}")));
+            return Err(Error::Unsupported(format!(
+                "feature flags {incompatible:#x}"
+            )));
         }
         let uuid = bytes[32..48].try_into().map_err(|_| damaged())?;
-        Ok(Header { uuid: FileUuid(uuid), compatible })
+        Ok(Header {
+            uuid: FileUuid(uuid),
+            compatible,
+        })
     }
 }
 

@@ -77,7 +77,11 @@ pub struct Pointer {
 
 impl Pointer {
     /// No extent.
-    pub const NONE: Pointer = Pointer { offset: 0, len: 0, sum: 0 };
+    pub const NONE: Pointer = Pointer {
+        offset: 0,
+        len: 0,
+        sum: 0,
+    };
 
     /// Whether this refers to nothing.
     pub fn is_none(&self) -> bool {

@@ -46,7 +46,11 @@ fn slot(index: u64) -> usize {
 impl PageMap {
     /// The tree of a commit.
     pub(crate) fn new(root: Pointer, height: u8) -> PageMap {
-        PageMap { root, height, changed: BTreeMap::new() }
+        PageMap {
+            root,
+            height,
+            changed: BTreeMap::new(),
+        }
     }
 
     pub(crate) fn root(&self) -> Pointer {
@@ -113,7 +117,11 @@ impl PageMap {
         source: &impl NodeSource,
     ) -> Result<Option<Arc<Node>>> {
         let pointer = self.pointer(level, index, source)?;
-        if pointer.is_none() { Ok(None) } else { source.node(pointer, level).map(Some) }
+        if pointer.is_none() {
+            Ok(None)
+        } else {
+            source.node(pointer, level).map(Some)
+        }
     }
 
     /// The node (level, index), ready to be changed.
@@ -125,7 +133,10 @@ impl PageMap {
             };
             self.changed.insert((level, index), node);
         }
-        Ok(self.changed.get_mut(&(level, index)).expect("it was just put there"))
+        Ok(self
+            .changed
+            .get_mut(&(level, index))
+            .expect("it was just put there"))
     }
 
     /// Sets the entry of a unit and returns the former one.
@@ -191,18 +202,30 @@ impl PageMap {
         if !known && self.pointer(level, index, source)?.is_none() {
             return Ok(());
         }
-        let first_kept = units.saturating_sub(index * span(level + 1)).div_ceil(span(level));
+        let first_kept = units
+            .saturating_sub(index * span(level + 1))
+            .div_ceil(span(level));
         let first_kept = first_kept as usize;
         if level > 0 {
             // The child that straddles the cut stays, shortened; those behind it go.
             let straddling = units.saturating_sub(index * span(level + 1)) / span(level);
             for child in straddling as usize..FANOUT {
-                self.cut(level - 1, index * FANOUT as u64 + child as u64, units, source, release)?;
+                self.cut(
+                    level - 1,
+                    index * FANOUT as u64 + child as u64,
+                    units,
+                    source,
+                    release,
+                )?;
             }
         }
         match self.change(level, index, source)? {
             Node::Leaf(entries) => {
-                for entry in entries.iter_mut().skip(first_kept).filter(|entry| !entry.is_zero()) {
+                for entry in entries
+                    .iter_mut()
+                    .skip(first_kept)
+                    .filter(|entry| !entry.is_zero())
+                {
                     release(entry.offset, entry.len, true)?;
                     *entry = Entry::ZERO;
                 }
@@ -214,7 +237,8 @@ impl PageMap {
                     release(pointer.offset, pointer.len, false)?;
                 }
                 for child in first_kept..FANOUT {
-                    self.changed.remove(&(level - 1, index * FANOUT as u64 + child as u64));
+                    self.changed
+                        .remove(&(level - 1, index * FANOUT as u64 + child as u64));
                 }
             }
         }
@@ -223,7 +247,10 @@ impl PageMap {
 
     /// Indexes of the changed nodes of a level, in order.
     pub(crate) fn changed_at(&self, level: u8) -> Vec<u64> {
-        self.changed.range((level, 0)..=(level, u64::MAX)).map(|((_, index), _)| *index).collect()
+        self.changed
+            .range((level, 0)..=(level, u64::MAX))
+            .map(|((_, index), _)| *index)
+            .collect()
     }
 
     /// Where an unchanged node is on disk; `None` if it is changed or does not exist.

@@ -50,7 +50,11 @@ impl<D: Disk> Medium<D> {
             .ok()
             .filter(|len| *len <= METADATA_MAX)
             .ok_or(Error::Limit("metadata extents end at 256 MiB"))?;
-        Ok(Pointer { offset, len, sum: self.uuid.sum64(bytes) })
+        Ok(Pointer {
+            offset,
+            len,
+            sum: self.uuid.sum64(bytes),
+        })
     }
 }
 

@@ -28,7 +28,12 @@ pub struct Entry {
 
 impl Entry {
     /// A unit of zeros.
-    pub const ZERO: Entry = Entry { offset: 0, len: 0, sum: 0, storage: Storage::RAW };
+    pub const ZERO: Entry = Entry {
+        offset: 0,
+        len: 0,
+        sum: 0,
+        storage: Storage::RAW,
+    };
 
     /// Whether nothing is stored.
     pub fn is_zero(&self) -> bool {
@@ -79,7 +84,10 @@ impl Node {
             }
             Node::Inner(children) => {
                 out.push(KIND_INNER);
-                put_runs(out, children.iter().map(|child| u64::from(!child.is_none())));
+                put_runs(
+                    out,
+                    children.iter().map(|child| u64::from(!child.is_none())),
+                );
                 let stored = || children.iter().filter(|child| !child.is_none());
                 stored().for_each(|child| put_varint(out, child.len.into()));
                 put_offsets(out, stored().map(|child| (child.offset, child.len)));
@@ -99,12 +107,21 @@ impl Node {
                 let mut stored: Vec<(usize, Entry)> = Vec::with_capacity(FANOUT);
                 for (index, tag) in tags.into_iter().enumerate().filter(|(_, tag)| *tag != 0) {
                     let storage = storage_of(tag)?;
-                    stored.push((index, Entry { storage, ..Entry::ZERO }));
+                    stored.push((
+                        index,
+                        Entry {
+                            storage,
+                            ..Entry::ZERO
+                        },
+                    ));
                 }
                 for (_, entry) in &mut stored {
                     entry.len = fields.varint_u32().filter(|len| *len > 0)?;
                 }
-                read_offsets(&mut fields, stored.iter_mut().map(|(_, e)| (&mut e.offset, e.len)))?;
+                read_offsets(
+                    &mut fields,
+                    stored.iter_mut().map(|(_, e)| (&mut e.offset, e.len)),
+                )?;
                 for (index, mut entry) in stored {
                     entry.sum = fields.u32()?;
                     entries[index] = entry;
@@ -120,7 +137,10 @@ impl Node {
                 for (_, child) in &mut stored {
                     child.len = fields.varint_u32().filter(|len| *len > 0)?;
                 }
-                read_offsets(&mut fields, stored.iter_mut().map(|(_, c)| (&mut c.offset, c.len)))?;
+                read_offsets(
+                    &mut fields,
+                    stored.iter_mut().map(|(_, c)| (&mut c.offset, c.len)),
+                )?;
                 for (index, mut child) in stored {
                     child.sum = fields.u64()?;
                     children[index] = child;
@@ -143,7 +163,10 @@ fn tag_of(entry: &Entry) -> u64 {
 fn storage_of(tag: u64) -> Option<Storage> {
     let tag = tag.checked_sub(1)?;
     let codec = Codec::from_number((tag % 16) as u8)?;
-    Some(Storage { codec, dict: DictId::try_from(tag / 16).ok()? })
+    Some(Storage {
+        codec,
+        dict: DictId::try_from(tag / 16).ok()?,
+    })
 }
 
 /// Run lengths of equal tags, each as (run, tag); the runs of a node add up to [`FANOUT`].
@@ -167,7 +190,9 @@ fn read_runs(fields: &mut Reader<'_>) -> Option<[u64; FANOUT]> {
     let mut tags = [0; FANOUT];
     let mut filled = 0;
     while filled < FANOUT {
-        let run = usize::try_from(fields.varint()?).ok().filter(|run| *run > 0)?;
+        let run = usize::try_from(fields.varint()?)
+            .ok()
+            .filter(|run| *run > 0)?;
         let tag = fields.varint()?;
         tags.get_mut(filled..filled.checked_add(run)?)?.fill(tag);
         filled += run;
@@ -204,7 +229,9 @@ fn read_offsets<'a>(
             in_line = fields.varint()?.max(1);
         }
         *offset = expected;
-        expected = expected.checked_add(len.into()).filter(|stop| *stop <= OFFSET_LIMIT)?;
+        expected = expected
+            .checked_add(len.into())
+            .filter(|stop| *stop <= OFFSET_LIMIT)?;
         in_line -= 1;
     }
     (in_line == 0).then_some(())
@@ -216,7 +243,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn entries() -> impl Strategy<Value = Vec<Option<(u64, u32, u32, bool, u16)>>> {
-        let entry = (0..OFFSET_LIMIT / 2, 1u32..70000, any::<u32>(), any::<bool>(), 0u16..20);
+        let entry = (
+            0..OFFSET_LIMIT / 2,
+            1u32..70000,
+            any::<u32>(),
+            any::<bool>(),
+            0u16..20,
+        );
         proptest::collection::vec(proptest::option::of(entry), FANOUT)
     }
 
@@ -267,12 +300,22 @@ mod tests {
     #[test]
     fn a_full_leaf_of_neighbours_costs_under_seven_bytes_a_unit() {
         let mut node = Node::empty(0);
-        let Node::Leaf(leaf) = &mut node else { unreachable!() };
+        let Node::Leaf(leaf) = &mut node else {
+            unreachable!()
+        };
         let mut offset = 1 << 30;
         for (i, slot) in leaf.iter_mut().enumerate() {
             let len = 400 + i as u32;
-            let storage = Storage { codec: Codec::Zstd, dict: 1 };
-            *slot = Entry { offset, len, sum: 0x9e37_79b9u32.wrapping_mul(i as u32), storage };
+            let storage = Storage {
+                codec: Codec::Zstd,
+                dict: 1,
+            };
+            *slot = Entry {
+                offset,
+                len,
+                sum: 0x9e37_79b9u32.wrapping_mul(i as u32),
+                storage,
+            };
             offset += u64::from(len);
         }
         let mut bytes = Vec::new();

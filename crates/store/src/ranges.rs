@@ -28,7 +28,9 @@ impl RangeSet {
 
     /// The range that ends last.
     pub(crate) fn last(&self) -> Option<(u64, u64)> {
-        self.by_offset.last_key_value().map(|(offset, len)| (*offset, *len))
+        self.by_offset
+            .last_key_value()
+            .map(|(offset, len)| (*offset, *len))
     }
 
     fn put(&mut self, offset: u64, len: u64) {
@@ -49,8 +51,14 @@ impl RangeSet {
         if len == 0 {
             return true;
         }
-        let Some(stop) = offset.checked_add(len) else { return false };
-        let before = self.by_offset.range(..=offset).next_back().map(|(o, l)| (*o, *l));
+        let Some(stop) = offset.checked_add(len) else {
+            return false;
+        };
+        let before = self
+            .by_offset
+            .range(..=offset)
+            .next_back()
+            .map(|(o, l)| (*o, *l));
         let after = self.by_offset.range(offset..).next().map(|(o, l)| (*o, *l));
         if before.is_some_and(|(o, l)| o + l > offset) || after.is_some_and(|(o, _)| o < stop) {
             return false;
@@ -74,7 +82,11 @@ impl RangeSet {
         if len == 0 {
             return true;
         }
-        let Some((o, l)) = self.by_offset.range(..=offset).next_back().map(|(o, l)| (*o, *l))
+        let Some((o, l)) = self
+            .by_offset
+            .range(..=offset)
+            .next_back()
+            .map(|(o, l)| (*o, *l))
         else {
             return false;
         };
@@ -93,7 +105,10 @@ impl RangeSet {
 
     /// The smallest range that holds `len` bytes, the lowest among equals.
     pub(crate) fn best_fit(&self, len: u64) -> Option<u64> {
-        self.by_len.range((len, 0)..).next().map(|(_, offset)| *offset)
+        self.by_len
+            .range((len, 0)..)
+            .next()
+            .map(|(_, offset)| *offset)
     }
 
     /// Moves every range of `other` in here. The sets must be disjoint.

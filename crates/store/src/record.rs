@@ -98,7 +98,11 @@ impl Record {
         let mut pointers = [Pointer::NONE; 3];
         for pointer in &mut pointers {
             let (offset, len, _) = (fields.u64()?, fields.u32()?, fields.u32()?);
-            *pointer = Pointer { offset, len, sum: fields.u64()? };
+            *pointer = Pointer {
+                offset,
+                len,
+                sum: fields.u64()?,
+            };
         }
         let [map, catalog, space] = pointers;
         Some(Record {
@@ -149,7 +153,11 @@ mod tests {
     #[test]
     fn every_flipped_bit_of_a_record_is_noticed() {
         let record = Record {
-            map: Pointer { offset: 2048, len: 77, sum: 5 },
+            map: Pointer {
+                offset: 2048,
+                len: 77,
+                sum: 5,
+            },
             stored_units: 3,
             ..Record::first(4096, 9999)
         };

@@ -46,7 +46,9 @@ pub(crate) fn read_slots(disk: &impl Disk) -> Result<Slots> {
     disk.read_at(&mut bytes, start)?;
     let at = |slot: usize| {
         let from = (SLOT_OFFSETS[slot] - start) as usize;
-        bytes[from..from + RECORD_LEN].try_into().expect("a slot is longer than a record")
+        bytes[from..from + RECORD_LEN]
+            .try_into()
+            .expect("a slot is longer than a record")
     };
     Ok([at(0), at(1)])
 }
@@ -93,22 +95,41 @@ fn judge<D: Disk>(medium: &Medium<D>, slots: &Slots, live: bool) -> Result<Verdi
     };
     let (record, slot) = newest;
     if marked > record.seq {
-        let why = format!("commit {marked} was durable, but only commit {} is there", record.seq);
+        let why = format!(
+            "commit {marked} was durable, but only commit {} is there",
+            record.seq
+        );
         return Err(Error::damaged("commit record", SLOT_OFFSETS[1 - slot], why));
     }
     validate(&record, slot)?;
     let durable = marked == record.seq;
     if durable || live || record.synced || is_complete(medium, &record, other.map(|(r, _)| r))? {
-        let commit = Commit { record, slot, durable };
+        let commit = Commit {
+            record,
+            slot,
+            durable,
+        };
         let torn = other.is_none() && slots[1 - slot] != [0; RECORD_LEN];
-        return Ok(if torn { Verdict::Torn(commit) } else { Verdict::Current(commit) });
+        return Ok(if torn {
+            Verdict::Torn(commit)
+        } else {
+            Verdict::Current(commit)
+        });
     }
     match other {
         Some((record, slot)) => {
             validate(&record, slot)?;
-            Ok(Verdict::Current(Commit { record, slot, durable: true }))
+            Ok(Verdict::Current(Commit {
+                record,
+                slot,
+                durable: true,
+            }))
         }
-        None => Err(Error::damaged("newest commit", SLOT_OFFSETS[slot], "incomplete, and no other")),
+        None => Err(Error::damaged(
+            "newest commit",
+            SLOT_OFFSETS[slot],
+            "incomplete, and no other",
+        )),
     }
 }
 
@@ -123,7 +144,11 @@ fn validate(record: &Record, slot: usize) -> Result<()> {
     if sane {
         Ok(())
     } else {
-        Err(Error::damaged("commit record", SLOT_OFFSETS[slot], "implausible values"))
+        Err(Error::damaged(
+            "commit record",
+            SLOT_OFFSETS[slot],
+            "implausible values",
+        ))
     }
 }
 
@@ -163,7 +188,13 @@ fn is_complete<D: Disk>(medium: &Medium<D>, record: &Record, base: Option<Record
         }
         if record.height > 0 {
             let mut scratch = Vec::new();
-            verify_tree(medium, record.map, base_map, record.height - 1, &mut scratch)?;
+            verify_tree(
+                medium,
+                record.map,
+                base_map,
+                record.height - 1,
+                &mut scratch,
+            )?;
         }
         Ok(())
     };
@@ -208,7 +239,11 @@ fn verify_tree<D: Disk>(
                 Some(Node::Leaf(entries)) => entries,
                 _ => &NOTHING,
             };
-            for (entry, known) in entries.iter().zip(known).filter(|(entry, _)| !entry.is_zero()) {
+            for (entry, known) in entries
+                .iter()
+                .zip(known)
+                .filter(|(entry, _)| !entry.is_zero())
+            {
                 if entry != known {
                     verify_unit(medium, entry, scratch)?;
                 }

@@ -105,9 +105,11 @@ impl Space {
             }
         }
         match space.free.last() {
-            Some((offset, len)) if offset + len > end => {
-                Err(Error::damaged("free-space chain", head.offset, "reaches past the end"))
-            }
+            Some((offset, len)) if offset + len > end => Err(Error::damaged(
+                "free-space chain",
+                head.offset,
+                "reaches past the end",
+            )),
             _ => Ok(space),
         }
     }
@@ -125,8 +127,8 @@ impl Space {
     /// All free ranges below the end, waiting ones included.
     pub(crate) fn all_free(&self) -> RangeSet {
         let mut all = self.free.clone();
-        let disjoint = all.absorb(&mut self.after_commit.clone())
-            && all.absorb(&mut self.after_flush.clone());
+        let disjoint =
+            all.absorb(&mut self.after_commit.clone()) && all.absorb(&mut self.after_flush.clone());
         debug_assert!(disjoint, "free sets are disjoint");
         all
     }
@@ -168,7 +170,11 @@ impl Space {
 
     /// Like [`Space::alloc`], but only from free ranges below the end.
     pub(crate) fn alloc_within(&mut self, len: u64) -> Result<Option<u64>> {
-        if self.free.best_fit(len).is_some() { self.alloc(len).map(Some) } else { Ok(None) }
+        if self.free.best_fit(len).is_some() {
+            self.alloc(len).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     /// Keeps free bytes at and above `limit` from being taken before the next flush.
@@ -218,7 +224,11 @@ impl Space {
     }
 
     fn check(&self, done: bool, offset: u64) -> Result<()> {
-        if done { Ok(()) } else { Err(Error::damaged("free space", offset, "two owners")) }
+        if done {
+            Ok(())
+        } else {
+            Err(Error::damaged("free space", offset, "two owners"))
+        }
     }
 
     /// Drops free ranges at the end of the file from the set and lowers the end.
@@ -230,7 +240,11 @@ impl Space {
             self.check(done, offset)?;
             self.log(false, offset, len);
             // The lock bytes are in no set; a file never ends within or right behind them.
-            self.end = if offset == LOCK_BYTES.end { LOCK_BYTES.start } else { offset };
+            self.end = if offset == LOCK_BYTES.end {
+                LOCK_BYTES.start
+            } else {
+                offset
+            };
         }
         Ok(())
     }
@@ -269,7 +283,11 @@ impl Space {
         let start = out.len();
         let all = self.all_free();
         out.push(LINK_SNAPSHOT);
-        let ranges = all.iter().map(|(offset, len)| Change { freed: true, offset, len });
+        let ranges = all.iter().map(|(offset, len)| Change {
+            freed: true,
+            offset,
+            len,
+        });
         put_changes(out, all.count(), ranges);
         out.len() - start
     }
@@ -297,7 +315,9 @@ const LINK_CHANGES: u8 = 2;
 /// Fills a link up to the length its space was taken for.
 fn pad(out: &mut Vec<u8>, len: usize) -> Result<()> {
     if out.len() > len {
-        return Err(Error::Limit("a free-space link outgrew its extent; this is a bug"));
+        return Err(Error::Limit(
+            "a free-space link outgrew its extent; this is a bug",
+        ));
     }
     out.resize(len, 0);
     Ok(())
@@ -332,7 +352,13 @@ pub(crate) fn decode_link(bytes: &[u8]) -> Option<Link> {
         LINK_SNAPSHOT => Some(Link::Snapshot),
         LINK_CHANGES => {
             let (offset, len) = (fields.u64()?, fields.u32()?);
-            Some(Link::Changes { before: Pointer { offset, len, sum: fields.u64()? } })
+            Some(Link::Changes {
+                before: Pointer {
+                    offset,
+                    len,
+                    sum: fields.u64()?,
+                },
+            })
         }
         _ => None,
     }
@@ -351,8 +377,14 @@ fn decode_changes(bytes: &[u8]) -> Option<Vec<Change>> {
         let offset = expected.checked_add_signed(unzigzag(fields.varint()?))?;
         let tagged = fields.varint()?;
         let len = (tagged >> 1 > 0).then_some(tagged >> 1)?;
-        expected = offset.checked_add(len).filter(|stop| *stop <= OFFSET_LIMIT)?;
-        changes.push(Change { freed: tagged & 1 == 1, offset, len });
+        expected = offset
+            .checked_add(len)
+            .filter(|stop| *stop <= OFFSET_LIMIT)?;
+        changes.push(Change {
+            freed: tagged & 1 == 1,
+            offset,
+            len,
+        });
     }
     Some(changes)
 }

@@ -81,9 +81,19 @@ impl<D: Disk> Store<D> {
     /// [`Error::NotPacked`] for any other file, [`Error::Unsupported`] for a newer format.
     pub fn open(disk: D, options: Options) -> Result<Store<D>> {
         let uuid = read_header(&disk)?.map_or(FileUuid([0; 16]), |header| header.uuid);
-        let Options { level, threads, cache, file } = options;
+        let Options {
+            level,
+            threads,
+            cache,
+            file,
+        } = options;
         let mut store = Store {
-            medium: Medium { disk, uuid, file, cache },
+            medium: Medium {
+                disk,
+                uuid,
+                file,
+                cache,
+            },
             commit: None,
             slots: NO_SLOTS,
             catalog: Catalog::default(),
@@ -118,7 +128,8 @@ impl<D: Disk> Store<D> {
 
     /// The zstd level for pages written from now on, clamped to what zstd offers.
     pub fn set_level(&mut self, level: Level) {
-        self.writer.set_level(level.clamp(*LEVELS.start(), *LEVELS.end()));
+        self.writer
+            .set_level(level.clamp(*LEVELS.start(), *LEVELS.end()));
     }
 
     /// The zstd level in use.
@@ -208,7 +219,11 @@ impl<D: Disk> Store<D> {
                 result => return result,
             }
         }
-        Err(Error::damaged("page", offset, "no consistent state in a thousand tries"))
+        Err(Error::damaged(
+            "page",
+            offset,
+            "no consistent state in a thousand tries",
+        ))
     }
 
     fn read_once(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize> {
@@ -270,7 +285,11 @@ impl<D: Disk> Store<D> {
         if self.map.is_changed() {
             return self.map.get(unit, &self.medium);
         }
-        if self.last_leaf.as_ref().is_none_or(|(known, _)| *known != index) {
+        if self
+            .last_leaf
+            .as_ref()
+            .is_none_or(|(known, _)| *known != index)
+        {
             let leaf = self.map.leaf_on_disk(index, &self.medium)?;
             self.last_leaf = leaf.map(|leaf| (index, leaf));
         }
@@ -287,7 +306,11 @@ impl<D: Disk> Store<D> {
     pub(crate) fn load(&mut self, unit: u64, entry: &Entry, page: &mut [u8]) -> Result<()> {
         let first_page = self.page_number(unit);
         let named = |why: String| {
-            Error::Damaged(Damage { what: format!("page {first_page}"), offset: entry.offset, why })
+            Error::Damaged(Damage {
+                what: format!("page {first_page}"),
+                offset: entry.offset,
+                why,
+            })
         };
         match verify_unit(&self.medium, entry, &mut self.stored) {
             Err(Error::Damaged(damage)) => return Err(named(damage.why)),

@@ -75,8 +75,14 @@ impl<D: Disk> Store<D> {
 
     /// Trains a dictionary if the database has outgrown the one it has.
     pub(crate) fn train_if_due(&mut self) -> Result<()> {
-        let Some(len) = dictionary_len_for(self.size) else { return Ok(()) };
-        let newest = self.catalog.pointers().last().map_or(0, |pointer| u64::from(pointer.len));
+        let Some(len) = dictionary_len_for(self.size) else {
+            return Ok(());
+        };
+        let newest = self
+            .catalog
+            .pointers()
+            .last()
+            .map_or(0, |pointer| u64::from(pointer.len));
         if (len as u64) < newest.saturating_mul(GROWTH) || self.size < self.writer.training_due_at {
             return Ok(());
         }

@@ -14,8 +14,8 @@ use crate::header::Header;
 use crate::layout::{DATA_START, SLOT_OFFSETS, UNIT_MIN, unit_size_for};
 use crate::node::Entry;
 use crate::queue::WriteQueue;
-use crate::recover::{Commit, read_slots};
 use crate::record::Record;
+use crate::recover::{Commit, read_slots};
 use crate::space::Space;
 use crate::store::Store;
 
@@ -120,7 +120,9 @@ impl Writer {
     }
 
     pub(crate) fn space(&mut self) -> &mut Space {
-        self.space.as_mut().expect("a transaction has its free space loaded")
+        self.space
+            .as_mut()
+            .expect("a transaction has its free space loaded")
     }
 
     pub(crate) fn txn(&mut self) -> &mut Txn {
@@ -198,7 +200,10 @@ impl<D: Disk> Store<D> {
         if self.commit.is_none() {
             self.create()?;
         }
-        let commit = self.commit.as_mut().expect("it was just created if it was missing");
+        let commit = self
+            .commit
+            .as_mut()
+            .expect("it was just created if it was missing");
         let record = commit.record;
         if self.writer.space.is_none() {
             if !commit.durable {
@@ -235,12 +240,18 @@ impl<D: Disk> Store<D> {
         disk.sync()?;
         disk.sync_name()?;
         self.slots = read_slots(disk)?;
-        self.go_to(Commit { record, slot: 0, durable: true })
+        self.go_to(Commit {
+            record,
+            slot: 0,
+            durable: true,
+        })
     }
 
     fn try_write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.begin()?;
-        let stop = offset.checked_add(bytes.len() as u64).filter(|stop| *stop <= i64::MAX as u64);
+        let stop = offset
+            .checked_add(bytes.len() as u64)
+            .filter(|stop| *stop <= i64::MAX as u64);
         let stop = stop.ok_or(Error::Limit("databases end at 2^63 bytes"))?;
         if self.size == 0 && self.writer.units.is_empty() && !self.map.is_changed() {
             // SQLite writes whole pages: the first write of an empty database tells their size.
@@ -318,14 +329,17 @@ impl<D: Disk> Store<D> {
             let cut = self.writer.units.split_off(&kept);
             self.writer.buffered_bytes -= cut.values().map(|page| page.len()).sum::<usize>();
             let Writer { space, txn, .. } = &mut self.writer;
-            let (Some(space), Some(txn)) = (space, txn) else { return Ok(()) };
-            self.map.truncate(kept, &self.medium, &mut |offset, len, is_page| {
-                if is_page {
-                    txn.stored_units -= 1;
-                    txn.stored_bytes -= u64::from(len);
-                }
-                space.release(offset, len.into())
-            })?;
+            let (Some(space), Some(txn)) = (space, txn) else {
+                return Ok(());
+            };
+            self.map
+                .truncate(kept, &self.medium, &mut |offset, len, is_page| {
+                    if is_page {
+                        txn.stored_units -= 1;
+                        txn.stored_bytes -= u64::from(len);
+                    }
+                    space.release(offset, len.into())
+                })?;
         }
         self.size = size;
         Ok(())
@@ -349,7 +363,12 @@ impl<D: Disk> Store<D> {
             } else {
                 let sum = self.medium.uuid.sum32(stored);
                 self.writer.queue.push(offset, stored);
-                Entry { offset, len: unit.len as u32, sum, storage: unit.storage }
+                Entry {
+                    offset,
+                    len: unit.len as u32,
+                    sum,
+                    storage: unit.storage,
+                }
             };
             self.set_entry(unit.unit, entry)?;
         }
@@ -371,7 +390,9 @@ impl<D: Disk> Store<D> {
             let txn = self.writer.txn();
             txn.stored_units -= 1;
             txn.stored_bytes -= u64::from(former.len);
-            self.writer.space().release(former.offset, former.len.into())?;
+            self.writer
+                .space()
+                .release(former.offset, former.len.into())?;
         }
         Ok(())
     }
@@ -393,20 +414,32 @@ impl<D: Disk> Store<D> {
                 })
                 .collect());
         }
-        lens.map(|len| if len == 0 { Ok(0) } else { space.alloc(len as u64) }).collect()
+        lens.map(|len| {
+            if len == 0 {
+                Ok(0)
+            } else {
+                space.alloc(len as u64)
+            }
+        })
+        .collect()
     }
 
     /// Encodes units, in parallel if they are many, into one run of bytes.
     fn encode(&mut self, units: &[(u64, Box<[u8]>)]) -> Result<(Vec<u8>, Vec<Encoded>)> {
         let newest = self.catalog.newest();
         let dictionary = match newest {
-            Some(id) => self.catalog.get(id, &self.medium)?.map(|found| (id, &**found)),
+            Some(id) => self
+                .catalog
+                .get(id, &self.medium)?
+                .map(|found| (id, &**found)),
             None => None,
         };
         let writer = &mut self.writer;
         let threads = (units.len() / UNITS_PER_THREAD).clamp(1, writer.threads);
         while writer.encoders.len() < threads {
-            writer.encoders.push(Encoder::new(writer.encoders[0].level()));
+            writer
+                .encoders
+                .push(Encoder::new(writer.encoders[0].level()));
         }
         if threads == 1 {
             return Ok(encode_part(&mut writer.encoders[0], units, dictionary));
@@ -424,7 +457,10 @@ impl<D: Disk> Store<D> {
             let (part_bytes, part) = part.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             let shift = bytes.len();
             bytes.extend_from_slice(&part_bytes);
-            encoded.extend(part.into_iter().map(|e| Encoded { start: e.start + shift, ..e }));
+            encoded.extend(part.into_iter().map(|e| Encoded {
+                start: e.start + shift,
+                ..e
+            }));
         }
         Ok((bytes, encoded))
     }
@@ -450,7 +486,12 @@ fn encode_part(
         } else {
             encoder.encode(page, dictionary, &mut bytes)
         };
-        encoded.push(Encoded { unit: *unit, storage, start, len: bytes.len() - start });
+        encoded.push(Encoded {
+            unit: *unit,
+            storage,
+            start,
+            len: bytes.len() - start,
+        });
     }
     (bytes, encoded)
 }
@@ -460,7 +501,9 @@ pub const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// The page size in a SQLite header, if it is one.
 pub(crate) fn page_size_in(header: &[u8]) -> Option<u32> {
-    let field = header.get(16..18).filter(|_| header.starts_with(SQLITE_MAGIC))?;
+    let field = header
+        .get(16..18)
+        .filter(|_| header.starts_with(SQLITE_MAGIC))?;
     match u16::from_be_bytes([field[0], field[1]]) {
         1 => Some(65536),
         size if size >= 512 && size.is_power_of_two() => Some(size.into()),

@@ -14,7 +14,11 @@ use support::CrashDisk;
 const PAGE: usize = 4096;
 
 fn options() -> Options {
-    Options { cache: Arc::new(Cache::new(1 << 20)), file: FileId::unique(), ..Options::default() }
+    Options {
+        cache: Arc::new(Cache::new(1 << 20)),
+        file: FileId::unique(),
+        ..Options::default()
+    }
 }
 
 fn open(disk: &CrashDisk) -> Store<CrashDisk> {
@@ -60,14 +64,22 @@ struct Model {
     possible: Vec<Vec<u8>>,
 }
 
-fn change(rng: &mut SmallRng, store: &mut Store<CrashDisk>, model: &mut Model) -> Result<(), Error> {
+fn change(
+    rng: &mut SmallRng,
+    store: &mut Store<CrashDisk>,
+    model: &mut Model,
+) -> Result<(), Error> {
     if rng.random_ratio(1, 12) && !model.current.is_empty() {
         let size = rng.random_range(0..=model.current.len());
         store.truncate(size as u64)?;
         model.current.truncate(size);
         return Ok(());
     }
-    let len = if rng.random_ratio(1, 8) { rng.random_range(1..2 * PAGE) } else { PAGE };
+    let len = if rng.random_ratio(1, 8) {
+        rng.random_range(1..2 * PAGE)
+    } else {
+        PAGE
+    };
     let pages = if rng.random_ratio(1, 50) { 2_000 } else { 60 };
     let mut offset = rng.random_range(0..pages) * PAGE;
     if len != PAGE {
@@ -117,7 +129,10 @@ fn verify_after_power_loss(disk: &CrashDisk, model: &Model, seed: u64, context: 
     let mut expected = found;
     expected.resize(expected.len().max(PAGE), 0);
     expected[..PAGE].fill(9);
-    assert!(content(&mut open(&disk)) == expected, "{context}: wrong after going on");
+    assert!(
+        content(&mut open(&disk)) == expected,
+        "{context}: wrong after going on"
+    );
 }
 
 fn run(seed: u64, steps: usize, losses: u64) {
@@ -125,7 +140,11 @@ fn run(seed: u64, steps: usize, losses: u64) {
     let disk = CrashDisk::default();
     let mut store = open(&disk);
     let mut reader = open(&disk);
-    let empty = || Model { current: vec![], committed: vec![], possible: vec![vec![]] };
+    let empty = || Model {
+        current: vec![],
+        committed: vec![],
+        possible: vec![vec![]],
+    };
     let mut model = empty();
     for step in 0..steps {
         let context = format!("seed {seed}, step {step}");
@@ -136,7 +155,10 @@ fn run(seed: u64, steps: usize, losses: u64) {
                 model.committed = model.current.clone();
                 model.possible.push(model.committed.clone());
                 reader.refresh().unwrap();
-                assert!(content(&mut reader) == model.committed, "{context}: other handle");
+                assert!(
+                    content(&mut reader) == model.committed,
+                    "{context}: other handle"
+                );
             }
             80..88 => {
                 store.commit().unwrap();
@@ -186,7 +208,11 @@ fn a_failed_call_loses_nothing_that_was_committed() {
         let mut rng = SmallRng::seed_from_u64(seed);
         let disk = CrashDisk::default();
         let mut store = open(&disk);
-        let mut model = Model { current: vec![], committed: vec![], possible: vec![] };
+        let mut model = Model {
+            current: vec![],
+            committed: vec![],
+            possible: vec![],
+        };
         for _ in 0..40 {
             change(&mut rng, &mut store, &mut model).unwrap();
         }
@@ -201,7 +227,10 @@ fn a_failed_call_loses_nothing_that_was_committed() {
             for _ in 0..rng.random_range(1..30) {
                 result = result.and_then(|()| change(&mut rng, &mut store, &mut model));
             }
-            match result.and_then(|()| store.commit()).and_then(|()| store.flush()) {
+            match result
+                .and_then(|()| store.commit())
+                .and_then(|()| store.flush())
+            {
                 Ok(()) => model.committed = model.current.clone(),
                 Err(_) => store.rollback(),
             }

@@ -40,8 +40,14 @@ fn apply(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
 
 impl CrashDisk {
     pub fn with_image(image: Vec<u8>) -> CrashDisk {
-        let state = State { live: image.clone(), durable: image, ..State::default() };
-        CrashDisk { state: Arc::new(Mutex::new(state)) }
+        let state = State {
+            live: image.clone(),
+            durable: image,
+            ..State::default()
+        };
+        CrashDisk {
+            state: Arc::new(Mutex::new(state)),
+        }
     }
 
     /// Writes and syncs so far.

@@ -1,0 +1,132 @@
+//! SQLite's numbers (`sqlite3.h`), and the one place where our errors become them.
+
+use std::ffi::c_int;
+use std::io;
+
+use litepack_store::Error;
+
+/// A SQLite result code, extended or not.
+pub(crate) type Code = c_int;
+
+pub(crate) const OK: Code = 0;
+pub(crate) const ERROR: Code = 1;
+pub(crate) const INTERNAL: Code = 2;
+pub(crate) const BUSY: Code = 5;
+pub(crate) const IOERR: Code = 10;
+pub(crate) const CORRUPT: Code = 11;
+pub(crate) const NOTFOUND: Code = 12;
+pub(crate) const FULL: Code = 13;
+pub(crate) const CANTOPEN: Code = 14;
+pub(crate) const MISUSE: Code = 21;
+pub(crate) const NOTADB: Code = 26;
+pub(crate) const OK_LOAD_PERMANENTLY: Code = 1 << 8;
+pub(crate) const IOERR_SHORT_READ: Code = IOERR | 2 << 8;
+pub(crate) const IOERR_DELETE_NOENT: Code = IOERR | 23 << 8;
+pub(crate) const IOERR_CORRUPTFS: Code = IOERR | 33 << 8;
+
+pub(crate) const OPEN_READONLY: c_int = 0x1;
+pub(crate) const OPEN_READWRITE: c_int = 0x2;
+pub(crate) const OPEN_CREATE: c_int = 0x4;
+pub(crate) const OPEN_DELETEONCLOSE: c_int = 0x8;
+pub(crate) const OPEN_EXCLUSIVE: c_int = 0x10;
+pub(crate) const OPEN_MAIN_DB: c_int = 0x100;
+pub(crate) const OPEN_MAIN_JOURNAL: c_int = 0x800;
+pub(crate) const OPEN_TEMP_JOURNAL: c_int = 0x1000;
+
+pub(crate) const LOCK_NONE: c_int = 0;
+pub(crate) const LOCK_SHARED: c_int = 1;
+pub(crate) const LOCK_RESERVED: c_int = 2;
+
+/// File controls (`SQLITE_FCNTL_*`) this VFS answers itself.
+pub(crate) mod fcntl {
+    use std::ffi::c_int;
+    pub(crate) const SIZE_HINT: c_int = 5;
+    pub(crate) const CHUNK_SIZE: c_int = 6;
+    pub(crate) const VFSNAME: c_int = 12;
+    pub(crate) const PRAGMA: c_int = 14;
+    pub(crate) const MMAP_SIZE: c_int = 18;
+    pub(crate) const SYNC: c_int = 21;
+    pub(crate) const COMMIT_PHASETWO: c_int = 22;
+    pub(crate) const ZIPVFS: c_int = 25;
+    pub(crate) const BEGIN_ATOMIC_WRITE: c_int = 31;
+    pub(crate) const COMMIT_ATOMIC_WRITE: c_int = 32;
+    pub(crate) const ROLLBACK_ATOMIC_WRITE: c_int = 33;
+    pub(crate) const CKPT_DONE: c_int = 37;
+    pub(crate) const CKPT_START: c_int = 39;
+    pub(crate) const FILESTAT: c_int = 45;
+    /// Asked by the `dbstat` virtual table: where a page lies and how long it is.
+    pub(crate) const DBSTAT: c_int = 230440;
+    /// Ours: report on the file as JSON, into a `char*` from `sqlite3_malloc64`.
+    pub(crate) const LITEPACK_INFO: c_int = 0x4c50_0001;
+    /// Ours: check the file, result as above.
+    pub(crate) const LITEPACK_CHECK: c_int = 0x4c50_0002;
+}
+
+/// What the file capabilities of the host VFS still mean for a packed file: everything about how
+/// pages may be written (atomic, safe append, sub-page reads, batches) is about the wrong file.
+pub(crate) const IOCAP_KEPT: c_int = 0x0800 /* UNDELETABLE_WHEN_OPEN */
+    | 0x1000 /* POWERSAFE_OVERWRITE */
+    | 0x2000 /* IMMUTABLE */;
+
+/// A result code of the host VFS on its way through the store's `io::Error`.
+#[derive(Debug)]
+pub(crate) struct HostCode(pub(crate) Code);
+
+impl std::fmt::Display for HostCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the host VFS returned code {}", self.0)
+    }
+}
+
+impl std::error::Error for HostCode {}
+
+/// The code of the host VFS as an `io::Result`.
+pub(crate) fn from_host(code: Code) -> io::Result<()> {
+    if code == OK {
+        Ok(())
+    } else {
+        Err(io::Error::other(HostCode(code)))
+    }
+}
+
+/// What a failed call was doing: damage met while reading is SQLite's "malformed", but while writing
+/// it must be an I/O error, the only kind after which SQLite gives up the transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum While {
+    Reading,
+    Writing,
+}
+
+/// The result code for an error.
+pub(crate) fn code_of(error: &Error, doing: While) -> Code {
+    match error {
+        Error::Io(error) => match error.get_ref().and_then(|e| e.downcast_ref::<HostCode>()) {
+            Some(HostCode(code)) => *code,
+            None => IOERR,
+        },
+        Error::Damaged(_) if doing == While::Reading => CORRUPT,
+        Error::Damaged(_) => IOERR_CORRUPTFS,
+        Error::NotPacked => NOTADB,
+        Error::Unsupported(_) => CANTOPEN,
+        Error::Limit(_) => FULL,
+        Error::Poisoned(_) => IOERR,
+        // The enum is open for the store's sake; a new kind is an I/O error until it has its code.
+        _ => IOERR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_codes_pass_through_the_store() {
+        let error = Error::from(from_host(FULL).unwrap_err());
+        assert_eq!(code_of(&error, While::Writing), FULL);
+        assert_eq!(code_of(&Error::Limit("x"), While::Writing), FULL);
+        assert_eq!(
+            code_of(&Error::from(io::Error::other("x")), While::Reading),
+            IOERR
+        );
+    }
+}

@@ -1,0 +1,391 @@
+//! SQLite's functions, reached through the table that the host hands to every extension.
+//!
+//! The table (`struct sqlite3_api_routines` in `sqlite3ext.h`) only ever grows at its end, so a position
+//! in it is a stable name.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
+use std::sync::OnceLock;
+
+use super::types::{sqlite3, sqlite3_context, sqlite3_file, sqlite3_value, sqlite3_vfs};
+use crate::codes::Code;
+
+/// Oldest SQLite whose table has everything used here.
+pub(crate) const VERSION_MIN: c_int = 3_034_000;
+
+type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
+type SqlFn = unsafe extern "C" fn(*mut sqlite3_context, c_int, *mut *mut sqlite3_value);
+/// An extension's entry point.
+pub type EntryPoint = unsafe extern "C" fn(*mut sqlite3, *mut *mut c_char, *const c_void) -> c_int;
+
+/// Positions in the table.
+mod slot {
+    pub(super) const FREE: usize = 58;
+    pub(super) const LIBVERSION_NUMBER: usize = 67;
+    pub(super) const RESULT_ERROR: usize = 80;
+    pub(super) const RESULT_NULL: usize = 84;
+    pub(super) const RESULT_TEXT: usize = 85;
+    pub(super) const VALUE_TEXT: usize = 109;
+    pub(super) const FILE_CONTROL: usize = 127;
+    pub(super) const VFS_FIND: usize = 141;
+    pub(super) const VFS_REGISTER: usize = 142;
+    pub(super) const RESULT_ERROR_CODE: usize = 146;
+    pub(super) const CONTEXT_DB_HANDLE: usize = 149;
+    pub(super) const CREATE_FUNCTION_V2: usize = 162;
+    pub(super) const LOG: usize = 167;
+    pub(super) const URI_PARAMETER: usize = 189;
+    pub(super) const AUTO_EXTENSION: usize = 192;
+    pub(super) const MALLOC64: usize = 197;
+    pub(super) const URI_KEY: usize = 245;
+    pub(super) const DATABASE_FILE_OBJECT: usize = 251;
+}
+
+/// The host's SQLite.
+pub(crate) struct Api {
+    table: *const *const c_void,
+}
+
+// SAFETY: the table is constant data of the SQLite library, which outlives every extension in it.
+unsafe impl Send for Api {}
+// SAFETY: as above; nothing is ever written through the pointer.
+unsafe impl Sync for Api {}
+
+static API: OnceLock<Api> = OnceLock::new();
+
+/// The host's SQLite; set when the extension was initialised, before anything else of it runs.
+pub(crate) fn api() -> &'static Api {
+    API.get()
+        .expect("the extension is initialised before it is called")
+}
+
+/// Calls the function at a position of the table with a signature.
+macro_rules! call {
+    ($api:expr, $slot:expr, fn($($arg:ty),* $(,)?) $(-> $ret:ty)?, $($value:expr),*) => {{
+        let function = $api.table.add($slot).read();
+        let function: unsafe extern "C" fn($($arg),*) $(-> $ret)? = std::mem::transmute(function);
+        function($($value),*)
+    }};
+}
+
+impl Api {
+    /// Remembers the host's table.
+    ///
+    /// # Errors
+    /// When that SQLite is too old; the text says so.
+    ///
+    /// # Safety
+    /// `table` is what SQLite handed to an extension's entry point.
+    pub(crate) unsafe fn init(table: *const c_void) -> Result<&'static Api, String> {
+        if table.is_null() {
+            return Err("this SQLite was built without support for extensions".into());
+        }
+        let api = Api {
+            table: table.cast(),
+        };
+        // SAFETY: this position is in the table of every SQLite 3.
+        let version = unsafe { call!(api, slot::LIBVERSION_NUMBER, fn() -> c_int,) };
+        if version < VERSION_MIN {
+            return Err(format!(
+                "litepack needs SQLite 3.34 or newer, this is {}.{}",
+                version / 1_000_000,
+                version / 1000 % 1000
+            ));
+        }
+        Ok(API.get_or_init(|| api))
+    }
+
+    /// Writes to SQLite's error log, if the host has one.
+    pub(crate) fn log(&self, code: Code, message: &str) {
+        let Ok(message) = CString::new(message) else {
+            return;
+        };
+        // SAFETY: the signature is sqlite3_log's; the format takes the one string that is given.
+        unsafe {
+            let function = self.table.add(slot::LOG).read();
+            let log: unsafe extern "C" fn(c_int, *const c_char, ...) =
+                std::mem::transmute(function);
+            log(code, c"litepack: %s".as_ptr(), message.as_ptr());
+        }
+    }
+
+    /// A copy of `text` in SQLite's memory; null when there is none left.
+    pub(crate) fn text(&self, text: &str) -> *mut c_char {
+        let len = text.len();
+        // SAFETY: the signature is sqlite3_malloc64's, and the block holds the text and a NUL.
+        unsafe {
+            let block: *mut u8 = call!(self, slot::MALLOC64, fn(u64) -> *mut u8, len as u64 + 1);
+            if !block.is_null() {
+                block.copy_from_nonoverlapping(text.as_ptr(), len);
+                block.add(len).write(0);
+            }
+            block.cast()
+        }
+    }
+
+    /// Frees what SQLite allocated.
+    ///
+    /// # Safety
+    /// `block` is null or from SQLite's allocator, and is not used again.
+    pub(crate) unsafe fn free(&self, block: *mut c_void) {
+        // SAFETY: the signature is sqlite3_free's.
+        unsafe { call!(self, slot::FREE, fn(*mut c_void), block) }
+    }
+
+    /// The VFS with this name, or the default one.
+    pub(crate) fn vfs_find(&self, name: Option<&CStr>) -> *mut sqlite3_vfs {
+        let name = name.map_or(std::ptr::null(), CStr::as_ptr);
+        // SAFETY: the signature is sqlite3_vfs_find's.
+        unsafe {
+            call!(
+                self,
+                slot::VFS_FIND,
+                fn(*const c_char) -> *mut sqlite3_vfs,
+                name
+            )
+        }
+    }
+
+    /// # Safety
+    /// `vfs` stays valid for ever.
+    pub(crate) unsafe fn vfs_register(&self, vfs: *mut sqlite3_vfs, default: bool) -> Code {
+        // SAFETY: the signature is sqlite3_vfs_register's; the caller vouches for `vfs`.
+        unsafe {
+            call!(
+                self,
+                slot::VFS_REGISTER,
+                fn(*mut sqlite3_vfs, c_int) -> c_int,
+                vfs,
+                default.into()
+            )
+        }
+    }
+
+    /// Has `entry` called for every connection opened from now on.
+    pub(crate) fn auto_extension(&self, entry: EntryPoint) -> Code {
+        // SAFETY: the signature is sqlite3_auto_extension's, which calls it as an entry point.
+        unsafe { call!(self, slot::AUTO_EXTENSION, fn(EntryPoint) -> c_int, entry) }
+    }
+
+    /// # Safety
+    /// `name` is a file name that SQLite passed to `xOpen` for a main database.
+    pub(crate) unsafe fn uri_parameter(&self, name: *const c_char, key: &CStr) -> Option<String> {
+        type Fn = *const c_char;
+        // SAFETY: the signature is sqlite3_uri_parameter's; the caller vouches for `name`.
+        let value = unsafe {
+            call!(
+                self,
+                slot::URI_PARAMETER,
+                fn(Fn, Fn) -> *const c_char,
+                name,
+                key.as_ptr()
+            )
+        };
+        // SAFETY: the result is null or a string that lives as long as the name.
+        (!value.is_null()).then(|| {
+            unsafe { CStr::from_ptr(value) }
+                .to_string_lossy()
+                .into_owned()
+        })
+    }
+
+    /// The URI parameters of a database, in order.
+    ///
+    /// # Safety
+    /// As [`Api::uri_parameter`].
+    pub(crate) unsafe fn uri_parameters(&self, name: *const c_char) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for index in 0.. {
+            type Fn = *const c_char;
+            // SAFETY: the signature is sqlite3_uri_key's; the caller vouches for `name`.
+            let key = unsafe { call!(self, slot::URI_KEY, fn(Fn, c_int) -> Fn, name, index) };
+            if key.is_null() {
+                break;
+            }
+            // SAFETY: a key is a string that lives as long as the name.
+            let key = unsafe { CStr::from_ptr(key) };
+            // SAFETY: as for this function.
+            let value = unsafe { self.uri_parameter(name, key) }.unwrap_or_default();
+            found.push((key.to_string_lossy().into_owned(), value));
+        }
+        found
+    }
+
+    /// The file object of the database that a journal belongs to.
+    ///
+    /// # Safety
+    /// `name` is a file name that SQLite passed to `xOpen` for a main journal.
+    pub(crate) unsafe fn database_file_object(&self, name: *const c_char) -> *mut sqlite3_file {
+        type Ret = *mut sqlite3_file;
+        // SAFETY: the signature is sqlite3_database_file_object's; the caller vouches for `name`.
+        unsafe {
+            call!(
+                self,
+                slot::DATABASE_FILE_OBJECT,
+                fn(*const c_char) -> Ret,
+                name
+            )
+        }
+    }
+
+    /// # Safety
+    /// `db` is an open connection and `function` keeps to the rules for SQL functions.
+    pub(crate) unsafe fn create_function(
+        &self,
+        db: *mut sqlite3,
+        name: &CStr,
+        args: c_int,
+        flags: c_int,
+        function: SqlFn,
+    ) -> Code {
+        type Step = *const c_void;
+        // SAFETY: the signature is sqlite3_create_function_v2's, for a scalar function.
+        unsafe {
+            call!(
+                self,
+                slot::CREATE_FUNCTION_V2,
+                fn(
+                    *mut sqlite3,
+                    *const c_char,
+                    c_int,
+                    c_int,
+                    *mut c_void,
+                    SqlFn,
+                    Step,
+                    Step,
+                    Destructor,
+                ) -> c_int,
+                db,
+                name.as_ptr(),
+                args,
+                flags,
+                std::ptr::null_mut(),
+                function,
+                std::ptr::null(),
+                std::ptr::null(),
+                None
+            )
+        }
+    }
+
+    /// # Safety
+    /// `context` is the running function's.
+    pub(crate) unsafe fn result_text(&self, context: *mut sqlite3_context, text: &str) {
+        type Ctx = *mut sqlite3_context;
+        let len = c_int::try_from(text.len()).unwrap_or(c_int::MAX);
+        // SAFETY: the signature is sqlite3_result_text's; -1 (SQLITE_TRANSIENT) has SQLite copy.
+        unsafe {
+            call!(
+                self,
+                slot::RESULT_TEXT,
+                fn(Ctx, *const c_char, c_int, isize),
+                context,
+                text.as_ptr().cast(),
+                len,
+                -1
+            );
+        }
+    }
+
+    /// # Safety
+    /// `context` is the running function's.
+    pub(crate) unsafe fn result_null(&self, context: *mut sqlite3_context) {
+        // SAFETY: the signature is sqlite3_result_null's.
+        unsafe { call!(self, slot::RESULT_NULL, fn(*mut sqlite3_context), context) }
+    }
+
+    /// # Safety
+    /// `context` is the running function's.
+    pub(crate) unsafe fn result_error(
+        &self,
+        context: *mut sqlite3_context,
+        code: Code,
+        text: &str,
+    ) {
+        type Ctx = *mut sqlite3_context;
+        let len = c_int::try_from(text.len()).unwrap_or(c_int::MAX);
+        // SAFETY: the signatures are sqlite3_result_error's, which copies, and _error_code's.
+        unsafe {
+            call!(
+                self,
+                slot::RESULT_ERROR,
+                fn(Ctx, *const c_char, c_int),
+                context,
+                text.as_ptr().cast(),
+                len
+            );
+            call!(self, slot::RESULT_ERROR_CODE, fn(Ctx, c_int), context, code);
+        }
+    }
+
+    /// # Safety
+    /// `value` is an argument of the running function.
+    pub(crate) unsafe fn value_text(&self, value: *mut sqlite3_value) -> Option<String> {
+        // SAFETY: the signature is sqlite3_value_text's.
+        let text: *const c_uchar = unsafe {
+            call!(
+                self,
+                slot::VALUE_TEXT,
+                fn(*mut sqlite3_value) -> *const c_uchar,
+                value
+            )
+        };
+        // SAFETY: the result is null or a string that lives for the call.
+        (!text.is_null()).then(|| {
+            unsafe { CStr::from_ptr(text.cast()) }
+                .to_string_lossy()
+                .into_owned()
+        })
+    }
+
+    /// Sends a file control that answers with a string to the database `schema` of the running
+    /// function's connection.
+    ///
+    /// # Safety
+    /// `context` is the running function's.
+    pub(crate) unsafe fn ask_file(
+        &self,
+        context: *mut sqlite3_context,
+        schema: &CStr,
+        op: c_int,
+    ) -> (Code, Option<String>) {
+        type Ctx = *mut sqlite3_context;
+        type Args = *mut *mut c_char;
+        let mut answer: *mut c_char = std::ptr::null_mut();
+        // SAFETY: the signatures are those of sqlite3_context_db_handle, sqlite3_file_control and
+        // sqlite3_free; the answer, if any, is a string from SQLite's allocator.
+        unsafe {
+            let db = call!(
+                self,
+                slot::CONTEXT_DB_HANDLE,
+                fn(Ctx) -> *mut sqlite3,
+                context
+            );
+            let code = call!(
+                self,
+                slot::FILE_CONTROL,
+                fn(*mut sqlite3, *const c_char, c_int, Args) -> c_int,
+                db,
+                schema.as_ptr(),
+                op,
+                &raw mut answer
+            );
+            let text =
+                (!answer.is_null()).then(|| CStr::from_ptr(answer).to_string_lossy().into_owned());
+            self.free(answer.cast());
+            (code, text)
+        }
+    }
+}
+
+/// Flags of [`Api::create_function`].
+pub(crate) mod function {
+    use std::ffi::c_int;
+    pub(crate) const UTF8: c_int = 1;
+    pub(crate) const DETERMINISTIC: c_int = 0x800;
+    pub(crate) const DIRECTONLY: c_int = 0x8_0000;
+    pub(crate) const INNOCUOUS: c_int = 0x20_0000;
+}
+
+/// SQLite passes lengths as `int`; none of those met here is ever negative.
+pub(crate) fn len(n: c_int) -> usize {
+    c_uint::try_from(n).unwrap_or(0) as usize
+}

@@ -1,0 +1,580 @@
+//! The file object of a packed main database: SQLite's calls, handed to [`Packed`] or to the host's
+//! file. Locks, shared memory and the like are the host's own; content is ours.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use litepack_store::{Error, Result};
+
+use super::api::{api, len};
+use super::guard::guard;
+use super::host::HostFile;
+use super::types::{sqlite3_file, sqlite3_io_methods};
+use super::vfs;
+use crate::codes::{
+    BUSY, CORRUPT, Code, ERROR, INTERNAL, IOCAP_KEPT, IOERR_SHORT_READ, LOCK_NONE, LOCK_SHARED,
+    NOTFOUND, OK, While, code_of, fcntl,
+};
+use crate::options::{Pragma, from_pragma};
+use crate::packed::Packed;
+use crate::report::{check_text, info_json};
+
+/// What SQLite sees: its own field, then ours. The host's file follows in the same memory.
+#[repr(C)]
+pub(crate) struct PackedFile {
+    base: sqlite3_file,
+    state: *mut State,
+}
+
+/// Where the host's file begins behind a [`PackedFile`].
+pub(crate) const HOST_OFFSET: usize = size_of::<PackedFile>().next_multiple_of(16);
+
+pub(crate) struct State {
+    packed: Packed<HostFile>,
+    /// A panic has left `packed` in no known state.
+    poisoned: bool,
+    /// The first region of the WAL index, while it is mapped.
+    wal_index: *mut c_void,
+    /// `nBackfill` when the running checkpoint began.
+    backfill: u32,
+    /// Called when the file is closed.
+    identity: Option<vfs::Identity>,
+}
+
+/// Makes `file` a packed database.
+///
+/// # Safety
+/// `file` is memory that SQLite gave to `xOpen` of our VFS, and the medium of `packed` is the host's
+/// file in that memory.
+pub(crate) unsafe fn open(
+    file: *mut sqlite3_file,
+    packed: Packed<HostFile>,
+    identity: Option<vfs::Identity>,
+) {
+    let shared_memory = packed.disk().methods().version >= 2;
+    let methods = if shared_memory {
+        &raw const METHODS_2
+    } else {
+        &raw const METHODS_1
+    };
+    let state = State {
+        packed,
+        poisoned: false,
+        wal_index: std::ptr::null_mut(),
+        backfill: 0,
+        identity,
+    };
+    let object = PackedFile {
+        base: sqlite3_file { methods },
+        state: Box::into_raw(Box::new(state)),
+    };
+    // SAFETY: the memory has the size our VFS asks for.
+    unsafe { file.cast::<PackedFile>().write(object) };
+}
+
+/// Whether an open file is a packed database.
+///
+/// # Safety
+/// `file` is null or an open file.
+pub(crate) unsafe fn is_packed(file: *mut sqlite3_file) -> bool {
+    // SAFETY: as for this function.
+    !file.is_null() && {
+        let methods = unsafe { (*file).methods };
+        std::ptr::eq(methods, &METHODS_1) || std::ptr::eq(methods, &METHODS_2)
+    }
+}
+
+/// The file's state.
+///
+/// # Safety
+/// `file` is an open packed file that no one else is using: SQLite calls a file's methods from one
+/// thread at a time.
+unsafe fn state<'a>(file: *mut sqlite3_file) -> &'a mut State {
+    // SAFETY: as for this function; the state lives until the file is closed.
+    unsafe { &mut *(*file.cast::<PackedFile>()).state }
+}
+
+/// Runs `body` on the file's state. A panic poisons the file.
+///
+/// # Safety
+/// As [`state`].
+unsafe fn with(file: *mut sqlite3_file, body: impl FnOnce(&mut State) -> Code) -> Code {
+    // SAFETY: as for this function; the second use happens only after the first has ended.
+    let (subject, poisoned) = unsafe { (state(file), &raw mut (*state(file)).poisoned) };
+    if subject.poisoned {
+        return INTERNAL;
+    }
+    // SAFETY: the state outlives the call.
+    guard(|| unsafe { poisoned.write(true) }, || body(subject))
+}
+
+/// The result code for a result; what is worth telling goes to SQLite's error log.
+fn report(result: Result<()>, doing: While) -> Code {
+    match result {
+        Ok(()) => OK,
+        Err(error) => {
+            let code = code_of(&error, doing);
+            if !matches!(error, Error::Io(_)) {
+                api().log(code, &error.to_string());
+            }
+            code
+        }
+    }
+}
+
+impl State {
+    fn host(&self) -> (*mut sqlite3_file, &sqlite3_io_methods) {
+        (self.packed.disk().file(), self.packed.disk().methods())
+    }
+
+    /// Runs `body` with at least a shared lock, as a statement that touched a table would have.
+    fn locked(&mut self, body: impl FnOnce(&mut Self) -> Code) -> Code {
+        if self.packed.lock_level() != LOCK_NONE {
+            return body(self);
+        }
+        let (file, methods) = self.host();
+        let (lock, unlock) = (methods.lock, methods.unlock);
+        // SAFETY: the host's file is open.
+        match unsafe { lock(file, LOCK_SHARED) } {
+            OK => {
+                let refreshed = self.packed.locked(LOCK_SHARED);
+                let code = match report(refreshed, While::Reading) {
+                    OK => body(self),
+                    code => code,
+                };
+                self.packed.unlocking(LOCK_NONE);
+                // SAFETY: as above.
+                unsafe { unlock(file, LOCK_NONE) };
+                code
+            }
+            code => code,
+        }
+    }
+
+    fn info(&mut self) -> (Code, String) {
+        let mut text = String::new();
+        let code = self.locked(|state| {
+            let info = state
+                .packed
+                .info()
+                .map(|info| text = info_json(&info).to_string());
+            report(info, While::Reading)
+        });
+        (code, text)
+    }
+
+    fn check(&mut self) -> (Code, String) {
+        let mut text = String::new();
+        let code = self.locked(|state| {
+            let checked = state
+                .packed
+                .check()
+                .map(|report| text = check_text(&report));
+            report(checked, While::Reading)
+        });
+        (code, text)
+    }
+
+    fn pragma(&mut self, name: &str, value: Option<&str>) -> Option<(Code, String)> {
+        Some(match from_pragma(name, value)? {
+            Err(why) => (ERROR, why),
+            Ok(Pragma::Version) => (OK, crate::VERSION.to_string()),
+            Ok(Pragma::Get(name)) => (OK, self.packed.setting(name)),
+            Ok(Pragma::Set(setting)) => {
+                self.packed.apply(setting);
+                (OK, value.unwrap_or_default().trim().to_string())
+            }
+            Ok(Pragma::Info) => self.info(),
+            Ok(Pragma::Check) => self.check(),
+        })
+    }
+
+    /// `nBackfill` in the WAL index: how many frames of the WAL readers may take from the database
+    /// instead (<https://sqlite.org/walformat.html#the_wal_index_file_format>, offset 96).
+    fn backfill_word(&self) -> Option<&AtomicU32> {
+        const OFFSET: usize = 96;
+        // SAFETY: the region is 32 KiB of shared memory that stays mapped until `shm_unmap`, and
+        // every process uses this word atomically.
+        (!self.wal_index.is_null())
+            .then(|| unsafe { AtomicU32::from_ptr(self.wal_index.byte_add(OFFSET).cast()) })
+    }
+}
+
+const WITH_SHARED_MEMORY: sqlite3_io_methods = sqlite3_io_methods {
+    version: 2,
+    close,
+    read,
+    write,
+    truncate,
+    sync,
+    file_size,
+    lock,
+    unlock,
+    check_reserved_lock,
+    file_control,
+    sector_size,
+    device_characteristics,
+    shm_map: Some(shm_map),
+    shm_lock: Some(shm_lock),
+    shm_barrier: Some(shm_barrier),
+    shm_unmap: Some(shm_unmap),
+    // Version 3 would be memory mapping; the bytes of a page are on disk in no form SQLite could map.
+    fetch: None,
+    unfetch: None,
+};
+
+static METHODS_2: sqlite3_io_methods = WITH_SHARED_MEMORY;
+/// For a host without shared memory.
+static METHODS_1: sqlite3_io_methods = sqlite3_io_methods {
+    version: 1,
+    ..WITH_SHARED_MEMORY
+};
+
+unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
+    let object = file.cast::<PackedFile>();
+    // SAFETY: the state was boxed by `open` and is taken once, because SQLite closes a file once;
+    // the host's file is closed after the last use of the medium.
+    unsafe {
+        let State {
+            packed,
+            poisoned,
+            identity,
+            ..
+        } = *Box::from_raw((*object).state);
+        (*object).state = std::ptr::null_mut();
+        (*object).base.methods = std::ptr::null();
+        let (host, host_close) = (packed.disk().file(), packed.disk().methods().close);
+        guard(
+            || (),
+            || {
+                if poisoned {
+                    // Its state is unknown: not even the mark of a clean close may be written.
+                    std::mem::forget(packed);
+                } else {
+                    packed.close();
+                }
+                drop(identity);
+                OK
+            },
+        );
+        let code = host_close(host);
+        (*host).methods = std::ptr::null();
+        code
+    }
+}
+
+unsafe extern "C" fn read(file: *mut sqlite3_file, to: *mut c_void, n: c_int, at: i64) -> c_int {
+    // SAFETY: SQLite gives a buffer of `n` bytes.
+    let buf = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), len(n)) };
+    let read = |state: &mut State| match state.packed.read(at as u64, buf) {
+        Ok(done) if done == buf.len() => OK,
+        Ok(done) => {
+            buf[done..].fill(0);
+            IOERR_SHORT_READ
+        }
+        Err(error) => report(Err(error), While::Reading),
+    };
+    // SAFETY: SQLite calls this on an open file.
+    unsafe { with(file, read) }
+}
+
+unsafe extern "C" fn write(
+    file: *mut sqlite3_file,
+    from: *const c_void,
+    n: c_int,
+    at: i64,
+) -> c_int {
+    // SAFETY: SQLite gives a buffer of `n` bytes.
+    let bytes = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), len(n)) };
+    // SAFETY: SQLite calls this on an open file.
+    unsafe {
+        with(file, |state| {
+            report(state.packed.write(at as u64, bytes), While::Writing)
+        })
+    }
+}
+
+unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: i64) -> c_int {
+    // SAFETY: SQLite calls this on an open file.
+    unsafe {
+        with(file, |state| {
+            report(state.packed.truncate(size as u64), While::Writing)
+        })
+    }
+}
+
+unsafe extern "C" fn sync(file: *mut sqlite3_file, _: c_int) -> c_int {
+    // SAFETY: SQLite calls this on an open file.
+    unsafe { with(file, |state| report(state.packed.flush(), While::Writing)) }
+}
+
+unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int {
+    let measure = |state: &mut State| {
+        // SAFETY: SQLite gives a place for the result.
+        let result = state
+            .packed
+            .size()
+            .map(|len| unsafe { size.write(len as i64) });
+        report(result, While::Reading)
+    };
+    // SAFETY: SQLite calls this on an open file.
+    unsafe { with(file, measure) }
+}
+
+unsafe extern "C" fn lock(file: *mut sqlite3_file, level: c_int) -> c_int {
+    let lock = |state: &mut State| {
+        let (host, methods) = state.host();
+        let before = state.packed.lock_level();
+        // SAFETY: the host's file is open.
+        match unsafe { (methods.lock)(host, level) } {
+            OK => match report(state.packed.locked(level), While::Reading) {
+                OK => OK,
+                code => {
+                    state.packed.unlocking(before);
+                    let (host, methods) = state.host();
+                    // SAFETY: as above.
+                    unsafe { (methods.unlock)(host, before) };
+                    code
+                }
+            },
+            code => code,
+        }
+    };
+    // SAFETY: SQLite calls this on an open file.
+    unsafe { with(file, lock) }
+}
+
+unsafe extern "C" fn unlock(file: *mut sqlite3_file, level: c_int) -> c_int {
+    // SAFETY: SQLite calls this on an open file.
+    let state = unsafe { state(file) };
+    // A poisoned file must still let go of its locks.
+    if !state.poisoned {
+        // SAFETY: as above.
+        unsafe {
+            with(file, |state| {
+                state.packed.unlocking(level);
+                OK
+            })
+        };
+    }
+    let (host, methods) = state.host();
+    // SAFETY: the host's file is open.
+    unsafe { (methods.unlock)(host, level) }
+}
+
+unsafe extern "C" fn check_reserved_lock(file: *mut sqlite3_file, held: *mut c_int) -> c_int {
+    let check = |state: &mut State| {
+        let (host, methods) = state.host();
+        // SAFETY: the host's file is open and SQLite gives a place for the result.
+        unsafe { (methods.check_reserved_lock)(host, held) }
+    };
+    // SAFETY: SQLite calls this on an open file.
+    unsafe { with(file, check) }
+}
+
+unsafe extern "C" fn sector_size(file: *mut sqlite3_file) -> c_int {
+    // SAFETY: SQLite calls this on an open file, and the host's file is open too.
+    unsafe {
+        let (host, methods) = state(file).host();
+        (methods.sector_size)(host)
+    }
+}
+
+unsafe extern "C" fn device_characteristics(file: *mut sqlite3_file) -> c_int {
+    // SAFETY: SQLite calls this on an open file, and the host's file is open too.
+    unsafe {
+        let (host, methods) = state(file).host();
+        (methods.device_characteristics)(host) & IOCAP_KEPT
+    }
+}
+
+unsafe extern "C" fn file_control(file: *mut sqlite3_file, op: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: SQLite calls this on an open file, with the argument that the operation asks for.
+    unsafe { with(file, |state| control(state, op, arg)) }
+}
+
+/// # Safety
+/// `arg` is what SQLite documents for `op`.
+unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
+    match op {
+        fcntl::SYNC | fcntl::COMMIT_PHASETWO => report(state.packed.publish(), While::Writing),
+        fcntl::CKPT_START => {
+            state.backfill = state
+                .backfill_word()
+                .map_or(0, |word| word.load(Ordering::SeqCst));
+            report(state.packed.checkpoint_starts(), While::Writing)
+        }
+        fcntl::CKPT_DONE => report(state.packed.checkpoint_done(), While::Writing),
+        fcntl::SIZE_HINT => OK,
+        fcntl::MMAP_SIZE => {
+            let limit = arg.cast::<i64>();
+            // SAFETY: the argument is an i64 to read and write.
+            unsafe { limit.write(state.packed.mmap_size(limit.read())) };
+            OK
+        }
+        fcntl::PRAGMA => {
+            let words = arg.cast::<*mut c_char>();
+            // SAFETY: the argument is an array of three strings: answer, name, value or null.
+            let (name, value) = unsafe { (*words.add(1), *words.add(2)) };
+            // SAFETY: as above.
+            let text = |word| {
+                unsafe { CStr::from_ptr(word) }
+                    .to_string_lossy()
+                    .into_owned()
+            };
+            let value = (!value.is_null()).then(|| text(value));
+            match state.pragma(&text(name), value.as_deref()) {
+                Some((code, answer)) => {
+                    // SAFETY: the first word is where the answer goes, in SQLite's memory.
+                    unsafe { words.write(api().text(&answer)) };
+                    code
+                }
+                None => NOTFOUND,
+            }
+        }
+        fcntl::VFSNAME => {
+            // SAFETY: the argument is where a string in SQLite's memory goes.
+            unsafe { name_vfs(state, arg.cast()) };
+            OK
+        }
+        fcntl::DBSTAT => {
+            let pair = arg.cast::<i64>();
+            // SAFETY: the argument is two i64: in page number, out offset and stored size.
+            let page = unsafe { pair.read() };
+            match state.packed.place_of_page(page as u64) {
+                Ok(place) => {
+                    let (offset, size) = place.unwrap_or((0, 0));
+                    // SAFETY: as above.
+                    unsafe {
+                        pair.write(offset as i64);
+                        pair.add(1).write(size as i64);
+                    }
+                    OK
+                }
+                Err(error) => report(Err(error), While::Reading),
+            }
+        }
+        fcntl::LITEPACK_INFO | fcntl::LITEPACK_CHECK => {
+            let (code, text) = if op == fcntl::LITEPACK_INFO {
+                state.info()
+            } else {
+                state.check()
+            };
+            // SAFETY: the argument is where a string in SQLite's memory goes.
+            unsafe { arg.cast::<*mut c_char>().write(api().text(&text)) };
+            code
+        }
+        // About a file laid out like the database, which the host's file is not.
+        fcntl::CHUNK_SIZE
+        | fcntl::ZIPVFS
+        | fcntl::FILESTAT
+        | fcntl::BEGIN_ATOMIC_WRITE
+        | fcntl::COMMIT_ATOMIC_WRITE
+        | fcntl::ROLLBACK_ATOMIC_WRITE => NOTFOUND,
+        _ => {
+            let (host, methods) = state.host();
+            // SAFETY: the host's file is open, and the argument is the operation's.
+            unsafe { (methods.file_control)(host, op, arg) }
+        }
+    }
+}
+
+/// Answers `SQLITE_FCNTL_VFSNAME` as shims do: our name, a slash, the host's.
+///
+/// # Safety
+/// `to` is where a string in SQLite's memory goes.
+unsafe fn name_vfs(state: &State, to: *mut *mut c_char) {
+    let (host, methods) = state.host();
+    // SAFETY: the host's file is open; its answer, if it gives one, is a string.
+    let below = unsafe {
+        let code = (methods.file_control)(host, fcntl::VFSNAME, to.cast());
+        if code == OK && !(*to).is_null() {
+            CStr::from_ptr(*to).to_string_lossy().into_owned()
+        } else {
+            String::new()
+        }
+    };
+    let name = if below.is_empty() {
+        vfs::NAME.into()
+    } else {
+        format!("{}/{below}", vfs::NAME)
+    };
+    // SAFETY: the host's answer was made for the caller to free; ours takes its place.
+    unsafe {
+        api().free((*to).cast());
+        to.write(api().text(&name));
+    }
+}
+
+unsafe extern "C" fn shm_map(
+    file: *mut sqlite3_file,
+    region: c_int,
+    size: c_int,
+    extend: c_int,
+    to: *mut *mut c_void,
+) -> c_int {
+    let map = |state: &mut State| {
+        let (host, methods) = state.host();
+        let Some(shm_map) = methods.shm_map else {
+            return CORRUPT;
+        };
+        // SAFETY: the host's file is open; the arguments are SQLite's.
+        let code = unsafe { shm_map(host, region, size, extend, to) };
+        if code & 0xff == OK || code & 0xff == 8 {
+            state.packed.set_wal(true);
+            if region == 0 {
+                // SAFETY: SQLite gives a place for the result.
+                state.wal_index = unsafe { to.read() };
+            }
+        }
+        code
+    };
+    // SAFETY: SQLite calls this on an open file.
+    unsafe { with(file, map) }
+}
+
+unsafe extern "C" fn shm_lock(file: *mut sqlite3_file, at: c_int, n: c_int, flags: c_int) -> c_int {
+    const UNLOCK: c_int = 1;
+    const CHECKPOINT_LOCK: c_int = 1;
+    let lock = |state: &mut State| {
+        if flags & UNLOCK != 0
+            && (at..at + n).contains(&CHECKPOINT_LOCK)
+            && state.packed.checkpoint_ends()
+            && let Some(word) = state.backfill_word()
+        {
+            // SQLite believes that its checkpoint succeeded, and told readers so. Take that back
+            // before anyone relies on it: the pages are still in the WAL.
+            word.store(state.backfill, Ordering::SeqCst);
+        }
+        let (host, methods) = state.host();
+        let Some(shm_lock) = methods.shm_lock else {
+            return BUSY;
+        };
+        // SAFETY: the host's file is open; the arguments are SQLite's.
+        unsafe { shm_lock(host, at, n, flags) }
+    };
+    // SAFETY: SQLite calls this on an open file.
+    unsafe { with(file, lock) }
+}
+
+unsafe extern "C" fn shm_barrier(file: *mut sqlite3_file) {
+    // SAFETY: SQLite calls this on an open file, and the host's file is open too.
+    unsafe {
+        let (host, methods) = state(file).host();
+        if let Some(barrier) = methods.shm_barrier {
+            barrier(host);
+        }
+    }
+}
+
+unsafe extern "C" fn shm_unmap(file: *mut sqlite3_file, delete: c_int) -> c_int {
+    // SAFETY: SQLite calls this on an open file, and the host's file is open too. A poisoned file
+    // lets go as well.
+    unsafe {
+        let state = state(file);
+        state.packed.set_wal(false);
+        state.wal_index = std::ptr::null_mut();
+        let (host, methods) = state.host();
+        methods.shm_unmap.map_or(OK, |unmap| unmap(host, delete))
+    }
+}

@@ -1,0 +1,133 @@
+//! The SQL functions, registered with every connection.
+
+use std::ffi::{CString, c_int};
+use std::sync::atomic::Ordering;
+
+use super::api::{Api, api, function};
+use super::guard::guard;
+use super::types::{sqlite3, sqlite3_context, sqlite3_value};
+use super::vfs::NEW_ARE_PACKED;
+use crate::codes::{Code, ERROR, NOTFOUND, OK, fcntl};
+
+/// Registers all functions with a connection.
+///
+/// # Safety
+/// `db` is an open connection.
+pub(crate) unsafe fn register(api: &Api, db: *mut sqlite3) -> Code {
+    use function::{DETERMINISTIC, DIRECTONLY, INNOCUOUS, UTF8};
+    // SAFETY: as for this function; each function below keeps to the rules.
+    unsafe {
+        let pure = UTF8 | DETERMINISTIC | INNOCUOUS;
+        // Those that read the file or change the process must not run from a schema someone else made.
+        let direct = UTF8 | DIRECTONLY;
+        let codes = [
+            api.create_function(db, c"litepack_version", 0, pure, version),
+            api.create_function(db, c"litepack_info", 0, direct, info),
+            api.create_function(db, c"litepack_info", 1, direct, info),
+            api.create_function(db, c"litepack_check", 0, direct, check),
+            api.create_function(db, c"litepack_check", 1, direct, check),
+            api.create_function(db, c"litepack_new_databases", 0, direct, new_databases),
+            api.create_function(db, c"litepack_new_databases", 1, direct, new_databases),
+        ];
+        codes.into_iter().find(|code| *code != OK).unwrap_or(OK)
+    }
+}
+
+/// The first argument as text.
+///
+/// # Safety
+/// The arguments are those of a running SQL function.
+unsafe fn first(count: c_int, values: *mut *mut sqlite3_value) -> Option<String> {
+    // SAFETY: as for this function.
+    if count > 0 {
+        unsafe { api().value_text(values.read()) }
+    } else {
+        None
+    }
+}
+
+/// `litepack_version()`: the version of this extension.
+unsafe extern "C" fn version(context: *mut sqlite3_context, _: c_int, _: *mut *mut sqlite3_value) {
+    // SAFETY: SQLite calls this as a function.
+    unsafe { api().result_text(context, crate::VERSION) };
+}
+
+/// `litepack_info([schema])`: a JSON report on a packed database; NULL for any other.
+unsafe extern "C" fn info(
+    context: *mut sqlite3_context,
+    count: c_int,
+    values: *mut *mut sqlite3_value,
+) {
+    // SAFETY: SQLite calls this as a function.
+    guard(
+        || (),
+        || unsafe { ask(context, first(count, values), fcntl::LITEPACK_INFO) },
+    );
+}
+
+/// `litepack_check([schema])`: 'ok', or a line for each piece of damage; NULL if not packed.
+unsafe extern "C" fn check(
+    context: *mut sqlite3_context,
+    count: c_int,
+    values: *mut *mut sqlite3_value,
+) {
+    // SAFETY: SQLite calls this as a function.
+    guard(
+        || (),
+        || unsafe { ask(context, first(count, values), fcntl::LITEPACK_CHECK) },
+    );
+}
+
+/// # Safety
+/// `context` is a running function's.
+unsafe fn ask(context: *mut sqlite3_context, schema: Option<String>, op: c_int) -> Code {
+    let schema = schema.unwrap_or_else(|| "main".into());
+    let Ok(name) = CString::new(schema.as_str()) else {
+        return ERROR;
+    };
+    // SAFETY: as for this function.
+    unsafe {
+        match api().ask_file(context, &name, op) {
+            (OK, Some(text)) => api().result_text(context, &text),
+            (OK | NOTFOUND, _) => api().result_null(context),
+            // SQLite's answer when there is no database of that name.
+            (ERROR, _) => {
+                api().result_error(context, ERROR, &format!("unknown database {schema}"));
+            }
+            (code, text) => {
+                let text = text.filter(|text| !text.is_empty());
+                let text = text.unwrap_or_else(|| format!("cannot read database {schema}"));
+                api().result_error(context, code, &text);
+            }
+        }
+    }
+    OK
+}
+
+/// `litepack_new_databases(['packed' | 'plain'])`: what the default VFS makes of new databases in
+/// this process, after setting it.
+unsafe extern "C" fn new_databases(
+    context: *mut sqlite3_context,
+    count: c_int,
+    values: *mut *mut sqlite3_value,
+) {
+    // SAFETY: SQLite calls this as a function.
+    guard(
+        || (),
+        || unsafe {
+            match first(count, values).as_deref() {
+                Some("packed") => NEW_ARE_PACKED.store(true, Ordering::Relaxed),
+                Some("plain") => NEW_ARE_PACKED.store(false, Ordering::Relaxed),
+                None if count == 0 => {}
+                _ => {
+                    let text = "litepack_new_databases takes 'packed' or 'plain'";
+                    api().result_error(context, ERROR, text);
+                    return OK;
+                }
+            }
+            let packed = NEW_ARE_PACKED.load(Ordering::Relaxed);
+            api().result_text(context, if packed { "packed" } else { "plain" });
+            OK
+        },
+    );
+}

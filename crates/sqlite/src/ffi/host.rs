@@ -1,0 +1,201 @@
+//! A file of the host VFS, as the medium of a store.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::io;
+
+use litepack_store::Disk;
+
+use super::types::{sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
+use crate::codes::{
+    Code, IOERR_SHORT_READ, OK, OPEN_CREATE, OPEN_DELETEONCLOSE, OPEN_EXCLUSIVE, OPEN_MAIN_JOURNAL,
+    OPEN_READWRITE, OPEN_TEMP_JOURNAL, from_host,
+};
+
+/// SQLITE_SYNC_NORMAL; the store never writes what a plain sync of its file would miss.
+const SYNC_NORMAL: c_int = 2;
+
+/// An open file of the host VFS in memory that outlives this value.
+pub(crate) struct HostFile {
+    file: *mut sqlite3_file,
+    vfs: *mut sqlite3_vfs,
+    /// The file's path, for syncing its name.
+    path: CString,
+}
+
+impl std::fmt::Debug for HostFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HostFile({:?})", self.path)
+    }
+}
+
+impl HostFile {
+    /// # Safety
+    /// `file` was opened by `vfs` and stays open, in place and used by one thread at a time, for as
+    /// long as the value lives.
+    pub(crate) unsafe fn new(
+        file: *mut sqlite3_file,
+        vfs: *mut sqlite3_vfs,
+        path: CString,
+    ) -> HostFile {
+        HostFile { file, vfs, path }
+    }
+
+    pub(crate) fn file(&self) -> *mut sqlite3_file {
+        self.file
+    }
+
+    pub(crate) fn methods(&self) -> &sqlite3_io_methods {
+        // SAFETY: an open file has its methods set, and they are constant data of the VFS.
+        unsafe { &*(*self.file).methods }
+    }
+}
+
+impl Disk for HostFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let before = self.len_if_needed(offset, buf.len())?;
+        let wanted = before.map_or(buf.len(), |len| {
+            usize::try_from(len.saturating_sub(offset)).map_or(buf.len(), |n| n.min(buf.len()))
+        });
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let (pointer, len) = (buf.as_mut_ptr().cast::<c_void>(), wanted as c_int);
+        // SAFETY: the file is open and the buffer holds `wanted` bytes.
+        match unsafe { (self.methods().read)(self.file, pointer, len, offset as i64) } {
+            IOERR_SHORT_READ => {
+                // The file was cut between asking for its length and reading.
+                let len = self.len()?.saturating_sub(offset);
+                Ok(usize::try_from(len)
+                    .unwrap_or(0)
+                    .min(wanted.saturating_sub(1)))
+            }
+            code => from_host(code).map(|()| wanted),
+        }
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut at = offset;
+        // SQLite's lengths are ints; no VFS has to take more than one page at once, but all do.
+        for part in bytes.chunks(1 << 24) {
+            let (pointer, len) = (part.as_ptr().cast::<c_void>(), part.len() as c_int);
+            // SAFETY: the file is open and the buffer holds its length.
+            from_host(unsafe { (self.methods().write)(self.file, pointer, len, at as i64) })?;
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // SAFETY: the file is open.
+        from_host(unsafe { (self.methods().sync)(self.file, SYNC_NORMAL) })
+    }
+
+    /// SQLite's VFSes sync a directory when a new journal in it is synced, so that is what is done.
+    fn sync_name(&self) -> io::Result<()> {
+        let mut name = self.path.as_bytes().to_vec();
+        name.extend(b"-journal\0\0\0");
+        let name = name.as_ptr().cast::<c_char>();
+        let flags = OPEN_READWRITE | OPEN_CREATE | OPEN_MAIN_JOURNAL;
+        // SAFETY: the name is a journal's, ended by more than one NUL as SQLite's are.
+        let mut journal = unsafe { OwnedFile::open(self.vfs, name, flags) }.map_err(host_error)?;
+        let synced = journal.disk(self.vfs).sync();
+        drop(journal);
+        // SAFETY: the VFS is registered for ever, and the name is as above.
+        let deleted = unsafe { ((*self.vfs).delete)(self.vfs, name, 0) };
+        synced.and(from_host(deleted))
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let mut len = 0;
+        // SAFETY: the file is open.
+        from_host(unsafe { (self.methods().file_size)(self.file, &raw mut len) })?;
+        Ok(u64::try_from(len).unwrap_or(0))
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        // SAFETY: the file is open.
+        from_host(unsafe { (self.methods().truncate)(self.file, len as i64) })
+    }
+}
+
+fn host_error(code: Code) -> io::Error {
+    io::Error::other(crate::codes::HostCode(code))
+}
+
+impl HostFile {
+    /// The file's length, asked for only near the head of the file: a VFS fills up short reads with
+    /// zeros and does not say how short they were, and only there that makes a difference (further
+    /// on, what is read has a checksum).
+    fn len_if_needed(&self, offset: u64, wanted: usize) -> io::Result<Option<u64>> {
+        const HEAD: u64 = 2048;
+        if offset == 0 && wanted as u64 <= HEAD {
+            self.len().map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+}
+
+/// A file of the host VFS that this code opened for itself; closed when dropped.
+#[derive(Debug)]
+pub(crate) struct OwnedFile {
+    /// SQLite's file object, aligned for anything.
+    memory: Box<[u128]>,
+}
+
+impl OwnedFile {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// The host's result code.
+    ///
+    /// # Safety
+    /// `name` is null or a name such as SQLite passes to `xOpen` with these flags, and lives as long
+    /// as the file.
+    pub(crate) unsafe fn open(
+        vfs: *mut sqlite3_vfs,
+        name: *const c_char,
+        flags: c_int,
+    ) -> Result<OwnedFile, Code> {
+        // SAFETY: the VFS is registered for ever.
+        let size = super::api::len(unsafe { (*vfs).sz_os_file });
+        let mut file = OwnedFile {
+            memory: vec![0; size.div_ceil(16)].into(),
+        };
+        let mut out_flags = 0;
+        // SAFETY: the memory has the size the VFS asks for; the caller vouches for the name.
+        let code = unsafe { ((*vfs).open)(vfs, name, file.as_ptr(), flags, &raw mut out_flags) };
+        if code == OK { Ok(file) } else { Err(code) }
+    }
+
+    /// A nameless file that vanishes when it is closed.
+    pub(crate) fn temporary(vfs: *mut sqlite3_vfs) -> Result<OwnedFile, Code> {
+        let flags =
+            OPEN_READWRITE | OPEN_CREATE | OPEN_EXCLUSIVE | OPEN_DELETEONCLOSE | OPEN_TEMP_JOURNAL;
+        // SAFETY: a temporary file has no name.
+        unsafe { OwnedFile::open(vfs, std::ptr::null(), flags) }
+    }
+
+    pub(crate) fn as_ptr(&mut self) -> *mut sqlite3_file {
+        self.memory.as_mut_ptr().cast()
+    }
+
+    /// The file as a medium, for as long as this value is borrowed.
+    pub(crate) fn disk(&mut self, vfs: *mut sqlite3_vfs) -> HostFile {
+        // SAFETY: the file is open until this value is dropped, which the callers outwait.
+        unsafe { HostFile::new(self.as_ptr(), vfs, CString::default()) }
+    }
+}
+
+impl Drop for OwnedFile {
+    fn drop(&mut self) {
+        let file = self.as_ptr();
+        // SAFETY: after a failed open the methods are null or must be closed all the same; after a
+        // successful one they are set.
+        unsafe {
+            if !(*file).methods.is_null() {
+                ((*(*file).methods).close)(file);
+            }
+        }
+    }
+}

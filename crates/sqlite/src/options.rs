@@ -1,0 +1,185 @@
+//! Everything a user can set: URI parameters when opening, and the same names as pragmas later.
+
+use std::fmt::Write as _;
+
+use litepack_codec::LEVELS;
+
+/// Parameters of `file:` URIs that belong to SQLite itself (<https://sqlite.org/uri.html>).
+const OF_SQLITE: [&str; 7] = [
+    "vfs",
+    "mode",
+    "cache",
+    "immutable",
+    "nolock",
+    "psow",
+    "modeof",
+];
+/// Prefix of every pragma of ours.
+const PRAGMA_PREFIX: &str = "litepack_";
+/// Most threads anyone may ask for.
+const THREADS_MAX: usize = 64;
+
+/// One setting with its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    /// `level=N`, `PRAGMA litepack_level=N`: the zstd level (1 to 19) of pages written from now on.
+    Level(i32),
+    /// `threads=N`, `PRAGMA litepack_threads=N`: how many threads may compress at once (1 to 64).
+    Threads(usize),
+    /// `cache_mb=N`, `PRAGMA litepack_cache_mb=N`: the budget of the page cache that all packed files
+    /// of the process share, in MiB. Not called `cache`: that name is SQLite's own.
+    CacheMb(u64),
+}
+
+/// What a `PRAGMA litepack_...` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pragma {
+    /// `PRAGMA litepack_level=N` and its like: change a setting and answer with its value.
+    Set(Setting),
+    /// `PRAGMA litepack_level`: the value of the setting with this name.
+    Get(Name),
+    /// `PRAGMA litepack_info`: a report on the file as JSON.
+    Info,
+    /// `PRAGMA litepack_check`: "ok", or what is damaged.
+    Check,
+    /// `PRAGMA litepack_version`: the version of this extension.
+    Version,
+}
+
+/// The names of the settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    Level,
+    Threads,
+    CacheMb,
+}
+
+impl Name {
+    const ALL: [(&str, Name); 3] = [
+        ("level", Name::Level),
+        ("threads", Name::Threads),
+        ("cache_mb", Name::CacheMb),
+    ];
+
+    fn parse(name: &str) -> Option<Name> {
+        Name::ALL
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, name)| *name)
+    }
+
+    fn with(self, text: &str) -> Result<Setting, String> {
+        let number: u64 = text
+            .trim()
+            .parse()
+            .map_err(|_| format!("'{text}' is not a number"))?;
+        let within = |min: u64, max: u64| {
+            if (min..=max).contains(&number) {
+                Ok(number)
+            } else {
+                Err(format!("{number} is not between {min} and {max}"))
+            }
+        };
+        Ok(match self {
+            Name::Level => {
+                let (min, max) = (*LEVELS.start() as u64, *LEVELS.end() as u64);
+                Setting::Level(within(min, max)? as i32)
+            }
+            Name::Threads => Setting::Threads(within(1, THREADS_MAX as u64)? as usize),
+            Name::CacheMb => Setting::CacheMb(within(0, 1 << 20)?),
+        })
+    }
+}
+
+/// The settings in the parameters of a URI.
+///
+/// # Errors
+/// An unknown parameter or a bad value, in words.
+pub(crate) fn from_uri(parameters: &[(String, String)]) -> Result<Vec<Setting>, String> {
+    let ours = parameters
+        .iter()
+        .filter(|(key, _)| !OF_SQLITE.contains(&key.as_str()));
+    ours.map(|(key, value)| match Name::parse(key) {
+        Some(name) => name
+            .with(value)
+            .map_err(|why| format!("URI parameter {key}: {why}")),
+        None => {
+            let mut text = format!("unknown URI parameter '{key}'; there are");
+            for (name, _) in Name::ALL {
+                let _ = write!(text, " {name}");
+            }
+            Err(text)
+        }
+    })
+    .collect()
+}
+
+/// What a pragma asks for; `None` if it is none of ours.
+///
+/// # Errors
+/// A pragma that begins like ours and is none, or a bad value, in words.
+pub(crate) fn from_pragma(name: &str, value: Option<&str>) -> Option<Result<Pragma, String>> {
+    let lower = name.to_ascii_lowercase();
+    let name = lower.strip_prefix(PRAGMA_PREFIX)?;
+    Some(match (Name::parse(name), value) {
+        (Some(name), None) => Ok(Pragma::Get(name)),
+        (Some(name), Some(value)) => name
+            .with(value)
+            .map(Pragma::Set)
+            .map_err(|why| format!("{lower}: {why}")),
+        (None, None) if name == "info" => Ok(Pragma::Info),
+        (None, None) if name == "check" => Ok(Pragma::Check),
+        (None, None) if name == "version" => Ok(Pragma::Version),
+        (None, Some(_)) if ["info", "check", "version"].contains(&name) => {
+            Err(format!("{lower} takes no value"))
+        }
+        (None, _) => Err(format!("unknown pragma {lower}")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uri(pairs: &[(&str, &str)]) -> Result<Vec<Setting>, String> {
+        let pairs: Vec<_> = pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_string(), (*v).to_string()))
+            .collect();
+        from_uri(&pairs)
+    }
+
+    #[test]
+    fn uri_parameters_are_checked() {
+        let known = uri(&[("vfs", "litepack"), ("level", "7"), ("cache", "private")]);
+        assert_eq!(known, Ok(vec![Setting::Level(7)]));
+        assert!(
+            uri(&[("level", "99")])
+                .unwrap_err()
+                .contains("between 1 and 19")
+        );
+        assert!(
+            uri(&[("level", "high")])
+                .unwrap_err()
+                .contains("not a number")
+        );
+        assert!(
+            uri(&[("levle", "3")])
+                .unwrap_err()
+                .contains("unknown URI parameter 'levle'")
+        );
+    }
+
+    #[test]
+    fn pragmas_are_checked() {
+        assert_eq!(from_pragma("journal_mode", None), None);
+        assert_eq!(
+            from_pragma("Litepack_Level", None),
+            Some(Ok(Pragma::Get(Name::Level)))
+        );
+        let set = Some(Ok(Pragma::Set(Setting::Threads(2))));
+        assert_eq!(from_pragma("litepack_threads", Some("2")), set);
+        assert!(from_pragma("litepack_nonsense", None).unwrap().is_err());
+        assert!(from_pragma("litepack_info", Some("1")).unwrap().is_err());
+    }
+}

@@ -1,0 +1,187 @@
+//! A packed main database as SQLite sees it: reads and writes in, the store's commits out.
+//!
+//! Which of SQLite's calls begin, publish and flush a commit is decided here and argued in
+//! docs/design.md. In short:
+//! - `FCNTL_SYNC`, `CKPT_DONE` and `COMMIT_PHASETWO` publish what was written;
+//! - `xSync` makes it durable;
+//! - giving up the write lock without any of these drops it.
+
+use std::ffi::c_int;
+
+use litepack_store::{Cache, CheckReport, Disk, Info, Result, Store};
+
+use crate::codes::{LOCK_NONE, LOCK_RESERVED};
+use crate::options::{Name, Setting};
+
+/// A check that meets damage while another process commits is repeated this often.
+const CHECK_RETRIES: usize = 5;
+
+/// The state of one open packed database.
+#[derive(Debug)]
+pub(crate) struct Packed<D: Disk> {
+    store: Store<D>,
+    lock: c_int,
+    /// Shared memory is mapped: in WAL mode others may commit while this handle reads.
+    wal: bool,
+    /// The commit at the end of a checkpoint failed; SQLite ignores the code there, so it is told
+    /// at the next call that it heeds.
+    checkpoint_failed: bool,
+    /// What `PRAGMA mmap_size` was set to. Nothing is ever mapped.
+    mmap_size: i64,
+}
+
+impl<D: Disk> Packed<D> {
+    pub(crate) fn new(store: Store<D>) -> Packed<D> {
+        Packed {
+            store,
+            lock: LOCK_NONE,
+            wal: false,
+            checkpoint_failed: false,
+            mmap_size: 0,
+        }
+    }
+
+    pub(crate) fn disk(&self) -> &D {
+        self.store.disk()
+    }
+
+    /// Sees what others committed, where SQLite's locks do not rule that out.
+    fn catch_up(&mut self) -> Result<()> {
+        if self.wal || self.lock == LOCK_NONE {
+            self.store.refresh()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.catch_up()?;
+        self.store.read(offset, buf)
+    }
+
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.store.write(offset, bytes)
+    }
+
+    pub(crate) fn size(&mut self) -> Result<u64> {
+        self.catch_up()?;
+        Ok(self.store.size())
+    }
+
+    pub(crate) fn truncate(&mut self, size: u64) -> Result<()> {
+        self.heed_checkpoint()?;
+        self.catch_up()?;
+        self.store.truncate(size)
+    }
+
+    fn heed_checkpoint(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.checkpoint_failed) {
+            let text = "the checkpoint could not be committed";
+            return Err(std::io::Error::other(text).into());
+        }
+        Ok(())
+    }
+
+    /// `FCNTL_SYNC`, `COMMIT_PHASETWO`: the database is consistent.
+    pub(crate) fn publish(&mut self) -> Result<()> {
+        self.store.commit()
+    }
+
+    /// `xSync`.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.heed_checkpoint()?;
+        self.store.flush()
+    }
+
+    pub(crate) fn checkpoint_starts(&mut self) -> Result<()> {
+        self.checkpoint_failed = false;
+        self.store.refresh().map(|_| ())
+    }
+
+    /// True if what the checkpoint wrote is published.
+    pub(crate) fn checkpoint_done(&mut self) -> Result<()> {
+        let result = self.store.commit();
+        self.checkpoint_failed = result.is_err();
+        result
+    }
+
+    /// The checkpointer lets go of its lock. True if its pages never reached the database although
+    /// SQLite was not told.
+    pub(crate) fn checkpoint_ends(&mut self) -> bool {
+        std::mem::take(&mut self.checkpoint_failed)
+    }
+
+    /// The host VFS granted `level`.
+    pub(crate) fn locked(&mut self, level: c_int) -> Result<()> {
+        let first = self.lock == LOCK_NONE;
+        self.lock = level;
+        if first {
+            self.store.refresh()?;
+        }
+        Ok(())
+    }
+
+    /// SQLite lowers its lock to `level`. Writes that no commit holds are dropped when the right to
+    /// write goes: publishing them would be to publish half a transaction.
+    pub(crate) fn unlocking(&mut self, level: c_int) {
+        if level < LOCK_RESERVED && self.lock >= LOCK_RESERVED {
+            self.store.rollback();
+        }
+        self.lock = level;
+    }
+
+    pub(crate) fn lock_level(&self) -> c_int {
+        self.lock
+    }
+
+    pub(crate) fn set_wal(&mut self, wal: bool) {
+        self.wal = wal;
+    }
+
+    pub(crate) fn close(self) -> D {
+        self.store.close()
+    }
+
+    pub(crate) fn apply(&mut self, setting: Setting) {
+        match setting {
+            Setting::Level(level) => self.store.set_level(level),
+            Setting::Threads(threads) => self.store.set_threads(threads),
+            Setting::CacheMb(mb) => Cache::shared().set_budget(mb << 20),
+        }
+    }
+
+    pub(crate) fn setting(&self, name: Name) -> String {
+        match name {
+            Name::Level => self.store.level().to_string(),
+            Name::Threads => self.store.threads().to_string(),
+            Name::CacheMb => (Cache::shared().budget() >> 20).to_string(),
+        }
+    }
+
+    /// Sets the limit if it is not negative and returns the former one, as SQLite's VFSes do.
+    pub(crate) fn mmap_size(&mut self, limit: i64) -> i64 {
+        let former = self.mmap_size;
+        if limit >= 0 {
+            self.mmap_size = limit;
+        }
+        former
+    }
+
+    /// Where the page with this number lies: (offset, stored bytes).
+    pub(crate) fn place_of_page(&mut self, number: u64) -> Result<Option<(u64, u64)>> {
+        self.store.place_of_page(number)
+    }
+
+    pub(crate) fn info(&mut self) -> Result<Info> {
+        self.store.info()
+    }
+
+    pub(crate) fn check(&mut self) -> Result<CheckReport> {
+        for _ in 0..CHECK_RETRIES {
+            let report = self.store.check(&mut |_| {})?;
+            if report.is_ok() || !self.store.refresh()? {
+                return Ok(report);
+            }
+        }
+        self.store.check(&mut |_| {})
+    }
+}
