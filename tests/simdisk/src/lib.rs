@@ -58,3 +58,12 @@ pub use workload::{Journal, Step, Workload};
 pub fn long_mode() -> bool {
     std::env::var_os("LITEPACK_LONG").is_some_and(|v| v == "1")
 }
+
+/// The seed of a test: `LITEPACK_SEED` if set, else `default`.
+///
+/// # Panics
+///
+/// If `LITEPACK_SEED` is not a number.
+pub fn seed_or(default: u64) -> u64 {
+    std::env::var("LITEPACK_SEED").map_or(default, |v| v.parse().expect("LITEPACK_SEED: a number"))
+}

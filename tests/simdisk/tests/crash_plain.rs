@@ -3,13 +3,16 @@
 
 use litepack_simdisk::{
     Campaign, CrashMode, Durability, Journal, Points, Report, Workload, crash_campaign, plain,
+    seed_or,
 };
 
-const SEED: u64 = 20_260_101;
+fn seed() -> u64 {
+    seed_or(20_260_101)
+}
 
 fn survive(journal: Journal, synchronous: &'static str, attach: bool, durability: Durability) {
-    let work = Workload::mixed(journal, synchronous, attach, SEED);
-    let report = crash_campaign(&Campaign::new(work, durability, 120, SEED), &plain);
+    let work = Workload::mixed(journal, synchronous, attach, seed());
+    let report = crash_campaign(&Campaign::new(work, durability, 120, seed()), &plain);
     show(
         &format!("{journal:?} {synchronous} attach={attach}"),
         &report,
@@ -39,8 +42,8 @@ fn delete_mode_extra_loses_nothing() {
 /// has lost its tail. So FULL relies on the file system to keep such changes in order.
 #[test]
 fn delete_mode_full_loses_at_most_the_last_change() {
-    let work = Workload::mixed(Journal::Delete, "FULL", true, SEED);
-    let mut campaign = Campaign::new(work, Durability::AllButLast, 120, SEED);
+    let work = Workload::mixed(Journal::Delete, "FULL", true, seed());
+    let mut campaign = Campaign::new(work, Durability::AllButLast, 120, seed());
     campaign.ordered_metadata = true;
     let report = crash_campaign(&campaign, &plain);
     show("Delete FULL, metadata in order", &report);
@@ -79,8 +82,8 @@ fn wal_normal_keeps_the_order() {
 
 /// Runs without syncs and with a promise that this cannot keep.
 fn bite(journal: Journal, modes: &[CrashMode]) -> Report {
-    let work = Workload::mixed(journal, "OFF", false, SEED);
-    let mut campaign = Campaign::new(work, Durability::OrderOnly, 120, SEED);
+    let work = Workload::mixed(journal, "OFF", false, seed());
+    let mut campaign = Campaign::new(work, Durability::OrderOnly, 120, seed());
     campaign.points = Points::Spread(120);
     campaign.max_failures = usize::MAX;
     campaign.modes = modes.to_vec();
@@ -114,8 +117,8 @@ fn without_syncs_a_killed_process_is_harmless() {
 
 #[test]
 fn without_syncs_an_acknowledged_commit_is_lost() {
-    let work = Workload::mixed(Journal::Wal, "NORMAL", false, SEED);
-    let mut campaign = Campaign::new(work, Durability::Acknowledged, 120, SEED);
+    let work = Workload::mixed(Journal::Wal, "NORMAL", false, seed());
+    let mut campaign = Campaign::new(work, Durability::Acknowledged, 120, seed());
     campaign.modes = vec![CrashMode::LoseAll];
     let report = crash_campaign(&campaign, &plain);
     assert!(

@@ -3,14 +3,17 @@
 
 use litepack_simdisk::{
     Call, CallSet, Fault, FaultCampaign, FaultError, Journal, Workload, fault_campaign, plain,
+    seed_or,
 };
 
-const SEED: u64 = 20_260_102;
+fn seed() -> u64 {
+    seed_or(20_260_102)
+}
 
 fn sweep(journal: Journal, attach: bool, fault: Fault) {
     // EXTRA, as FULL may lose the last commit of a rollback journal (see crash_plain.rs).
-    let work = Workload::short(journal, "EXTRA", attach, SEED);
-    let campaign = FaultCampaign::new(work, fault.clone(), 60, SEED);
+    let work = Workload::short(journal, "EXTRA", attach, seed());
+    let campaign = FaultCampaign::new(work, fault.clone(), 60, seed());
     let report = fault_campaign(&campaign, &plain);
     println!(
         "{journal:?} attach={attach} {fault:?}: {} calls, {} runs, {} reported, {:?}",
