@@ -14,7 +14,7 @@ const PACKED: &str = "litepack";
 pub fn under_test() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
-        let name = std::env::var("LITEPACK_TEST_VFS").unwrap_or_else(|_| DEFAULT.to_string());
+        let name = std::env::var("LITEPACK_TEST_VFS").unwrap_or_else(|_| PACKED.to_string());
         if name == PACKED {
             register();
         } else {
@@ -29,10 +29,8 @@ pub fn is_litepack() -> bool {
     under_test() == PACKED
 }
 
-const DEFAULT: &str = "unix";
-
 fn register() {
-    panic!("litepack_linked::register does not exist yet");
+    litepack_linked::register().expect("Litepack registers itself with the bundled SQLite");
 }
 
 /// A URI for `path` on the VFS `vfs`, with more parameters (`"mode=ro&cache=…"`) when not empty.
