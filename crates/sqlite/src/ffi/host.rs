@@ -13,6 +13,9 @@ use crate::codes::{
 
 /// SQLITE_SYNC_NORMAL; the store never writes what a plain sync of its file would miss.
 const SYNC_NORMAL: c_int = 2;
+/// SQLite never reads or writes more than its largest page at once, and its own Unix VFS relies on
+/// that: it takes lengths modulo 128 KiB.
+const PART_MAX: usize = 1 << 16;
 
 /// An open file of the host VFS in memory that outlives this value.
 pub(crate) struct HostFile {
@@ -52,31 +55,29 @@ impl HostFile {
 
 impl Disk for HostFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let before = self.len_if_needed(offset, buf.len())?;
-        let wanted = before.map_or(buf.len(), |len| {
-            usize::try_from(len.saturating_sub(offset)).map_or(buf.len(), |n| n.min(buf.len()))
-        });
-        if wanted == 0 {
-            return Ok(0);
-        }
-        let (pointer, len) = (buf.as_mut_ptr().cast::<c_void>(), wanted as c_int);
-        // SAFETY: the file is open and the buffer holds `wanted` bytes.
-        match unsafe { (self.methods().read)(self.file, pointer, len, offset as i64) } {
-            IOERR_SHORT_READ => {
-                // The file was cut between asking for its length and reading.
-                let len = self.len()?.saturating_sub(offset);
-                Ok(usize::try_from(len)
-                    .unwrap_or(0)
-                    .min(wanted.saturating_sub(1)))
+        let wanted = self.readable(offset, buf.len())?;
+        let mut done = 0;
+        for part in buf[..wanted].chunks_mut(PART_MAX) {
+            let (pointer, len) = (part.as_mut_ptr().cast::<c_void>(), part.len() as c_int);
+            let at = offset + done as u64;
+            // SAFETY: the file is open and the buffer holds its length.
+            match unsafe { (self.methods().read)(self.file, pointer, len, at as i64) } {
+                IOERR_SHORT_READ => {
+                    // A VFS fills up with zeros and does not say from where: ask for the length. If
+                    // the file has grown since, it was still short when it was read.
+                    let left = usize::try_from(self.len()?.saturating_sub(at)).unwrap_or(0);
+                    return Ok(done + left.min(part.len() - 1));
+                }
+                code => from_host(code)?,
             }
-            code => from_host(code).map(|()| wanted),
+            done += part.len();
         }
+        Ok(done)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut at = offset;
-        // SQLite's lengths are ints; no VFS has to take more than one page at once, but all do.
-        for part in bytes.chunks(1 << 24) {
+        for part in bytes.chunks(PART_MAX) {
             let (pointer, len) = (part.as_ptr().cast::<c_void>(), part.len() as c_int);
             // SAFETY: the file is open and the buffer holds its length.
             from_host(unsafe { (self.methods().write)(self.file, pointer, len, at as i64) })?;
@@ -123,16 +124,13 @@ fn host_error(code: Code) -> io::Error {
 }
 
 impl HostFile {
-    /// The file's length, asked for only near the head of the file: a VFS fills up short reads with
-    /// zeros and does not say how short they were, and only there that makes a difference (further
-    /// on, what is read has a checksum).
-    fn len_if_needed(&self, offset: u64, wanted: usize) -> io::Result<Option<u64>> {
-        const HEAD: u64 = 2048;
-        if offset == 0 && wanted as u64 <= HEAD {
-            self.len().map(Some)
-        } else {
-            Ok(None)
+    /// How much of `wanted` bytes to ask for. Only at the head of the file the length is asked for first:
+    /// there it decides what kind of file this is. Further on, what is read has a checksum.
+    fn readable(&self, offset: u64, wanted: usize) -> io::Result<usize> {
+        if offset > 0 {
+            return Ok(wanted);
         }
+        Ok(usize::try_from(self.len()?).map_or(wanted, |len| len.min(wanted)))
     }
 }
 
