@@ -94,6 +94,40 @@ pub fn image(connection: &mut Connection) -> Result<Vec<u8>, Error> {
     Ok(connection.serialize("main")?.to_vec())
 }
 
+/// Blanks out what an image holds in free pages: SQLite does not promise to write or roll back those,
+/// so their bytes depend on when its cache was spilled.
+pub fn forget_free_pages(image: &mut [u8]) {
+    if image.len() < 100 {
+        return;
+    }
+    let number = |bytes: &[u8], at: usize| -> usize {
+        let bytes = bytes[at..at + 4].try_into().expect("four bytes");
+        u32::from_be_bytes(bytes) as usize
+    };
+    let page_size = match u16::from_be_bytes([image[16], image[17]]) {
+        1 => 65_536,
+        size => usize::from(size),
+    };
+    let usable = page_size - usize::from(image[20]);
+    let mut trunk = number(image, 32);
+    let mut left = number(image, 36);
+    while trunk != 0 && left > 0 {
+        let start = (trunk - 1) * page_size;
+        let leaves = number(image, start + 4);
+        assert!(
+            leaves <= usable / 4,
+            "a trunk of the list of free pages is malformed"
+        );
+        for leaf in 0..leaves {
+            let page = number(image, start + 8 + 4 * leaf);
+            image[(page - 1) * page_size..page * page_size].fill(0);
+        }
+        image[start + 8 + 4 * leaves..start + page_size].fill(0);
+        trunk = number(image, start);
+        left = left.saturating_sub(1 + leaves);
+    }
+}
+
 /// A hash of some bytes, for comparing files too large to print.
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();

@@ -68,10 +68,12 @@ impl Outcome {
         }
     }
 
-    /// Replaces a directory name in the error message, which is all that may differ.
-    pub fn hide(mut self, directory: &str) -> Self {
+    /// Replaces the names of the directory and the VFS in the error message, which is all that may
+    /// differ.
+    pub fn hide(mut self, directory: &str, vfs: &str) -> Self {
         if let Err(failure) = &mut self.answer {
-            failure.message = failure.message.replace(directory, "{dir}");
+            let message = failure.message.replace(directory, "{dir}");
+            failure.message = message.replace(&format!("vfs={vfs}"), "vfs={own}");
         }
         self
     }

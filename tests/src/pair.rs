@@ -105,7 +105,7 @@ impl Side {
                         autocommit: true,
                     },
                 };
-                return Some(outcome.hide(self.directory.to_str().expect("UTF-8")));
+                return Some(outcome.hide(self.directory.to_str().expect("UTF-8"), self.vfs));
             }
         }
         None
@@ -230,7 +230,7 @@ impl Pair {
         plain
     }
 
-    /// Asserts equal content, a clean `integrity_check` and, page for page, equal images.
+    /// Asserts equal content, a clean `integrity_check` and, but for free pages, equal images.
     #[track_caller]
     pub fn verify(&mut self) {
         if let Err(mismatch) = self.compare() {
@@ -247,7 +247,8 @@ impl Pair {
             let connection = side.connection().map_err(error)?;
             let integrity = content::integrity(connection).map_err(error)?;
             let fingerprint = content::fingerprint(connection).map_err(error)?;
-            let image = content::image(connection).map_err(error)?;
+            let mut image = content::image(connection).map_err(error)?;
+            content::forget_free_pages(&mut image);
             found.push((integrity, fingerprint, image));
         }
         let (packed, plain) = (found.pop().expect("two"), found.pop().expect("two"));

@@ -121,7 +121,7 @@ fn vacuum_into_runs_in_both_directions() {
             "pragma page_size = {size};
              vacuum into '{{plain:into-plain.db}}';
              vacuum into '{{packed:into-packed.db}}';
-             !vacuum into '{{own:into-packed.db}}';
+             !vacuum into '{{packed:into-packed.db}}';
              attach '{{plain:into-plain.db}}' as p;
              attach '{{packed:into-packed.db}}' as q;
              select count(*) from t join p.t pt using (id) join q.t qt using (id)
