@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use rusqlite::Connection;
 
 use super::{Engine, file_uri};
@@ -17,10 +18,13 @@ pub struct Litepack {
     _registered: (),
 }
 
-/// Registers the VFS with the SQLite of this program.
+/// Registers the VFS with the SQLite of this program, once.
 fn register() -> Result<()> {
-    // litepack_linked::register().map_err(anyhow::Error::msg)
-    bail!("the VFS is not linked into this build")
+    static REGISTERED: OnceLock<Result<(), String>> = OnceLock::new();
+    REGISTERED
+        .get_or_init(litepack_linked::register)
+        .clone()
+        .map_err(Error::msg)
 }
 
 /// The `litepack` command that was built together with this program.
@@ -75,6 +79,16 @@ impl Engine for Litepack {
             String::from_utf8_lossy(&run.stderr).trim()
         );
         Ok(())
+    }
+
+    /// With the command; in a build without one, by `VACUUM INTO`.
+    fn prepare(&self, source: &Path, target: &Path) -> Result<()> {
+        let loader = if command().is_ok() {
+            COMMAND_LOADER
+        } else {
+            VACUUM_LOADER
+        };
+        self.load(loader, source, target)
     }
 
     fn uri(&self, path: &Path) -> String {

@@ -1,10 +1,11 @@
-//! The table for a terminal.
+//! The table for a terminal: a heading for each work and its data, a line for each engine.
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use super::{Report, words};
+use crate::rows::Row;
 
-/// All rows, a line between workloads.
+/// The machine, then all rows.
 pub fn table(report: &Report) -> String {
     let mut out = String::new();
     for (label, text) in report.machine.lines() {
@@ -13,11 +14,10 @@ pub fn table(report: &Report) -> String {
     for (name, reason) in &report.missing {
         out += &format!("not measured: {name} ({reason})\n");
     }
+    // One table, so that all columns line up; the headings go between its lines.
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(presets::NOTHING);
     table.set_header([
-        "work",
-        "data",
         "journal+sync",
         "cache",
         "engine",
@@ -26,21 +26,30 @@ pub fn table(report: &Report) -> String {
         "to plain",
         "",
     ]);
-    for row in report.rows() {
-        let first = row.to_plain.is_none() && row.failure.is_none();
-        let once = |text: String| if first { text } else { String::new() };
-        let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-        table.add_row([
-            Cell::new(once(row.title.clone())),
-            Cell::new(once(row.data.clone())),
-            Cell::new(words::durability(row)),
-            Cell::new(row.cache.name()),
-            Cell::new(words::engine(row)),
-            right(words::median(row)),
-            right(words::spread(row)),
-            right(words::to_plain(row)),
-            Cell::new(words::verdict(row)),
-        ]);
+    table.add_rows(report.rows().map(cells));
+    let mut lines = table.lines();
+    let mut last = None;
+    out += &format!("\n{}\n", lines.next().unwrap_or_default().trim_end());
+    for (row, line) in report.rows().zip(lines) {
+        let heading = (&row.title, &row.data);
+        if last != Some(heading) {
+            out += &format!("\n{} · {}\n", row.title, row.data);
+            last = Some(heading);
+        }
+        out += &format!("{}\n", line.trim_end());
     }
-    out + &table.to_string()
+    out
+}
+
+fn cells(row: &Row) -> [Cell; 7] {
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    [
+        Cell::new(words::durability(row)),
+        Cell::new(row.cache.name()),
+        Cell::new(words::engine(row)),
+        right(words::median(row)),
+        right(words::spread(row)),
+        right(words::to_plain(row)),
+        Cell::new(words::verdict(row)),
+    ]
 }

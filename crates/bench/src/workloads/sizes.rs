@@ -17,7 +17,7 @@ impl Workload for Sizes {
     }
 
     fn about(&self) -> &'static str {
-        "The bytes of the file after `litepack pack`, beside the plain file that was packed."
+        "The bytes of the file after `litepack pack`, beside those of the plain file it was made from."
     }
 
     fn run(&self, lab: &Lab) -> Result<Vec<Vec<Row>>> {
