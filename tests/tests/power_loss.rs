@@ -16,7 +16,10 @@ fn litepack(parent: &str) -> Layer {
     litepack_linked::register().expect("Litepack registers");
     let vfs = format!("litepack-{parent}");
     litepack_linked::register_vfs(&vfs, parent).expect("Litepack goes over the simulated disk");
-    Layer { vfs, guard: Box::new(()) }
+    Layer {
+        vfs,
+        guard: Box::new(()),
+    }
 }
 
 fn show(what: &str, report: &Report) {
@@ -30,7 +33,10 @@ fn show(what: &str, report: &Report) {
 fn survive(journal: Journal, synchronous: &'static str, attach: bool, durability: Durability) {
     let work = Workload::mixed(journal, synchronous, attach, seed());
     let report = crash_campaign(&Campaign::new(work, durability, 120, seed()), &litepack);
-    show(&format!("{journal:?} {synchronous} attach={attach}"), &report);
+    show(
+        &format!("{journal:?} {synchronous} attach={attach}"),
+        &report,
+    );
     report.assert_clean();
 }
 
@@ -83,7 +89,10 @@ fn kill_without_power_loss_loses_nothing_even_without_syncs() {
 
 fn sweep(journal: Journal, attach: bool, fault: Fault) {
     let work = Workload::short(journal, "FULL", attach, seed());
-    let report = fault_campaign(&FaultCampaign::new(work, fault.clone(), 60, seed()), &litepack);
+    let report = fault_campaign(
+        &FaultCampaign::new(work, fault.clone(), 60, seed()),
+        &litepack,
+    );
     println!(
         "{journal:?} attach={attach} {fault:?}: {} calls, {} runs, {} reported, {:?}",
         report.calls, report.runs, report.reported, report.elapsed
@@ -102,26 +111,51 @@ fn one_io_error_at_each_call() {
 #[test]
 fn io_errors_that_stay() {
     for journal in [Journal::Delete, Journal::Wal] {
-        sweep(journal, false, Fault::new(CallSet::ALL, FaultError::Io).forever());
+        sweep(
+            journal,
+            false,
+            Fault::new(CallSet::ALL, FaultError::Io).forever(),
+        );
     }
 }
 
 #[test]
 fn one_io_error_with_two_databases() {
-    sweep(Journal::Delete, true, Fault::new(CallSet::IO, FaultError::Io));
+    sweep(
+        Journal::Delete,
+        true,
+        Fault::new(CallSet::IO, FaultError::Io),
+    );
 }
 
 #[test]
 fn full_disk() {
-    for journal in [Journal::Delete, Journal::Truncate, Journal::Persist, Journal::Wal] {
-        sweep(journal, false, Fault::new(CallSet::WRITES, FaultError::Full).forever());
-        sweep(journal, false, Fault::new(CallSet::WRITES, FaultError::FullWhenExtending));
+    for journal in [
+        Journal::Delete,
+        Journal::Truncate,
+        Journal::Persist,
+        Journal::Wal,
+    ] {
+        sweep(
+            journal,
+            false,
+            Fault::new(CallSet::WRITES, FaultError::Full).forever(),
+        );
+        sweep(
+            journal,
+            false,
+            Fault::new(CallSet::WRITES, FaultError::FullWhenExtending),
+        );
     }
 }
 
 #[test]
 fn short_writes() {
     for journal in [Journal::Delete, Journal::Wal] {
-        sweep(journal, true, Fault::new(CallSet::WRITES, FaultError::ShortWrite));
+        sweep(
+            journal,
+            true,
+            Fault::new(CallSet::WRITES, FaultError::ShortWrite),
+        );
     }
 }

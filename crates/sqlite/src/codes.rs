@@ -109,7 +109,6 @@ pub(crate) fn code_of(error: &Error, doing: While) -> Code {
         Error::NotPacked => NOTADB,
         Error::Unsupported(_) => CANTOPEN,
         Error::Limit(_) => FULL,
-        Error::Poisoned(_) => IOERR,
         // The enum is open for the store's sake; a new kind is an I/O error until it has its code.
         _ => IOERR,
     }

@@ -84,10 +84,6 @@ impl Catalog {
         Some(Catalog { listed })
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.listed.is_empty()
-    }
-
     /// The newest dictionary: the one new pages are written with.
     pub(crate) fn newest(&self) -> Option<DictId> {
         DictId::try_from(self.listed.len())

@@ -5,14 +5,15 @@
 //! flush then makes all of it durable; a commit too large to be verified after a crash in no time is
 //! flushed before its record says so.
 
+use crate::catalog::Catalog;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::layout::{MARK_OFFSET, Pointer, SLOT_OFFSETS, unit_size_for};
+use crate::layout::{MARK_OFFSET, Pointer, RECORD_LEN, SLOT_OFFSETS, unit_size_for};
 use crate::map::PageMap;
 use crate::record::{Record, encode_mark};
-use crate::recover::Commit;
+use crate::recover::{Commit, read_slots};
 use crate::store::Store;
-use crate::txn::Before;
+use crate::txn::{Before, TakeBack};
 
 /// A commit that wrote more than this is flushed before its record is final, so that opening after a
 /// crash never has more than this to verify (or four times that, with commits nobody flushed).
@@ -30,7 +31,7 @@ impl<D: Disk> Store<D> {
     /// The transaction is dropped and the last commit is current again.
     pub fn commit(&mut self) -> Result<()> {
         if !self.writer.in_transaction() {
-            return self.writer.usable();
+            return self.finish_take_back();
         }
         let compact = self.guarded(Self::try_commit)?;
         if compact {
@@ -82,19 +83,23 @@ impl<D: Disk> Store<D> {
         } else {
             last.slot
         };
-        let before = Before {
-            commit: last,
-            slot_bytes: self.slots[slot],
-        };
         let bytes = record.encode(self.medium.uuid);
         if let Err(error) = self.medium.disk.write_at(&bytes, SLOT_OFFSETS[slot]) {
-            self.restore_slot(&before, slot);
+            self.begin_take_back(slot, bytes, self.slots[slot]);
             return Err(error.into());
         }
-        self.slots[slot] = bytes;
+        let slot_bytes = std::mem::replace(&mut self.slots[slot], bytes);
         self.writer.space().published(link_pointer)?;
-        self.writer.before = Some(before);
-        self.writer.txn = None;
+        let catalog = self
+            .writer
+            .txn
+            .take()
+            .map_or_else(Catalog::default, |t| t.catalog_before);
+        self.writer.before = Some(Before {
+            commit: last,
+            catalog,
+            slot_bytes,
+        });
         self.last_leaf = None;
         self.commit = Some(Commit {
             record,
@@ -109,7 +114,7 @@ impl<D: Disk> Store<D> {
     /// # Errors
     /// The commit is taken back: the one before is current again, on disk too.
     pub fn flush(&mut self) -> Result<()> {
-        self.commit_pending()?;
+        self.commit()?;
         let Some(commit) = self.commit.filter(|commit| !commit.durable) else {
             return Ok(());
         };
@@ -119,14 +124,6 @@ impl<D: Disk> Store<D> {
         }
         self.writer.made_durable = true;
         self.trim()
-    }
-
-    fn commit_pending(&mut self) -> Result<()> {
-        if self.writer.in_transaction() {
-            self.commit()
-        } else {
-            self.writer.usable()
-        }
     }
 
     fn try_flush(&mut self, mut commit: Commit) -> Result<()> {
@@ -154,29 +151,37 @@ impl<D: Disk> Store<D> {
     /// power loss would take away after its writer was told that it failed.
     fn take_back(&mut self, commit: Commit) {
         self.writer.space = None;
-        match self.writer.before.take() {
-            Some(before) => {
-                self.restore_slot(&before, commit.slot);
-                if let Err(error) = self.go_to(before.commit) {
-                    self.writer.poison(error.to_string());
-                }
-            }
-            // Another handle's commit: its durability is no promise of ours.
-            None => {}
+        // Without `before` it is another handle's commit: its durability is no promise of ours.
+        if let Some(Before {
+            commit: former,
+            catalog,
+            slot_bytes,
+        }) = self.writer.before.take()
+        {
+            self.begin_take_back(commit.slot, self.slots[commit.slot], slot_bytes);
+            self.go_to(former, catalog);
         }
     }
 
-    fn restore_slot(&mut self, before: &Before, slot: usize) {
-        match self
-            .medium
-            .disk
-            .write_at(&before.slot_bytes, SLOT_OFFSETS[slot])
-        {
-            Ok(()) => self.slots[slot] = before.slot_bytes,
-            Err(error) => self
-                .writer
-                .poison(format!("a commit could not be taken back: {error}")),
+    /// Puts the former bytes of a slot back, or notes that this is still to be done: until then the
+    /// handle refuses to work.
+    fn begin_take_back(&mut self, slot: usize, wrong: [u8; RECORD_LEN], right: [u8; RECORD_LEN]) {
+        self.slots[slot] = right;
+        self.writer.take_back = Some(TakeBack { slot, wrong, right });
+        let _ = self.finish_take_back();
+    }
+
+    /// Takes back on disk what failed before, unless another handle has moved on since.
+    pub(crate) fn finish_take_back(&mut self) -> Result<()> {
+        let Some(TakeBack { slot, wrong, right }) = &self.writer.take_back else {
+            return Ok(());
+        };
+        let (slot, found) = (*slot, read_slots(&self.medium.disk)?);
+        if found[slot] == *wrong && found[1 - slot] == self.slots[1 - slot] {
+            self.medium.disk.write_at(right, SLOT_OFFSETS[slot])?;
         }
+        self.writer.take_back = None;
+        Ok(())
     }
 
     /// Cuts off what lies behind the end of the file's last extent. The commit is durable, so

@@ -27,9 +27,6 @@ pub enum Error {
     /// A limit of the file format is reached.
     #[error("a packed file cannot hold this: {0}")]
     Limit(&'static str),
-    /// An earlier failure left the state of the file on disk unknown to this handle.
-    #[error("the file must be closed and reopened after an earlier failure: {0}")]
-    Poisoned(String),
 }
 
 /// Where in the file the damage is, and what was found.

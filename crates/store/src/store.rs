@@ -162,10 +162,10 @@ impl<D: Disk> Store<D> {
     /// # Errors
     /// When the file cannot be read, is damaged, or has become something else.
     pub fn refresh(&mut self) -> Result<bool> {
-        self.writer.usable()?;
         if self.writer.in_transaction() {
             return Ok(false);
         }
+        self.finish_take_back()?;
         if self.commit.is_none() {
             match read_header(&self.medium.disk)? {
                 None => return Ok(false),
@@ -175,30 +175,36 @@ impl<D: Disk> Store<D> {
             return Ok(false);
         }
         let (commit, slots) = recover::current(&self.medium, self.commit.is_some())?;
+        let catalog = self.catalog_of(&commit)?;
         self.slots = slots;
-        self.go_to(commit)?;
+        self.go_to(commit, catalog);
         self.writer.forget_space();
         Ok(true)
     }
 
-    /// Makes `commit` what this handle reads.
-    pub(crate) fn go_to(&mut self, commit: Commit) -> Result<()> {
-        let record = &commit.record;
-        let pointer = record.catalog;
-        let same = self.commit.is_some_and(|now| now.record.catalog == pointer);
+    /// The catalog of a commit, read again only if it is another one.
+    fn catalog_of(&self, commit: &Commit) -> Result<Catalog> {
+        let pointer = commit.record.catalog;
         if pointer.is_none() {
-            self.catalog = Catalog::default();
-        } else if !same || self.catalog.is_empty() {
-            let bytes = self.medium.extent(pointer, "catalog")?;
-            self.catalog = Catalog::decode(&bytes)
-                .ok_or_else(|| Error::damaged("catalog", pointer.offset, "malformed"))?;
+            return Ok(Catalog::default());
         }
+        if self.commit.is_some_and(|now| now.record.catalog == pointer) {
+            return Ok(self.catalog.clone());
+        }
+        let bytes = self.medium.extent(pointer, "catalog")?;
+        Catalog::decode(&bytes)
+            .ok_or_else(|| Error::damaged("catalog", pointer.offset, "malformed"))
+    }
+
+    /// Makes `commit` what this handle reads.
+    pub(crate) fn go_to(&mut self, commit: Commit, catalog: Catalog) {
+        let record = &commit.record;
+        self.catalog = catalog;
         self.map = PageMap::new(record.map, record.height);
         self.unit_size = record.unit_size;
         self.size = record.size;
         self.last_leaf = None;
         self.commit = Some(commit);
-        Ok(())
     }
 
     /// Fills `buf` with the database's bytes from `offset` and returns how many there were; fewer
@@ -207,7 +213,7 @@ impl<D: Disk> Store<D> {
     /// # Errors
     /// [`Error::Damaged`] names the page; no byte that fails its checksum is ever returned.
     pub fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        self.writer.usable()?;
+        self.finish_take_back()?;
         for _ in 0..STALE_RETRIES {
             match self.read_once(offset, buf) {
                 // Another process may have moved or reused what the map of our commit names.

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 
 use litepack_codec::{Dictionary, Encoder, Level, Storage};
 
+use crate::catalog::Catalog;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::header::Header;
-use crate::layout::{DATA_START, SLOT_OFFSETS, UNIT_MIN, unit_size_for};
+use crate::layout::{DATA_START, RECORD_LEN, SLOT_OFFSETS, UNIT_MIN, unit_size_for};
 use crate::node::Entry;
 use crate::queue::WriteQueue;
 use crate::record::Record;
@@ -40,15 +41,18 @@ pub(crate) struct Writer {
     pub(crate) unflushed_bytes: u64,
     /// How to undo the newest commit while it is not durable.
     pub(crate) before: Option<Before>,
+    /// A commit that failed and could not be undone on disk either, yet.
+    pub(crate) take_back: Option<TakeBack>,
     /// Database size below which training is not tried (again).
     pub(crate) training_due_at: u64,
-    poisoned: Option<String>,
     pub(crate) made_durable: bool,
 }
 
 /// The running transaction.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Txn {
+    /// The catalog before the transaction.
+    pub(crate) catalog_before: Catalog,
     pub(crate) stored_units: u64,
     pub(crate) stored_bytes: u64,
     /// The database was cut shorter, so space may be worth giving back.
@@ -59,11 +63,20 @@ pub(crate) struct Txn {
 }
 
 /// The state before a commit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Before {
     pub(crate) commit: Commit,
+    pub(crate) catalog: Catalog,
     /// What the commit's slot held.
-    pub(crate) slot_bytes: [u8; crate::layout::RECORD_LEN],
+    pub(crate) slot_bytes: [u8; RECORD_LEN],
+}
+
+/// A record to be replaced by what its slot held before.
+#[derive(Debug)]
+pub(crate) struct TakeBack {
+    pub(crate) slot: usize,
+    pub(crate) wrong: [u8; RECORD_LEN],
+    pub(crate) right: [u8; RECORD_LEN],
 }
 
 impl Writer {
@@ -78,8 +91,8 @@ impl Writer {
             queue: WriteQueue::default(),
             unflushed_bytes: 0,
             before: None,
+            take_back: None,
             training_due_at: 0,
-            poisoned: None,
             made_durable: false,
         }
     }
@@ -106,17 +119,6 @@ impl Writer {
         self.space = None;
         self.before = None;
         self.unflushed_bytes = 0;
-    }
-
-    pub(crate) fn poison(&mut self, why: String) {
-        self.poisoned = Some(why);
-    }
-
-    pub(crate) fn usable(&self) -> Result<()> {
-        match &self.poisoned {
-            Some(why) => Err(Error::Poisoned(why.clone())),
-            None => Ok(()),
-        }
     }
 
     pub(crate) fn space(&mut self) -> &mut Space {
@@ -166,7 +168,7 @@ impl<D: Disk> Store<D> {
 
     /// Runs a step of the transaction; drops the transaction if the step fails.
     pub(crate) fn guarded<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        self.writer.usable()?;
+        self.finish_take_back()?;
         let result = step(self);
         if result.is_err() {
             self.rollback();
@@ -179,14 +181,9 @@ impl<D: Disk> Store<D> {
         self.writer.units.clear();
         self.writer.buffered_bytes = 0;
         self.writer.queue.clear();
-        if self.writer.txn.take().is_none() {
-            return;
-        }
-        self.writer.space = None;
-        if let Some(commit) = self.commit
-            && let Err(error) = self.go_to(commit)
-        {
-            self.writer.poison(error.to_string());
+        if let (Some(txn), Some(commit)) = (self.writer.txn.take(), self.commit) {
+            self.writer.space = None;
+            self.go_to(commit, txn.catalog_before);
         }
     }
 
@@ -217,9 +214,12 @@ impl<D: Disk> Store<D> {
             self.writer.space = Some(Space::load(record.space, record.end, read)?);
         }
         self.writer.txn = Some(Txn {
+            catalog_before: self.catalog.clone(),
             stored_units: record.stored_units,
             stored_bytes: record.stored_bytes,
-            ..Txn::default()
+            shrunk: false,
+            catalog_changed: false,
+            page_size: None,
         });
         Ok(())
     }
@@ -240,11 +240,13 @@ impl<D: Disk> Store<D> {
         disk.sync()?;
         disk.sync_name()?;
         self.slots = read_slots(disk)?;
-        self.go_to(Commit {
+        let commit = Commit {
             record,
             slot: 0,
             durable: true,
-        })
+        };
+        self.go_to(commit, Catalog::default());
+        Ok(())
     }
 
     fn try_write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
