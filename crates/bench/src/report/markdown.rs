@@ -80,5 +80,70 @@ fn write_section(out: &mut String, section: &Section) -> Result<()> {
             words::verdict(row),
         )?;
     }
+    for failure in section.groups.iter().flatten().filter_map(words::failure) {
+        writeln!(out, "\n**Failed:** {failure}.")?;
+    }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::dataset::Size;
+    use crate::machine::Machine;
+    use crate::rows::{Cache, Row, Setting, Unit, compare};
+
+    fn row(engine: &'static str, value: f64, failure: Option<&str>) -> Row {
+        Row {
+            workload: "work",
+            title: "Some work".into(),
+            data: "data".into(),
+            engine,
+            way: None,
+            setting: Some(Setting::DELETE_FULL),
+            cache: Cache::Warm,
+            unit: Unit::Seconds,
+            values: vec![value],
+            summary: None,
+            to_plain: None,
+            file_bytes: None,
+            failure: failure.map(Into::into),
+        }
+    }
+
+    #[test]
+    fn losses_and_failures_are_told() {
+        let mut rows = vec![
+            row("plain", 1.0, None),
+            row("slow", 4.0, None),
+            row("wrong", 0.1, Some("no")),
+        ];
+        compare(&mut rows);
+        let folder = tempfile::tempdir().unwrap();
+        let report = Report {
+            machine: Machine::look(folder.path()).unwrap(),
+            size: Size {
+                rows: 1,
+                scale_factor: 1.0,
+            },
+            quick: true,
+            rounds: 1,
+            missing: vec![("absent", "not here".into())],
+            sections: vec![Section {
+                about: "How.",
+                groups: vec![rows],
+            }],
+        };
+        let page = page(&report).unwrap();
+        assert!(
+            page.contains("| slow | 4.00 s |  | 4.00 × the time | worse |"),
+            "{page}"
+        );
+        assert!(page.contains("**Failed:** wrong: no."));
+        assert!(
+            !page.contains("0.10 ×"),
+            "a wrong answer must not look fast"
+        );
+        assert!(page.contains("**Not measured:** absent: not here."));
+    }
 }

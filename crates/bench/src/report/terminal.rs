@@ -37,6 +37,9 @@ pub fn table(report: &Report) -> String {
             last = Some(heading);
         }
         out += &format!("{}\n", line.trim_end());
+        if let Some(failure) = words::failure(row) {
+            out += &format!("   ^ {failure}\n");
+        }
     }
     out
 }

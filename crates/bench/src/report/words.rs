@@ -57,10 +57,7 @@ pub fn spread(row: &Row) -> String {
 
 /// The ratio to plain SQLite, saying of what.
 pub fn to_plain(row: &Row) -> String {
-    if let Some(failure) = &row.failure {
-        return failure.clone();
-    }
-    let Some(ratio) = row.to_plain else {
+    let Some(ratio) = row.to_plain.filter(|_| row.failure.is_none()) else {
         return String::new();
     };
     let what = match row.unit {
@@ -73,7 +70,7 @@ pub fn to_plain(row: &Row) -> String {
 
 /// One word on the ratio.
 pub fn verdict(row: &Row) -> &'static str {
-    match row.verdict() {
+    match row.verdict().filter(|_| row.failure.is_none()) {
         Some(Verdict::Better) => "better",
         Some(Verdict::Even) => "even",
         Some(Verdict::Worse) => "worse",
@@ -88,6 +85,13 @@ pub fn engine(row: &Row) -> String {
         Some(way) => format!("{}: {way}", row.engine),
         None => row.engine.into(),
     }
+}
+
+/// Why the figures are missing or not to be trusted, as a line of its own.
+pub fn failure(row: &Row) -> Option<String> {
+    row.failure
+        .as_ref()
+        .map(|failure| format!("{}: {failure}", engine(row)))
 }
 
 /// Journal mode and `synchronous`.
