@@ -6,6 +6,8 @@ use crate::rng::Rng;
 
 /// A packed file, an older state of it, and what each of them holds.
 pub struct Victim {
+    /// Whether its last commit was flushed to the disk.
+    pub durable: bool,
     /// For messages.
     pub name: String,
     /// The undamaged file.
@@ -88,6 +90,20 @@ impl Damage {
                 at: at / block * block,
                 len: block,
             },
+        }
+    }
+
+    /// Whether this may damage two things at once at the head of the file, where the commit records
+    /// and the mark of durability are: if the mark and the newest commit are both gone, nothing tells
+    /// that the older commit is not the last.
+    pub fn hits_more_than_one_thing_at_the_head(&self) -> bool {
+        const HEAD: usize = 4096;
+        match *self {
+            Damage::Garbage { at, len, .. } | Damage::Zeros { at, len } => at < HEAD && len >= 16,
+            // Two places at once: the mark and what it vouches for.
+            Damage::Swap { one, other, .. } => one.min(other) < HEAD,
+            Damage::Copy { to, len, .. } => to < HEAD && len >= 16,
+            _ => false,
         }
     }
 
