@@ -21,6 +21,8 @@ mod commit;
 mod compact;
 mod disk;
 mod error;
+#[cfg(test)]
+mod format_test;
 mod header;
 mod layout;
 mod map;

@@ -18,7 +18,7 @@ use crate::map::{HEIGHT_MAX, NodeSource};
 use crate::medium::Medium;
 use crate::node::{Entry, FANOUT, Node};
 use crate::record::{Record, decode_mark};
-use crate::space::{Link, decode_link};
+use crate::space::{CHAIN_MAX, Link, decode_link};
 
 /// Times the slots are read again when a record looks torn: a live writer finishes within one.
 const TORN_RETRIES: usize = 5;
@@ -164,7 +164,9 @@ fn is_complete<D: Disk>(medium: &Medium<D>, record: &Record, base: Option<Record
     let verified = || -> Result<()> {
         // Commits between the two, none of them flushed, may have added links of their own.
         let mut link = record.space;
-        while !link.is_none() && link != base_space {
+        let mut links = 0;
+        while !link.is_none() && link != base_space && links <= CHAIN_MAX {
+            links += 1;
             let bytes = medium.extent(link, "free-space chain")?;
             link = match decode_link(&bytes) {
                 Some(Link::Changes { before }) => before,

@@ -15,7 +15,7 @@ use crate::layout::{DATA_START, LOCK_BYTES, OFFSET_LIMIT, Pointer};
 use crate::ranges::RangeSet;
 
 /// Longest chain of changes on a snapshot: bounds the reads needed before a first write.
-const CHAIN_MAX: usize = 32;
+pub(crate) const CHAIN_MAX: usize = 32;
 /// Encoded bytes one range or change takes at most.
 const RANGE_BYTES_MAX: usize = 20;
 
