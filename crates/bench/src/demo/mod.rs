@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use comfy_table::{Cell, CellAlignment, Table, presets};
+use comfy_table::{Cell, CellAlignment, LineStyle, Table, presets};
 use rusqlite::Connection;
 
 use crate::data::titles;
@@ -50,7 +50,7 @@ pub fn run() -> Result<()> {
     let sizes = [stored_bytes(&original), stored_bytes(&packed)];
 
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()));
     table.set_header(["", "plain SQLite", "Litepack", ""]);
     table.add_row(line(
         "size on disk",
@@ -103,7 +103,7 @@ fn make(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The answers of both, with the middle one of three times; only the first run may write.
+/// Asks both three times, in turns; gives the middle one of the times.
 fn compare(question: Question, connections: &[Connection; 2]) -> Result<(Question, [Duration; 2])> {
     let mut times = [vec![], vec![]];
     for _ in 0..3 {
