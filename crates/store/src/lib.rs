@@ -24,6 +24,8 @@ mod error;
 #[cfg(test)]
 mod format_test;
 mod header;
+#[cfg(any(test, fuzzing))]
+pub mod hostile;
 mod layout;
 mod map;
 mod medium;

@@ -1,0 +1,15 @@
+//! Hostile stored bytes for every codec, with and without a dictionary that is hostile too.
+#![no_main]
+
+use litepack_codec::{Codec, Decoder, Dictionary};
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let Some((&split, data)) = data.split_first() else { return };
+    let (dictionary, stored) = data.split_at(usize::from(split).min(data.len()));
+    let dictionary = Dictionary::new(dictionary);
+    let mut page = [0; 4096];
+    for codec in Codec::ALL {
+        let _ = Decoder::default().decode(codec, stored, None, &mut page);
+        let _ = Decoder::default().decode(codec, stored, Some(&dictionary), &mut page);
+    }
+});
