@@ -36,6 +36,7 @@ static int run_statement(const char *sql){
 int litepack_suite_initialize(const char *unused){
   const char *extension = getenv("SUITE_EXTENSION");
   const char *sql = getenv("SUITE_SQL");
+  sqlite3_vfs *before = sqlite3_vfs_find(0);
   sqlite3 *db = 0;
   char *message = 0;
   int rc;
@@ -47,6 +48,9 @@ int litepack_suite_initialize(const char *unused){
   check(rc, extension, message);
   sqlite3_free(message);
   sqlite3_close(db);
+  if( rc==SQLITE_OK && sqlite3_vfs_find(0)==before ){
+    check(SQLITE_ERROR, extension, "loaded, but the default VFS is what it was before");
+  }
   /* On a connection of its own: the extension's functions are promised to later connections. */
   if( rc==SQLITE_OK && sql ) rc = run_statement(sql);
   return rc;
