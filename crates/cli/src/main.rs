@@ -1,2 +1,68 @@
-//! cli
-fn main() {}
+//! The `litepack` command: packs SQLite databases, unpacks them, and tells about packed files.
+//!
+//! ```text
+//! pack.rs   unpack.rs   info.rs   check.rs     one subcommand each
+//! source.rs     opening and locking a database that is to be read
+//! replace.rs    putting a new file in place of a name, or leaving everything as it was
+//! reader.rs     reading a whole packed file on all cores
+//! progress.rs   what people see      interrupt.rs   Ctrl-C
+//! ```
+//! Exit codes: 0 done, 1 the answer is no, 2 an error, 130 interrupted. Data goes to stdout,
+//! everything for people to stderr.
+#![forbid(unsafe_code)]
+
+mod check;
+mod info;
+mod interrupt;
+mod pack;
+mod progress;
+mod reader;
+mod replace;
+mod source;
+mod unpack;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+const NO: u8 = 1;
+const ERROR: u8 = 2;
+const INTERRUPTED: u8 = 130;
+
+/// Keeps SQLite databases several times smaller on disk while SQLite goes on using them.
+#[derive(Parser)]
+#[command(version, propagate_version = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Pack(pack::Arguments),
+    Unpack(unpack::Arguments),
+    Info(info::Arguments),
+    Check(check::Arguments),
+}
+
+fn main() -> ExitCode {
+    let command = Arguments::parse().command;
+    let result = match command {
+        Command::Pack(arguments) => pack::run(&arguments).map(|()| true),
+        Command::Unpack(arguments) => unpack::run(&arguments).map(|()| true),
+        Command::Info(arguments) => info::run(&arguments).map(|()| true),
+        Command::Check(arguments) => check::run(&arguments),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(NO),
+        Err(error) if error.is::<interrupt::Interrupted>() => {
+            eprintln!("litepack: {error}");
+            ExitCode::from(INTERRUPTED)
+        }
+        Err(error) => {
+            eprintln!("litepack: {error:#}");
+            ExitCode::from(ERROR)
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `litepack check`: reads everything in a packed file and says whether anything is wrong.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use litepack_sqlite::check_text;
+use litepack_store::{CheckReport, Error, Store};
+use serde_json::json;
+
+use crate::progress::Progress;
+use crate::reader;
+use crate::source::Source;
+
+/// A check that meets damage while another program commits is repeated this often.
+const RETRIES: usize = 5;
+
+/// Reads everything in a packed file and tells what is damaged.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Exit code: 0 all is well, 1 there is damage, 2 the file could not be checked."
+)]
+pub struct Arguments {
+    /// Print a JSON object.
+    #[arg(long)]
+    json: bool,
+    /// The packed file.
+    file: PathBuf,
+}
+
+/// Runs the command; false if there is damage.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    litepack_linked::register().map_err(anyhow::Error::msg)?;
+    let mut source = Source::open(&arguments.file, false)?;
+    source.expect_packed()?;
+    source.hold_for_report()?;
+    let report = match report(&source) {
+        // Nothing can be read below such damage, so it is all there is to tell.
+        Err(Error::Damaged(damage)) => CheckReport {
+            damage: vec![damage],
+            ..CheckReport::default()
+        },
+        report => report.with_context(|| format!("cannot read {}", arguments.file.display()))?,
+    };
+    if arguments.json {
+        println!("{}", as_json(&report));
+    } else {
+        println!("{}", check_text(&report));
+    }
+    Ok(report.is_ok())
+}
+
+fn report(source: &Source) -> litepack_store::Result<CheckReport> {
+    let mut store = Store::open(source.file(), reader::options())?;
+    store.refresh()?;
+    let units = store.info().map_or(0, |info| info.stored_units);
+    let unit_size = store.info().map_or(0, |info| u64::from(info.unit_size));
+    let mut retries = RETRIES;
+    loop {
+        let progress = Progress::new("checking", units * unit_size);
+        let report = store.check(&mut |done| progress.set(done * unit_size))?;
+        if report.is_ok() || retries == 0 || !store.refresh()? {
+            return Ok(report);
+        }
+        retries -= 1;
+    }
+}
+
+fn as_json(report: &CheckReport) -> serde_json::Value {
+    let damage: Vec<_> = report
+        .damage
+        .iter()
+        .map(|d| json!({"what": d.what, "offset": d.offset, "why": d.why}))
+        .collect();
+    json!({
+        "ok": report.is_ok(),
+        "units": report.units,
+        "nodes": report.nodes,
+        "lost_bytes": report.lost_bytes,
+        "damage": damage,
+    })
+}

@@ -1,0 +1,160 @@
+//! `litepack pack`: a plain SQLite database becomes a packed file.
+//!
+//! The packed file holds the bytes of the database as they are once the WAL is worked in, and is
+//! compared with them, byte by byte, before it gets its name.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use litepack_codec::{Dictionary, LEVELS, Level};
+use litepack_store::{Disk, Options, Store, dictionary_len_for, train_if_useful};
+
+use crate::interrupt;
+use crate::progress::{Progress, summary};
+use crate::reader::{self, CHUNK};
+use crate::replace::Replacement;
+use crate::source::Source;
+
+/// The level when nobody asks for another one.
+const DEFAULT_LEVEL: Level = 6;
+/// Units per byte of dictionary that it is trained on, as zstd recommends, within a bound for memory.
+const SAMPLE_PER_DICTIONARY: usize = 64;
+const SAMPLE_MAX: usize = 8 << 20;
+
+/// Makes a packed file of a plain SQLite database.
+#[derive(clap::Args)]
+#[command(
+    override_usage = "litepack pack [--level N] [--force] SRC DST\n       \
+                      litepack pack [--level N] --in-place FILE"
+)]
+pub struct Arguments {
+    /// The plain database.
+    src: PathBuf,
+    /// The packed file to make.
+    #[arg(required_unless_present = "in_place")]
+    dst: Option<PathBuf>,
+    /// Replace the database itself; it must not be in use.
+    #[arg(long, conflicts_with_all = ["dst", "force"])]
+    in_place: bool,
+    /// Replace DST if it exists.
+    #[arg(long)]
+    force: bool,
+    /// zstd level, from 1 (fast) to 19 (small).
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_LEVEL, value_parser = level)]
+    level: Level,
+}
+
+fn level(text: &str) -> Result<Level, String> {
+    let found = text.parse().ok().filter(|level| LEVELS.contains(level));
+    found.ok_or_else(|| format!("not between {} and {}", LEVELS.start(), LEVELS.end()))
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let started = Instant::now();
+    interrupt::watch()?;
+    let mut source = Source::open(&arguments.src, arguments.in_place)?;
+    source.expect_plain()?;
+    let target = match &arguments.dst {
+        Some(dst) => {
+            let target = Replacement::of(dst, source.path(), arguments.force)?;
+            source.hold()?;
+            target
+        }
+        None => {
+            source.hold_alone()?;
+            Replacement::in_place(source.path())?
+        }
+    };
+    if let Some(missing) = source.missing_bytes() {
+        bail!(
+            "{} is truncated: {missing} bytes are missing",
+            source.shown().display()
+        );
+    }
+    let before = source.metadata()?;
+    fill(&source, before.len(), target.file(), arguments.level)?;
+    reader::compare(target.file(), source.file(), source.shown())?;
+    interrupt::check()?;
+    let after = Disk::len(target.file())?;
+    let shown = arguments.dst.as_deref().unwrap_or(&arguments.src);
+    if arguments.in_place {
+        source.drop_wal()?;
+        target.publish(&before)?;
+        source.retire();
+    } else {
+        target.publish(&before)?;
+    }
+    eprintln!("{}", summary(shown, before.len(), after, started));
+    Ok(())
+}
+
+/// Writes the database into an empty file as one commit.
+fn fill(source: &Source, size: u64, packed: &File, level: Level) -> Result<()> {
+    let options = Options {
+        level,
+        ..reader::options()
+    };
+    let unit = source.page_size().map_or(4096, |size| size.max(4096)) as usize;
+    let cannot_read = || format!("cannot read {}", source.shown().display());
+    let mut store = Store::open(packed, options)?;
+    if size == 0 {
+        // The first write makes the file a packed one; the database in it is still empty.
+        store.write(0, &vec![0; unit])?;
+        store.truncate(0)?;
+    } else if let Some(dictionary) =
+        dictionary(source.file(), size, unit).with_context(cannot_read)?
+    {
+        store.add_dictionary(dictionary)?;
+    }
+    let progress = Progress::new("packing", size);
+    let mut buf = vec![0; CHUNK as usize];
+    let mut offset = 0;
+    while offset < size {
+        interrupt::check()?;
+        let wanted = CHUNK.min(size - offset) as usize;
+        let n = source.file().read_at(&mut buf[..wanted], offset);
+        if n.with_context(cannot_read)? != wanted {
+            bail!(
+                "{} became shorter while it was read",
+                source.shown().display()
+            );
+        }
+        // One unit at a time: the first write tells the store how long a unit is.
+        for part in buf[..wanted].chunks(unit) {
+            store.write(offset, part)?;
+            offset += part.len() as u64;
+        }
+        progress.add(wanted as u64);
+    }
+    store.commit()?;
+    store.flush()?;
+    store.close();
+    Ok(())
+}
+
+/// A dictionary trained on a bounded sample from all over the database.
+fn dictionary(file: &File, size: u64, unit: usize) -> std::io::Result<Option<Dictionary>> {
+    let Some(len) = dictionary_len_for(size) else {
+        return Ok(None);
+    };
+    let units = size / unit as u64;
+    let wanted = ((len * SAMPLE_PER_DICTIONARY).min(SAMPLE_MAX) / unit).max(1) as u64;
+    let stride = units.div_ceil(wanted).max(1);
+    let (mut samples, mut random) = (Vec::new(), size | 1);
+    for start in (0..units).step_by(stride as usize) {
+        // One unit of each stretch, so that nothing regular in the file meets the stride.
+        random = random
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        let at = (start + (random >> 33) % stride).min(units - 1);
+        let mut page = vec![0; unit];
+        let n = file.read_at(&mut page, at * unit as u64)?;
+        if n == unit && page.iter().any(|byte| *byte != 0) {
+            samples.push(page);
+        }
+    }
+    Ok(train_if_useful(&samples, len))
+}

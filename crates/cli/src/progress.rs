@@ -1,0 +1,63 @@
+//! What people see while they wait, and afterwards: a bar with rate and time left, on a terminal only,
+//! and the summary line.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::Instant;
+
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+
+const TEMPLATE: &str = "{prefix:>9} [{bar:32}] {bytes}/{total_bytes} {bytes_per_sec} {eta} left";
+
+/// A bar for one step of a job; removes itself when dropped.
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// A bar for `total` bytes, shown only when stderr is a terminal.
+    pub fn new(step: &'static str, total: u64) -> Progress {
+        if !std::io::stderr().is_terminal() {
+            return Progress(ProgressBar::hidden());
+        }
+        let style =
+            ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
+        Progress(
+            ProgressBar::new(total)
+                .with_style(style.progress_chars("=> "))
+                .with_prefix(step),
+        )
+    }
+
+    /// So many more bytes are done.
+    pub fn add(&self, bytes: u64) {
+        self.0.inc(bytes);
+    }
+
+    /// So many bytes are done in all.
+    pub fn set(&self, bytes: u64) {
+        self.0.set_position(bytes);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// What a job did to the size of a file, in one line.
+pub fn summary(target: &Path, before: u64, after: u64, started: Instant) -> String {
+    let change = if before == 0 || after == 0 {
+        String::new()
+    } else if after <= before {
+        format!(", {:.2} x smaller", before as f64 / after as f64)
+    } else {
+        format!(", {:.2} x larger", after as f64 / before as f64)
+    };
+    format!(
+        "{}: {} -> {}{change}, {:.1} s",
+        target.display(),
+        HumanBytes(before),
+        HumanBytes(after),
+        started.elapsed().as_secs_f64(),
+    )
+}

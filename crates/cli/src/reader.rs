@@ -1,0 +1,106 @@
+//! Reading a whole packed file on all cores: for unpacking, and for comparing it with the plain file.
+//!
+//! Each thread has a store handle of its own; memory is bounded by the number of threads.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use anyhow::{Context, Result, bail};
+use litepack_store::{Cache, Disk, FileId, Options, Store};
+
+use crate::interrupt;
+use crate::progress::Progress;
+
+/// Bytes of the database that are read at once: whole units, whatever their size.
+pub const CHUNK: u64 = 1 << 20;
+/// More threads would wait for the disk.
+const THREADS_MAX: usize = 16;
+/// For map nodes; the pages themselves are read once.
+const CACHE_BYTES: u64 = 4 << 20;
+
+/// Cores to use.
+pub fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS_MAX))
+}
+
+/// Options for a file that is read or written once, from beginning to end.
+pub fn options() -> Options {
+    Options {
+        threads: threads(),
+        cache: Arc::new(Cache::new(CACHE_BYTES)),
+        file: FileId::unique(),
+        ..Options::default()
+    }
+}
+
+/// Opens a packed file at its newest commit.
+pub fn open<'a>(packed: &'a File, options: &Options) -> litepack_store::Result<Store<&'a File>> {
+    let mut store = Store::open(packed, options.clone())?;
+    store.refresh()?;
+    Ok(store)
+}
+
+/// Calls `each` with every chunk of the database in `packed` and its offset, in no particular order,
+/// from several threads. The first error ends it.
+pub fn read_all(
+    packed: &File,
+    progress: &Progress,
+    each: impl Fn(u64, &[u8]) -> Result<()> + Sync,
+) -> Result<()> {
+    let options = options();
+    let size = open(packed, &options)?.size();
+    let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
+    let work = || -> Result<()> {
+        let mut store = open(packed, &options)?;
+        let mut buf = vec![0; CHUNK as usize];
+        loop {
+            let offset = next.fetch_add(CHUNK, Ordering::Relaxed);
+            if offset >= size || failed.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            interrupt::check()?;
+            let n = store.read(offset, &mut buf)?;
+            if n as u64 != CHUNK.min(size - offset) {
+                bail!("the packed file changed while it was read");
+            }
+            each(offset, &buf[..n])?;
+            progress.add(n as u64);
+        }
+    };
+    let work = || work().inspect_err(|_| failed.store(true, Ordering::Relaxed));
+    let wanted = size.div_ceil(CHUNK).clamp(1, threads() as u64);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..wanted).map(|_| scope.spawn(work)).collect();
+        let results: Vec<_> = workers
+            .into_iter()
+            .map(|worker| {
+                worker
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect();
+        results.into_iter().collect()
+    })
+}
+
+/// Makes sure that `packed` holds exactly the bytes of `plain`.
+pub fn compare(packed: &File, plain: &File, name: &Path) -> Result<()> {
+    let len = Disk::len(plain).with_context(|| format!("cannot read {}", name.display()))?;
+    let size = open(packed, &options())?.size();
+    if len != size {
+        bail!("verification failed: {size} bytes are packed, the database has {len}");
+    }
+    let progress = Progress::new("verifying", len);
+    read_all(packed, &progress, |offset, bytes| {
+        let mut other = vec![0; bytes.len()];
+        let n = plain
+            .read_at(&mut other, offset)
+            .with_context(|| format!("cannot read {}", name.display()))?;
+        if n != bytes.len() || bytes != other {
+            bail!("verification failed: the files differ near byte {offset}");
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,150 @@
+//! Putting a new file in place of a name: either the whole new file is there, synced, or everything is
+//! as it was before, with nothing left behind.
+//!
+//! The content is written to a temporary file beside the target, `.NAME.litepack-XXXXXX`, which is
+//! deleted unless [`Replacement::publish`] renames it. Only `kill -9` or a power loss can leave such
+//! a file; it may then be deleted.
+
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use tempfile::NamedTempFile;
+
+/// A file on its way to its name.
+pub struct Replacement {
+    temp: NamedTempFile,
+    target: PathBuf,
+    overwrite: bool,
+}
+
+impl Replacement {
+    /// For a file that is not `source`; an existing one is replaced only by `force`.
+    pub fn of(target: &Path, source: &Path, force: bool) -> Result<Replacement> {
+        let name = target.display();
+        let target = match target.symlink_metadata() {
+            Ok(_) => {
+                if is_same_file(target, source) {
+                    bail!("{name} is the source itself; use --in-place FILE");
+                }
+                if target.is_dir() {
+                    bail!("{name} is a directory");
+                }
+                if !force {
+                    bail!("{name} exists; use --force to replace it");
+                }
+                if !target.is_file() && target.exists() {
+                    bail!("{name} is not an ordinary file");
+                }
+                // What a link leads to is replaced, not the link.
+                target.canonicalize().unwrap_or_else(|_| target.to_owned())
+            }
+            Err(_) => target.to_owned(),
+        };
+        for suffix in ["-wal", "-journal"] {
+            let beside = with_suffix(&target, suffix);
+            if beside.metadata().is_ok_and(|found| found.len() > 0) {
+                let beside = beside.display();
+                bail!("{beside} exists and would be applied to the new file; remove it first");
+            }
+        }
+        Replacement::beside(target, force)
+    }
+
+    /// For the file `target` itself, which the caller has locked.
+    pub fn in_place(target: &Path) -> Result<Replacement> {
+        Replacement::beside(target.to_owned(), true)
+    }
+
+    fn beside(target: PathBuf, overwrite: bool) -> Result<Replacement> {
+        let mut prefix = OsString::from(".");
+        prefix.push(target.file_name().context("the target has no file name")?);
+        prefix.push(".litepack-");
+        let temp = tempfile::Builder::new()
+            .prefix(&prefix)
+            .tempfile_in(directory(&target))
+            .with_context(|| format!("cannot write to {}", directory(&target).display()))?;
+        Ok(Replacement {
+            temp,
+            target,
+            overwrite,
+        })
+    }
+
+    /// The temporary file.
+    pub fn file(&self) -> &File {
+        self.temp.as_file()
+    }
+
+    /// Gives the file the permissions of `like` and its name, and returns once that would survive a
+    /// power loss.
+    pub fn publish(self, like: &Metadata) -> Result<()> {
+        let name = self.target.display();
+        adopt(self.temp.as_file(), like);
+        self.temp
+            .as_file()
+            .sync_all()
+            .with_context(|| format!("cannot write {name}"))?;
+        if self.overwrite {
+            self.temp
+                .persist(&self.target)
+                .with_context(|| format!("cannot replace {name}"))?;
+        } else {
+            self.temp
+                .persist_noclobber(&self.target)
+                .with_context(|| format!("cannot create {name}"))?;
+        }
+        sync_directory(&directory(&self.target))
+            .with_context(|| format!("{name} is written but may not survive a power loss"))
+    }
+}
+
+/// The path with something appended to its last component, as SQLite names its files.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn directory(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Takes over owner and permissions, as far as we are allowed to: never a reason to fail.
+#[cfg(unix)]
+fn adopt(file: &File, like: &Metadata) {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+    let _ = fchown(file, Some(like.uid()), Some(like.gid()));
+    let mode = std::fs::Permissions::from_mode(like.mode() & 0o777);
+    let _ = file.set_permissions(mode);
+}
+
+#[cfg(not(unix))]
+fn adopt(_: &File, _: &Metadata) {}
+
+#[cfg(unix)]
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |path: &Path| path.metadata().map(|m| (m.dev(), m.ino())).ok();
+    id(a).is_some() && id(a) == id(b)
+}
+
+#[cfg(not(unix))]
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    let id = |path: &Path| path.canonicalize().ok();
+    id(a).is_some() && id(a) == id(b)
+}
+
+#[cfg(unix)]
+fn sync_directory(path: &Path) -> std::io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_directory(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}

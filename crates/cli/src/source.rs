@@ -1,0 +1,368 @@
+//! Opening the database that a command reads, and keeping others from changing it meanwhile.
+//!
+//! SQLite itself takes the locks, plays back a hot journal and brings the WAL into the file; the bytes
+//! are then read straight from the file. POSIX drops all locks of a process on a file when any of its
+//! descriptors is closed, so the file is opened before SQLite opens it and closed after.
+//!
+//! A program that opens the file while it is replaced in place waits for our lock on the *old* file.
+//! When it gets it, the name belongs to the new one; [`Source::retire`] has made the old file
+//! unreadable by then, so that program gets an error and not a database that nobody else sees.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use litepack_store::{Disk, FileKind, HEADER_LEN, SQLITE_MAGIC, kind_of};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::replace::with_suffix;
+
+/// How long to wait for others.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A writer may slip in between a checkpoint and our lock this often.
+const ATTEMPTS: usize = 20;
+
+/// What a file is, by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// No bytes at all.
+    Empty,
+    /// A plain SQLite database.
+    Plain,
+    /// A packed file.
+    Packed,
+    /// Neither.
+    Other,
+}
+
+/// An open database; the fields are in the order in which they must be closed.
+pub struct Source {
+    connection: Option<Connection>,
+    file: File,
+    path: PathBuf,
+    shown: PathBuf,
+    kind: Kind,
+}
+
+impl Source {
+    /// Opens a file, without any lock yet; `writable` if it is going to be replaced.
+    pub fn open(shown: &Path, writable: bool) -> Result<Source> {
+        let name = shown.display();
+        let metadata = match shown.metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => bail!("{name} does not exist"),
+            result => result.with_context(|| format!("cannot open {name}"))?,
+        };
+        if metadata.is_dir() {
+            bail!("{name} is a directory");
+        }
+        if !metadata.is_file() {
+            bail!("{name} is not an ordinary file");
+        }
+        let cannot = || format!("cannot open {name}");
+        let path = shown.canonicalize().with_context(cannot)?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(writable).open(&path);
+        let file = file.with_context(cannot)?;
+        let mut head = [0; HEADER_LEN];
+        let n = file.read_at(&mut head, 0).with_context(cannot)?;
+        let kind = match kind_of(&head[..n], metadata.len()) {
+            FileKind::Packed => Kind::Packed,
+            FileKind::Empty if metadata.len() == 0 => Kind::Empty,
+            _ if head[..n].starts_with(SQLITE_MAGIC) => Kind::Plain,
+            _ => Kind::Other,
+        };
+        Ok(Source {
+            connection: None,
+            file,
+            path,
+            shown: shown.to_owned(),
+            kind,
+        })
+    }
+
+    /// An error unless this is a plain database, possibly an empty one.
+    pub fn expect_plain(&self) -> Result<()> {
+        let name = self.shown.display();
+        match self.kind {
+            Kind::Empty | Kind::Plain => Ok(()),
+            Kind::Packed => bail!("{name} is already a packed file"),
+            Kind::Other => bail!("{name} is not a SQLite database, or an encrypted one"),
+        }
+    }
+
+    /// An error unless this is a packed file.
+    pub fn expect_packed(&self) -> Result<()> {
+        let name = self.shown.display();
+        match self.kind {
+            Kind::Packed => Ok(()),
+            Kind::Empty => bail!("{name} is not a packed file: it is empty"),
+            Kind::Plain => bail!(
+                "{name} is not a packed file but a plain SQLite database; \
+                 `litepack pack` makes it one"
+            ),
+            Kind::Other => bail!("{name} is not a packed file"),
+        }
+    }
+
+    /// The file itself.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Its name as the user gave it.
+    pub fn shown(&self) -> &Path {
+        &self.shown
+    }
+
+    /// Its name, absolute and without links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its length and permissions.
+    pub fn metadata(&self) -> Result<Metadata> {
+        let metadata = self.file.metadata();
+        metadata.with_context(|| format!("cannot read {}", self.shown.display()))
+    }
+
+    /// From now on the file holds the whole database and nobody changes it, while others may go on
+    /// reading.
+    pub fn hold(&mut self) -> Result<()> {
+        self.take(false).map_err(|error| self.explain(error))
+    }
+
+    /// From now on the file holds the whole database and nobody else has it open.
+    pub fn hold_alone(&mut self) -> Result<()> {
+        self.take(true).map_err(|error| self.explain(error))
+    }
+
+    /// Keeps others from writing while a report is made, without touching a WAL. A file that SQLite
+    /// cannot read, such as a damaged one, is left unlocked: the report says what is wrong with it.
+    pub fn hold_for_report(&mut self) -> Result<()> {
+        let opened = self.connect("").and_then(|connection| {
+            let keep_wal = self.wal_len() > 0;
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep_wal)?;
+            connection.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema;")?;
+            Ok(connection)
+        });
+        match opened {
+            Ok(connection) => self.connection = Some(connection),
+            Err(error) if is_busy(&error) => return Err(self.explain(error.into())),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, alone: bool) -> Result<()> {
+        let mut connection = self.connect("")?;
+        if alone {
+            connection.query_row("PRAGMA locking_mode=EXCLUSIVE", [], |_| Ok(()))?;
+        }
+        let mode = |connection: &Connection| {
+            connection.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0))
+        };
+        let mode = match mode(&connection) {
+            // A WAL database in a directory where nobody, SQLite included, can make the WAL.
+            Err(error) if is_unopenable(&error) && !alone && self.wal_len() == 0 => {
+                connection = self.connect("&immutable=1")?;
+                mode(&connection)?
+            }
+            mode => mode?,
+        };
+        let wal = mode == "wal";
+        let read_only = connection.is_readonly("main")?;
+        for _ in 0..ATTEMPTS {
+            if wal && !read_only {
+                let busy: bool =
+                    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |r| r.get(0))?;
+                if busy {
+                    bail!(self.in_use());
+                }
+            }
+            connection.execute_batch(match (alone, read_only) {
+                (true, _) => "BEGIN EXCLUSIVE",
+                (false, false) => "BEGIN IMMEDIATE",
+                (false, true) => "BEGIN; SELECT count(*) FROM sqlite_schema;",
+            })?;
+            if !wal || self.wal_len() == 0 {
+                self.connection = Some(connection);
+                return Ok(());
+            }
+            if read_only {
+                bail!(self.needs_writing("-wal"));
+            }
+            connection.execute_batch("ROLLBACK")?;
+        }
+        bail!(self.in_use())
+    }
+
+    fn connect(&self, parameters: &str) -> rusqlite::Result<Connection> {
+        let vfs = match self.kind {
+            Kind::Packed => "&vfs=litepack",
+            _ => "",
+        };
+        let uri = format!("{}?mode=rw{vfs}{parameters}", uri_of(&self.path));
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(uri, flags)?;
+        connection.busy_timeout(PATIENCE)?;
+        Ok(connection)
+    }
+
+    fn wal_len(&self) -> u64 {
+        with_suffix(&self.path, "-wal")
+            .metadata()
+            .map_or(0, |found| found.len())
+    }
+
+    fn in_use(&self) -> String {
+        format!("{} is in use by another program", self.shown.display())
+    }
+
+    fn needs_writing(&self, suffix: &str) -> String {
+        let name = self.shown.display();
+        format!(
+            "{name} has changes in {name}{suffix} that must be worked into it first, but the file \
+             or its directory is read-only; copy both files to where they can be written"
+        )
+    }
+
+    /// SQLite's error in terms of what the user asked for.
+    fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+        let Some(cause) = error.downcast_ref::<rusqlite::Error>() else {
+            return error;
+        };
+        if is_busy(cause) {
+            return anyhow!(self.in_use());
+        }
+        if let Some(missing) = self.missing_bytes() {
+            let name = self.shown.display();
+            return anyhow!("{name} is truncated: {missing} bytes are missing");
+        }
+        if is_unopenable(cause) || cause.sqlite_error_code() == Some(ErrorCode::ReadOnly) {
+            for suffix in ["-wal", "-journal"] {
+                let beside = with_suffix(&self.path, suffix);
+                if beside.metadata().is_ok_and(|found| found.len() > 0) {
+                    return anyhow!(self.needs_writing(suffix));
+                }
+            }
+        }
+        error.context(format!("cannot read {}", self.shown.display()))
+    }
+
+    /// How much shorter a plain database is than its header says
+    /// (<https://sqlite.org/fileformat.html#the_database_header>).
+    pub fn missing_bytes(&self) -> Option<u64> {
+        let (mut head, len) = ([0; 100], Disk::len(&self.file).ok()?);
+        if self.kind != Kind::Plain || self.file.read_at(&mut head, 0).ok()? < 100 {
+            return (self.kind == Kind::Plain).then(|| 100_u64.saturating_sub(len));
+        }
+        let word =
+            |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        // The page count is valid only if the last writer knew of it.
+        let whole = u64::from(word(28)) * u64::from(page_size(&head)?);
+        (word(24) == word(92) && whole > len).then(|| whole - len)
+    }
+
+    /// The page size of a plain database; `None` if it has none yet.
+    pub fn page_size(&self) -> Option<u32> {
+        let mut head = [0; 100];
+        self.file.read_at(&mut head, 0).ok()?;
+        page_size(&head)
+    }
+
+    /// Removes the empty WAL of a database that is held alone, so that what takes its name has none.
+    pub fn drop_wal(&mut self) -> Result<()> {
+        if let Some(connection) = &self.connection {
+            // Otherwise SQLite would, when it closes, look for a WAL that may be the new file's.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        }
+        for suffix in ["-wal", "-shm"] {
+            let beside = with_suffix(&self.path, suffix);
+            match std::fs::remove_file(&beside) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(error).context(format!("cannot remove {}", beside.display()));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a file that was held alone and then replaced unreadable for those who opened it before
+    /// that and wait for its lock, unless it has other names.
+    pub fn retire(self) {
+        if nothing_links_to(&self.file) {
+            let _ = Disk::write_at(&self.file, &[0; HEADER_LEN], 0);
+        }
+    }
+}
+
+fn page_size(head: &[u8; 100]) -> Option<u32> {
+    match u16::from_be_bytes([head[16], head[17]]) {
+        _ if !head.starts_with(SQLITE_MAGIC) => None,
+        1 => Some(65536),
+        size if size >= 512 && size.is_power_of_two() => Some(size.into()),
+        _ => None,
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    )
+}
+
+fn is_unopenable(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
+}
+
+#[cfg(unix)]
+fn nothing_links_to(file: &File) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+}
+
+#[cfg(not(unix))]
+fn nothing_links_to(_: &File) -> bool {
+    false
+}
+
+/// An absolute path as SQLite's `file:` URI, whatever bytes are in it.
+fn uri_of(path: &Path) -> String {
+    let mut uri = String::from("file:");
+    #[cfg(unix)]
+    let bytes = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).to_vec();
+    #[cfg(not(unix))]
+    let bytes = {
+        let text = path.to_string_lossy();
+        let text = text.strip_prefix(r"\\?\").unwrap_or(&text);
+        format!("/{}", text.replace('\\', "/")).into_bytes()
+    };
+    for byte in bytes {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+                uri.push(byte.into());
+            }
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn uris_hide_what_means_something_in_them() {
+        let uri = uri_of(Path::new("/tmp/a b?c=1#d%20/ä.db"));
+        assert_eq!(uri, "file:/tmp/a%20b%3Fc%3D1%23d%2520/%C3%A4.db");
+    }
+}
