@@ -12,6 +12,7 @@ pub(crate) const OK: Code = 0;
 pub(crate) const ERROR: Code = 1;
 pub(crate) const INTERNAL: Code = 2;
 pub(crate) const BUSY: Code = 5;
+pub(crate) const READONLY: Code = 8;
 pub(crate) const IOERR: Code = 10;
 pub(crate) const CORRUPT: Code = 11;
 pub(crate) const NOTFOUND: Code = 12;

@@ -21,8 +21,10 @@ const CHECK_RETRIES: usize = 5;
 pub(crate) struct Packed<D: Disk> {
     store: Store<D>,
     lock: c_int,
-    /// Shared memory is mapped: in WAL mode others may commit while this handle reads.
-    wal: bool,
+    /// A WAL read transaction has begun since the store was last looked at. Within one, looking again is
+    /// not needed: what a later checkpoint writes is not what this transaction reads from the
+    /// database, and an extent that is reused meanwhile fails its checksum.
+    wal_read_began: bool,
     /// The commit at the end of a checkpoint failed; SQLite ignores the code there, so it is told
     /// at the next call that it heeds.
     checkpoint_failed: bool,
@@ -35,7 +37,7 @@ impl<D: Disk> Packed<D> {
         Packed {
             store,
             lock: LOCK_NONE,
-            wal: false,
+            wal_read_began: false,
             checkpoint_failed: false,
             mmap_size: 0,
         }
@@ -47,8 +49,9 @@ impl<D: Disk> Packed<D> {
 
     /// Sees what others committed, where SQLite's locks do not rule that out.
     fn catch_up(&mut self) -> Result<()> {
-        if self.wal || self.lock == LOCK_NONE {
+        if self.wal_read_began || self.lock == LOCK_NONE {
             self.store.refresh()?;
+            self.wal_read_began = false;
         }
         Ok(())
     }
@@ -133,8 +136,9 @@ impl<D: Disk> Packed<D> {
         self.lock
     }
 
-    pub(crate) fn set_wal(&mut self, wal: bool) {
-        self.wal = wal;
+    /// SQLite takes a read mark in the WAL index: a read transaction begins.
+    pub(crate) fn wal_read_begins(&mut self) {
+        self.wal_read_began = true;
     }
 
     pub(crate) fn close(self) -> D {

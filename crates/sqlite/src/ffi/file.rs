@@ -13,7 +13,7 @@ use super::types::{sqlite3_file, sqlite3_io_methods};
 use super::vfs;
 use crate::codes::{
     BUSY, CORRUPT, Code, ERROR, INTERNAL, IOCAP_KEPT, IOERR_SHORT_READ, LOCK_NONE, LOCK_SHARED,
-    NOTFOUND, OK, While, code_of, fcntl,
+    NOTFOUND, OK, READONLY, While, code_of, fcntl,
 };
 use crate::options::{Pragma, from_pragma};
 use crate::packed::Packed;
@@ -520,12 +520,10 @@ unsafe extern "C" fn shm_map(
         };
         // SAFETY: the host's file is open; the arguments are SQLite's.
         let code = unsafe { shm_map(host, region, size, extend, to) };
-        if code & 0xff == OK || code & 0xff == 8 {
-            state.packed.set_wal(true);
-            if region == 0 {
-                // SAFETY: SQLite gives a place for the result.
-                state.wal_index = unsafe { to.read() };
-            }
+        // A read-only mapping is a mapping too.
+        if matches!(code & 0xff, OK | READONLY) && region == 0 {
+            // SAFETY: SQLite gives a place for the result.
+            state.wal_index = unsafe { to.read() };
         }
         code
     };
@@ -534,8 +532,12 @@ unsafe extern "C" fn shm_map(
 }
 
 unsafe extern "C" fn shm_lock(file: *mut sqlite3_file, at: c_int, n: c_int, flags: c_int) -> c_int {
+    // SQLITE_SHM_UNLOCK and SQLITE_SHM_SHARED; WAL_CKPT_LOCK and the first WAL_READ_LOCK
+    // (<https://sqlite.org/walformat.html#wal_locks>).
     const UNLOCK: c_int = 1;
+    const SHARED: c_int = 4;
     const CHECKPOINT_LOCK: c_int = 1;
+    const FIRST_READ_LOCK: c_int = 3;
     let lock = |state: &mut State| {
         if flags & UNLOCK != 0
             && (at..at + n).contains(&CHECKPOINT_LOCK)
@@ -545,6 +547,9 @@ unsafe extern "C" fn shm_lock(file: *mut sqlite3_file, at: c_int, n: c_int, flag
             // SQLite believes that its checkpoint succeeded, and told readers so. Take that back
             // before anyone relies on it: the pages are still in the WAL.
             word.store(state.backfill, Ordering::SeqCst);
+        }
+        if flags & UNLOCK == 0 && flags & SHARED != 0 && at >= FIRST_READ_LOCK {
+            state.packed.wal_read_begins();
         }
         let (host, methods) = state.host();
         let Some(shm_lock) = methods.shm_lock else {
@@ -572,7 +577,6 @@ unsafe extern "C" fn shm_unmap(file: *mut sqlite3_file, delete: c_int) -> c_int 
     // lets go as well.
     unsafe {
         let state = state(file);
-        state.packed.set_wal(false);
         state.wal_index = std::ptr::null_mut();
         let (host, methods) = state.host();
         methods.shm_unmap.map_or(OK, |unmap| unmap(host, delete))
