@@ -162,3 +162,73 @@ fn readers_and_writers_block_each_other_as_in_plain_sqlite() {
     );
     pair.verify();
 }
+
+#[test]
+fn journals_too_large_for_memory_roll_back_and_commit() {
+    for journal in ["delete", "truncate", "persist"] {
+        let mut pair = Pair::new();
+        pair.run(&format!(
+            "pragma journal_mode = {journal};
+             pragma cache_size = 50;
+             create table big(id integer primary key, x text, y blob);
+             insert into big with recursive n(i) as (select 1 union all
+               select i + 1 from n where i < 9000)
+               select i, 'row ' || i, zeroblob(1100) from n;
+             create index big_x on big(x);
+             begin;
+             update big set x = x || ' first', y = zeroblob(1100);
+             savepoint s;
+             update big set x = 'second ' || id where id % 2;
+             delete from big where id % 5 = 0;
+             rollback to s;
+             select count(*), max(x), min(x) from big;
+             rollback;
+             select count(*), max(x), min(x) from big;
+             begin;
+             update big set x = x || ' kept', y = cast(x as blob) || zeroblob(1000);
+             commit;
+             !update big set x = case when id < 8990 then x || '!' else zeroblob(3000000000) end;
+             select count(*), max(x), sum(length(y)) from big;
+             attach '{{own:other.db}}' as o;
+             create table o.copy(id integer primary key, x text, y blob);
+             insert into o.copy select * from big;
+             begin;
+             update big set x = x || ' both';
+             update o.copy set x = x || ' both', y = zeroblob(1100);
+             rollback;
+             begin;
+             update o.copy set x = x || ' both', y = zeroblob(1100);
+             update big set x = x || ' both';
+             commit;
+             select count(*) from big join o.copy c using (id) where c.x = big.x;
+             pragma o.integrity_check;"
+        ));
+        pair.verify();
+        pair.run("@reopen;");
+        pair.verify();
+    }
+}
+
+#[test]
+fn a_transaction_of_many_statements_keeps_its_statement_journals_apart() {
+    let mut pair = Pair::filled();
+    pair.run("pragma cache_size = 5;\ncreate unique index once on t(x);\nbegin;");
+    for round in 0..20 {
+        pair.run(&format!(
+            "update t set x = x || '.{round}' where id % 20 = {round};
+             ?update t set x = case when id > 2990 - {round} then 'same' else x || '?' end;
+             savepoint a;
+             delete from t where id % 50 = {round};
+             savepoint b;
+             insert into t(x) select 'round {round} ' || id from t where id % 60 = 1;
+             rollback to b;
+             release b;
+             rollback to a;
+             release a;"
+        ));
+    }
+    pair.run(COUNT);
+    pair.run("commit;");
+    pair.run(COUNT);
+    pair.verify();
+}

@@ -69,7 +69,7 @@ fn cross_the_border(page_size: u32) {
          vacuum;
          pragma page_count;
          select count(*), sum(length(x)), sum(length(body)) from t;
-         insert into filler(body) select zeroblob(700000000);
+         insert into filler(body) select zeroblob(100000000);
          select count(*), sum(length(body)) from filler;
          pragma page_count;",
     );
