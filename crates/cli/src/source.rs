@@ -21,7 +21,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::replace::with_suffix;
 
 /// How long to wait for others.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// A writer may slip in between a checkpoint and our lock this often.
 const ATTEMPTS: usize = 20;
 

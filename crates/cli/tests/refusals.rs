@@ -1,0 +1,149 @@
+//! What cannot be done is said in plain words, with exit code 2, and changes nothing.
+
+mod common;
+
+use common::{Place, bytes};
+
+#[test]
+fn sources_that_are_no_database() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("directory")).unwrap();
+    std::fs::write(place.path("text"), "hello, world\n".repeat(500)).unwrap();
+    std::fs::write(place.path("empty"), "").unwrap();
+    place.database("a.db", 4096, 1000);
+    place.refused(&["pack", "missing", "x"], "missing does not exist");
+    place.refused(&["pack", "directory", "x"], "is a directory");
+    place.refused(
+        &["pack", "text", "x"],
+        "not a SQLite database, or an encrypted one",
+    );
+    for command in ["info", "check"] {
+        place.refused(
+            &[command, "a.db"],
+            "not a packed file but a plain SQLite database",
+        );
+        place.refused(&[command, "text"], "not a packed file");
+        place.refused(&[command, "missing"], "does not exist");
+    }
+    place.refused(
+        &["unpack", "a.db", "x"],
+        "not a packed file but a plain SQLite database",
+    );
+    place.refused(&["unpack", "empty", "x"], "not a packed file: it is empty");
+    place.ok(&["pack", "a.db", "a.packed"]);
+    place.refused(&["pack", "a.packed", "x"], "already a packed file");
+}
+
+#[test]
+fn a_truncated_database() {
+    let place = Place::new();
+    let source = place.database("a.db", 4096, 5000);
+    let whole = bytes(&source);
+    std::fs::write(&source, &whole[..whole.len() - 10_000]).unwrap();
+    place.refused(
+        &["pack", "a.db", "x"],
+        "a.db is truncated: 10000 bytes are missing",
+    );
+    place.refused(&["pack", "--in-place", "a.db"], "truncated");
+    std::fs::write(&source, &whole[..60]).unwrap();
+    place.refused(&["pack", "a.db", "x"], "truncated");
+}
+
+#[test]
+fn targets_that_are_in_the_way() {
+    let place = Place::new();
+    place.database("a.db", 4096, 1000);
+    std::fs::write(place.path("b"), "precious").unwrap();
+    std::fs::write(place.path("c-wal"), "frames").unwrap();
+    std::fs::hard_link(place.path("a.db"), place.path("same.db")).unwrap();
+    std::fs::create_dir(place.path("directory")).unwrap();
+    place.refused(
+        &["pack", "a.db", "b"],
+        "b exists; use --force to replace it",
+    );
+    place.refused(&["pack", "a.db", "c", "--force"], "c-wal exists");
+    place.refused(&["pack", "a.db", "a.db", "--force"], "use --in-place");
+    place.refused(&["pack", "a.db", "same.db", "--force"], "use --in-place");
+    place.refused(
+        &["pack", "a.db", "directory", "--force"],
+        "directory is a directory",
+    );
+    place.refused(&["pack", "a.db", "nowhere/x"], "cannot write to nowhere");
+    place.ok(&["pack", "a.db", "b", "--force"]);
+    place.refused(&["unpack", "b", "a.db"], "a.db exists");
+    place.refused(&["unpack", "b", "b", "--force"], "use --in-place");
+}
+
+#[test]
+fn usage() {
+    let place = Place::new();
+    place.database("a.db", 4096, 10);
+    place.refused(&["pack", "a.db"], "DST");
+    place.refused(
+        &["pack", "a.db", "x", "--level", "20"],
+        "not between 1 and 19",
+    );
+    place.refused(&["pack", "--in-place", "a.db", "x"], "cannot be used with");
+    place.refused(&["shrink", "a.db"], "unrecognized subcommand");
+}
+
+#[test]
+fn a_database_in_use() {
+    let place = Place::new();
+    place.database("a.db", 4096, 1000);
+    place.ok(&["pack", "a.db", "a.packed"]);
+    let db = place.open("a.db");
+    db.execute_batch("BEGIN; SELECT count(*) FROM t;").unwrap();
+    place.ok(&["pack", "a.db", "beside"]);
+    refused_in_use(&place, &["pack", "--in-place", "a.db"]);
+    db.execute_batch("COMMIT; BEGIN IMMEDIATE;").unwrap();
+    refused_in_use(&place, &["pack", "a.db", "x"]);
+    drop(db);
+    litepack_linked::register().unwrap();
+    let uri = format!("file:{}?vfs=litepack", place.path("a.packed").display());
+    let db = rusqlite::Connection::open(uri).unwrap();
+    db.execute_batch("BEGIN EXCLUSIVE;").unwrap();
+    for arguments in [
+        &["info", "a.packed"][..],
+        &["check", "a.packed"],
+        &["unpack", "a.packed", "x"],
+        &["unpack", "--in-place", "a.packed"],
+    ] {
+        refused_in_use(&place, arguments);
+    }
+}
+
+/// As [`Place::refused`] without reading the files: that would drop the locks this process holds.
+fn refused_in_use(place: &Place, arguments: &[&str]) {
+    let names = place.names();
+    let run = place.run(arguments);
+    assert_eq!(run.code, 2, "{arguments:?}: {}", run.stderr);
+    assert!(
+        run.stderr.contains("in use by another program"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(place.names(), names);
+}
+
+#[test]
+fn an_idle_wal_connection_is_use_too() {
+    let place = Place::new();
+    let db = place.open("a.db");
+    db.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(a);")
+        .unwrap();
+    refused_in_use(&place, &["pack", "--in-place", "a.db"]);
+}
+
+#[test]
+fn a_damaged_packed_file() {
+    let place = Place::new();
+    place.database("a.db", 4096, 20_000);
+    place.ok(&["pack", "a.db", "a.packed"]);
+    let mut damaged = bytes(&place.path("a.packed"));
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 4;
+    std::fs::write(place.path("a.packed"), &damaged).unwrap();
+    place.refused(&["unpack", "a.packed", "x"], "damaged: page ");
+    place.refused(&["unpack", "--in-place", "a.packed"], "damaged: page ");
+}

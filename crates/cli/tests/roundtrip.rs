@@ -1,0 +1,187 @@
+//! Packing and unpacking give back what was there, whatever state the source is in.
+
+mod common;
+
+use common::{Place, bytes, fill};
+
+#[test]
+fn every_page_size_comes_back_bit_for_bit() {
+    for page_size in [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536] {
+        let place = Place::new();
+        let source = place.database("a.db", page_size, 20_000);
+        let before = bytes(&source);
+        place.ok(&["pack", "a.db", "a.packed"]);
+        place.ok(&["check", "a.packed"]);
+        place.ok(&["unpack", "a.packed", "b.db"]);
+        assert_eq!(place.names(), ["a.db", "a.packed", "b.db"]);
+        assert!(before == bytes(&source) && before == bytes(&place.path("b.db")));
+        let packed = bytes(&place.path("a.packed")).len();
+        assert!(
+            packed * 2 < before.len(),
+            "{page_size}: {packed} of {}",
+            before.len()
+        );
+        let info = place.ok(&["info", "--json", "a.packed"]).stdout;
+        let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+        assert_eq!(info["page_size"], page_size);
+        assert_eq!(info["unit_size"], page_size.max(4096));
+    }
+}
+
+#[test]
+fn one_page_and_no_page_and_a_tail() {
+    let place = Place::new();
+    place.database("one.db", 512, 0);
+    std::fs::write(place.path("none.db"), b"").unwrap();
+    let source = place.database("tail.db", 4096, 100);
+    let mut tail = bytes(&source);
+    tail.extend_from_slice(b"something behind the last page");
+    std::fs::write(&source, &tail).unwrap();
+    for name in ["one.db", "none.db", "tail.db"] {
+        place.ok(&["pack", name, "packed", "--force"]);
+        place.ok(&["check", "packed"]);
+        place.ok(&["info", "packed"]);
+        place.ok(&["unpack", "packed", "back", "--force"]);
+        assert_eq!(
+            bytes(&place.path("back")),
+            bytes(&place.path(name)),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_wal_is_worked_in() {
+    let place = Place::new();
+    let db = place.open("a.db");
+    db.execute_batch("PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0;")
+        .unwrap();
+    fill(&db, 5000);
+    assert!(bytes(&place.path("a.db-wal")).len() > 500_000);
+    // Another program still has the database open, which hinders nobody.
+    place.ok(&["pack", "a.db", "a.packed"]);
+    assert_eq!(bytes(&place.path("a.db-wal")).len(), 0);
+    place.ok(&["unpack", "a.packed", "b.db"]);
+    assert!(bytes(&place.path("a.db")) == bytes(&place.path("b.db")));
+    let rows = place
+        .open("b.db")
+        .query_row("SELECT count(*) FROM t", [], |row| row.get(0));
+    assert_eq!(rows, Ok(5000));
+}
+
+#[test]
+fn a_hot_journal_is_played_back() {
+    let place = Place::new();
+    let source = place.database("live.db", 4096, 5000);
+    let before = bytes(&source);
+    let db = place.open("live.db");
+    db.execute_batch("PRAGMA cache_size=5; BEGIN; UPDATE t SET data = upper(data);")
+        .unwrap();
+    // As a crash would leave it: pages of the transaction in the file, and its journal.
+    std::fs::copy(place.path("live.db"), place.path("a.db")).unwrap();
+    std::fs::copy(place.path("live.db-journal"), place.path("a.db-journal")).unwrap();
+    drop(db);
+    assert!(bytes(&place.path("a.db")) != before);
+    place.ok(&["pack", "a.db", "a.packed"]);
+    assert_eq!(place.names(), ["a.db", "a.packed", "live.db"]);
+    place.ok(&["unpack", "a.packed", "b.db"]);
+    assert!(bytes(&place.path("b.db")) == before);
+}
+
+#[test]
+fn in_place_and_back() {
+    for mode in ["DELETE", "PERSIST", "WAL"] {
+        let place = Place::new();
+        let db = place.open("a.db");
+        db.execute_batch(&format!("PRAGMA journal_mode={mode};"))
+            .unwrap();
+        fill(&db, 5000);
+        drop(db);
+        let names = place.names();
+        let before = bytes(&place.path("a.db"));
+        place.ok(&["pack", "--in-place", "a.db"]);
+        assert_eq!(place.names(), names, "{mode}");
+        assert!(
+            bytes(&place.path("a.db")).len() < before.len() / 2,
+            "{mode}"
+        );
+        place.refused(&["pack", "--in-place", "a.db"], "already a packed file");
+        place.ok(&["check", "a.db"]);
+        assert_eq!(place.names(), names, "{mode}");
+        place.ok(&["unpack", "--in-place", "a.db"]);
+        assert_eq!(place.names(), names, "{mode}");
+        assert!(bytes(&place.path("a.db")) == before, "{mode}");
+    }
+}
+
+#[test]
+fn a_crashed_wal_database_is_packed_in_place() {
+    let place = Place::new();
+    let db = place.open("live.db");
+    db.execute_batch("PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0;")
+        .unwrap();
+    fill(&db, 5000);
+    for suffix in ["", "-wal", "-shm"] {
+        let (from, to) = (format!("live.db{suffix}"), format!("a.db{suffix}"));
+        std::fs::copy(place.path(&from), place.path(&to)).unwrap();
+    }
+    drop(db);
+    place.ok(&["pack", "--in-place", "a.db"]);
+    assert_eq!(place.names(), ["a.db", "live.db"]);
+    place.ok(&["unpack", "a.db", "b.db"]);
+    assert!(bytes(&place.path("b.db")) == bytes(&place.path("live.db")));
+}
+
+#[test]
+fn the_wal_of_a_packed_file_is_worked_in() {
+    litepack_linked::register().unwrap();
+    let place = Place::new();
+    place.database("a.db", 4096, 1000);
+    place.ok(&["pack", "a.db", "a.packed"]);
+    let uri = format!("file:{}?vfs=litepack", place.path("a.packed").display());
+    let db = rusqlite::Connection::open(uri).unwrap();
+    db.execute_batch("PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0;")
+        .unwrap();
+    fill(&db, 2000);
+    place.ok(&["info", "a.packed"]);
+    place.ok(&["check", "a.packed"]);
+    assert!(
+        bytes(&place.path("a.packed-wal")).len() > 100_000,
+        "reports leave the WAL alone"
+    );
+    place.ok(&["unpack", "a.packed", "b.db"]);
+    let rows = place
+        .open("b.db")
+        .query_row("SELECT count(*) FROM t", [], |row| row.get(0));
+    assert_eq!(rows, Ok(3000));
+}
+
+#[cfg(unix)]
+#[test]
+fn names_links_and_permissions() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let place = Place::new();
+    let name = "odd ?&#%41 name.db";
+    let source = place.database(name, 4096, 1000);
+    std::fs::set_permissions(&source, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let before = bytes(&source);
+    symlink(&source, place.path("link.db")).unwrap();
+    place.ok(&["pack", "--in-place", "link.db"]);
+    assert!(place.path("link.db").is_symlink());
+    assert_eq!(
+        source.metadata().unwrap().permissions().mode() & 0o777,
+        0o640
+    );
+    place.ok(&["unpack", name, "plain.db"]);
+    assert!(bytes(&place.path("plain.db")) == before);
+    assert_eq!(
+        place
+            .path("plain.db")
+            .metadata()
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777,
+        0o640
+    );
+}
