@@ -98,7 +98,7 @@ unsafe fn state<'a>(file: *mut sqlite3_file) -> &'a mut State {
 ///
 /// # Safety
 /// As [`state`].
-unsafe fn with(file: *mut sqlite3_file, body: impl FnOnce(&mut State) -> Code) -> Code {
+pub(crate) unsafe fn with(file: *mut sqlite3_file, body: impl FnOnce(&mut State) -> Code) -> Code {
     // SAFETY: as for this function; the second use happens only after the first has ended.
     let (subject, poisoned) = unsafe { (state(file), &raw mut (*state(file)).poisoned) };
     if subject.poisoned {

@@ -11,19 +11,32 @@ pub(crate) fn guard(poison: impl FnOnce(), body: impl FnOnce() -> Code) -> Code 
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(code) => code,
         Err(panic) => {
+            poison();
             let what = panic
                 .downcast_ref::<String>()
                 .map(String::as_str)
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("no message");
-            let _ = catch_unwind(AssertUnwindSafe(|| {
-                api().log(
-                    INTERNAL,
-                    &format!("internal error, please report it: {what}"),
-                );
-                poison();
-            }));
+            let log = || {
+                let text = format!("internal error, please report it: {what}");
+                api().log(INTERNAL, &text);
+            };
+            let _ = catch_unwind(AssertUnwindSafe(log));
             INTERNAL
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codes::OK;
+
+    #[test]
+    fn a_panic_becomes_a_code_and_poisons() {
+        let mut poisoned = false;
+        assert_eq!(guard(|| poisoned = true, || panic!("on purpose")), INTERNAL);
+        assert!(poisoned);
+        assert_eq!(guard(|| unreachable!("nothing happened"), || OK), OK);
     }
 }

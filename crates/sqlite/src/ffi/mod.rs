@@ -5,6 +5,8 @@
 
 mod api;
 mod file;
+#[cfg(test)]
+mod file_test;
 mod functions;
 mod guard;
 mod host;
