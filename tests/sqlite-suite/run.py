@@ -35,6 +35,12 @@ FEWER, FILES_LEFT, MEMORY_LEFT = "(fewer tests)", "(files left open)", "(memory 
 
 UNPRIVILEGED = "nobody"
 
+# Seconds for one file with plain SQLite.
+PLAIN_LIMIT = 300
+
+# How many times as long as plain SQLite a file may take, once that is more than the time limit.
+SLOWDOWN = 20
+
 # A test gone wild must not take the machine with it.
 LIMITS = ["prlimit", "--core=0", f"--as={8 << 30}", f"--fsize={8 << 30}"]
 
@@ -62,7 +68,8 @@ def parse_arguments():
                         help="statement to run after loading; '' for none")
     parser.add_argument("--expected", type=Path, default=HERE / "expected.tsv")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="files to run at a time")
-    parser.add_argument("--timeout", type=int, default=300, help="seconds for one file")
+    parser.add_argument("--timeout", type=int, default=60,
+                        help="seconds for one file; a file gets more if plain SQLite needed long for it")
     parser.add_argument("--fresh", action="store_true", help="run plain SQLite again instead of using kept results")
     parser.add_argument("--baseline-only", action="store_true", help="run plain SQLite and nothing else")
     return parser.parse_args()
@@ -109,7 +116,8 @@ class Suite:
                 for test in result["failed"]:
                     print(f"  {file}:{test}")
             return 0
-        packed = self.run_files("packed", list(plain), self.extension_environment())
+        limits = {file: max(self.options.timeout, SLOWDOWN * result["seconds"]) for file, result in plain.items()}
+        packed = self.run_files("packed", limits, self.extension_environment())
         print_totals("Litepack", packed)
         return report(find_differences(plain, packed), Expected(self.options.expected), files)
 
@@ -151,19 +159,22 @@ class Suite:
                 kept = previous
         missing = [file for file in files if self.options.fresh or file not in kept["results"]]
         if missing:
-            kept["results"].update(self.run_files("plain", missing, {}))
+            limits = dict.fromkeys(missing, PLAIN_LIMIT)
+            kept["results"].update(self.run_files("plain", limits, {}))
             kept_file.write_text(json.dumps(kept))
         # Longest first in the run that follows, so that no long file is left for the end.
         by_time = sorted(files, key=lambda file: -kept["results"][file]["seconds"])
         return {file: kept["results"][file] for file in by_time}
 
-    def run_files(self, label, files, environment):
+    def run_files(self, label, limits, environment):
+        """Runs the files that are the keys of `limits`, the values being the time limits in seconds."""
         logs = CACHE / "logs" / label
         logs.mkdir(parents=True, exist_ok=True)
         started = time.monotonic()
         results = {}
+        files = list(limits)
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
-            runs = {pool.submit(self.run_file, file, environment, logs): file for file in files}
+            runs = {pool.submit(self.run_file, file, limits[file], environment, logs): file for file in files}
             for run in concurrent.futures.as_completed(runs):
                 results[runs[run]] = run.result()
                 if sys.stderr.isatty():
@@ -173,7 +184,7 @@ class Suite:
         print(f"{label}: {len(files)} files in {time.monotonic() - started:.0f} s, logs in {logs}")
         return {file: results[file] for file in files}
 
-    def run_file(self, file, environment, logs):
+    def run_file(self, file, limit, environment, logs):
         work = self.new_work_directory()
         command = ["./testfixture", str(self.tests / "permutations.test"), "veryquick", file, f"--testdir={work}"]
         log = logs / f"{file}.log"
@@ -182,7 +193,7 @@ class Suite:
         with log.open("wb") as output:
             process = self.start(command, work, environment, output)
             try:
-                process.wait(timeout=self.options.timeout)
+                process.wait(timeout=limit)
             except subprocess.TimeoutExpired:
                 timed_out = True
             kill_group(process)  # also helpers that the test may have left running
