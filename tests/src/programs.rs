@@ -2,8 +2,9 @@
 //! built once when it is missing or stale.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::sync::OnceLock;
+use std::thread::JoinHandle;
 
 /// Path of the `litepack` command, built in the profile and target directory of this test.
 pub fn litepack() -> &'static Path {
@@ -27,6 +28,23 @@ where
     let mut command = Command::new(litepack());
     command.args(arguments).stdin(std::process::Stdio::null());
     command.output().expect("the litepack command starts")
+}
+
+/// A process whose output is read while it runs, so that a full pipe never stops it.
+#[derive(Debug)]
+pub struct Listened(JoinHandle<std::io::Result<Output>>);
+
+impl Listened {
+    /// Begins to read.
+    pub fn to(child: Child) -> Self {
+        Listened(std::thread::spawn(move || child.wait_with_output()))
+    }
+
+    /// Waits for the process to end.
+    pub fn output(self) -> Output {
+        let read = self.0.join().expect("the listener does not panic");
+        read.expect("a process can be waited for")
+    }
 }
 
 /// `target/debug` or `target/release`: two levels above a test program.

@@ -3,6 +3,7 @@
 //! `integrity_check` is clean, and it holds every acknowledged transaction and no part of another.
 
 use litepack_tests::bank::{self, Role};
+use litepack_tests::programs::Listened;
 use litepack_tests::rng::Rng;
 use litepack_tests::{churn, content, programs, scale, seeds, vfs};
 use std::io::{BufRead, BufReader};
@@ -106,13 +107,11 @@ fn others_go_on_when_one_of_them_is_killed() {
         bank::create(&vfs::open(&path).expect("it opens"), journal).expect("a bank");
         let text = path.to_str().expect("UTF-8");
         let seconds = scale(3, 20);
-        let survivors: Vec<(i64, Child)> = [(1, Role::Write), (2, Role::Read)]
+        let survivors: Vec<(i64, Listened)> = [(1, Role::Write), (2, Role::Read)]
             .map(|(worker, role)| {
                 let (name, number) = (role.name(), worker.to_string());
-                (
-                    worker,
-                    spawn(&["bank", name, text, &number, &seconds.to_string()]),
-                )
+                let child = spawn(&["bank", name, text, &number, &seconds.to_string()]);
+                (worker, Listened::to(child))
             })
             .into();
         let mut rng = Rng::new(scale(7, 77));
@@ -125,7 +124,7 @@ fn others_go_on_when_one_of_them_is_killed() {
             acknowledged.extend(said.into_iter().map(|number| (victim, number)));
         }
         for (worker, child) in survivors {
-            let output = child.wait_with_output().expect("an end");
+            let output = child.output();
             let complaint = String::from_utf8_lossy(&output.stderr);
             assert!(
                 output.status.success(),

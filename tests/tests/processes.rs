@@ -3,9 +3,10 @@
 //! fails but with SQLITE_BUSY or SQLITE_LOCKED, and every acknowledged transfer is there at the end.
 
 use litepack_tests::bank::{self, Role, Tally};
+use litepack_tests::programs::Listened;
 use litepack_tests::{scale, vfs};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -28,20 +29,20 @@ fn bank(journal: &str) -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-fn spawn(path: &Path, role: Role, worker: i64, seconds: f64) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_worker"))
+fn spawn(path: &Path, role: Role, worker: i64, seconds: f64) -> Listened {
+    let child = Command::new(env!("CARGO_BIN_EXE_worker"))
         .args(["bank", role.name(), path.to_str().expect("UTF-8")])
         .args([worker.to_string(), seconds.to_string()])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
-        .expect("a worker starts")
+        .spawn();
+    Listened::to(child.expect("a worker starts"))
 }
 
 /// Collects what a worker said: the transfers it did, and its tally.
-fn collect(child: Child, worker: i64) -> (Vec<(i64, i64)>, Tally) {
-    let output = child.wait_with_output().expect("a worker ends");
+fn collect(child: Listened, worker: i64) -> (Vec<(i64, i64)>, Tally) {
+    let output = child.output();
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
