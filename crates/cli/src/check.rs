@@ -52,11 +52,12 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 fn report(source: &Source) -> litepack_store::Result<CheckReport> {
     let mut store = Store::open(source.file(), reader::options())?;
     store.refresh()?;
-    let units = store.info().map_or(0, |info| info.stored_units);
-    let unit_size = store.info().map_or(0, |info| u64::from(info.unit_size));
+    // What cannot be told here is told by the check.
+    let info = store.info().unwrap_or_default();
+    let unit_size = u64::from(info.unit_size);
     let mut retries = RETRIES;
     loop {
-        let progress = Progress::new("checking", units * unit_size);
+        let progress = Progress::new("checking", info.stored_units * unit_size);
         let report = store.check(&mut |done| progress.set(done * unit_size))?;
         if report.is_ok() || retries == 0 || !store.refresh()? {
             return Ok(report);

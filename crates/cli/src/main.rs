@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! pack.rs   unpack.rs   info.rs   check.rs     one subcommand each
-//! source.rs     opening and locking a database that is to be read
+//! source.rs     opening and locking a database that is to be read     header.rs   what it is
 //! replace.rs    putting a new file in place of a name, or leaving everything as it was
 //! reader.rs     reading a whole packed file on all cores
 //! progress.rs   what people see      interrupt.rs   Ctrl-C
@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod header;
 mod info;
 mod interrupt;
 mod pack;

@@ -17,8 +17,10 @@ use crate::reader::{self, CHUNK};
 use crate::replace::Replacement;
 use crate::source::Source;
 
-/// The level when nobody asks for another one.
-const DEFAULT_LEVEL: Level = 6;
+/// The level when nobody asks for another one. On 300 MB of JSON rows level 3 packs 4.3 times smaller
+/// in about twice the time of `VACUUM INTO`, on two cores; level 6 takes 2.4 times the work of level
+/// 3 for files 6 to 8 % smaller, level 9 takes 4 times for 9 %, and levels 4 and 5 gain nothing.
+const DEFAULT_LEVEL: Level = 3;
 /// Units per byte of dictionary that it is trained on, as zstd recommends, within a bound for memory.
 const SAMPLE_PER_DICTIONARY: usize = 64;
 const SAMPLE_MAX: usize = 8 << 20;

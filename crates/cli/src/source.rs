@@ -4,9 +4,11 @@
 //! are then read straight from the file. POSIX drops all locks of a process on a file when any of its
 //! descriptors is closed, so the file is opened before SQLite opens it and closed after.
 //!
-//! A program that opens the file while it is replaced in place waits for our lock on the *old* file.
-//! When it gets it, the name belongs to the new one; [`Source::retire`] has made the old file
-//! unreadable by then, so that program gets an error and not a database that nobody else sees.
+//! A program that opens the file while it is replaced in place waits for our lock on the *old* file,
+//! and so does one that has the file open and idle, which in rollback mode no lock shows. When it
+//! gets the lock, the name belongs to the new file; [`Source::retire`] has made the old one unreadable
+//! by then, so that program is told to open the file anew ("file is not a database") and does not go
+//! on in a database that nobody else sees.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::ErrorKind;
@@ -14,29 +16,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use litepack_store::{Disk, FileKind, HEADER_LEN, SQLITE_MAGIC, kind_of};
+use litepack_store::{Disk, HEADER_LEN};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use crate::header::{self, Kind};
 use crate::replace::with_suffix;
 
 /// How long to wait for others.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// A writer may slip in between a checkpoint and our lock this often.
 const ATTEMPTS: usize = 20;
-
-/// What a file is, by its first bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// No bytes at all.
-    Empty,
-    /// A plain SQLite database.
-    Plain,
-    /// A packed file.
-    Packed,
-    /// Neither.
-    Other,
-}
 
 /// An open database; the fields are in the order in which they must be closed.
 pub struct Source {
@@ -66,14 +56,7 @@ impl Source {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(writable).open(&path);
         let file = file.with_context(cannot)?;
-        let mut head = [0; HEADER_LEN];
-        let n = file.read_at(&mut head, 0).with_context(cannot)?;
-        let kind = match kind_of(&head[..n], metadata.len()) {
-            FileKind::Packed => Kind::Packed,
-            FileKind::Empty if metadata.len() == 0 => Kind::Empty,
-            _ if head[..n].starts_with(SQLITE_MAGIC) => Kind::Plain,
-            _ => Kind::Other,
-        };
+        let kind = header::kind(&file).with_context(cannot)?;
         Ok(Source {
             connection: None,
             file,
@@ -204,7 +187,7 @@ impl Source {
             Kind::Packed => "&vfs=litepack",
             _ => "",
         };
-        let uri = format!("{}?mode=rw{vfs}{parameters}", uri_of(&self.path));
+        let uri = format!("{}?mode=rw{vfs}{parameters}", header::uri_of(&self.path));
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -254,25 +237,16 @@ impl Source {
         error.context(format!("cannot read {}", self.shown.display()))
     }
 
-    /// How much shorter a plain database is than its header says
-    /// (<https://sqlite.org/fileformat.html#the_database_header>).
+    /// How much shorter a plain database is than its header says.
     pub fn missing_bytes(&self) -> Option<u64> {
-        let (mut head, len) = ([0; 100], Disk::len(&self.file).ok()?);
-        if self.kind != Kind::Plain || self.file.read_at(&mut head, 0).ok()? < 100 {
-            return (self.kind == Kind::Plain).then(|| 100_u64.saturating_sub(len));
-        }
-        let word =
-            |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        // The page count is valid only if the last writer knew of it.
-        let whole = u64::from(word(28)) * u64::from(page_size(&head)?);
-        (word(24) == word(92) && whole > len).then(|| whole - len)
+        (self.kind == Kind::Plain)
+            .then(|| header::missing_bytes(&self.file))
+            .flatten()
     }
 
     /// The page size of a plain database; `None` if it has none yet.
     pub fn page_size(&self) -> Option<u32> {
-        let mut head = [0; 100];
-        self.file.read_at(&mut head, 0).ok()?;
-        page_size(&head)
+        header::page_size(&self.file)
     }
 
     /// Removes the empty WAL of a database that is held alone, so that what takes its name has none.
@@ -302,15 +276,6 @@ impl Source {
     }
 }
 
-fn page_size(head: &[u8; 100]) -> Option<u32> {
-    match u16::from_be_bytes([head[16], head[17]]) {
-        _ if !head.starts_with(SQLITE_MAGIC) => None,
-        1 => Some(65536),
-        size if size >= 512 && size.is_power_of_two() => Some(size.into()),
-        _ => None,
-    }
-}
-
 fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -331,38 +296,4 @@ fn nothing_links_to(file: &File) -> bool {
 #[cfg(not(unix))]
 fn nothing_links_to(_: &File) -> bool {
     false
-}
-
-/// An absolute path as SQLite's `file:` URI, whatever bytes are in it.
-fn uri_of(path: &Path) -> String {
-    let mut uri = String::from("file:");
-    #[cfg(unix)]
-    let bytes = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).to_vec();
-    #[cfg(not(unix))]
-    let bytes = {
-        let text = path.to_string_lossy();
-        let text = text.strip_prefix(r"\\?\").unwrap_or(&text);
-        format!("/{}", text.replace('\\', "/")).into_bytes()
-    };
-    for byte in bytes {
-        match byte {
-            b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
-                uri.push(byte.into());
-            }
-            _ => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    uri
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[cfg(unix)]
-    fn uris_hide_what_means_something_in_them() {
-        let uri = uri_of(Path::new("/tmp/a b?c=1#d%20/ä.db"));
-        assert_eq!(uri, "file:/tmp/a%20b%3Fc%3D1%23d%2520/%C3%A4.db");
-    }
 }

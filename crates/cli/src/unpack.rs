@@ -37,7 +37,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     litepack_linked::register().map_err(anyhow::Error::msg)?;
     let mut source = Source::open(&arguments.src, arguments.in_place)?;
     source.expect_packed()?;
-    let named = || format!("cannot read {}", source_name(arguments));
+    let named = || format!("cannot read {}", arguments.src.display());
     // Says more about a file that cannot be opened than SQLite would.
     reader::open(source.file(), &reader::options()).with_context(named)?;
     let target = match &arguments.dst {
@@ -74,8 +74,4 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     eprintln!("{}", summary(shown, before.len(), size, started));
     Ok(())
-}
-
-fn source_name(arguments: &Arguments) -> std::path::Display<'_> {
-    arguments.src.display()
 }

@@ -32,7 +32,7 @@ fn peak(place: &Place, arguments: &[&str]) -> u64 {
 #[ignore = "makes a database of 1 GB"]
 fn a_gigabyte_in_less_than_200_mb() {
     let place = Place::new();
-    let source = place.database("a.db", 4096, 6_400_000);
+    let source = place.database("a.db", 4096, 8_000_000);
     assert!(source.metadata().unwrap().len() > 1_000_000_000);
     for arguments in [
         &["pack", "a.db", "a.packed"][..],

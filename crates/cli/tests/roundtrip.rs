@@ -114,6 +114,26 @@ fn in_place_and_back() {
     }
 }
 
+/// A program that had the file open, idle, must not go on in a file that has lost its name.
+#[test]
+fn a_program_that_missed_the_replacement_is_told() {
+    litepack_linked::register().unwrap();
+    let place = Place::new();
+    place.database("a.db", 4096, 100);
+    let late = place.open("a.db");
+    place.ok(&["pack", "--in-place", "a.db"]);
+    let count = "SELECT count(*) FROM t";
+    let error = late.query_row(count, [], |_| Ok(())).unwrap_err();
+    assert!(error.to_string().contains("not a database"), "{error}");
+    let uri = format!("file:{}?vfs=litepack", place.path("a.db").display());
+    let late = rusqlite::Connection::open(&uri).unwrap();
+    assert_eq!(late.query_row(count, [], |row| row.get(0)), Ok(100));
+    place.ok(&["unpack", "--in-place", "a.db"]);
+    assert!(late.execute("INSERT INTO t(data) VALUES(1)", []).is_err());
+    let rows = place.open("a.db").query_row(count, [], |row| row.get(0));
+    assert_eq!(rows, Ok(100));
+}
+
 #[test]
 fn a_crashed_wal_database_is_packed_in_place() {
     let place = Place::new();

@@ -1,0 +1,98 @@
+//! What the first bytes of a file say, and how to name a file to SQLite.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use litepack_store::{Disk, FileKind, HEADER_LEN, SQLITE_MAGIC, kind_of};
+
+/// What a file is, by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// No bytes at all.
+    Empty,
+    /// A plain SQLite database.
+    Plain,
+    /// A packed file.
+    Packed,
+    /// Neither.
+    Other,
+}
+
+/// The kind of a file.
+pub fn kind(file: &File) -> io::Result<Kind> {
+    let mut head = [0; HEADER_LEN];
+    let len = Disk::len(file)?;
+    let n = file.read_at(&mut head, 0)?;
+    let head = &head[..n];
+    Ok(match kind_of(head, len) {
+        FileKind::Packed => Kind::Packed,
+        FileKind::Empty if len == 0 => Kind::Empty,
+        _ if head.starts_with(SQLITE_MAGIC) => Kind::Plain,
+        _ => Kind::Other,
+    })
+}
+
+/// The page size of a plain database; `None` if it is none, or its header makes no sense.
+pub fn page_size(file: &File) -> Option<u32> {
+    let head = head(file)?;
+    match u16::from_be_bytes([head[16], head[17]]) {
+        _ if !head.starts_with(SQLITE_MAGIC) => None,
+        1 => Some(65536),
+        size if size >= 512 && size.is_power_of_two() => Some(size.into()),
+        _ => None,
+    }
+}
+
+/// How much shorter a plain database is than its header says
+/// (<https://sqlite.org/fileformat.html#the_database_header>).
+pub fn missing_bytes(file: &File) -> Option<u64> {
+    let len = Disk::len(file).ok()?;
+    let Some(head) = head(file) else {
+        return 100_u64.checked_sub(len);
+    };
+    let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    // The page count is valid only if the last writer knew of it.
+    let whole = u64::from(word(28)) * u64::from(page_size(file)?);
+    (word(24) == word(92) && whole > len).then(|| whole - len)
+}
+
+/// The header of a database; `None` if the file is too short for one.
+fn head(file: &File) -> Option<[u8; 100]> {
+    let mut head = [0; 100];
+    (file.read_at(&mut head, 0).ok()? == head.len()).then_some(head)
+}
+
+/// An absolute path as SQLite's `file:` URI, whatever bytes are in it.
+pub fn uri_of(path: &Path) -> String {
+    let mut uri = String::from("file:");
+    #[cfg(unix)]
+    let bytes = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).to_vec();
+    #[cfg(not(unix))]
+    let bytes = {
+        let text = path.to_string_lossy();
+        let text = text.strip_prefix(r"\\?\").unwrap_or(&text);
+        format!("/{}", text.replace('\\', "/")).into_bytes()
+    };
+    for byte in bytes {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+                uri.push(byte.into());
+            }
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn uris_hide_what_means_something_in_them() {
+        let uri = uri_of(Path::new("/tmp/a b?c=1#d%20/ä.db"));
+        assert_eq!(uri, "file:/tmp/a%20b%3Fc%3D1%23d%2520/%C3%A4.db");
+    }
+}
