@@ -15,12 +15,19 @@ const TEXT: &str = include_str!("../../../docs/format.md");
 
 /// The rows of the first table under a heading, as trimmed cells, without the head.
 fn table(heading: &str) -> Vec<Vec<String>> {
-    let (_, rest) = TEXT.split_once(&format!("\n## {heading}")).expect("the heading is there");
+    let (_, rest) = TEXT
+        .split_once(&format!("\n## {heading}"))
+        .expect("the heading is there");
     rest.lines()
         .skip_while(|line| !line.starts_with('|'))
         .take_while(|line| line.starts_with('|'))
         .skip(2)
-        .map(|line| line.trim_matches('|').split(" | ").map(|c| c.trim().to_string()).collect())
+        .map(|line| {
+            line.trim_matches('|')
+                .split(" | ")
+                .map(|c| c.trim().to_string())
+                .collect()
+        })
         .collect()
 }
 
@@ -79,7 +86,10 @@ fn constants_are_as_documented() {
 #[test]
 fn the_header_is_as_documented() {
     let fields = fields("Header", HEADER_LEN);
-    let header = Header { uuid: FileUuid(*b"0123456789abcdef"), compatible: 0x55 };
+    let header = Header {
+        uuid: FileUuid(*b"0123456789abcdef"),
+        compatible: 0x55,
+    };
     let bytes = header.encode();
     assert_eq!(&bytes[..16], b"Litepack\r\n\x1a\n\0\0\0\0");
     assert_eq!(fields["magic"], (0, 16));
@@ -96,7 +106,11 @@ fn the_header_is_as_documented() {
 fn commit_records_are_as_documented() {
     let fields = fields("Commit record", RECORD_LEN);
     let uuid = FileUuid([3; 16]);
-    let pointer = |n: u64| Pointer { offset: n, len: n as u32 + 1, sum: n + 2 };
+    let pointer = |n: u64| Pointer {
+        offset: n,
+        len: n as u32 + 1,
+        sum: n + 2,
+    };
     let record = Record {
         seq: 11,
         synced: true,
@@ -112,7 +126,10 @@ fn commit_records_are_as_documented() {
         free_bytes: 18,
     };
     let bytes = record.encode(uuid);
-    assert_eq!(number(&bytes, fields["magic"]), u32::from_le_bytes(*b"LPcr").into());
+    assert_eq!(
+        number(&bytes, fields["magic"]),
+        u32::from_le_bytes(*b"LPcr").into()
+    );
     let expected = [
         ("flags", 1),
         ("seq", 11),
@@ -143,7 +160,10 @@ fn commit_records_are_as_documented() {
 fn the_mark_is_as_documented() {
     let fields = fields("Mark of durability", MARK_LEN);
     let bytes = encode_mark(77, FileUuid([3; 16]));
-    assert_eq!(number(&bytes, fields["magic"]), u32::from_le_bytes(*b"LPmk").into());
+    assert_eq!(
+        number(&bytes, fields["magic"]),
+        u32::from_le_bytes(*b"LPmk").into()
+    );
     assert_eq!(number(&bytes, fields["seq"]), 77);
 }
 
@@ -164,8 +184,16 @@ fn columns_are_as_documented() {
     use litepack_codec::{Codec, Storage};
     let mut leaf = Node::empty(0);
     if let Node::Leaf(entries) = &mut leaf {
-        let storage = Storage { codec: Codec::Zstd, dict: 2 };
-        let entry = |offset, len, sum| Entry { offset, len, sum, storage };
+        let storage = Storage {
+            codec: Codec::Zstd,
+            dict: 2,
+        };
+        let entry = |offset, len, sum| Entry {
+            offset,
+            len,
+            sum,
+            storage,
+        };
         entries[1] = entry(2048, 300, 0x0403_0201);
         entries[2] = entry(2348, 5, 0x0807_0605);
         entries[3] = entry(2340, 5, 0x0c0b_0a09);
@@ -185,11 +213,20 @@ fn columns_are_as_documented() {
 
     let mut inner = Node::empty(1);
     if let Node::Inner(children) = &mut inner {
-        children[127] = Pointer { offset: 4096, len: 7, sum: 9 };
+        children[127] = Pointer {
+            offset: 4096,
+            len: 7,
+            sum: 9,
+        };
     }
     let mut bytes = Vec::new();
     inner.encode(&mut bytes);
-    let expected: [&[u8]; 5] =
-        [&[2], &[127, 0, 1, 1], &[7], &[0, 0x80, 0x40, 1], &[9, 0, 0, 0, 0, 0, 0, 0]];
+    let expected: [&[u8]; 5] = [
+        &[2],
+        &[127, 0, 1, 1],
+        &[7],
+        &[0, 0x80, 0x40, 1],
+        &[9, 0, 0, 0, 0, 0, 0, 0],
+    ];
     assert_eq!(bytes, expected.concat());
 }

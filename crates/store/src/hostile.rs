@@ -24,7 +24,10 @@ pub fn try_everything(data: &[u8]) {
     let mut rest = data;
     let mut fields = Reader::new(take(&mut rest, 24));
     let mut byte = || fields.u8().unwrap_or(0);
-    let header = Header { uuid: FileUuid([byte(); 16]), compatible: 0 };
+    let header = Header {
+        uuid: FileUuid([byte(); 16]),
+        compatible: 0,
+    };
     let (height, unit, size, seq) = (byte() % 10, byte() % 8, byte(), byte());
     let (lens, cyclic) = ([byte(), byte(), byte(), byte()], byte() % 4 == 0);
 
@@ -35,7 +38,11 @@ pub fn try_everything(data: &[u8]) {
         end += bytes.len() as u64;
         let done = disk.write_at(bytes, offset);
         assert!(done.is_ok(), "memory can be written");
-        Pointer { offset, len: bytes.len() as u32, sum: header.uuid.sum64(bytes) }
+        Pointer {
+            offset,
+            len: bytes.len() as u32,
+            sum: header.uuid.sum64(bytes),
+        }
     };
     let [unit_len, node_len, catalog_len, space_len] = lens.map(|len| usize::from(len) * 4);
     put(take(&mut rest, unit_len));
@@ -60,8 +67,15 @@ pub fn try_everything(data: &[u8]) {
     let _ = disk.write_at(&record.encode(header.uuid), SLOT_OFFSETS[0]);
 
     let cache = Arc::new(Cache::new(1 << 20));
-    let options = Options { cache, file: FileId::unique(), threads: 1, ..Options::default() };
-    let Ok(mut store) = Store::open(disk, options) else { return };
+    let options = Options {
+        cache,
+        file: FileId::unique(),
+        threads: 1,
+        ..Options::default()
+    };
+    let Ok(mut store) = Store::open(disk, options) else {
+        return;
+    };
     if store.refresh().is_err() {
         return;
     }
