@@ -36,16 +36,13 @@ test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager
 	cargo build --release -p litepack-loadable
 	tests/sqlite-suite/run.py $(FILES)
 
-demo: ## pack a database made on the spot and compare
-	@scripts/need cargo cc
+demo: build ## pack a database made on the spot and compare
 	cargo run --release -p litepack-bench --bin demo
 
-bench: ## all measurements, against plain SQLite
-	@scripts/need cargo cc
+bench: build ## all measurements, against plain SQLite
 	cargo run --release -p litepack-bench --bin bench
 
-bench-quick: ## the same on small data
-	@scripts/need cargo cc
+bench-quick: build ## the same on small data
 	cargo run --release -p litepack-bench --bin bench -- --quick
 
 fuzz: ## each fuzz target for FUZZ_SECONDS
