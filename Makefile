@@ -5,6 +5,8 @@
 FUZZ_SECONDS ?= 60
 FILES ?=
 
+RELEASE := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
+
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -25,7 +27,7 @@ test: lint ## what has to pass before each commit reaches main
 
 e2e: build ## the built extension and command, used by the sqlite3 shell and Python
 	@scripts/need sqlite3 python3
-	scripts/e2e
+	LITEPACK_EXTENSION=$(RELEASE)/liblitepack.so LITEPACK_COMMAND=$(RELEASE)/litepack tests/e2e/run
 
 test-long: ## the same tests with many more rounds, and the slow ones
 	@scripts/need cargo cc sqlite3 python3
@@ -34,7 +36,7 @@ test-long: ## the same tests with many more rounds, and the slow ones
 test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager*" for some of it)
 	@scripts/need cargo cc make python3 tcl apt-source
 	cargo build --release -p litepack-loadable
-	tests/sqlite-suite/run.py $(FILES)
+	tests/sqlite-suite/run.py --extension $(RELEASE)/liblitepack.so $(FILES)
 
 demo: build ## pack a database made on the spot and compare
 	cargo run --release -p litepack-bench --bin demo
