@@ -148,8 +148,9 @@ impl Source {
             connection.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0))
         };
         let mode = match mode(&connection) {
-            // A WAL database in a directory where nobody, SQLite included, can make the WAL.
-            Err(error) if is_unopenable(&error) && !alone && self.wal_len() == 0 => {
+            // A WAL database where SQLite cannot make a WAL. It is read without a lock; comparing
+            // it with the result notices if somebody with more rights changes it.
+            Err(error) if is_unwritable(&error) && !alone && self.pending().is_none() => {
                 connection = self.connect("&immutable=1")?;
                 mode(&connection)?
             }
@@ -197,9 +198,19 @@ impl Source {
     }
 
     fn wal_len(&self) -> u64 {
-        with_suffix(&self.path, "-wal")
-            .metadata()
-            .map_or(0, |found| found.len())
+        self.beside_len("-wal")
+    }
+
+    fn beside_len(&self, suffix: &str) -> u64 {
+        let beside = with_suffix(&self.path, suffix).metadata();
+        beside.map_or(0, |found| found.len())
+    }
+
+    /// The suffix of a file beside this one that may hold a part of the database.
+    fn pending(&self) -> Option<&'static str> {
+        ["-wal", "-journal"]
+            .into_iter()
+            .find(|suffix| self.beside_len(suffix) > 0)
     }
 
     fn in_use(&self) -> String {
@@ -226,15 +237,10 @@ impl Source {
             let name = self.shown.display();
             return anyhow!("{name} is truncated: {missing} bytes are missing");
         }
-        if is_unopenable(cause) || cause.sqlite_error_code() == Some(ErrorCode::ReadOnly) {
-            for suffix in ["-wal", "-journal"] {
-                let beside = with_suffix(&self.path, suffix);
-                if beside.metadata().is_ok_and(|found| found.len() > 0) {
-                    return anyhow!(self.needs_writing(suffix));
-                }
-            }
+        match self.pending() {
+            Some(suffix) if is_unwritable(cause) => anyhow!(self.needs_writing(suffix)),
+            _ => anyhow!("cannot read {}: {cause}", self.shown.display()),
         }
-        error.context(format!("cannot read {}", self.shown.display()))
     }
 
     /// How much shorter a plain database is than its header says.
@@ -283,8 +289,12 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     )
 }
 
-fn is_unopenable(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
+/// SQLite could not write the file, or something beside it.
+fn is_unwritable(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
+    )
 }
 
 #[cfg(unix)]

@@ -126,6 +126,33 @@ fn refused_in_use(place: &Place, arguments: &[&str]) {
     assert_eq!(place.names(), names);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_read_only_directory() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let db = place.open("live.db");
+    db.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(a); PRAGMA wal_checkpoint;")
+        .unwrap();
+    let directory = place.path("d");
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::copy(place.path("live.db"), directory.join("a.db")).unwrap();
+    std::fs::copy(place.path("live.db"), directory.join("b.db")).unwrap();
+    std::fs::copy(place.path("live.db-wal"), directory.join("b.db-wal")).unwrap();
+    drop(db);
+    let allow = |mode| {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&directory, permissions).unwrap();
+    };
+    allow(0o555);
+    // The superuser may write everywhere.
+    if std::fs::write(directory.join("probe"), "").is_err() {
+        place.ok(&["pack", "d/a.db", "a.packed"]);
+        place.refused(&["pack", "d/b.db", "x"], "changes in d/b.db-wal");
+    }
+    allow(0o755);
+}
+
 #[test]
 fn an_idle_wal_connection_is_use_too() {
     let place = Place::new();
