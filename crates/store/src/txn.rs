@@ -450,13 +450,19 @@ impl<D: Disk> Store<D> {
             let workers: Vec<_> = units
                 .chunks(units.len().div_ceil(threads))
                 .zip(&mut writer.encoders)
-                .map(|(part, encoder)| scope.spawn(move || encode_part(encoder, part, dictionary)))
+                .map(|(part, encoder)| {
+                    let work = move || encode_part(encoder, part, dictionary);
+                    std::thread::Builder::new().spawn_scoped(scope, work)
+                })
                 .collect();
-            workers.into_iter().map(|worker| worker.join()).collect()
+            let joined = workers
+                .into_iter()
+                .map(|worker| worker.map(|worker| worker.join()));
+            joined.collect()
         });
         let (mut bytes, mut encoded) = (Vec::new(), Vec::with_capacity(units.len()));
         for part in parts {
-            let (part_bytes, part) = part.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let (part_bytes, part) = part?.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             let shift = bytes.len();
             bytes.extend_from_slice(&part_bytes);
             encoded.extend(part.into_iter().map(|e| Encoded {

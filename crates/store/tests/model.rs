@@ -175,7 +175,21 @@ fn run(seed: u64, steps: usize, losses: u64) {
                 store = open(&disk);
                 model.current = model.committed.clone();
             }
-            93..95 => {
+            93..96 => {
+                // The process dies in the middle of a commit: calls from some point on never happen.
+                let from = disk.calls() + rng.random_range(0..4);
+                disk.fail(from, u64::MAX);
+                let _ = store.commit();
+                disk.fail(0, 0);
+                store = open(&disk);
+                let found = content(&mut store);
+                let either = found == model.committed || found == model.current;
+                assert!(either, "{context}: neither before nor after");
+                model.possible.push(found.clone());
+                model.current.clone_from(&found);
+                model.committed = found;
+            }
+            96..97 => {
                 // The process dies: what was committed stays, synced or not.
                 store = open(&disk);
                 model.current = model.committed.clone();
