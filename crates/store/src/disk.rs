@@ -8,7 +8,10 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 
 /// One file, addressed by byte offset.
-#[expect(clippy::len_without_is_empty, reason = "the length of a file, not of a collection")]
+#[expect(
+    clippy::len_without_is_empty,
+    reason = "the length of a file, not of a collection"
+)]
 pub trait Disk {
     /// Fills `buf` from `offset` and returns how many bytes there were; fewer than asked only at the
     /// end of the file.

@@ -242,7 +242,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn entries() -> impl Strategy<Value = Vec<Option<(u64, u32, u32, bool, u16)>>> {
+    /// Offset, length, checksum, raw or not, dictionary.
+    type Fields = (u64, u32, u32, bool, u16);
+
+    fn entries() -> impl Strategy<Value = Vec<Option<Fields>>> {
         let entry = (
             0..OFFSET_LIMIT / 2,
             1u32..70000,

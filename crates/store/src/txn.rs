@@ -322,7 +322,7 @@ impl<D: Disk> Store<D> {
         if size < self.size {
             self.writer.txn().shrunk = true;
             let kept = size.div_ceil(unit_size);
-            if size % unit_size != 0 {
+            if !size.is_multiple_of(unit_size) {
                 // What is cut off must read as zeros if the database grows again.
                 let mut page = self.unit_before_change(kept - 1)?;
                 page[(size % unit_size) as usize..].fill(0);

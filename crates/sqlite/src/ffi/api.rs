@@ -179,11 +179,10 @@ impl Api {
                 key.as_ptr()
             )
         };
-        // SAFETY: the result is null or a string that lives as long as the name.
         (!value.is_null()).then(|| {
-            unsafe { CStr::from_ptr(value) }
-                .to_string_lossy()
-                .into_owned()
+            // SAFETY: the result is a string that lives as long as the name.
+            let value = unsafe { CStr::from_ptr(value) };
+            value.to_string_lossy().into_owned()
         })
     }
 
@@ -328,11 +327,10 @@ impl Api {
                 value
             )
         };
-        // SAFETY: the result is null or a string that lives for the call.
         (!text.is_null()).then(|| {
-            unsafe { CStr::from_ptr(text.cast()) }
-                .to_string_lossy()
-                .into_owned()
+            // SAFETY: the result is a string that lives for the call.
+            let text = unsafe { CStr::from_ptr(text.cast()) };
+            text.to_string_lossy().into_owned()
         })
     }
 

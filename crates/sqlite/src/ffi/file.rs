@@ -24,6 +24,8 @@ use crate::report::{check_text, info_json};
 pub(crate) struct PackedFile {
     base: sqlite3_file,
     state: *mut State,
+    /// A panic has left the state in no known condition.
+    poisoned: bool,
 }
 
 /// Where the host's file begins behind a [`PackedFile`].
@@ -31,8 +33,6 @@ pub(crate) const HOST_OFFSET: usize = size_of::<PackedFile>().next_multiple_of(1
 
 pub(crate) struct State {
     packed: Packed<HostFile>,
-    /// A panic has left `packed` in no known state.
-    poisoned: bool,
     /// The first region of the WAL index, while it is mapped.
     wal_index: *mut c_void,
     /// `nBackfill` when the running checkpoint began.
@@ -59,7 +59,6 @@ pub(crate) unsafe fn open(
     };
     let state = State {
         packed,
-        poisoned: false,
         wal_index: std::ptr::null_mut(),
         backfill: 0,
         identity,
@@ -67,6 +66,7 @@ pub(crate) unsafe fn open(
     let object = PackedFile {
         base: sqlite3_file { methods },
         state: Box::into_raw(Box::new(state)),
+        poisoned: false,
     };
     // SAFETY: the memory has the size our VFS asks for.
     unsafe { file.cast::<PackedFile>().write(object) };
@@ -77,11 +77,12 @@ pub(crate) unsafe fn open(
 /// # Safety
 /// `file` is null or an open file.
 pub(crate) unsafe fn is_packed(file: *mut sqlite3_file) -> bool {
-    // SAFETY: as for this function.
-    !file.is_null() && {
-        let methods = unsafe { (*file).methods };
-        std::ptr::eq(methods, &METHODS_1) || std::ptr::eq(methods, &METHODS_2)
+    if file.is_null() {
+        return false;
     }
+    // SAFETY: as for this function.
+    let methods = unsafe { (*file).methods };
+    std::ptr::eq(methods, &METHODS_1) || std::ptr::eq(methods, &METHODS_2)
 }
 
 /// The file's state.
@@ -99,13 +100,14 @@ unsafe fn state<'a>(file: *mut sqlite3_file) -> &'a mut State {
 /// # Safety
 /// As [`state`].
 pub(crate) unsafe fn with(file: *mut sqlite3_file, body: impl FnOnce(&mut State) -> Code) -> Code {
-    // SAFETY: as for this function; the second use happens only after the first has ended.
-    let (subject, poisoned) = unsafe { (state(file), &raw mut (*state(file)).poisoned) };
-    if subject.poisoned {
-        return INTERNAL;
+    let object = file.cast::<PackedFile>();
+    // SAFETY: as for this function; the flag is not part of the state.
+    unsafe {
+        if (*object).poisoned {
+            return INTERNAL;
+        }
+        guard(|| (*object).poisoned = true, || body(state(file)))
     }
-    // SAFETY: the state outlives the call.
-    guard(|| unsafe { poisoned.write(true) }, || body(subject))
 }
 
 /// The result code for a result; what is worth telling goes to SQLite's error log.
@@ -236,11 +238,9 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
     // the host's file is closed after the last use of the medium.
     unsafe {
         let State {
-            packed,
-            poisoned,
-            identity,
-            ..
+            packed, identity, ..
         } = *Box::from_raw((*object).state);
+        let poisoned = (*object).poisoned;
         (*object).state = std::ptr::null_mut();
         (*object).base.methods = std::ptr::null();
         let (host, host_close) = (packed.disk().file(), packed.disk().methods().close);
@@ -345,21 +345,17 @@ unsafe extern "C" fn lock(file: *mut sqlite3_file, level: c_int) -> c_int {
 }
 
 unsafe extern "C" fn unlock(file: *mut sqlite3_file, level: c_int) -> c_int {
-    // SAFETY: SQLite calls this on an open file.
-    let state = unsafe { state(file) };
-    // A poisoned file must still let go of its locks.
-    if !state.poisoned {
-        // SAFETY: as above.
-        unsafe {
-            with(file, |state| {
-                state.packed.unlocking(level);
-                OK
-            })
-        };
+    let forget = |state: &mut State| {
+        state.packed.unlocking(level);
+        OK
+    };
+    // SAFETY: SQLite calls this on an open file, and the host's file is open too. A poisoned file must
+    // still let go of its locks.
+    unsafe {
+        with(file, forget);
+        let (host, methods) = state(file).host();
+        (methods.unlock)(host, level)
     }
-    let (host, methods) = state.host();
-    // SAFETY: the host's file is open.
-    unsafe { (methods.unlock)(host, level) }
 }
 
 unsafe extern "C" fn check_reserved_lock(file: *mut sqlite3_file, held: *mut c_int) -> c_int {
@@ -416,11 +412,10 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
             let words = arg.cast::<*mut c_char>();
             // SAFETY: the argument is an array of three strings: answer, name, value or null.
             let (name, value) = unsafe { (*words.add(1), *words.add(2)) };
-            // SAFETY: as above.
             let text = |word| {
-                unsafe { CStr::from_ptr(word) }
-                    .to_string_lossy()
-                    .into_owned()
+                // SAFETY: as above.
+                let word = unsafe { CStr::from_ptr(word) };
+                word.to_string_lossy().into_owned()
             };
             let value = (!value.is_null()).then(|| text(value));
             match state.pragma(&text(name), value.as_deref()) {

@@ -38,12 +38,11 @@ pub(crate) unsafe fn register(api: &Api, db: *mut sqlite3) -> Code {
 /// # Safety
 /// The arguments are those of a running SQL function.
 unsafe fn first(count: c_int, values: *mut *mut sqlite3_value) -> Option<String> {
-    // SAFETY: as for this function.
-    if count > 0 {
-        unsafe { api().value_text(values.read()) }
-    } else {
-        None
+    if count == 0 {
+        return None;
     }
+    // SAFETY: as for this function.
+    unsafe { api().value_text(values.read()) }
 }
 
 /// `litepack_version()`: the version of this extension.
