@@ -14,6 +14,8 @@ pub struct Habits {
     pub synchronous: String,
     /// Page size of a new database.
     pub page_size: u32,
+    /// URI of a second database that takes part in every transaction.
+    pub second: Option<String>,
 }
 
 /// The text in row `i` of transaction `n`, in SQL.
@@ -38,6 +40,14 @@ pub fn work(
          create index if not exists by_body on item(body);",
         habits.page_size, habits.journal, habits.synchronous
     ))?;
+    if let Some(second) = &habits.second {
+        connection.execute("attach ? as second", [second])?;
+        connection.execute_batch(&format!(
+            "pragma second.synchronous = {}; pragma second.cache_size = 30;
+             create table if not exists second.twin(n integer primary key, body text)",
+            habits.synchronous
+        ))?;
+    }
     let last = "select coalesce(max(n), 0) from txn";
     let mut last: i64 = connection.query_row(last, [], |row| row.get(0))?;
     report(last);
@@ -50,7 +60,7 @@ pub fn work(
                 connection.query_row(&checkpoint, [], |_| Ok(()))?;
             }
             _ => {
-                transaction(&mut connection, &mut rng, last + 1)?;
+                transaction(&mut connection, habits, &mut rng, last + 1)?;
                 last += 1;
                 report(last);
             }
@@ -58,7 +68,12 @@ pub fn work(
     }
 }
 
-fn transaction(connection: &mut Connection, rng: &mut Rng, n: i64) -> Result<(), Error> {
+fn transaction(
+    connection: &mut Connection,
+    habits: &Habits,
+    rng: &mut Rng,
+    n: i64,
+) -> Result<(), Error> {
     let items = if rng.chance(15) {
         rng.between(500, 4000)
     } else {
@@ -77,6 +92,10 @@ fn transaction(connection: &mut Connection, rng: &mut Rng, n: i64) -> Result<(),
     }
     if rng.chance(20) {
         transaction.execute("update item set body = body || '' where n % 3 = ?", [n % 3])?;
+    }
+    if habits.second.is_some() {
+        transaction.execute("insert into twin values (?, ?)", (n, rng.text(300)))?;
+        transaction.execute("update twin set body = body || '' where n > ?", [n - items])?;
     }
     transaction.commit()
 }
@@ -123,4 +142,39 @@ pub fn judge(path: &Path, acknowledged: i64) -> i64 {
     let wrong = number(&format!("select count(*) from item where body <> {BODY}"));
     assert_eq!(wrong, 0, "rows with a wrong body");
     last
+}
+
+/// Judges the second database of a killed process: it has the same transactions as the first. The
+/// order of opening does not matter, so a caller may have opened either before.
+pub fn judge_second(first: &Path, second: &str) {
+    let connection = crate::vfs::open(first).expect("the first database opens");
+    connection
+        .execute("attach ? as second", [second])
+        .expect("the second database opens");
+    let mut check = connection
+        .prepare("pragma second.integrity_check")
+        .expect("a statement");
+    let said: String = check.query_row([], |row| row.get(0)).expect("a row");
+    assert_eq!(said, "ok", "the second database");
+    let table = "select count(*) from second.sqlite_schema where name = 'twin'";
+    let number = |sql: &str| -> i64 {
+        connection
+            .query_row(sql, [], |row| row.get(0))
+            .unwrap_or_else(|e| panic!("{sql}: {e}"))
+    };
+    if number(table) == 0 {
+        assert_eq!(
+            number("select count(*) from txn"),
+            0,
+            "the second database lost everything"
+        );
+        return;
+    }
+    let only_first = number("select count(*) from txn where n not in (select n from twin)");
+    let only_second = number("select count(*) from twin where n not in (select n from txn)");
+    assert_eq!(
+        (only_first, only_second),
+        (0, 0),
+        "transactions in only one of two databases"
+    );
 }

@@ -6,8 +6,8 @@
 
 use litepack_tests::generate::{Generator, LIST_TABLES};
 use litepack_tests::pair::{Mismatch, Pair};
-use litepack_tests::script::{Expect, Step};
-use litepack_tests::{content, scale, seeds};
+use litepack_tests::script::{Expect, Step, steps};
+use litepack_tests::{content, scale, seeds, vfs};
 use std::time::{Duration, Instant};
 
 const STEPS: usize = 300;
@@ -19,19 +19,35 @@ struct Failed {
     steps: Vec<Step>,
 }
 
-fn opening() -> Vec<Step> {
-    let quiet = |text: &str| Step::Sql(Expect::Success, text.into());
-    vec![
-        quiet("pragma page_size = 4096"),
-        quiet("pragma synchronous = off"),
-    ]
+/// What a run begins with.
+#[derive(Clone, Copy)]
+enum Start {
+    Empty,
+    /// Many small pages, so that the page map has several levels.
+    Large,
 }
 
-fn run(seed: u64) -> Result<(), Failed> {
+fn opening(start: Start) -> Vec<Step> {
+    let script = match start {
+        Start::Empty => "pragma page_size = 4096;\npragma synchronous = off;",
+        Start::Large => {
+            "pragma page_size = 512;
+             pragma synchronous = off;
+             create table t0(id integer primary key, a int, b text, c blob, d real);
+             insert into t0 with recursive n(i) as (select 1 union all select i + 1 from n
+               where i < 20000) select i, i % 600, printf('row %d of %x', i, i * 7919),
+               zeroblob(i % 300), i / 7.0 from n;
+             create index i0 on t0(a, b);"
+        }
+    };
+    steps(script)
+}
+
+fn run(seed: u64, start: Start) -> Result<(), Failed> {
     let mut generator = Generator::new(seed);
     let mut pair = Pair::empty();
     let mut steps = Vec::new();
-    let mut opening = opening().into_iter();
+    let mut opening = opening(start).into_iter();
     for number in 0..STEPS {
         if generator.wants_tables() {
             let list = Step::Sql(Expect::Same, LIST_TABLES.into());
@@ -69,6 +85,7 @@ fn verify(pair: &mut Pair) -> Result<(), Mismatch> {
         return Ok(());
     }
     pair.compare()?;
+    check_structure(pair)?;
     // Attached databases are compared when this connection has one.
     let mut attached = Vec::new();
     for side in [&mut pair.plain, &mut pair.packed] {
@@ -79,6 +96,23 @@ fn verify(pair: &mut Pair) -> Result<(), Mismatch> {
     match attached[0] == attached[1] {
         true => Ok(()),
         false => Err(Mismatch(format!("attached: {attached:#?}"))),
+    }
+}
+
+/// The packed file's own check, which sees what SQLite cannot: map, free space, checksums.
+fn check_structure(pair: &mut Pair) -> Result<(), Mismatch> {
+    if !vfs::is_litepack() {
+        return Ok(());
+    }
+    let connection = pair
+        .packed
+        .connection()
+        .map_err(|e| Mismatch(e.to_string()))?;
+    let said: rusqlite::Result<String> =
+        connection.query_row("select litepack_check()", [], |row| row.get(0));
+    match said {
+        Ok(said) if said == "ok" => Ok(()),
+        other => Err(Mismatch(format!("litepack_check says {other:?}"))),
     }
 }
 
@@ -129,11 +163,10 @@ fn report(seed: u64, failed: Failed) -> ! {
     );
 }
 
-fn run_seeds(first: u64) {
-    let count = scale(16, 1000);
+fn run_seeds(first: u64, count: u64, start: Start) {
     for seed in seeds(first, count) {
         println!("seed {seed}");
-        if let Err(failed) = run(seed) {
+        if let Err(failed) = run(seed, start) {
             report(seed, failed);
         }
     }
@@ -141,11 +174,16 @@ fn run_seeds(first: u64) {
 
 #[test]
 fn random_statements_give_the_same_outcomes_and_content() {
-    run_seeds(1000);
+    run_seeds(1000, scale(16, 1000), Start::Empty);
 }
 
 // Two tests, so that two cores have something to do.
 #[test]
 fn more_random_statements_give_the_same_outcomes_and_content() {
-    run_seeds(9000);
+    run_seeds(9000, scale(16, 1000), Start::Empty);
+}
+
+#[test]
+fn random_statements_on_a_database_of_many_pages_give_the_same() {
+    run_seeds(50_000, scale(4, 200), Start::Large);
 }

@@ -99,6 +99,49 @@ fn changing_the_journal_mode_survives_kill_9() {
     run_trials(&["wal", "delete", "wal", "persist"]);
 }
 
+/// The same with a second database in every transaction, packed or plain: a transaction is in both
+/// or in neither. SQLite promises that in rollback modes, unless `synchronous` is off.
+fn run_pair_trials(second_vfs: &str) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("first.db");
+    let second_path = directory.path().join("second.db");
+    let second = vfs::uri(&second_path, second_vfs, "");
+    let mut rng = Rng::new(scale(5, 55));
+    let mut last = 0;
+    for trial in 0..scale(8, 60) {
+        let journal = *rng.pick(&["delete", "truncate", "persist"]);
+        let synchronous = *rng.pick(&["normal", "full"]);
+        let millis = rng.between(20, 500);
+        println!("{second_vfs}, trial {trial}: {journal}, {synchronous}, {millis} ms");
+        let text = path.to_str().expect("UTF-8");
+        let seed = rng.bits().to_string();
+        let child = spawn(&["churn", text, &seed, journal, synchronous, "1024", &second]);
+        let said = kill_after(child, Duration::from_millis(millis as u64));
+        let acknowledged = said.last().copied().unwrap_or(last);
+        if said.is_empty() && acknowledged == 0 {
+            continue;
+        }
+        if rng.chance(50) {
+            let uri = vfs::uri(&second_path, second_vfs, "");
+            let connection = vfs::open_uri(&uri).expect("the second database opens first");
+            content::assert_sound(&connection, "the second database");
+        }
+        last = churn::judge(&path, acknowledged);
+        churn::judge_second(&path, &second);
+    }
+    println!("{last} transactions");
+}
+
+#[test]
+fn transactions_over_two_packed_databases_survive_kill_9() {
+    run_pair_trials(vfs::under_test());
+}
+
+#[test]
+fn transactions_over_a_packed_and_a_plain_database_survive_kill_9() {
+    run_pair_trials(vfs::PLAIN);
+}
+
 #[test]
 fn others_go_on_when_one_of_them_is_killed() {
     for journal in ["delete", "wal"] {
@@ -165,6 +208,7 @@ fn a_killed_pack_leaves_the_source_and_no_half_destination() {
         directory.path().join("packed.db"),
     );
     source(&from);
+    programs::litepack();
     let before = std::fs::read(&from).expect("readable");
     let mut rng = Rng::new(11);
     let mut complete = 0;

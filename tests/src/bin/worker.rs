@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! worker bank ROLE PATH WORKER SECONDS            plays a role; a line per transfer, then a tally
-//! worker churn PATH SEED JOURNAL SYNCHRONOUS PAGE works until killed; a line per transaction
+//! worker churn PATH SEED JOURNAL SYNCHRONOUS PAGE [SECOND]
+//!                                                 works until killed; a line per transaction
 //! ```
 //!
 //! Exit code 1 and a message on standard error when something failed that may not fail.
@@ -37,11 +38,20 @@ fn run(arguments: &[String]) -> Result<(), String> {
             say("busy", tally.busy);
             Ok(())
         }
-        ["churn", path, seed, journal, synchronous, page_size] => {
+        [
+            "churn",
+            path,
+            seed,
+            journal,
+            synchronous,
+            page_size,
+            ref second @ ..,
+        ] => {
             let habits = Habits {
                 journal: journal.into(),
                 synchronous: synchronous.into(),
                 page_size: number(page_size)?,
+                second: second.first().map(|uri| uri.to_string()),
             };
             let mut report = |n| say("done", n);
             churn::work(Path::new(path), &habits, number(seed)?, &mut report)

@@ -1,0 +1,151 @@
+//! How large a packed file is: rewriting the same rows again and again does not make it grow, and
+//! what VACUUM or auto_vacuum frees is given back to the file system.
+
+use litepack_tests::{content, vfs};
+use rusqlite::Connection;
+use std::path::Path;
+
+fn size(path: &Path) -> u64 {
+    std::fs::metadata(path).expect("a file").len()
+}
+
+/// A database of 4000 rows with bodies that do not compress to nothing.
+fn create(path: &Path, settings: &str) -> Connection {
+    let connection = vfs::open(path).expect("a new database");
+    connection
+        .execute_batch(&format!(
+            "{settings}
+             create table t(id integer primary key, x text);
+             insert into t with recursive n(i) as (select 1 union all
+               select i + 1 from n where i < 4000) select i, printf('%x %x %x of many rows',
+               i * 2654435761, i * 7919 * 104729, i * 40503) from n;
+             create index tx on t(x);"
+        ))
+        .expect("data");
+    connection
+}
+
+#[test]
+fn rewriting_the_same_rows_does_not_make_the_file_grow() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    for settings in [
+        "pragma synchronous = off;",
+        "pragma synchronous = normal;",
+        "pragma synchronous = full;",
+        "pragma journal_mode = wal; pragma synchronous = normal;",
+        "pragma journal_mode = wal; pragma synchronous = off; pragma wal_autocheckpoint = 5;",
+    ] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("a.db");
+        let connection = create(&path, settings);
+        let rounds = litepack_tests::scale(40, 400);
+        let mut sizes = Vec::new();
+        for round in 0..rounds {
+            connection
+                .execute("update t set x = substr(x, 2) || substr(x, 1, 1)", [])
+                .expect("everything changes");
+            for id in 0..25 {
+                connection
+                    .execute(
+                        "update t set x = x || '' where id = ?",
+                        [round * 37 + id * 97],
+                    )
+                    .expect("a small change");
+            }
+            sizes.push(size(&path));
+        }
+        content::assert_sound(&connection, settings);
+        let pages = "select page_count * page_size from pragma_page_count, pragma_page_size";
+        let logical: u64 = connection
+            .query_row(pages, [], |row| row.get::<_, i64>(0))
+            .expect("a size") as u64;
+        let (middle, late) = (sizes[sizes.len() / 2], sizes[sizes.len() - 1]);
+        println!("{settings} {logical} bytes logical, {middle} then {late} stored");
+        // Each round rewrites everything, so the last and the next version lie side by side, and the
+        // last flushed one too when nothing is flushed; more than that would be a leak.
+        assert!(
+            late * 10 < middle * 12,
+            "{settings}: grows from {middle} to {late} bytes"
+        );
+        assert!(
+            late < logical * 2,
+            "{settings}: {late} bytes for {logical} logical bytes"
+        );
+    }
+}
+
+#[test]
+fn a_vacuumed_file_shrinks() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    for settings in [
+        "pragma synchronous = full;",
+        "pragma synchronous = off;",
+        "pragma journal_mode = wal;",
+    ] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("a.db");
+        let connection = create(&path, settings);
+        connection
+            .execute_batch("pragma wal_checkpoint")
+            .expect("a checkpoint");
+        let full = size(&path);
+        connection
+            .execute_batch("delete from t where id > 40; vacuum; pragma wal_checkpoint(truncate);")
+            .expect("a vacuum");
+        drop(connection);
+        let small = size(&path);
+        let connection = vfs::open(&path).expect("it reopens");
+        content::assert_sound(&connection, settings);
+        println!("{settings} {full} bytes, {small} after VACUUM");
+        assert!(small * 3 < full, "{settings}: {full} bytes became {small}");
+    }
+}
+
+#[test]
+fn a_long_reader_makes_the_file_grow_only_while_it_reads() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("a.db");
+    let writer = create(
+        &path,
+        "pragma journal_mode = wal; pragma synchronous = off;",
+    );
+    let reader = vfs::open(&path).expect("a reader");
+    let hash = |connection: &Connection| content::fingerprint(connection).expect("a scan");
+    reader.execute_batch("begin").expect("a transaction");
+    let seen = hash(&reader);
+    for _ in 0..20 {
+        writer
+            .execute_batch(
+                "update t set x = substr(x, 2) || substr(x, 1, 1); pragma wal_checkpoint;",
+            )
+            .expect("a rewrite");
+        assert!(seen == hash(&reader), "a reader's snapshot changed");
+    }
+    reader.execute_batch("commit").expect("an end");
+    assert!(seen != hash(&reader));
+    for _ in 0..20 {
+        writer
+            .execute_batch(
+                "update t set x = substr(x, 2) || substr(x, 1, 1);
+                 pragma wal_checkpoint(truncate);",
+            )
+            .expect("a rewrite");
+    }
+    let logical = "select page_count * page_size from pragma_page_count, pragma_page_size";
+    let logical: i64 = writer
+        .query_row(logical, [], |row| row.get(0))
+        .expect("a size");
+    let stored = size(&path);
+    println!("{logical} bytes logical, {stored} stored");
+    assert!(
+        stored < logical as u64 * 2,
+        "{stored} bytes for {logical} logical bytes"
+    );
+}

@@ -1,0 +1,79 @@
+//! How much memory the command takes: packing, checking and unpacking a database far larger than
+//! that stays below 200 MB.
+
+use litepack_tests::programs::litepack;
+use litepack_tests::{scale, vfs};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const MOST: u64 = 200 << 20;
+
+/// The peak of a running process, in bytes; none when it is gone or the system does not tell.
+fn peak_of(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kilobytes << 10)
+}
+
+/// Runs the command and gives the peak of its memory.
+fn peak_of_litepack(arguments: &[&Path]) -> u64 {
+    let mut child = Command::new(litepack())
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the command starts");
+    let mut peak = 0;
+    loop {
+        peak = peak.max(peak_of(child.id()).unwrap_or(0));
+        if let Some(status) = child.try_wait().expect("a state") {
+            assert!(status.success(), "{arguments:?}: {status}");
+            return peak;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn the_command_takes_little_memory_however_large_the_database() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (source, packed) = (
+        directory.path().join("source.db"),
+        directory.path().join("packed.db"),
+    );
+    let rows = scale(1_200_000, 5_000_000);
+    vfs::open_plain(&source)
+        .expect("a new database")
+        .execute_batch(&format!(
+            "pragma synchronous = off; pragma journal_mode = off;
+             create table t(id integer primary key, x text);
+             insert into t with recursive n(i) as (select 1 union all select i + 1 from n
+               where i < {rows}) select i, printf('{{\"id\":%d,\"hash\":\"%x\",\"title\":\"row %d ' ||
+               'of very many rows\",\"kind\":\"%s\",\"score\":%d,\"note\":\"%x %x\"}}',
+               i, i * 2654435761, i, iif(i % 3, 'film', 'series'), i % 100, i * 40503, i * 7919)
+               from n;"
+        ))
+        .expect("data");
+    let size = std::fs::metadata(&source).expect("a file").len();
+    let back = directory.path().join("back.db");
+    for arguments in [
+        vec![Path::new("pack"), &source, &packed],
+        vec![Path::new("check"), &packed],
+        vec![Path::new("unpack"), &packed, &back],
+    ] {
+        let peak = peak_of_litepack(&arguments);
+        println!("{size} bytes, {:?}: peak {} MB", arguments[0], peak >> 20);
+        assert!(
+            peak < MOST,
+            "{:?} of {size} bytes took {peak} bytes",
+            arguments[0]
+        );
+    }
+}
