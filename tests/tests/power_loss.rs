@@ -2,14 +2,7 @@
 //! `integrity_check` and holds exactly what was committed; nothing acknowledged under
 //! synchronous=FULL is lost, in a rollback journal mode too, where plain SQLite may lose the last commit.
 
-use litepack_simdisk::{
-    CallSet, Campaign, CrashMode, Durability, Fault, FaultCampaign, FaultError, Journal, Layer,
-    Report, Workload, crash_campaign, fault_campaign, seed_or,
-};
-
-fn seed() -> u64 {
-    seed_or(20_261_121)
-}
+use litepack_simdisk::{Battery, Durability, Journal, Layer, seed_or};
 
 /// Litepack over the simulated disk whose VFS is `parent`.
 fn litepack(parent: &str) -> Layer {
@@ -22,140 +15,75 @@ fn litepack(parent: &str) -> Layer {
     }
 }
 
-fn show(what: &str, report: &Report) {
-    let failed = report.failures.len();
-    println!(
-        "{what}: {} ops, {} crashes, {} states, {failed} failed, {:?}",
-        report.ops, report.crashes, report.states, report.elapsed
-    );
-}
-
-fn survive(journal: Journal, synchronous: &'static str, attach: bool, durability: Durability) {
-    let work = Workload::mixed(journal, synchronous, attach, seed());
-    let report = crash_campaign(&Campaign::new(work, durability, 120, seed()), &litepack);
-    show(
-        &format!("{journal:?} {synchronous} attach={attach}"),
-        &report,
-    );
-    report.assert_clean();
+fn battery() -> Battery {
+    Battery {
+        layer: litepack,
+        synchronous: "FULL",
+        seed: seed_or(20_261_121),
+    }
 }
 
 #[test]
-fn delete_mode_full_loses_nothing() {
-    survive(Journal::Delete, "FULL", false, Durability::Acknowledged);
-}
-
-#[test]
-fn truncate_and_persist_mode_full_lose_nothing() {
-    survive(Journal::Truncate, "FULL", false, Durability::Acknowledged);
-    survive(Journal::Persist, "FULL", false, Durability::Acknowledged);
+fn rollback_journal_modes_full_lose_nothing() {
+    for journal in [Journal::Delete, Journal::Truncate, Journal::Persist] {
+        battery().survive(journal, "FULL", false, Durability::Acknowledged);
+    }
 }
 
 #[test]
 fn two_databases_commit_together() {
-    survive(Journal::Delete, "EXTRA", true, Durability::Acknowledged);
+    battery().survive(Journal::Delete, "EXTRA", true, Durability::Acknowledged);
 }
 
 #[test]
 fn wal_full_loses_nothing() {
-    survive(Journal::Wal, "FULL", false, Durability::Acknowledged);
-}
-
-#[test]
-fn wal_full_with_two_databases_loses_nothing() {
-    survive(Journal::Wal, "FULL", true, Durability::Acknowledged);
+    battery().survive(Journal::Wal, "FULL", false, Durability::Acknowledged);
+    battery().survive(Journal::Wal, "FULL", true, Durability::Acknowledged);
 }
 
 #[test]
 fn wal_normal_keeps_the_order() {
-    survive(Journal::Wal, "NORMAL", false, Durability::OrderOnly);
+    battery().survive(Journal::Wal, "NORMAL", false, Durability::OrderOnly);
 }
 
 /// Plain SQLite is corrupted by a power loss in this mode; a packed file is at some commit.
 #[test]
 fn delete_mode_without_syncs_is_never_corrupt() {
-    survive(Journal::Delete, "OFF", false, Durability::OrderOnly);
+    battery().survive(Journal::Delete, "OFF", false, Durability::OrderOnly);
 }
 
 #[test]
-fn kill_without_power_loss_loses_nothing_even_without_syncs() {
-    let work = Workload::mixed(Journal::Delete, "OFF", false, seed());
-    let mut campaign = Campaign::new(work, Durability::Acknowledged, 120, seed());
-    campaign.modes = vec![CrashMode::KeepAll];
-    let report = crash_campaign(&campaign, &litepack);
-    show("Delete OFF, killed", &report);
-    report.assert_clean();
-}
-
-fn sweep(journal: Journal, attach: bool, fault: Fault) {
-    let work = Workload::short(journal, "FULL", attach, seed());
-    let report = fault_campaign(
-        &FaultCampaign::new(work, fault.clone(), 60, seed()),
-        &litepack,
-    );
-    println!(
-        "{journal:?} attach={attach} {fault:?}: {} calls, {} runs, {} reported, {:?}",
-        report.calls, report.runs, report.reported, report.elapsed
-    );
-    assert!(report.reported > 0, "no fault was ever reported");
-    report.assert_clean();
+fn a_killed_process_loses_nothing_even_without_syncs() {
+    battery().survive_kills(Journal::Delete, "OFF");
+    battery().survive_kills(Journal::Wal, "OFF");
 }
 
 #[test]
 fn one_io_error_at_each_call() {
-    for journal in [Journal::Delete, Journal::Wal] {
-        sweep(journal, false, Fault::new(CallSet::ALL, FaultError::Io));
-    }
+    battery().one_io_error_at_each_call();
 }
 
 #[test]
 fn io_errors_that_stay() {
-    for journal in [Journal::Delete, Journal::Wal] {
-        sweep(
-            journal,
-            false,
-            Fault::new(CallSet::ALL, FaultError::Io).forever(),
-        );
-    }
+    battery().io_errors_that_stay();
 }
 
 #[test]
 fn one_io_error_with_two_databases() {
-    sweep(
-        Journal::Delete,
-        true,
-        Fault::new(CallSet::IO, FaultError::Io),
-    );
+    battery().one_io_error_with_two_databases();
 }
 
 #[test]
 fn full_disk() {
-    for journal in [
-        Journal::Delete,
-        Journal::Truncate,
-        Journal::Persist,
-        Journal::Wal,
-    ] {
-        sweep(
-            journal,
-            false,
-            Fault::new(CallSet::WRITES, FaultError::Full).forever(),
-        );
-        sweep(
-            journal,
-            false,
-            Fault::new(CallSet::WRITES, FaultError::FullWhenExtending),
-        );
-    }
+    battery().full_disk();
 }
 
 #[test]
 fn short_writes() {
-    for journal in [Journal::Delete, Journal::Wal] {
-        sweep(
-            journal,
-            true,
-            Fault::new(CallSet::WRITES, FaultError::ShortWrite),
-        );
-    }
+    battery().short_writes();
+}
+
+#[test]
+fn failing_syncs_and_truncations() {
+    battery().failing_syncs_and_truncations();
 }

@@ -20,6 +20,7 @@
 //!   may or may not survive, each name on its own.
 #![deny(unsafe_code)]
 
+mod battery;
 mod campaign;
 mod content;
 mod crash;
@@ -41,6 +42,7 @@ mod state;
 mod vfs;
 mod workload;
 
+pub use battery::{Battery, show};
 pub use campaign::{Campaign, Durability, Failure, Points, Report, crash_campaign};
 pub use content::{Content, content_of};
 pub use crash::CrashMode;

@@ -2,34 +2,21 @@
 //! which validates the simulator; and without syncs it must not, which shows that it bites.
 
 use litepack_simdisk::{
-    Campaign, CrashMode, Durability, Journal, Points, Report, Workload, crash_campaign, plain,
-    seed_or,
+    Battery, Campaign, CrashMode, Durability, Journal, Points, Report, Workload, crash_campaign,
+    plain, seed_or, show,
 };
 
 fn seed() -> u64 {
     seed_or(20_260_101)
 }
 
-fn survive(journal: Journal, synchronous: &'static str, attach: bool, durability: Durability) {
-    let work = Workload::mixed(journal, synchronous, attach, seed());
-    let report = crash_campaign(&Campaign::new(work, durability, 120, seed()), &plain);
-    show(
-        &format!("{journal:?} {synchronous} attach={attach}"),
-        &report,
-    );
-    report.assert_clean();
-}
-
-fn show(what: &str, report: &Report) {
-    let Report {
-        ops,
-        crashes,
-        states,
-        elapsed,
-        failures,
-    } = report;
-    let failed = failures.len();
-    println!("{what}: {ops} ops, {crashes} crashes, {states} states, {failed} failed, {elapsed:?}");
+fn survive(journal: Journal, synchronous: &'static str, attach: bool, promise: Durability) {
+    let battery = Battery {
+        layer: plain,
+        synchronous,
+        seed: seed(),
+    };
+    battery.survive(journal, synchronous, attach, promise);
 }
 
 #[test]
@@ -111,8 +98,13 @@ fn without_syncs_the_simulator_corrupts() {
 
 #[test]
 fn without_syncs_a_killed_process_is_harmless() {
-    bite(Journal::Delete, &[CrashMode::KeepAll]).assert_clean();
-    bite(Journal::Wal, &[CrashMode::KeepAll]).assert_clean();
+    let battery = Battery {
+        layer: plain,
+        synchronous: "OFF",
+        seed: seed(),
+    };
+    battery.survive_kills(Journal::Delete, "OFF");
+    battery.survive_kills(Journal::Wal, "OFF");
 }
 
 #[test]

@@ -1,91 +1,43 @@
 //! Plain SQLite on a disk whose calls fail: the errors must be clean, the last commit intact and
 //! the database usable afterwards, which validates both the faults and the campaign.
 
-use litepack_simdisk::{
-    Call, CallSet, Fault, FaultCampaign, FaultError, Journal, Workload, fault_campaign, plain,
-    seed_or,
-};
+use litepack_simdisk::{Battery, plain, seed_or};
 
-fn seed() -> u64 {
-    seed_or(20_260_102)
-}
-
-fn sweep(journal: Journal, attach: bool, fault: Fault) {
-    // EXTRA, as FULL may lose the last commit of a rollback journal (see crash_plain.rs).
-    let work = Workload::short(journal, "EXTRA", attach, seed());
-    let campaign = FaultCampaign::new(work, fault.clone(), 60, seed());
-    let report = fault_campaign(&campaign, &plain);
-    println!(
-        "{journal:?} attach={attach} {fault:?}: {} calls, {} runs, {} reported, {:?}",
-        report.calls, report.runs, report.reported, report.elapsed
-    );
-    assert!(report.reported > 0, "no fault was ever reported");
-    report.assert_clean();
+/// EXTRA, as FULL may lose the last commit of a rollback journal (see crash_plain.rs).
+fn battery() -> Battery {
+    Battery {
+        layer: plain,
+        synchronous: "EXTRA",
+        seed: seed_or(20_260_102),
+    }
 }
 
 #[test]
 fn one_io_error_at_each_call() {
-    for journal in [Journal::Delete, Journal::Wal] {
-        sweep(journal, false, Fault::new(CallSet::ALL, FaultError::Io));
-    }
+    battery().one_io_error_at_each_call();
 }
 
 #[test]
 fn io_errors_that_stay() {
-    for journal in [Journal::Delete, Journal::Wal] {
-        sweep(
-            journal,
-            false,
-            Fault::new(CallSet::ALL, FaultError::Io).forever(),
-        );
-    }
+    battery().io_errors_that_stay();
 }
 
 #[test]
 fn one_io_error_with_two_databases() {
-    sweep(
-        Journal::Delete,
-        true,
-        Fault::new(CallSet::IO, FaultError::Io),
-    );
+    battery().one_io_error_with_two_databases();
 }
 
 #[test]
 fn full_disk() {
-    for journal in [
-        Journal::Delete,
-        Journal::Truncate,
-        Journal::Persist,
-        Journal::Wal,
-    ] {
-        sweep(
-            journal,
-            false,
-            Fault::new(CallSet::WRITES, FaultError::Full).forever(),
-        );
-        sweep(
-            journal,
-            false,
-            Fault::new(CallSet::WRITES, FaultError::FullWhenExtending),
-        );
-    }
+    battery().full_disk();
 }
 
 #[test]
 fn short_writes() {
-    for journal in [Journal::Delete, Journal::Wal] {
-        sweep(
-            journal,
-            true,
-            Fault::new(CallSet::WRITES, FaultError::ShortWrite),
-        );
-    }
+    battery().short_writes();
 }
 
 #[test]
 fn failing_syncs_and_truncations() {
-    let calls = CallSet::of(Call::Sync).and(Call::Truncate);
-    for journal in [Journal::Delete, Journal::Wal] {
-        sweep(journal, false, Fault::new(calls, FaultError::Io).times(3));
-    }
+    battery().failing_syncs_and_truncations();
 }

@@ -1,0 +1,137 @@
+//! The campaigns that plain SQLite and a layer over it both have to pass: what to crash and what to fail,
+//! with what promise. The tests name the layer; this says what is done to it.
+
+use crate::campaign::{Campaign, Durability, Report, crash_campaign};
+use crate::crash::CrashMode;
+use crate::driver::Layer;
+use crate::fault::{Call, CallSet, Fault, FaultError};
+use crate::fault_campaign::{FaultCampaign, fault_campaign};
+use crate::workload::{Journal, Workload};
+
+/// Crash points, and failing calls, of a campaign in quick mode.
+const CRASHES: u64 = 120;
+const FAULTS: u64 = 60;
+
+/// One layer under test.
+pub struct Battery {
+    /// Puts the layer over the simulated disk's VFS.
+    pub layer: fn(&str) -> Layer,
+    /// The synchronous setting of the fault sweeps.
+    pub synchronous: &'static str,
+    /// What the random choices follow from.
+    pub seed: u64,
+}
+
+impl Battery {
+    /// Crashes a mixed workload everywhere; it must keep its promise.
+    pub fn survive(
+        &self,
+        journal: Journal,
+        synchronous: &'static str,
+        attach: bool,
+        promise: Durability,
+    ) {
+        let work = Workload::mixed(journal, synchronous, attach, self.seed);
+        let campaign = Campaign::new(work, promise, CRASHES, self.seed);
+        self.run(
+            &campaign,
+            &format!("{journal:?} {synchronous} attach={attach}"),
+        );
+    }
+
+    /// Kills the process everywhere, the disk keeping all it was given: nothing acknowledged is lost.
+    pub fn survive_kills(&self, journal: Journal, synchronous: &'static str) {
+        let work = Workload::mixed(journal, synchronous, false, self.seed);
+        let mut campaign = Campaign::new(work, Durability::Acknowledged, CRASHES, self.seed);
+        campaign.modes = vec![CrashMode::KeepAll];
+        self.run(&campaign, &format!("{journal:?} {synchronous}, killed"));
+    }
+
+    fn run(&self, campaign: &Campaign, what: &str) {
+        let report = crash_campaign(campaign, &self.layer);
+        show(what, &report);
+        report.assert_clean();
+    }
+
+    fn sweep(&self, journal: Journal, attach: bool, fault: Fault) {
+        let work = Workload::short(journal, self.synchronous, attach, self.seed);
+        let campaign = FaultCampaign::new(work, fault.clone(), FAULTS, self.seed);
+        let report = fault_campaign(&campaign, &self.layer);
+        println!(
+            "{journal:?} attach={attach} {fault:?}: {} calls, {} runs, {} reported, {:?}",
+            report.calls, report.runs, report.reported, report.elapsed
+        );
+        assert!(report.reported > 0, "no fault was ever reported");
+        report.assert_clean();
+    }
+
+    /// An I/O error at one call after the other.
+    pub fn one_io_error_at_each_call(&self) {
+        for journal in [Journal::Delete, Journal::Wal] {
+            self.sweep(journal, false, Fault::new(CallSet::ALL, FaultError::Io));
+        }
+    }
+
+    /// From one call on, all fail, until the fault is taken away.
+    pub fn io_errors_that_stay(&self) {
+        for journal in [Journal::Delete, Journal::Wal] {
+            self.sweep(
+                journal,
+                false,
+                Fault::new(CallSet::ALL, FaultError::Io).forever(),
+            );
+        }
+    }
+
+    /// An I/O error at one call after the other of transactions over two databases.
+    pub fn one_io_error_with_two_databases(&self) {
+        self.sweep(
+            Journal::Delete,
+            true,
+            Fault::new(CallSet::IO, FaultError::Io),
+        );
+    }
+
+    /// A disk that is full from some point on, and one that refuses to grow once.
+    pub fn full_disk(&self) {
+        for journal in [
+            Journal::Delete,
+            Journal::Truncate,
+            Journal::Persist,
+            Journal::Wal,
+        ] {
+            let full = Fault::new(CallSet::WRITES, FaultError::Full).forever();
+            self.sweep(journal, false, full);
+            let once = Fault::new(CallSet::WRITES, FaultError::FullWhenExtending);
+            self.sweep(journal, false, once);
+        }
+    }
+
+    /// Writes that stop half way.
+    pub fn short_writes(&self) {
+        for journal in [Journal::Delete, Journal::Wal] {
+            self.sweep(
+                journal,
+                true,
+                Fault::new(CallSet::WRITES, FaultError::ShortWrite),
+            );
+        }
+    }
+
+    /// Syncs and truncations that fail three times in a row.
+    pub fn failing_syncs_and_truncations(&self) {
+        let calls = CallSet::of(Call::Sync).and(Call::Truncate);
+        for journal in [Journal::Delete, Journal::Wal] {
+            self.sweep(journal, false, Fault::new(calls, FaultError::Io).times(3));
+        }
+    }
+}
+
+/// Prints what a campaign did.
+pub fn show(what: &str, report: &Report) {
+    let failed = report.failures.len();
+    println!(
+        "{what}: {} ops, {} crashes, {} states, {failed} failed, {:?}",
+        report.ops, report.crashes, report.states, report.elapsed
+    );
+}
