@@ -166,13 +166,25 @@ impl<D: Disk> Store<D> {
             return Ok(false);
         }
         self.finish_take_back()?;
-        if self.commit.is_none() {
-            match read_header(&self.medium.disk)? {
-                None => return Ok(false),
-                Some(header) => self.medium.uuid = header.uuid,
-            }
-        } else if recover::read_slots(&self.medium.disk)? == self.slots {
+        if self.commit.is_some() && recover::read_slots(&self.medium.disk)? == self.slots {
             return Ok(false);
+        }
+        match read_header(&self.medium.disk)? {
+            Some(header) if header.uuid == self.medium.uuid => {}
+            // Packed since it was opened, or another file's content was copied over this one's.
+            Some(header) => {
+                self.medium.uuid = header.uuid;
+                self.medium.file = FileId::unique();
+                self.commit = None;
+            }
+            None if self.commit.is_none() => return Ok(false),
+            None => {
+                return Err(Error::damaged(
+                    "file header",
+                    0,
+                    "the file has become empty",
+                ));
+            }
         }
         let (commit, slots) = recover::current(&self.medium, self.commit.is_some())?;
         let catalog = self.catalog_of(&commit)?;

@@ -6,7 +6,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
 use std::sync::OnceLock;
 
-use super::types::{sqlite3, sqlite3_context, sqlite3_file, sqlite3_value, sqlite3_vfs};
+use super::types::{sqlite3, sqlite3_context, sqlite3_value, sqlite3_vfs};
 use crate::codes::Code;
 
 /// Oldest SQLite whose table has everything used here.
@@ -36,7 +36,6 @@ mod slot {
     pub(super) const AUTO_EXTENSION: usize = 192;
     pub(super) const MALLOC64: usize = 197;
     pub(super) const URI_KEY: usize = 245;
-    pub(super) const DATABASE_FILE_OBJECT: usize = 251;
 }
 
 /// The host's SQLite.
@@ -206,23 +205,6 @@ impl Api {
             found.push((key.to_string_lossy().into_owned(), value));
         }
         found
-    }
-
-    /// The file object of the database that a journal belongs to.
-    ///
-    /// # Safety
-    /// `name` is a file name that SQLite passed to `xOpen` for a main journal.
-    pub(crate) unsafe fn database_file_object(&self, name: *const c_char) -> *mut sqlite3_file {
-        type Ret = *mut sqlite3_file;
-        // SAFETY: the signature is sqlite3_database_file_object's; the caller vouches for `name`.
-        unsafe {
-            call!(
-                self,
-                slot::DATABASE_FILE_OBJECT,
-                fn(*const c_char) -> Ret,
-                name
-            )
-        }
     }
 
     /// # Safety

@@ -53,7 +53,7 @@ pub(crate) unsafe fn open(
 ) {
     let shared_memory = packed.disk().methods().version >= 2;
     let methods = if shared_memory {
-        &raw const METHODS_2
+        &raw const METHODS_3
     } else {
         &raw const METHODS_1
     };
@@ -70,19 +70,6 @@ pub(crate) unsafe fn open(
     };
     // SAFETY: the memory has the size our VFS asks for.
     unsafe { file.cast::<PackedFile>().write(object) };
-}
-
-/// Whether an open file is a packed database.
-///
-/// # Safety
-/// `file` is null or an open file.
-pub(crate) unsafe fn is_packed(file: *mut sqlite3_file) -> bool {
-    if file.is_null() {
-        return false;
-    }
-    // SAFETY: as for this function.
-    let methods = unsafe { (*file).methods };
-    std::ptr::eq(methods, &METHODS_1) || std::ptr::eq(methods, &METHODS_2)
 }
 
 /// The file's state.
@@ -203,7 +190,7 @@ impl State {
 }
 
 const WITH_SHARED_MEMORY: sqlite3_io_methods = sqlite3_io_methods {
-    version: 2,
+    version: 3,
     close,
     read,
     write,
@@ -220,12 +207,11 @@ const WITH_SHARED_MEMORY: sqlite3_io_methods = sqlite3_io_methods {
     shm_lock: Some(shm_lock),
     shm_barrier: Some(shm_barrier),
     shm_unmap: Some(shm_unmap),
-    // Version 3 would be memory mapping; the bytes of a page are on disk in no form SQLite could map.
-    fetch: None,
-    unfetch: None,
+    fetch: Some(fetch),
+    unfetch: Some(unfetch),
 };
 
-static METHODS_2: sqlite3_io_methods = WITH_SHARED_MEMORY;
+static METHODS_3: sqlite3_io_methods = WITH_SHARED_MEMORY;
 /// For a host without shared memory.
 static METHODS_1: sqlite3_io_methods = sqlite3_io_methods {
     version: 1,
@@ -401,7 +387,8 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
             report(state.packed.checkpoint_starts(), While::Writing)
         }
         fcntl::CKPT_DONE => report(state.packed.checkpoint_done(), While::Writing),
-        fcntl::SIZE_HINT => OK,
+        // Advice on how the file should grow, which is not for the database's pages to say.
+        fcntl::SIZE_HINT | fcntl::CHUNK_SIZE => OK,
         fcntl::MMAP_SIZE => {
             let limit = arg.cast::<i64>();
             // SAFETY: the argument is an i64 to read and write.
@@ -460,8 +447,7 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
             code
         }
         // About a file laid out like the database, which the host's file is not.
-        fcntl::CHUNK_SIZE
-        | fcntl::ZIPVFS
+        fcntl::ZIPVFS
         | fcntl::FILESTAT
         | fcntl::BEGIN_ATOMIC_WRITE
         | fcntl::COMMIT_ATOMIC_WRITE
@@ -576,4 +562,16 @@ unsafe extern "C" fn shm_unmap(file: *mut sqlite3_file, delete: c_int) -> c_int 
         let (host, methods) = state.host();
         methods.shm_unmap.map_or(OK, |unmap| unmap(host, delete))
     }
+}
+
+/// The bytes of a page are on disk in no form that could be mapped: SQLite reads it instead. The methods
+/// are there because `PRAGMA mmap_size` only takes a value from a file that has them.
+unsafe extern "C" fn fetch(_: *mut sqlite3_file, _: i64, _: c_int, to: *mut *mut c_void) -> c_int {
+    // SAFETY: SQLite gives a place for the result.
+    unsafe { to.write(std::ptr::null_mut()) };
+    OK
+}
+
+unsafe extern "C" fn unfetch(_: *mut sqlite3_file, _: i64, _: *mut c_void) -> c_int {
+    OK
 }

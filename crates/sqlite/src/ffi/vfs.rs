@@ -39,11 +39,16 @@ struct Shim {
     is_default: bool,
 }
 
-/// Journals of packed databases that are open in this process, with how often.
-static JOURNALS: LazyLock<Mutex<HashMap<CString, usize>>> = LazyLock::new(Mutex::default);
+/// Names of the journals of packed databases that are open in this process, and which files those are.
+///
+/// SQLite could tell the database of a journal (`sqlite3_database_file_object`), but only for names that it
+/// made itself: a VFS above ours that makes its own would have it read past them.
+static JOURNALS: LazyLock<Mutex<HashMap<CString, Vec<Inode>>>> = LazyLock::new(Mutex::default);
 /// Files open in this process by what the system and the file itself say they are.
 static FILES: LazyLock<Mutex<HashMap<FileKey, (FileId, usize)>>> = LazyLock::new(Mutex::default);
 
+/// Device and number of a file, where the system has such things.
+type Inode = Option<(u64, u64)>;
 type FileKey = (u64, u64, FileUuid);
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -54,15 +59,23 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// What a packed database holds in the process-wide tables for as long as it is open.
 pub(crate) struct Identity {
     journal: CString,
+    inode: Inode,
     key: Option<FileKey>,
 }
 
 impl Identity {
-    fn new(path: &CStr, key: Option<FileKey>) -> (Identity, FileId) {
+    fn new(path: &CStr, uuid: FileUuid) -> (Identity, FileId) {
         let mut journal = path.to_bytes().to_vec();
-        journal.extend(b"-journal");
+        journal.extend(JOURNAL_SUFFIX);
         let journal = CString::new(journal).unwrap_or_default();
-        *lock(&JOURNALS).entry(journal.clone()).or_insert(0) += 1;
+        let inode = inode_of(path.to_bytes());
+        lock(&JOURNALS)
+            .entry(journal.clone())
+            .or_default()
+            .push(inode);
+        // A file that is still empty has no identity of its own yet: it shares no pages.
+        let known = inode.filter(|_| uuid != FileUuid([0; 16]));
+        let key = known.map(|(device, number)| (device, number, uuid));
         let file = match key {
             Some(key) => {
                 let mut files = lock(&FILES);
@@ -72,16 +85,25 @@ impl Identity {
             }
             None => FileId::unique(),
         };
-        (Identity { journal, key }, file)
+        (
+            Identity {
+                journal,
+                inode,
+                key,
+            },
+            file,
+        )
     }
 }
 
 impl Drop for Identity {
     fn drop(&mut self) {
         let mut journals = lock(&JOURNALS);
-        if let Some(count) = journals.get_mut(&self.journal) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(inodes) = journals.get_mut(&self.journal) {
+            if let Some(at) = inodes.iter().position(|inode| *inode == self.inode) {
+                inodes.swap_remove(at);
+            }
+            if inodes.is_empty() {
                 journals.remove(&self.journal);
             }
         }
@@ -97,19 +119,34 @@ impl Drop for Identity {
     }
 }
 
-/// Device and inode of a path, where the system has such things.
+const JOURNAL_SUFFIX: &[u8] = b"-journal";
+
+/// Whether this is the journal of a packed database that is open in this process and still the file of
+/// that name.
+fn is_packed_journal(name: &CStr) -> bool {
+    let journals = lock(&JOURNALS);
+    let Some(inodes) = journals.get(name) else {
+        return false;
+    };
+    let path = name
+        .to_bytes()
+        .strip_suffix(JOURNAL_SUFFIX)
+        .unwrap_or_default();
+    inodes.contains(&inode_of(path))
+}
+
 #[cfg(unix)]
-fn system_identity(path: &CStr) -> Option<(u64, u64)> {
+fn inode_of(path: &[u8]) -> Inode {
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::MetadataExt;
-    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
     std::fs::metadata(path)
         .ok()
         .map(|found| (found.dev(), found.ino()))
 }
 
 #[cfg(not(unix))]
-fn system_identity(_: &CStr) -> Option<(u64, u64)> {
+fn inode_of(_: &[u8]) -> Inode {
     None
 }
 
@@ -136,9 +173,19 @@ pub(crate) fn register(default: bool) -> Result<(), String> {
         // SAFETY: the host's VFS was just found.
         unsafe { register_over(api, host, NAME_C, false) }?;
     }
-    if default && api.vfs_find(Some(DEFAULT_NAME_C)).is_null() {
-        // SAFETY: as above.
-        unsafe { register_over(api, host, DEFAULT_NAME_C, true) }?;
+    if default {
+        let ours = api.vfs_find(Some(DEFAULT_NAME_C));
+        if ours.is_null() {
+            // SAFETY: the host's VFS was just found.
+            unsafe { register_over(api, host, DEFAULT_NAME_C, true) }?;
+        } else {
+            // A host that has shut SQLite down and started it again has its own default back.
+            // SAFETY: it was registered by this code and stays for ever.
+            match unsafe { api.vfs_register(ours, true) } {
+                OK => {}
+                code => return Err(format!("SQLite refused the VFS (code {code})")),
+            }
+        }
     }
     Ok(())
 }
@@ -234,7 +281,7 @@ unsafe extern "C" fn open(
                 open_below(shim, name, out, flags, out_flags)
             } else if flags & OPEN_MAIN_JOURNAL != 0 {
                 // Without CREATE it is a journal left on disk, to be looked at or played back.
-                if flags & OPEN_CREATE != 0 && file::is_packed(api().database_file_object(name)) {
+                if flags & OPEN_CREATE != 0 && is_packed_journal(CStr::from_ptr(name)) {
                     journal_file::open(out, shim.host, name);
                     if !out_flags.is_null() {
                         out_flags.write(flags);
@@ -331,14 +378,7 @@ unsafe fn open_main(
     };
     match Store::open(disk, Options::default()) {
         Ok(mut store) => {
-            let uuid = store.uuid();
-            let known = if uuid == FileUuid([0; 16]) {
-                None
-            } else {
-                system_identity(path)
-            };
-            let (identity, id) =
-                Identity::new(path, known.map(|(device, inode)| (device, inode, uuid)));
+            let (identity, id) = Identity::new(path, store.uuid());
             store.set_file(id);
             let mut packed = Packed::new(store);
             for setting in settings {
@@ -402,7 +442,7 @@ unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync: c_
             let host = shim(vfs).host;
             match ((*host).delete)(host, name, sync) {
                 // A journal that never left memory is gone already.
-                IOERR_DELETE_NOENT if lock(&JOURNALS).contains_key(CStr::from_ptr(name)) => OK,
+                IOERR_DELETE_NOENT if is_packed_journal(CStr::from_ptr(name)) => OK,
                 code => code,
             }
         },
