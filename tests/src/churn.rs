@@ -33,12 +33,15 @@ pub fn work(
     let mut connection = crate::vfs::open(path)?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.execute_batch(&format!(
-        "pragma page_size = {}; pragma journal_mode = {}; pragma synchronous = {};
-         pragma cache_size = 30;
+        "pragma page_size = {}; pragma auto_vacuum = {}; pragma journal_mode = {};
+         pragma synchronous = {}; pragma cache_size = 30;
          create table if not exists txn(n integer primary key, items int);
          create table if not exists item(n int, i int, body text, primary key(n, i));
          create index if not exists by_body on item(body);",
-        habits.page_size, habits.journal, habits.synchronous
+        habits.page_size,
+        seed % 3,
+        habits.journal,
+        habits.synchronous
     ))?;
     if let Some(second) = &habits.second {
         connection.execute("attach ? as second", [second])?;
@@ -53,7 +56,13 @@ pub fn work(
     report(last);
     loop {
         match rng.below(100) {
-            0..4 => connection.execute_batch("vacuum")?,
+            0..4 => {
+                if rng.chance(40) {
+                    let size = rng.pick(&[512, 1024, 4096, 8192, 65536]);
+                    connection.execute_batch(&format!("pragma page_size = {size}"))?;
+                }
+                connection.execute_batch("vacuum")?;
+            }
             4..10 if habits.journal == "wal" => {
                 let mode = rng.pick(&["passive", "restart", "truncate"]);
                 let checkpoint = format!("pragma wal_checkpoint({mode})");
@@ -82,7 +91,7 @@ fn transaction(
     let transaction = connection.transaction()?;
     transaction.execute("insert into txn values (?, ?)", [n, items])?;
     insert(&transaction, n, items)?;
-    if rng.chance(10) {
+    if rng.chance(10) && habits.journal != "off" {
         // What a savepoint takes back leaves no trace.
         transaction.execute_batch("savepoint s; delete from item; rollback to s; release s")?;
     }

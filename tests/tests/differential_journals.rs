@@ -1,6 +1,7 @@
 //! Journal modes, synchronous levels, checkpoints and locks: a packed database commits, rolls back,
 //! blocks and lets through exactly when a plain one does.
 
+use litepack_tests::content;
 use litepack_tests::pair::{COUNT, Pair};
 
 #[test]
@@ -231,4 +232,39 @@ fn a_transaction_of_many_statements_keeps_its_statement_journals_apart() {
     pair.run("commit;");
     pair.run(COUNT);
     pair.verify();
+}
+
+#[test]
+fn an_interrupted_statement_leaves_no_trace() {
+    for journal in ["delete", "wal"] {
+        let mut pair = Pair::filled();
+        pair.run(&format!(
+            "pragma journal_mode = {journal};\npragma cache_size = 10;"
+        ));
+        for micros in [300, 1000, 3000, 9000] {
+            pair.both("an interrupt", |connection, _| {
+                let handle = connection.get_interrupt_handle();
+                std::thread::scope(|scope| {
+                    scope.spawn(move || {
+                        std::thread::sleep(std::time::Duration::from_micros(micros));
+                        handle.interrupt();
+                    });
+                    // Whether it comes in time is chance; it may never leave half a statement.
+                    let long = "update t set x = x || 'interrupted' where id in
+                        (with recursive n(i) as (select 1 union all select i + 1 from n
+                         where i < 300000) select i from n)";
+                    if connection.execute_batch(long).is_ok() {
+                        let back = "update t set x = replace(x, 'interrupted', '')";
+                        connection.execute_batch(back).expect("put back");
+                    }
+                });
+            });
+            pair.run(COUNT);
+        }
+        let content = pair.both("content", |connection, _| {
+            content::assert_sound(connection, "after interrupts");
+            content::fingerprint(connection).expect("a scan")
+        });
+        assert_eq!(content.tables["t"].0, 3000);
+    }
 }

@@ -99,6 +99,30 @@ fn backups_run_in_both_directions_also_while_the_source_changes() {
     }
 }
 
+#[test]
+fn a_backup_gives_its_page_size_to_the_target() {
+    for (from, to) in [(512, 4096), (65536, 512), (1024, 65536)] {
+        let mut pair = Pair::empty();
+        pair.run(&format!("pragma page_size = {from};"));
+        pair.run(litepack_tests::pair::FILL);
+        pair.both("a backup", |connection, directory| {
+            let path = directory.join(format!("{from}-{to}.db"));
+            let mut target = vfs::open(&path).expect("it opens");
+            let sql = format!("pragma page_size = {to}; create table old(x); vacuum");
+            target.execute_batch(&sql).expect("a target");
+            copy(connection, &mut target);
+            content::assert_sound(&target, "the target");
+            target
+                .execute_batch("delete from t where id % 3 = 0; vacuum")
+                .expect("writable");
+            drop(target);
+            let mut target = vfs::open(&path).expect("it reopens");
+            content::assert_sound(&target, "the target, reopened");
+            content::image(&mut target).expect("an image")
+        });
+    }
+}
+
 /// A backup in small steps; the source connection itself changes the source in between.
 fn copy(from: &rusqlite::Connection, to: &mut rusqlite::Connection) {
     let backup = Backup::new(from, to).unwrap();

@@ -40,7 +40,12 @@ fn opening(start: Start) -> Vec<Step> {
              create index i0 on t0(a, b);"
         }
     };
-    steps(script)
+    // What must succeed at first may fail once the minimiser has left out steps before it.
+    let same = |step| match step {
+        Step::Sql(_, sql) => Step::Sql(Expect::Same, sql),
+        other => other,
+    };
+    steps(script).into_iter().map(same).collect()
 }
 
 fn run(seed: u64, start: Start) -> Result<(), Failed> {

@@ -99,6 +99,14 @@ fn changing_the_journal_mode_survives_kill_9() {
     run_trials(&["wal", "delete", "wal", "persist"]);
 }
 
+#[test]
+fn a_packed_database_survives_kill_9_without_a_journal_too() {
+    // Plain SQLite does not promise this; the store's commit is atomic by itself.
+    if vfs::is_litepack() {
+        run_trials(&["memory", "off", "memory", "off", "off"]);
+    }
+}
+
 /// The same with a second database in every transaction, packed or plain: a transaction is in both
 /// or in neither. SQLite promises that in rollback modes, unless `synchronous` is off.
 fn run_pair_trials(second_vfs: &str) {
