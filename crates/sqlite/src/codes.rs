@@ -22,7 +22,6 @@ pub(crate) const MISUSE: Code = 21;
 pub(crate) const NOTADB: Code = 26;
 pub(crate) const OK_LOAD_PERMANENTLY: Code = 1 << 8;
 pub(crate) const IOERR_SHORT_READ: Code = IOERR | 2 << 8;
-pub(crate) const IOERR_DELETE_NOENT: Code = IOERR | 23 << 8;
 pub(crate) const IOERR_CORRUPTFS: Code = IOERR | 33 << 8;
 
 pub(crate) const OPEN_READONLY: c_int = 0x1;
@@ -33,6 +32,8 @@ pub(crate) const OPEN_EXCLUSIVE: c_int = 0x10;
 pub(crate) const OPEN_MAIN_DB: c_int = 0x100;
 pub(crate) const OPEN_MAIN_JOURNAL: c_int = 0x800;
 pub(crate) const OPEN_TEMP_JOURNAL: c_int = 0x1000;
+
+pub(crate) const ACCESS_EXISTS: c_int = 0;
 
 pub(crate) const LOCK_NONE: c_int = 0;
 pub(crate) const LOCK_SHARED: c_int = 1;

@@ -17,7 +17,7 @@ use super::host::HostFile;
 use super::journal_file;
 use super::types::{Symbol, sqlite3_file, sqlite3_vfs};
 use crate::codes::{
-    CANTOPEN, Code, IOERR_DELETE_NOENT, MISUSE, OK, OPEN_CREATE, OPEN_EXCLUSIVE, OPEN_MAIN_DB,
+    ACCESS_EXISTS, CANTOPEN, Code, MISUSE, OK, OPEN_CREATE, OPEN_EXCLUSIVE, OPEN_MAIN_DB,
     OPEN_MAIN_JOURNAL, OPEN_READONLY, While, code_of,
 };
 use crate::options::{Setting, from_uri};
@@ -441,8 +441,15 @@ unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync: c_
         || unsafe {
             let host = shim(vfs).host;
             match ((*host).delete)(host, name, sync) {
-                // A journal that never left memory is gone already.
-                IOERR_DELETE_NOENT if is_packed_journal(CStr::from_ptr(name)) => OK,
+                OK => OK,
+                // A journal that never left memory is gone already: the commit must not fail over it.
+                code if is_packed_journal(CStr::from_ptr(name)) => {
+                    let mut there = 1;
+                    match ((*host).access)(host, name, ACCESS_EXISTS, &raw mut there) {
+                        OK if there == 0 => OK,
+                        _ => code,
+                    }
+                }
                 code => code,
             }
         },
