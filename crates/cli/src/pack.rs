@@ -22,7 +22,7 @@ use crate::source::Source;
 /// 3 for files 6 to 8 % smaller, level 9 takes 4 times for 9 %, and levels 4 and 5 gain nothing.
 const DEFAULT_LEVEL: Level = 3;
 /// Units per byte of dictionary that it is trained on, as zstd recommends, within a bound for memory.
-const SAMPLE_PER_DICTIONARY: usize = 64;
+const SAMPLE_PER_DICTIONARY: usize = 16;
 const SAMPLE_MAX: usize = 8 << 20;
 
 /// Makes a packed file of a plain SQLite database.
