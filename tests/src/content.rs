@@ -75,9 +75,9 @@ fn hash_value(value: ValueRef<'_>, hasher: &mut DefaultHasher) {
     }
 }
 
-/// The lines of `PRAGMA integrity_check`; `["ok"]` when all is well.
+/// The lines of `PRAGMA integrity_check` of the main database; `["ok"]` when all is well.
 pub fn integrity(connection: &Connection) -> Result<Vec<String>, Error> {
-    let mut statement = connection.prepare("pragma integrity_check")?;
+    let mut statement = connection.prepare("pragma main.integrity_check")?;
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
