@@ -21,9 +21,9 @@ use crate::source::Source;
 /// in about twice the time of `VACUUM INTO`, on two cores; level 6 takes 2.4 times the work of level
 /// 3 for files 6 to 8 % smaller, level 9 takes 4 times for 9 %, and levels 4 and 5 gain nothing.
 const DEFAULT_LEVEL: Level = 3;
-/// Units per byte of dictionary that it is trained on, as zstd recommends, within a bound for memory.
+/// Bytes of sample for each byte of the dictionary, at most 1.7 MiB together. Four times as many make
+/// files 0.7 % smaller and take as long as packing 20 MB.
 const SAMPLE_PER_DICTIONARY: usize = 16;
-const SAMPLE_MAX: usize = 8 << 20;
 
 /// Makes a packed file of a plain SQLite database.
 #[derive(clap::Args)]
@@ -143,7 +143,7 @@ fn dictionary(file: &File, size: u64, unit: usize) -> std::io::Result<Option<Dic
         return Ok(None);
     };
     let units = size / unit as u64;
-    let wanted = ((len * SAMPLE_PER_DICTIONARY).min(SAMPLE_MAX) / unit).max(1) as u64;
+    let wanted = (len * SAMPLE_PER_DICTIONARY / unit).max(1) as u64;
     let stride = units.div_ceil(wanted).max(1);
     let (mut samples, mut random) = (Vec::new(), size | 1);
     for start in (0..units).step_by(stride as usize) {
