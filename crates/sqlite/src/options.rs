@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use litepack_codec::LEVELS;
 
 /// Parameters of `file:` URIs that belong to SQLite itself (<https://sqlite.org/uri.html>).
-const OF_SQLITE: [&str; 7] = [
+const OF_SQLITE: [&str; 10] = [
     "vfs",
     "mode",
     "cache",
@@ -13,6 +13,9 @@ const OF_SQLITE: [&str; 7] = [
     "nolock",
     "psow",
     "modeof",
+    "reserve",
+    "readonly_shm",
+    "8_3_names",
 ];
 /// Prefix of every pragma of ours.
 const PRAGMA_PREFIX: &str = "litepack_";

@@ -34,7 +34,7 @@ impl<D: Disk> Store<D> {
             return self.finish_take_back();
         }
         let compact = self.guarded(Self::try_commit)?;
-        if compact {
+        if compact && !self.writer.compacting {
             self.flush()?;
             // The transaction is safe already; what keeps a file from shrinking (a full disk, a damaged
             // page that is reported when it is read) must not make it fail.
@@ -108,7 +108,13 @@ impl<D: Disk> Store<D> {
             slot,
             durable: false,
         });
-        Ok(shrunk && record.free_bytes > COMPACT_MIN && record.free_bytes > record.end / 4)
+        let tolerated = if shrunk {
+            record.end / 4
+        } else {
+            record.end / 5 * 2
+        };
+        let due = self.writer.written_bytes >= self.writer.compact_after;
+        Ok(due && record.free_bytes > tolerated.max(COMPACT_MIN))
     }
 
     /// Makes the newest commit durable, after committing what may still be pending.

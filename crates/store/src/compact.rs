@@ -1,7 +1,7 @@
 //! Giving space back: extents from the end of the file move into free space before it.
 //!
 //! Run when a commit has left a quarter of the file free because the database got shorter (`VACUUM`,
-//! auto-vacuum). Bytes are copied as they are stored. It is two ordinary commits, so a crash
+//! auto-vacuum). Bytes are copied as they are stored. These are ordinary commits, so a crash
 //! at any point leaves the file at one of them.
 
 use crate::disk::Disk;
@@ -13,6 +13,10 @@ use crate::store::Store;
 
 /// Room for what the moves themselves write: map nodes and the free-space link.
 const SLACK: u64 = 16 << 10;
+/// Room, as a part of what is used, for holes that nothing fits into: little where the free space is in
+/// one piece. Where it is scattered a few extents find no hole then, and one at the end of the file is
+/// enough to keep all of it, so they are tried again with more room.
+const ROOM: [u64; 2] = [64, 8];
 /// Moved bytes that may wait in memory.
 const QUEUED_MAX: u64 = 4 << 20;
 
@@ -20,9 +24,24 @@ impl<D: Disk> Store<D> {
     /// Moves what lies at the end of the file into the free space before it and cuts the file. The
     /// newest commit must be durable. When it fails, the file stays as large as it was.
     pub(crate) fn compact(&mut self) -> Result<()> {
-        self.guarded(Self::move_down)?;
-        self.commit_and_flush()?;
-        // What the first commit freed is the end of the file now; the second gives it back.
+        self.writer.compacting = true;
+        let result = self.try_compact();
+        self.writer.compacting = false;
+        // What it could not do it cannot do at the next commit either: wait for enough to change.
+        let end = self.commit.map_or(0, |commit| commit.record.end);
+        self.writer.compact_after = self.writer.written_bytes + end / 2;
+        result
+    }
+
+    fn try_compact(&mut self) -> Result<()> {
+        for room in ROOM {
+            let all_moved = self.guarded(|store| store.move_down(room))?;
+            self.commit_and_flush()?;
+            if all_moved {
+                break;
+            }
+        }
+        // What was moved away from is the end of the file now; this commit gives it back.
         self.guarded(Self::begin)?;
         self.commit_and_flush()
     }
@@ -32,14 +51,15 @@ impl<D: Disk> Store<D> {
         self.flush()
     }
 
-    fn move_down(&mut self) -> Result<()> {
+    /// True if nothing that should have moved had to stay.
+    fn move_down(&mut self, room: u64) -> Result<bool> {
         self.begin()?;
         let space = self.writer.space();
         let used = space.end() - space.free_bytes();
-        let limit = (used + used / 64 + SLACK).max(DATA_START);
+        let limit = (used + used / room + SLACK).max(DATA_START);
         space.set_aside_above(limit)?;
         let units = self.size.div_ceil(u64::from(self.unit_size));
-        let mut queued = 0;
+        let (mut queued, mut all_moved) = (0, true);
         let mut stored = Vec::new();
         for leaf in 0..units.div_ceil(FANOUT as u64) {
             let Some(node) = self.map.leaf_on_disk(leaf, &self.medium)? else {
@@ -53,6 +73,7 @@ impl<D: Disk> Store<D> {
                     continue;
                 }
                 let Some(offset) = self.writer.space().alloc_within(entry.len.into())? else {
+                    all_moved = false;
                     continue;
                 };
                 verify_unit(&self.medium, entry, &mut stored)?;
@@ -71,7 +92,8 @@ impl<D: Disk> Store<D> {
         }
         self.write_queue()?;
         self.touch_nodes_above(limit, units)?;
-        self.move_catalog(limit)
+        self.move_catalog(limit)?;
+        Ok(all_moved)
     }
 
     /// Marks every map node beyond `limit` for rewriting; its parents follow by themselves.

@@ -46,6 +46,11 @@ pub(crate) struct Writer {
     /// Database size below which training is not tried (again).
     pub(crate) training_due_at: u64,
     pub(crate) made_durable: bool,
+    /// The running commits are those of a compaction.
+    pub(crate) compacting: bool,
+    /// Bytes this handle has written, and how many they must be before it compacts again.
+    pub(crate) written_bytes: u64,
+    pub(crate) compact_after: u64,
 }
 
 /// The running transaction.
@@ -94,6 +99,9 @@ impl Writer {
             take_back: None,
             training_due_at: 0,
             made_durable: false,
+            compacting: false,
+            written_bytes: 0,
+            compact_after: 0,
         }
     }
 
@@ -475,7 +483,9 @@ impl<D: Disk> Store<D> {
 
     /// Writes what is queued.
     pub(crate) fn write_queue(&mut self) -> Result<()> {
-        self.writer.unflushed_bytes += self.writer.queue.write(&self.medium.disk)?;
+        let written = self.writer.queue.write(&self.medium.disk)?;
+        self.writer.unflushed_bytes += written;
+        self.writer.written_bytes += written;
         Ok(())
     }
 }

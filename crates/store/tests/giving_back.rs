@@ -1,0 +1,114 @@
+//! Free space goes back to the file system: after the database got shorter, and after most of it was
+//! written anew.
+
+mod support;
+
+use std::sync::Arc;
+
+use litepack_store::{Cache, FileId, Options, Store};
+use support::CrashDisk;
+
+const PAGE: usize = 4096;
+
+fn open(disk: &CrashDisk) -> Store<CrashDisk> {
+    let cache = Arc::new(Cache::new(1 << 20));
+    let options = Options {
+        cache,
+        file: FileId::unique(),
+        ..Options::default()
+    };
+    Store::open(disk.clone(), options).expect("it opens")
+}
+
+/// Words with numbers: compressible to a third or so.
+fn page(number: usize, version: usize) -> Vec<u8> {
+    let mut state = (number * 1000 + version) as u64;
+    let mut text = String::new();
+    while text.len() < PAGE {
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        text.push_str(&format!("name {}, value {}; ", state >> 40, state >> 50));
+    }
+    text.truncate(PAGE);
+    text.into_bytes()
+}
+
+fn write(store: &mut Store<CrashDisk>, pages: usize, version: usize) {
+    for number in 0..pages {
+        store
+            .write((number * PAGE) as u64, &page(number, version))
+            .expect("written");
+    }
+    store.commit().expect("committed");
+    store.flush().expect("flushed");
+}
+
+fn assert_tight(store: &mut Store<CrashDisk>, what: &str) {
+    let report = store.check(&mut |_| {}).expect("readable");
+    assert!(
+        report.is_ok() && report.lost_bytes == 0,
+        "{what}: {report:?}"
+    );
+    let info = store.info().expect("readable");
+    let needed = info.stored_bytes
+        + info
+            .dictionaries
+            .iter()
+            .map(|len| u64::from(*len))
+            .sum::<u64>();
+    let slack = info.file_bytes - needed;
+    assert!(slack < needed / 6 + (96 << 10), "{what}: {info:?}");
+}
+
+#[test]
+fn a_database_that_is_written_anew_does_not_grow() {
+    let disk = CrashDisk::default();
+    let mut store = open(&disk);
+    for version in 0..5 {
+        write(&mut store, 1500, version);
+        assert_tight(&mut store, &format!("version {version}"));
+    }
+}
+
+#[test]
+fn a_database_that_gets_shorter_gives_space_back() {
+    let disk = CrashDisk::default();
+    let mut store = open(&disk);
+    write(&mut store, 2000, 1);
+    store.truncate((700 * PAGE) as u64).expect("cut");
+    store.commit().expect("committed");
+    store.flush().expect("flushed");
+    assert_tight(&mut store, "cut");
+    let mut found = vec![0; PAGE];
+    for number in (0..700).rev() {
+        store
+            .read((number * PAGE) as u64, &mut found)
+            .expect("readable");
+        assert_eq!(found, page(number, 1), "page {number}");
+    }
+}
+
+#[test]
+fn space_that_random_changes_have_scattered_is_given_back_too() {
+    let disk = CrashDisk::default();
+    let mut store = open(&disk);
+    write(&mut store, 1500, 0);
+    let mut state = 1u64;
+    for version in 1..40 {
+        for _ in 0..100 {
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            let number = (state >> 33) as usize % 1500;
+            store
+                .write((number * PAGE) as u64, &page(number, version))
+                .expect("written");
+        }
+        store.commit().expect("committed");
+    }
+    let info = store.info().expect("readable");
+    assert!(info.file_bytes < info.stored_bytes * 2, "{info:?}");
+    write(&mut store, 1500, 99);
+    assert_tight(&mut store, "written anew");
+}
