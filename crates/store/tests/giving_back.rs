@@ -1,23 +1,20 @@
 //! Free space goes back to the file system: after the database got shorter, and after most of it was
 //! written anew.
 
-mod support;
-
 use std::sync::Arc;
 
-use litepack_store::{Cache, FileId, Options, Store};
-use support::CrashDisk;
+use litepack_store::{Cache, FileId, MemDisk, Options, Store};
 
 const PAGE: usize = 4096;
 
-fn open(disk: &CrashDisk) -> Store<CrashDisk> {
+fn open(disk: &MemDisk) -> Store<&MemDisk> {
     let cache = Arc::new(Cache::new(1 << 20));
     let options = Options {
         cache,
         file: FileId::unique(),
         ..Options::default()
     };
-    Store::open(disk.clone(), options).expect("it opens")
+    Store::open(disk, options).expect("it opens")
 }
 
 /// Words with numbers: compressible to a third or so.
@@ -34,7 +31,7 @@ fn page(number: usize, version: usize) -> Vec<u8> {
     text.into_bytes()
 }
 
-fn write(store: &mut Store<CrashDisk>, pages: usize, version: usize) {
+fn write(store: &mut Store<&MemDisk>, pages: usize, version: usize) {
     for number in 0..pages {
         store
             .write((number * PAGE) as u64, &page(number, version))
@@ -44,7 +41,7 @@ fn write(store: &mut Store<CrashDisk>, pages: usize, version: usize) {
     store.flush().expect("flushed");
 }
 
-fn assert_tight(store: &mut Store<CrashDisk>, what: &str) {
+fn assert_tight(store: &mut Store<&MemDisk>, what: &str) {
     let report = store.check(&mut |_| {}).expect("readable");
     assert!(
         report.is_ok() && report.lost_bytes == 0,
@@ -63,7 +60,7 @@ fn assert_tight(store: &mut Store<CrashDisk>, what: &str) {
 
 #[test]
 fn a_database_that_is_written_anew_does_not_grow() {
-    let disk = CrashDisk::default();
+    let disk = MemDisk::default();
     let mut store = open(&disk);
     for version in 0..5 {
         write(&mut store, 1500, version);
@@ -73,7 +70,7 @@ fn a_database_that_is_written_anew_does_not_grow() {
 
 #[test]
 fn a_database_that_gets_shorter_gives_space_back() {
-    let disk = CrashDisk::default();
+    let disk = MemDisk::default();
     let mut store = open(&disk);
     write(&mut store, 2000, 1);
     store.truncate((700 * PAGE) as u64).expect("cut");
@@ -91,7 +88,7 @@ fn a_database_that_gets_shorter_gives_space_back() {
 
 #[test]
 fn space_that_random_changes_have_scattered_is_given_back_too() {
-    let disk = CrashDisk::default();
+    let disk = MemDisk::default();
     let mut store = open(&disk);
     write(&mut store, 1500, 0);
     let mut state = 1u64;
