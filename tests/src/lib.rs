@@ -23,6 +23,7 @@ pub mod outcome;
 pub mod pair;
 pub mod programs;
 pub mod rng;
+pub mod roundtrip;
 pub mod script;
 pub mod vfs;
 

@@ -1,0 +1,39 @@
+//! One trip through the command: pack, check, info, unpack, with every byte and every row compared.
+
+use crate::commandline::{Place, read, succeed};
+use crate::programs::run_litepack;
+use crate::{content, vfs};
+use std::path::Path;
+
+/// Packs and unpacks, compares bytes, content and the source, and returns the packed size.
+pub fn round_trip(place: &Place, source: &Path) -> u64 {
+    let before = read(source);
+    let (packed, back) = (place.path("rt.packed"), place.path("rt.back"));
+    succeed("pack", &run_litepack([Path::new("pack"), source, &packed]));
+    assert!(before == read(source), "packing changed the source");
+    assert!(
+        !vfs::looks_plain(&packed).expect("readable"),
+        "pack made a plain file"
+    );
+    succeed("check", &run_litepack([Path::new("check"), &packed]));
+    succeed("info", &run_litepack([Path::new("info"), &packed]));
+    succeed(
+        "unpack",
+        &run_litepack([Path::new("unpack"), &packed, &back]),
+    );
+    let after = read(&back);
+    assert_eq!(before.len(), after.len(), "unpacked size");
+    let differs = before.iter().zip(&after).position(|(a, b)| a != b);
+    assert_eq!(differs, None, "the first byte that differs");
+
+    let plain = vfs::open_plain(&back).expect("it opens");
+    let through = vfs::open_with(&packed, "mode=ro").expect("it opens");
+    content::assert_sound(&through, "the packed database");
+    let same = content::fingerprint(&plain).expect("a scan");
+    assert_eq!(same, content::fingerprint(&through).expect("a scan"));
+    drop((plain, through));
+    let size = std::fs::metadata(&packed).expect("a file").len();
+    std::fs::remove_file(&packed).expect("removable");
+    std::fs::remove_file(&back).expect("removable");
+    size
+}
