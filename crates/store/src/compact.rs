@@ -1,8 +1,8 @@
 //! Giving space back: extents from the end of the file move into free space before it.
 //!
-//! Run when a commit has left a quarter of the file free because the database got shorter (`VACUUM`,
-//! auto-vacuum). Bytes are copied as they are stored. These are ordinary commits, so a crash
-//! at any point leaves the file at one of them.
+//! Run when a commit has left two fifths of the file free, or a quarter because the database got shorter
+//! (`VACUUM`, auto-vacuum). Bytes are copied as they are stored. These are ordinary commits, so a
+//! crash at any point leaves the file at one of them.
 
 use crate::disk::Disk;
 use crate::error::Result;
