@@ -100,7 +100,7 @@ impl<D: Disk> Packed<D> {
         self.store.refresh().map(|_| ())
     }
 
-    /// True if what the checkpoint wrote is published.
+    /// `CKPT_DONE`: publishes what the checkpoint wrote, and remembers a failure, as SQLite does not.
     pub(crate) fn checkpoint_done(&mut self) -> Result<()> {
         let result = self.store.commit();
         self.checkpoint_failed = result.is_err();

@@ -54,7 +54,7 @@ pub struct Info {
     pub logical_bytes: u64,
     /// Length of the packed file in bytes.
     pub file_bytes: u64,
-    /// Units that are stored, and their stored bytes.
+    /// Units that are stored (not zero).
     pub stored_units: u64,
     /// Stored bytes of all units.
     pub stored_bytes: u64,

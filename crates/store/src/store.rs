@@ -87,7 +87,8 @@ impl<D: Disk> Store<D> {
             cache,
             file,
         } = options;
-        let mut store = Store {
+        // The encoder clamps the level to what zstd offers.
+        Ok(Store {
             medium: Medium {
                 disk,
                 uuid,
@@ -106,9 +107,7 @@ impl<D: Disk> Store<D> {
             decoder: Decoder::default(),
             stored: Vec::new(),
             unit: Vec::new(),
-        };
-        store.set_level(level);
-        Ok(store)
+        })
     }
 
     /// The file's identity on disk; all zero while it is empty.

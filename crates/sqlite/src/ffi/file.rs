@@ -37,7 +37,7 @@ pub(crate) struct State {
     wal_index: *mut c_void,
     /// `nBackfill` when the running checkpoint began.
     backfill: u32,
-    /// Called when the file is closed.
+    /// Gives up its places in the process-wide tables when the file is closed.
     identity: Option<vfs::Identity>,
 }
 
