@@ -53,6 +53,7 @@ pub(crate) mod fcntl {
     pub(crate) const BEGIN_ATOMIC_WRITE: c_int = 31;
     pub(crate) const COMMIT_ATOMIC_WRITE: c_int = 32;
     pub(crate) const ROLLBACK_ATOMIC_WRITE: c_int = 33;
+    pub(crate) const DATA_VERSION: c_int = 35;
     pub(crate) const CKPT_DONE: c_int = 37;
     pub(crate) const CKPT_START: c_int = 39;
     pub(crate) const FILESTAT: c_int = 45;

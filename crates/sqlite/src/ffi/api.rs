@@ -18,29 +18,60 @@ type SqlFn = unsafe extern "C" fn(*mut sqlite3_context, c_int, *mut *mut sqlite3
 pub type EntryPoint = unsafe extern "C" fn(*mut sqlite3, *mut *mut c_char, *const c_void) -> c_int;
 
 /// Positions in the table.
-mod slot {
-    pub(super) const FREE: usize = 58;
-    pub(super) const LIBVERSION_NUMBER: usize = 67;
-    pub(super) const RESULT_ERROR: usize = 80;
-    pub(super) const RESULT_NULL: usize = 84;
-    pub(super) const RESULT_TEXT: usize = 85;
-    pub(super) const VALUE_TEXT: usize = 109;
-    pub(super) const FILE_CONTROL: usize = 127;
-    pub(super) const VFS_FIND: usize = 141;
-    pub(super) const VFS_REGISTER: usize = 142;
-    pub(super) const RESULT_ERROR_CODE: usize = 146;
-    pub(super) const CONTEXT_DB_HANDLE: usize = 149;
-    pub(super) const CREATE_FUNCTION_V2: usize = 162;
-    pub(super) const LOG: usize = 167;
-    pub(super) const URI_PARAMETER: usize = 189;
-    pub(super) const AUTO_EXTENSION: usize = 192;
-    pub(super) const MALLOC64: usize = 197;
-    pub(super) const URI_KEY: usize = 245;
+pub(crate) mod slot {
+    pub(crate) const BIND_DOUBLE: usize = 3;
+    pub(crate) const BIND_INT64: usize = 5;
+    pub(crate) const BIND_NULL: usize = 6;
+    pub(crate) const COLUMN_BLOB: usize = 19;
+    pub(crate) const COLUMN_BYTES: usize = 20;
+    pub(crate) const COLUMN_DOUBLE: usize = 27;
+    pub(crate) const COLUMN_INT64: usize = 29;
+    pub(crate) const COLUMN_TEXT: usize = 36;
+    pub(crate) const COLUMN_TYPE: usize = 38;
+    pub(crate) const ERRMSG: usize = 53;
+    pub(crate) const FINALIZE: usize = 57;
+    pub(crate) const FREE: usize = 58;
+    pub(crate) const GET_AUTOCOMMIT: usize = 60;
+    pub(crate) const LIBVERSION_NUMBER: usize = 67;
+    pub(crate) const RESET: usize = 77;
+    pub(crate) const RESULT_DOUBLE: usize = 79;
+    pub(crate) const RESULT_ERROR: usize = 80;
+    pub(crate) const RESULT_INT64: usize = 83;
+    pub(crate) const RESULT_NULL: usize = 84;
+    pub(crate) const RESULT_TEXT: usize = 85;
+    pub(crate) const STEP: usize = 94;
+    pub(crate) const TOTAL_CHANGES: usize = 97;
+    pub(crate) const VALUE_BLOB: usize = 102;
+    pub(crate) const VALUE_BYTES: usize = 103;
+    pub(crate) const VALUE_DOUBLE: usize = 105;
+    pub(crate) const VALUE_INT64: usize = 107;
+    pub(crate) const VALUE_TEXT: usize = 109;
+    pub(crate) const VALUE_TYPE: usize = 113;
+    pub(crate) const PREPARE_V2: usize = 116;
+    pub(crate) const FILE_CONTROL: usize = 127;
+    pub(crate) const VFS_FIND: usize = 141;
+    pub(crate) const VFS_REGISTER: usize = 142;
+    pub(crate) const RESULT_ERROR_CODE: usize = 146;
+    pub(crate) const CONTEXT_DB_HANDLE: usize = 149;
+    pub(crate) const LIMIT: usize = 151;
+    pub(crate) const CREATE_FUNCTION_V2: usize = 162;
+    pub(crate) const DB_CONFIG: usize = 163;
+    pub(crate) const EXTENDED_ERRCODE: usize = 166;
+    pub(crate) const LOG: usize = 167;
+    pub(crate) const URI_PARAMETER: usize = 189;
+    pub(crate) const AUTO_EXTENSION: usize = 192;
+    pub(crate) const BIND_BLOB64: usize = 193;
+    pub(crate) const BIND_TEXT64: usize = 194;
+    pub(crate) const MALLOC64: usize = 197;
+    pub(crate) const RESULT_BLOB64: usize = 201;
+    pub(crate) const RESULT_TEXT64: usize = 202;
+    pub(crate) const URI_KEY: usize = 245;
+    pub(crate) const TXN_STATE: usize = 252;
 }
 
 /// The host's SQLite.
 pub(crate) struct Api {
-    table: *const *const c_void,
+    pub(super) table: *const *const c_void,
 }
 
 // SAFETY: the table is constant data of the SQLite library, which outlives every extension in it.
@@ -64,6 +95,8 @@ macro_rules! call {
         function($($value),*)
     }};
 }
+
+pub(crate) use call;
 
 impl Api {
     /// Remembers the host's table.

@@ -75,4 +75,5 @@ pub struct sqlite3_vfs {
 
 pub enum sqlite3 {}
 pub enum sqlite3_context {}
+pub enum sqlite3_stmt {}
 pub enum sqlite3_value {}

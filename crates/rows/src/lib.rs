@@ -1,0 +1,11 @@
+//! Compressed columns: dictionary compression of single columns of ordinary SQLite tables.
+//!
+//! Compatible in SQL and on disk with the extension sqlite-zstd 0.3.5; docs/columns.md has the layout.
+//! Nothing here touches SQLite's C interface: a connection comes in as [`sql::Sql`].
+//!
+//! ```text
+//! sql.rs         what is asked of a connection
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod sql;
