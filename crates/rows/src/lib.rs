@@ -5,7 +5,11 @@
 //!
 //! ```text
 //! sql.rs         what is asked of a connection
+//! config.rs      the configuration of a column
+//! tokens.rs      SQL text, token by token
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod config;
 pub mod sql;
+pub mod tokens;
