@@ -182,8 +182,8 @@ impl Decoder {
             Codec::Zstd => {
                 let len = match dictionary {
                     Some(dictionary) => {
-                        self.context
-                            .decompress_using_ddict(page, stored, dictionary.for_decoding())
+                        let prepared = dictionary.for_decoding().ok_or(DecodeError::Malformed)?;
+                        self.context.decompress_using_ddict(page, stored, prepared)
                     }
                     None => self.context.decompress(page, stored),
                 }

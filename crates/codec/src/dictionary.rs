@@ -1,9 +1,11 @@
 //! Dictionaries: what pages of one file have in common, trained from samples and stored once.
 //!
 //! A dictionary is identified by its bytes. What zstd needs for decoding is prepared on first use and
-//! shared by everyone who holds the same [`Dictionary`].
+//! shared by everyone who holds the same [`Dictionary`]; [`Dictionary::shared`] finds the one that
+//! another part of the process holds.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 
 use twox_hash::XxHash3_128;
 use zstd_safe::DDict;
@@ -15,8 +17,11 @@ pub type DictId = u16;
 pub struct Dictionary {
     bytes: Box<[u8]>,
     hash: u128,
-    decode: OnceLock<DDict<'static>>,
+    decode: OnceLock<Option<DDict<'static>>>,
 }
+
+/// The dictionaries that someone holds, by [`Dictionary::hash`].
+static SHARED: LazyLock<Mutex<HashMap<u128, Weak<Dictionary>>>> = LazyLock::new(Mutex::default);
 
 impl std::fmt::Debug for Dictionary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -30,7 +35,8 @@ impl std::fmt::Debug for Dictionary {
 }
 
 impl Dictionary {
-    /// Wraps dictionary bytes; any bytes are a valid (if useless) dictionary.
+    /// Wraps dictionary bytes. Bytes that zstd refuses (its magic number and then nonsense) fail when
+    /// they are used.
     pub fn new(bytes: impl Into<Box<[u8]>>) -> Dictionary {
         let bytes = bytes.into();
         let hash = Dictionary::hash_of(&bytes);
@@ -38,6 +44,24 @@ impl Dictionary {
             bytes,
             hash,
             decode: OnceLock::new(),
+        }
+    }
+
+    /// The dictionary with these bytes that the process already holds, or a new one, which others
+    /// will then find: so that it is prepared once, however many connections use it.
+    pub fn shared(bytes: &[u8]) -> Arc<Dictionary> {
+        let hash = Dictionary::hash_of(bytes);
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        match shared.get(&hash).and_then(Weak::upgrade) {
+            Some(known) if known.bytes() == bytes => known,
+            // Equal hashes can be forged, so they do not stand for equal bytes.
+            Some(_) => Arc::new(Dictionary::new(bytes)),
+            None => {
+                let new = Arc::new(Dictionary::new(bytes));
+                shared.retain(|_, held| held.strong_count() > 0);
+                shared.insert(hash, Arc::downgrade(&new));
+                new
+            }
         }
     }
 
@@ -56,8 +80,11 @@ impl Dictionary {
         self.hash
     }
 
-    pub(crate) fn for_decoding(&self) -> &DDict<'static> {
-        self.decode.get_or_init(|| DDict::create(&self.bytes))
+    /// What zstd decodes with; `None` if it refuses these bytes as a dictionary.
+    pub fn for_decoding(&self) -> Option<&DDict<'static>> {
+        self.decode
+            .get_or_init(|| DDict::try_create(&self.bytes))
+            .as_ref()
     }
 }
 
@@ -76,6 +103,29 @@ mod tests {
     fn too_few_samples_give_no_dictionary() {
         assert!(train(b"abc", &[3], 1000).is_none());
         assert!(train(&[], &[], 1000).is_none());
+    }
+
+    #[test]
+    fn bytes_that_only_look_like_a_dictionary_are_refused() {
+        let mut bytes = 0xec30_a437_u32.to_le_bytes().to_vec();
+        bytes.resize(300, 0xff);
+        assert!(Dictionary::new(bytes).for_decoding().is_none());
+        assert!(
+            Dictionary::new(*b"any other bytes")
+                .for_decoding()
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn equal_bytes_are_held_once_and_let_go() {
+        let held = Dictionary::shared(b"held by two");
+        assert!(Arc::ptr_eq(&held, &Dictionary::shared(b"held by two")));
+        assert!(!Arc::ptr_eq(&held, &Dictionary::shared(b"another one")));
+        let weak = Arc::downgrade(&held);
+        drop(held);
+        assert!(weak.upgrade().is_none());
+        assert_eq!(Dictionary::shared(b"held by two").bytes(), b"held by two");
     }
 
     #[test]
