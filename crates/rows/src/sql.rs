@@ -16,6 +16,8 @@ pub struct Error {
 
 /// SQLite's generic error code (`SQLITE_ERROR`).
 pub const ERROR: i32 = 1;
+/// `SQLITE_NOMEM`: memory is short.
+pub const NOMEM: i32 = 7;
 /// `SQLITE_CORRUPT`: stored data is damaged.
 pub const CORRUPT: i32 = 11;
 /// `SQLITE_TOOBIG`: a value exceeds the connection's length limit.
