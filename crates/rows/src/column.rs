@@ -1,0 +1,371 @@
+//! A compressed column as maintenance sees it: rows of the backing table, found by key and read in
+//! batches of bounded size, and changed only if they still hold what was read.
+//!
+//! Works on what SQLite and the texts of the schema tell, so on databases of sqlite-zstd as well.
+
+use crate::config::Config;
+use crate::sql::{OwnedValue, Result, Sql, Statement, Value};
+use crate::tokens::{Text, quote};
+
+/// A batch has no more rows than this, however small they are.
+const ROWS_MAX: usize = 50_000;
+/// A batch is not larger than this whatever is configured; a single value may be.
+const BYTES_MAX: usize = 16 << 20;
+
+/// What identifies a row: its rowid, or its primary key.
+pub type Key = Vec<OwnedValue>;
+
+/// A compressed column.
+#[derive(Debug)]
+pub struct Column {
+    /// Its number in `_zstd_configs`.
+    pub id: i64,
+    /// Its configuration.
+    pub config: Config,
+    /// Whether it holds text or else blobs; values of the other kind stay as they are.
+    pub is_text: bool,
+    keys: Vec<String>,
+    /// What the chooser can refer to, as columns of a subquery.
+    visible: String,
+}
+
+/// Which rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Those stored as they are.
+    Raw,
+    /// Those that hold frames.
+    Compressed,
+    /// All.
+    All,
+}
+
+/// A row as it was read.
+#[derive(Debug)]
+pub struct Row {
+    /// Where it is.
+    pub key: Key,
+    /// What is stored: a value, or a frame.
+    pub stored: OwnedValue,
+    /// The dictionary of a frame; `None` for a value stored as it is.
+    pub dictionary: Option<i64>,
+    /// What the chooser says.
+    pub group: Option<String>,
+}
+
+impl Column {
+    /// All compressed columns of the main database.
+    ///
+    /// # Errors
+    /// SQLite's, or when a configuration cannot be read.
+    pub fn all(db: &impl Sql) -> Result<Vec<Column>> {
+        let configs = Config::all(db)?;
+        configs
+            .into_iter()
+            .map(|(id, config)| Column::open(db, id, config))
+            .collect()
+    }
+
+    /// The compressed column `column` of `table`.
+    ///
+    /// # Errors
+    /// When it is not compressed, and SQLite's.
+    pub fn get(db: &impl Sql, table: &str, column: &str) -> Result<Column> {
+        let (id, config) = Config::get(db, table, column)?;
+        Column::open(db, id, config)
+    }
+
+    fn open(db: &impl Sql, id: i64, config: Config) -> Result<Column> {
+        let backing = backing(&config.table);
+        let mut names = Vec::new();
+        let mut primary = Vec::new();
+        let sql = "select name, pk from pragma_table_xinfo(?1, 'main')";
+        db.rows(
+            sql,
+            &[Value::from(unquoted(&config.table).as_str())],
+            |row| {
+                let name = row.column(0).text().unwrap_or_default();
+                match row.column(1).integer() {
+                    Some(place) if place > 0 => primary.push((place, quote(&name))),
+                    _ => {}
+                }
+                names.push(name);
+                Ok(())
+            },
+        )?;
+        primary.sort();
+        let is_column = |alias: &str| names.iter().any(|name| name.eq_ignore_ascii_case(alias));
+        let rowid = ["rowid", "_rowid_", "oid"].into_iter().find(|alias| {
+            !is_column(alias)
+                && db
+                    .prepare(&format!("select {alias} from {backing}"))
+                    .is_ok()
+        });
+        let keys = match rowid {
+            Some(alias) => vec![alias.to_string()],
+            None => primary.into_iter().map(|(_, name)| name).collect(),
+        };
+        // A column takes time to decode, so only those that the chooser can mean are offered to it.
+        let chooser = config.dict_chooser.to_ascii_lowercase();
+        let mut visible = String::new();
+        for name in names.iter().map(String::as_str).chain(rowid) {
+            if chooser.contains(&name.to_ascii_lowercase()) {
+                let plain = match Config::find(db, &config.table, name)? {
+                    Some((_, other)) => decoded(&other.column, kind(db, &other)?),
+                    None if Some(name) == rowid => name.to_string(),
+                    None => quote(name),
+                };
+                visible.push_str(&format!(", {plain} as {}", quote(name)));
+            }
+        }
+        Ok(Column {
+            id,
+            is_text: kind(db, &config)?,
+            config,
+            keys,
+            visible,
+        })
+    }
+
+    /// The backing table, as SQL.
+    pub fn backing(&self) -> String {
+        backing(&self.config.table)
+    }
+
+    /// The column that names a row's dictionary, as SQL.
+    pub fn marker(&self) -> String {
+        marker(&self.config.column)
+    }
+
+    /// The plain value of the column, as SQL over the backing table.
+    pub fn plain(&self) -> String {
+        decoded(&self.config.column, self.is_text)
+    }
+
+    /// The columns of the key, as SQL.
+    pub fn keys(&self) -> String {
+        self.keys.join(", ")
+    }
+
+    /// What may be compressed of a value: text that is valid in a text column, blobs in any other.
+    pub fn content<'v>(&self, value: &'v OwnedValue) -> Option<&'v [u8]> {
+        match value {
+            OwnedValue::Text(bytes) if self.is_text && std::str::from_utf8(bytes).is_ok() => {
+                Some(bytes)
+            }
+            OwnedValue::Blob(bytes) if !self.is_text => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// A value of this column with this content.
+    pub fn value(&self, content: Vec<u8>) -> OwnedValue {
+        if self.is_text {
+            OwnedValue::Text(content)
+        } else {
+            OwnedValue::Blob(content)
+        }
+    }
+
+    /// `select …` of what [`Row`] has, with a condition and an order.
+    pub fn select(&self, which: Which, after: bool) -> String {
+        let marker = self.marker();
+        // The plus keeps SQLite from using an index on the marker that would not give the order.
+        let condition = match which {
+            Which::Raw => format!("{marker} is null"),
+            Which::Compressed => format!("+{marker} is not null"),
+            Which::All => "true".into(),
+        };
+        let beyond = if after {
+            let marks = vec!["?"; self.keys.len()].join(", ");
+            format!(" and ({}) > ({marks})", self.keys())
+        } else {
+            String::new()
+        };
+        let aliases: Vec<String> = (0..self.keys.len())
+            .map(|index| format!("_litepack_key{index}"))
+            .collect();
+        let named: Vec<String> = std::iter::zip(&self.keys, &aliases)
+            .map(|(key, alias)| format!("{key} as {alias}"))
+            .collect();
+        format!(
+            "select {}, _litepack_stored, _litepack_marker, cast(({}\n) as text) from \
+             (select {}, {} as _litepack_stored, {marker} as _litepack_marker{} from {} \
+             where {condition}{beyond} order by {}) as {}",
+            aliases.join(", "),
+            self.config.dict_chooser,
+            named.join(", "),
+            quote(&self.config.column),
+            self.visible,
+            self.backing(),
+            self.keys(),
+            quote(&unquoted(&self.config.table))
+        )
+    }
+
+    /// `select …` of group, type, number and bytes of the values stored as they are.
+    pub fn sum_raw(&self) -> String {
+        format!(
+            "select _litepack_group, typeof(_litepack_stored), count(*), \
+             sum(ifnull(length(cast(_litepack_stored as blob)), 0)) from \
+             (select cast(({}\n) as text) as _litepack_group, _litepack_stored from \
+             (select {} as _litepack_stored{} from {} where {} is null) as {}) group by 1, 2",
+            self.config.dict_chooser,
+            quote(&self.config.column),
+            self.visible,
+            self.backing(),
+            self.marker(),
+            quote(&unquoted(&self.config.table))
+        )
+    }
+
+    /// The next rows after `after` in the order of keys, as many as a batch holds; none at the end.
+    ///
+    /// # Errors
+    /// SQLite's, among them those of the chooser.
+    pub fn read(&self, db: &impl Sql, which: Which, after: Option<&Key>) -> Result<Vec<Row>> {
+        let step = usize::try_from(self.config.incremental_compression_step_bytes);
+        let limit = step.unwrap_or(BYTES_MAX).min(BYTES_MAX);
+        let mut statement = db
+            .prepare(&self.select(which, after.is_some()))
+            .map_err(|error| error.context(self.name()))?;
+        for (index, value) in after.into_iter().flatten().enumerate() {
+            statement.bind(index + 1, value.as_value())?;
+        }
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let count = self.keys.len();
+        while bytes < limit && rows.len() < ROWS_MAX && statement.step()? {
+            let row = Row {
+                key: (0..count).map(|i| statement.column(i).to_owned()).collect(),
+                stored: statement.column(count).to_owned(),
+                dictionary: statement.column(count + 1).integer(),
+                group: statement.column(count + 2).text(),
+            };
+            bytes += row.stored.as_value().bytes().map_or(8, <[u8]>::len);
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    /// A statement that replaces what a row stores if it still stores what was read.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn prepare_replace<'s, S: Sql>(&self, db: &'s S) -> Result<Replace<S::Statement<'s>>> {
+        let column = quote(&self.config.column);
+        let marker = self.marker();
+        let keys: Vec<String> = self
+            .keys
+            .iter()
+            .map(|key| format!(" and {key} = ?"))
+            .collect();
+        // The plus takes away the column's affinity, and its collation is overruled: the old value has
+        // to be the same to the byte.
+        let sql = format!(
+            "update {} set {column} = ?, {marker} = ? where {marker} is ? and \
+             +{column} is ? collate binary{}",
+            self.backing(),
+            keys.concat()
+        );
+        Ok(Replace(db.prepare(&sql)?))
+    }
+
+    /// Table and column for people.
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.config.table, self.config.column)
+    }
+}
+
+/// See [`Column::prepare_replace`].
+#[derive(Debug)]
+pub struct Replace<T>(T);
+
+impl<T: Statement> Replace<T> {
+    /// Replaces; false if the row has changed meanwhile.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn run(
+        &mut self,
+        db: &impl Sql,
+        row: &Row,
+        stored: Value<'_>,
+        dictionary: Option<i64>,
+    ) -> Result<bool> {
+        let id = |id: Option<i64>| id.map_or(Value::Null, Value::Integer);
+        let values = [
+            stored,
+            id(dictionary),
+            id(row.dictionary),
+            row.stored.as_value(),
+        ];
+        let keys = row.key.iter().map(OwnedValue::as_value);
+        for (index, value) in values.into_iter().chain(keys).enumerate() {
+            self.0.bind(index + 1, value)?;
+        }
+        let before = db.total_changes();
+        while self.0.step()? {}
+        Ok(db.total_changes() != before)
+    }
+}
+
+fn unquoted(table: &str) -> String {
+    format!("_{table}_zstd")
+}
+
+fn backing(table: &str) -> String {
+    format!("main.{}", quote(&unquoted(table)))
+}
+
+fn marker(column: &str) -> String {
+    quote(&format!("_{column}_dict"))
+}
+
+fn decoded(column: &str, is_text: bool) -> String {
+    format!(
+        "zstd_decompress_col({}, {}, {}, 1)",
+        quote(column),
+        u8::from(is_text),
+        marker(column)
+    )
+}
+
+/// Whether the column is decoded to text, by the call that decodes it: in the backing table, or in the
+/// view if sqlite-zstd made it.
+fn kind(db: &impl Sql, config: &Config) -> Result<bool> {
+    let mut found = None;
+    let sql = "select sql from main.sqlite_schema where name in (?1, ?2) collate nocase \
+               and type in ('table', 'view')";
+    let backing = unquoted(&config.table);
+    let names = [
+        Value::from(backing.as_str()),
+        Value::from(config.table.as_str()),
+    ];
+    db.rows(sql, &names, |row| {
+        let text = Text::new(&row.column(0).text().unwrap_or_default());
+        found = found.or(second_argument(&text, &config.column));
+        Ok(())
+    })?;
+    found.ok_or_else(|| {
+        crate::sql::Error::new(format!(
+            "column {} of table {} is configured in _zstd_configs, but neither {backing} nor the view \
+             {} decodes it: the schema was changed by hand",
+            config.column, config.table, config.table
+        ))
+    })
+}
+
+/// `1` or not in `zstd_decompress_col(column, 1, …)`.
+fn second_argument(text: &Text, column: &str) -> Option<bool> {
+    (0..text.0.len())
+        .filter(|&at| text.0[at].names("zstd_decompress_col"))
+        .find_map(|at| {
+            let open = text.keyword(at + 1, "(")?;
+            let name = text
+                .solid(open + 1)
+                .filter(|&at| text.0[at].names(column))?;
+            let comma = text.keyword(name + 1, ",")?;
+            let value = text.solid(comma + 1)?;
+            Some(text.0[value].text != "0" && !text.0[value].is("false"))
+        })
+}

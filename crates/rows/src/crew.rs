@@ -1,0 +1,130 @@
+//! Compression on all cores: workers that keep their contexts from one batch to the next.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use litepack_codec::Dictionary;
+
+use crate::frame::{Compressor, Form};
+use crate::sql::Result;
+
+const WORKERS_MAX: usize = 8;
+/// So much is done sooner than a thread starts.
+const ALONE_BYTES: usize = 16 << 10;
+/// A worker keeps so many contexts prepared; each takes some megabytes.
+const PREPARED_MAX: usize = 4;
+/// Tasks are handed out by so many.
+const PORTION: usize = 16;
+
+/// A value to compress.
+#[derive(Clone, Debug)]
+pub struct Task<'a> {
+    /// Its bytes.
+    pub content: &'a [u8],
+    /// With which dictionary.
+    pub dictionary: Option<&'a Arc<Dictionary>>,
+}
+
+/// The workers.
+#[derive(Debug)]
+pub struct Crew {
+    level: i32,
+    workers: Vec<Worker>,
+}
+
+#[derive(Debug, Default)]
+struct Worker {
+    prepared: HashMap<Option<u128>, Compressor>,
+}
+
+impl Crew {
+    /// A crew that compresses at `level`.
+    pub fn new(level: i32) -> Crew {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = (0..cores.min(WORKERS_MAX)).map(|_| Worker::default());
+        Crew {
+            level,
+            workers: workers.collect(),
+        }
+    }
+
+    /// The frames of all tasks, in their order.
+    ///
+    /// # Errors
+    /// When memory is short, or zstd refuses a dictionary.
+    pub fn compress(&mut self, tasks: &[Task<'_>]) -> Result<Vec<Vec<u8>>> {
+        let bytes: usize = tasks.iter().map(|task| task.content.len()).sum();
+        let wanted = tasks
+            .len()
+            .div_ceil(PORTION)
+            .min(bytes / ALONE_BYTES)
+            .max(1);
+        let (level, next) = (self.level, AtomicUsize::new(0));
+        let workers = &mut self.workers[..];
+        let count = wanted.min(workers.len());
+        let (first, others) = workers[..count].split_at_mut(1);
+        let parts = std::thread::scope(|scope| {
+            let next = &next;
+            let started: Vec<_> = others
+                .iter_mut()
+                .map(|worker| scope.spawn(move || worker.work(level, tasks, next)))
+                .collect();
+            let own = first[0].work(level, tasks, next);
+            let others = started.into_iter().map(|thread| match thread.join() {
+                Ok(part) => part,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            std::iter::once(own).chain(others).collect::<Vec<_>>()
+        });
+        let mut frames = vec![Vec::new(); tasks.len()];
+        for part in parts {
+            for (index, frame) in part? {
+                frames[index] = frame;
+            }
+        }
+        Ok(frames)
+    }
+}
+
+impl Worker {
+    fn work(
+        &mut self,
+        level: i32,
+        tasks: &[Task<'_>],
+        next: &AtomicUsize,
+    ) -> Result<Vec<(usize, Vec<u8>)>> {
+        let mut done = Vec::new();
+        let mut frame = Vec::new();
+        loop {
+            let from = next.fetch_add(PORTION, Ordering::Relaxed);
+            if from >= tasks.len() {
+                return Ok(done);
+            }
+            for (index, task) in tasks.iter().enumerate().skip(from).take(PORTION) {
+                self.compress(level, task, &mut frame)?;
+                done.push((index, frame.as_slice().into()));
+            }
+        }
+    }
+
+    fn compress(&mut self, level: i32, task: &Task<'_>, frame: &mut Vec<u8>) -> Result<()> {
+        let identity = task.dictionary.map(|dictionary| dictionary.hash());
+        if !self.prepared.contains_key(&identity) {
+            if self.prepared.len() == PREPARED_MAX {
+                self.prepared.clear();
+            }
+            let dictionary = task.dictionary.map(|dictionary| &**dictionary);
+            let compressor = Compressor::new(level, dictionary, Form::Compact)?;
+            self.prepared.insert(identity, compressor);
+        }
+        let Some(compressor) = self.prepared.get_mut(&identity) else {
+            return Ok(());
+        };
+        compressor.compress(task.content, frame)?;
+        if compressor.is_bulky() {
+            self.prepared.remove(&identity);
+        }
+        Ok(())
+    }
+}

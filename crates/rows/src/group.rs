@@ -1,0 +1,105 @@
+//! What a chooser's answer means for a row: which dictionary of the main database compresses it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use litepack_codec::Dictionary;
+
+use crate::dictionary::{NO_DICTIONARY, NO_DICTIONARY_KEY, content_id, is_content_id};
+use crate::sql::{Error, Result, Sql, Statement, Value};
+
+/// What happens to the rows of a group.
+#[derive(Clone, Debug)]
+pub enum Decision {
+    /// They stay as they are.
+    Leave,
+    /// They are compressed without a dictionary.
+    Bare,
+    /// They are compressed with this one.
+    With(i64, Arc<Dictionary>),
+}
+
+impl Decision {
+    /// What marks a row so compressed.
+    pub fn marker(&self) -> Option<i64> {
+        match self {
+            Decision::Leave => None,
+            Decision::Bare => Some(NO_DICTIONARY),
+            Decision::With(id, _) => Some(*id),
+        }
+    }
+
+    /// The dictionary, if there is one.
+    pub fn dictionary(&self) -> Option<&Arc<Dictionary>> {
+        match self {
+            Decision::With(_, dictionary) => Some(dictionary),
+            _ => None,
+        }
+    }
+}
+
+/// The groups met so far.
+#[derive(Debug, Default)]
+pub struct Groups(HashMap<String, Option<Decision>>);
+
+impl Groups {
+    /// What to do with the rows of a group; `None` if it has no dictionary.
+    ///
+    /// # Errors
+    /// When its dictionary is damaged, and SQLite's.
+    pub fn decide(&mut self, db: &impl Sql, group: Option<&str>) -> Result<Option<Decision>> {
+        let Some(group) = group else {
+            return Ok(Some(Decision::Leave));
+        };
+        if group == NO_DICTIONARY_KEY {
+            return Ok(Some(Decision::Bare));
+        }
+        if let Some(known) = self.0.get(group) {
+            return Ok(known.clone());
+        }
+        let sql = "select id, dict from main._zstd_dicts where chooser_key = ?1";
+        let found = db.row(sql, &[Value::from(group)], |row| {
+            let bytes = row.column(1).bytes().unwrap_or_default();
+            let id = row.column(0).integer().unwrap_or_default();
+            checked(id, bytes).map(|dictionary| Decision::With(id, dictionary))
+        })?;
+        self.0.insert(group.to_string(), found.clone());
+        Ok(found)
+    }
+
+    /// Rows of this group stay as they are.
+    pub fn leave(&mut self, group: &str) {
+        self.0.insert(group.to_string(), Some(Decision::Leave));
+    }
+
+    /// Forgets everything, because dictionaries have changed.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// The dictionary `id` of the main database.
+///
+/// # Errors
+/// When there is none or it is damaged, and SQLite's.
+pub fn dictionary(db: &impl Sql, id: i64) -> Result<Arc<Dictionary>> {
+    let sql = "select dict from main._zstd_dicts where id = ?1";
+    let found = db.row(sql, &[Value::Integer(id)], |row| {
+        checked(id, row.column(0).bytes().unwrap_or_default())
+    })?;
+    found.ok_or_else(|| {
+        Error::corrupt(format!(
+            "there is no dictionary {id} in _zstd_dicts, and rows are compressed with it: restore it \
+             from a backup"
+        ))
+    })
+}
+
+fn checked(id: i64, bytes: &[u8]) -> Result<Arc<Dictionary>> {
+    if is_content_id(id) && content_id(bytes) != id {
+        return Err(Error::corrupt(format!(
+            "dictionary {id} in _zstd_dicts is damaged: restore this row from a backup"
+        )));
+    }
+    Ok(Dictionary::shared(bytes))
+}
