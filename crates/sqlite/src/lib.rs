@@ -4,11 +4,13 @@
 //! packed.rs    a packed database: SQLite's calls in, the store's commits out
 //! journal.rs   its rollback journal, in memory
 //! options.rs   URI parameters and pragmas       report.rs   what info and check answer
+//! columns.rs   the SQL functions of compressed columns
 //! codes.rs     SQLite's numbers                 ffi/        everything unsafe
 //! ```
 #![deny(unsafe_code)]
 
 mod codes;
+mod columns;
 #[allow(unsafe_code)]
 pub mod ffi;
 mod journal;

@@ -14,11 +14,13 @@ pub(crate) const VERSION_MIN: c_int = 3_034_000;
 
 type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
 type SqlFn = unsafe extern "C" fn(*mut sqlite3_context, c_int, *mut *mut sqlite3_value);
+type FinalFn = unsafe extern "C" fn(*mut sqlite3_context);
 /// An extension's entry point.
 pub type EntryPoint = unsafe extern "C" fn(*mut sqlite3, *mut *mut c_char, *const c_void) -> c_int;
 
 /// Positions in the table.
 pub(crate) mod slot {
+    pub(crate) const AGGREGATE_CONTEXT: usize = 0;
     pub(crate) const BIND_DOUBLE: usize = 3;
     pub(crate) const BIND_INT64: usize = 5;
     pub(crate) const BIND_NULL: usize = 6;
@@ -32,6 +34,7 @@ pub(crate) mod slot {
     pub(crate) const FINALIZE: usize = 57;
     pub(crate) const FREE: usize = 58;
     pub(crate) const GET_AUTOCOMMIT: usize = 60;
+    pub(crate) const GET_AUXDATA: usize = 61;
     pub(crate) const LIBVERSION_NUMBER: usize = 67;
     pub(crate) const RESET: usize = 77;
     pub(crate) const RESULT_DOUBLE: usize = 79;
@@ -39,8 +42,11 @@ pub(crate) mod slot {
     pub(crate) const RESULT_INT64: usize = 83;
     pub(crate) const RESULT_NULL: usize = 84;
     pub(crate) const RESULT_TEXT: usize = 85;
+    pub(crate) const RESULT_VALUE: usize = 89;
+    pub(crate) const SET_AUXDATA: usize = 92;
     pub(crate) const STEP: usize = 94;
     pub(crate) const TOTAL_CHANGES: usize = 97;
+    pub(crate) const USER_DATA: usize = 101;
     pub(crate) const VALUE_BLOB: usize = 102;
     pub(crate) const VALUE_BYTES: usize = 103;
     pub(crate) const VALUE_DOUBLE: usize = 105;
@@ -250,8 +256,31 @@ impl Api {
         flags: c_int,
         function: SqlFn,
     ) -> Code {
-        type Step = *const c_void;
-        // SAFETY: the signature is sqlite3_create_function_v2's, for a scalar function.
+        let body = Body::Scalar(function);
+        let data = (std::ptr::null_mut(), None);
+        // SAFETY: as for this function.
+        unsafe { self.create_function_with(db, name, args, flags, body, data) }
+    }
+
+    /// The same, for any body and with data of its own, which is freed even if this fails.
+    ///
+    /// # Safety
+    /// `db` is an open connection, the body keeps to the rules for SQL functions, and the data is
+    /// what body and destructor expect.
+    pub(crate) unsafe fn create_function_with(
+        &self,
+        db: *mut sqlite3,
+        name: &CStr,
+        args: c_int,
+        flags: c_int,
+        body: Body,
+        (data, free): (*mut c_void, Destructor),
+    ) -> Code {
+        let (scalar, step, last) = match body {
+            Body::Scalar(function) => (Some(function), None, None),
+            Body::Aggregate(step, last) => (None, Some(step), Some(last)),
+        };
+        // SAFETY: the signature is sqlite3_create_function_v2's.
         unsafe {
             call!(
                 self,
@@ -262,20 +291,20 @@ impl Api {
                     c_int,
                     c_int,
                     *mut c_void,
-                    SqlFn,
-                    Step,
-                    Step,
+                    Option<SqlFn>,
+                    Option<SqlFn>,
+                    Option<FinalFn>,
                     Destructor,
                 ) -> c_int,
                 db,
                 name.as_ptr(),
                 args,
                 flags,
-                std::ptr::null_mut(),
-                function,
-                std::ptr::null(),
-                std::ptr::null(),
-                None
+                data,
+                scalar,
+                step,
+                last,
+                free
             )
         }
     }
@@ -387,6 +416,13 @@ impl Api {
             (code, text)
         }
     }
+}
+
+/// What SQLite calls for a SQL function.
+pub(crate) enum Body {
+    Scalar(SqlFn),
+    /// For each row, and at the end, which comes in any case.
+    Aggregate(SqlFn, FinalFn),
 }
 
 /// Flags of [`Api::create_function`].

@@ -28,6 +28,7 @@ pub(crate) unsafe fn register(api: &Api, db: *mut sqlite3) -> Code {
             api.create_function(db, c"litepack_check", 1, direct, check),
             api.create_function(db, c"litepack_new_databases", 0, direct, new_databases),
             api.create_function(db, c"litepack_new_databases", 1, direct, new_databases),
+            super::columns::register(api, db),
         ];
         codes.into_iter().find(|code| *code != OK).unwrap_or(OK)
     }

@@ -1,9 +1,11 @@
 //! All contact with SQLite's C interface, and all unsafe code of the project.
 //!
-//! `types.rs` and `api.rs` say what SQLite looks like, `connection.rs` how statements are run on it; `vfs.rs`, `file.rs`, `journal_file.rs` and
-//! `functions.rs` are what it calls; `host.rs` is what we call; `guard.rs` keeps panics in.
+//! `types.rs` and `api.rs` say what SQLite looks like, `connection.rs` how statements are run on it;
+//! `vfs.rs`, `file.rs`, `journal_file.rs`, `functions.rs` and `columns.rs` are what it calls; `host.rs`
+//! is what we call; `guard.rs` keeps panics in.
 
 mod api;
+pub(crate) mod columns;
 #[allow(dead_code)]
 mod connection;
 mod file;

@@ -1,0 +1,369 @@
+//! The SQL functions of compressed columns, each as a safe function over the running [`Call`].
+//!
+//! Names, arguments, defaults and results are sqlite-zstd's; `litepack_` functions are ours. Reading a
+//! value is what has to be fast: with the dictionary at hand it runs no SQL and allocates nothing.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, c_int};
+use std::sync::Arc;
+
+use litepack_codec::Dictionary;
+use litepack_rows::dictionary::{Dictionaries, NO_DICTIONARY, ensure_tables, is_content_id, save};
+use litepack_rows::frame::{Compressor, Decompressor, Form};
+use litepack_rows::sql::{CORRUPT, Error, Result, Sql, Value};
+use litepack_rows::train::Reservoir;
+
+use crate::ffi::columns::Call;
+
+/// A SQL function.
+pub(crate) struct Function {
+    pub(crate) name: &'static CStr,
+    /// How many arguments it may have.
+    pub(crate) arguments: &'static [c_int],
+    pub(crate) act: Act,
+}
+
+/// What a function does.
+#[derive(Clone, Copy)]
+pub(crate) enum Act {
+    /// Its arguments alone give the result.
+    Compute(fn(&Call<'_>) -> Result<()>),
+    /// It reads or changes the database.
+    #[allow(dead_code)]
+    Operate(fn(&Call<'_>) -> Result<()>),
+    /// An aggregate that trains a dictionary: what is done at the end.
+    Train(fn(&Call<'_>, Training) -> Result<()>),
+}
+
+/// Every function there is.
+pub(crate) const FUNCTIONS: &[Function] = &[
+    Function {
+        name: c"zstd_compress",
+        arguments: &[1, 2, 3, 4],
+        act: Act::Compute(compress),
+    },
+    Function {
+        name: c"zstd_decompress",
+        arguments: &[2, 3, 4],
+        act: Act::Compute(decompress),
+    },
+    Function {
+        name: c"zstd_compress_col",
+        arguments: &[4],
+        act: Act::Compute(compress_col),
+    },
+    Function {
+        name: c"zstd_decompress_col",
+        arguments: &[4],
+        act: Act::Compute(decompress_col),
+    },
+    Function {
+        name: c"zstd_train_dict",
+        arguments: &[3],
+        act: Act::Train(train),
+    },
+    Function {
+        name: c"zstd_train_dict_and_save",
+        arguments: &[4],
+        act: Act::Train(train_and_save),
+    },
+];
+
+/// Level of `zstd_compress` when none is given.
+const DEFAULT_LEVEL: i32 = 3;
+/// How many compressors a connection keeps.
+const COMPRESSORS_MAX: usize = 4;
+/// A buffer for frames larger than this is given back.
+const BUFFER_KEPT: usize = 4 << 20;
+/// Limits of what one training keeps.
+const SAMPLES_MAX: usize = 1 << 20;
+const SAMPLE_BYTES_MAX: usize = 32 << 20;
+
+/// What one connection keeps between calls. Nothing is borrowed while SQL runs: that may call these
+/// functions again.
+#[derive(Default)]
+pub(crate) struct State {
+    dictionaries: Dictionaries,
+    /// The last dictionary that was given as bytes, so that it stays prepared.
+    given: RefCell<Option<Arc<Dictionary>>>,
+    decompressor: RefCell<Decompressor>,
+    /// The one used last comes last.
+    compressors: RefCell<Vec<(Purpose, Compressor)>>,
+    frame: RefCell<Vec<u8>>,
+}
+
+/// What a compressor was made for.
+#[derive(Clone, Copy, PartialEq)]
+struct Purpose {
+    level: i32,
+    /// The dictionary, by its hash.
+    dictionary: Option<u128>,
+    form: Form,
+}
+
+/// `zstd_compress(data [, level [, dictionary [, compact]]])`: a zstd frame.
+fn compress(call: &Call<'_>) -> Result<()> {
+    let data = call.argument(0);
+    if data == Value::Null {
+        call.answer(Value::Null);
+        return Ok(());
+    }
+    let plain = text_or_blob(call, data)?;
+    let level = match call.count() {
+        1 => DEFAULT_LEVEL,
+        _ => level(call)?,
+    };
+    let dictionary = dictionary(call, call.argument(2))?;
+    let form = form(call, call.argument(3))?;
+    call.state()
+        .compress(level, dictionary.as_deref(), form, plain, |frame| {
+            call.answer(Value::Blob(frame));
+        })
+}
+
+/// `zstd_compress_col(data, level, dictionary, compact)`: the same, but no dictionary (NULL) means
+/// no compression.
+fn compress_col(call: &Call<'_>) -> Result<()> {
+    if call.argument(2) != Value::Null {
+        return compress(call);
+    }
+    match call.argument(0) {
+        Value::Null => call.answer(Value::Null),
+        data => call.answer(Value::Blob(text_or_blob(call, data)?)),
+    }
+    Ok(())
+}
+
+/// `zstd_decompress_col(data, is_text, dictionary, compact)`: what `zstd_compress_col` was given; no
+/// dictionary (NULL) means that `data` is not compressed.
+fn decompress_col(call: &Call<'_>) -> Result<()> {
+    if call.argument(2) == Value::Null {
+        call.answer_argument(0);
+        return Ok(());
+    }
+    decompress(call)
+}
+
+/// `zstd_decompress(data, is_text [, dictionary [, compact]])`: what is in a zstd frame.
+fn decompress(call: &Call<'_>) -> Result<()> {
+    let frame = match call.argument(0) {
+        Value::Null => {
+            call.answer(Value::Null);
+            return Ok(());
+        }
+        Value::Blob(frame) => frame,
+        other => {
+            let kind = other.type_name();
+            return Err(call.error(format_args!("expected compressed data as blob, not {kind}")));
+        }
+    };
+    let is_text = switch(call, call.argument(1), "is_text")?;
+    let named = call.argument(2);
+    let dictionary = dictionary(call, named)?;
+    let form = form(call, call.argument(3))?;
+    let limit = call.db().length_limit();
+    let mut decompressor = call.state().decompressor.borrow_mut();
+    let plain = decompressor
+        .decompress(frame, dictionary.as_deref(), form, limit)
+        .map_err(|error| explained(error, named))?;
+    if !is_text {
+        call.answer(Value::Blob(plain));
+    } else if made_of_text(named) && std::str::from_utf8(plain).is_err() {
+        let error = Error::corrupt("a compressed value is damaged (it is not UTF-8 text)");
+        return Err(explained(error, named));
+    } else {
+        call.answer(Value::Text(plain));
+    }
+    decompressor.trim();
+    Ok(())
+}
+
+/// Whether text compressed with this dictionary was valid: only what was compressed here is known.
+fn made_of_text(dictionary: Value<'_>) -> bool {
+    dictionary.integer().is_some_and(is_content_id)
+}
+
+/// Says about damage where it is and what helps.
+fn explained(error: Error, dictionary: Value<'_>) -> Error {
+    match (error.code, dictionary) {
+        (CORRUPT, Value::Integer(NO_DICTIONARY) | Value::Null) => error.context(
+            "a value compressed without a dictionary cannot be read, restore it from a backup",
+        ),
+        (CORRUPT, Value::Integer(id)) => error.context(format_args!(
+            "a value compressed with dictionary {id} cannot be read, restore it from a backup (or \
+             the right dictionary id, if that was changed)"
+        )),
+        _ => error,
+    }
+}
+
+/// The dictionary an argument stands for.
+fn dictionary(call: &Call<'_>, named: Value<'_>) -> Result<Option<Arc<Dictionary>>> {
+    let state = call.state();
+    match named {
+        Value::Null | Value::Integer(NO_DICTIONARY) => Ok(None),
+        Value::Integer(id) if is_content_id(id) => match state.dictionaries.remembered(id) {
+            Some(known) => Ok(Some(known)),
+            None => state.dictionaries.get(&call.db(), id).map(Some),
+        },
+        Value::Integer(id) => {
+            let found = call.with_run(|run| run.get(&state.dictionaries, &call.db(), id));
+            found.map(Some)
+        }
+        Value::Blob(bytes) => {
+            let mut given = state.given.borrow_mut();
+            match &*given {
+                Some(same) if same.bytes() == bytes => {}
+                _ => *given = Some(Dictionary::shared(bytes)),
+            }
+            Ok(given.clone())
+        }
+        other => Err(call.error(format_args!(
+            "a dictionary is given as blob, as id in _zstd_dicts, or as NULL for none, not as {}",
+            other.type_name()
+        ))),
+    }
+}
+
+fn text_or_blob<'a>(call: &Call<'_>, data: Value<'a>) -> Result<&'a [u8]> {
+    data.bytes().ok_or_else(|| {
+        let kind = data.type_name();
+        call.error(format_args!(
+            "expected text or blob to compress, not {kind}"
+        ))
+    })
+}
+
+/// The level, argument 1. zstd takes one outside its range for the nearest.
+fn level(call: &Call<'_>) -> Result<i32> {
+    match call.argument(1) {
+        Value::Integer(level) => Ok(level.clamp(i32::MIN.into(), i32::MAX.into()) as i32),
+        other => Err(call.error(format_args!(
+            "the level is an integer, 1 to 22, not {}",
+            other.type_name()
+        ))),
+    }
+}
+
+fn form(call: &Call<'_>, compact: Value<'_>) -> Result<Form> {
+    // Left out, or NULL, it is an ordinary frame.
+    if compact != Value::Null && switch(call, compact, "compact")? {
+        Ok(Form::Compact)
+    } else {
+        Ok(Form::Standard)
+    }
+}
+
+fn switch(call: &Call<'_>, value: Value<'_>, what: &str) -> Result<bool> {
+    match value {
+        Value::Integer(value) => Ok(value != 0),
+        other => Err(call.error(format_args!("{what} is 0 or 1, not {}", other.type_name()))),
+    }
+}
+
+impl State {
+    /// Compresses with a compressor kept for the purpose; `use_frame` must not run SQL.
+    fn compress(
+        &self,
+        level: i32,
+        dictionary: Option<&Dictionary>,
+        form: Form,
+        plain: &[u8],
+        use_frame: impl FnOnce(&[u8]),
+    ) -> Result<()> {
+        let purpose = Purpose {
+            level,
+            dictionary: dictionary.map(Dictionary::hash),
+            form,
+        };
+        let mut kept = self.compressors.borrow_mut();
+        let mut compressor = match kept.iter().position(|(known, _)| *known == purpose) {
+            Some(at) => kept.remove(at).1,
+            None => Compressor::new(level, dictionary, form)?,
+        };
+        let mut frame = self.frame.borrow_mut();
+        compressor.compress(plain, &mut frame)?;
+        use_frame(&frame);
+        if frame.capacity() > BUFFER_KEPT {
+            *frame = Vec::new();
+        }
+        if !compressor.is_bulky() {
+            if kept.len() == COMPRESSORS_MAX {
+                kept.remove(0);
+            }
+            kept.push((purpose, compressor));
+        }
+        Ok(())
+    }
+}
+
+/// What an aggregate has gathered.
+pub(crate) struct Training {
+    reservoir: Reservoir,
+    size: usize,
+    /// The chooser key to save it under.
+    key: Option<String>,
+}
+
+impl Training {
+    /// At the first row: its arguments after the first hold for all.
+    pub(crate) fn begin(call: &Call<'_>) -> Result<Training> {
+        let Value::Integer(size) = call.argument(1) else {
+            let kind = call.argument(1).type_name();
+            return Err(call.error(format_args!("the size is an integer, not {kind}")));
+        };
+        // Computed from averages, so often not whole.
+        let samples = match call.argument(2) {
+            Value::Integer(count) => count as f64,
+            Value::Real(count) => count,
+            other => {
+                let kind = other.type_name();
+                return Err(call.error(format_args!("the sample count is a number, not {kind}")));
+            }
+        };
+        if samples < 1.0 {
+            return Err(call.error(format_args!("a sample of {samples} rows is too small")));
+        }
+        let key = match call.argument(3) {
+            Value::Null => None,
+            key => Some(key.text().ok_or_else(|| {
+                let kind = key.type_name();
+                call.error(format_args!("the chooser key is text or NULL, not {kind}"))
+            })?),
+        };
+        Ok(Training {
+            reservoir: Reservoir::new((samples as usize).min(SAMPLES_MAX), SAMPLE_BYTES_MAX),
+            size: usize::try_from(size).unwrap_or(0),
+            key,
+        })
+    }
+
+    /// Each row. What is never compressed says nothing.
+    pub(crate) fn add(&mut self, call: &Call<'_>) {
+        if let Some(bytes) = call.argument(0).bytes() {
+            self.reservoir.push(bytes);
+        }
+    }
+
+    fn dictionary(&self, call: &Call<'_>) -> Result<Vec<u8>> {
+        let trained = self.reservoir.train(self.size);
+        trained.map_err(|error| call.error(error.message))
+    }
+}
+
+/// `zstd_train_dict(data, size, sample_count)`: a dictionary.
+fn train(call: &Call<'_>, training: Training) -> Result<()> {
+    call.answer(Value::Blob(&training.dictionary(call)?));
+    Ok(())
+}
+
+/// `zstd_train_dict_and_save(data, size, sample_count, chooser_key)`: the id of a new dictionary in
+/// `_zstd_dicts`.
+fn train_and_save(call: &Call<'_>, training: Training) -> Result<()> {
+    let dictionary = training.dictionary(call)?;
+    let db = call.db();
+    ensure_tables(&db)?;
+    let id = save(&db, training.key.as_deref(), &dictionary)?;
+    call.answer(Value::Integer(id));
+    Ok(())
+}

@@ -1,0 +1,291 @@
+//! How SQLite calls the functions of compressed columns: one way in for all of them.
+//!
+//! What a function does is a safe function over a [`Call`], in [`crate::columns`]. What it is
+//! registered with, and what its connection remembers, is freed with the connection; what an
+//! aggregate gathered, when its statement ends, however that happens.
+
+use std::ffi::{c_int, c_void};
+use std::rc::Rc;
+
+use litepack_rows::dictionary::Run;
+use litepack_rows::sql::{Error, Result, Value};
+
+use super::api::{Api, Body, api, call, function, len, slot};
+use super::connection::{Connection, argument};
+use super::guard::guard;
+use super::types::{sqlite3, sqlite3_context, sqlite3_value};
+use crate::codes::{Code, INTERNAL, OK};
+use crate::columns::{Act, FUNCTIONS, State, Training};
+
+/// What SQLite keeps for each function of each connection.
+struct Registered {
+    name: &'static str,
+    act: Act,
+    /// Shared by the functions of the connection, which SQLite runs and frees one at a time.
+    state: Rc<State>,
+}
+
+/// A running function.
+pub(crate) struct Call<'a> {
+    context: *mut sqlite3_context,
+    values: &'a [*mut sqlite3_value],
+    name: &'static str,
+    state: &'a State,
+}
+
+/// Registers all functions of compressed columns with a connection.
+///
+/// # Safety
+/// `db` is an open connection.
+pub(super) unsafe fn register(api: &Api, db: *mut sqlite3) -> Code {
+    let state = Rc::new(State::default());
+    for known in FUNCTIONS {
+        // What only computes may run from anywhere, what writes or trains only by the user's own words.
+        let flags = function::UTF8
+            | match known.act {
+                Act::Compute(_) => function::DETERMINISTIC | function::INNOCUOUS,
+                Act::Operate(_) | Act::Train(_) => function::DIRECTONLY,
+            };
+        for count in known.arguments {
+            let body = match known.act {
+                Act::Compute(_) | Act::Operate(_) => Body::Scalar(scalar),
+                Act::Train(_) => Body::Aggregate(step, last),
+            };
+            let registered = Box::new(Registered {
+                name: known.name.to_str().unwrap_or_default(),
+                act: known.act,
+                state: state.clone(),
+            });
+            let data = (
+                Box::into_raw(registered).cast::<c_void>(),
+                Some(free::<Registered> as unsafe extern "C" fn(*mut c_void)),
+            );
+            // SAFETY: the bodies find what they expect, and SQLite frees it.
+            let code =
+                unsafe { api.create_function_with(db, known.name, *count, flags, body, data) };
+            if code != OK {
+                return code;
+            }
+        }
+    }
+    OK
+}
+
+/// # Safety
+/// `data` is a boxed `T` that nobody uses again.
+unsafe extern "C" fn free<T>(data: *mut c_void) {
+    // SAFETY: as for this function.
+    let drop_it = || drop(unsafe { Box::from_raw(data.cast::<T>()) });
+    guard(
+        || (),
+        || {
+            drop_it();
+            OK
+        },
+    );
+}
+
+/// Runs a function and hands its error, or its panic, to SQLite.
+///
+/// # Safety
+/// `context` and the arguments are those SQLite calls a function of this file with.
+unsafe fn run(
+    context: *mut sqlite3_context,
+    count: c_int,
+    values: *mut *mut sqlite3_value,
+    body: impl FnOnce(&Call<'_>, Act) -> Result<()>,
+) {
+    // SAFETY: for the length of this call, as for this function.
+    let fail = |code, text: &str| unsafe { api().result_error(context, code, text) };
+    guard(
+        || fail(INTERNAL, "internal error, please report it"),
+        || {
+            // SAFETY: the user data is what was registered, alive as long as the connection; SQLite
+            // passes as many arguments as it says, and may pass null for none.
+            let (registered, values) = unsafe {
+                type Ctx = *mut sqlite3_context;
+                let data = call!(
+                    api(),
+                    slot::USER_DATA,
+                    fn(Ctx) -> *const Registered,
+                    context
+                );
+                let values: &[_] = match count {
+                    0 => &[],
+                    count => std::slice::from_raw_parts(values, len(count)),
+                };
+                (&*data, values)
+            };
+            let call = Call {
+                context,
+                values,
+                name: registered.name,
+                state: &registered.state,
+            };
+            if let Err(error) = body(&call, registered.act) {
+                fail(error.code, &error.message);
+            }
+            OK
+        },
+    );
+}
+
+unsafe extern "C" fn scalar(
+    context: *mut sqlite3_context,
+    count: c_int,
+    values: *mut *mut sqlite3_value,
+) {
+    // SAFETY: SQLite calls this as a function.
+    unsafe {
+        run(context, count, values, |call, act| match act {
+            Act::Compute(body) | Act::Operate(body) => body(call),
+            Act::Train(_) => Err(Error::new("this is an aggregate")),
+        });
+    }
+}
+
+unsafe extern "C" fn step(
+    context: *mut sqlite3_context,
+    count: c_int,
+    values: *mut *mut sqlite3_value,
+) {
+    // SAFETY: SQLite calls this as an aggregate's step.
+    unsafe {
+        run(context, count, values, |call, _| {
+            let place = training(context, size_of::<*mut Training>());
+            if place.is_null() {
+                return Err(Error::new("out of memory"));
+            }
+            if place.read().is_null() {
+                place.write(Box::into_raw(Box::new(Training::begin(call)?)));
+            }
+            (*place.read()).add(call);
+            Ok(())
+        });
+    }
+}
+
+unsafe extern "C" fn last(context: *mut sqlite3_context) {
+    // SAFETY: SQLite calls this as an aggregate's last, once for each one that was begun.
+    unsafe {
+        run(context, 0, std::ptr::null_mut(), |call, act| {
+            let place = training(context, 0);
+            let gathered = if place.is_null() || place.read().is_null() {
+                None
+            } else {
+                Some(Box::from_raw(place.replace(std::ptr::null_mut())))
+            };
+            match (act, gathered) {
+                (Act::Train(finish), Some(training)) => finish(call, *training),
+                _ => Err(call.error("there are no rows to train a dictionary from")),
+            }
+        });
+    }
+}
+
+/// Where SQLite keeps a pointer for the running aggregate; null at first. With a size of 0, null
+/// also when no row was seen.
+///
+/// # Safety
+/// `context` is a running aggregate's.
+unsafe fn training(context: *mut sqlite3_context, size: usize) -> *mut *mut Training {
+    // SAFETY: the signature is sqlite3_aggregate_context's; it gives zeros, aligned for a pointer.
+    unsafe {
+        call!(
+            api(),
+            slot::AGGREGATE_CONTEXT,
+            fn(*mut sqlite3_context, c_int) -> *mut *mut Training,
+            context,
+            size as c_int
+        )
+    }
+}
+
+impl<'a> Call<'a> {
+    /// What this connection remembers.
+    pub(crate) fn state(&self) -> &'a State {
+        self.state
+    }
+
+    /// The connection the function runs on.
+    pub(crate) fn db(&self) -> Connection<'_> {
+        // SAFETY: the function runs as long as `self` is borrowed.
+        unsafe { Connection::of(self.context) }
+    }
+
+    /// An argument, NULL if it was left out.
+    pub(crate) fn argument(&self, index: usize) -> Value<'a> {
+        match self.values.get(index) {
+            // SAFETY: it is an argument of the running function, and `'a` ends with that.
+            Some(value) => unsafe { argument(*value) },
+            None => Value::Null,
+        }
+    }
+
+    /// How many arguments there are.
+    pub(crate) fn count(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Sets the result, which SQLite copies.
+    pub(crate) fn answer(&self, value: Value<'_>) {
+        // SAFETY: the context is the running function's.
+        unsafe { api().result(self.context, value) };
+    }
+
+    /// Makes an argument the result, as it is.
+    pub(crate) fn answer_argument(&self, index: usize) {
+        match self.values.get(index) {
+            // SAFETY: the signature is sqlite3_result_value's, and the value an argument.
+            Some(value) => unsafe {
+                call!(
+                    api(),
+                    slot::RESULT_VALUE,
+                    fn(*mut sqlite3_context, *mut sqlite3_value),
+                    self.context,
+                    *value
+                );
+            },
+            None => self.answer(Value::Null),
+        }
+    }
+
+    /// An error that says which function it comes from.
+    pub(crate) fn error(&self, text: impl std::fmt::Display) -> Error {
+        Error::new(format!("{}: {text}", self.name))
+    }
+
+    /// Lends what this run of the statement knows. SQLite forgets it at the end of the run, and
+    /// earlier unless argument 1 (whether it is text, or the level) is a constant.
+    pub(crate) fn with_run<T>(&self, body: impl FnOnce(&mut Run) -> T) -> T {
+        type Free = unsafe extern "C" fn(*mut c_void);
+        const ARGUMENT: c_int = 1;
+        // SAFETY: the signatures are sqlite3_get_auxdata's and _set_auxdata's. What is kept under
+        // this argument is always a `Run`, only used by this function's call in this statement.
+        // Once handed over it may be freed at any time, so it is not used after that.
+        unsafe {
+            let kept = call!(
+                api(),
+                slot::GET_AUXDATA,
+                fn(*mut sqlite3_context, c_int) -> *mut Run,
+                self.context,
+                ARGUMENT
+            );
+            if !kept.is_null() {
+                return body(&mut *kept);
+            }
+            let mut run = Box::<Run>::default();
+            let result = body(&mut run);
+            call!(
+                api(),
+                slot::SET_AUXDATA,
+                fn(*mut sqlite3_context, c_int, *mut c_void, Free),
+                self.context,
+                ARGUMENT,
+                Box::into_raw(run).cast(),
+                free::<Run>
+            );
+            result
+        }
+    }
+}
