@@ -14,6 +14,7 @@ use litepack_rows::sql::{CORRUPT, Error, Result, Sql, Value};
 use litepack_rows::train::Reservoir;
 
 use crate::ffi::columns::Call;
+use crate::maintenance;
 
 /// A SQL function.
 pub(crate) struct Function {
@@ -29,7 +30,6 @@ pub(crate) enum Act {
     /// Its arguments alone give the result.
     Compute(fn(&Call<'_>) -> Result<()>),
     /// It reads or changes the database.
-    #[allow(dead_code)]
     Operate(fn(&Call<'_>) -> Result<()>),
     /// An aggregate that trains a dictionary: what is done at the end.
     Train(fn(&Call<'_>, Training) -> Result<()>),
@@ -66,6 +66,31 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         name: c"zstd_train_dict_and_save",
         arguments: &[4],
         act: Act::Train(train_and_save),
+    },
+    Function {
+        name: c"zstd_incremental_maintenance",
+        arguments: &[2],
+        act: Act::Operate(maintenance::incremental),
+    },
+    Function {
+        name: c"litepack_columns",
+        arguments: &[0],
+        act: Act::Operate(maintenance::columns),
+    },
+    Function {
+        name: c"litepack_retrain",
+        arguments: &[2],
+        act: Act::Operate(maintenance::train_anew),
+    },
+    Function {
+        name: c"litepack_recompress",
+        arguments: &[4],
+        act: Act::Operate(maintenance::again),
+    },
+    Function {
+        name: c"litepack_drop_unused_dictionaries",
+        arguments: &[0],
+        act: Act::Operate(maintenance::drop_dictionaries),
     },
 ];
 
