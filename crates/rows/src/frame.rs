@@ -48,7 +48,7 @@ impl Compressor {
     /// A compressor. zstd takes a level outside its range for the nearest one.
     ///
     /// # Errors
-    /// When memory is short. Bytes that are no dictionary are found out when compressing.
+    /// When zstd refuses the dictionary, or memory is short.
     pub fn new(level: i32, dictionary: Option<&Dictionary>, form: Form) -> Result<Compressor> {
         let mut context = CCtx::try_create().ok_or_else(Error::no_memory)?;
         let standard = form == Form::Standard;
@@ -62,6 +62,10 @@ impl Compressor {
             context.set_parameter(parameter).map_err(refused)?;
         }
         if let Some(dictionary) = dictionary {
+            // zstd itself would only fail later, and call it a lack of memory.
+            if dictionary.for_decoding().is_none() {
+                return Err(Error::new("cannot compress: zstd refuses the dictionary"));
+            }
             context
                 .load_dictionary(dictionary.bytes())
                 .map_err(refused)?;
@@ -72,7 +76,7 @@ impl Compressor {
     /// Replaces what is in `out` by the frame that holds `plain`.
     ///
     /// # Errors
-    /// When zstd refuses the dictionary, or memory is short.
+    /// When memory is short.
     pub fn compress(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         out.try_reserve(zstd_safe::compress_bound(plain.len()))

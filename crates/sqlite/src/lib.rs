@@ -4,7 +4,7 @@
 //! packed.rs    a packed database: SQLite's calls in, the store's commits out
 //! journal.rs   its rollback journal, in memory
 //! options.rs   URI parameters and pragmas       report.rs   what info and check answer
-//! columns.rs   the SQL functions of compressed columns     maintenance.rs   those that maintain them
+//! columns/     the SQL functions of compressed columns
 //! codes.rs     SQLite's numbers                 ffi/        everything unsafe
 //! ```
 #![deny(unsafe_code)]
@@ -14,7 +14,6 @@ mod columns;
 #[allow(unsafe_code)]
 pub mod ffi;
 mod journal;
-mod maintenance;
 mod options;
 mod packed;
 mod report;

@@ -1,98 +1,17 @@
-//! The SQL functions of compressed columns, each as a safe function over the running [`Call`].
+//! One value: compress and decompress.
 //!
-//! Names, arguments, defaults and results are sqlite-zstd's; `litepack_` functions are ours. Reading a
-//! value is what has to be fast: with the dictionary at hand it runs no SQL and allocates nothing.
+//! Reading a value is what has to be fast: with the dictionary at hand it runs no SQL and allocates
+//! nothing. Nothing is borrowed while SQL runs: that may call these functions again.
 
 use std::cell::RefCell;
-use std::ffi::{CStr, c_int};
 use std::sync::Arc;
 
 use litepack_codec::Dictionary;
-use litepack_rows::dictionary::{Dictionaries, NO_DICTIONARY, ensure_tables, is_content_id, save};
+use litepack_rows::dictionary::{Dictionaries, NO_DICTIONARY, is_content_id};
 use litepack_rows::frame::{Compressor, Decompressor, Form};
 use litepack_rows::sql::{CORRUPT, Error, Result, Sql, Value};
-use litepack_rows::train::Reservoir;
 
 use crate::ffi::columns::Call;
-use crate::maintenance;
-
-/// A SQL function.
-pub(crate) struct Function {
-    pub(crate) name: &'static CStr,
-    /// How many arguments it may have.
-    pub(crate) arguments: &'static [c_int],
-    pub(crate) act: Act,
-}
-
-/// What a function does.
-#[derive(Clone, Copy)]
-pub(crate) enum Act {
-    /// Its arguments alone give the result.
-    Compute(fn(&Call<'_>) -> Result<()>),
-    /// It reads or changes the database.
-    Operate(fn(&Call<'_>) -> Result<()>),
-    /// An aggregate that trains a dictionary: what is done at the end.
-    Train(fn(&Call<'_>, Training) -> Result<()>),
-}
-
-/// Every function there is.
-pub(crate) const FUNCTIONS: &[Function] = &[
-    Function {
-        name: c"zstd_compress",
-        arguments: &[1, 2, 3, 4],
-        act: Act::Compute(compress),
-    },
-    Function {
-        name: c"zstd_decompress",
-        arguments: &[2, 3, 4],
-        act: Act::Compute(decompress),
-    },
-    Function {
-        name: c"zstd_compress_col",
-        arguments: &[4],
-        act: Act::Compute(compress_col),
-    },
-    Function {
-        name: c"zstd_decompress_col",
-        arguments: &[4],
-        act: Act::Compute(decompress_col),
-    },
-    Function {
-        name: c"zstd_train_dict",
-        arguments: &[3],
-        act: Act::Train(train),
-    },
-    Function {
-        name: c"zstd_train_dict_and_save",
-        arguments: &[4],
-        act: Act::Train(train_and_save),
-    },
-    Function {
-        name: c"zstd_incremental_maintenance",
-        arguments: &[2],
-        act: Act::Operate(maintenance::incremental),
-    },
-    Function {
-        name: c"litepack_columns",
-        arguments: &[0],
-        act: Act::Operate(maintenance::columns),
-    },
-    Function {
-        name: c"litepack_retrain",
-        arguments: &[2],
-        act: Act::Operate(maintenance::train_anew),
-    },
-    Function {
-        name: c"litepack_recompress",
-        arguments: &[4],
-        act: Act::Operate(maintenance::again),
-    },
-    Function {
-        name: c"litepack_drop_unused_dictionaries",
-        arguments: &[0],
-        act: Act::Operate(maintenance::drop_dictionaries),
-    },
-];
 
 /// Level of `zstd_compress` when none is given.
 const DEFAULT_LEVEL: i32 = 3;
@@ -100,12 +19,7 @@ const DEFAULT_LEVEL: i32 = 3;
 const COMPRESSORS_MAX: usize = 4;
 /// A buffer for frames larger than this is given back.
 const BUFFER_KEPT: usize = 4 << 20;
-/// Limits of what one training keeps.
-const SAMPLES_MAX: usize = 1 << 20;
-const SAMPLE_BYTES_MAX: usize = 32 << 20;
-
-/// What one connection keeps between calls. Nothing is borrowed while SQL runs: that may call these
-/// functions again.
+/// What one connection keeps between calls.
 #[derive(Default)]
 pub(crate) struct State {
     dictionaries: Dictionaries,
@@ -127,7 +41,7 @@ struct Purpose {
 }
 
 /// `zstd_compress(data [, level [, dictionary [, compact]]])`: a zstd frame.
-fn compress(call: &Call<'_>) -> Result<()> {
+pub(super) fn compress(call: &Call<'_>) -> Result<()> {
     let data = call.argument(0);
     if data == Value::Null {
         call.answer(Value::Null);
@@ -148,7 +62,7 @@ fn compress(call: &Call<'_>) -> Result<()> {
 
 /// `zstd_compress_col(data, level, dictionary, compact)`: the same, but no dictionary (NULL) means
 /// no compression.
-fn compress_col(call: &Call<'_>) -> Result<()> {
+pub(super) fn compress_col(call: &Call<'_>) -> Result<()> {
     if call.argument(2) != Value::Null {
         return compress(call);
     }
@@ -161,7 +75,7 @@ fn compress_col(call: &Call<'_>) -> Result<()> {
 
 /// `zstd_decompress_col(data, is_text, dictionary, compact)`: what `zstd_compress_col` was given; no
 /// dictionary (NULL) means that `data` is not compressed.
-fn decompress_col(call: &Call<'_>) -> Result<()> {
+pub(super) fn decompress_col(call: &Call<'_>) -> Result<()> {
     if call.argument(2) == Value::Null {
         call.answer_argument(0);
         return Ok(());
@@ -170,7 +84,7 @@ fn decompress_col(call: &Call<'_>) -> Result<()> {
 }
 
 /// `zstd_decompress(data, is_text [, dictionary [, compact]])`: what is in a zstd frame.
-fn decompress(call: &Call<'_>) -> Result<()> {
+pub(super) fn decompress(call: &Call<'_>) -> Result<()> {
     let frame = match call.argument(0) {
         Value::Null => {
             call.answer(Value::Null);
@@ -320,75 +234,4 @@ impl State {
         }
         Ok(())
     }
-}
-
-/// What an aggregate has gathered.
-pub(crate) struct Training {
-    reservoir: Reservoir,
-    size: usize,
-    /// The chooser key to save it under.
-    key: Option<String>,
-}
-
-impl Training {
-    /// At the first row: its arguments after the first hold for all.
-    pub(crate) fn begin(call: &Call<'_>) -> Result<Training> {
-        let Value::Integer(size) = call.argument(1) else {
-            let kind = call.argument(1).type_name();
-            return Err(call.error(format_args!("the size is an integer, not {kind}")));
-        };
-        // Computed from averages, so often not whole.
-        let samples = match call.argument(2) {
-            Value::Integer(count) => count as f64,
-            Value::Real(count) => count,
-            other => {
-                let kind = other.type_name();
-                return Err(call.error(format_args!("the sample count is a number, not {kind}")));
-            }
-        };
-        if samples < 1.0 {
-            return Err(call.error(format_args!("a sample of {samples} rows is too small")));
-        }
-        let key = match call.argument(3) {
-            Value::Null => None,
-            key => Some(key.text().ok_or_else(|| {
-                let kind = key.type_name();
-                call.error(format_args!("the chooser key is text or NULL, not {kind}"))
-            })?),
-        };
-        Ok(Training {
-            reservoir: Reservoir::new((samples as usize).min(SAMPLES_MAX), SAMPLE_BYTES_MAX),
-            size: usize::try_from(size).unwrap_or(0),
-            key,
-        })
-    }
-
-    /// Each row. What is never compressed says nothing.
-    pub(crate) fn add(&mut self, call: &Call<'_>) {
-        if let Some(bytes) = call.argument(0).bytes() {
-            self.reservoir.push(bytes);
-        }
-    }
-
-    fn dictionary(&self, call: &Call<'_>) -> Result<Vec<u8>> {
-        let trained = self.reservoir.train(self.size);
-        trained.map_err(|error| call.error(error.message))
-    }
-}
-
-/// `zstd_train_dict(data, size, sample_count)`: a dictionary.
-fn train(call: &Call<'_>, training: Training) -> Result<()> {
-    call.answer(Value::Blob(&training.dictionary(call)?));
-    Ok(())
-}
-
-/// `zstd_train_dict_and_save(data, size, sample_count, chooser_key)`: the id of a new dictionary in
-/// `_zstd_dicts`.
-fn train_and_save(call: &Call<'_>, training: Training) -> Result<()> {
-    let dictionary = training.dictionary(call)?;
-    let db = call.db();
-    ensure_tables(&db)?;
-    let id = save(&db, training.key.as_deref(), &dictionary)?;
-    call.answer(Value::Integer(id));
-    Ok(())
 }
