@@ -442,6 +442,24 @@ fn schemas_that_are_not_trusted_may_read_but_not_train() {
     refused(&db, "select * from evil", ERROR, "unsafe use");
 }
 
+#[test]
+fn a_view_or_a_virtual_table_is_not_read_as_dictionaries() {
+    for instead in [
+        "create view _zstd_dicts as select 1 as id, null as chooser_key, x'00' as dict",
+        "create virtual table _zstd_dicts using fts5(id, chooser_key, dict);
+         insert into _zstd_dicts(rowid, id, dict) values (1, 1, x'00')",
+    ] {
+        let db = memory();
+        db.execute_batch(instead).expect("schema");
+        refused(
+            &db,
+            "select zstd_compress('a', 3, 1)",
+            ERROR,
+            "no dictionary 1",
+        );
+    }
+}
+
 /// Gives `packed` of a database an id as sqlite-zstd counts them.
 fn count_up(db: &Connection, schema: &str, id: i64) {
     db.execute_batch(&format!(

@@ -207,10 +207,12 @@ fn stored(db: &impl Sql, schema: &str, id: i64) -> Result<Option<Vec<u8>>> {
     })
 }
 
+/// Whether there is such a table, which is neither a view nor virtual: reading one of these on behalf
+/// of a file from elsewhere could do anything.
 fn has_table(db: &impl Sql, schema: &str) -> Result<bool> {
     let sql = format!(
         "select 1 from {}.sqlite_schema where type = 'table' and name = '_zstd_dicts' \
-         collate nocase",
+         collate nocase and rootpage > 0",
         quote(schema)
     );
     Ok(db.row(&sql, &[], |_| Ok(()))?.is_some())
