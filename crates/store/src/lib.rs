@@ -6,6 +6,7 @@
 //! map.rs      the page map tree      node.rs         train.rs    dictionaries for growing files
 //! space.rs    free space             ranges.rs       compact.rs  giving space back
 //! catalog.rs  dictionaries           queue.rs        check.rs    check and info
+//! batch.rs    encoding pages     crew.rs     helper threads
 //! medium.rs   verified reads         cache.rs        disk.rs     the six calls to the medium
 //! layout.rs   offsets, checksums     header.rs       record.rs   commit records
 //! ```
@@ -13,12 +14,14 @@
 //! that commit; docs/design.md argues why, docs/format.md gives every byte.
 #![forbid(unsafe_code)]
 
+mod batch;
 mod bytes;
 mod cache;
 mod catalog;
 mod check;
 mod commit;
 mod compact;
+mod crew;
 mod disk;
 mod error;
 #[cfg(test)]

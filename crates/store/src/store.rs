@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use litepack_codec::{Decoder, LEVELS, Level};
+use litepack_codec::Level;
 
 use crate::cache::{Cache, FileId};
 use crate::catalog::Catalog;
+use crate::crew::{Crew, Tools};
 use crate::disk::Disk;
 use crate::error::{Damage, Error, Result};
 use crate::header::{FileKind, Header, kind_of};
@@ -68,7 +69,8 @@ pub struct Store<D: Disk> {
     pub(crate) writer: Writer,
     /// The leaf of the last read: a scan asks the same one over a hundred times.
     pub(crate) last_leaf: Option<(u64, Arc<Node>)>,
-    decoder: Decoder,
+    pub(crate) tools: Tools,
+    pub(crate) crew: Crew,
     stored: Vec<u8>,
     unit: Vec<u8>,
 }
@@ -87,7 +89,6 @@ impl<D: Disk> Store<D> {
             cache,
             file,
         } = options;
-        // The encoder clamps the level to what zstd offers.
         Ok(Store {
             medium: Medium {
                 disk,
@@ -104,7 +105,8 @@ impl<D: Disk> Store<D> {
             page_size: UNIT_MIN,
             writer: Writer::new(level, threads),
             last_leaf: None,
-            decoder: Decoder::default(),
+            tools: Tools::default(),
+            crew: Crew::default(),
             stored: Vec::new(),
             unit: Vec::new(),
         })
@@ -127,8 +129,7 @@ impl<D: Disk> Store<D> {
 
     /// The zstd level for pages written from now on, clamped to what zstd offers.
     pub fn set_level(&mut self, level: Level) {
-        self.writer
-            .set_level(level.clamp(*LEVELS.start(), *LEVELS.end()));
+        self.writer.set_level(level);
     }
 
     /// The zstd level in use.
@@ -335,7 +336,8 @@ impl<D: Disk> Store<D> {
         }
         let dictionary = self.catalog.get(entry.storage.dict, &self.medium)?;
         let dictionary = dictionary.map(Arc::as_ref);
-        self.decoder
+        self.tools
+            .decoder
             .decode(entry.storage.codec, &self.stored, dictionary, page)
             .map_err(|error| named(error.to_string()))
     }

@@ -73,19 +73,24 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// Trains a dictionary if the database has outgrown the one it has.
-    pub(crate) fn train_if_due(&mut self) -> Result<()> {
-        let Some(len) = dictionary_len_for(self.size) else {
-            return Ok(());
-        };
+    /// The length of the dictionary to be trained, if the database has outgrown the one it has.
+    pub(crate) fn training_due(&self) -> Option<usize> {
+        let len = dictionary_len_for(self.size)?;
         let newest = self
             .catalog
             .pointers()
             .last()
             .map_or(0, |pointer| u64::from(pointer.len));
-        if (len as u64) < newest.saturating_mul(GROWTH) || self.size < self.writer.training_due_at {
+        let due =
+            len as u64 >= newest.saturating_mul(GROWTH) && self.size >= self.writer.training_due_at;
+        due.then_some(len)
+    }
+
+    /// Trains a dictionary if that is due.
+    pub(crate) fn train_if_due(&mut self) -> Result<()> {
+        let Some(len) = self.training_due() else {
             return Ok(());
-        }
+        };
         // If no dictionary comes of it, the next try is after the database has grown again.
         self.writer.training_due_at = self.size.saturating_mul(GROWTH);
         let pages = self.samples()?;

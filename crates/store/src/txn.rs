@@ -4,10 +4,11 @@
 //! (where no commit knows of it yet), and changed map leaves beyond [`LEAVES_MAX`] are written too.
 //! After any error the transaction is dropped and the handle is back at the last commit.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use litepack_codec::{Dictionary, Encoder, Level, Storage};
+use litepack_codec::{LEVELS, Level};
 
+use crate::batch::{Batch, Recipe};
 use crate::catalog::Catalog;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -24,16 +25,13 @@ use crate::store::Store;
 pub(crate) const BUFFER_MAX: usize = 8 << 20;
 /// Changed map leaves kept in memory before they are written.
 pub(crate) const LEAVES_MAX: usize = 2048;
-/// A thread is worth its start from this many units on.
-const UNITS_PER_THREAD: usize = 64;
 
 /// What a handle needs for writing.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) threads: usize,
-    encoders: Vec<Encoder>,
-    units: BTreeMap<u64, Box<[u8]>>,
-    buffered_bytes: usize,
+    level: Level,
+    batch: Batch,
     pub(crate) space: Option<Space>,
     pub(crate) txn: Option<Txn>,
     pub(crate) queue: WriteQueue,
@@ -88,9 +86,8 @@ impl Writer {
     pub(crate) fn new(level: Level, threads: usize) -> Writer {
         Writer {
             threads: threads.max(1),
-            encoders: vec![Encoder::new(level)],
-            units: BTreeMap::new(),
-            buffered_bytes: 0,
+            level: level.clamp(*LEVELS.start(), *LEVELS.end()),
+            batch: Batch::default(),
             space: None,
             txn: None,
             queue: WriteQueue::default(),
@@ -106,13 +103,11 @@ impl Writer {
     }
 
     pub(crate) fn level(&self) -> Level {
-        self.encoders[0].level()
+        self.level
     }
 
     pub(crate) fn set_level(&mut self, level: Level) {
-        if level != self.level() {
-            self.encoders = vec![Encoder::new(level)];
-        }
+        self.level = level.clamp(*LEVELS.start(), *LEVELS.end());
     }
 
     pub(crate) fn in_transaction(&self) -> bool {
@@ -120,7 +115,7 @@ impl Writer {
     }
 
     pub(crate) fn buffered(&self, unit: u64) -> Option<&[u8]> {
-        self.units.get(&unit).map(|bytes| &**bytes)
+        self.batch.get(unit)
     }
 
     pub(crate) fn forget_space(&mut self) {
@@ -138,14 +133,6 @@ impl Writer {
     pub(crate) fn txn(&mut self) -> &mut Txn {
         self.txn.as_mut().expect("called within a transaction")
     }
-}
-
-/// A unit after encoding: how, and where in the batch's bytes. No bytes means all zero.
-struct Encoded {
-    unit: u64,
-    storage: Storage,
-    start: usize,
-    len: usize,
 }
 
 impl<D: Disk> Store<D> {
@@ -186,10 +173,10 @@ impl<D: Disk> Store<D> {
 
     /// Drops everything since the last commit.
     pub fn rollback(&mut self) {
-        self.writer.units.clear();
-        self.writer.buffered_bytes = 0;
+        self.writer.batch.clear();
         self.writer.queue.clear();
         if let (Some(txn), Some(commit)) = (self.writer.txn.take(), self.commit) {
+            self.crew.clear();
             self.writer.space = None;
             self.go_to(commit, txn.catalog_before);
         }
@@ -263,7 +250,7 @@ impl<D: Disk> Store<D> {
             .checked_add(bytes.len() as u64)
             .filter(|stop| *stop <= i64::MAX as u64);
         let stop = stop.ok_or(Error::Limit("databases end at 2^63 bytes"))?;
-        if self.size == 0 && self.writer.units.is_empty() && !self.map.is_changed() {
+        if self.size == 0 && self.writer.batch.is_empty() && !self.map.is_changed() {
             // SQLite writes whole pages: the first write of an empty database tells their size.
             let len = u32::try_from(bytes.len()).unwrap_or(0);
             if len.is_power_of_two() && unit_size_for(len) >= len {
@@ -291,29 +278,37 @@ impl<D: Disk> Store<D> {
 
     /// Writes a batch if the buffer is full.
     pub(crate) fn relieve(&mut self) -> Result<()> {
-        if self.writer.buffered_bytes > BUFFER_MAX {
+        if self.writer.batch.bytes() > BUFFER_MAX {
             self.write_batch()?;
             self.write_queue()?;
+        }
+        self.encode_early()
+    }
+
+    /// Has helpers begin with what is buffered, once that is much. Not if a dictionary is about to be
+    /// trained, which takes all pages there are and helps them all.
+    fn encode_early(&mut self) -> Result<()> {
+        let helpers = self.writer.threads - 1;
+        if helpers > 0 && self.writer.batch.is_worth_beginning() && self.training_due().is_none() {
+            let recipe = self.recipe()?;
+            self.writer.batch.begin(&recipe, helpers, &mut self.crew);
         }
         Ok(())
     }
 
     /// Puts `bytes` into the buffered unit, `within` it.
     pub(crate) fn buffer(&mut self, unit: u64, within: usize, bytes: &[u8]) -> Result<()> {
-        if let Some(buffered) = self.writer.units.get_mut(&unit) {
-            buffered[within..within + bytes.len()].copy_from_slice(bytes);
+        if self.writer.batch.change(unit, within, bytes) {
             return Ok(());
         }
         let unit_size = self.unit_size as usize;
-        let page: Box<[u8]> = if bytes.len() == unit_size {
-            bytes.into()
+        if bytes.len() == unit_size {
+            self.writer.batch.insert(unit, bytes);
         } else {
             let mut page = self.unit_before_change(unit)?;
             page[within..within + bytes.len()].copy_from_slice(bytes);
-            page
-        };
-        self.writer.buffered_bytes += page.len();
-        self.writer.units.insert(unit, page);
+            self.writer.batch.insert(unit, &page);
+        }
         Ok(())
     }
 
@@ -336,8 +331,7 @@ impl<D: Disk> Store<D> {
                 page[(size % unit_size) as usize..].fill(0);
                 self.buffer(kept - 1, 0, &page)?;
             }
-            let cut = self.writer.units.split_off(&kept);
-            self.writer.buffered_bytes -= cut.values().map(|page| page.len()).sum::<usize>();
+            self.writer.batch.truncate(kept);
             let Writer { space, txn, .. } = &mut self.writer;
             let (Some(space), Some(txn)) = (space, txn) else {
                 return Ok(());
@@ -357,31 +351,30 @@ impl<D: Disk> Store<D> {
 
     /// Encodes and places all buffered units.
     pub(crate) fn write_batch(&mut self) -> Result<()> {
-        if self.writer.units.is_empty() {
+        if self.writer.batch.is_empty() {
             return Ok(());
         }
         self.train_if_due()?;
-        let units: Vec<(u64, Box<[u8]>)> =
-            std::mem::take(&mut self.writer.units).into_iter().collect();
-        self.writer.buffered_bytes = 0;
-        let (bytes, encoded) = self.encode(&units)?;
-        let offsets = self.place(encoded.iter().map(|unit| unit.len))?;
-        for (unit, offset) in encoded.iter().zip(offsets) {
-            let stored = &bytes[unit.start..unit.start + unit.len];
-            let entry = if stored.is_empty() {
+        let recipe = self.recipe()?;
+        let helpers = self.writer.threads - 1;
+        let finished =
+            (self.writer.batch).finish(&recipe, helpers, &mut self.crew, &mut self.tools);
+        let offsets = self.place(finished.iter().map(|stored| stored.bytes.len()))?;
+        for (stored, offset) in finished.iter().zip(offsets) {
+            let entry = if stored.bytes.is_empty() {
                 Entry::ZERO
             } else {
-                let sum = self.medium.uuid.sum32(stored);
-                self.writer.queue.push(offset, stored);
+                self.writer.queue.push(offset, stored.bytes);
                 Entry {
                     offset,
-                    len: unit.len as u32,
-                    sum,
-                    storage: unit.storage,
+                    len: stored.bytes.len() as u32,
+                    sum: stored.sum,
+                    storage: stored.storage,
                 }
             };
-            self.set_entry(unit.unit, entry)?;
+            self.set_entry(stored.unit, entry)?;
         }
+        self.writer.batch.reuse(finished);
         if self.map.changed_leaves() > LEAVES_MAX {
             self.write_level(0)?;
         }
@@ -434,51 +427,21 @@ impl<D: Disk> Store<D> {
         .collect()
     }
 
-    /// Encodes units, in parallel if they are many, into one run of bytes.
-    fn encode(&mut self, units: &[(u64, Box<[u8]>)]) -> Result<(Vec<u8>, Vec<Encoded>)> {
+    /// How units are encoded from now on.
+    fn recipe(&self) -> Result<Recipe> {
         let newest = self.catalog.newest();
         let dictionary = match newest {
             Some(id) => self
                 .catalog
                 .get(id, &self.medium)?
-                .map(|found| (id, &**found)),
+                .map(|found| (id, Arc::clone(found))),
             None => None,
         };
-        let writer = &mut self.writer;
-        let threads = (units.len() / UNITS_PER_THREAD).clamp(1, writer.threads);
-        while writer.encoders.len() < threads {
-            writer
-                .encoders
-                .push(Encoder::new(writer.encoders[0].level()));
-        }
-        if threads == 1 {
-            return Ok(encode_part(&mut writer.encoders[0], units, dictionary));
-        }
-        let parts: Vec<_> = std::thread::scope(|scope| {
-            let workers: Vec<_> = units
-                .chunks(units.len().div_ceil(threads))
-                .zip(&mut writer.encoders)
-                .map(|(part, encoder)| {
-                    let work = move || encode_part(encoder, part, dictionary);
-                    std::thread::Builder::new().spawn_scoped(scope, work)
-                })
-                .collect();
-            let joined = workers
-                .into_iter()
-                .map(|worker| worker.map(|worker| worker.join()));
-            joined.collect()
-        });
-        let (mut bytes, mut encoded) = (Vec::new(), Vec::with_capacity(units.len()));
-        for part in parts {
-            let (part_bytes, part) = part?.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            let shift = bytes.len();
-            bytes.extend_from_slice(&part_bytes);
-            encoded.extend(part.into_iter().map(|e| Encoded {
-                start: e.start + shift,
-                ..e
-            }));
-        }
-        Ok((bytes, encoded))
+        Ok(Recipe {
+            level: self.writer.level,
+            dictionary,
+            uuid: self.medium.uuid,
+        })
     }
 
     /// Writes what is queued.
@@ -488,30 +451,6 @@ impl<D: Disk> Store<D> {
         self.writer.written_bytes += written;
         Ok(())
     }
-}
-
-fn encode_part(
-    encoder: &mut Encoder,
-    units: &[(u64, Box<[u8]>)],
-    dictionary: Option<(litepack_codec::DictId, &Dictionary)>,
-) -> (Vec<u8>, Vec<Encoded>) {
-    let mut bytes = Vec::with_capacity(units.len() * 1024);
-    let mut encoded = Vec::with_capacity(units.len());
-    for (unit, page) in units {
-        let start = bytes.len();
-        let storage = if page.iter().all(|byte| *byte == 0) {
-            Storage::RAW
-        } else {
-            encoder.encode(page, dictionary, &mut bytes)
-        };
-        encoded.push(Encoded {
-            unit: *unit,
-            storage,
-            start,
-            len: bytes.len() - start,
-        });
-    }
-    (bytes, encoded)
 }
 
 /// First bytes of every plain SQLite database.

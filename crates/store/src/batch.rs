@@ -1,0 +1,429 @@
+//! The pages a transaction has written, on their way into stored form.
+//!
+//! They are collected by unit, so that what is written twice is stored once. When there are many, helpers
+//! begin to encode while SQLite still brings the rest; what they have not begun at the end, the
+//! handle encodes itself. A unit written again gets new memory, and what was encoded of the old one is
+//! dropped: a result counts only for the very page it was made from. Such a unit is left for the end: however
+//! often it is written, there is one former page of it at most.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use litepack_codec::{DictId, Dictionary, Level, Storage};
+
+use crate::crew::{Crew, Tools};
+use crate::layout::FileUuid;
+
+/// Units from which on a helper is worth its start, and one more for as many again.
+const UNITS_PER_HELPER: usize = 32;
+/// Units a helper is given at a time: few, because the handle may have to wait for the last.
+const UNITS_PER_JOB: usize = 8;
+/// Bytes of pages that stay with the handle for its next transaction: as many as an ordinary checkpoint
+/// writes. Taking them from the system anew, page fault by page fault, costs a fifth of it.
+const SPARE_MAX: usize = 4 << 20;
+
+/// How units are encoded.
+#[derive(Clone, Debug)]
+pub(crate) struct Recipe {
+    pub(crate) level: Level,
+    pub(crate) dictionary: Option<(DictId, Arc<Dictionary>)>,
+    pub(crate) uuid: FileUuid,
+}
+
+impl Recipe {
+    fn dictionary_id(&self) -> Option<DictId> {
+        self.dictionary.as_ref().map(|(id, _)| *id)
+    }
+}
+
+/// A unit after encoding: how, and where in its part's bytes. No bytes means all zero.
+#[derive(Debug)]
+struct Encoded {
+    unit: u64,
+    page: Arc<[u8]>,
+    storage: Storage,
+    sum: u32,
+    start: usize,
+    len: usize,
+}
+
+/// Some units that were encoded together.
+#[derive(Debug)]
+struct Part {
+    bytes: Vec<u8>,
+    encoded: Vec<Encoded>,
+}
+
+/// Buffered units, and what of them was given to helpers.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    units: BTreeMap<u64, Arc<[u8]>>,
+    bytes: usize,
+    /// Units that no helper was given.
+    waiting: Vec<u64>,
+    /// Units written again after a helper was given them.
+    again: Vec<u64>,
+    given: Option<Given>,
+    /// Memory of former pages.
+    spare: Vec<Arc<[u8]>>,
+}
+
+/// Where results of helpers arrive.
+#[derive(Debug)]
+struct Given {
+    dictionary: Option<DictId>,
+    to: Sender<Part>,
+    results: Receiver<Part>,
+}
+
+impl Given {
+    fn new(recipe: &Recipe) -> Given {
+        let (to, results) = channel();
+        Given {
+            dictionary: recipe.dictionary_id(),
+            to,
+            results,
+        }
+    }
+}
+
+impl Batch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.units.is_empty()
+    }
+
+    /// Bytes of pages held.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The unit, if it is here.
+    pub(crate) fn get(&self, unit: u64) -> Option<&[u8]> {
+        self.units.get(&unit).map(|page| &**page)
+    }
+
+    /// Adds a whole unit that is not here yet.
+    pub(crate) fn insert(&mut self, unit: u64, bytes: &[u8]) {
+        let spare = self.spare.pop().and_then(|mut page| {
+            let memory = Arc::get_mut(&mut page).filter(|memory| memory.len() == bytes.len())?;
+            memory.copy_from_slice(bytes);
+            Some(page)
+        });
+        self.bytes += bytes.len();
+        self.waiting.push(unit);
+        self.units
+            .insert(unit, spare.unwrap_or_else(|| bytes.into()));
+    }
+
+    /// Forgets everything but the memory.
+    pub(crate) fn clear(&mut self) {
+        *self = Batch {
+            spare: std::mem::take(&mut self.spare),
+            ..Batch::default()
+        };
+    }
+
+    /// Keeps the memory of pages that are stored now.
+    pub(crate) fn reuse(&mut self, finished: Finished) {
+        for encoded in finished.parts.into_iter().flat_map(|part| part.encoded) {
+            let mut page = encoded.page;
+            let held: usize = self.spare.len() * page.len();
+            if held < SPARE_MAX && Arc::get_mut(&mut page).is_some() {
+                self.spare.push(page);
+            }
+        }
+    }
+
+    /// Changes `within` a unit. False if the unit is not here.
+    pub(crate) fn change(&mut self, unit: u64, within: usize, bytes: &[u8]) -> bool {
+        let Some(page) = self.units.get_mut(&unit) else {
+            return false;
+        };
+        if Arc::get_mut(page).is_none() {
+            self.again.push(unit);
+        }
+        Arc::make_mut(page)[within..within + bytes.len()].copy_from_slice(bytes);
+        true
+    }
+
+    /// Forgets the units from `kept` on.
+    pub(crate) fn truncate(&mut self, kept: u64) {
+        let cut = self.units.split_off(&kept);
+        self.bytes -= cut.values().map(|page| page.len()).sum::<usize>();
+    }
+
+    /// Whether enough units wait for [`Batch::begin`] to be worth calling.
+    pub(crate) fn is_worth_beginning(&self) -> bool {
+        self.waiting.len() >= UNITS_PER_JOB && self.units.len() >= UNITS_PER_HELPER
+    }
+
+    /// Has helpers encode the units that wait, as `recipe` says.
+    pub(crate) fn begin(&mut self, recipe: &Recipe, helpers: usize, crew: &mut Crew) {
+        let given = self.given.get_or_insert_with(|| Given::new(recipe));
+        let helpers = helpers.min(self.units.len() / UNITS_PER_HELPER);
+        for job in self.waiting.chunks(UNITS_PER_JOB) {
+            let (units, to, recipe) = (&self.units, given.to.clone(), recipe.clone());
+            // A unit that was cut off is not here any more.
+            let pages = job
+                .iter()
+                .filter_map(|unit| Some((*unit, Arc::clone(units.get(unit)?))))
+                .collect();
+            let job = move |tools: &mut Tools| {
+                // The batch may be gone.
+                let _ = to.send(encode(pages, &recipe, tools));
+            };
+            crew.give(helpers, Box::new(job));
+        }
+        self.waiting.clear();
+    }
+
+    /// Everything buffered, encoded as `recipe` says, in the order of the units.
+    pub(crate) fn finish(
+        &mut self,
+        recipe: &Recipe,
+        helpers: usize,
+        crew: &mut Crew,
+        tools: &mut Tools,
+    ) -> Finished {
+        let begun_as = self.given.as_ref().map(|given| given.dictionary);
+        if begun_as.is_some_and(|dictionary| dictionary != recipe.dictionary_id()) {
+            // There is a better dictionary now than when the first of them were encoded.
+            crew.clear();
+            self.given = None;
+            self.waiting = self.units.keys().copied().collect();
+        } else {
+            self.waiting.append(&mut self.again);
+        }
+        if helpers > 0 && self.is_worth_beginning() {
+            self.begin(recipe, helpers, crew);
+        }
+        let mut finished = Finished::default();
+        if let Some(Given { to, results, .. }) = self.given.take() {
+            crew.work_off(tools);
+            // The results end when the last job has ended, be it by a panic.
+            drop(to);
+            for part in results {
+                finished.take_up(part, &mut self.units);
+            }
+        }
+        if !self.units.is_empty() {
+            let pages = self.units.clone().into_iter().collect();
+            finished.take_up(encode(pages, recipe, tools), &mut self.units);
+        }
+        finished.order.sort_unstable();
+        self.clear();
+        finished
+    }
+}
+
+/// Encoded units in order.
+#[derive(Debug, Default)]
+pub(crate) struct Finished {
+    parts: Vec<Part>,
+    /// (unit, its part, its place in there)
+    order: Vec<(u64, usize, usize)>,
+}
+
+/// One encoded unit; no bytes mean that it is all zero.
+pub(crate) struct Stored<'a> {
+    pub(crate) unit: u64,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) sum: u32,
+    pub(crate) storage: Storage,
+}
+
+impl Finished {
+    /// Adds what was encoded of the pages in `units`, and takes those out of there.
+    fn take_up(&mut self, part: Part, units: &mut BTreeMap<u64, Arc<[u8]>>) {
+        for (place, encoded) in part.encoded.iter().enumerate() {
+            let unit = encoded.unit;
+            if units
+                .get(&unit)
+                .is_some_and(|page| Arc::ptr_eq(page, &encoded.page))
+            {
+                units.remove(&unit);
+                self.order.push((unit, self.parts.len(), place));
+            }
+        }
+        self.parts.push(part);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Stored<'_>> + Clone {
+        self.order.iter().map(|(unit, part, place)| {
+            let part = &self.parts[*part];
+            let encoded = &part.encoded[*place];
+            Stored {
+                unit: *unit,
+                bytes: &part.bytes[encoded.start..encoded.start + encoded.len],
+                sum: encoded.sum,
+                storage: encoded.storage,
+            }
+        })
+    }
+}
+
+fn encode(pages: Vec<(u64, Arc<[u8]>)>, recipe: &Recipe, tools: &mut Tools) -> Part {
+    let encoder = tools.encoder(recipe.level);
+    let dictionary = recipe
+        .dictionary
+        .as_ref()
+        .map(|(id, dictionary)| (*id, &**dictionary));
+    let mut bytes = Vec::with_capacity(pages.len() * 1024);
+    let encode = |(unit, page): (u64, Arc<[u8]>)| {
+        let start = bytes.len();
+        let storage = if page.iter().all(|byte| *byte == 0) {
+            Storage::RAW
+        } else {
+            encoder.encode(&page, dictionary, &mut bytes)
+        };
+        Encoded {
+            unit,
+            page,
+            storage,
+            sum: recipe.uuid.sum32(&bytes[start..]),
+            start,
+            len: bytes.len() - start,
+        }
+    };
+    let encoded = pages.into_iter().map(encode).collect();
+    Part { bytes, encoded }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = 4096;
+    const RECIPE: Recipe = Recipe {
+        level: 3,
+        dictionary: None,
+        uuid: FileUuid([7; 16]),
+    };
+
+    fn page(number: u64) -> Vec<u8> {
+        let mut page = vec![0; PAGE];
+        page[..8].copy_from_slice(&(number + 1).to_le_bytes());
+        page
+    }
+
+    fn assert_holds(finished: &Finished, expected: impl Iterator<Item = (u64, Vec<u8>)>) {
+        let mut tools = Tools::default();
+        let mut found = vec![0; PAGE];
+        let mut count = 0;
+        for (stored, (unit, page)) in finished.iter().zip(expected) {
+            tools
+                .decoder
+                .decode(stored.storage.codec, stored.bytes, None, &mut found)
+                .unwrap();
+            assert_eq!((stored.unit, found.clone()), (unit, page));
+            assert_eq!(stored.sum, RECIPE.uuid.sum32(stored.bytes));
+            count += 1;
+        }
+        assert_eq!(count, finished.iter().count());
+    }
+
+    /// Waits until the helper has nothing left to begin.
+    fn let_helpers_begin(crew: &Crew) {
+        while crew.waiting() > 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn units_come_out_in_order_whoever_encoded_them() {
+        for helpers in [0, 1, 3] {
+            let (mut crew, mut tools) = (Crew::default(), Tools::default());
+            let mut batch = Batch::default();
+            for unit in (0..300).rev() {
+                batch.insert(unit, &page(unit));
+                if helpers > 0 && batch.is_worth_beginning() {
+                    batch.begin(&RECIPE, helpers, &mut crew);
+                }
+            }
+            let finished = batch.finish(&RECIPE, helpers, &mut crew, &mut tools);
+            assert_eq!(finished.order.len(), 300);
+            assert_holds(&finished, (0..300).map(|unit| (unit, page(unit))));
+        }
+    }
+
+    #[test]
+    fn a_unit_written_again_is_stored_as_it_was_written_last() {
+        let (mut crew, mut tools) = (Crew::default(), Tools::default());
+        let mut batch = Batch::default();
+        for unit in 0..64 {
+            batch.insert(unit, &page(unit));
+        }
+        batch.begin(&RECIPE, 1, &mut crew);
+        let_helpers_begin(&crew);
+        for round in (0..100).rev() {
+            for unit in (0..64).step_by(3) {
+                assert!(batch.change(unit, 0, &page(unit + 1000 + round)));
+            }
+            assert!(!batch.is_worth_beginning());
+        }
+        assert_eq!(batch.again.len(), 22, "each counts once");
+        assert!(!batch.change(64, 0, &[1]));
+        batch.truncate(60);
+        assert_eq!(batch.bytes(), 60 * PAGE);
+        let finished = batch.finish(&RECIPE, 1, &mut crew, &mut tools);
+        assert_eq!(finished.order.len(), 60);
+        let newest = |unit| page(if unit % 3 == 0 { unit + 1000 } else { unit });
+        assert_holds(&finished, (0..60).map(|unit| (unit, newest(unit))));
+    }
+
+    #[test]
+    fn a_dictionary_that_came_later_is_used_for_all() {
+        let dictionary = Arc::new(Dictionary::new(page(5)));
+        let with = Recipe {
+            dictionary: Some((1, dictionary)),
+            ..RECIPE
+        };
+        let (mut crew, mut tools) = (Crew::default(), Tools::default());
+        let mut batch = Batch::default();
+        for unit in 0..64 {
+            batch.insert(unit, &page(unit));
+        }
+        batch.begin(&RECIPE, 1, &mut crew);
+        let_helpers_begin(&crew);
+        let finished = batch.finish(&with, 1, &mut crew, &mut tools);
+        assert_eq!(finished.order.len(), 64);
+        assert!(finished.iter().all(|stored| stored.storage.dict == 1));
+    }
+
+    #[test]
+    fn memory_is_used_again_and_bounded() {
+        let (mut crew, mut tools) = (Crew::default(), Tools::default());
+        let mut batch = Batch::default();
+        let mut write = |batch: &mut Batch, count: usize, version: u64| {
+            for unit in 0..count as u64 {
+                batch.insert(unit, &page(unit + version));
+            }
+            let finished = batch.finish(&RECIPE, 1, &mut crew, &mut tools);
+            let pages = |unit| (unit, page(unit + version));
+            assert_holds(&finished, (0..count as u64).map(pages));
+            batch.reuse(finished);
+        };
+        write(&mut batch, 100, 0);
+        assert_eq!(batch.spare.len(), 100);
+        let kept = batch.spare[0].as_ptr();
+        write(&mut batch, 100, 1000);
+        assert_eq!(batch.spare.len(), 100);
+        assert!(batch.spare.iter().any(|page| page.as_ptr() == kept));
+        write(&mut batch, SPARE_MAX / PAGE + 100, 0);
+        assert_eq!(batch.spare.len(), SPARE_MAX / PAGE);
+    }
+
+    #[test]
+    fn few_units_start_no_thread() {
+        let (mut crew, mut tools) = (Crew::default(), Tools::default());
+        let mut batch = Batch::default();
+        for unit in 0..UNITS_PER_HELPER as u64 - 1 {
+            batch.insert(unit, &page(unit));
+            assert!(!batch.is_worth_beginning());
+        }
+        let finished = batch.finish(&RECIPE, 1, &mut crew, &mut tools);
+        assert_eq!(finished.order.len(), UNITS_PER_HELPER - 1);
+        assert!(crew.is_empty());
+    }
+}
