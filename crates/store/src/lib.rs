@@ -8,6 +8,7 @@
 //! catalog.rs  dictionaries           queue.rs        check.rs    check and info
 //! batch.rs    encoding pages     crew.rs     helper threads
 //! medium.rs   verified reads         cache.rs        disk.rs     the six calls to the medium
+//! nearby.rs   neighbours read at once
 //! layout.rs   offsets, checksums     header.rs       record.rs   commit records
 //! ```
 //! Nothing that a commit refers to is ever overwritten while a crash could make the file fall back to
@@ -32,6 +33,7 @@ pub mod hostile;
 mod layout;
 mod map;
 mod medium;
+mod nearby;
 mod node;
 mod queue;
 mod ranges;

@@ -17,8 +17,9 @@ use crate::header::{FileKind, Header, kind_of};
 use crate::layout::{DATA_START, FileUuid, UNIT_MIN};
 use crate::map::PageMap;
 use crate::medium::Medium;
+use crate::nearby::Nearby;
 use crate::node::{Entry, FANOUT, Node};
-use crate::recover::{self, Commit, NO_SLOTS, Slots, verify_unit};
+use crate::recover::{self, Commit, NO_SLOTS, Slots};
 use crate::txn::{Writer, page_size_in};
 
 /// Reads that meet a reused extent are tried again at the newer commit, this often at most.
@@ -71,7 +72,7 @@ pub struct Store<D: Disk> {
     pub(crate) last_leaf: Option<(u64, Arc<Node>)>,
     pub(crate) tools: Tools,
     pub(crate) crew: Crew,
-    stored: Vec<u8>,
+    nearby: Nearby,
     unit: Vec<u8>,
 }
 
@@ -107,7 +108,7 @@ impl<D: Disk> Store<D> {
             last_leaf: None,
             tools: Tools::default(),
             crew: Crew::default(),
-            stored: Vec::new(),
+            nearby: Nearby::default(),
             unit: Vec::new(),
         })
     }
@@ -330,15 +331,15 @@ impl<D: Disk> Store<D> {
                 why,
             })
         };
-        match verify_unit(&self.medium, entry, &mut self.stored) {
+        let stored = match self.nearby.unit(&self.medium, entry) {
             Err(Error::Damaged(damage)) => return Err(named(damage.why)),
             result => result?,
-        }
+        };
         let dictionary = self.catalog.get(entry.storage.dict, &self.medium)?;
         let dictionary = dictionary.map(Arc::as_ref);
         self.tools
             .decoder
-            .decode(entry.storage.codec, &self.stored, dictionary, page)
+            .decode(entry.storage.codec, stored, dictionary, page)
             .map_err(|error| named(error.to_string()))
     }
 
