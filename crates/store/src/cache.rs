@@ -110,6 +110,11 @@ impl Cache {
         }
     }
 
+    /// Whether a page is here, without making it more useful by asking.
+    pub(crate) fn has_page(&self, file: FileId, entry: &Entry) -> bool {
+        self.entries.contains_key(&page_key(file, entry))
+    }
+
     pub(crate) fn put_page(&self, file: FileId, entry: &Entry, page: &[u8]) {
         self.entries
             .insert(page_key(file, entry), Value::Page(page.into()));

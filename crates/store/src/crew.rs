@@ -120,6 +120,11 @@ impl Crew {
         }
     }
 
+    /// Jobs that no helper has begun.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shared.lock().jobs.len()
+    }
+
     /// Drops the jobs that no helper has begun.
     pub(crate) fn clear(&self) {
         let jobs = std::mem::take(&mut self.shared.lock().jobs);
@@ -131,10 +136,6 @@ impl Crew {
 impl Crew {
     pub(crate) fn is_empty(&self) -> bool {
         self.helpers.is_empty()
-    }
-
-    pub(crate) fn waiting(&self) -> usize {
-        self.shared.lock().jobs.len()
     }
 }
 

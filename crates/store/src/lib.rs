@@ -8,13 +8,14 @@
 //! catalog.rs  dictionaries           queue.rs        check.rs    check and info
 //! batch.rs    encoding pages     crew.rs     helper threads
 //! medium.rs   verified reads         cache.rs        disk.rs     the six calls to the medium
-//! nearby.rs   neighbours read at once
+//! nearby.rs   neighbours read at once               ahead.rs    decoding ahead
 //! layout.rs   offsets, checksums     header.rs       record.rs   commit records
 //! ```
 //! Nothing that a commit refers to is ever overwritten while a crash could make the file fall back to
 //! that commit; docs/design.md argues why, docs/format.md gives every byte.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod batch;
 mod bytes;
 mod cache;

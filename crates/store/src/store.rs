@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use litepack_codec::Level;
 
+use crate::ahead::Ahead;
 use crate::cache::{Cache, FileId};
 use crate::catalog::Catalog;
 use crate::crew::{Crew, Tools};
@@ -30,7 +31,8 @@ const STALE_RETRIES: usize = 1000;
 pub struct Options {
     /// zstd level for pages written from now on.
     pub level: Level,
-    /// Threads that may compress at the same time when many pages are written at once.
+    /// Threads that may work at the same time, the handle's own included: compressing when many pages are
+    /// written at once, decoding ahead of a scan.
     pub threads: usize,
     /// Decoded pages and map nodes are kept here.
     pub cache: Arc<Cache>,
@@ -72,6 +74,7 @@ pub struct Store<D: Disk> {
     pub(crate) last_leaf: Option<(u64, Arc<Node>)>,
     pub(crate) tools: Tools,
     pub(crate) crew: Crew,
+    pub(crate) ahead: Ahead,
     nearby: Nearby,
     unit: Vec<u8>,
 }
@@ -108,6 +111,7 @@ impl<D: Disk> Store<D> {
             last_leaf: None,
             tools: Tools::default(),
             crew: Crew::default(),
+            ahead: Ahead::default(),
             nearby: Nearby::default(),
             unit: Vec::new(),
         })
@@ -138,12 +142,12 @@ impl<D: Disk> Store<D> {
         self.writer.level()
     }
 
-    /// Threads that may compress at the same time.
+    /// Threads that may work at the same time, the handle's own included.
     pub fn set_threads(&mut self, threads: usize) {
         self.writer.threads = threads.max(1);
     }
 
-    /// Threads that may compress at the same time.
+    /// Threads that may work at the same time, the handle's own included.
     pub fn threads(&self) -> usize {
         self.writer.threads
     }
@@ -275,6 +279,7 @@ impl<D: Disk> Store<D> {
             buf.fill(0);
             return Ok(());
         }
+        self.read_ahead(unit);
         if let Some(page) = self.medium.cache.page(self.medium.file, &entry)
             && page.len() == self.unit_size as usize
         {
