@@ -493,6 +493,13 @@ fn databases_with_the_same_ids_do_not_mix() {
     for _ in 0..2 {
         assert_eq!((integer(&a, WRONG), integer(&b, WRONG)), (0, 0));
     }
+    // A database that has no such id, and in its place under the same name one that has.
+    let without = directory.path().join("without");
+    fill(&open(&without), "no dictionaries");
+    a.execute_batch(&format!("attach '{}' as other", without.display()))
+        .expect("attach");
+    assert_eq!(integer(&a, WRONG), 0);
+    a.execute_batch("detach other").expect("detach");
     a.execute_batch(&attach).expect("attach");
     refused(
         &a,
