@@ -67,9 +67,6 @@ const KEYS: [(&str, bool, &str); 8] = [
     ),
 ];
 
-const CREATE: &str = "create table if not exists main._zstd_configs(
-    id integer primary key autoincrement, config json not null)";
-
 impl Config {
     /// Checks what a user wrote.
     ///
@@ -138,12 +135,11 @@ impl Config {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Stores a new column's configuration.
+    /// Stores a new column's configuration; [`crate::dictionary::ensure_tables`] has made the table.
     ///
     /// # Errors
     /// SQLite's.
     pub fn insert(&self, db: &impl Sql) -> Result<()> {
-        db.run(CREATE, &[])?;
         db.run(
             "insert into main._zstd_configs(config) values(?1)",
             &[Value::from(self.json().as_str())],
@@ -158,6 +154,17 @@ impl Config {
         db.run(
             "update main._zstd_configs set config = ?2 where id = ?1",
             &[Value::Integer(id), Value::from(self.json().as_str())],
+        )
+    }
+
+    /// Removes the configuration with this id.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn delete(db: &impl Sql, id: i64) -> Result<()> {
+        db.run(
+            "delete from main._zstd_configs where id = ?1",
+            &[Value::Integer(id)],
         )
     }
 

@@ -10,30 +10,52 @@
 //! train.rs       samples, and the dictionary they give
 //! config.rs      the configuration of a column
 //! tokens.rs      SQL text, token by token
+//! table.rs       what SQLite knows of a table
+//! change.rs      schema changes: all or nothing, and what hangs on a table
+//! memory.rs      tables as they were
+//! view.rs        the view and the triggers that write through it
+//! triggers.rs    users' triggers, carried to the backing table
+//! refuse.rs      why a column cannot be compressed
 //! transaction.rs all or nothing, and triggers switched off meanwhile
 //! column.rs      a compressed column as maintenance reads and writes it
 //! group.rs       what the chooser's answer means for a row
 //! crew.rs        compression on all cores
 //! survey.rs      what a column holds, and whether a dictionary is worth its place
 //! state.rs       what maintenance remembers between calls
+//! enable.rs      compressing a column
+//! disable.rs     undoing that
+//! alter.rs       ADD, RENAME and DROP COLUMN
+//! index.rs       CREATE INDEX
+//! configure.rs   other settings for a column
 //! maintain.rs   recompress.rs   retrain.rs   unused.rs   status.rs      one operation each
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod alter;
+pub mod change;
 pub mod column;
 pub mod config;
+pub mod configure;
 pub mod crew;
 pub mod dictionary;
+pub mod disable;
+pub mod enable;
 pub mod frame;
 pub mod group;
+pub mod index;
 pub mod maintain;
+pub mod memory;
 pub mod recompress;
+pub mod refuse;
 pub mod retrain;
 pub mod sql;
 pub mod state;
 pub mod status;
 pub mod survey;
+pub mod table;
 pub mod tokens;
 pub mod train;
 pub mod transaction;
+pub mod triggers;
 pub mod unused;
+pub mod view;

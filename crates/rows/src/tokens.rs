@@ -141,11 +141,20 @@ impl Text {
         }
     }
 
-    /// The place of the table's name in `CREATE INDEX … ON table` or `CREATE TRIGGER … ON table`.
+    /// The name that a `CREATE` statement creates.
+    pub fn created_name(&self) -> Option<String> {
+        self.0[self.created()?].name()
+    }
+
+    /// The place of the table's name in `CREATE INDEX … ON [schema.]table`, and in `CREATE TRIGGER`.
     pub fn on(&self) -> Option<usize> {
         let name = self.created()?;
         let on = (name + 1..self.0.len()).find(|&index| self.0[index].is("on"))?;
-        self.solid(on + 1)
+        let table = self.solid(on + 1)?;
+        match self.keyword(table + 1, ".") {
+            Some(dot) => self.solid(dot + 1),
+            None => Some(table),
+        }
     }
 
     /// The parts of a parenthesised list that opens at `open`: each from its first solid token to

@@ -1,0 +1,316 @@
+//! A user's trigger, carried from a table to its backing table.
+//!
+//! There `NEW.c` and `OLD.c` of a compressed column have to name the column that decodes. A trigger
+//! whose body writes the table must write the backing table directly: SQLite does not run a view's
+//! INSTEAD OF trigger while that same trigger is running, and would lose the write without a word.
+
+use std::ops::Range;
+
+use crate::sql::{Error, Result};
+use crate::table::{dict_column, plain_column};
+use crate::tokens::{Kind, Text, quote};
+
+/// A trigger whose body does not write the table: it keeps its text but for the table's name, and
+/// `NEW` and `OLD` of the compressed columns.
+pub fn carry(sql: &str, backing: &str, columns: &[&str]) -> String {
+    let mut text = Text::new(sql);
+    if let Some(at) = text.on() {
+        text.replace(at, quote(backing));
+    }
+    for at in 0..text.0.len() {
+        if !(text.0[at].names("new") || text.0[at].names("old")) {
+            continue;
+        }
+        let name = text
+            .keyword(at + 1, ".")
+            .and_then(|dot| text.solid(dot + 1));
+        let Some(name) = name else { continue };
+        if let Some(column) = columns.iter().find(|column| text.0[name].names(column)) {
+            text.replace(name, quote(&plain_column(column)));
+        }
+    }
+    for at in watched(&text).unwrap_or_default() {
+        if let Some(column) = columns.iter().find(|column| text.0[at].names(column)) {
+            text.replace(at, quote(&plain_column(column)));
+        }
+    }
+    guard_columns(&text)
+}
+
+/// A trigger in which SQLite has renamed the table to `backing` and the columns to those that decode:
+/// where such a column is written, the stored one has to be.
+///
+/// # Errors
+/// The body selects `*`, which would see the columns that users do not.
+pub fn redirect(
+    sql: &str,
+    name: &str,
+    backing: &str,
+    columns: &[&str],
+    all: &[String],
+) -> Result<String> {
+    let mut text = Text::new(sql);
+    if has_star(&text) {
+        return Err(Error::new(format!(
+            "trigger {name} writes the table and selects *; create it anew with the columns' names"
+        )));
+    }
+    let own = text.on().is_some_and(|at| text.0[at].names(backing));
+    let mut at = 0;
+    while at < text.0.len() {
+        if let Some(set) = assignments(&text, at, backing) {
+            assign_stored(&mut text, set, columns);
+        } else if let Some(table) = text.0[at].is("into").then(|| text.solid(at + 1)).flatten()
+            && text.0[table].names(backing)
+        {
+            insert_stored(&mut text, table, columns, all);
+        } else if text.0[at].names("excluded")
+            && let Some(name) = text
+                .keyword(at + 1, ".")
+                .and_then(|dot| text.solid(dot + 1))
+        {
+            stored(&mut text, name, columns);
+        }
+        at += 1;
+    }
+    Ok(if own {
+        guard_columns(&text)
+    } else {
+        text.to_string()
+    })
+}
+
+/// Whether the body of a trigger writes `table`.
+pub fn writes(sql: &str, table: &str) -> bool {
+    let text = Text::new(sql);
+    (0..text.0.len()).any(|at| {
+        let token = &text.0[at];
+        let target = if token.is("into") {
+            text.solid(at + 1)
+        } else if token.is("from") {
+            let delete = text
+                .before(at)
+                .filter(|&before| text.0[before].is("delete"));
+            delete.and_then(|_| text.solid(at + 1))
+        } else if token.is("update") {
+            update_target(&text, at)
+        } else {
+            None
+        };
+        target.is_some_and(|target| text.0[target].names(table))
+    })
+}
+
+/// The table of the UPDATE statement whose keyword is at `at`.
+fn update_target(text: &Text, at: usize) -> Option<usize> {
+    let next = match text.keyword(at + 1, "or") {
+        Some(or) => text.solid(text.solid(or + 1)? + 1)?,
+        None => text.solid(at + 1)?,
+    };
+    // UPDATE OF and UPDATE ON belong to a trigger's head, UPDATE SET to an upsert.
+    let head = ["of", "on", "set"].iter().any(|word| text.0[next].is(word));
+    (!head).then_some(next)
+}
+
+/// The place after SET, if an UPDATE of `table` or an upsert starts at `at`.
+fn assignments(text: &Text, at: usize, table: &str) -> Option<usize> {
+    if !text.0[at].is("update") {
+        return None;
+    }
+    if let Some(set) = text.keyword(at + 1, "set") {
+        // DO UPDATE SET belongs to the INSERT before it.
+        let into = (0..at).rev().find(|&index| text.0[index].is("into"))?;
+        let target = text.solid(into + 1)?;
+        return text.0[target].names(table).then_some(set + 1);
+    }
+    let target = update_target(text, at).filter(|&target| text.0[target].names(table))?;
+    let set = (target + 1..text.0.len()).find(|&index| text.0[index].is("set"))?;
+    Some(set + 1)
+}
+
+/// Replaces the decoding column at `at` by the stored one, and names that.
+fn stored<'a>(text: &mut Text, at: usize, columns: &[&'a str]) -> Option<&'a str> {
+    let column = columns
+        .iter()
+        .find(|column| text.0[at].names(&plain_column(column)))?;
+    text.replace(at, quote(column));
+    Some(column)
+}
+
+fn assign_stored(text: &mut Text, start: usize, columns: &[&str]) {
+    let (mut depth, mut at, mut end) = (0, start, start);
+    let mut target = true;
+    let mut assigned = Vec::new();
+    while let Some(index) = text.solid(at) {
+        let token = &text.0[index];
+        let word = |word: &str| token.is(word);
+        if depth == 0
+            && (["where", "order", "limit", "returning", ";"]
+                .iter()
+                .any(|w| word(w))
+                || word("from") && !text.0[end].is("distinct"))
+        {
+            break;
+        }
+        if word("(") {
+            depth += 1;
+        } else if word(")") {
+            depth -= 1;
+            target &= depth > 0;
+        } else if depth == 0 && word(",") {
+            target = true;
+        } else if depth == 0 && word("=") {
+            target = false;
+        } else if target {
+            assigned.extend(stored(text, index, columns));
+        }
+        end = index;
+        at = index + 1;
+    }
+    for column in assigned {
+        text.0[end].text += &format!(", {} = null", quote(&dict_column(column)));
+        text.0[end].kind = Kind::Other;
+    }
+}
+
+fn insert_stored(text: &mut Text, table: usize, columns: &[&str], all: &[String]) {
+    let mut at = table;
+    if let Some(alias) = text.keyword(at + 1, "as") {
+        at = text.solid(alias + 1).unwrap_or(at);
+    }
+    if let Some(open) = text.keyword(at + 1, "(") {
+        let names = text.list(open).map(|(names, _)| names).unwrap_or_default();
+        for name in names {
+            stored(text, name.start, columns);
+        }
+    } else if text.keyword(at + 1, "default").is_none() {
+        text.0[at].text += &format!("({})", all.join(", "));
+    }
+}
+
+fn has_star(text: &Text) -> bool {
+    (0..text.0.len()).any(|at| {
+        let before = text.0[at].is("*").then(|| text.before(at)).flatten();
+        before.is_some_and(|before| {
+            ["select", "distinct", "all", ",", "."]
+                .iter()
+                .any(|word| text.0[before].is(word))
+        })
+    })
+}
+
+/// The places between `OF` and `ON` in the head of a trigger.
+fn watched(text: &Text) -> Option<Range<usize>> {
+    let name = text.created()?;
+    let update = (name + 1..text.0.len()).find(|&at| text.0[at].is("update"))?;
+    let of = text.keyword(update + 1, "of")?;
+    let on = (of..text.0.len()).find(|&at| text.0[at].is("on"))?;
+    Some(of + 1..on)
+}
+
+/// Turns `UPDATE OF a, b` into a condition that they changed: the statement that reaches the backing
+/// table always sets all columns.
+fn guard_columns(text: &Text) -> String {
+    let begin = |from: usize| (from..text.0.len()).find(|&at| text.0[at].is("begin"));
+    let Some((Range { start, end: on }, begin)) =
+        watched(text).and_then(|names| Some((names.clone(), begin(names.end)?)))
+    else {
+        return text.to_string();
+    };
+    let changed: Vec<String> = text.0[start..on]
+        .iter()
+        .filter_map(|token| token.name())
+        .map(|name| {
+            let name = quote(&name);
+            format!(
+                "new.{name} is not old.{name} collate binary or typeof(new.{name}) <> typeof(old.{name})"
+            )
+        })
+        .collect();
+    let part = |from: usize, to: usize| Text(text.0[from..to].to_vec()).to_string();
+    let when = (on..begin).find(|&at| text.0[at].is("when"));
+    let (head_end, condition) = match when {
+        Some(when) => (when, format!(" and ({})", part(when + 1, begin).trim())),
+        None => (begin, String::new()),
+    };
+    format!(
+        "{}{}when ({}){condition} {}",
+        part(0, start - 1),
+        part(on, head_end),
+        changed.join(" or "),
+        part(begin, text.0.len())
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn carried() {
+        let sql = "CREATE TRIGGER r after insert on t when new.c > 'c' begin insert into log select old . C, c from t; end";
+        assert_eq!(
+            carry(sql, "_t_zstd", &["c"]),
+            "CREATE TRIGGER r after insert on \"_t_zstd\" when new.\"_c_plain\" > 'c' begin insert into log select old . \"_c_plain\", c from t; end"
+        );
+    }
+
+    #[test]
+    fn an_update_of_columns_becomes_a_condition() {
+        let sql = "CREATE TRIGGER r after update of a on t for each row when new.a>1 or 1 begin select 1; end";
+        assert_eq!(
+            carry(sql, "_t_zstd", &["c"]),
+            "CREATE TRIGGER r after update on \"_t_zstd\" for each row when (new.\"a\" is not old.\"a\" collate binary \
+             or typeof(new.\"a\") <> typeof(old.\"a\")) and (new.a>1 or 1) begin select 1; end"
+        );
+    }
+
+    #[test]
+    fn writes_go_to_the_stored_column() {
+        let all = ["\"id\"".to_string(), "\"c\"".to_string()];
+        let redirect = |body: &str| {
+            let sql = format!("CREATE TRIGGER r after insert on \"_t_zstd\" begin {body}; end");
+            let made = redirect(&sql, "r", "_t_zstd", &["c"], &all)?;
+            Ok::<String, Error>(
+                made["CREATE TRIGGER r after insert on \"_t_zstd\" begin ".len()..].to_string(),
+            )
+        };
+        assert_eq!(
+            redirect(
+                "update \"_t_zstd\" set x=(select 1), \"_c_plain\" = \"_c_plain\"||'x' where id=1"
+            )
+            .expect("made"),
+            "update \"_t_zstd\" set x=(select 1), \"c\" = \"_c_plain\"||'x', \"_c_dict\" = null where id=1; end"
+        );
+        assert_eq!(
+            redirect("update or ignore \"_t_zstd\" set (x,\"_c_plain\")=(1,\"_c_plain\")")
+                .expect("made"),
+            "update or ignore \"_t_zstd\" set (x,\"c\")=(1,\"_c_plain\"), \"_c_dict\" = null; end"
+        );
+        assert_eq!(
+            redirect("insert into \"_t_zstd\"(id,\"_c_plain\") values(1,2)").expect("made"),
+            "insert into \"_t_zstd\"(id,\"c\") values(1,2); end"
+        );
+        assert_eq!(
+            redirect("replace into \"_t_zstd\" values(1,2)").expect("made"),
+            "replace into \"_t_zstd\"(\"id\", \"c\") values(1,2); end"
+        );
+        assert!(redirect("insert into \"_t_zstd\" select * from u").is_err());
+    }
+
+    #[test]
+    fn what_writes() {
+        for (body, expected) in [
+            ("update T set x=1", true),
+            ("update or ignore \"t\" set x=1", true),
+            ("insert into t values(1)", true),
+            ("replace into t values(1)", true),
+            ("delete from t", true),
+            ("delete from u where x in (select x from t)", false),
+            ("insert into u select * from t", false),
+        ] {
+            let sql = format!("create trigger r after update on t begin {body}; end");
+            assert_eq!(writes(&sql, "t"), expected, "{body}");
+        }
+    }
+}
