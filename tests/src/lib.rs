@@ -25,6 +25,7 @@ pub mod programs;
 pub mod rng;
 pub mod roundtrip;
 pub mod script;
+pub mod twin;
 pub mod vfs;
 
 /// Whether the long versions of the tests were asked for.

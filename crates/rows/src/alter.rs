@@ -4,13 +4,14 @@
 //! What SQLite would do to the plain table is found out by letting it do that to an empty table in the
 //! place of the view.
 
-use crate::change::{Object, atomically, dependents, objects, tentatively, with_pragma};
+use crate::change::{Object, dependents, objects, tentatively, with_pragma};
 use crate::config::Config;
 use crate::enable::create_dict_index;
 use crate::memory::{self, Remembered};
 use crate::sql::{Error, Result, Sql};
 use crate::table::{Storage, Table, dict_column, plain_column};
 use crate::tokens::{Text, quote};
+use crate::transaction::atomically;
 use crate::{triggers, view};
 
 /// What is to be done.

@@ -1,24 +1,8 @@
-//! What every change of a schema needs: all of it or nothing, settings put back, views and triggers
-//! that mention a table taken away and put back.
+//! What changes of a schema need: trying out, settings put back, views and triggers that mention a
+//! table, rows moved from one table to another.
 
 use crate::sql::{Error, Result, Sql, Statement, Value};
 use crate::tokens::{Text, create_as, create_in, quote};
-
-/// Runs `work` in a savepoint: after an error the database is as before.
-///
-/// # Errors
-/// That of `work`, or SQLite's when a commit fails.
-pub fn atomically<S: Sql, T>(db: &S, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    db.run("savepoint litepack_change", &[])?;
-    let result = work().and_then(|value| {
-        db.run("release litepack_change", &[])?;
-        Ok(value)
-    });
-    if result.is_err() {
-        undo(db);
-    }
-    result
-}
 
 /// Runs `work` and takes back all it did: a way to see what SQLite would make of something.
 ///
@@ -27,15 +11,10 @@ pub fn atomically<S: Sql, T>(db: &S, work: impl FnOnce() -> Result<T>) -> Result
 pub fn tentatively<S: Sql, T>(db: &S, work: impl FnOnce() -> Result<T>) -> Result<T> {
     db.run("savepoint litepack_change", &[])?;
     let result = work();
-    undo(db);
-    result
-}
-
-/// After some errors (a full disk) SQLite has already rolled everything back: then there is no
-/// savepoint any more, and nothing to do.
-fn undo(db: &impl Sql) {
+    // After some errors (a full disk) SQLite has rolled everything back: there is no savepoint then.
     let _ = db.run("rollback to litepack_change", &[]);
     let _ = db.run("release litepack_change", &[]);
+    result
 }
 
 /// Runs `work` with a pragma set, and sets it back.

@@ -1,10 +1,11 @@
 //! Undoing compression: the column is plain again, and after the last one the table is a table.
 //!
 //! The table is created anew from the text it had, and the rows are decoded into it; indexes and
-//! triggers get the texts they had. Dictionaries stay: `litepack_drop_unused_dictionaries` is for them.
+//! triggers get the texts they had. With the last column of a database go the tables that were made for
+//! compression, but not dictionaries that somebody else may need.
 
 use crate::change::{
-    Copy, Object, atomically, dependents, move_rows, objects, with_pragma, without_foreign_keys,
+    Copy, Object, dependents, move_rows, objects, with_pragma, without_foreign_keys,
 };
 use crate::config::Config;
 use crate::enable::{replace_table, stored_columns};
@@ -12,6 +13,8 @@ use crate::memory::{self, Remembered};
 use crate::sql::{Error, Result, Sql, Statement};
 use crate::table::{Column, Table, dict_column};
 use crate::tokens::{Text, quote};
+use crate::transaction::atomically;
+use crate::unused::drop_unused;
 use crate::view;
 
 /// Makes a column plain again.
@@ -178,12 +181,18 @@ impl<S: Sql> Uncover<'_, S> {
         if !Config::all(self.db)?.is_empty() {
             return Ok(());
         }
+        drop_unused(self.db)?;
         let trained = self.db.row(
             "select 1 from main._zstd_dicts where id <> -1 limit 1",
             &[],
             |row| Ok(row.column(0).integer()),
         )?;
-        let mut tables = vec!["_zstd_configs", "_litepack_objects", "_litepack_columns"];
+        let mut tables = vec![
+            "_zstd_configs",
+            "_litepack_objects",
+            "_litepack_maintenance",
+            "_litepack_dictionaries",
+        ];
         if trained.is_none() {
             tables.push("_zstd_dicts");
         }

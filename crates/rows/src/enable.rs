@@ -6,8 +6,7 @@
 //! enabling takes an instant; CHECK constraints and generated columns need the table to be copied.
 
 use crate::change::{
-    Copy, Object, atomically, dependents, move_rows, objects, tentatively, with_pragma,
-    without_foreign_keys,
+    Copy, Object, dependents, move_rows, objects, tentatively, with_pragma, without_foreign_keys,
 };
 use crate::config::Config;
 use crate::dictionary::ensure_tables;
@@ -15,6 +14,7 @@ use crate::memory::{self, Remembered};
 use crate::sql::{Result, Sql, Statement, Value};
 use crate::table::{Column, Storage, Table, backing, dict_column, plain_column, schema_text};
 use crate::tokens::{Text, quote};
+use crate::transaction::atomically;
 use crate::{refuse, triggers, view};
 
 /// Starts to compress a column.
@@ -66,6 +66,7 @@ impl Foreseen {
         let physical = quote(&backing(&table.name));
         let plain = plain_column(&column.name);
         let ask = || {
+            set_stage(db, table)?;
             if !table.is_compressed() {
                 db.run(
                     &format!(
@@ -125,6 +126,42 @@ impl Foreseen {
             .find(same)
             .map_or(&object.sql, |found| &found.sql)
     }
+}
+
+/// Leaves only those views and triggers that are needed to see how triggers change that write the
+/// table: others may not survive the renaming, such as a view that joins by the column.
+fn set_stage(db: &impl Sql, table: &Table) -> Result<()> {
+    let found = dependents(db, &[&table.name, &backing(&table.name)])?;
+    let needed: Vec<(&Object, Text)> = found
+        .iter()
+        .map(|object| (object, Text::new(&object.sql)))
+        .filter(|(object, text)| {
+            object.kind == "trigger"
+                && !view::is_own(table, object)
+                && (triggers::writes(&object.sql, &table.name)
+                    || table.is_compressed() && text.mentions(&table.physical))
+        })
+        .collect();
+    let mut views = Vec::new();
+    for object in &found {
+        let is_used = needed.iter().any(|(_, text)| text.mentions(&object.name));
+        if object.kind == "view" && is_used && !view::is_own(table, object) {
+            views.push((object, view::with_columns(db, object)?));
+        }
+    }
+    for object in &found {
+        object.drop(db)?;
+    }
+    if table.is_compressed() {
+        view::create(db, table)?;
+    }
+    for (object, sql) in views {
+        object.create(db, &sql)?;
+    }
+    for (object, _) in needed {
+        object.create(db, &object.sql)?;
+    }
+    Ok(())
 }
 
 /// One column on its way to be compressed.

@@ -1,11 +1,12 @@
 //! `CREATE INDEX` on a table with compressed columns, written as if they were plain.
 
-use crate::change::{Object, atomically, objects, tentatively, with_pragma};
+use crate::change::{Object, objects, tentatively, with_pragma};
 use crate::enable::rebuilt;
 use crate::memory::{self, Remembered};
 use crate::sql::{Error, Result, Sql};
 use crate::table::{Storage, Table, plain_column};
 use crate::tokens::{Text, create_as, create_in, quote};
+use crate::transaction::atomically;
 
 /// Creates an index from a `CREATE INDEX` statement that names the table and its columns as users see
 /// them. The planner uses it through the view.

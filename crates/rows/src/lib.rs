@@ -11,7 +11,7 @@
 //! config.rs      the configuration of a column
 //! tokens.rs      SQL text, token by token
 //! table.rs       what SQLite knows of a table
-//! change.rs      schema changes: all or nothing, and what hangs on a table
+//! change.rs      what changes of a schema need
 //! memory.rs      tables as they were
 //! view.rs        the view and the triggers that write through it
 //! triggers.rs    users' triggers, carried to the backing table

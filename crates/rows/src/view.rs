@@ -5,7 +5,7 @@
 //! the backing table. One trigger each for INSERT, UPDATE and DELETE does one statement on it.
 
 use crate::change::Object;
-use crate::sql::{Result, Sql};
+use crate::sql::{Result, Sql, Statement};
 use crate::table::{Column, Storage, Table, dict_column, plain_column};
 use crate::tokens::{Text, literal, quote};
 
@@ -34,6 +34,27 @@ pub fn is_own(table: &Table, object: &Object) -> bool {
     ["insert", "update", "delete"].iter().any(|event| {
         is(trigger_name(&table.name, event)) || is(format!("{}_{event}_trigger", table.name))
     }) || table.columns.iter().any(theirs)
+}
+
+/// The text of a view with the names of its columns, which then do not follow those of tables.
+///
+/// # Errors
+/// SQLite's.
+pub fn with_columns(db: &impl Sql, view: &Object) -> Result<String> {
+    let mut text = Text::new(&view.sql);
+    let Some(name) = text.created() else {
+        return Ok(view.sql.clone());
+    };
+    if text.keyword(name + 1, "(").is_none() {
+        let mut names = Vec::new();
+        let pragma = format!("pragma {}.table_info({})", view.schema, quote(&view.name));
+        db.rows(&pragma, &[], |row| {
+            names.push(quote(&row.column(1).text().unwrap_or_default()));
+            Ok(())
+        })?;
+        text.0[name].text += &format!("({})", names.join(", "));
+    }
+    Ok(text.to_string())
 }
 
 /// The name of the trigger for `event`.

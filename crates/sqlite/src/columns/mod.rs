@@ -5,9 +5,11 @@
 //! ```text
 //! values.rs        compress and decompress      training.rs   the aggregates
 //! maintenance.rs   compressing rows, looking after dictionaries
+//! schema.rs        which columns are compressed: enable, disable, alter
 //! ```
 
 mod maintenance;
+mod schema;
 mod training;
 mod values;
 
@@ -67,6 +69,23 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         c"litepack_drop_unused_dictionaries",
         &[0],
         Operate(maintenance::drop_dictionaries),
+    ),
+    function(
+        c"zstd_enable_transparent",
+        &[1],
+        Operate(schema::enable_column),
+    ),
+    function(
+        c"litepack_disable_transparent",
+        &[2],
+        Operate(schema::disable_column),
+    ),
+    function(c"litepack_alter_table", &[2], Operate(schema::alter_table)),
+    function(c"litepack_create_index", &[1], Operate(schema::index)),
+    function(
+        c"litepack_configure_column",
+        &[3],
+        Operate(schema::configure_column),
     ),
 ];
 
