@@ -17,7 +17,7 @@ use crate::group::{Decision, Groups};
 use crate::sql::{Error, OwnedValue, Result, Sql, Value};
 use crate::state::{Rows, State, note_dictionary};
 use crate::survey::{Survey, Verdict, stored_len};
-use crate::transaction::{Quiet, atomically};
+use crate::transaction::{Quiet, atomically, lock};
 
 /// A single call goes through a column so often at most: others may write faster than it compresses.
 const PASSES: u32 = 2;
@@ -316,9 +316,9 @@ impl<'a, S: Sql> Pass<'a, S> {
 /// Stores a dictionary for a group, unless another connection was first.
 fn adopt(db: &impl Sql, group: &str, bytes: &[u8]) -> Result<()> {
     atomically(db, || {
+        // What is read next stays true.
+        lock(db)?;
         ensure_tables(db)?;
-        // Takes the lock for writing, so that what is read next stays true.
-        db.run("update main._zstd_dicts set id = id where false", &[])?;
         if Groups::default().decide(db, Some(group))?.is_some() {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use crate::recompress::Frames;
 use crate::sql::{Result, Sql, Statement, Value};
 use crate::state::{State, note_dictionary};
 use crate::survey::{Survey, Verdict};
-use crate::transaction::atomically;
+use crate::transaction::{atomically, lock};
 
 /// Trains a dictionary for every group of the column that is large enough, and returns how many.
 ///
@@ -45,6 +45,7 @@ pub fn retrain(db: &impl Sql, table: &str, column: &str) -> Result<usize> {
         return Ok(0);
     }
     atomically(db, || {
+        lock(db)?;
         ensure_tables(db)?;
         let mut state = State::load(db, &column)?;
         // Rows left alone so far get another chance.

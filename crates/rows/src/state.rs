@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::column::{Column, Key};
 use crate::config::exists;
 use crate::sql::{OwnedValue, Result, Sql, Statement, Value};
+use crate::transaction::lock;
 
 const STATES: &str = "_litepack_maintenance";
 const MADE: &str = "_litepack_dictionaries";
@@ -161,6 +162,7 @@ impl State {
     /// # Errors
     /// SQLite's.
     pub fn save(&self, db: &impl Sql, column: &Column) -> Result<()> {
+        lock(db)?;
         db.run(
             &format!(
                 "create table if not exists main.{STATES}(config integer primary key, state text)"

@@ -23,6 +23,18 @@ pub fn atomically<S: Sql, T>(db: &S, work: impl FnOnce() -> Result<T>) -> Result
     result
 }
 
+/// Takes the lock for writing the main database, in which something is compressed already.
+///
+/// To be the first statement of a transaction: one that has read cannot write any more once another
+/// connection has written (`SQLITE_BUSY_SNAPSHOT`, for which no busy handler waits), and `CREATE TABLE
+/// IF NOT EXISTS` only reads.
+///
+/// # Errors
+/// SQLite's.
+pub fn lock(db: &impl Sql) -> Result<()> {
+    db.run("update main._zstd_configs set id = id where false", &[])
+}
+
 /// Keeps triggers from firing on a connection until it is dropped.
 pub struct Quiet<'a, S: Sql> {
     db: &'a S,
