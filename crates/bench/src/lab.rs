@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::data::dataset::{Dataset, Size};
-use crate::engines::{Engine, Engines, settle};
+use crate::engines::{Engine, Engines, Group, settle};
 
 /// What a turn of an engine yielded.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +31,8 @@ pub struct Turns {
 
 /// Where workloads run.
 pub struct Lab {
-    /// Who takes turns.
-    pub engines: Engines,
+    files: Engines,
+    columns: Engines,
     /// How much data.
     pub size: Size,
     /// How many turns each engine takes.
@@ -57,7 +57,8 @@ impl Lab {
         );
         progress.enable_steady_tick(std::time::Duration::from_millis(200));
         Ok(Self {
-            engines: Engines::find(),
+            files: Engines::files(),
+            columns: Engines::columns(false),
             size,
             rounds,
             quick,
@@ -66,6 +67,25 @@ impl Lab {
             made: Default::default(),
             progress,
         })
+    }
+
+    /// Builds the engines that are not ours, which takes minutes and the package registry.
+    pub fn add_peers(&mut self) {
+        self.say(format!("building {}", crate::peer::NAME));
+        self.columns = Engines::columns(true);
+    }
+
+    /// Who takes turns.
+    pub fn engines(&self, group: Group) -> &[Box<dyn Engine>] {
+        match group {
+            Group::Files => &self.files.ready,
+            Group::Columns => &self.columns.ready,
+        }
+    }
+
+    /// Who cannot take part, each with the reason.
+    pub fn missing(&self) -> Vec<(&'static str, String)> {
+        [&self.files.missing[..], &self.columns.missing].concat()
     }
 
     /// `full`, or a fifth of it in a quick run.
@@ -93,10 +113,7 @@ impl Lab {
     /// written to.
     pub fn prepared(&self, engine: &dyn Engine, data: Dataset) -> Result<PathBuf> {
         let source = self.source(data)?;
-        let target = self
-            .scratch
-            .path()
-            .join(format!("{}-{}", engine.name(), stem(&source)));
+        let target = self.prepared_path(engine, &source);
         if !self.made.borrow().contains(&target) {
             self.say(format!(
                 "preparing {} for {}",
@@ -108,6 +125,20 @@ impl Lab {
         }
         settle(&target)?;
         Ok(target)
+    }
+
+    /// Takes a database that a loader of the engine has made as the prepared one, to save making it
+    /// again.
+    pub fn keep(&self, engine: &dyn Engine, data: Dataset, made: &Path) -> Result<()> {
+        let target = self.prepared_path(engine, &self.source(data)?);
+        std::fs::rename(made, &target)?;
+        self.made.borrow_mut().insert(target);
+        Ok(())
+    }
+
+    fn prepared_path(&self, engine: &dyn Engine, source: &Path) -> PathBuf {
+        let name = format!("{}-{}", engine.name(), stem(source));
+        self.scratch.path().join(name)
     }
 
     /// A copy of the same that may be written to.
@@ -223,7 +254,7 @@ mod tests {
     fn writers_get_files_of_their_own() {
         let folder = tempfile::tempdir().unwrap();
         let lab = lab(folder.path());
-        let engine = &*lab.engines.ready[0];
+        let engine = &*lab.engines(Group::Files)[0];
         let prepared = lab.prepared(engine, Dataset::Titles).unwrap();
         assert_eq!(lab.prepared(engine, Dataset::Titles).unwrap(), prepared);
         let (one, two) = (

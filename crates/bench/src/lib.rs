@@ -2,13 +2,14 @@
 //!
 //! Nothing here is shipped. `bin/bench` measures, `bin/demo` shows; the tests use the generators
 //! in [`data`]. A new engine is one file in [`engines`], a new workload one file in [`workloads`].
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod data;
 pub mod demo;
 pub mod engines;
 pub mod lab;
 pub mod machine;
+pub mod peer;
 pub mod report;
 pub mod rows;
 pub mod stats;

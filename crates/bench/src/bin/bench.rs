@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use litepack_bench::data::dataset::Size;
+use litepack_bench::engines::Group;
 use litepack_bench::lab::Lab;
 use litepack_bench::machine::Machine;
 use litepack_bench::report::{Report, Section, table, write_json, write_markdown};
@@ -84,7 +85,7 @@ fn run(options: &Options) -> Result<Report> {
         scale_factor: options.sf.unwrap_or(scale_factor),
     };
     let folder = options.dir.clone().map_or_else(default_folder, Ok)?;
-    let lab = Lab::new(&folder, size, rounds, options.quick)?;
+    let mut lab = Lab::new(&folder, size, rounds, options.quick)?;
     let machine = Machine::look(&folder)?;
 
     let chosen: Vec<_> = workloads::all()
@@ -97,6 +98,9 @@ fn run(options: &Options) -> Result<Report> {
         !chosen.is_empty(),
         "no workload has such a name; --list shows all"
     );
+    if chosen.iter().any(|work| work.group() == Group::Columns) {
+        lab.add_peers();
+    }
     let mut sections = Vec::new();
     for workload in chosen {
         let groups = workload
@@ -108,13 +112,12 @@ fn run(options: &Options) -> Result<Report> {
         });
     }
     lab.finish();
-    let missing = lab.engines.missing.clone();
     Ok(Report {
         machine,
         size,
         quick: options.quick,
         rounds,
-        missing,
+        missing: lab.missing(),
         sections,
     })
 }

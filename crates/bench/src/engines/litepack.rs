@@ -19,7 +19,7 @@ pub struct Litepack {
 }
 
 /// Registers the VFS with the SQLite of this program, once.
-fn register() -> Result<()> {
+pub(super) fn register() -> Result<()> {
     static REGISTERED: OnceLock<Result<(), String>> = OnceLock::new();
     REGISTERED
         .get_or_init(litepack_linked::register)

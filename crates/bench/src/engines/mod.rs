@@ -3,6 +3,7 @@
 //! An engine makes its database from a plain SQLite file and opens it with SQLite's defaults, but
 //! for the journal mode and `synchronous` that a workload names. The first engine is the yardstick.
 
+mod columns;
 mod litepack;
 mod plain;
 
@@ -13,6 +14,7 @@ use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, OpenFlags};
 use serde::Serialize;
 
+pub use columns::Columns;
 pub use litepack::{Litepack, command as litepack_command};
 pub use plain::Plain;
 
@@ -77,13 +79,17 @@ pub trait Engine {
         file_uri(path)
     }
 
-    /// Opens the database.
+    /// A connection to the database, with the functions that the engine needs.
+    fn connect(&self, path: &Path) -> Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI;
+        Ok(Connection::open_with_flags(self.uri(path), flags)?)
+    }
+
+    /// Opens the database for a measurement.
     fn open(&self, path: &Path, journal: Journal, synchronous: Synchronous) -> Result<Connection> {
-        let conn = Connection::open_with_flags(
-            self.uri(path),
-            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI,
-        )
-        .with_context(|| format!("{} cannot open {}", self.name(), path.display()))?;
+        let conn = self
+            .connect(path)
+            .with_context(|| format!("{} cannot open {}", self.name(), path.display()))?;
         let set: String = conn.query_row(
             &format!("pragma journal_mode = {}", journal.name()),
             [],
@@ -100,6 +106,15 @@ pub trait Engine {
     }
 }
 
+/// Which engines take part in a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Whole files, of any content.
+    Files,
+    /// One compressed column of one table.
+    Columns,
+}
+
 /// The engines of this build, and those that it cannot offer, each with the reason.
 pub struct Engines {
     /// Ready to run; the first is plain SQLite.
@@ -109,17 +124,37 @@ pub struct Engines {
 }
 
 impl Engines {
-    /// Looks for every engine.
-    pub fn find() -> Self {
-        let mut found = Self {
-            ready: vec![Box::new(Plain)],
-            missing: Vec::new(),
-        };
+    /// Those that keep any database.
+    pub fn files() -> Self {
+        let mut found = Self::plain();
         found.add(
             Litepack::NAME,
             Litepack::new().map(|engine| Box::new(engine) as _),
         );
         found
+    }
+
+    /// Those that compress one column of a table; sqlite-zstd only where it may be built.
+    pub fn columns(with_peer: bool) -> Self {
+        let mut found = Self::plain();
+        found.add(
+            Columns::NAME,
+            Columns::litepack().map(|engine| Box::new(engine) as _),
+        );
+        if with_peer {
+            found.add(
+                crate::peer::NAME,
+                Columns::sqlite_zstd().map(|engine| Box::new(engine) as _),
+            );
+        }
+        found
+    }
+
+    fn plain() -> Self {
+        Self {
+            ready: vec![Box::new(Plain)],
+            missing: Vec::new(),
+        }
     }
 
     fn add(&mut self, name: &'static str, engine: Result<Box<dyn Engine>>) {
@@ -182,7 +217,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("source.db");
         crate::data::titles::create(&Connection::open(&source).unwrap(), 300, 1).unwrap();
-        for engine in Engines::find().ready {
+        for engine in Engines::files().ready {
             for (index, loader) in engine.loaders().iter().enumerate() {
                 let target = folder.path().join(format!("{}-{index}.db", engine.name()));
                 if *loader == litepack::COMMAND_LOADER && litepack_command().is_err() {

@@ -17,6 +17,8 @@ stand beside it. Every ratio is to plain SQLite in the same run under the same s
 of Litepack and no pragma of SQLite is set but the journal mode and `synchronous` named in the
 row: the page size is 4 KiB, SQLite's page cache 2 MB. Answers and, after writing, the whole
 content are compared between the engines in every workload; a row whose answer differs says so.
+Compressed columns are measured beside sqlite-zstd 0.3.5, built from its published source and
+loaded into the same process; plain SQLite is the yardstick there too.
 Rows in which Litepack loses are as much part of the table as those in which it wins. Nothing
 here passes or fails: figures from another machine will differ.
 ";
@@ -50,8 +52,8 @@ fn page(report: &Report) -> Result<String> {
     }
     writeln!(
         out,
-        "\n## Run it yourself\n\n```sh\nmake bench-quick   # under 3 minutes\n\
-         make bench         # under 15 minutes, renews this page\n```"
+        "\n## Run it yourself\n\n```sh\nmake bench-quick   # under 5 minutes\n\
+         make bench         # under half an hour, renews this page\n```"
     )?;
     Ok(out)
 }

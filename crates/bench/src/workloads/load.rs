@@ -7,15 +7,44 @@ use rusqlite::Connection;
 
 use super::Workload;
 use crate::data::dataset::Dataset;
-use crate::engines::{Engine, Journal, Synchronous, settle, stored_bytes};
+use crate::engines::{Engine, Group, Journal, Synchronous, settle, stored_bytes};
 use crate::lab::{Lab, Turn};
 use crate::rows::{Cache, Row, Unit, compare};
 
-/// The most rounds that are worth their time here.
-const ROUNDS: u32 = 3;
-
 /// Runs every loader of every engine.
-pub struct Load;
+pub struct Load {
+    name: &'static str,
+    about: &'static str,
+    title: &'static str,
+    group: Group,
+    data: &'static [Dataset],
+    /// The most that are worth their time.
+    rounds: u32,
+}
+
+/// Whole files.
+pub const FILES: Load = Load {
+    name: "load",
+    about: "`VACUUM INTO` runs inside the benchmark and leaves flushing to the operating system; \
+         `litepack pack` is the command as a process of its own, which also flushes the new file \
+         and reads it back to verify it.",
+    title: "Bulk load from a plain file",
+    group: Group::Files,
+    data: &[Dataset::Titles, Dataset::Tpch],
+    rounds: 3,
+};
+
+/// Compressing a column of all rows that are there.
+pub const COLUMNS: Load = Load {
+    name: "columns-enable",
+    about: "A copy of the plain file, `zstd_enable_transparent` at level 19 with one dictionary, \
+         `zstd_incremental_maintenance(null, 1)` and VACUUM; plain SQLite only vacuums. \
+         Aim: at most a third of sqlite-zstd's time.",
+    title: "Compressed column: enable and full maintenance",
+    group: Group::Columns,
+    data: &[Dataset::Titles],
+    rounds: 1,
+};
 
 struct Contestant<'a> {
     engine: &'a dyn Engine,
@@ -25,86 +54,92 @@ struct Contestant<'a> {
 
 impl Workload for Load {
     fn name(&self) -> &'static str {
-        "load"
+        self.name
     }
 
     fn about(&self) -> &'static str {
-        "`VACUUM INTO` runs inside the benchmark and leaves flushing to the operating system; \
-         `litepack pack` is the command as a process of its own, which also flushes the new file \
-         and reads it back to verify it."
+        self.about
+    }
+
+    fn group(&self) -> Group {
+        self.group
     }
 
     fn run(&self, lab: &Lab) -> Result<Vec<Vec<Row>>> {
-        [Dataset::Titles, Dataset::Tpch]
+        self.data
             .iter()
-            .map(|data| run_data(lab, *data))
+            .map(|data| self.run_data(lab, *data))
             .collect()
     }
 }
 
-fn run_data(lab: &Lab, data: Dataset) -> Result<Vec<Row>> {
-    let source = lab.source(data)?;
-    settle(&source)?;
-    let mut contestants: Vec<Result<Contestant>> = lab
-        .engines
-        .ready
-        .iter()
-        .flat_map(|engine| {
-            let contestant = |loader| {
-                Ok(Contestant {
-                    engine: &**engine,
-                    loader,
-                    file_bytes: 0,
-                })
-            };
-            engine.loaders().iter().copied().map(contestant)
-        })
-        .collect();
-    let ways: Vec<_> = contestants
-        .iter()
-        .flatten()
-        .map(|one| (one.engine.name(), one.loader))
-        .collect();
-    let title = "Bulk load from a plain file";
-    let rounds = lab.rounds.min(ROUNDS);
-    let turns = lab.take_turns(title, rounds, &mut contestants, |contestant, _| {
-        let target = lab.free_path();
-        let start = Instant::now();
-        contestant
-            .engine
-            .load(contestant.loader, &source, &target)?;
-        let value = start.elapsed().as_secs_f64();
-        contestant.file_bytes = stored_bytes(&target);
-        let conn = contestant
-            .engine
-            .open(&target, Journal::Delete, Synchronous::Full)?;
-        let answer = count(&conn, data)?;
-        conn.close().map_err(|(_, error)| error)?;
-        std::fs::remove_file(target)?;
-        Ok(Turn { value, answer })
-    });
-    let mut rows: Vec<Row> = ways
-        .into_iter()
-        .zip(turns)
-        .zip(&contestants)
-        .map(|(((engine, loader), turns), contestant)| Row {
-            workload: "load",
-            title: title.into(),
-            data: data.title(lab.size),
-            engine,
-            way: Some(loader),
-            setting: None,
-            cache: Cache::Warm,
-            unit: Unit::Seconds,
-            values: turns.values,
-            summary: None,
-            to_plain: None,
-            file_bytes: contestant.as_ref().ok().map(|one| one.file_bytes),
-            failure: turns.failure,
-        })
-        .collect();
-    compare(&mut rows);
-    Ok(rows)
+impl Load {
+    fn run_data(&self, lab: &Lab, data: Dataset) -> Result<Vec<Row>> {
+        let source = lab.source(data)?;
+        settle(&source)?;
+        let mut contestants: Vec<Result<Contestant>> = lab
+            .engines(self.group)
+            .iter()
+            .flat_map(|engine| {
+                let contestant = |loader| {
+                    Ok(Contestant {
+                        engine: &**engine,
+                        loader,
+                        file_bytes: 0,
+                    })
+                };
+                engine.loaders().iter().copied().map(contestant)
+            })
+            .collect();
+        let ways: Vec<_> = contestants
+            .iter()
+            .flatten()
+            .map(|one| (one.engine.name(), one.loader))
+            .collect();
+        let rounds = lab.rounds.min(self.rounds);
+        let turns = lab.take_turns(self.title, rounds, &mut contestants, |contestant, _| {
+            let target = lab.free_path();
+            let start = Instant::now();
+            contestant
+                .engine
+                .load(contestant.loader, &source, &target)?;
+            let value = start.elapsed().as_secs_f64();
+            contestant.file_bytes = stored_bytes(&target);
+            let conn = contestant
+                .engine
+                .open(&target, Journal::Delete, Synchronous::Full)?;
+            let answer = count(&conn, data)?;
+            conn.close().map_err(|(_, error)| error)?;
+            match self.group {
+                Group::Files => std::fs::remove_file(target)?,
+                // Compressing all rows takes minutes.
+                Group::Columns => lab.keep(contestant.engine, data, &target)?,
+            }
+            Ok(Turn { value, answer })
+        });
+        let mut rows: Vec<Row> = ways
+            .into_iter()
+            .zip(turns)
+            .zip(&contestants)
+            .map(|(((engine, loader), turns), contestant)| Row {
+                workload: self.name,
+                title: self.title.into(),
+                data: data.title(lab.size),
+                engine,
+                way: Some(loader),
+                setting: None,
+                cache: Cache::Warm,
+                unit: Unit::Seconds,
+                values: turns.values,
+                summary: None,
+                to_plain: None,
+                file_bytes: contestant.as_ref().ok().map(|one| one.file_bytes),
+                failure: turns.failure,
+            })
+            .collect();
+        compare(&mut rows);
+        Ok(rows)
+    }
 }
 
 /// The rows of the biggest table.

@@ -3,10 +3,12 @@
 //! A workload runs all engines and gives rows in groups: each group holds one row an engine (or
 //! one a way of it), plain SQLite first. Most work is a [`session`] on an open connection.
 
+mod columns;
 mod commits;
 mod load;
 mod point_reads;
 mod range_reads;
+mod scan;
 mod session;
 mod sizes;
 mod tpch_queries;
@@ -16,6 +18,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use anyhow::Result;
 
+use crate::engines::Group;
 use crate::lab::Lab;
 use crate::rows::Row;
 
@@ -27,15 +30,18 @@ pub trait Workload {
     /// One sentence on how it is measured.
     fn about(&self) -> &'static str;
 
-    /// Measures all engines. Engines that fail have a row that says so; an error ends the run.
+    /// Whose work it is.
+    fn group(&self) -> Group;
+
+    /// Measures all engines of the group. Engines that fail have a row that says so; an error ends the run.
     fn run(&self, lab: &Lab) -> Result<Vec<Vec<Row>>>;
 }
 
 /// All workloads in the order of the report.
 pub fn all() -> Vec<Box<dyn Workload>> {
     vec![
-        Box::new(sizes::Sizes),
-        Box::new(load::Load),
+        Box::new(sizes::FILES),
+        Box::new(load::FILES),
         Box::new(tpch_queries::PRICING_SUMMARY),
         Box::new(tpch_queries::MARKET_SHARE),
         Box::new(point_reads::PointReads),
@@ -44,6 +50,14 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(transactions::UPDATE_SEQUENTIAL),
         Box::new(transactions::UPDATE_RANDOM),
         Box::new(commits::Commits),
+        Box::new(load::COLUMNS),
+        Box::new(sizes::COLUMNS),
+        Box::new(columns::POINT_READS),
+        Box::new(columns::RANGE_READS),
+        Box::new(columns::SCAN),
+        Box::new(columns::INSERT),
+        Box::new(columns::UPDATE_SEQUENTIAL),
+        Box::new(columns::UPDATE_RANDOM),
     ]
 }
 

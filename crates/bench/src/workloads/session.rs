@@ -11,7 +11,7 @@ use rusqlite::Connection;
 
 use super::Workload;
 use crate::data::dataset::Dataset;
-use crate::engines::{Engine, Journal, stored_bytes};
+use crate::engines::{Engine, Group, Journal, stored_bytes};
 use crate::lab::{Lab, Turn};
 use crate::rows::{Cache, Row, Setting, Unit, compare};
 
@@ -21,6 +21,10 @@ pub trait Session {
     fn name(&self) -> &'static str;
     /// See [`Workload::about`].
     fn about(&self) -> &'static str;
+    /// See [`Workload::group`].
+    fn group(&self) -> Group {
+        Group::Files
+    }
     /// What is done, in a few words.
     fn title(&self, lab: &Lab) -> String;
     /// On which data.
@@ -49,6 +53,10 @@ impl<S: Session> Workload for S {
         Session::about(self)
     }
 
+    fn group(&self) -> Group {
+        Session::group(self)
+    }
+
     fn run(&self, lab: &Lab) -> Result<Vec<Vec<Row>>> {
         self.settings()
             .iter()
@@ -75,12 +83,9 @@ fn run_setting(work: &impl Session, lab: &Lab, setting: Setting) -> Result<Vec<R
         work.turn(lab, &conn, 0)?;
         Ok(Contestant { path, conn })
     };
-    let mut contestants: Vec<Result<Contestant>> = lab
-        .engines
-        .ready
-        .iter()
-        .map(|engine| enter(&**engine))
-        .collect();
+    let engines = lab.engines(Session::group(work));
+    let mut contestants: Vec<Result<Contestant>> =
+        engines.iter().map(|engine| enter(&**engine)).collect();
 
     let label = format!("{title}, {}", setting.name());
     let mut all = lab.take_turns(&label, lab.rounds, &mut contestants, |contestant, round| {
@@ -100,7 +105,7 @@ fn run_setting(work: &impl Session, lab: &Lab, setting: Setting) -> Result<Vec<R
     }
 
     let mut rows = Vec::new();
-    for ((engine, contestant), turns) in lab.engines.ready.iter().zip(contestants).zip(all) {
+    for ((engine, contestant), turns) in engines.iter().zip(contestants).zip(all) {
         rows.push(Row {
             workload: Session::name(work),
             title: title.clone(),

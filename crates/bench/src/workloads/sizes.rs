@@ -4,64 +4,92 @@ use anyhow::Result;
 
 use super::Workload;
 use crate::data::dataset::Dataset;
-use crate::engines::stored_bytes;
+use crate::engines::{Group, stored_bytes};
 use crate::lab::{Lab, Turn};
 use crate::rows::{Cache, Row, Unit, compare};
 
 /// Makes each data set's database with each engine.
-pub struct Sizes;
+pub struct Sizes {
+    name: &'static str,
+    about: &'static str,
+    title: &'static str,
+    group: Group,
+    data: &'static [Dataset],
+}
+
+/// Whole files.
+pub const FILES: Sizes = Sizes {
+    name: "sizes",
+    about: "The bytes of the file after `litepack pack`, beside those of the plain file it was made from.",
+    title: "File size",
+    group: Group::Files,
+    data: &Dataset::ALL,
+};
+
+/// The same file with one column compressed.
+pub const COLUMNS: Sizes = Sizes {
+    name: "columns-size",
+    about: "The bytes of the file after enabling, maintenance and VACUUM. \
+        Aim: at most 0.25 × the size.",
+    title: "Compressed column: file size",
+    group: Group::Columns,
+    data: &[Dataset::Titles],
+};
 
 impl Workload for Sizes {
     fn name(&self) -> &'static str {
-        "sizes"
+        self.name
     }
 
     fn about(&self) -> &'static str {
-        "The bytes of the file after `litepack pack`, beside those of the plain file it was made from."
+        self.about
+    }
+
+    fn group(&self) -> Group {
+        self.group
     }
 
     fn run(&self, lab: &Lab) -> Result<Vec<Vec<Row>>> {
-        Dataset::ALL
+        self.data
             .iter()
-            .map(|data| run_data(lab, *data))
+            .map(|data| self.run_data(lab, *data))
             .collect()
     }
 }
 
-fn run_data(lab: &Lab, data: Dataset) -> Result<Vec<Row>> {
-    let mut contestants: Vec<Result<u64>> = lab
-        .engines
-        .ready
-        .iter()
-        .map(|engine| Ok(stored_bytes(&lab.prepared(&**engine, data)?)))
-        .collect();
-    let turns = lab.take_turns("File sizes", 1, &mut contestants, |bytes, _| {
-        Ok(Turn {
-            value: *bytes as f64,
-            answer: 0,
-        })
-    });
-    let mut rows: Vec<Row> = lab
-        .engines
-        .ready
-        .iter()
-        .zip(turns)
-        .map(|(engine, turns)| Row {
-            workload: "sizes",
-            title: "File size".into(),
-            data: data.title(lab.size),
-            engine: engine.name(),
-            way: None,
-            setting: None,
-            cache: Cache::Irrelevant,
-            unit: Unit::Bytes,
-            values: turns.values,
-            summary: None,
-            to_plain: None,
-            file_bytes: None,
-            failure: turns.failure,
-        })
-        .collect();
-    compare(&mut rows);
-    Ok(rows)
+impl Sizes {
+    fn run_data(&self, lab: &Lab, data: Dataset) -> Result<Vec<Row>> {
+        let engines = lab.engines(self.group);
+        let mut contestants: Vec<Result<u64>> = engines
+            .iter()
+            .map(|engine| Ok(stored_bytes(&lab.prepared(&**engine, data)?)))
+            .collect();
+        let turns = lab.take_turns(self.title, 1, &mut contestants, |bytes, _| {
+            Ok(Turn {
+                value: *bytes as f64,
+                answer: 0,
+            })
+        });
+        let mut rows: Vec<Row> = engines
+            .iter()
+            .zip(turns)
+            .map(|(engine, turns)| Row {
+                workload: self.name,
+                title: self.title.into(),
+                data: data.title(lab.size),
+                engine: engine.name(),
+                way: None,
+                setting: None,
+                cache: Cache::Irrelevant,
+                unit: Unit::Bytes,
+                values: turns.values,
+                summary: None,
+                to_plain: None,
+                file_bytes: None,
+                failure: turns.failure,
+            })
+            .collect();
+        compare(&mut rows);
+        Ok(rows)
+    }
 }

@@ -88,20 +88,17 @@ impl Session for Transactions {
         let mut rng = super::random(self.name, round);
         let mut titles = Titles::new(SEED + 1 + u64::from(round));
         let mut taken = Duration::ZERO;
-        let mut changed = 0;
         for _ in 0..transactions {
             let work = self
                 .rows
                 .choose(lab.size.rows as i64, &mut rng, &mut titles);
             let start = Instant::now();
-            changed += self.rows.commit(conn, &work)?;
+            self.rows.commit(conn, &work)?;
             taken += start.elapsed();
         }
         let value = f64::from(transactions) * ROWS as f64 / taken.as_secs_f64();
-        Ok(Turn {
-            value,
-            answer: changed as u64,
-        })
+        // Not every engine can tell how many rows have changed; the content is compared at the end.
+        Ok(Turn { value, answer: 0 })
     }
 }
 
@@ -119,22 +116,20 @@ impl Rows {
             .collect()
     }
 
-    fn commit(self, conn: &Connection, work: &[(i64, String)]) -> rusqlite::Result<usize> {
+    fn commit(self, conn: &Connection, work: &[(i64, String)]) -> rusqlite::Result<()> {
         let transaction = conn.unchecked_transaction()?;
-        let mut changed = 0;
         if self == Self::New {
             let mut insert = transaction.prepare_cached("insert into title(data) values (?)")?;
             for (_, text) in work {
-                changed += insert.execute([text])?;
+                insert.execute([text])?;
             }
         } else {
             let sql = "update title set data = ? where id = ?";
             let mut update = transaction.prepare_cached(sql)?;
             for (id, text) in work {
-                changed += update.execute(params![text, id])?;
+                update.execute(params![text, id])?;
             }
         }
-        transaction.commit()?;
-        Ok(changed)
+        transaction.commit()
     }
 }
