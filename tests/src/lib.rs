@@ -21,6 +21,7 @@ pub mod damage;
 pub mod generate;
 pub mod outcome;
 pub mod pair;
+pub mod peer;
 pub mod programs;
 pub mod rng;
 pub mod roundtrip;
