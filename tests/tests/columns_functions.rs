@@ -473,7 +473,7 @@ fn count_up(db: &Connection, schema: &str, id: i64) {
 fn databases_with_the_same_ids_do_not_mix() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let paths = ["a", "b"].map(|name| directory.path().join(name));
-    let [a, b] = paths.each_ref().map(|path| open(path));
+    let [a, b] = paths.each_ref().map(open);
     for (db, salt) in [(&a, "first"), (&b, "second")] {
         fill(db, salt);
         pack(db, "'k'");
