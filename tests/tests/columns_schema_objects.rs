@@ -94,6 +94,17 @@ fn triggers_that_write_the_table_itself() {
     );
 }
 
+/// SQLite takes columns that nobody names for NULL in a BEFORE UPDATE trigger, those that a generated
+/// column is made from too.
+#[test]
+fn before_update_when_the_column_is_not_set() {
+    with_triggers(
+        "create trigger seen before update on t begin insert into log(what, a, b) values('seen', new.c, new.at); end;
+         create trigger inner after insert on t begin update t set n = n + 1; end;",
+        WRITES,
+    );
+}
+
 #[test]
 fn triggers_of_other_tables() {
     with_triggers(

@@ -294,7 +294,7 @@ impl<S: Sql> Cover<'_, S> {
             return match triggers::writes(foreseen, &made.physical) {
                 _ if foreseen == object.sql => Ok(object.sql.clone()),
                 true => redirected(),
-                false => Ok(foreseen.to_string()),
+                false => Ok(triggers::settle(foreseen, &[column])),
             };
         }
         if triggers::writes(&object.sql, &self.table.name) {

@@ -9,6 +9,7 @@ use crate::config;
 use crate::sql::{Result, Sql, Statement, Value};
 use crate::table::{Table, backing, dict_column, plain_column};
 use crate::tokens::{Text, quote};
+use crate::triggers::named;
 use crate::view;
 
 const CREATE: &str = "create table if not exists main._litepack_objects(
@@ -151,7 +152,9 @@ pub fn plain_text(kind: &str, sql: &str, table: Option<&str>, columns: &[&str]) 
     }
     let mut sql = text.to_string();
     for column in columns {
-        sql = sql.replace(&format!(", {} = null", quote(&dict_column(column))), "");
+        sql = sql
+            .replace(&format!(", {} = null", quote(&dict_column(column))), "")
+            .replace(&named(column), "1");
     }
     sql
 }

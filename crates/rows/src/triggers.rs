@@ -34,7 +34,7 @@ pub fn carry(sql: &str, backing: &str, columns: &[&str]) -> String {
             text.replace(at, quote(&plain_column(column)));
         }
     }
-    guard_columns(&text)
+    settle(&text.to_string(), columns)
 }
 
 /// A trigger in which SQLite has renamed the table to `backing` and the columns to those that decode:
@@ -74,7 +74,7 @@ pub fn redirect(
         at += 1;
     }
     Ok(if own {
-        guard_columns(&text)
+        settle(&text.to_string(), columns)
     } else {
         text.to_string()
     })
@@ -208,38 +208,73 @@ fn watched(text: &Text) -> Option<Range<usize>> {
     Some(of + 1..on)
 }
 
-/// Turns `UPDATE OF a, b` into a condition that they changed: the statement that reaches the backing
-/// table always sets all columns.
-fn guard_columns(text: &Text) -> String {
-    let begin = |from: usize| (from..text.0.len()).find(|&at| text.0[at].is("begin"));
-    let Some((Range { start, end: on }, begin)) =
-        watched(text).and_then(|names| Some((names.clone(), begin(names.end)?)))
-    else {
-        return text.to_string();
-    };
-    let changed: Vec<String> = text.0[start..on]
+/// Gives a trigger of the backing table the conditions it needs there.
+///
+/// `UPDATE OF a, b` becomes a condition that they changed: the statement that reaches the backing table
+/// always sets all columns. And in a BEFORE UPDATE trigger SQLite takes those columns for NULL that
+/// neither the statement nor the trigger names, the stored ones behind a decoding column too: so the
+/// trigger names them.
+pub fn settle(sql: &str, columns: &[&str]) -> String {
+    let mut text = Text::new(sql);
+    let mut conditions: Vec<String> = columns
         .iter()
-        .filter_map(|token| token.name())
-        .map(|name| {
+        .filter(|column| is_before_update(&text) && text.mentions(&plain_column(column)))
+        .map(|column| named(column))
+        .collect();
+    if let Some(names) = watched(&text) {
+        let changed = |name: String| {
             let name = quote(&name);
             format!(
                 "new.{name} is not old.{name} collate binary or typeof(new.{name}) <> typeof(old.{name})"
             )
-        })
-        .collect();
+        };
+        let names: Vec<usize> = names.collect();
+        let terms: Vec<String> = names
+            .iter()
+            .filter_map(|&at| text.0[at].name())
+            .map(changed)
+            .collect();
+        conditions.push(format!("({})", terms.join(" or ")));
+        if let (Some(first), Some(last)) = (names.first(), names.last()) {
+            text.0.drain(first - 1..=*last);
+        }
+    }
+    let on = text.on().unwrap_or(0);
+    let begin = (on..text.0.len()).find(|&at| text.0[at].is("begin"));
+    let (Some(begin), false) = (begin, conditions.is_empty()) else {
+        return text.to_string();
+    };
     let part = |from: usize, to: usize| Text(text.0[from..to].to_vec()).to_string();
     let when = (on..begin).find(|&at| text.0[at].is("when"));
-    let (head_end, condition) = match when {
-        Some(when) => (when, format!(" and ({})", part(when + 1, begin).trim())),
-        None => (begin, String::new()),
-    };
+    if let Some(when) = when {
+        conditions.push(format!("({})", part(when + 1, begin).trim()));
+    }
     format!(
-        "{}{}when ({}){condition} {}",
-        part(0, start - 1),
-        part(on, head_end),
-        changed.join(" or "),
+        "{}when {} {}",
+        part(0, when.unwrap_or(begin)),
+        conditions.join(" and "),
         part(begin, text.0.len())
     )
+}
+
+/// A condition that is always true and names the stored columns.
+pub fn named(column: &str) -> String {
+    format!(
+        "(new.{} is null or new.{} is null or 1)",
+        quote(column),
+        quote(&dict_column(column))
+    )
+}
+
+fn is_before_update(text: &Text) -> bool {
+    let head = || {
+        let name = text.created()?;
+        let time = text.solid(name + 1)?;
+        let is_after = text.0[time].is("after");
+        let event = (time..text.on()?).any(|at| text.0[at].is("update"));
+        Some(event && !is_after)
+    };
+    head().unwrap_or(false)
 }
 
 #[cfg(test)]
@@ -252,6 +287,16 @@ mod tests {
         assert_eq!(
             carry(sql, "_t_zstd", &["c"]),
             "CREATE TRIGGER r after insert on \"_t_zstd\" when new.\"_c_plain\" > 'c' begin insert into log select old . \"_c_plain\", c from t; end"
+        );
+    }
+
+    #[test]
+    fn before_update_names_the_stored_columns() {
+        let sql = "CREATE TRIGGER r update on t when new.c > 1 begin select 1; end";
+        assert_eq!(
+            carry(sql, "_t_zstd", &["c", "d"]),
+            "CREATE TRIGGER r update on \"_t_zstd\" when (new.\"c\" is null or new.\"_c_dict\" is null or 1) \
+             and (new.\"_c_plain\" > 1) begin select 1; end"
         );
     }
 
