@@ -203,7 +203,15 @@ fn row(table: &Table) -> String {
             others.join(" and ")
         ));
     }
-    terms.join(" and ")
+    let condition = terms.join(" and ");
+    match table.rowid {
+        // Of rows that are the same in all, each is written once.
+        Some(rowid) if table.nullable_key => format!(
+            "{rowid} = (select {rowid} from {} where {condition} limit 1)",
+            quote(&table.physical)
+        ),
+        _ => condition,
+    }
 }
 
 /// A DEFAULT as an expression: SQLite takes a bare name there as a string.
