@@ -2,18 +2,28 @@
 //! everything unwinds: temporary files go, locks are let go.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
+use rusqlite::{Connection, InterruptHandle};
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
+/// The connection whose statements a signal stops.
+static RUNNING: Mutex<Option<InterruptHandle>> = Mutex::new(None);
 
-/// The error of a job that was told to stop.
+/// The error of a job that was told to stop, in words that say what became of it.
 #[derive(Debug)]
-pub struct Interrupted;
+pub struct Interrupted(pub &'static str);
+
+impl Default for Interrupted {
+    fn default() -> Self {
+        Interrupted("interrupted; nothing was changed")
+    }
+}
 
 impl std::fmt::Display for Interrupted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("interrupted; nothing was changed")
+        f.write_str(self.0)
     }
 }
 
@@ -21,14 +31,26 @@ impl std::error::Error for Interrupted {}
 
 /// From now on signals make [`check`] fail instead of ending the process.
 pub fn watch() -> anyhow::Result<()> {
-    ctrlc::set_handler(|| REQUESTED.store(true, Ordering::Relaxed))
-        .context("cannot watch for Ctrl-C")
+    let stop = || {
+        REQUESTED.store(true, Ordering::Relaxed);
+        let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(connection) = &*running {
+            connection.interrupt();
+        }
+    };
+    ctrlc::set_handler(stop).context("cannot watch for Ctrl-C")
+}
+
+/// From now on signals also stop the statement that runs on this connection.
+pub fn stop(connection: &Connection) {
+    let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    *running = Some(connection.get_interrupt_handle());
 }
 
 /// An error once the user wants to stop.
 pub fn check() -> anyhow::Result<()> {
     if REQUESTED.load(Ordering::Relaxed) {
-        Err(Interrupted.into())
+        Err(Interrupted::default().into())
     } else {
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The `litepack` command: packs SQLite databases, unpacks them, and tells about packed files.
 //!
 //! ```text
-//! pack.rs   unpack.rs   info.rs   check.rs     one subcommand each
+//! pack.rs   unpack.rs   info.rs   check.rs   columns.rs     one subcommand each
 //! source.rs     opening and locking a database that is to be read     header.rs   what it is
 //! replace.rs    putting a new file in place of a name, or leaving everything as it was
 //! reader.rs     reading a whole packed file on all cores
@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod columns;
 mod header;
 mod info;
 mod interrupt;
@@ -44,6 +45,7 @@ enum Command {
     Unpack(unpack::Arguments),
     Info(info::Arguments),
     Check(check::Arguments),
+    Columns(columns::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Command::Unpack(arguments) => unpack::run(&arguments).map(|()| true),
         Command::Info(arguments) => info::run(&arguments).map(|()| true),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Columns(arguments) => columns::run(&arguments).map(|()| true),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

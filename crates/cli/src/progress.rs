@@ -8,6 +8,7 @@ use std::time::Instant;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
 const TEMPLATE: &str = "{prefix:>9} [{bar:32}] {bytes}/{total_bytes} {bytes_per_sec} {eta} left";
+const ROWS: &str = "{prefix:>9} [{bar:32}] {pos}/{len} rows {per_sec} {eta} left";
 
 /// A bar for one step of a job; removes itself when dropped.
 pub struct Progress(ProgressBar);
@@ -15,11 +16,20 @@ pub struct Progress(ProgressBar);
 impl Progress {
     /// A bar for `total` bytes, shown only when stderr is a terminal.
     pub fn new(step: &'static str, total: u64) -> Progress {
+        Progress::with(TEMPLATE, step, total)
+    }
+
+    /// A bar for `total` rows.
+    pub fn of_rows(step: &'static str, total: u64) -> Progress {
+        Progress::with(ROWS, step, total)
+    }
+
+    fn with(template: &str, step: &'static str, total: u64) -> Progress {
         if !std::io::stderr().is_terminal() {
             return Progress(ProgressBar::hidden());
         }
         let style =
-            ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
+            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         Progress(
             ProgressBar::new(total)
                 .with_style(style.progress_chars("=> "))
@@ -27,12 +37,17 @@ impl Progress {
         )
     }
 
+    /// Whether anybody sees it.
+    pub fn is_shown(&self) -> bool {
+        !self.0.is_hidden()
+    }
+
     /// So many more bytes are done.
     pub fn add(&self, bytes: u64) {
         self.0.inc(bytes);
     }
 
-    /// So many bytes are done in all.
+    /// So many bytes (or rows) are done in all.
     pub fn set(&self, bytes: u64) {
         self.0.set_position(bytes);
     }

@@ -76,6 +76,17 @@ impl Source {
         }
     }
 
+    /// An error unless this is a database, plain or packed.
+    pub fn expect_database(&self) -> Result<()> {
+        match self.kind {
+            Kind::Other => bail!(
+                "{} is not a SQLite database, or an encrypted one",
+                self.shown.display()
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// An error unless this is a packed file.
     pub fn expect_packed(&self) -> Result<()> {
         let name = self.shown.display();
@@ -183,7 +194,8 @@ impl Source {
         bail!(self.in_use())
     }
 
-    fn connect(&self, parameters: &str) -> rusqlite::Result<Connection> {
+    /// A connection without any lock yet; closed before `self` is dropped, it keeps its locks.
+    pub fn connect(&self, parameters: &str) -> rusqlite::Result<Connection> {
         let vfs = match self.kind {
             Kind::Packed => "&vfs=litepack",
             _ => "",

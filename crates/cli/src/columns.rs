@@ -1,0 +1,44 @@
+//! `litepack columns`: compressed columns of a database that stays an ordinary SQLite file (or a packed
+//! one), by the same SQL functions that a program would call.
+//!
+//! ```text
+//! columns/enable.rs   disable.rs   maintain.rs   status.rs     one subcommand each
+//! columns/database.rs   the database they work on
+//! ```
+
+mod database;
+mod disable;
+mod enable;
+mod maintain;
+mod status;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// Compresses single columns of a database, for programs that load the extension.
+///
+/// A whole packed file (`litepack pack`) usually compresses better and has no limits; see
+/// docs/columns.md for when to use which.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Enable(enable::Arguments),
+    Maintain(maintain::Arguments),
+    Status(status::Arguments),
+    Disable(disable::Arguments),
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    match &arguments.command {
+        Command::Enable(arguments) => enable::run(arguments),
+        Command::Maintain(arguments) => maintain::run(arguments),
+        Command::Status(arguments) => status::run(arguments),
+        Command::Disable(arguments) => disable::run(arguments),
+    }
+}

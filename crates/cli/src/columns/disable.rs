@@ -1,0 +1,27 @@
+//! `litepack columns disable`: a column becomes plain again.
+
+use anyhow::Result;
+
+use super::database::Place;
+
+/// Makes a column plain again; after the last one the table is as it was before.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let place = &arguments.place;
+    let names = [&place.table, &place.column];
+    let database = place.open()?;
+    database
+        .value::<rusqlite::types::Value>("select litepack_disable_transparent(?1, ?2)", names)?;
+    eprintln!(
+        "{}: {} is an ordinary column again",
+        place.database.display(),
+        place.name()
+    );
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! `litepack columns enable`: a column is going to be compressed.
+
+use anyhow::Result;
+use serde_json::{Map, Value, json};
+
+use super::database::Place;
+
+/// What a user should know before relying on it.
+const LIMITS: &str = "\
+note: the table is a view now. SQLite cannot do through a view:
+  UPSERT (INSERT ... ON CONFLICT DO UPDATE), ids from RETURNING, last_insert_rowid(), changes();
+  an explicit NULL into a column with a DEFAULT stores the default.
+Programs need the extension to read it. A packed file (`litepack pack`) has none of these limits.";
+
+/// Starts to compress a column; `litepack columns maintain` then does the work.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    place: Place,
+    /// zstd's level, from 1 (fast) to 22 (small).
+    #[arg(long, default_value_t = 19)]
+    level: i32,
+    /// SQL expression over a row that says which dictionary it shares with others; '[nodict]' for
+    /// none, NULL to leave the row alone. By default all rows share one.
+    #[arg(long, value_name = "EXPR")]
+    chooser: Option<String>,
+    /// A group gets no dictionary smaller than this [default: 5000].
+    #[arg(long, value_name = "BYTES")]
+    min_dictionary: Option<u64>,
+    /// Size of a dictionary relative to the data of its group [default: 0.01].
+    #[arg(long, value_name = "RATIO")]
+    dictionary_ratio: Option<f64>,
+    /// Size of the sample relative to the dictionary [default: 100].
+    #[arg(long, value_name = "RATIO")]
+    samples_ratio: Option<f64>,
+    /// Bytes compressed in one step of maintenance [default: 1666666].
+    #[arg(long, value_name = "BYTES")]
+    step: Option<u64>,
+}
+
+impl Arguments {
+    fn config(&self) -> Value {
+        let place = &self.place;
+        // One dictionary for the column: two columns have little in common.
+        let own = || format!("'{}'", place.name().replace('\'', "''"));
+        let chooser = self.chooser.clone().unwrap_or_else(own);
+        let optional = [
+            (
+                "min_dict_size_bytes_for_training",
+                self.min_dictionary.map(Value::from),
+            ),
+            ("dict_size_ratio", self.dictionary_ratio.map(Value::from)),
+            (
+                "train_dict_samples_ratio",
+                self.samples_ratio.map(Value::from),
+            ),
+            (
+                "incremental_compression_step_bytes",
+                self.step.map(Value::from),
+            ),
+        ];
+        let mut config = Map::new();
+        config.insert("table".into(), json!(place.table));
+        config.insert("column".into(), json!(place.column));
+        config.insert("compression_level".into(), json!(self.level));
+        config.insert("dict_chooser".into(), json!(chooser));
+        for (key, value) in optional {
+            config.extend(value.map(|value| (key.to_string(), value)));
+        }
+        Value::Object(config)
+    }
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let place = &arguments.place;
+    let database = place.open()?;
+    let config = arguments.config().to_string();
+    database.value::<String>("select zstd_enable_transparent(?1)", [config])?;
+    eprintln!("{LIMITS}");
+    eprintln!(
+        "{}: {} is enabled; `litepack columns maintain` compresses what is there",
+        place.database.display(),
+        place.name()
+    );
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! `litepack columns status`: what is compressed and what is not, for people or as JSON.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use indicatif::HumanBytes;
+use serde::Deserialize;
+
+use super::database::Database;
+
+/// Tells what is compressed, how well, and why the rest is not.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Print a JSON array.
+    #[arg(long)]
+    json: bool,
+    /// The database, plain or packed.
+    database: PathBuf,
+}
+
+/// What is shown of an object of `litepack_columns()`.
+#[derive(Deserialize)]
+struct Column {
+    table: String,
+    column: String,
+    compression_level: i32,
+    rows: u64,
+    rows_compressed: u64,
+    bytes_before: u64,
+    bytes_after: u64,
+    not_compressed: Vec<Reason>,
+    dictionaries: Vec<Dictionary>,
+    maintenance_due: bool,
+}
+
+#[derive(Deserialize)]
+struct Reason {
+    why: String,
+    rows: u64,
+    bytes: u64,
+}
+
+#[derive(Deserialize)]
+struct Dictionary {
+    bytes: Option<u64>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let database = Database::open(&arguments.database)?;
+    let json: String = database.value("select litepack_columns()", [])?;
+    if arguments.json {
+        println!("{json}");
+        return Ok(());
+    }
+    let columns: Vec<Column> =
+        serde_json::from_str(&json).context("litepack_columns() gave something else")?;
+    if columns.is_empty() {
+        println!("no compressed columns");
+    } else {
+        print!("{}", text(&columns));
+    }
+    Ok(())
+}
+
+fn text(columns: &[Column]) -> String {
+    let heads = [
+        "column",
+        "level",
+        "rows",
+        "compressed",
+        "before",
+        "after",
+        "ratio",
+        "dictionaries",
+    ];
+    let mut table = vec![heads.map(String::from)];
+    for column in columns {
+        let dictionaries: u64 = column.dictionaries.iter().filter_map(|d| d.bytes).sum();
+        let after = column.bytes_after + dictionaries;
+        let ratio = column.bytes_before as f64 / after.max(1) as f64;
+        table.push([
+            format!("{}.{}", column.table, column.column),
+            column.compression_level.to_string(),
+            column.rows.to_string(),
+            column.rows_compressed.to_string(),
+            HumanBytes(column.bytes_before).to_string(),
+            HumanBytes(after).to_string(),
+            format!("{ratio:.2}"),
+            format!(
+                "{}, {}",
+                column.dictionaries.len(),
+                HumanBytes(dictionaries)
+            ),
+        ]);
+    }
+    let mut text = aligned(&table);
+    for column in columns {
+        for reason in &column.not_compressed {
+            text.push_str(&format!(
+                "{}.{}: {} rows, {} not compressed: {}\n",
+                column.table,
+                column.column,
+                reason.rows,
+                HumanBytes(reason.bytes),
+                reason.why
+            ));
+        }
+    }
+    if columns.iter().any(|column| column.maintenance_due) {
+        text.push_str("`litepack columns maintain` has something to do\n");
+    }
+    text
+}
+
+/// Lines of cells: the first to the left, the others to the right.
+fn aligned<const N: usize>(table: &[[String; N]]) -> String {
+    let width = |at: usize| {
+        table
+            .iter()
+            .map(|line| line[at].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let line = |cells: &[String; N]| {
+        let cells: Vec<String> = cells
+            .iter()
+            .enumerate()
+            .map(|(at, cell)| match (at, width(at)) {
+                (0, width) => format!("{cell:width$}"),
+                (_, width) => format!("{cell:>width$}"),
+            })
+            .collect();
+        cells.join("  ") + "\n"
+    };
+    table.iter().map(line).collect()
+}
