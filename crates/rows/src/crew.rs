@@ -12,10 +12,12 @@ use crate::sql::Result;
 const WORKERS_MAX: usize = 8;
 /// So much is done sooner than a thread starts.
 const ALONE_BYTES: usize = 16 << 10;
+/// For values larger than this zstd takes up to 90 MB for each worker, so only two work.
+const LARGE: usize = 2 << 20;
 /// A worker keeps so many contexts prepared; each takes some megabytes.
 const PREPARED_MAX: usize = 4;
-/// Tasks are handed out by so many.
-const PORTION: usize = 16;
+/// Tasks are handed out by at most so many.
+const PORTION_MAX: usize = 16;
 
 /// A value to compress.
 #[derive(Clone, Debug)]
@@ -55,11 +57,10 @@ impl Crew {
     /// When memory is short, or zstd refuses a dictionary.
     pub fn compress(&mut self, tasks: &[Task<'_>]) -> Result<Vec<Vec<u8>>> {
         let bytes: usize = tasks.iter().map(|task| task.content.len()).sum();
-        let wanted = tasks
-            .len()
-            .div_ceil(PORTION)
-            .min(bytes / ALONE_BYTES)
-            .max(1);
+        let has_large = tasks.iter().any(|task| task.content.len() > LARGE);
+        let most = if has_large { 2 } else { WORKERS_MAX };
+        let portion = (tasks.len() * ALONE_BYTES / bytes.max(1)).clamp(1, PORTION_MAX);
+        let wanted = (bytes / ALONE_BYTES).clamp(1, most);
         let (level, next) = (self.level, AtomicUsize::new(0));
         let workers = &mut self.workers[..];
         let count = wanted.min(workers.len());
@@ -68,9 +69,9 @@ impl Crew {
             let next = &next;
             let started: Vec<_> = others
                 .iter_mut()
-                .map(|worker| scope.spawn(move || worker.work(level, tasks, next)))
+                .map(|worker| scope.spawn(move || worker.work(level, tasks, next, portion)))
                 .collect();
-            let own = first[0].work(level, tasks, next);
+            let own = first[0].work(level, tasks, next, portion);
             let others = started.into_iter().map(|thread| match thread.join() {
                 Ok(part) => part,
                 Err(panic) => std::panic::resume_unwind(panic),
@@ -93,15 +94,16 @@ impl Worker {
         level: i32,
         tasks: &[Task<'_>],
         next: &AtomicUsize,
+        portion: usize,
     ) -> Result<Vec<(usize, Vec<u8>)>> {
         let mut done = Vec::new();
         let mut frame = Vec::new();
         loop {
-            let from = next.fetch_add(PORTION, Ordering::Relaxed);
+            let from = next.fetch_add(portion, Ordering::Relaxed);
             if from >= tasks.len() {
                 return Ok(done);
             }
-            for (index, task) in tasks.iter().enumerate().skip(from).take(PORTION) {
+            for (index, task) in tasks.iter().enumerate().skip(from).take(portion) {
                 self.compress(level, task, &mut frame)?;
                 done.push((index, frame.as_slice().into()));
             }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::sql::{Result, Sql, Statement, Value};
 use crate::state::{forget_dictionary, noted_dictionaries};
 use crate::tokens::quote;
-use crate::transaction::atomically;
+use crate::transaction::{atomically, lock};
 
 /// Drops them and returns how many there were.
 ///
@@ -19,8 +19,8 @@ pub fn drop_unused(db: &impl Sql) -> Result<usize> {
         return Ok(0);
     }
     atomically(db, || {
-        // Takes the lock for writing, so that nobody begins to use one meanwhile.
-        db.run("update main._zstd_dicts set id = id where false", &[])?;
+        // So that nobody begins to use one meanwhile.
+        lock(db)?;
         let mut unused: BTreeSet<i64> = noted_dictionaries(db)?.into_iter().collect();
         for (table, marker) in markers(db)? {
             // Not by the index: it holds the rows without a dictionary.
