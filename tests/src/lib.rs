@@ -15,6 +15,7 @@
 
 pub mod bank;
 pub mod churn;
+pub mod columns;
 pub mod commandline;
 pub mod content;
 pub mod damage;

@@ -1,5 +1,5 @@
 //! How much memory the command takes: packing, checking and unpacking a database far larger than
-//! that stays below 200 MB.
+//! that, or compressing a column of it, stays below 200 MB.
 
 use litepack_tests::programs::litepack;
 use litepack_tests::{scale, vfs};
@@ -75,5 +75,42 @@ fn the_command_takes_little_memory_however_large_the_database() {
             "{:?} of {size} bytes took {peak} bytes",
             arguments[0]
         );
+    }
+}
+
+#[test]
+fn compressing_a_column_takes_little_memory_however_large_its_values() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("a.db");
+    let rows = scale(250, 1000);
+    vfs::open_plain(&path)
+        .expect("a new database")
+        .execute_batch(&format!(
+            "pragma synchronous = off; pragma journal_mode = off;
+             create table t(id integer primary key, x text);
+             insert into t with recursive n(i) as (select 1 union all select i + 1 from n
+               where i < {rows}) select i, hex(randomblob(500000)) from n;
+             insert into t(x) select hex(randomblob(4000000)) from t limit 5;"
+        ))
+        .expect("data");
+    let (table, column) = (Path::new("t"), Path::new("x"));
+    let columns = Path::new("columns");
+    for arguments in [
+        vec![
+            columns,
+            Path::new("enable"),
+            &path,
+            table,
+            column,
+            Path::new("--level"),
+            Path::new("9"),
+        ],
+        vec![columns, Path::new("maintain"), &path],
+        vec![columns, Path::new("status"), &path],
+        vec![columns, Path::new("disable"), &path, table, column],
+    ] {
+        let peak = peak_of_litepack(&arguments);
+        println!("{:?}: peak {} MB", arguments[1], peak >> 20);
+        assert!(peak < MOST, "{:?} took {peak} bytes", arguments[1]);
     }
 }

@@ -21,20 +21,43 @@ fn a_column_is_compressed_and_becomes_plain_again() {
     let before = plain(&place);
     let run = place.ok(&["columns", "enable", "a.db", "t", "data", "--level", "5"]);
     assert_eq!(run.stdout, "");
-    for word in ["UPSERT", "RETURNING", "changes()", "DEFAULT", "packed file", "t.data is enabled"] {
+    for word in [
+        "UPSERT",
+        "RETURNING",
+        "changes()",
+        "DEFAULT",
+        "packed file",
+        "t.data is enabled",
+    ] {
         assert!(run.stderr.contains(word), "{}", run.stderr);
     }
     let run = place.ok(&["columns", "maintain", "a.db", "--vacuum"]);
-    assert!(run.stderr.starts_with("a.db: 20000 rows compressed, 0 are not, done"), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .starts_with("a.db: 20000 rows compressed, 0 are not, done"),
+        "{}",
+        run.stderr
+    );
     assert!(run.stderr.contains(" x smaller"), "{}", run.stderr);
     assert!(!run.stderr.contains(['\r', '\x1b']), "{:?}", run.stderr);
     let again = place.ok(&["columns", "maintain", "a.db"]);
-    assert!(again.stderr.starts_with("a.db: 0 rows compressed, 0 are not, done"), "{}", again.stderr);
+    assert!(
+        again
+            .stderr
+            .starts_with("a.db: 0 rows compressed, 0 are not, done"),
+        "{}",
+        again.stderr
+    );
 
     let text = place.ok(&["columns", "status", "a.db"]).stdout;
-    let mut lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut lines = text
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
     assert_eq!(lines.next().unwrap()[0], "column");
-    assert_eq!(lines.next().unwrap()[..4], ["t.data", "5", "20000", "20000"]);
+    assert_eq!(
+        lines.next().unwrap()[..4],
+        ["t.data", "5", "20000", "20000"]
+    );
     let json = place.ok(&["columns", "status", "--json", "a.db"]).stdout;
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json[0]["rows_compressed"], 20_000);
@@ -44,7 +67,10 @@ fn a_column_is_compressed_and_becomes_plain_again() {
 
     place.ok(&["columns", "disable", "a.db", "t", "data"]);
     assert!(plain(&place) == before);
-    assert_eq!(place.ok(&["columns", "status", "a.db"]).stdout, "no compressed columns\n");
+    assert_eq!(
+        place.ok(&["columns", "status", "a.db"]).stdout,
+        "no compressed columns\n"
+    );
 }
 
 #[test]
@@ -82,12 +108,21 @@ fn what_cannot_be_is_refused() {
     let refused = |arguments: &[&str], words: &str| {
         place.refused(&[&["columns"][..], arguments].concat(), words);
     };
-    refused(&["enable", "missing", "t", "data"], "missing does not exist");
+    refused(
+        &["enable", "missing", "t", "data"],
+        "missing does not exist",
+    );
     refused(&["enable", "text", "t", "data"], "not a SQLite database");
     refused(&["enable", "a.db", "nowhere", "data"], "nowhere");
     refused(&["enable", "a.db", "t", "nothing"], "nothing");
-    refused(&["enable", "a.db", "t", "data", "--level", "99"], "compression_level");
-    refused(&["enable", "a.db", "t", "data", "--chooser", "no such"], "chooser");
+    refused(
+        &["enable", "a.db", "t", "data", "--level", "99"],
+        "compression_level",
+    );
+    refused(
+        &["enable", "a.db", "t", "data", "--chooser", "no such"],
+        "chooser",
+    );
     refused(&["disable", "a.db", "t", "data"], "not compressed");
     refused(&["maintain", "a.db"], "no compressed columns");
     refused(&["maintain", "a.db", "--load", "2"], "--load");

@@ -4,12 +4,14 @@
 //! worker bank ROLE PATH WORKER SECONDS            plays a role; a line per transfer, then a tally
 //! worker churn PATH SEED JOURNAL SYNCHRONOUS PAGE [SECOND]
 //!                                                 works until killed; a line per transaction
+//! worker columns PATH SEED                        compresses a column and changes it until killed
 //! ```
 //!
 //! Exit code 1 and a message on standard error when something failed that may not fail.
 
 use litepack_tests::bank::{self, Role};
 use litepack_tests::churn::{self, Habits};
+use litepack_tests::{columns, vfs};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -56,6 +58,18 @@ fn run(arguments: &[String]) -> Result<(), String> {
             let mut report = |n| say("done", n);
             churn::work(Path::new(path), &habits, number(seed)?, &mut report)
                 .map_err(|error| format!("churn: {error}"))
+        }
+        ["columns", path, seed] => {
+            let mut seed: u64 = number(seed)?;
+            let words = |error: rusqlite::Error| error.to_string();
+            let db = vfs::open_plain(Path::new(path)).map_err(words)?;
+            loop {
+                let mut changes = 0..3;
+                let again = || changes.next().is_some();
+                columns::disturb(&db, seed, again).map_err(words)?;
+                columns::maintain(&db, Some(0.0)).map_err(words)?;
+                seed = seed.wrapping_add(1000);
+            }
         }
         _ => Err("usage: see the head of this program's source".into()),
     }

@@ -31,7 +31,10 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    if arguments.seconds.is_some_and(|seconds| !(seconds >= 0.0)) {
+    if arguments
+        .seconds
+        .is_some_and(|seconds| seconds.is_nan() || seconds < 0.0)
+    {
         bail!("--seconds takes a number from 0 on");
     }
     if !(arguments.load > 0.0 && arguments.load <= 1.0) {
