@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, FrameFormat};
 
+use crate::transform::{Transform, Undo};
 use crate::{Codec, DictId, Dictionary, Storage};
 
 /// A zstd compression level.
@@ -28,6 +29,7 @@ pub struct Encoder {
     bare: CCtx<'static>,
     /// A context each for the dictionaries in use, by [`Dictionary::hash`].
     prepared: Vec<(u128, CCtx<'static>)>,
+    transform: Transform,
 }
 
 impl std::fmt::Debug for Encoder {
@@ -60,12 +62,18 @@ impl Encoder {
             level,
             bare: new_context(level),
             prepared: Vec::new(),
+            transform: Transform::default(),
         }
     }
 
     /// The level pages are compressed at.
     pub fn level(&self) -> Level {
         self.level
+    }
+
+    /// What zstd is given of `page`: samples for a dictionary are made of this.
+    pub fn sample<'a>(&'a mut self, page: &'a [u8]) -> &'a [u8] {
+        self.transform.of(page).unwrap_or(page)
     }
 
     /// Appends the stored form of `page` to `out` and says how it is stored.
@@ -81,14 +89,18 @@ impl Encoder {
         out.resize(start + budget, 0);
         let context = match dictionary {
             None => Some(&mut self.bare),
-            Some((_, dictionary)) => self.context_for(dictionary),
+            Some((_, dictionary)) => context_for(self.level, &mut self.prepared, dictionary),
         };
-        let compressed = context.and_then(|c| c.compress2(&mut out[start..], page).ok());
+        let (codec, input) = match self.transform.of(page) {
+            Some(columns) => (Codec::Columns, columns),
+            None => (Codec::Zstd, page),
+        };
+        let compressed = context.and_then(|c| c.compress2(&mut out[start..], input).ok());
         match compressed {
             Some(len) if len < budget => {
                 out.truncate(start + len);
                 Storage {
-                    codec: Codec::Zstd,
+                    codec,
                     dict: dictionary.map_or(0, |(id, _)| id),
                 }
             }
@@ -99,29 +111,35 @@ impl Encoder {
             }
         }
     }
+}
 
-    /// The context that `dictionary` is loaded into; `None` if zstd refuses the dictionary.
-    fn context_for(&mut self, dictionary: &Dictionary) -> Option<&mut CCtx<'static>> {
-        let hash = dictionary.hash();
-        let at = match self.prepared.iter().position(|(known, _)| *known == hash) {
-            Some(at) => at,
-            None => {
-                if self.prepared.len() == PREPARED_MAX {
-                    self.prepared.clear();
-                }
-                let mut context = new_context(self.level);
-                context.load_dictionary(dictionary.bytes()).ok()?;
-                self.prepared.push((hash, context));
-                self.prepared.len() - 1
+/// The context that `dictionary` is loaded into; `None` if zstd refuses the dictionary.
+fn context_for<'a>(
+    level: Level,
+    prepared: &'a mut Vec<(u128, CCtx<'static>)>,
+    dictionary: &Dictionary,
+) -> Option<&'a mut CCtx<'static>> {
+    let hash = dictionary.hash();
+    let at = match prepared.iter().position(|(known, _)| *known == hash) {
+        Some(at) => at,
+        None => {
+            if prepared.len() == PREPARED_MAX {
+                prepared.clear();
             }
-        };
-        Some(&mut self.prepared[at].1)
-    }
+            let mut context = new_context(level);
+            context.load_dictionary(dictionary.bytes()).ok()?;
+            prepared.push((hash, context));
+            prepared.len() - 1
+        }
+    };
+    Some(&mut prepared[at].1)
 }
 
 /// Turns stored bytes back into pages.
 pub struct Decoder {
     context: DCtx<'static>,
+    undo: Undo,
+    stream: Vec<u8>,
 }
 
 impl std::fmt::Debug for Decoder {
@@ -136,7 +154,11 @@ impl Default for Decoder {
         context
             .set_parameter(DParameter::Format(FrameFormat::Magicless))
             .expect("constant zstd parameters are valid");
-        Decoder { context }
+        Decoder {
+            context,
+            undo: Undo::default(),
+            stream: Vec::new(),
+        }
     }
 }
 
@@ -180,22 +202,39 @@ impl Decoder {
             }
             Codec::Raw => Err(DecodeError::WrongLength),
             Codec::Zstd => {
-                let len = match dictionary {
-                    Some(dictionary) => {
-                        let prepared = dictionary.for_decoding().ok_or(DecodeError::Malformed)?;
-                        self.context.decompress_using_ddict(page, stored, prepared)
-                    }
-                    None => self.context.decompress(page, stored),
-                }
-                .map_err(|_| DecodeError::Malformed)?;
+                let len = unzstd(&mut self.context, stored, dictionary, page)?;
                 if len == page.len() {
                     Ok(())
                 } else {
                     Err(DecodeError::WrongLength)
                 }
             }
+            Codec::Columns => {
+                // A page laid out by column is never longer than the page.
+                self.stream.resize(page.len(), 0);
+                let len = unzstd(&mut self.context, stored, dictionary, &mut self.stream)?;
+                let undone = self.undo.decode(&self.stream[..len], page);
+                undone.map_err(|_| DecodeError::Malformed)
+            }
         }
     }
+}
+
+/// Decompresses a frame into `out` and says how long it is.
+fn unzstd(
+    context: &mut DCtx<'static>,
+    stored: &[u8],
+    dictionary: Option<&Dictionary>,
+    out: &mut [u8],
+) -> Result<usize, DecodeError> {
+    match dictionary {
+        Some(dictionary) => {
+            let prepared = dictionary.for_decoding().ok_or(DecodeError::Malformed)?;
+            context.decompress_using_ddict(out, stored, prepared)
+        }
+        None => context.decompress(out, stored),
+    }
+    .map_err(|_| DecodeError::Malformed)
 }
 
 #[cfg(test)]

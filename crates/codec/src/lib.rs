@@ -4,12 +4,13 @@
 //! stored bytes. Decoding trusts nothing: the output buffer's length is the only size that counts,
 //! so stored bytes can be hostile without costing more than one page of memory.
 //!
-//! Adding a codec (the page transform, for instance) means a new [`Codec`] value and an arm in
-//! [`Encoder::encode`] and [`Decoder::decode`]; no other layer knows what a codec does.
+//! `compress.rs` chooses and runs the codecs, `transform/` is the page laid out by column, `dictionary.rs` what
+//! pages have in common. No other layer knows what a codec does.
 #![forbid(unsafe_code)]
 
 mod compress;
 mod dictionary;
+mod transform;
 
 pub use compress::{DecodeError, Decoder, Encoder, LEVELS, Level};
 pub use dictionary::{DictId, Dictionary, train};
@@ -22,11 +23,13 @@ pub enum Codec {
     Raw = 0,
     /// One magicless zstd frame without content size or checksum, with or without a dictionary.
     Zstd = 1,
+    /// Such a frame of the page laid out by column.
+    Columns = 2,
 }
 
 impl Codec {
     /// All codecs this version knows, in the order of their numbers.
-    pub const ALL: [Codec; 2] = [Codec::Raw, Codec::Zstd];
+    pub const ALL: [Codec; 3] = [Codec::Raw, Codec::Zstd, Codec::Columns];
 
     /// The codec with this number in the file format.
     pub fn from_number(number: u8) -> Option<Codec> {
@@ -38,6 +41,7 @@ impl Codec {
         match self {
             Codec::Raw => "raw",
             Codec::Zstd => "zstd",
+            Codec::Columns => "columns",
         }
     }
 }

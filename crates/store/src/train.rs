@@ -34,15 +34,16 @@ pub fn dictionary_len_for(size: u64) -> Option<usize> {
 /// it was not trained on, than one percent.
 pub fn train_if_useful(pages: &[Vec<u8>], max_len: usize) -> Option<Dictionary> {
     let held_out = || pages.iter().skip(HELD_OUT - 1).step_by(HELD_OUT);
+    let mut encoder = Encoder::new(crate::DEFAULT_LEVEL);
     let (mut samples, mut lens) = (Vec::new(), Vec::new());
     for (index, page) in pages.iter().enumerate() {
         if index % HELD_OUT != HELD_OUT - 1 {
-            samples.extend_from_slice(page);
-            lens.push(page.len());
+            let sample = encoder.sample(page);
+            samples.extend_from_slice(sample);
+            lens.push(sample.len());
         }
     }
     let dictionary = train(&samples, &lens, max_len)?;
-    let mut encoder = Encoder::new(crate::DEFAULT_LEVEL);
     let (mut plain, mut helped) = (Vec::new(), Vec::new());
     for page in held_out() {
         encoder.encode(page, None, &mut plain);

@@ -1,0 +1,148 @@
+//! A column of integers: frame of reference, of the values or of their differences, by byte plane.
+//!
+//! Which of the two is chosen by the bits that are left. Planes are chosen over variable-length
+//! bytes because the high planes are nearly constant and cost an entropy coder nearly nothing.
+
+use super::bytes::{Malformed, Reader, Result, put_signed};
+
+/// Flag in the tag byte beside the width: the planes hold differences of neighbours.
+const DELTA: u8 = 0x10;
+
+/// How far the values of an iterator lie apart.
+struct Frame {
+    least: i64,
+    range: u64,
+    bits: u64,
+}
+
+impl Frame {
+    fn of(values: impl Iterator<Item = i64> + Clone) -> Frame {
+        let (mut least, mut most) = (i64::MAX, i64::MIN);
+        for value in values.clone() {
+            least = least.min(value);
+            most = most.max(value);
+        }
+        let above = |value: i64| value.wrapping_sub(least) as u64;
+        Frame {
+            least,
+            range: above(most),
+            bits: values
+                .map(|value| u64::from(64 - above(value).leading_zeros()))
+                .sum(),
+        }
+    }
+
+    fn width(&self) -> u8 {
+        (64 - self.range.leading_zeros()).div_ceil(8) as u8
+    }
+}
+
+/// Appends a column; its length is known to the reader.
+pub(crate) fn encode(values: &[i64], out: &mut Vec<u8>) {
+    let Some(&first) = values.first() else {
+        return;
+    };
+    let plain = Frame::of(values.iter().copied());
+    let deltas = values.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]));
+    let delta = Frame::of(deltas.clone());
+    // A second base has to be written, about a byte.
+    if values.len() > 2 && delta.bits + 8 < plain.bits {
+        out.push(delta.width() | DELTA);
+        put_signed(out, first);
+        put_signed(out, delta.least);
+        put_planes(deltas, &delta, out);
+    } else {
+        out.push(plain.width());
+        put_signed(out, plain.least);
+        put_planes(values.iter().copied(), &plain, out);
+    }
+}
+
+fn put_planes(values: impl Iterator<Item = i64> + Clone, frame: &Frame, out: &mut Vec<u8>) {
+    for plane in 0..frame.width() {
+        let byte = |value: i64| (value.wrapping_sub(frame.least) as u64 >> (8 * plane)) as u8;
+        out.extend(values.clone().map(byte));
+    }
+}
+
+/// Appends the `count` values of a column to `values`.
+pub(crate) fn decode(input: &mut Reader<'_>, count: usize, values: &mut Vec<i64>) -> Result<()> {
+    if count == 0 {
+        return Ok(());
+    }
+    let tag = input.byte()?;
+    let width = tag & !DELTA;
+    if width > 8 {
+        return Err(Malformed);
+    }
+    let base = input.signed()?;
+    let start = values.len();
+    if tag & DELTA == 0 {
+        values.resize(start + count, base);
+        take_planes(input, width, &mut values[start..])
+    } else {
+        let least = input.signed()?;
+        values.push(base);
+        values.resize(start + count, least);
+        take_planes(input, width, &mut values[start + 1..])?;
+        let mut last = base;
+        for value in &mut values[start + 1..] {
+            last = last.wrapping_add(*value);
+            *value = last;
+        }
+        Ok(())
+    }
+}
+
+/// Adds the planes to the values.
+fn take_planes(input: &mut Reader<'_>, width: u8, values: &mut [i64]) -> Result<()> {
+    for plane in 0..width {
+        let bytes = input.take(values.len())?;
+        for (value, byte) in values.iter_mut().zip(bytes) {
+            *value = value.wrapping_add((u64::from(*byte) << (8 * plane)) as i64);
+        }
+    }
+    Ok(())
+}
+
+/// Appends a column of small unsigned numbers.
+pub(crate) fn encode_sizes(sizes: impl Iterator<Item = usize>, out: &mut Vec<u8>) {
+    let sizes: Vec<i64> = sizes.map(|size| size as i64).collect();
+    encode(&sizes, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn there_and_back(values: &[i64]) -> usize {
+        let mut out = Vec::new();
+        encode(values, &mut out);
+        let mut reader = Reader::new(&out);
+        let mut back = vec![7];
+        decode(&mut reader, values.len(), &mut back).unwrap();
+        assert!(reader.is_empty());
+        assert_eq!(back[1..], *values);
+        out.len()
+    }
+
+    #[test]
+    fn counting_costs_only_the_bases() {
+        let values: Vec<i64> = (1_000_000..1_000_200).collect();
+        assert!(there_and_back(&values) <= 6);
+        assert!(there_and_back(&[5; 100]) <= 2);
+    }
+
+    proptest! {
+        #[test]
+        fn any_integers_come_back(values in proptest::collection::vec(any::<i64>(), 0..50)) {
+            there_and_back(&values);
+        }
+
+        #[test]
+        fn near_integers_come_back(values in proptest::collection::vec(-300i64..300, 0..50)) {
+            there_and_back(&values);
+        }
+    }
+}

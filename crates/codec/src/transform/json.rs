@@ -1,0 +1,588 @@
+//! A column of JSON texts: the shapes once, the scalars by column.
+//!
+//! A text is cut into a template (keys, punctuation, white space, nesting) and its scalar values, by a
+//! scanner that never has to be right about JSON: whatever it calls template or value, the pieces
+//! put together are the text again. An array of scalars is one value. Values of the same key, in
+//! whatever template, are one column.
+
+use super::bytes::{Malformed, Reader, Result, Span};
+use super::{Buffers, ints, strings};
+
+/// Stands for a value in a template.
+const SLOT: u8 = 0;
+/// Ends a template; never part of UTF-8.
+const END: u8 = 0xff;
+/// More templates than this on one page, and the texts are not of a kind.
+const TEMPLATES_MAX: usize = 64;
+
+/// What a value is, by the number in the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    /// What stands between two quotes.
+    String = 0,
+    /// An integer that prints back as it was written.
+    Integer = 1,
+    /// Anything else, as it was written.
+    Verbatim = 2,
+}
+
+/// In the place of a kind: one follows for each value.
+const MIXED: u8 = 3;
+
+impl Kind {
+    const ALL: [Kind; 3] = [Kind::String, Kind::Integer, Kind::Verbatim];
+
+    fn of(number: u8) -> Result<Kind> {
+        match number {
+            0 => Ok(Kind::String),
+            1 => Ok(Kind::Integer),
+            2 => Ok(Kind::Verbatim),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// One value, on its way into its column.
+#[derive(Clone, Copy)]
+struct Value {
+    column: usize,
+    kind: Kind,
+    span: Span,
+}
+
+/// The templates of one page and the columns of their slots; the same when writing and reading. All
+/// pieces are of the buffer that the templates are in.
+#[derive(Default)]
+struct Shapes {
+    templates: Vec<Template>,
+    /// The keys of the columns.
+    keys: Vec<Span>,
+    /// The slots of all templates, one after the other.
+    slots: Vec<Slot>,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    /// The text between it and the slot before.
+    before: Span,
+    column: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Template {
+    /// Without its end.
+    text: Span,
+    /// Where its slots begin and end in [`Shapes::slots`].
+    slots: (usize, usize),
+    /// The text after the last slot.
+    tail: Span,
+}
+
+impl Shapes {
+    /// The number of the template that was put at `start` of `text`, all templates with their ends; the
+    /// copy goes if it was known.
+    fn intern(&mut self, text: &mut Vec<u8>, start: usize) -> Option<usize> {
+        let (known, new) = text.split_at(start);
+        if let Some(at) = self.templates.iter().position(|t| t.text.of(known) == new) {
+            text.truncate(start);
+            return Some(at);
+        }
+        if self.templates.len() == TEMPLATES_MAX {
+            return None;
+        }
+        self.add(text, Span::new(start, text.len()));
+        text.push(END);
+        Some(self.templates.len() - 1)
+    }
+
+    fn clear(&mut self) {
+        self.templates.clear();
+        self.keys.clear();
+        self.slots.clear();
+    }
+
+    /// Gives each slot of a template its column.
+    fn add(&mut self, buffer: &[u8], text: Span) {
+        let first = self.slots.len();
+        let base = text.start as usize;
+        let mut start = base;
+        for at in memchr::memchr_iter(SLOT, text.of(buffer)) {
+            let slot = base + at;
+            // The first byte is a brace or a comma: the same key, first or later in its object.
+            let key = Span::new((start + 1).min(slot), slot);
+            let same = |known: &Span| known.of(buffer) == key.of(buffer);
+            let column = self.keys.iter().position(same).unwrap_or_else(|| {
+                self.keys.push(key);
+                self.keys.len() - 1
+            });
+            self.slots.push(Slot {
+                before: Span::new(start, slot),
+                column,
+            });
+            start = slot + 1;
+        }
+        self.templates.push(Template {
+            text,
+            slots: (first, self.slots.len()),
+            tail: Span::new(start, base + text.len()),
+        });
+    }
+
+    fn slots_of(&self, template: usize) -> Option<&[Slot]> {
+        let (first, end) = self.templates.get(template)?.slots;
+        Some(&self.slots[first..end])
+    }
+}
+
+/// Appends the texts `values` of `source`, or nothing and returns false when they are not of a kind.
+/// Their number is known to the reader.
+pub(crate) fn encode(source: &[u8], values: &[Span], out: &mut Vec<u8>) -> bool {
+    let (mut shapes, mut text) = (Shapes::default(), Vec::new());
+    let mut found: Vec<Value> = Vec::new();
+    let mut rows: Vec<u8> = Vec::with_capacity(values.len());
+    for value in values {
+        let (start, first) = (text.len(), found.len());
+        if !scan(source, *value, &mut text, &mut found) {
+            return false;
+        }
+        let Some(template) = shapes.intern(&mut text, start) else {
+            return false;
+        };
+        let slots = shapes.slots_of(template).into_iter().flatten();
+        for (value, slot) in found[first..].iter_mut().zip(slots) {
+            value.column = slot.column;
+        }
+        rows.push(template as u8);
+    }
+    if found.len() < values.len() || shapes.templates.len() * 2 > values.len() + 1 {
+        return false;
+    }
+    out.push(shapes.templates.len() as u8);
+    out.extend_from_slice(&text);
+    if shapes.templates.len() > 1 {
+        out.extend_from_slice(&rows);
+    }
+    // A stable sort keeps the rows in order within a column.
+    found.sort_by_key(|value| value.column);
+    for column in found.chunk_by(|a, b| a.column == b.column) {
+        encode_column(source, column, out);
+    }
+    true
+}
+
+fn encode_column(source: &[u8], values: &[Value], out: &mut Vec<u8>) {
+    let kind = values[0].kind;
+    if values.iter().all(|value| value.kind == kind) {
+        out.push(kind as u8);
+    } else {
+        out.push(MIXED);
+        out.extend(values.iter().map(|value| value.kind as u8));
+    }
+    let of = |kind: Kind| {
+        let chosen = values.iter().filter(move |value| value.kind == kind);
+        chosen.map(|value| value.span).collect::<Vec<Span>>()
+    };
+    strings::encode(source, &of(Kind::String), out);
+    let integers: Vec<i64> = of(Kind::Integer)
+        .iter()
+        .filter_map(|span| integer(span.of(source)))
+        .collect();
+    ints::encode(&integers, out);
+    strings::encode(source, &of(Kind::Verbatim), out);
+}
+
+/// The integer that prints as exactly these bytes.
+fn integer(token: &[u8]) -> Option<i64> {
+    let digits = token.strip_prefix(b"-").unwrap_or(token);
+    let canonical = match digits {
+        [b'0'] => token.len() == 1,
+        [b'1'..=b'9', rest @ ..] => rest.len() < 18 && rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    if !canonical {
+        return None;
+    }
+    let value = digits
+        .iter()
+        .fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
+    Some(if digits.len() < token.len() {
+        -value
+    } else {
+        value
+    })
+}
+
+/// Cuts a text into template and values. False if it holds a byte that templates use otherwise.
+fn scan(source: &[u8], text: Span, template: &mut Vec<u8>, values: &mut Vec<Value>) -> bool {
+    let bytes = text.of(source);
+    if bytes.iter().any(|byte| matches!(*byte, SLOT | END)) {
+        return false;
+    }
+    let base = text.start as usize;
+    let mut value = |kind, start: usize, end: usize| {
+        values.push(Value {
+            column: 0,
+            kind,
+            span: Span::new(base + start, base + end),
+        });
+    };
+    let mut at = 0;
+    while at < bytes.len() {
+        let rest = &bytes[at..];
+        match rest[0] {
+            b'"' => {
+                let Some(len) = string_len(rest) else {
+                    template.extend_from_slice(rest);
+                    break;
+                };
+                if is_key(&rest[len..]) {
+                    template.extend_from_slice(&rest[..len]);
+                } else {
+                    value(Kind::String, at + 1, at + len - 1);
+                    template.push(SLOT);
+                }
+                at += len;
+            }
+            b'[' => match scalars_len(rest) {
+                Some(len) => {
+                    value(Kind::Verbatim, at, at + len);
+                    template.push(SLOT);
+                    at += len;
+                }
+                None => {
+                    template.push(b'[');
+                    at += 1;
+                }
+            },
+            b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+                let len = rest.iter().take_while(|byte| is_token(**byte)).count();
+                let kind = match integer(&rest[..len]) {
+                    Some(_) => Kind::Integer,
+                    None => Kind::Verbatim,
+                };
+                value(kind, at, at + len);
+                template.push(SLOT);
+                at += len;
+            }
+            other => {
+                template.push(other);
+                at += 1;
+            }
+        }
+    }
+    true
+}
+
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.')
+}
+
+/// The length of the string at the start of `bytes`, with its quotes.
+fn string_len(bytes: &[u8]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        if bytes[at] == b'"' {
+            return Some(at + 1);
+        }
+        at += 2;
+    }
+}
+
+/// Whether what follows a string makes it a key.
+fn is_key(after: &[u8]) -> bool {
+    let next = after.iter().find(|byte| !byte.is_ascii_whitespace());
+    next == Some(&b':')
+}
+
+/// The length of the array at the start of `bytes`, if it holds only scalars.
+fn scalars_len(bytes: &[u8]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        match bytes.get(at)? {
+            b']' => return Some(at + 1),
+            b'"' => at += string_len(&bytes[at..])?,
+            b'[' | b'{' | b'}' | b':' => return None,
+            _ => at += 1,
+        }
+    }
+}
+
+/// What decoding needs beside its result; kept from page to page.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    shapes: Shapes,
+    /// The template of each text.
+    rows: Vec<u8>,
+    /// The next value of each column.
+    next: Vec<usize>,
+    values: Values,
+}
+
+/// Appends `count` texts to the arena, which begins with the stream itself and may not grow past
+/// `limit`, and their places to the spans.
+pub(crate) fn decode(
+    input: &mut Reader<'_>,
+    count: usize,
+    limit: usize,
+    buffers: &mut Buffers,
+) -> Result<()> {
+    let Buffers {
+        arena,
+        spans,
+        integers,
+        json: scratch,
+    } = buffers;
+    let Scratch {
+        shapes,
+        rows,
+        next,
+        values,
+    } = scratch;
+    shapes.clear();
+    let templates = usize::from(input.byte()?);
+    for _ in 0..templates {
+        shapes.add(arena, input.until(END)?);
+    }
+    rows.clear();
+    match templates {
+        0 => return Err(Malformed),
+        1 => rows.resize(count, 0),
+        _ => rows.extend_from_slice(input.take(count)?),
+    }
+    // How many values each column has, then where they begin among all values.
+    next.clear();
+    next.resize(shapes.keys.len() + 1, 0);
+    let mut total = 0;
+    for template in &*rows {
+        let slots = shapes.slots_of((*template).into()).ok_or(Malformed)?;
+        total += slots.len();
+        // A value is at least a byte of some text, or of the comma beside it.
+        if total > limit {
+            return Err(Malformed);
+        }
+        for slot in slots {
+            next[slot.column + 1] += 1;
+        }
+    }
+    values.clear();
+    for column in 0..shapes.keys.len() {
+        values.take_column(input, next[column + 1], limit, arena, integers)?;
+        next[column + 1] += next[column];
+    }
+    for template in &*rows {
+        let start = arena.len();
+        let template = &shapes.templates[usize::from(*template)];
+        for slot in &shapes.slots[template.slots.0..template.slots.1] {
+            arena.extend_from_within(slot.before.range());
+            values.put(next[slot.column], arena);
+            next[slot.column] += 1;
+            if arena.len() > limit {
+                return Err(Malformed);
+            }
+        }
+        arena.extend_from_within(template.tail.range());
+        if arena.len() > limit {
+            return Err(Malformed);
+        }
+        spans.push(Span::new(start, arena.len()));
+    }
+    Ok(())
+}
+
+/// The values of all columns, as they are to be printed: pieces of the arena.
+#[derive(Default)]
+struct Values {
+    spans: Vec<Span>,
+    /// Whether each stands between quotes.
+    quoted: Vec<bool>,
+    /// For sorting values of mixed kinds into their places.
+    sorted: Vec<Span>,
+}
+
+impl Values {
+    fn clear(&mut self) {
+        self.spans.clear();
+        self.quoted.clear();
+    }
+
+    fn take_column(
+        &mut self,
+        input: &mut Reader<'_>,
+        count: usize,
+        limit: usize,
+        arena: &mut Vec<u8>,
+        integers: &mut Vec<i64>,
+    ) -> Result<()> {
+        let tag = input.byte()?;
+        if tag != MIXED {
+            return self.take_kind(input, Kind::of(tag)?, count, limit, arena, integers);
+        }
+        let kinds = input.take(count)?;
+        let mut counts = [0; 3];
+        for kind in kinds {
+            *counts.get_mut(usize::from(*kind)).ok_or(Malformed)? += 1;
+        }
+        // The kinds come one after another and go to their places in the column.
+        let first = self.spans.len();
+        for (kind, count) in Kind::ALL.into_iter().zip(counts) {
+            self.take_kind(input, kind, count, limit, arena, integers)?;
+        }
+        self.sorted.clear();
+        self.sorted.extend(self.spans.drain(first..));
+        self.quoted.truncate(first);
+        let mut at = [0, counts[0], counts[0] + counts[1]];
+        for kind in kinds {
+            let at = &mut at[usize::from(*kind)];
+            self.spans.push(self.sorted[*at]);
+            self.quoted.push(*kind == Kind::String as u8);
+            *at += 1;
+        }
+        Ok(())
+    }
+
+    fn take_kind(
+        &mut self,
+        input: &mut Reader<'_>,
+        kind: Kind,
+        count: usize,
+        limit: usize,
+        arena: &mut Vec<u8>,
+        integers: &mut Vec<i64>,
+    ) -> Result<()> {
+        match kind {
+            Kind::String | Kind::Verbatim => {
+                strings::decode(input, count, limit, arena, &mut self.spans, integers)?;
+            }
+            Kind::Integer => {
+                integers.clear();
+                ints::decode(input, count, integers)?;
+                for integer in integers {
+                    let start = arena.len();
+                    put_integer(*integer, arena);
+                    self.spans.push(Span::new(start, arena.len()));
+                }
+            }
+        }
+        self.quoted.resize(self.spans.len(), kind == Kind::String);
+        Ok(())
+    }
+
+    fn put(&self, index: usize, arena: &mut Vec<u8>) {
+        let range = self.spans[index].range();
+        if self.quoted[index] {
+            arena.push(b'"');
+            arena.extend_from_within(range);
+            arena.push(b'"');
+        } else {
+            arena.extend_from_within(range);
+        }
+    }
+}
+
+fn put_integer(value: i64, arena: &mut Vec<u8>) {
+    let mut digits = [0; 20];
+    let mut start = digits.len();
+    let mut rest = value.unsigned_abs();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if value < 0 {
+        arena.push(b'-');
+    }
+    arena.extend_from_slice(&digits[start..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The encoded size, or `None` if the texts are not of a kind.
+    fn there_and_back(texts: &[&[u8]]) -> Option<usize> {
+        let source = texts.concat();
+        let mut end = 0;
+        let span = |text: &&[u8]| {
+            end += text.len();
+            Span::new(end - text.len(), end)
+        };
+        let spans: Vec<Span> = texts.iter().map(span).collect();
+        let mut out = Vec::new();
+        if !encode(&source, &spans, &mut out) {
+            assert!(out.is_empty());
+            return None;
+        }
+        let mut reader = Reader::new(&out);
+        let mut buffers = Buffers::default();
+        buffers.arena.extend_from_slice(&out);
+        decode(&mut reader, texts.len(), 1 << 20, &mut buffers).unwrap();
+        assert!(reader.is_empty());
+        let Buffers { arena, spans, .. } = buffers;
+        let back: Vec<&[u8]> = spans.iter().map(|span| span.of(&arena)).collect();
+        assert_eq!(back, texts);
+        Some(out.len())
+    }
+
+    #[test]
+    fn rows_of_one_shape_keep_only_their_values() {
+        let rows: Vec<String> = (0..20)
+            .map(|i| {
+                format!(
+                    r#"{{"id": "tt{:07}", "year": {}, "tags": ["a", 1], "x": null}}"#,
+                    i + 5,
+                    1990 - i
+                )
+            })
+            .collect();
+        let rows: Vec<&[u8]> = rows.iter().map(String::as_bytes).collect();
+        let plain: usize = rows.iter().map(|row| row.len()).sum();
+        let size = there_and_back(&rows).unwrap();
+        assert!(size * 4 < plain, "{size} of {plain}");
+    }
+
+    #[test]
+    fn whatever_the_spelling() {
+        let odd: [&[u8]; 8] = [
+            br#"{"a":1,"a":-0,"b":"x\"y"}"#,
+            br#"{ "a" : 01 , "b" : 1.50e+3 }"#,
+            br#"{"a":[],"b":[[1,2],{"c":"d"}],"e":"\u00e9"}"#,
+            br#"{"a":12345678901234567890,"b":-5}"#,
+            br#"{"open":"never closed"#,
+            br#"{"n":nul, 'q': 'single', k:v}"#,
+            b"",
+            b"not json at all",
+        ];
+        for text in odd {
+            let many: Vec<&[u8]> = std::iter::repeat_n(text, 6).collect();
+            there_and_back(&many);
+        }
+        let mut all: Vec<&[u8]> = Vec::new();
+        for _ in 0..4 {
+            all.extend(odd);
+        }
+        assert!(there_and_back(&all).is_some());
+        assert!(there_and_back(&[b"{\"a\":\"\0\"}".as_slice(); 3]).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_comes_back(texts in proptest::collection::vec(r#"[{\["a:, 0-9.\\\]}n]{0,14}"#, 1..12)) {
+            let texts: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+            there_and_back(&texts);
+        }
+
+        #[test]
+        fn hostile_bytes_stay_bounded(bytes in proptest::collection::vec(any::<u8>(), 0..80), count in 0usize..40) {
+            let mut buffers = Buffers::default();
+            buffers.arena.extend_from_slice(&bytes);
+            let _ = decode(&mut Reader::new(&bytes), count, 1000, &mut buffers);
+            prop_assert!(buffers.arena.len() < 3000);
+        }
+    }
+}

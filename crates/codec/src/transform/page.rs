@@ -1,0 +1,394 @@
+//! The layout of a b-tree page: header, cell pointers, cells, and the bytes that belong to none
+//! (sqlite.org/fileformat2.html, section 1.6).
+//!
+//! Cells are found through their pointers and described in key order; where each lies follows from
+//! their order by address and the gaps between them, so most pages need to say nothing about it.
+
+use super::bytes::{Malformed, Reader, Result, put_number};
+use super::record;
+
+/// The four kinds of b-tree pages, by the first byte of their header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    IndexInterior = 2,
+    TableInterior = 5,
+    IndexLeaf = 10,
+    TableLeaf = 13,
+}
+
+impl Kind {
+    pub(crate) fn of(byte: u8) -> Option<Kind> {
+        match byte {
+            2 => Some(Kind::IndexInterior),
+            5 => Some(Kind::TableInterior),
+            10 => Some(Kind::IndexLeaf),
+            13 => Some(Kind::TableLeaf),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_interior(self) -> bool {
+        matches!(self, Kind::IndexInterior | Kind::TableInterior)
+    }
+
+    pub(crate) fn has_rowid(self) -> bool {
+        matches!(self, Kind::TableInterior | Kind::TableLeaf)
+    }
+
+    pub(crate) fn has_payload(self) -> bool {
+        self != Kind::TableInterior
+    }
+
+    /// The longest payload that is on the page as a whole.
+    fn local_max(self, page_len: usize) -> usize {
+        match self {
+            Kind::TableLeaf => page_len - 35,
+            _ => (page_len - 12) * 64 / 255 - 23,
+        }
+    }
+}
+
+/// Where the parts of a cell lie on its page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cell {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) rowid: i64,
+    /// Where its payload begins; at `end` if it has none.
+    pub(crate) payload: usize,
+    /// Whether everything in it can be written again from its values: no payload on overflow
+    /// pages, and varints as SQLite writes them.
+    pub(crate) regular: bool,
+}
+
+/// The length of a page number: of a child, or of the first overflow page.
+const POINTER_LEN: usize = 4;
+
+/// Reads the cell at `start`.
+pub(crate) fn cell_at(page: &[u8], kind: Kind, start: usize) -> Option<Cell> {
+    let mut at = start;
+    let mut regular = true;
+    if kind.is_interior() {
+        at += POINTER_LEN;
+    }
+    let mut number = |at: &mut usize| {
+        let bytes = page.get(*at..)?;
+        match record::varint(bytes) {
+            Some((value, len)) => {
+                *at += len;
+                Some(value)
+            }
+            None => {
+                regular = false;
+                // Longer than need be: find its end all the same.
+                let mut value = 0u64;
+                for (index, byte) in bytes.iter().take(9).enumerate() {
+                    if index == 8 {
+                        value = value << 8 | u64::from(*byte);
+                    } else {
+                        value = value << 7 | u64::from(byte & 0x7f);
+                    }
+                    if *byte < 0x80 || index == 8 {
+                        *at += index + 1;
+                        return Some(value);
+                    }
+                }
+                None
+            }
+        }
+    };
+    let payload_len = if kind.has_payload() {
+        usize::try_from(number(&mut at)?).ok()?
+    } else {
+        0
+    };
+    let rowid = if kind.has_rowid() {
+        number(&mut at)? as i64
+    } else {
+        0
+    };
+    let payload = at;
+    let most = kind.local_max(page.len());
+    let local = if payload_len <= most {
+        payload_len
+    } else {
+        regular = false;
+        let least = (page.len() - 12) * 32 / 255 - 23;
+        let surplus = least + (payload_len - least) % (page.len() - 4);
+        POINTER_LEN + if surplus <= most { surplus } else { least }
+    };
+    let end = payload
+        .checked_add(local)
+        .filter(|end| *end <= page.len())?;
+    Some(Cell {
+        start,
+        end,
+        rowid,
+        payload,
+        regular,
+    })
+}
+
+/// A b-tree page taken apart.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub(crate) kind: Kind,
+    /// Where the b-tree header begins: 100 on page 1, else 0.
+    pub(crate) header: usize,
+    /// In key order.
+    pub(crate) cells: Vec<Cell>,
+    /// The cells' indexes, from the highest address to the lowest.
+    order: Vec<u16>,
+}
+
+/// The magic at the start of page 1.
+const MAGIC: &[u8] = b"SQLite format 3\0";
+const FILE_HEADER_LEN: usize = 100;
+
+impl Layout {
+    /// Takes a page apart; `None` when its cells overlap or lie outside, as in a page that is no
+    /// b-tree page at all.
+    pub(crate) fn parse(page: &[u8]) -> Option<Layout> {
+        let header = if page.starts_with(MAGIC) {
+            FILE_HEADER_LEN
+        } else {
+            0
+        };
+        let kind = Kind::of(*page.get(header)?)?;
+        let count = usize::from(be16(page, header + 3)?);
+        let pointers = header + header_len(kind);
+        let first = pointers + 2 * count;
+        if first > page.len() {
+            return None;
+        }
+        let mut cells = Vec::with_capacity(count);
+        for index in 0..count {
+            let start = usize::from(be16(page, pointers + 2 * index)?);
+            if start < first {
+                return None;
+            }
+            cells.push(cell_at(page, kind, start)?);
+        }
+        let mut order: Vec<u16> = (0..count as u16).collect();
+        order.sort_by_key(|index| std::cmp::Reverse(cells[usize::from(*index)].start));
+        let mut above = page.len();
+        for index in &order {
+            let cell = &cells[usize::from(*index)];
+            if cell.end > above {
+                return None;
+            }
+            above = cell.start;
+        }
+        Some(Layout {
+            kind,
+            header,
+            cells,
+            order,
+        })
+    }
+
+    fn first(&self) -> usize {
+        self.header + header_len(self.kind) + 2 * self.cells.len()
+    }
+
+    /// Appends what does not follow from the cells: nothing but a byte for a page as SQLite fills it.
+    pub(crate) fn put(&self, page: &[u8], out: &mut Vec<u8>) {
+        let lowest = self
+            .order
+            .last()
+            .map_or(page.len(), |index| self.cells[usize::from(*index)].start);
+        let ordered = self
+            .order
+            .iter()
+            .enumerate()
+            .all(|(rank, index)| rank == usize::from(*index));
+        let mut gaps = Vec::new();
+        let mut above = page.len();
+        for (rank, index) in self.order.iter().enumerate() {
+            let cell = &self.cells[usize::from(*index)];
+            if cell.end < above {
+                gaps.push((rank, cell.end, above));
+            }
+            above = cell.start;
+        }
+        let header = &page[self.header..];
+        let usual = header[1..3] == [0, 0]
+            && header[7] == 0
+            && usize::from(u16::from_be_bytes([header[5], header[6]])) == lowest & 0xffff;
+        let free = &page[self.first()..lowest];
+        let blank = free.iter().all(|byte| *byte == 0);
+        let tag = out.len();
+        out.push(0);
+        let mut flags = 0;
+        if !usual {
+            flags |= flag::HEADER;
+            out.extend_from_slice(&[header[1], header[2], header[5], header[6], header[7]]);
+        }
+        if !ordered {
+            flags |= flag::ORDER;
+            out.extend(self.order.iter().map(|index| *index as u8));
+            if self.order.len() > 256 {
+                out.extend(self.order.iter().map(|index| (*index >> 8) as u8));
+            }
+        }
+        if !gaps.is_empty() {
+            flags |= flag::GAPS;
+            put_number(out, gaps.len() as u64);
+            let mut last = 0;
+            for (rank, start, end) in &gaps {
+                put_number(out, (rank - last) as u64);
+                put_number(out, (end - start) as u64);
+                last = *rank;
+            }
+            for (_, start, end) in &gaps {
+                out.extend_from_slice(&page[*start..*end]);
+            }
+        }
+        if !blank {
+            flags |= flag::FREE;
+            put_number(out, free.len() as u64);
+            out.extend_from_slice(free);
+        }
+        out[tag] = flags;
+    }
+}
+
+/// What a page says beside its cells.
+mod flag {
+    /// Freeblocks, fragments, or a content area that does not begin at the lowest cell.
+    pub(super) const HEADER: u8 = 1;
+    /// The order by address is not the order by key.
+    pub(super) const ORDER: u8 = 2;
+    /// Bytes between cells, or after the last.
+    pub(super) const GAPS: u8 = 4;
+    /// Bytes other than zero between the cell pointers and the lowest cell.
+    pub(super) const FREE: u8 = 8;
+}
+
+/// What [`Layout::put`] wrote.
+pub(crate) struct Rest<'a> {
+    header: Option<[u8; 5]>,
+    order: Option<(&'a [u8], &'a [u8])>,
+    /// Which cell by address it lies above, and its bytes.
+    gaps: Vec<(usize, &'a [u8])>,
+    free: Option<&'a [u8]>,
+}
+
+impl<'a> Rest<'a> {
+    pub(crate) fn take(input: &mut Reader<'a>, cells: usize, page_len: usize) -> Result<Rest<'a>> {
+        let flags = input.byte()?;
+        let header = if flags & flag::HEADER != 0 {
+            Some(input.array()?)
+        } else {
+            None
+        };
+        let order = if flags & flag::ORDER != 0 {
+            let low = input.take(cells)?;
+            let high = if cells > 256 { input.take(cells)? } else { &[] };
+            Some((low, high))
+        } else {
+            None
+        };
+        let mut gaps = Vec::new();
+        if flags & flag::GAPS != 0 {
+            let count = input.count(cells)?;
+            let mut sizes = Vec::with_capacity(count);
+            let mut rank = 0;
+            for _ in 0..count {
+                rank += input.count(page_len)?;
+                sizes.push((rank, input.count(page_len)?));
+            }
+            for (rank, size) in sizes {
+                gaps.push((rank, input.take(size)?));
+            }
+        }
+        let free = if flags & flag::FREE != 0 {
+            let len = input.count(page_len)?;
+            Some(input.take(len)?)
+        } else {
+            None
+        };
+        Ok(Rest {
+            header,
+            order,
+            gaps,
+            free,
+        })
+    }
+
+    /// Writes header, pointers and everything beside the cells into `page`, which is all zeros from
+    /// `header` on, and fills `starts` with the places of cells of these lengths.
+    pub(crate) fn place(
+        &self,
+        page: &mut [u8],
+        header: usize,
+        kind: Kind,
+        lens: &[usize],
+        starts: &mut Vec<usize>,
+    ) -> Result<()> {
+        let pointers = header + header_len(kind);
+        let first = pointers + 2 * lens.len();
+        let mut above = page.len();
+        let mut gaps = self.gaps.iter().peekable();
+        starts.clear();
+        starts.resize(lens.len(), 0);
+        for rank in 0..lens.len() {
+            if let Some((_, gap)) = gaps.next_if(|(at, _)| *at == rank) {
+                let start = above.checked_sub(gap.len()).filter(|start| *start >= first);
+                let start = start.ok_or(Malformed)?;
+                page[start..above].copy_from_slice(gap);
+                above = start;
+            }
+            let index = match self.order {
+                None => rank,
+                Some((low, high)) => {
+                    usize::from(low[rank])
+                        | high.get(rank).map_or(0, |byte| usize::from(*byte) << 8)
+                }
+            };
+            let len = *lens.get(index).ok_or(Malformed)?;
+            above = above
+                .checked_sub(len)
+                .filter(|start| *start >= first)
+                .ok_or(Malformed)?;
+            starts[index] = above;
+        }
+        // An order that names a cell twice leaves another at 0; a gap that was not met has no place.
+        if starts.contains(&0) || gaps.next().is_some() {
+            return Err(Malformed);
+        }
+        if let Some(free) = self.free {
+            page.get_mut(first..above)
+                .filter(|place| place.len() == free.len())
+                .ok_or(Malformed)?
+                .copy_from_slice(free);
+        }
+        if first > above {
+            return Err(Malformed);
+        }
+        page[header] = kind as u8;
+        page[header + 3..header + 5].copy_from_slice(&(lens.len() as u16).to_be_bytes());
+        match self.header {
+            Some([free, free_low, content, content_low, fragments]) => {
+                page[header + 1..header + 3].copy_from_slice(&[free, free_low]);
+                page[header + 5..header + 8].copy_from_slice(&[content, content_low, fragments]);
+            }
+            None => page[header + 5..header + 7].copy_from_slice(&(above as u16).to_be_bytes()),
+        }
+        for (index, start) in starts.iter().enumerate() {
+            let at = pointers + 2 * index;
+            page[at..at + 2].copy_from_slice(&(*start as u16).to_be_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// The length of a b-tree page header.
+pub(crate) fn header_len(kind: Kind) -> usize {
+    if kind.is_interior() { 12 } else { 8 }
+}
+
+fn be16(page: &[u8], at: usize) -> Option<u16> {
+    let bytes = page.get(at..at + 2)?;
+    Some(u16::from_be_bytes([bytes[0], bytes[1]]))
+}

@@ -1,0 +1,260 @@
+//! Whole pages there and back: pages of records as SQLite writes them, the same pages with anything
+//! changed, and streams that no encoder wrote.
+
+use proptest::prelude::*;
+
+use super::page::{Kind, header_len};
+use super::record::{Value, header_len as record_header_len, put_varint, varint_len};
+use super::{Undo, encode};
+
+const LEN: usize = 4096;
+
+/// A column's value.
+#[derive(Clone, Debug)]
+enum Sql {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(String),
+    Blob(Vec<u8>),
+}
+
+fn record(values: &[Sql]) -> Vec<u8> {
+    let (mut types, mut body) = (Vec::new(), Vec::new());
+    for value in values {
+        let serial = match value {
+            Sql::Null => 0,
+            Sql::Integer(value) => {
+                let value = Value::integer(*value);
+                let start = body.len();
+                body.resize(start + value.len(), 0);
+                value.put(&[], &mut body[start..]);
+                value.serial
+            }
+            Sql::Real(value) => {
+                body.extend(value.to_be_bytes());
+                7
+            }
+            Sql::Text(text) => {
+                body.extend(text.as_bytes());
+                13 + 2 * text.len() as u64
+            }
+            Sql::Blob(bytes) => {
+                body.extend(bytes);
+                12 + 2 * bytes.len() as u64
+            }
+        };
+        push_varint(serial, &mut types);
+    }
+    let mut record = Vec::new();
+    push_varint(record_header_len(types.len()) as u64, &mut record);
+    record.extend(types);
+    record.extend(body);
+    record
+}
+
+fn push_varint(value: u64, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + varint_len(value), 0);
+    put_varint(value, &mut out[start..]);
+}
+
+/// A page of `kind` with as many of the rows as fit, filled from its end.
+fn build(kind: Kind, rows: &[(i64, Vec<Sql>)], page_one: bool) -> Vec<u8> {
+    let mut page = vec![0; LEN];
+    let header = if page_one { 100 } else { 0 };
+    if page_one {
+        page[..16].copy_from_slice(b"SQLite format 3\0");
+        page[16..100].fill(7);
+    }
+    let pointers = header + header_len(kind);
+    let (mut top, mut count) = (LEN, 0);
+    for (rowid, values) in rows {
+        let mut cell = Vec::new();
+        if kind.is_interior() {
+            cell.extend((*rowid as u32 ^ 5).to_be_bytes());
+        }
+        let record = record(values);
+        if kind.has_payload() {
+            push_varint(record.len() as u64, &mut cell);
+        }
+        if kind.has_rowid() {
+            push_varint(*rowid as u64, &mut cell);
+        }
+        if kind.has_payload() {
+            cell.extend(record);
+        }
+        if cell.len() > 900 || top < pointers + 2 * (count + 1) + cell.len() {
+            break;
+        }
+        top -= cell.len();
+        page[top..top + cell.len()].copy_from_slice(&cell);
+        page[pointers + 2 * count..][..2].copy_from_slice(&(top as u16).to_be_bytes());
+        count += 1;
+    }
+    page[header] = kind as u8;
+    page[header + 3..header + 5].copy_from_slice(&(count as u16).to_be_bytes());
+    page[header + 5..header + 7].copy_from_slice(&(top as u16).to_be_bytes());
+    page
+}
+
+/// The length of the stream; `None` if the page is not taken.
+fn there_and_back(page: &[u8]) -> Option<usize> {
+    let mut stream = Vec::new();
+    if !encode(page, &mut stream) {
+        return None;
+    }
+    let mut back = vec![0xaa; page.len()];
+    Undo::default()
+        .decode(&stream, &mut back)
+        .expect("a stream just written is read");
+    assert!(back == page, "another page came back");
+    Some(stream.len())
+}
+
+fn values() -> impl Strategy<Value = Vec<Sql>> {
+    let value = prop_oneof![
+        Just(Sql::Null),
+        any::<i64>().prop_map(Sql::Integer),
+        (0i64..300).prop_map(Sql::Integer),
+        any::<f64>().prop_map(Sql::Real),
+        "[a-c]{0,9}".prop_map(Sql::Text),
+        "20[0-9]{2}-0[1-9]".prop_map(Sql::Text),
+        r#"\{"a":[0-9]{1,3},"b":"[xy]{0,3}"\}"#.prop_map(Sql::Text),
+        proptest::collection::vec(any::<u8>(), 0..40).prop_map(Sql::Blob),
+    ];
+    proptest::collection::vec(value, 0..7)
+}
+
+fn kinds() -> impl Strategy<Value = Kind> {
+    proptest::sample::select(vec![
+        Kind::TableLeaf,
+        Kind::IndexLeaf,
+        Kind::TableInterior,
+        Kind::IndexInterior,
+    ])
+}
+
+#[test]
+fn a_page_of_alike_rows_gets_smaller_and_pages_of_anything_else_are_left_alone() {
+    let rows: Vec<(i64, Vec<Sql>)> = (1..100)
+        .map(|id| {
+            let json = format!(r#"{{"id":"t{id:05}","year":{},"kind":"short"}}"#, 1900 + id);
+            (id, vec![Sql::Null, Sql::Text(json), Sql::Integer(id * 3)])
+        })
+        .collect();
+    let size = there_and_back(&build(Kind::TableLeaf, &rows, false)).unwrap();
+    assert!(size < LEN / 4, "{size} bytes");
+    for page in [
+        vec![0; LEN],
+        vec![13; LEN],
+        b"SQLite format 3\0".repeat(LEN / 16),
+    ] {
+        assert_eq!(there_and_back(&page), None);
+    }
+    // An empty leaf, as a table without rows has it.
+    assert!(there_and_back(&build(Kind::TableLeaf, &[], false)).unwrap() < 20);
+}
+
+/// Two streams byte by byte, as docs/format.md describes them.
+#[test]
+fn streams_are_as_documented() {
+    let text = |text: &str| Sql::Text(text.into());
+    let page = build(
+        Kind::TableLeaf,
+        &[
+            (1, vec![text("ab"), Sql::Integer(5)]),
+            (2, vec![text("cd"), Sql::Null]),
+            (3, vec![text("ef"), Sql::Integer(300)]),
+        ],
+        false,
+    );
+    let expected = [
+        b"\x0d\x03\x00".as_slice(), // a table leaf of three cells, laid out as usual
+        &[1, 2, 0, 1, 2],           // rowids: one byte each above 1
+        &[0, 4],                    // two columns each
+        b"\x03\x00ab\0cd\0ef\0",    // texts, each ended by zero
+        &[17, 2, 2, 10, 0, 39, 0, 1], // integers, the second NULL: two bytes each above 5
+    ];
+    let mut stream = Vec::new();
+    assert!(encode(&page, &mut stream));
+    assert_eq!(stream, expected.concat());
+
+    let json = [
+        r#"{"a":1,"b":"x"}"#,
+        r#"{"a":2,"b":"y"}"#,
+        r#"{"a":3,"b":null}"#,
+    ];
+    let rows: Vec<_> = (1..).zip(json.map(|json| vec![text(json)])).collect();
+    let expected = [
+        b"\x0d\x03\x00".as_slice(),
+        &[1, 2, 0, 1, 2],
+        &[0, 2],
+        b"\x05\x01{\"a\":\0,\"b\":\0}\xff", // JSON of one template
+        &[1, 1, 2, 0, 1, 2],                // "a": integers
+        b"\x03\0\0\x02\0x\0y\0\0null\0",    // "b": two strings and something else
+    ];
+    stream.clear();
+    assert!(encode(&build(Kind::TableLeaf, &rows, false), &mut stream));
+    assert_eq!(stream, expected.concat());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn pages_come_back(
+        kind in kinds(),
+        rows in proptest::collection::vec((any::<i64>(), values()), 0..60),
+        page_one: bool,
+    ) {
+        prop_assert!(there_and_back(&build(kind, &rows, page_one)).is_some());
+    }
+
+    #[test]
+    fn pages_with_anything_changed_come_back_or_are_not_taken(
+        kind in kinds(),
+        rows in proptest::collection::vec((0i64..1000, values()), 0..60),
+        changes in proptest::collection::vec((0..LEN, any::<u8>()), 0..12),
+        header in proptest::collection::vec((0..40usize, any::<u8>()), 0..4),
+        swaps in proptest::collection::vec((0..20usize, 0..20usize), 0..6),
+    ) {
+        let mut page = build(kind, &rows, false);
+        let pointers = header_len(kind);
+        for (a, b) in swaps {
+            // Cells out of order: swapped pointers.
+            for byte in 0..2 {
+                page.swap(pointers + 2 * a + byte, pointers + 2 * b + byte);
+            }
+        }
+        for (at, byte) in changes.into_iter().chain(header) {
+            page[at] = byte;
+        }
+        there_and_back(&page);
+    }
+
+    #[test]
+    fn hostile_streams_are_refused_or_fill_the_page(
+        kind in kinds(),
+        rows in proptest::collection::vec((0i64..1000, values()), 0..60),
+        changes in proptest::collection::vec((0..200usize, any::<u8>()), 1..8),
+        cut in 0usize..300,
+    ) {
+        let mut stream = Vec::new();
+        prop_assert!(encode(&build(kind, &rows, false), &mut stream));
+        let mut undo = Undo::default();
+        let mut page = vec![0; LEN];
+        let _ = undo.decode(&stream[..cut.min(stream.len())], &mut page);
+        for (at, byte) in changes {
+            let at = at % stream.len();
+            stream[at] = byte;
+        }
+        let _ = undo.decode(&stream, &mut page);
+    }
+
+    #[test]
+    fn random_streams_are_refused_or_fill_the_page(mut stream in proptest::collection::vec(any::<u8>(), 1..200), kind in kinds()) {
+        stream[0] = stream[0] & 0xf0 | kind as u8;
+        let _ = Undo::default().decode(&stream, &mut vec![0; LEN]);
+    }
+}
