@@ -62,3 +62,15 @@ impl Storage {
         dict: 0,
     };
 }
+
+/// Whether the stream of a page gives the page back; true for pages that are not laid out by column.
+#[cfg(fuzzing)]
+pub fn comes_back(page: &[u8]) -> bool {
+    transform::comes_back(page)
+}
+
+/// Fills `page` from a stream that nobody vouches for.
+#[cfg(fuzzing)]
+pub fn undo_columns(stream: &[u8], page: &mut [u8]) {
+    let _ = transform::Undo::default().decode(stream, page);
+}

@@ -57,6 +57,13 @@ impl Transform {
     }
 }
 
+/// Whether the stream of `page` gives it back, without the check that [`Transform::of`] makes.
+#[cfg(fuzzing)]
+pub(crate) fn comes_back(page: &[u8]) -> bool {
+    let (mut stream, mut back) = (Vec::new(), vec![0; page.len()]);
+    !encode(page, &mut stream) || Undo::default().decode(&stream, &mut back).is_ok() && back == page
+}
+
 /// Appends the stream of `page` to `out`; false if it is no b-tree page.
 fn encode(page: &[u8], out: &mut Vec<u8>) -> bool {
     let Some(layout) = Layout::parse(page) else {
