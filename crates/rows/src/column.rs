@@ -281,17 +281,11 @@ impl Column {
 pub struct Replace<T>(T);
 
 impl<T: Statement> Replace<T> {
-    /// Replaces; false if the row has changed meanwhile.
+    /// Replaces what a row holds, unless it has changed meanwhile.
     ///
     /// # Errors
     /// SQLite's.
-    pub fn run(
-        &mut self,
-        db: &impl Sql,
-        row: &Row,
-        stored: Value<'_>,
-        dictionary: Option<i64>,
-    ) -> Result<bool> {
+    pub fn run(&mut self, row: &Row, stored: Value<'_>, dictionary: Option<i64>) -> Result<()> {
         let id = |id: Option<i64>| id.map_or(Value::Null, Value::Integer);
         let values = [
             stored,
@@ -303,9 +297,8 @@ impl<T: Statement> Replace<T> {
         for (index, value) in values.into_iter().chain(keys).enumerate() {
             self.0.bind(index + 1, value)?;
         }
-        let before = db.total_changes();
         while self.0.step()? {}
-        Ok(db.total_changes() != before)
+        Ok(())
     }
 }
 

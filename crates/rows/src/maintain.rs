@@ -78,23 +78,6 @@ impl Limits {
     }
 }
 
-/// What a step did.
-#[derive(Clone, Debug, Default)]
-pub struct Progress {
-    /// In which table.
-    pub table: String,
-    /// In which column.
-    pub column: String,
-    /// Rows looked at.
-    pub rows: u64,
-    /// Rows changed.
-    pub changed: u64,
-    /// Bytes in these before.
-    pub before: u64,
-    /// Bytes in these after.
-    pub after: u64,
-}
-
 /// What a row is to hold instead.
 #[derive(Debug)]
 pub(crate) struct Change<'a> {
@@ -107,11 +90,7 @@ pub(crate) struct Change<'a> {
 ///
 /// # Errors
 /// SQLite's; what was done before the step that failed stays done.
-pub fn maintain<S: Sql>(
-    db: &S,
-    limits: &Limits,
-    progress: &mut dyn FnMut(&Progress),
-) -> Result<bool> {
+pub fn maintain(db: &impl Sql, limits: &Limits) -> Result<bool> {
     let _quiet = Quiet::new(db)?;
     let mut stepped = false;
     for column in Column::all(db)? {
@@ -124,7 +103,7 @@ pub fn maintain<S: Sql>(
                 return Ok(true);
             }
             stepped = true;
-            if !pass.run(limits, progress)? {
+            if !pass.run(limits)? {
                 return Ok(true);
             }
         }
@@ -178,7 +157,7 @@ impl<'a, S: Sql> Pass<'a, S> {
     }
 
     /// Goes through the column; false if the time was over first.
-    fn run(&mut self, limits: &Limits, progress: &mut dyn FnMut(&Progress)) -> Result<bool> {
+    fn run(&mut self, limits: &Limits) -> Result<bool> {
         if self.state.complete {
             self.state.restart();
         }
@@ -194,7 +173,7 @@ impl<'a, S: Sql> Pass<'a, S> {
                 return Ok(true);
             };
             self.state.set_position(Some(&last.key));
-            let locked = self.step(&rows, progress)?;
+            let locked = self.step(&rows)?;
             if limits.over() {
                 self.save()?;
                 return Ok(false);
@@ -213,7 +192,7 @@ impl<'a, S: Sql> Pass<'a, S> {
     }
 
     /// Compresses a batch; returns how long the database was locked for it.
-    fn step(&mut self, rows: &[Row], progress: &mut dyn FnMut(&Progress)) -> Result<Duration> {
+    fn step(&mut self, rows: &[Row]) -> Result<Duration> {
         let mut decisions = Vec::with_capacity(rows.len());
         for row in rows {
             decisions.push(match self.column.content(&row.stored) {
@@ -231,11 +210,10 @@ impl<'a, S: Sql> Pass<'a, S> {
                 self.state.left.add(&row.key);
             }
         }
-        let mut report = report(self.column, rows);
         let started = Instant::now();
         if !changes.is_empty() {
             let written = atomically(self.db, || {
-                write(self.db, self.column, &changes, &self.state, &mut report)
+                write(self.db, self.column, &changes, &self.state)
             })?;
             self.saved = self.state.clone();
             if !written {
@@ -243,9 +221,7 @@ impl<'a, S: Sql> Pass<'a, S> {
                 self.groups.clear();
             }
         }
-        let locked = started.elapsed();
-        progress(&report);
-        Ok(locked)
+        Ok(started.elapsed())
     }
 
     /// What to do with the rows of a group, after a survey if it has no dictionary; `None` if that is
@@ -367,7 +343,6 @@ pub(crate) fn write<S: Sql>(
     column: &Column,
     changes: &[Change<'_>],
     state: &State,
-    report: &mut Progress,
 ) -> Result<bool> {
     // First of all, because it takes the lock: from here on no dictionary can go.
     state.save(db, column)?;
@@ -385,23 +360,7 @@ pub(crate) fn write<S: Sql>(
     }
     let mut replace = column.prepare_replace(db)?;
     for change in changes {
-        let new = change.stored.as_value();
-        if replace.run(db, change.row, new, change.dictionary)? {
-            let len = |value: Value<'_>| value.bytes().map_or(0, <[u8]>::len) as u64;
-            report.changed += 1;
-            report.before += len(change.row.stored.as_value());
-            report.after += len(new);
-        }
+        replace.run(change.row, change.stored.as_value(), change.dictionary)?;
     }
     Ok(true)
-}
-
-/// A report of looking at these rows.
-pub(crate) fn report(column: &Column, rows: &[Row]) -> Progress {
-    Progress {
-        table: column.config.table.clone(),
-        column: column.config.column.clone(),
-        rows: rows.len() as u64,
-        ..Progress::default()
-    }
 }

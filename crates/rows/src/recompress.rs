@@ -14,7 +14,7 @@ use crate::crew::{Crew, Task};
 use crate::dictionary::NO_DICTIONARY;
 use crate::frame::{Decompressor, Form};
 use crate::group::{Decision, Groups, dictionary};
-use crate::maintain::{Change, Limits, Progress, report, write};
+use crate::maintain::{Change, Limits, write};
 use crate::sql::{OwnedValue, Result, Sql};
 use crate::state::State;
 use crate::survey::stored_len;
@@ -56,13 +56,7 @@ impl Frames {
 ///
 /// # Errors
 /// SQLite's, and damage; what was done before stays done.
-pub fn recompress<S: Sql>(
-    db: &S,
-    table: &str,
-    column: &str,
-    limits: &Limits,
-    progress: &mut dyn FnMut(&Progress),
-) -> Result<bool> {
+pub fn recompress(db: &impl Sql, table: &str, column: &str, limits: &Limits) -> Result<bool> {
     let column = Column::get(db, table, column)?;
     let _quiet = Quiet::new(db)?;
     let mut crew = Crew::new(column.config.compression_level);
@@ -74,13 +68,11 @@ pub fn recompress<S: Sql>(
         let rows = column.read(db, Which::Compressed, after.as_ref())?;
         state.set_recompressed(rows.last().map(|row| &row.key));
         let changes = changes(db, &column, &rows, &mut crew, &mut groups, &mut frames)?;
-        let mut report = report(&column, &rows);
         let over = limits.over() || rows.is_empty();
         let started = Instant::now();
         if over || !changes.is_empty() {
-            atomically(db, || write(db, &column, &changes, &state, &mut report))?;
+            atomically(db, || write(db, &column, &changes, &state))?;
         }
-        progress(&report);
         if over {
             return Ok(!rows.is_empty());
         }

@@ -15,6 +15,9 @@ const END: u8 = 0xff;
 /// More templates than this on one page, and the texts are not of a kind.
 const TEMPLATES_MAX: usize = 64;
 
+/// As many keys at most, so that looking for a key stays cheap whatever a page holds.
+const KEYS_MAX: usize = 1000;
+
 /// What a value is, by the number in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -91,7 +94,7 @@ impl Shapes {
         if self.templates.len() == TEMPLATES_MAX {
             return None;
         }
-        self.add(text, Span::new(start, text.len()));
+        self.add(text, Span::new(start, text.len()))?;
         text.push(END);
         Some(self.templates.len() - 1)
     }
@@ -102,8 +105,8 @@ impl Shapes {
         self.slots.clear();
     }
 
-    /// Gives each slot of a template its column.
-    fn add(&mut self, buffer: &[u8], text: Span) {
+    /// Gives each slot of a template its column; `None` if there are too many.
+    fn add(&mut self, buffer: &[u8], text: Span) -> Option<()> {
         let first = self.slots.len();
         let base = text.start as usize;
         let mut start = base;
@@ -112,10 +115,14 @@ impl Shapes {
             // The first byte is a brace or a comma: the same key, first or later in its object.
             let key = Span::new((start + 1).min(slot), slot);
             let same = |known: &Span| known.of(buffer) == key.of(buffer);
-            let column = self.keys.iter().position(same).unwrap_or_else(|| {
-                self.keys.push(key);
-                self.keys.len() - 1
-            });
+            let column = match self.keys.iter().position(same) {
+                Some(known) => known,
+                None if self.keys.len() == KEYS_MAX => return None,
+                None => {
+                    self.keys.push(key);
+                    self.keys.len() - 1
+                }
+            };
             self.slots.push(Slot {
                 before: Span::new(start, slot),
                 column,
@@ -127,6 +134,7 @@ impl Shapes {
             slots: (first, self.slots.len()),
             tail: Span::new(start, base + text.len()),
         });
+        Some(())
     }
 
     fn slots_of(&self, template: usize) -> Option<&[Slot]> {
@@ -343,7 +351,7 @@ pub(crate) fn decode(
     shapes.clear();
     let templates = usize::from(input.byte()?);
     for _ in 0..templates {
-        shapes.add(arena, input.until(END)?);
+        shapes.add(arena, input.until(END)?).ok_or(Malformed)?;
     }
     rows.clear();
     match templates {
@@ -568,6 +576,21 @@ mod tests {
         }
         assert!(there_and_back(&all).is_some());
         assert!(there_and_back(&[b"{\"a\":\"\0\"}".as_slice(); 3]).is_none());
+    }
+
+    #[test]
+    fn a_text_of_too_many_keys_is_not_split() {
+        let object = |keys: usize| {
+            let members: Vec<String> = (0..keys).map(|key| format!("\"k{key}\":1")).collect();
+            format!("{{{}}}", members.join(","))
+        };
+        let texts = |keys| vec![object(keys); 3];
+        let encoded = |texts: Vec<String>| {
+            let texts: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+            there_and_back(&texts).is_some()
+        };
+        assert!(encoded(texts(KEYS_MAX)));
+        assert!(!encoded(texts(KEYS_MAX + 1)));
     }
 
     proptest! {

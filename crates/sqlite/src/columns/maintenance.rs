@@ -12,7 +12,7 @@ use crate::ffi::columns::Call;
 /// `zstd_incremental_maintenance(seconds | NULL, load)`: 1 if there is more to do, else 0.
 pub(crate) fn incremental(call: &Call<'_>) -> Result<()> {
     let limits = limits(call, 0)?;
-    let more = maintain(&call.db(), &limits, &mut |_| ())?;
+    let more = maintain(&call.db(), &limits)?;
     call.answer(Value::Integer(more.into()));
     Ok(())
 }
@@ -21,7 +21,7 @@ pub(crate) fn incremental(call: &Call<'_>) -> Result<()> {
 pub(crate) fn again(call: &Call<'_>) -> Result<()> {
     let (table, column) = (name(call, 0)?, name(call, 1)?);
     let limits = limits(call, 2)?;
-    let more = recompress(&call.db(), &table, &column, &limits, &mut |_| ())?;
+    let more = recompress(&call.db(), &table, &column, &limits)?;
     call.answer(Value::Integer(more.into()));
     Ok(())
 }
