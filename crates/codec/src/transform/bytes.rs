@@ -143,24 +143,95 @@ pub(crate) fn put_planes<'a>(
     }
 }
 
-/// Undoes [`put_planes`]: appends the values one after another to `arena`.
-pub(crate) fn take_planes(
-    input: &mut Reader<'_>,
+/// The stream that is being read, and behind it bytes made from it: what spans are pieces of.
+#[derive(Debug, Default)]
+pub(crate) struct Arena {
+    bytes: Vec<u8>,
     len: usize,
-    count: usize,
-    arena: &mut Vec<u8>,
-) -> Result<()> {
-    let planes = input.take(len.checked_mul(count).ok_or(Malformed)?)?;
-    let start = arena.len();
-    arena.resize(start + planes.len(), 0);
-    if count > 0 {
-        for (plane, bytes) in planes.chunks_exact(count).enumerate() {
-            for (index, byte) in bytes.iter().enumerate() {
-                arena[start + index * len + plane] = *byte;
+    limit: usize,
+}
+
+/// Short pieces are copied as a whole chunk, whatever their length: the rest is overwritten by what follows.
+const CHUNK: usize = 16;
+
+impl Arena {
+    /// Begins anew with a stream, and room for so many bytes behind it.
+    pub(crate) fn begin(&mut self, stream: &[u8], room: usize) {
+        self.limit = stream.len() + room;
+        if self.bytes.len() < self.limit + CHUNK {
+            self.bytes.resize(self.limit + CHUNK, 0);
+        }
+        self.bytes[..stream.len()].copy_from_slice(stream);
+        self.len = stream.len();
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// How many bytes more it takes.
+    pub(crate) fn room(&self) -> usize {
+        self.limit - self.len
+    }
+
+    /// Room for `len` more bytes; there is a chunk behind the last of them.
+    #[inline]
+    fn grow(&mut self, len: usize) -> Result<usize> {
+        let start = self.len;
+        if len > self.room() {
+            return Err(Malformed);
+        }
+        self.len += len;
+        Ok(start)
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, byte: u8) -> Result<()> {
+        let at = self.grow(1)?;
+        self.bytes[at] = byte;
+        Ok(())
+    }
+
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        let at = self.grow(bytes.len())?;
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Appends a copy of one of its own pieces.
+    #[inline]
+    pub(crate) fn copy(&mut self, piece: Span) -> Result<()> {
+        let at = self.grow(piece.len())?;
+        let start = piece.start as usize;
+        if piece.len() <= CHUNK {
+            self.bytes.copy_within(start..start + CHUNK, at);
+        } else {
+            self.bytes.copy_within(piece.range(), at);
+        }
+        Ok(())
+    }
+
+    /// Undoes [`put_planes`]: appends the values one after another.
+    pub(crate) fn take_planes(
+        &mut self,
+        input: &mut Reader<'_>,
+        len: usize,
+        count: usize,
+    ) -> Result<()> {
+        let planes = input.take(len.checked_mul(count).ok_or(Malformed)?)?;
+        let at = self.grow(planes.len())?;
+        let values = &mut self.bytes[at..at + planes.len()];
+        for (plane, bytes) in planes.chunks_exact(count.max(1)).enumerate() {
+            for (value, byte) in values.chunks_exact_mut(len).zip(bytes) {
+                value[plane] = *byte;
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -185,14 +256,33 @@ mod tests {
     }
 
     #[test]
+    fn pieces_of_any_length_are_copied() {
+        let stream: Vec<u8> = (0..100).collect();
+        for len in 0..100 {
+            let mut arena = Arena::default();
+            arena.begin(&stream, 2 * len);
+            arena.copy(Span::new(100 - len, 100)).unwrap();
+            arena.copy(Span::new(0, len)).unwrap();
+            assert_eq!(arena.len(), 100 + 2 * len);
+            assert_eq!(arena.bytes()[100..100 + len], stream[100 - len..]);
+            assert_eq!(arena.bytes()[100 + len..100 + 2 * len], stream[..len]);
+            assert_eq!(arena.push(1), Err(Malformed));
+        }
+    }
+
+    #[test]
     fn planes_come_back() {
         let values: [&[u8]; 3] = [b"abcd", b"efgh", b"ijkl"];
         let mut out = Vec::new();
         put_planes(&mut out, 4, values.into_iter());
         assert_eq!(out, b"aeibfjcgkdhl");
-        let mut arena = Vec::new();
-        take_planes(&mut Reader::new(&out), 4, 3, &mut arena).unwrap();
-        assert_eq!(arena, b"abcdefghijkl");
-        assert!(take_planes(&mut Reader::new(&out), usize::MAX, 3, &mut arena).is_err());
+        let mut arena = Arena::default();
+        arena.begin(&out, 12);
+        arena.take_planes(&mut Reader::new(&out), 4, 3).unwrap();
+        assert_eq!(&arena.bytes()[12..24], b"abcdefghijkl");
+        let again = arena.take_planes(&mut Reader::new(&out), 4, 3);
+        assert_eq!(again, Err(Malformed), "there is no room for more");
+        let much = arena.take_planes(&mut Reader::new(&out), usize::MAX, 3);
+        assert_eq!(much, Err(Malformed));
     }
 }

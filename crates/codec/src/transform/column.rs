@@ -20,13 +20,25 @@ mod kind {
     pub(super) const SOME_NULL: u8 = 0x10;
 }
 
+/// What encoding needs beside its result; kept from page to page.
+#[derive(Default)]
+pub(crate) struct Work {
+    values: Vec<Field>,
+    spans: Vec<Span>,
+    integers: Vec<i64>,
+    json: json::Work,
+}
+
 /// Appends the column `fields`, pieces of `page`; their number is known to the reader.
-pub(crate) fn encode(page: &[u8], fields: &[Field], out: &mut Vec<u8>) {
-    let values: Vec<Field> = fields
-        .iter()
-        .copied()
-        .filter(|f| f.serial != NULL)
-        .collect();
+pub(crate) fn encode(page: &[u8], fields: &[Field], work: &mut Work, out: &mut Vec<u8>) {
+    let Work {
+        values,
+        spans,
+        integers,
+        json,
+    } = work;
+    values.clear();
+    values.extend(fields.iter().filter(|field| field.serial != NULL));
     let tag = out.len();
     out.push(kind::NONE);
     let mut nulls = 0;
@@ -37,37 +49,41 @@ pub(crate) fn encode(page: &[u8], fields: &[Field], out: &mut Vec<u8>) {
         nulls = kind::SOME_NULL;
         put_bits(fields.iter().map(|field| field.serial == NULL), out);
     }
+    spans.clear();
+    spans.extend(values.iter().map(|value| value.span));
+    integers.clear();
     let all = |test: fn(&Field) -> bool| values.iter().all(test);
-    let spans = || values.iter().map(|value| value.span).collect::<Vec<Span>>();
     let integer = |field: &Field| record::integer_of(field.serial, field.span.of(page));
-    let shortest = |field: &Field| {
-        record::is_integer(field.serial) && record::serial_of(integer(field)) == field.serial
+    let mut shortest = |field: &Field| {
+        record::is_integer(field.serial) && {
+            integers.push(integer(field));
+            integers.last().copied().map(record::serial_of) == Some(field.serial)
+        }
     };
-    let kind = if values.iter().all(shortest) {
-        let integers: Vec<i64> = values.iter().map(integer).collect();
-        ints::encode(&integers, out);
+    let kind = if values.iter().all(&mut shortest) {
+        ints::encode(integers, out);
         kind::INTEGERS
     } else if all(|field| field.serial == REAL) {
-        put_planes(out, 8, values.iter().map(|value| value.span.of(page)));
+        put_planes(out, 8, spans.iter().map(|span| span.of(page)));
         kind::REALS
     } else if all(|field| record::is_text(field.serial)) {
-        let spans = spans();
-        if looks_like_json(page, &spans) && json::encode(page, &spans, out) {
+        if looks_like_json(page, spans) && json::encode(page, spans, json, out) {
             kind::JSON
         } else {
-            strings::encode(page, &spans, out);
+            strings::encode(page, spans, out);
             kind::TEXTS
         }
     } else if all(|field| record::is_blob(field.serial)) {
-        strings::encode(page, &spans(), out);
+        strings::encode(page, spans, out);
         kind::BLOBS
     } else {
-        for value in &values {
+        for value in &*values {
             put_number(out, value.serial);
         }
         let of = |test: fn(u64) -> bool| values.iter().filter(move |value| test(value.serial));
-        let integers: Vec<i64> = of(record::is_integer).map(integer).collect();
-        ints::encode(&integers, out);
+        integers.clear();
+        integers.extend(of(record::is_integer).map(integer));
+        ints::encode(integers, out);
         for value in of(|serial| !record::is_integer(serial)) {
             out.extend_from_slice(value.span.of(page));
         }
@@ -81,12 +97,10 @@ fn looks_like_json(page: &[u8], texts: &[Span]) -> bool {
     texts.iter().filter(object).count() * 4 >= texts.len() * 3
 }
 
-/// Fills `column` with the `count` values of a column; the bytes of texts and blobs go to the arena,
-/// which may not grow past `limit`.
+/// Fills `column` with the `count` values of a column; the bytes of texts and blobs are in the arena.
 pub(crate) fn decode(
     input: &mut Reader<'_>,
     count: usize,
-    limit: usize,
     buffers: &mut Buffers,
     column: &mut Vec<Value>,
 ) -> Result<()> {
@@ -124,7 +138,7 @@ pub(crate) fn decode(
         coder @ (kind::TEXTS | kind::BLOBS | kind::JSON) => {
             buffers.spans.clear();
             if coder == kind::JSON {
-                json::decode(input, values, limit, buffers)?;
+                json::decode(input, values, buffers)?;
             } else {
                 let Buffers {
                     arena,
@@ -132,7 +146,7 @@ pub(crate) fn decode(
                     integers,
                     ..
                 } = buffers;
-                strings::decode(input, values, limit, arena, spans, integers)?;
+                strings::decode(input, values, arena, spans, integers)?;
             }
             let base = if coder == kind::BLOBS { 12 } else { 13 };
             column.extend(buffers.spans.iter().map(|span| Value {
@@ -142,9 +156,6 @@ pub(crate) fn decode(
         }
         kind::MIXED => take_mixed(input, values, buffers, column)?,
         _ => return Err(Malformed),
-    }
-    if buffers.arena.len() > limit {
-        return Err(Malformed);
     }
     if let Some(bits) = nulls {
         // From the back, so that no value is overwritten before it has moved.
@@ -182,12 +193,10 @@ fn take_mixed(
         if record::is_integer(value.serial) {
             value.bits = *integers.next().ok_or(Malformed)? as u64;
         } else {
-            let bytes = input.take(value.len())?;
             value.bits = match value.serial {
-                REAL => u64::from_be_bytes(bytes.try_into().map_err(|_| Malformed)?),
-                _ => buffers.arena.len() as u64,
+                REAL => u64::from_be_bytes(input.array()?),
+                _ => input.span(value.len())?.start.into(),
             };
-            buffers.arena.extend_from_slice(bytes);
         }
     }
     Ok(())

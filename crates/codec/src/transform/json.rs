@@ -5,7 +5,7 @@
 //! put together are the text again. An array of scalars is one value. Values of the same key, in
 //! whatever template, are one column.
 
-use super::bytes::{Malformed, Reader, Result, Span};
+use super::bytes::{Arena, Malformed, Reader, Result, Span};
 use super::{Buffers, ints, strings};
 
 /// Stands for a value in a template.
@@ -137,24 +137,90 @@ impl Shapes {
         Some(())
     }
 
+    /// Whether a text has the shape of a template; its values are then appended.
+    fn follow(
+        &self,
+        text: &[u8],
+        template: usize,
+        source: &[u8],
+        value: Span,
+        found: &mut Vec<Value>,
+    ) -> bool {
+        let first = found.len();
+        let follows = self.templates.get(template).is_some_and(|template| {
+            let (mut rest, mut at) = (value.of(source), value.start as usize);
+            for slot in &self.slots[template.slots.0..template.slots.1] {
+                let Some(after) = rest.strip_prefix(slot.before.of(text)) else {
+                    return false;
+                };
+                at += slot.before.len();
+                let Some((len, value)) = value_at(after, at) else {
+                    return false;
+                };
+                found.push(Value {
+                    column: slot.column,
+                    ..value
+                });
+                rest = &after[len..];
+                at += len;
+            }
+            rest == template.tail.of(text)
+        });
+        if !follows {
+            found.truncate(first);
+        }
+        follows
+    }
+
     fn slots_of(&self, template: usize) -> Option<&[Slot]> {
         let (first, end) = self.templates.get(template)?.slots;
         Some(&self.slots[first..end])
     }
 }
 
+/// What encoding needs beside its result; kept from page to page.
+#[derive(Default)]
+pub(crate) struct Work {
+    shapes: Shapes,
+    /// All templates, each with its [`END`].
+    text: Vec<u8>,
+    /// The template of each text.
+    rows: Vec<u8>,
+    found: Vec<Value>,
+    /// The same by column.
+    sorted: Vec<Value>,
+    next: Vec<usize>,
+    spans: Vec<Span>,
+    integers: Vec<i64>,
+}
+
 /// Appends the texts `values` of `source`, or nothing and returns false when they are not of a kind.
 /// Their number is known to the reader.
-pub(crate) fn encode(source: &[u8], values: &[Span], out: &mut Vec<u8>) -> bool {
-    let (mut shapes, mut text) = (Shapes::default(), Vec::new());
-    let mut found: Vec<Value> = Vec::new();
-    let mut rows: Vec<u8> = Vec::with_capacity(values.len());
+pub(crate) fn encode(source: &[u8], values: &[Span], work: &mut Work, out: &mut Vec<u8>) -> bool {
+    let Work {
+        shapes,
+        text,
+        rows,
+        found,
+        ..
+    } = work;
+    shapes.clear();
+    text.clear();
+    rows.clear();
+    found.clear();
     for value in values {
-        let (start, first) = (text.len(), found.len());
-        if !scan(source, *value, &mut text, &mut found) {
+        if memchr::memchr2(SLOT, END, value.of(source)).is_some() {
             return false;
         }
-        let Some(template) = shapes.intern(&mut text, start) else {
+        // Most texts have the shape of the one before.
+        let last = rows.last().map_or(0, |last| usize::from(*last));
+        if shapes.follow(text, last, source, *value, found) {
+            rows.push(last as u8);
+            continue;
+        }
+        let (start, first) = (text.len(), found.len());
+        scan(source, *value, text, found);
+        let Some(template) = shapes.intern(text, start) else {
             return false;
         };
         let slots = shapes.slots_of(template).into_iter().flatten();
@@ -167,37 +233,73 @@ pub(crate) fn encode(source: &[u8], values: &[Span], out: &mut Vec<u8>) -> bool 
         return false;
     }
     out.push(shapes.templates.len() as u8);
-    out.extend_from_slice(&text);
+    out.extend_from_slice(text);
     if shapes.templates.len() > 1 {
-        out.extend_from_slice(&rows);
+        out.extend_from_slice(rows);
     }
-    // A stable sort keeps the rows in order within a column.
-    found.sort_by_key(|value| value.column);
-    for column in found.chunk_by(|a, b| a.column == b.column) {
-        encode_column(source, column, out);
+    work.sort();
+    let Work {
+        sorted,
+        spans,
+        integers,
+        ..
+    } = work;
+    for column in sorted.chunk_by(|a, b| a.column == b.column) {
+        encode_column(source, column, spans, integers, out);
     }
     true
 }
 
-fn encode_column(source: &[u8], values: &[Value], out: &mut Vec<u8>) {
-    let kind = values[0].kind;
-    if values.iter().all(|value| value.kind == kind) {
-        out.push(kind as u8);
-    } else {
+impl Work {
+    /// Puts the values of each column together, in the order of the texts.
+    fn sort(&mut self) {
+        self.next.clear();
+        self.next.resize(self.shapes.keys.len() + 1, 0);
+        for value in &self.found {
+            self.next[value.column + 1] += 1;
+        }
+        for column in 1..self.next.len() {
+            self.next[column] += self.next[column - 1];
+        }
+        self.sorted.clone_from(&self.found);
+        for value in &self.found {
+            let place = &mut self.next[value.column];
+            self.sorted[*place] = *value;
+            *place += 1;
+        }
+    }
+}
+
+fn encode_column(
+    source: &[u8],
+    values: &[Value],
+    spans: &mut Vec<Span>,
+    integers: &mut Vec<i64>,
+    out: &mut Vec<u8>,
+) {
+    let first = values[0].kind;
+    let mixed = values.iter().any(|value| value.kind != first);
+    if mixed {
         out.push(MIXED);
         out.extend(values.iter().map(|value| value.kind as u8));
+    } else {
+        out.push(first as u8);
     }
-    let of = |kind: Kind| {
-        let chosen = values.iter().filter(move |value| value.kind == kind);
-        chosen.map(|value| value.span).collect::<Vec<Span>>()
-    };
-    strings::encode(source, &of(Kind::String), out);
-    let integers: Vec<i64> = of(Kind::Integer)
-        .iter()
-        .filter_map(|span| integer(span.of(source)))
-        .collect();
-    ints::encode(&integers, out);
-    strings::encode(source, &of(Kind::Verbatim), out);
+    for kind in Kind::ALL {
+        if !mixed && kind != first {
+            continue;
+        }
+        spans.clear();
+        let chosen = values.iter().filter(|value| value.kind == kind);
+        spans.extend(chosen.map(|value| value.span));
+        if kind == Kind::Integer {
+            integers.clear();
+            integers.extend(spans.iter().filter_map(|span| integer(span.of(source))));
+            ints::encode(integers, out);
+        } else {
+            strings::encode(source, spans, out);
+        }
+    }
 }
 
 /// The integer that prints as exactly these bytes.
@@ -221,65 +323,52 @@ fn integer(token: &[u8]) -> Option<i64> {
     })
 }
 
-/// Cuts a text into template and values. False if it holds a byte that templates use otherwise.
-fn scan(source: &[u8], text: Span, template: &mut Vec<u8>, values: &mut Vec<Value>) -> bool {
+/// Cuts a text into template and values.
+fn scan(source: &[u8], text: Span, template: &mut Vec<u8>, values: &mut Vec<Value>) {
     let bytes = text.of(source);
-    if bytes.iter().any(|byte| matches!(*byte, SLOT | END)) {
-        return false;
-    }
     let base = text.start as usize;
-    let mut value = |kind, start: usize, end: usize| {
-        values.push(Value {
-            column: 0,
-            kind,
-            span: Span::new(base + start, base + end),
-        });
-    };
     let mut at = 0;
     while at < bytes.len() {
         let rest = &bytes[at..];
-        match rest[0] {
-            b'"' => {
-                let Some(len) = string_len(rest) else {
-                    template.extend_from_slice(rest);
-                    break;
-                };
-                if is_key(&rest[len..]) {
-                    template.extend_from_slice(&rest[..len]);
-                } else {
-                    value(Kind::String, at + 1, at + len - 1);
-                    template.push(SLOT);
-                }
-                at += len;
-            }
-            b'[' => match scalars_len(rest) {
-                Some(len) => {
-                    value(Kind::Verbatim, at, at + len);
-                    template.push(SLOT);
-                    at += len;
-                }
-                None => {
-                    template.push(b'[');
-                    at += 1;
-                }
-            },
-            b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
-                let len = rest.iter().take_while(|byte| is_token(**byte)).count();
-                let kind = match integer(&rest[..len]) {
-                    Some(_) => Kind::Integer,
-                    None => Kind::Verbatim,
-                };
-                value(kind, at, at + len);
-                template.push(SLOT);
-                at += len;
-            }
-            other => {
-                template.push(other);
-                at += 1;
-            }
+        let key_len = match rest[0] {
+            b'"' => string_len(rest).filter(|len| is_key(&rest[*len..])),
+            _ => None,
+        };
+        if let Some(len) = key_len {
+            template.extend_from_slice(&rest[..len]);
+            at += len;
+        } else if let Some((len, value)) = value_at(rest, base + at) {
+            values.push(value);
+            template.push(SLOT);
+            at += len;
+        } else {
+            template.push(rest[0]);
+            at += 1;
         }
     }
-    true
+}
+
+/// The value that `bytes`, which lie at `base` of the source, begin with, and how long it is there.
+fn value_at(bytes: &[u8], base: usize) -> Option<(usize, Value)> {
+    let (len, kind) = match bytes.first()? {
+        b'"' => (string_len(bytes)?, Kind::String),
+        b'[' => (scalars_len(bytes)?, Kind::Verbatim),
+        b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+            let len = bytes.iter().take_while(|byte| is_token(**byte)).count();
+            match integer(&bytes[..len]) {
+                Some(_) => (len, Kind::Integer),
+                None => (len, Kind::Verbatim),
+            }
+        }
+        _ => return None,
+    };
+    let quotes = usize::from(kind == Kind::String);
+    let value = Value {
+        column: 0,
+        kind,
+        span: Span::new(base + quotes, base + len - quotes),
+    };
+    Some((len, value))
 }
 
 fn is_token(byte: u8) -> bool {
@@ -328,14 +417,9 @@ pub(crate) struct Scratch {
     values: Values,
 }
 
-/// Appends `count` texts to the arena, which begins with the stream itself and may not grow past
-/// `limit`, and their places to the spans.
-pub(crate) fn decode(
-    input: &mut Reader<'_>,
-    count: usize,
-    limit: usize,
-    buffers: &mut Buffers,
-) -> Result<()> {
+/// Appends `count` texts to the arena, which begins with the stream itself, and their places to the
+/// spans.
+pub(crate) fn decode(input: &mut Reader<'_>, count: usize, buffers: &mut Buffers) -> Result<()> {
     let Buffers {
         arena,
         spans,
@@ -351,7 +435,9 @@ pub(crate) fn decode(
     shapes.clear();
     let templates = usize::from(input.byte()?);
     for _ in 0..templates {
-        shapes.add(arena, input.until(END)?).ok_or(Malformed)?;
+        shapes
+            .add(arena.bytes(), input.until(END)?)
+            .ok_or(Malformed)?;
     }
     rows.clear();
     match templates {
@@ -367,7 +453,7 @@ pub(crate) fn decode(
         let slots = shapes.slots_of((*template).into()).ok_or(Malformed)?;
         total += slots.len();
         // A value is at least a byte of some text, or of the comma beside it.
-        if total > limit {
+        if total > arena.room() {
             return Err(Malformed);
         }
         for slot in slots {
@@ -376,24 +462,25 @@ pub(crate) fn decode(
     }
     values.clear();
     for column in 0..shapes.keys.len() {
-        values.take_column(input, next[column + 1], limit, arena, integers)?;
+        values.take_column(input, next[column + 1], arena, integers)?;
         next[column + 1] += next[column];
     }
     for template in &*rows {
         let start = arena.len();
         let template = &shapes.templates[usize::from(*template)];
         for slot in &shapes.slots[template.slots.0..template.slots.1] {
-            arena.extend_from_within(slot.before.range());
-            values.put(next[slot.column], arena);
+            arena.copy(slot.before)?;
+            let value = next[slot.column];
             next[slot.column] += 1;
-            if arena.len() > limit {
-                return Err(Malformed);
+            if values.quoted[value] {
+                arena.push(b'"')?;
+                arena.copy(values.spans[value])?;
+                arena.push(b'"')?;
+            } else {
+                arena.copy(values.spans[value])?;
             }
         }
-        arena.extend_from_within(template.tail.range());
-        if arena.len() > limit {
-            return Err(Malformed);
-        }
+        arena.copy(template.tail)?;
         spans.push(Span::new(start, arena.len()));
     }
     Ok(())
@@ -419,13 +506,12 @@ impl Values {
         &mut self,
         input: &mut Reader<'_>,
         count: usize,
-        limit: usize,
-        arena: &mut Vec<u8>,
+        arena: &mut Arena,
         integers: &mut Vec<i64>,
     ) -> Result<()> {
         let tag = input.byte()?;
         if tag != MIXED {
-            return self.take_kind(input, Kind::of(tag)?, count, limit, arena, integers);
+            return self.take_kind(input, Kind::of(tag)?, count, arena, integers);
         }
         let kinds = input.take(count)?;
         let mut counts = [0; 3];
@@ -435,7 +521,7 @@ impl Values {
         // The kinds come one after another and go to their places in the column.
         let first = self.spans.len();
         for (kind, count) in Kind::ALL.into_iter().zip(counts) {
-            self.take_kind(input, kind, count, limit, arena, integers)?;
+            self.take_kind(input, kind, count, arena, integers)?;
         }
         self.sorted.clear();
         self.sorted.extend(self.spans.drain(first..));
@@ -455,20 +541,19 @@ impl Values {
         input: &mut Reader<'_>,
         kind: Kind,
         count: usize,
-        limit: usize,
-        arena: &mut Vec<u8>,
+        arena: &mut Arena,
         integers: &mut Vec<i64>,
     ) -> Result<()> {
         match kind {
             Kind::String | Kind::Verbatim => {
-                strings::decode(input, count, limit, arena, &mut self.spans, integers)?;
+                strings::decode(input, count, arena, &mut self.spans, integers)?;
             }
             Kind::Integer => {
                 integers.clear();
                 ints::decode(input, count, integers)?;
                 for integer in integers {
                     let start = arena.len();
-                    put_integer(*integer, arena);
+                    put_integer(*integer, arena)?;
                     self.spans.push(Span::new(start, arena.len()));
                 }
             }
@@ -476,35 +561,14 @@ impl Values {
         self.quoted.resize(self.spans.len(), kind == Kind::String);
         Ok(())
     }
-
-    fn put(&self, index: usize, arena: &mut Vec<u8>) {
-        let range = self.spans[index].range();
-        if self.quoted[index] {
-            arena.push(b'"');
-            arena.extend_from_within(range);
-            arena.push(b'"');
-        } else {
-            arena.extend_from_within(range);
-        }
-    }
 }
 
-fn put_integer(value: i64, arena: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let mut start = digits.len();
-    let mut rest = value.unsigned_abs();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
+fn put_integer(value: i64, arena: &mut Arena) -> Result<()> {
     if value < 0 {
-        arena.push(b'-');
+        arena.push(b'-')?;
     }
-    arena.extend_from_slice(&digits[start..]);
+    let (digits, start) = strings::digits_of(value.unsigned_abs());
+    arena.put(&digits[start..])
 }
 
 #[cfg(test)]
@@ -522,17 +586,17 @@ mod tests {
         };
         let spans: Vec<Span> = texts.iter().map(span).collect();
         let mut out = Vec::new();
-        if !encode(&source, &spans, &mut out) {
+        if !encode(&source, &spans, &mut Work::default(), &mut out) {
             assert!(out.is_empty());
             return None;
         }
         let mut reader = Reader::new(&out);
         let mut buffers = Buffers::default();
-        buffers.arena.extend_from_slice(&out);
-        decode(&mut reader, texts.len(), 1 << 20, &mut buffers).unwrap();
+        buffers.arena.begin(&out, 1 << 20);
+        decode(&mut reader, texts.len(), &mut buffers).unwrap();
         assert!(reader.is_empty());
         let Buffers { arena, spans, .. } = buffers;
-        let back: Vec<&[u8]> = spans.iter().map(|span| span.of(&arena)).collect();
+        let back: Vec<&[u8]> = spans.iter().map(|span| span.of(arena.bytes())).collect();
         assert_eq!(back, texts);
         Some(out.len())
     }
@@ -603,9 +667,9 @@ mod tests {
         #[test]
         fn hostile_bytes_stay_bounded(bytes in proptest::collection::vec(any::<u8>(), 0..80), count in 0usize..40) {
             let mut buffers = Buffers::default();
-            buffers.arena.extend_from_slice(&bytes);
-            let _ = decode(&mut Reader::new(&bytes), count, 1000, &mut buffers);
-            prop_assert!(buffers.arena.len() < 3000);
+            buffers.arena.begin(&bytes, 1000);
+            let _ = decode(&mut Reader::new(&bytes), count, &mut buffers);
+            prop_assert!(buffers.arena.len() <= bytes.len() + 1000);
         }
     }
 }

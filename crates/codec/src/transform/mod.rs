@@ -21,7 +21,7 @@ mod page_test;
 mod record;
 mod strings;
 
-use bytes::{Malformed, Reader, Result, Span, put_number};
+use bytes::{Arena, Malformed, Reader, Result, Span, put_number};
 use page::{Kind, Layout, Rest, header_len};
 use record::{Field, Value};
 
@@ -37,6 +37,7 @@ const COLUMNS_MAX: usize = 2000;
 /// Turns pages into streams.
 #[derive(Default)]
 pub(crate) struct Transform {
+    work: Work,
     stream: Vec<u8>,
     /// The page that the stream gives back.
     page: Vec<u8>,
@@ -48,7 +49,7 @@ impl Transform {
     /// stream would not give back byte for byte: that is tried out with every page.
     pub(crate) fn of(&mut self, page: &[u8]) -> Option<&[u8]> {
         self.stream.clear();
-        if !encode(page, &mut self.stream) || self.stream.len() > page.len() {
+        if !encode(page, &mut self.work, &mut self.stream) || self.stream.len() > page.len() {
             return None;
         }
         self.page.resize(page.len(), 0);
@@ -64,21 +65,40 @@ pub(crate) fn comes_back(page: &[u8]) -> bool {
     !encode(page, &mut stream) || Undo::default().decode(&stream, &mut back).is_ok() && back == page
 }
 
+/// What encoding needs beside its result; kept from page to page.
+#[derive(Default)]
+struct Work {
+    fields: Vec<Field>,
+    /// Where the fields of each record begin and end; cells that are stored as they are have none.
+    records: Vec<(usize, usize)>,
+    verbatim: Vec<bool>,
+    values: Vec<Field>,
+    integers: Vec<i64>,
+    column: column::Work,
+}
+
 /// Appends the stream of `page` to `out`; false if it is no b-tree page.
-fn encode(page: &[u8], out: &mut Vec<u8>) -> bool {
+fn encode(page: &[u8], work: &mut Work, out: &mut Vec<u8>) -> bool {
     let Some(layout) = Layout::parse(page) else {
         return false;
     };
     let kind = layout.kind;
-    let mut fields: Vec<Field> = Vec::new();
-    // Where the fields of each record begin; cells that are stored as they are have none.
-    let mut records: Vec<(usize, usize)> = Vec::with_capacity(layout.cells.len());
-    let mut verbatim = Vec::new();
+    let Work {
+        fields,
+        records,
+        verbatim,
+        values,
+        integers,
+        column: work,
+    } = work;
+    fields.clear();
+    records.clear();
+    verbatim.clear();
     for cell in &layout.cells {
         let first = fields.len();
         let regular = cell.regular
             && (!kind.has_payload()
-                || record::parse(page, cell.payload, cell.end, &mut fields).is_some());
+                || record::parse(page, cell.payload, cell.end, fields).is_some());
         if !regular {
             fields.truncate(first);
         }
@@ -106,7 +126,7 @@ fn encode(page: &[u8], out: &mut Vec<u8>) -> bool {
         for (cell, _) in layout
             .cells
             .iter()
-            .zip(&verbatim)
+            .zip(&*verbatim)
             .filter(|(_, verbatim)| **verbatim)
         {
             put_number(out, (cell.end - cell.start) as u64);
@@ -114,7 +134,7 @@ fn encode(page: &[u8], out: &mut Vec<u8>) -> bool {
         }
     }
     let regular = || {
-        let cells = layout.cells.iter().zip(&records).zip(&verbatim);
+        let cells = layout.cells.iter().zip(&*records).zip(&*verbatim);
         cells
             .filter(|(_, verbatim)| !**verbatim)
             .map(|(cell, _)| cell)
@@ -124,8 +144,9 @@ fn encode(page: &[u8], out: &mut Vec<u8>) -> bool {
         ints::encode(&children, out);
     }
     if kind.has_rowid() {
-        let rowids: Vec<i64> = regular().map(|(cell, _)| cell.rowid).collect();
-        ints::encode(&rowids, out);
+        integers.clear();
+        integers.extend(regular().map(|(cell, _)| cell.rowid));
+        ints::encode(integers, out);
     }
     if kind.has_payload() {
         ints::encode_sizes(regular().map(|(_, (first, end))| end - first), out);
@@ -133,7 +154,6 @@ fn encode(page: &[u8], out: &mut Vec<u8>) -> bool {
             .map(|(_, (first, end))| end - first)
             .max()
             .unwrap_or(0);
-        let mut values = Vec::with_capacity(layout.cells.len());
         for column in 0..columns {
             values.clear();
             for (_, (first, end)) in regular() {
@@ -141,7 +161,7 @@ fn encode(page: &[u8], out: &mut Vec<u8>) -> bool {
                     values.push(fields[first + column]);
                 }
             }
-            column::encode(page, &values, out);
+            column::encode(page, values, work, out);
         }
         if columns > COLUMNS_MAX {
             return false;
@@ -154,7 +174,7 @@ fn encode(page: &[u8], out: &mut Vec<u8>) -> bool {
 #[derive(Default)]
 pub(crate) struct Buffers {
     /// The stream, and behind it the bytes of texts and blobs that do not stand in it as they are.
-    arena: Vec<u8>,
+    arena: Arena,
     spans: Vec<Span>,
     integers: Vec<i64>,
     json: json::Scratch,
@@ -204,8 +224,7 @@ impl Undo {
             ints::decode(&mut input, regular, &mut self.rowids)?;
         }
         // Most texts are copied to the page from where they are in the stream.
-        self.buffers.arena.clear();
-        self.buffers.arena.extend_from_slice(stream);
+        self.buffers.arena.begin(stream, 4 * page.len());
         self.records.clear();
         if kind.has_payload() {
             self.records
@@ -257,7 +276,8 @@ impl Undo {
                 at += record::put_varint(self.rowids[row] as u64, &mut place[at..]);
             }
             if kind.has_payload() {
-                self.records.put(row, &self.buffers.arena, &mut place[at..]);
+                self.records
+                    .put(row, self.buffers.arena.bytes(), &mut place[at..]);
             }
             row += 1;
         }
@@ -357,13 +377,11 @@ impl Records {
             return Err(Malformed);
         }
         self.values.resize(total, Value::NULL);
-        // Texts and the values they are made of, beside the stream.
-        let limit = buffers.arena.len() + 4 * page_len;
         for column in 0..columns {
             let has = |(_, count): &(&usize, &i64)| column < **count as usize;
             let rows = || self.firsts.iter().zip(&self.counts).filter(has);
             let count = rows().count();
-            column::decode(input, count, limit, buffers, &mut self.column)?;
+            column::decode(input, count, buffers, &mut self.column)?;
             for ((first, _), value) in rows().zip(&self.column) {
                 self.values[first + column] = *value;
             }

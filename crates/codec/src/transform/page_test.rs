@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::page::{Kind, header_len};
 use super::record::{Value, header_len as record_header_len, put_varint, varint_len};
-use super::{Undo, encode};
+use super::{Undo, Work, encode};
 
 const LEN: usize = 4096;
 
@@ -101,7 +101,7 @@ fn build(kind: Kind, rows: &[(i64, Vec<Sql>)], page_one: bool) -> Vec<u8> {
 /// The length of the stream; `None` if the page is not taken.
 fn there_and_back(page: &[u8]) -> Option<usize> {
     let mut stream = Vec::new();
-    if !encode(page, &mut stream) {
+    if !encode(page, &mut Work::default(), &mut stream) {
         return None;
     }
     let mut back = vec![0xaa; page.len()];
@@ -177,7 +177,7 @@ fn streams_are_as_documented() {
         &[17, 2, 2, 10, 0, 39, 0, 1], // integers, the second NULL: two bytes each above 5
     ];
     let mut stream = Vec::new();
-    assert!(encode(&page, &mut stream));
+    assert!(encode(&page, &mut Work::default(), &mut stream));
     assert_eq!(stream, expected.concat());
 
     let json = [
@@ -195,7 +195,11 @@ fn streams_are_as_documented() {
         b"\x03\0\0\x02\0x\0y\0\0null\0",    // "b": two strings and something else
     ];
     stream.clear();
-    assert!(encode(&build(Kind::TableLeaf, &rows, false), &mut stream));
+    assert!(encode(
+        &build(Kind::TableLeaf, &rows, false),
+        &mut Work::default(),
+        &mut stream
+    ));
     assert_eq!(stream, expected.concat());
 }
 
@@ -241,7 +245,7 @@ proptest! {
         cut in 0usize..300,
     ) {
         let mut stream = Vec::new();
-        prop_assert!(encode(&build(kind, &rows, false), &mut stream));
+        prop_assert!(encode(&build(kind, &rows, false), &mut Work::default(), &mut stream));
         let mut undo = Undo::default();
         let mut page = vec![0; LEN];
         let _ = undo.decode(&stream[..cut.min(stream.len())], &mut page);

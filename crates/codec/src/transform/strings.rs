@@ -3,7 +3,7 @@
 //! Strings that differ only in runs of digits (`tt0001234`, `2026-11-21 10:02:03`, `192.168.0.7`, `12.50`)
 //! are stored as one pattern and a column of integers for each run.
 
-use super::bytes::{Malformed, Reader, Result, Span, put_number, put_planes, take_planes};
+use super::bytes::{Arena, Malformed, Reader, Result, Span, put_number, put_planes};
 use super::ints;
 
 /// Ends a string; strings that contain it are written with their lengths.
@@ -74,13 +74,11 @@ fn by_position(source: &[u8], values: &[Span]) -> bool {
     (0..first.len()).filter(constant).count() * 2 >= first.len()
 }
 
-/// Appends the places of `count` strings to `spans`: pieces of the arena, which begins with the stream
-/// itself and may not grow past `limit` bytes.
+/// Appends the places of `count` strings to `spans`: pieces of the arena, which begins with the stream.
 pub(crate) fn decode(
     input: &mut Reader<'_>,
     count: usize,
-    limit: usize,
-    arena: &mut Vec<u8>,
+    arena: &mut Arena,
     spans: &mut Vec<Span>,
     integers: &mut Vec<i64>,
 ) -> Result<()> {
@@ -102,16 +100,16 @@ pub(crate) fn decode(
             }
         }
         layout::PLANES => {
-            let len = input.count(limit)?;
+            let len = input.number()?;
+            let len = usize::try_from(len).map_err(|_| Malformed)?;
             let start = arena.len();
-            if start + len.checked_mul(count).ok_or(Malformed)? > limit {
-                return Err(Malformed);
+            if len > 0 {
+                arena.take_planes(input, len, count)?;
             }
-            take_planes(input, len, count, arena)?;
             let end = |index| start + (index + 1) * len;
             spans.extend((0..count).map(|index| Span::new(end(index) - len, end(index))));
         }
-        layout::PATTERN => Pattern::take(input, count, limit, arena, spans, integers)?,
+        layout::PATTERN => Pattern::take(input, count, arena, spans, integers)?,
         _ => return Err(Malformed),
     }
     Ok(())
@@ -207,13 +205,12 @@ impl Pattern {
     fn take(
         input: &mut Reader<'_>,
         count: usize,
-        limit: usize,
-        arena: &mut Vec<u8>,
+        arena: &mut Arena,
         spans: &mut Vec<Span>,
         numbers: &mut Vec<i64>,
     ) -> Result<()> {
-        let len = input.count(limit)?;
-        let text = input.take(len)?;
+        let len = input.number()?;
+        let text = input.take(usize::try_from(len).map_err(|_| Malformed)?)?;
         numbers.clear();
         let mut pieces = Reader::new(text);
         while !pieces.is_empty() {
@@ -225,7 +222,8 @@ impl Pattern {
                 }
                 _ => {}
             }
-            if numbers.len() > limit {
+            // Each is a digit in the arena at least.
+            if numbers.len() > arena.room() {
                 return Err(Malformed);
             }
         }
@@ -245,12 +243,9 @@ impl Pattern {
                         put_digits(numbers[number], width, arena)?;
                         number += count;
                     }
-                    byte => arena.push(byte),
+                    byte => arena.push(byte)?,
                 }
                 at += 1;
-            }
-            if arena.len() > limit {
-                return Err(Malformed);
             }
             spans.push(Span::new(start, arena.len()));
         }
@@ -259,20 +254,27 @@ impl Pattern {
 }
 
 /// Appends a number in at least `width` digits.
-fn put_digits(value: i64, width: usize, arena: &mut Vec<u8>) -> Result<()> {
-    let mut value = u64::try_from(value).map_err(|_| Malformed)?;
+fn put_digits(value: i64, width: usize, arena: &mut Arena) -> Result<()> {
+    let value = u64::try_from(value).map_err(|_| Malformed)?;
     if width > DIGITS_MAX {
         return Err(Malformed);
     }
+    let (digits, start) = digits_of(value);
+    arena.put(&digits[start.min(digits.len() - width)..])
+}
+
+/// The decimal digits of a number, zeros before them, and where they begin.
+pub(crate) fn digits_of(mut value: u64) -> ([u8; 20], usize) {
     let mut digits = [b'0'; 20];
     let mut start = digits.len();
-    while value > 0 || start == digits.len() {
+    loop {
         start -= 1;
         digits[start] = b'0' + (value % 10) as u8;
         value /= 10;
+        if value == 0 {
+            return (digits, start);
+        }
     }
-    arena.extend_from_slice(&digits[start.min(digits.len() - width)..]);
-    Ok(())
 }
 
 #[cfg(test)]
@@ -291,18 +293,12 @@ mod tests {
         let mut out = Vec::new();
         encode(&source, &spans, &mut out);
         let mut reader = Reader::new(&out);
-        let (mut arena, mut back) = (out.clone(), Vec::new());
-        decode(
-            &mut reader,
-            values.len(),
-            1 << 20,
-            &mut arena,
-            &mut back,
-            &mut Vec::new(),
-        )
-        .unwrap();
+        let (mut arena, mut back) = (Arena::default(), Vec::new());
+        arena.begin(&out, 1 << 20);
+        let count = values.len();
+        decode(&mut reader, count, &mut arena, &mut back, &mut Vec::new()).unwrap();
         assert!(reader.is_empty());
-        let back: Vec<&[u8]> = back.iter().map(|span| span.of(&arena)).collect();
+        let back: Vec<&[u8]> = back.iter().map(|span| span.of(arena.bytes())).collect();
         assert_eq!(back, values);
         out
     }
@@ -344,10 +340,11 @@ mod tests {
 
         #[test]
         fn hostile_bytes_end_in_an_error_or_stay_bounded(bytes in proptest::collection::vec(any::<u8>(), 0..60), count in 0usize..40) {
-            let (mut arena, mut spans) = (bytes.clone(), Vec::new());
-            let _ = decode(&mut Reader::new(&bytes), count, 1000, &mut arena, &mut spans, &mut Vec::new());
-            prop_assert!(arena.len() <= 2000);
-            prop_assert!(spans.iter().all(|span| span.start as usize + span.len() <= arena.len()));
+            let (mut arena, mut spans) = (Arena::default(), Vec::new());
+            arena.begin(&bytes, 1000);
+            let _ = decode(&mut Reader::new(&bytes), count, &mut arena, &mut spans, &mut Vec::new());
+            prop_assert!(arena.len() <= bytes.len() + 1000);
+            prop_assert!(spans.iter().all(|span| span.range().end <= arena.len()));
         }
     }
 }
