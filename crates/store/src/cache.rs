@@ -13,7 +13,7 @@ use crate::layout::Pointer;
 use crate::node::{Entry, FANOUT, Node};
 
 /// The budget when nobody asks for another one.
-pub const DEFAULT_BUDGET: u64 = 32 << 20;
+pub const DEFAULT_BUDGET: u64 = 64 << 20;
 
 /// Identity of an open file within this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -151,8 +151,9 @@ pub(crate) struct Arena {
     limit: usize,
 }
 
-/// Short pieces are copied as a whole chunk, whatever their length: the rest is overwritten by what follows.
+/// Short pieces are copied in whole chunks, whatever their length: the rest is overwritten by what follows.
 const CHUNK: usize = 16;
+const SHORT: usize = 4 * CHUNK;
 
 impl Arena {
     /// Begins anew with a stream, and room for so many bytes behind it.
@@ -207,10 +208,13 @@ impl Arena {
     pub(crate) fn copy(&mut self, piece: Span) -> Result<()> {
         let at = self.grow(piece.len())?;
         let start = piece.start as usize;
-        if piece.len() <= CHUNK {
-            self.bytes.copy_within(start..start + CHUNK, at);
-        } else {
+        if piece.len() > SHORT {
             self.bytes.copy_within(piece.range(), at);
+            return Ok(());
+        }
+        for done in (0..piece.len()).step_by(CHUNK) {
+            let from = start + done;
+            self.bytes.copy_within(from..from + CHUNK, at + done);
         }
         Ok(())
     }

@@ -148,6 +148,10 @@ pub(crate) fn put_varint(value: u64, out: &mut [u8]) -> usize {
         out[0] = value as u8;
         return 1;
     }
+    if value < 0x4000 {
+        out[..2].copy_from_slice(&[(value >> 7) as u8 | 0x80, value as u8 & 0x7f]);
+        return 2;
+    }
     put_long_varint(value, out)
 }
 
