@@ -5,11 +5,18 @@ use crate::programs::run_litepack;
 use crate::{content, vfs};
 use std::path::Path;
 
-/// Packs and unpacks, compares bytes, content and the source, and returns the packed size.
-pub fn round_trip(place: &Place, source: &Path) -> u64 {
+/// Packs and unpacks at the default level and with pages laid out by column, compares bytes, content and
+/// the source, and returns the packed sizes.
+pub fn round_trip(place: &Place, source: &Path) -> [u64; 2] {
+    ["3", "4"].map(|level| round_trip_at(place, source, level))
+}
+
+fn round_trip_at(place: &Place, source: &Path, level: &str) -> u64 {
     let before = read(source);
     let (packed, back) = (place.path("rt.packed"), place.path("rt.back"));
-    succeed("pack", &run_litepack([Path::new("pack"), source, &packed]));
+    let arguments = ["pack", "--level", level].map(Path::new);
+    let arguments = arguments.into_iter().chain([source, &packed]);
+    succeed("pack", &run_litepack(arguments));
     assert!(before == read(source), "packing changed the source");
     assert!(
         !vfs::looks_plain(&packed).expect("readable"),

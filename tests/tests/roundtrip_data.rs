@@ -15,7 +15,7 @@ fn assert_round_trip(name: &str, make: impl FnOnce(&rusqlite::Connection) -> rus
     connection.close().expect("it closes");
     let size = std::fs::metadata(&source).expect("a file").len();
     println!(
-        "{name}: {size} bytes packed into {}",
+        "{name}: {size} bytes packed into {:?}",
         round_trip(&place, &source)
     );
 }
@@ -47,5 +47,5 @@ fn a_database_from_outside_comes_back_bit_for_bit() {
     let source = place.path("outside.db");
     std::fs::copy(&database, &source).expect("it can be copied");
     let packed = round_trip(&place, &source);
-    println!("{}: {packed} bytes packed", database.display());
+    println!("{}: {packed:?} bytes packed", database.display());
 }

@@ -16,6 +16,10 @@ pub type Level = i32;
 /// The levels a user may choose.
 pub const LEVELS: RangeInclusive<Level> = 1..=19;
 
+/// From this level on pages are laid out by column. Files get half as large, and pages take twice as long to
+/// decode: more than the levels below it, which are there for speed, may cost.
+pub const COLUMNS_FROM: Level = 4;
+
 /// A page that saves less than this share of its size is stored raw: reading it back costs nothing
 /// then, and a later rewrite loses nothing.
 const WORTHWHILE: usize = 32;
@@ -73,7 +77,10 @@ impl Encoder {
 
     /// What zstd is given of `page`: samples for a dictionary are made of this.
     pub fn sample<'a>(&'a mut self, page: &'a [u8]) -> &'a [u8] {
-        self.transform.of(page).unwrap_or(page)
+        match self.level {
+            COLUMNS_FROM.. => self.transform.of(page).unwrap_or(page),
+            _ => page,
+        }
     }
 
     /// Appends the stored form of `page` to `out` and says how it is stored.
@@ -91,7 +98,11 @@ impl Encoder {
             None => Some(&mut self.bare),
             Some((_, dictionary)) => context_for(self.level, &mut self.prepared, dictionary),
         };
-        let (codec, input) = match self.transform.of(page) {
+        let columns = match self.level {
+            COLUMNS_FROM.. => self.transform.of(page),
+            _ => None,
+        };
+        let (codec, input) = match columns {
             Some(columns) => (Codec::Columns, columns),
             None => (Codec::Zstd, page),
         };

@@ -12,7 +12,7 @@ mod compress;
 mod dictionary;
 mod transform;
 
-pub use compress::{DecodeError, Decoder, Encoder, LEVELS, Level};
+pub use compress::{COLUMNS_FROM, DecodeError, Decoder, Encoder, LEVELS, Level};
 pub use dictionary::{DictId, Dictionary, train};
 
 /// How the bytes of a stored page are encoded. The number is the one in the file format.
