@@ -33,7 +33,8 @@ pub struct Encoder {
     bare: CCtx<'static>,
     /// A context each for the dictionaries in use, by [`Dictionary::hash`].
     prepared: Vec<(u128, CCtx<'static>)>,
-    transform: Transform,
+    /// From [`COLUMNS_FROM`] on.
+    transform: Option<Transform>,
 }
 
 impl std::fmt::Debug for Encoder {
@@ -66,7 +67,7 @@ impl Encoder {
             level,
             bare: new_context(level),
             prepared: Vec::new(),
-            transform: Transform::default(),
+            transform: (level >= COLUMNS_FROM).then(Transform::default),
         }
     }
 
@@ -77,10 +78,7 @@ impl Encoder {
 
     /// What zstd is given of `page`: samples for a dictionary are made of this.
     pub fn sample<'a>(&'a mut self, page: &'a [u8]) -> &'a [u8] {
-        match self.level {
-            COLUMNS_FROM.. => self.transform.of(page).unwrap_or(page),
-            _ => page,
-        }
+        by_column(&mut self.transform, page).unwrap_or(page)
     }
 
     /// Appends the stored form of `page` to `out` and says how it is stored.
@@ -98,11 +96,7 @@ impl Encoder {
             None => Some(&mut self.bare),
             Some((_, dictionary)) => context_for(self.level, &mut self.prepared, dictionary),
         };
-        let columns = match self.level {
-            COLUMNS_FROM.. => self.transform.of(page),
-            _ => None,
-        };
-        let (codec, input) = match columns {
+        let (codec, input) = match by_column(&mut self.transform, page) {
             Some(columns) => (Codec::Columns, columns),
             None => (Codec::Zstd, page),
         };
@@ -122,6 +116,11 @@ impl Encoder {
             }
         }
     }
+}
+
+/// The page laid out by column, where that is done.
+fn by_column<'a>(transform: &'a mut Option<Transform>, page: &[u8]) -> Option<&'a [u8]> {
+    transform.as_mut().and_then(|transform| transform.of(page))
 }
 
 /// The context that `dictionary` is loaded into; `None` if zstd refuses the dictionary.

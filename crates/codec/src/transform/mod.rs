@@ -22,7 +22,7 @@ mod record;
 mod strings;
 
 use bytes::{Arena, Malformed, Reader, Result, Span, put_number};
-use page::{Kind, Layout, Rest, header_len};
+use page::{FILE_HEADER_LEN, Kind, Layout, Rest, header_len};
 use record::{Field, Value};
 
 /// Flags beside the kind in the first byte.
@@ -30,7 +30,6 @@ const PAGE_ONE: u8 = 0x10;
 const VERBATIM: u8 = 0x20;
 const KIND: u8 = 0x0f;
 
-const FILE_HEADER_LEN: usize = 100;
 /// More columns than this, and a page is not worth the trouble (SQLite's own limit is 2000).
 const COLUMNS_MAX: usize = 2000;
 
@@ -62,7 +61,8 @@ impl Transform {
 #[cfg(fuzzing)]
 pub(crate) fn comes_back(page: &[u8]) -> bool {
     let (mut stream, mut back) = (Vec::new(), vec![0; page.len()]);
-    !encode(page, &mut stream) || Undo::default().decode(&stream, &mut back).is_ok() && back == page
+    !encode(page, &mut Work::default(), &mut stream)
+        || Undo::default().decode(&stream, &mut back).is_ok() && back == page
 }
 
 /// What encoding needs beside its result; kept from page to page.
@@ -140,8 +140,9 @@ fn encode(page: &[u8], work: &mut Work, out: &mut Vec<u8>) -> bool {
             .map(|(cell, _)| cell)
     };
     if kind.is_interior() {
-        let children: Vec<i64> = regular().map(|(cell, _)| be32(cell.start).into()).collect();
-        ints::encode(&children, out);
+        integers.clear();
+        integers.extend(regular().map(|(cell, _)| i64::from(be32(cell.start))));
+        ints::encode(integers, out);
     }
     if kind.has_rowid() {
         integers.clear();
@@ -154,6 +155,9 @@ fn encode(page: &[u8], work: &mut Work, out: &mut Vec<u8>) -> bool {
             .map(|(_, (first, end))| end - first)
             .max()
             .unwrap_or(0);
+        if columns > COLUMNS_MAX {
+            return false;
+        }
         for column in 0..columns {
             values.clear();
             for (_, (first, end)) in regular() {
@@ -162,9 +166,6 @@ fn encode(page: &[u8], work: &mut Work, out: &mut Vec<u8>) -> bool {
                 }
             }
             column::encode(page, values, work, out);
-        }
-        if columns > COLUMNS_MAX {
-            return false;
         }
     }
     true

@@ -143,7 +143,8 @@ pub(crate) struct Layout {
 
 /// The magic at the start of page 1.
 const MAGIC: &[u8] = b"SQLite format 3\0";
-const FILE_HEADER_LEN: usize = 100;
+/// The length of the header that page 1 has before its b-tree header.
+pub(crate) const FILE_HEADER_LEN: usize = 100;
 
 impl Layout {
     /// Takes a page apart; `None` when its cells overlap or lie outside, as in a page that is no
