@@ -2,7 +2,8 @@
 //!
 //! Which of SQLite's calls begin, publish and flush a commit is decided here and argued in
 //! docs/design.md. In short:
-//! - `FCNTL_SYNC`, `CKPT_DONE` and `COMMIT_PHASETWO` publish what was written;
+//! - `FCNTL_SYNC`, `CKPT_DONE` (with the change of size that follows it) and `COMMIT_PHASETWO` publish
+//!   what was written;
 //! - `xSync` makes it durable;
 //! - giving up the write lock without any of these drops it.
 
@@ -28,6 +29,9 @@ pub(crate) struct Packed<D: Disk> {
     /// The commit at the end of a checkpoint failed; SQLite ignores the code there, so it is told
     /// at the next call that it heeds.
     checkpoint_failed: bool,
+    /// The last change to the content was the end of a checkpoint. A change of the size that comes
+    /// next belongs to it, and with `synchronous=OFF` no `xSync` follows that would publish it.
+    checkpoint_sizes: bool,
     /// What `PRAGMA mmap_size` was set to. Nothing is ever mapped.
     mmap_size: i64,
 }
@@ -39,6 +43,7 @@ impl<D: Disk> Packed<D> {
             lock: LOCK_NONE,
             wal_read_began: false,
             checkpoint_failed: false,
+            checkpoint_sizes: false,
             mmap_size: 0,
         }
     }
@@ -62,6 +67,7 @@ impl<D: Disk> Packed<D> {
     }
 
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.checkpoint_sizes = false;
         self.store.write(offset, bytes)
     }
 
@@ -73,7 +79,11 @@ impl<D: Disk> Packed<D> {
     pub(crate) fn truncate(&mut self, size: u64) -> Result<()> {
         self.heed_checkpoint()?;
         self.catch_up()?;
-        self.store.truncate(size)
+        self.store.truncate(size)?;
+        if std::mem::take(&mut self.checkpoint_sizes) {
+            self.store.commit()?;
+        }
+        Ok(())
     }
 
     fn heed_checkpoint(&mut self) -> Result<()> {
@@ -104,18 +114,21 @@ impl<D: Disk> Packed<D> {
     pub(crate) fn checkpoint_done(&mut self) -> Result<()> {
         let result = self.store.commit();
         self.checkpoint_failed = result.is_err();
+        self.checkpoint_sizes = true;
         result
     }
 
     /// The checkpointer lets go of its lock. True if its pages never reached the database although
     /// SQLite was not told.
     pub(crate) fn checkpoint_ends(&mut self) -> bool {
+        self.checkpoint_sizes = false;
         std::mem::take(&mut self.checkpoint_failed)
     }
 
     /// The host VFS granted `level`.
     pub(crate) fn locked(&mut self, level: c_int) -> Result<()> {
         let first = self.lock == LOCK_NONE;
+        self.checkpoint_sizes = false;
         self.lock = level;
         if first {
             self.store.refresh()?;
@@ -129,6 +142,7 @@ impl<D: Disk> Packed<D> {
         if level < LOCK_RESERVED && self.lock >= LOCK_RESERVED {
             self.store.rollback();
         }
+        self.checkpoint_sizes = false;
         self.lock = level;
     }
 
