@@ -6,6 +6,7 @@
 //! other commit is the current one. docs/design.md argues each case.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::catalog::Catalog;
 use crate::disk::Disk;
@@ -20,8 +21,10 @@ use crate::node::{Entry, FANOUT, Node};
 use crate::record::{Record, decode_mark};
 use crate::space::{CHAIN_MAX, Link, decode_link};
 
-/// Times the slots are read again when a record looks torn: a live writer finishes within one.
-const TORN_RETRIES: usize = 5;
+/// Times the slots are read again when a record looks torn, each time after twice as long a pause, 31 ms
+/// in all: a live writer may have been interrupted between two bytes, and the other slot's commit would
+/// be an old one.
+const TORN_RETRIES: u32 = 5;
 
 /// The bytes of both slots, to notice any change with one comparison.
 pub(crate) type Slots = [[u8; RECORD_LEN]; 2];
@@ -62,8 +65,8 @@ pub(crate) fn current<D: Disk>(medium: &Medium<D>, live: bool) -> Result<(Commit
         match judge(medium, &slots, live) {
             Ok(Verdict::Current(commit)) => return Ok((commit, slots)),
             Ok(Verdict::Torn(_)) if attempt < TORN_RETRIES => {
+                std::thread::sleep(Duration::from_millis(1 << attempt));
                 attempt += 1;
-                std::thread::yield_now();
             }
             Ok(Verdict::Torn(commit)) => return Ok((commit, slots)),
             // A writer may have moved on while its former commit was being read.
