@@ -1,0 +1,239 @@
+//! What each page is and to which tree it belongs.
+
+use std::fmt;
+
+use crate::header::Header;
+use crate::walk;
+
+/// Damage is listed up to this many pieces.
+const LISTED_MAX: usize = 100;
+
+/// Whether a tree is a table or an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum TreeKind {
+    Table,
+    Index,
+}
+
+/// A b-tree: a table (WITHOUT ROWID or not) or an index (one of SQLite's own or not).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// What it is.
+    pub kind: TreeKind,
+    /// Its name in the schema.
+    pub name: String,
+    /// Name of the table it belongs to; a table's own.
+    pub table: String,
+    /// Its root page.
+    pub root: u32,
+}
+
+/// What a page is in its tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// A page without children; a root may be one.
+    Leaf,
+    /// A page with children.
+    Interior,
+    /// A page of payload that did not fit into a leaf or interior page.
+    Overflow,
+}
+
+/// What a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Owner {
+    /// A page of a tree.
+    Tree {
+        /// Index in [`Owners::trees`].
+        tree: u32,
+        /// What it is in the tree.
+        role: Role,
+    },
+    /// A page of the list of free pages.
+    FreeTrunk,
+    /// A free page on that list.
+    FreeLeaf,
+    /// A page of the pointer map of a database with auto_vacuum.
+    PointerMap,
+    /// The page around the bytes that SQLite locks; never used.
+    PendingByte,
+    /// Nothing leads to it, or what does is damaged, or it is not what should be there.
+    Unknown,
+}
+
+/// A place in the trees where something is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The page where it was noticed.
+    pub page: u32,
+    /// Index in [`Owners::trees`] of the tree it was met in; `None` for the list of free pages.
+    pub tree: Option<u32>,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "page {}: {}", self.page, self.why)
+    }
+}
+
+/// The owner of every page of a database.
+#[derive(Debug)]
+pub struct Owners {
+    header: Header,
+    pub(crate) trees: Vec<Tree>,
+    slots: Slots,
+    damage: Vec<Damage>,
+    damaged: u64,
+}
+
+impl Owners {
+    /// Finds the owner of every page. `read` is called with the number of a page and a buffer of a
+    /// page's length, at most once for each page, and fills it; it answers false if the page cannot be
+    /// read, and what it would have led to stays unknown. Overflow pages that end a payload and free
+    /// pages need not be read.
+    ///
+    /// # Errors
+    /// Those of `read`, which end the search.
+    pub fn find<E>(
+        header: &Header,
+        read: impl FnMut(u32, &mut [u8]) -> Result<bool, E>,
+    ) -> Result<Owners, E> {
+        let empty = Owners {
+            header: header.clone(),
+            trees: Vec::new(),
+            slots: Slots::default(),
+            damage: Vec::new(),
+            damaged: 0,
+        };
+        walk::find(empty, read)
+    }
+
+    /// What the database's header says.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The trees: `sqlite_schema`, then those of the schema in its order.
+    pub fn trees(&self) -> &[Tree] {
+        &self.trees
+    }
+
+    /// Number of pages; the first page has number 1.
+    pub fn pages(&self) -> u32 {
+        self.header.pages
+    }
+
+    /// What the page with this number is; unknown if there is none.
+    pub fn owner(&self, page: u32) -> Owner {
+        if page == 0 || page > self.pages() {
+            Owner::Unknown
+        } else if self.header.is_pending_byte(page) {
+            Owner::PendingByte
+        } else if self.header.is_pointer_map(page) {
+            Owner::PointerMap
+        } else {
+            Slot(self.slots.get(page)).owner()
+        }
+    }
+
+    /// What is wrong with the trees, up to a hundred places.
+    pub fn damage(&self) -> &[Damage] {
+        &self.damage
+    }
+
+    /// How many places are wrong in all.
+    pub fn damaged(&self) -> u64 {
+        self.damaged
+    }
+
+    /// Notes that something is wrong.
+    pub(crate) fn note(&mut self, page: u32, tree: Option<u32>, why: &'static str) {
+        self.damaged += 1;
+        if self.damage.len() < LISTED_MAX {
+            self.damage.push(Damage { page, tree, why });
+        }
+    }
+
+    /// Takes a page that nothing has taken before; false if there is no such page.
+    pub(crate) fn claim(&mut self, page: u32, slot: Slot) -> bool {
+        let free = page > 0
+            && page <= self.pages()
+            && !self.header.is_pending_byte(page)
+            && !self.header.is_pointer_map(page)
+            && self.slots.get(page) == 0;
+        if free {
+            self.slots.set(page, slot.0);
+        }
+        free
+    }
+
+    /// Says what a page that was taken is.
+    pub(crate) fn settle(&mut self, page: u32, slot: Slot) {
+        self.slots.set(page, slot.0);
+    }
+}
+
+/// What is kept of a page: in the low three bits what it is, above them the tree.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot(u32);
+
+impl Slot {
+    /// Named by something; not read yet, or damaged.
+    pub(crate) const CLAIMED: Slot = Slot(1);
+    pub(crate) const FREE_TRUNK: Slot = Slot(2);
+    pub(crate) const FREE_LEAF: Slot = Slot(3);
+    /// There is room for this many trees.
+    pub(crate) const TREES_MAX: usize = 1 << 29;
+
+    pub(crate) fn of(tree: u32, role: Role) -> Slot {
+        let tag = match role {
+            Role::Leaf => 4,
+            Role::Interior => 5,
+            Role::Overflow => 6,
+        };
+        Slot(tree << 3 | tag)
+    }
+
+    fn owner(self) -> Owner {
+        let role = match self.0 & 7 {
+            2 => return Owner::FreeTrunk,
+            3 => return Owner::FreeLeaf,
+            4 => Role::Leaf,
+            5 => Role::Interior,
+            6 => Role::Overflow,
+            _ => return Owner::Unknown,
+        };
+        let tree = self.0 >> 3;
+        Owner::Tree { tree, role }
+    }
+}
+
+/// Pages whose slots are allocated together.
+const CHUNK: usize = 1024;
+
+/// A number for each page, 0 unless set. Takes memory only near pages that were set, because how many
+/// pages there are is a mere claim of the database.
+#[derive(Debug, Default)]
+struct Slots(Vec<Option<Box<[u32; CHUNK]>>>);
+
+impl Slots {
+    fn get(&self, page: u32) -> u32 {
+        let (chunk, within) = (page as usize / CHUNK, page as usize % CHUNK);
+        match self.0.get(chunk) {
+            Some(Some(chunk)) => chunk[within],
+            _ => 0,
+        }
+    }
+
+    fn set(&mut self, page: u32, value: u32) {
+        let (chunk, within) = (page as usize / CHUNK, page as usize % CHUNK);
+        if chunk >= self.0.len() {
+            self.0.resize_with(chunk + 1, || None);
+        }
+        let slots = self.0[chunk].get_or_insert_with(|| Box::new([0; CHUNK]));
+        slots[within] = value;
+    }
+}

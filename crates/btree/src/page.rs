@@ -1,0 +1,208 @@
+//! B-tree pages: header, cell pointers, cells (sqlite.org/fileformat2.html, section 1.6).
+
+use std::ops::Range;
+
+use crate::record::varint;
+
+/// The four kinds of b-tree pages, by the first byte of their header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Kind {
+    IndexInterior = 2,
+    TableInterior = 5,
+    IndexLeaf = 10,
+    TableLeaf = 13,
+}
+
+impl Kind {
+    /// The kind with this byte.
+    pub fn of(byte: u8) -> Option<Kind> {
+        match byte {
+            2 => Some(Kind::IndexInterior),
+            5 => Some(Kind::TableInterior),
+            10 => Some(Kind::IndexLeaf),
+            13 => Some(Kind::TableLeaf),
+            _ => None,
+        }
+    }
+
+    /// Whether its cells lead to other pages of the tree.
+    pub fn is_interior(self) -> bool {
+        matches!(self, Kind::IndexInterior | Kind::TableInterior)
+    }
+
+    /// Whether its cells have a rowid: pages of ordinary tables, not of indexes and WITHOUT ROWID tables.
+    pub fn has_rowid(self) -> bool {
+        matches!(self, Kind::TableInterior | Kind::TableLeaf)
+    }
+
+    /// Whether its cells have a payload.
+    pub fn has_payload(self) -> bool {
+        self != Kind::TableInterior
+    }
+
+    /// Length of the page header in bytes.
+    pub fn header_len(self) -> usize {
+        if self.is_interior() { 12 } else { 8 }
+    }
+
+    /// How many of `payload` bytes are on the page itself, of which `usable` bytes (at least 480) are
+    /// used; the rest is on overflow pages.
+    pub fn local_len(self, payload: u64, usable: usize) -> usize {
+        let most = match self {
+            Kind::TableLeaf => usable - 35,
+            _ => (usable - 12) * 64 / 255 - 23,
+        };
+        if payload <= most as u64 {
+            return payload as usize;
+        }
+        let least = (usable - 12) * 32 / 255 - 23;
+        let local = least + ((payload - least as u64) % (usable as u64 - 4)) as usize;
+        if local <= most { local } else { least }
+    }
+}
+
+/// A cell of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// The page of smaller keys; 0 in a leaf.
+    pub child: u32,
+    /// Bytes of payload, on overflow pages too.
+    pub payload: u64,
+    /// Where on this page the payload begins and how far it is here.
+    pub local: Range<usize>,
+    /// The first overflow page; 0 if there is none.
+    pub overflow: u32,
+}
+
+/// A b-tree page whose header and cell pointers have been looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'a> {
+    bytes: &'a [u8],
+    kind: Kind,
+    header: usize,
+    count: usize,
+}
+
+impl<'a> Page<'a> {
+    /// Looks at the usable bytes of a page (at least 480) with its header at `header`: 100 on page 1, else
+    /// 0. `None` if it is no b-tree page.
+    pub fn parse(bytes: &'a [u8], header: usize) -> Option<Page<'a>> {
+        let kind = Kind::of(*bytes.get(header)?)?;
+        let count = usize::from(be16(bytes, header + 3)?);
+        let page = Page {
+            bytes,
+            kind,
+            header,
+            count,
+        };
+        (page.pointers().end <= bytes.len()).then_some(page)
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The page of the largest keys; `None` in a leaf.
+    pub fn rightmost(&self) -> Option<u32> {
+        self.kind
+            .is_interior()
+            .then(|| be32(self.bytes, self.header + 8))?
+    }
+
+    fn pointers(&self) -> Range<usize> {
+        let start = self.header + self.kind.header_len();
+        start..start + 2 * self.count
+    }
+
+    /// The cells in key order. `None` stands for a cell that does not lie on the page, or that must
+    /// overlap others because all before it are as long as the page: what is read of a page is never
+    /// longer than the page.
+    pub fn cells(&self) -> impl Iterator<Item = Option<Cell>> + use<'a> {
+        let (page, mut left) = (*self, self.bytes.len());
+        self.pointers().step_by(2).map(move |pointer| {
+            let start = usize::from(be16(page.bytes, pointer)?);
+            if start < page.pointers().end {
+                return None;
+            }
+            let cell = page.cell(start)?;
+            left = left.checked_sub(cell.local.len())?;
+            Some(cell)
+        })
+    }
+
+    fn cell(&self, start: usize) -> Option<Cell> {
+        let mut at = start;
+        let mut child = 0;
+        if self.kind.is_interior() {
+            child = be32(self.bytes, at)?;
+            at += 4;
+        }
+        let mut number = || {
+            let (value, len) = varint(self.bytes.get(at..)?)?;
+            at += len;
+            Some(value)
+        };
+        let payload = if self.kind.has_payload() {
+            number()?
+        } else {
+            0
+        };
+        if self.kind.has_rowid() {
+            number()?;
+        }
+        let end = at + self.kind.local_len(payload, self.bytes.len());
+        let spills = payload > (end - at) as u64;
+        let overflow = if spills { be32(self.bytes, end)? } else { 0 };
+        (end <= self.bytes.len()).then_some(Cell {
+            child,
+            payload,
+            local: at..end,
+            overflow,
+        })
+    }
+}
+
+/// The big-endian number of two bytes at `at`.
+pub fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    let bytes = bytes.get(at..)?.first_chunk()?;
+    Some(u16::from_be_bytes(*bytes))
+}
+
+/// The big-endian number of four bytes at `at`.
+pub fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..)?.first_chunk()?;
+    Some(u32::from_be_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_much_of_a_payload_is_local() {
+        // The largest that stays on a page of 4096 bytes, and one byte more, as SQLite does it.
+        assert_eq!(Kind::TableLeaf.local_len(4061, 4096), 4061);
+        assert_eq!(Kind::TableLeaf.local_len(4062, 4096), 489);
+        assert_eq!(Kind::IndexLeaf.local_len(1002, 4096), 1002);
+        assert_eq!(Kind::IndexInterior.local_len(1003, 4096), 489);
+        assert_eq!(Kind::TableLeaf.local_len(4092 + 600, 4096), 600);
+        for usable in [480, 512, 65536] {
+            assert!(Kind::IndexLeaf.local_len(u64::MAX, usable) < usable);
+        }
+    }
+
+    #[test]
+    fn cells_that_must_overlap_are_not_read() {
+        let mut bytes = vec![0; 512];
+        bytes[0] = Kind::TableLeaf as u8;
+        bytes[4] = 200;
+        for index in 0..200 {
+            bytes[8 + 2 * index..][..2].copy_from_slice(&420_u16.to_be_bytes());
+        }
+        bytes[420] = 80;
+        let page = Page::parse(&bytes, 0).unwrap();
+        assert_eq!(page.cells().filter(Option::is_some).count(), 512 / 80);
+    }
+}

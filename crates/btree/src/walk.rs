@@ -1,0 +1,224 @@
+//! The walk through the schema, the trees it names, their overflow pages, and the list of free pages.
+//!
+//! A page is claimed by the first that names it, before it is read, and never again. So each is read at most
+//! once, and everything that waits for its turn is a page that was claimed: no cycle, no bound to set.
+
+use std::mem;
+
+use crate::header::HEADER_LEN;
+use crate::owners::{Owners, Role, Slot, Tree, TreeKind};
+use crate::page::{Cell, Page, be32};
+use crate::record::SchemaRow;
+
+/// Page 1, where the schema begins.
+const SCHEMA_ROOT: u32 = 1;
+/// Index of the schema's own tree.
+const SCHEMA: u32 = 0;
+/// What is read of a row of the schema. Names are no longer than the statement that made them, which is a
+/// million bytes (SQLITE_MAX_SQL_LENGTH) unless SQLite was built differently; twice that in UTF-16.
+const ROW_MAX: usize = 4 << 20;
+
+struct Walk<F> {
+    owners: Owners,
+    read: F,
+    /// The b-tree page being looked at.
+    page: Vec<u8>,
+    /// The overflow page or page of the free list being looked at.
+    other: Vec<u8>,
+    /// Claimed pages that are still to be read, next one last.
+    waiting: Vec<u32>,
+}
+
+/// Fills `owners`, which is empty.
+pub(crate) fn find<E>(
+    owners: Owners,
+    read: impl FnMut(u32, &mut [u8]) -> Result<bool, E>,
+) -> Result<Owners, E> {
+    let page = vec![0; owners.header().page_size as usize];
+    let mut walk = Walk {
+        other: page.clone(),
+        page,
+        owners,
+        read,
+        waiting: Vec::new(),
+    };
+    walk.owners.trees.push(Tree {
+        kind: TreeKind::Table,
+        name: "sqlite_schema".into(),
+        table: "sqlite_schema".into(),
+        root: SCHEMA_ROOT,
+    });
+    if walk.owners.claim(SCHEMA_ROOT, Slot::CLAIMED) {
+        walk.tree(SCHEMA)?;
+    }
+    // The schema is walked first and adds the trees; all roots are claimed before another tree is walked.
+    for tree in SCHEMA + 1..walk.owners.trees.len() as u32 {
+        walk.tree(tree)?;
+    }
+    walk.free_list()?;
+    Ok(walk.owners)
+}
+
+impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
+    /// Walks a tree whose root is claimed, in key order.
+    fn tree(&mut self, tree: u32) -> Result<(), E> {
+        let root = self.owners.trees[tree as usize].root;
+        let mut has_rowid = None;
+        self.waiting.push(root);
+        while let Some(number) = self.waiting.pop() {
+            let mut bytes = mem::take(&mut self.page);
+            if (self.read)(number, &mut bytes)? {
+                let usable = &bytes[..self.owners.header().usable()];
+                let header = if number == 1 { HEADER_LEN } else { 0 };
+                match Page::parse(usable, header) {
+                    // All pages of a tree are of one family, the root's.
+                    Some(page)
+                        if page.kind().has_rowid()
+                            == *has_rowid.get_or_insert(page.kind().has_rowid()) =>
+                    {
+                        self.node(tree, number, &page, usable)?;
+                    }
+                    _ => self.note(number, tree, "not a page of this b-tree"),
+                }
+            } else {
+                self.note(number, tree, "cannot be read");
+            }
+            self.page = bytes;
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, tree: u32, number: u32, page: &Page<'_>, bytes: &[u8]) -> Result<(), E> {
+        let interior = page.kind().is_interior();
+        let role = if interior { Role::Interior } else { Role::Leaf };
+        self.owners.settle(number, Slot::of(tree, role));
+        let first = self.waiting.len();
+        for cell in page.cells() {
+            let Some(cell) = cell else {
+                self.note(number, tree, "has a malformed cell");
+                continue;
+            };
+            if interior {
+                self.child(tree, number, cell.child);
+            }
+            if tree == SCHEMA && !interior {
+                self.schema_row(number, &cell, bytes)?;
+            } else {
+                self.overflow(tree, number, &cell, None)?;
+            }
+        }
+        if let Some(child) = page.rightmost() {
+            self.child(tree, number, child);
+        }
+        self.waiting[first..].reverse();
+        Ok(())
+    }
+
+    fn child(&mut self, tree: u32, parent: u32, child: u32) {
+        if self.owners.claim(child, Slot::CLAIMED) {
+            self.waiting.push(child);
+        } else {
+            self.note(parent, tree, "names a child that cannot be one");
+        }
+    }
+
+    /// Follows the overflow pages of a cell, and appends what is on them to `record` up to [`ROW_MAX`].
+    fn overflow(
+        &mut self,
+        tree: u32,
+        number: u32,
+        cell: &Cell,
+        mut record: Option<&mut Vec<u8>>,
+    ) -> Result<(), E> {
+        let room = self.owners.header().usable() - 4;
+        let mut left = cell.payload - cell.local.len() as u64;
+        let mut next = cell.overflow;
+        while left > 0 {
+            if !self.owners.claim(next, Slot::of(tree, Role::Overflow)) {
+                self.note(number, tree, "has a payload that breaks off");
+                return Ok(());
+            }
+            let here = left.min(room as u64) as usize;
+            left -= here as u64;
+            let wanted = record
+                .as_ref()
+                .map_or(0, |record| here.min(ROW_MAX.saturating_sub(record.len())));
+            // The last page leads nowhere.
+            if left == 0 && wanted == 0 {
+                return Ok(());
+            }
+            if !(self.read)(next, &mut self.other)? {
+                self.note(next, tree, "cannot be read");
+                return Ok(());
+            }
+            if let Some(record) = record.as_mut() {
+                record.extend_from_slice(&self.other[4..4 + wanted]);
+            }
+            next = be32(&self.other, 0).unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    /// Adds the tree that a row of the schema names, and claims its root.
+    fn schema_row(&mut self, number: u32, cell: &Cell, bytes: &[u8]) -> Result<(), E> {
+        let mut record = bytes[cell.local.clone()].to_vec();
+        self.overflow(SCHEMA, number, cell, Some(&mut record))?;
+        let Some(row) = SchemaRow::parse(&record, self.owners.header().encoding) else {
+            self.note(number, SCHEMA, "has a row that is none of a schema");
+            return Ok(());
+        };
+        let (Some(kind), true) = (row.kind, row.root != 0) else {
+            return Ok(());
+        };
+        let room = self.owners.trees.len() < Slot::TREES_MAX;
+        match u32::try_from(row.root) {
+            Ok(root) if room && self.owners.claim(root, Slot::CLAIMED) => {
+                self.owners.trees.push(Tree {
+                    kind,
+                    name: row.name,
+                    table: row.table,
+                    root,
+                });
+            }
+            _ => self.note(number, SCHEMA, "names a root page that cannot be one"),
+        }
+        Ok(())
+    }
+
+    fn free_list(&mut self) -> Result<(), E> {
+        let mut trunk = self.owners.header().first_free;
+        let mut before = 1;
+        while trunk != 0 {
+            if !self.owners.claim(trunk, Slot::FREE_TRUNK) {
+                self.owners
+                    .note(before, None, "names a free page that is not free");
+                return Ok(());
+            }
+            if !(self.read)(trunk, &mut self.other)? {
+                self.owners.note(trunk, None, "cannot be read");
+                return Ok(());
+            }
+            let usable = &self.other[..self.owners.header().usable()];
+            let (words, _) = usable.as_chunks();
+            let mut words = words.iter().map(|word| u32::from_be_bytes(*word));
+            let (next, count) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
+            if count as usize > words.len() {
+                self.owners
+                    .note(trunk, None, "counts more free pages than it can name");
+            }
+            for leaf in words.take(count as usize) {
+                if !self.owners.claim(leaf, Slot::FREE_LEAF) {
+                    self.owners
+                        .note(trunk, None, "names a free page that is not free");
+                }
+            }
+            before = trunk;
+            trunk = next;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, page: u32, tree: u32, why: &'static str) {
+        self.owners.note(page, Some(tree), why);
+    }
+}
