@@ -5,12 +5,17 @@ use serde::Serialize;
 use crate::engines::{Journal, Synchronous};
 use crate::stats::Summary;
 
+/// The bytes of a page: all databases here have SQLite's default.
+pub const PAGE_LEN: usize = 4096;
+
 /// What a figure counts, and so whether more of it is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Time for the whole work; less is better.
     Seconds,
+    /// Time for a page of [`PAGE_LEN`]; less is better.
+    SecondsPerPage,
     /// Operations per second; more is better.
     PerSecond,
     /// Less is better.

@@ -33,7 +33,7 @@ pub struct Encoder {
     bare: CCtx<'static>,
     /// A context each for the dictionaries in use, by [`Dictionary::hash`].
     prepared: Vec<(u128, CCtx<'static>)>,
-    /// From [`COLUMNS_FROM`] on.
+    /// For laying pages out by column, where that is done.
     transform: Option<Transform>,
 }
 
@@ -62,12 +62,17 @@ fn new_context(level: Level) -> CCtx<'static> {
 impl Encoder {
     /// An encoder at `level`, which is clamped to [`LEVELS`].
     pub fn new(level: Level) -> Encoder {
+        Encoder::with_columns(level, level >= COLUMNS_FROM)
+    }
+
+    /// The same, with pages laid out by column or not, whatever the level.
+    pub fn with_columns(level: Level, columns: bool) -> Encoder {
         let level = level.clamp(*LEVELS.start(), *LEVELS.end());
         Encoder {
             level,
             bare: new_context(level),
             prepared: Vec::new(),
-            transform: (level >= COLUMNS_FROM).then(Transform::default),
+            transform: columns.then(Transform::default),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Figures in words that need no explanation beside them.
 
-use crate::rows::{Row, Unit, Verdict};
+use crate::rows::{PAGE_LEN, Row, Unit, Verdict};
 
 /// A number with three significant digits or all before the point, thousands set apart.
 pub fn number(value: f64) -> String {
@@ -26,6 +26,7 @@ fn scale(unit: Unit, median: f64) -> (f64, &'static str) {
     match unit {
         Unit::Seconds if median < 1.0 => (0.001, "ms"),
         Unit::Seconds => (1.0, "s"),
+        Unit::SecondsPerPage => (1e-6, "µs"),
         Unit::PerSecond => (1.0, "/s"),
         Unit::Bytes => (1e6, "MB"),
     }
@@ -37,7 +38,14 @@ pub fn median(row: &Row) -> String {
         return "failed".into();
     };
     let (divisor, unit) = scale(row.unit, summary.median);
-    format!("{} {unit}", number(summary.median / divisor))
+    let median = format!("{} {unit}", number(summary.median / divisor));
+    match row.unit {
+        Unit::SecondsPerPage => {
+            let rate = PAGE_LEN as f64 / summary.median / 1e6;
+            format!("{median}, {} MB/s", number(rate))
+        }
+        _ => median,
+    }
 }
 
 /// The smallest and the largest value.
@@ -61,7 +69,7 @@ pub fn to_plain(row: &Row) -> String {
         return String::new();
     };
     let what = match row.unit {
-        Unit::Seconds => "the time",
+        Unit::Seconds | Unit::SecondsPerPage => "the time",
         Unit::PerSecond => "the rate",
         Unit::Bytes => "the size",
     };

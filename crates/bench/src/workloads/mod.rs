@@ -1,8 +1,9 @@
 //! What is measured: each kind of work is one file here, listed in [`all`].
 //!
 //! A workload runs all engines and gives rows in groups: each group holds one row an engine (or
-//! one a way of it), plain SQLite first. Most work is a [`session`] on an open connection.
+//! one a way of it), plain SQLite first; [`codec`] has no SQLite. Most work is a [`session`] on an open connection.
 
+mod codec;
 mod columns;
 mod commits;
 mod load;
@@ -50,6 +51,7 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(transactions::UPDATE_SEQUENTIAL),
         Box::new(transactions::UPDATE_RANDOM),
         Box::new(commits::Commits),
+        Box::new(codec::Codec),
         Box::new(load::COLUMNS),
         Box::new(sizes::COLUMNS),
         Box::new(columns::POINT_READS),
@@ -97,8 +99,12 @@ mod tests {
         };
         let lab = Lab::new(folder.path(), size, 2, true).unwrap();
         for workload in all() {
+            let yardstick = match workload.name() {
+                "codec" => codec::Codec::YARDSTICK,
+                _ => "plain",
+            };
             for group in workload.run(&lab).unwrap() {
-                assert_eq!(group[0].engine, "plain", "{}", workload.name());
+                assert_eq!(group[0].engine, yardstick, "{}", workload.name());
                 assert!(group[0].to_plain.is_none());
                 for row in group {
                     assert_eq!(row.workload, workload.name());
