@@ -57,6 +57,26 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    /// A reader of the next bytes, which knows where in the stream they are.
+    pub(crate) fn reader(&mut self, len: usize) -> Result<Reader<'a>> {
+        let start = self.at;
+        self.take(len)?;
+        Ok(Reader {
+            stream: &self.stream[..self.at],
+            at: start,
+        })
+    }
+
+    /// What has not been read.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.stream[self.at..]
+    }
+
+    /// How far the stream has been read.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
     /// The next bytes as a piece of the stream.
     pub(crate) fn span(&mut self, len: usize) -> Result<Span> {
         let start = self.at;
@@ -77,13 +97,28 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Everything before `end`, which is skipped, as a piece of the stream.
+    /// Everything before the next zero byte, which is skipped, as a piece of the stream.
     #[inline]
-    pub(crate) fn until(&mut self, end: u8) -> Result<Span> {
+    pub(crate) fn until_zero(&mut self) -> Result<Span> {
         let start = self.at;
-        let len = memchr::memchr(end, &self.stream[start..]).ok_or(Malformed)?;
-        self.at += len + 1;
-        Ok(Span::new(start, start + len))
+        let mut end = start;
+        // A call of memchr costs more than most strings are long.
+        while let Some(chunk) = self.stream.get(end..end + ZEROS) {
+            let zeros = zeros(chunk);
+            if zeros != 0 {
+                end += zeros.trailing_zeros() as usize;
+                self.at = end + 1;
+                return Ok(Span::new(start, end));
+            }
+            end += ZEROS;
+        }
+        let rest = self.stream[end..].iter();
+        end += rest.take_while(|byte| **byte != 0).count();
+        if end == self.stream.len() {
+            return Err(Malformed);
+        }
+        self.at = end + 1;
+        Ok(Span::new(start, end))
     }
 
     /// An unsigned LEB128 number.
@@ -115,6 +150,25 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// How many bytes [`zeros`] looks at.
+const ZEROS: usize = 32;
+
+/// A bit for each byte of so many; the lowest that is set is that of the first zero byte.
+#[inline]
+fn zeros(bytes: &[u8]) -> u32 {
+    const LOW: u64 = u64::from_le_bytes([1; 8]);
+    const HIGH: u64 = u64::from_le_bytes([0x80; 8]);
+    let mut zeros = 0;
+    for (index, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        // Also set for a byte of 1 above a zero byte, which is of no interest then.
+        let high = word.wrapping_sub(LOW) & !word & HIGH;
+        let bits = (high >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        zeros |= (bits as u32) << (8 * index);
+    }
+    zeros
+}
+
 pub(crate) fn put_number(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -143,98 +197,43 @@ pub(crate) fn put_planes<'a>(
     }
 }
 
-/// The stream that is being read, and behind it bytes made from it: what spans are pieces of.
-#[derive(Debug, Default)]
-pub(crate) struct Arena {
-    bytes: Vec<u8>,
-    len: usize,
-    limit: usize,
+/// Appends a bit for each item, the lowest first.
+pub(crate) fn put_bits(bits: impl Iterator<Item = bool>, out: &mut Vec<u8>) {
+    let start = out.len();
+    for (index, bit) in bits.enumerate() {
+        if index % 8 == 0 {
+            out.push(0);
+        }
+        out[start + index / 8] |= u8::from(bit) << (index % 8);
+    }
 }
 
-/// Short pieces are copied in whole chunks, whatever their length: the rest is overwritten by what follows.
-const CHUNK: usize = 16;
-const SHORT: usize = 4 * CHUNK;
+/// What [`put_bits`] wrote.
+#[derive(Clone, Copy)]
+pub(crate) struct Bits<'a> {
+    bytes: &'a [u8],
+    /// How many are set.
+    pub(crate) set: usize,
+}
 
-impl Arena {
-    /// Begins anew with a stream, and room for so many bytes behind it.
-    pub(crate) fn begin(&mut self, stream: &[u8], room: usize) {
-        self.limit = stream.len() + room;
-        if self.bytes.len() < self.limit + CHUNK {
-            self.bytes.resize(self.limit + CHUNK, 0);
+impl<'a> Bits<'a> {
+    /// Takes `count` bits; without `some` there are none, and none is set.
+    pub(crate) fn take(input: &mut Reader<'a>, some: bool, count: usize) -> Result<Bits<'a>> {
+        let len = if some { count.div_ceil(8) } else { 0 };
+        let mut bits = Bits {
+            bytes: input.take(len)?,
+            set: 0,
+        };
+        if some {
+            bits.set = (0..count).filter(|index| bits.has(*index)).count();
         }
-        self.bytes[..stream.len()].copy_from_slice(stream);
-        self.len = stream.len();
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// How many bytes more it takes.
-    pub(crate) fn room(&self) -> usize {
-        self.limit - self.len
-    }
-
-    /// Room for `len` more bytes; there is a chunk behind the last of them.
-    #[inline]
-    fn grow(&mut self, len: usize) -> Result<usize> {
-        let start = self.len;
-        if len > self.room() {
-            return Err(Malformed);
-        }
-        self.len += len;
-        Ok(start)
+        Ok(bits)
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, byte: u8) -> Result<()> {
-        let at = self.grow(1)?;
-        self.bytes[at] = byte;
-        Ok(())
-    }
-
-    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        let at = self.grow(bytes.len())?;
-        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
-        Ok(())
-    }
-
-    /// Appends a copy of one of its own pieces.
-    #[inline]
-    pub(crate) fn copy(&mut self, piece: Span) -> Result<()> {
-        let at = self.grow(piece.len())?;
-        let start = piece.start as usize;
-        if piece.len() > SHORT {
-            self.bytes.copy_within(piece.range(), at);
-            return Ok(());
-        }
-        for done in (0..piece.len()).step_by(CHUNK) {
-            let from = start + done;
-            self.bytes.copy_within(from..from + CHUNK, at + done);
-        }
-        Ok(())
-    }
-
-    /// Undoes [`put_planes`]: appends the values one after another.
-    pub(crate) fn take_planes(
-        &mut self,
-        input: &mut Reader<'_>,
-        len: usize,
-        count: usize,
-    ) -> Result<()> {
-        let planes = input.take(len.checked_mul(count).ok_or(Malformed)?)?;
-        let at = self.grow(planes.len())?;
-        let values = &mut self.bytes[at..at + planes.len()];
-        for (plane, bytes) in planes.chunks_exact(count.max(1)).enumerate() {
-            for (value, byte) in values.chunks_exact_mut(len).zip(bytes) {
-                value[plane] = *byte;
-            }
-        }
-        Ok(())
+    pub(crate) fn has(&self, index: usize) -> bool {
+        let byte = self.bytes.get(index / 8);
+        byte.is_some_and(|byte| byte >> (index % 8) & 1 == 1)
     }
 }
 
@@ -257,36 +256,5 @@ mod tests {
         }
         assert!(reader.is_empty());
         assert_eq!(Reader::new(&[0xff; 11]).number(), Err(Malformed));
-    }
-
-    #[test]
-    fn pieces_of_any_length_are_copied() {
-        let stream: Vec<u8> = (0..100).collect();
-        for len in 0..100 {
-            let mut arena = Arena::default();
-            arena.begin(&stream, 2 * len);
-            arena.copy(Span::new(100 - len, 100)).unwrap();
-            arena.copy(Span::new(0, len)).unwrap();
-            assert_eq!(arena.len(), 100 + 2 * len);
-            assert_eq!(arena.bytes()[100..100 + len], stream[100 - len..]);
-            assert_eq!(arena.bytes()[100 + len..100 + 2 * len], stream[..len]);
-            assert_eq!(arena.push(1), Err(Malformed));
-        }
-    }
-
-    #[test]
-    fn planes_come_back() {
-        let values: [&[u8]; 3] = [b"abcd", b"efgh", b"ijkl"];
-        let mut out = Vec::new();
-        put_planes(&mut out, 4, values.into_iter());
-        assert_eq!(out, b"aeibfjcgkdhl");
-        let mut arena = Arena::default();
-        arena.begin(&out, 12);
-        arena.take_planes(&mut Reader::new(&out), 4, 3).unwrap();
-        assert_eq!(&arena.bytes()[12..24], b"abcdefghijkl");
-        let again = arena.take_planes(&mut Reader::new(&out), 4, 3);
-        assert_eq!(again, Err(Malformed), "there is no room for more");
-        let much = arena.take_planes(&mut Reader::new(&out), usize::MAX, 3);
-        assert_eq!(much, Err(Malformed));
     }
 }

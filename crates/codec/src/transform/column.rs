@@ -1,8 +1,10 @@
 //! One column of the records on a page: how its values are typed, and which coder they go to.
 
-use super::bytes::{Malformed, Reader, Result, Span, put_number, put_planes};
-use super::record::{self, Field, NULL, REAL, Value};
-use super::{Buffers, ints, json, strings};
+use super::arena::Arena;
+use super::bytes::{Bits, Malformed, Reader, Result, Span, put_bits, put_number, put_planes};
+use super::record::{self, Field, NULL, REAL, Values};
+use super::undo::Buffers;
+use super::{ints, json, strings};
 
 /// How the values that are not NULL are stored, by the number in the stream.
 mod kind {
@@ -57,7 +59,10 @@ pub(crate) fn encode(page: &[u8], fields: &[Field], work: &mut Work, out: &mut V
     let mut shortest = |field: &Field| {
         record::is_integer(field.serial) && {
             integers.push(integer(field));
-            integers.last().copied().map(record::serial_of) == Some(field.serial)
+            integers
+                .last()
+                .map(|last| record::serial_of(*last).0.into())
+                == Some(field.serial)
         }
     };
     let kind = if values.iter().all(&mut shortest) {
@@ -97,78 +102,73 @@ fn looks_like_json(page: &[u8], texts: &[Span]) -> bool {
     texts.iter().filter(object).count() * 4 >= texts.len() * 3
 }
 
-/// Fills `column` with the `count` values of a column; the bytes of texts and blobs are in the arena.
+/// Appends the `count` values of a column.
 pub(crate) fn decode(
     input: &mut Reader<'_>,
     count: usize,
     buffers: &mut Buffers,
-    column: &mut Vec<Value>,
+    values: &mut Values,
 ) -> Result<()> {
-    column.clear();
+    let Buffers {
+        arena,
+        integers,
+        strings,
+        json,
+    } = buffers;
+    let first = values.len();
     let tag = input.byte()?;
-    let nulls = if tag & kind::SOME_NULL == 0 {
-        None
-    } else {
-        Some(input.take(count.div_ceil(8))?)
-    };
-    let is_null = |row: usize, bits: &[u8]| bits[row / 8] >> (row % 8) & 1 == 1;
-    let values = match nulls {
-        None => count,
-        Some(bits) => (0..count).filter(|row| !is_null(*row, bits)).count(),
-    };
+    let nulls = Bits::take(input, tag & kind::SOME_NULL != 0, count)?;
+    let some = count - nulls.set;
     match tag & !kind::SOME_NULL {
-        kind::NONE => {
-            column.resize(count, Value::NULL);
-            return Ok(());
-        }
+        kind::NONE => values.push_nulls(some),
         kind::INTEGERS => {
-            buffers.integers.clear();
-            ints::decode(input, values, &mut buffers.integers)?;
-            column.extend(buffers.integers.iter().copied().map(Value::integer));
+            integers.clear();
+            ints::decode(input, some, integers)?;
+            put_integers(integers, arena, values)?;
         }
         kind::REALS => {
-            let real = |bits: u64| Value { serial: REAL, bits };
-            column.resize(values, real(0));
-            for plane in 0..8 {
-                for (value, byte) in column.iter_mut().zip(input.take(values)?) {
-                    value.bits |= u64::from(*byte) << (8 * (7 - plane));
-                }
+            let start = arena.len();
+            arena.take_planes(input, 8, some)?;
+            for start in (start..arena.len()).step_by(8) {
+                values.push(REAL as u32, Span::new(start, start + 8));
             }
         }
-        coder @ (kind::TEXTS | kind::BLOBS | kind::JSON) => {
-            buffers.spans.clear();
-            if coder == kind::JSON {
-                json::decode(input, values, buffers)?;
-            } else {
-                let Buffers {
-                    arena,
-                    spans,
-                    integers,
-                    ..
-                } = buffers;
-                strings::decode(input, values, arena, spans, integers)?;
-            }
-            let base = if coder == kind::BLOBS { 12 } else { 13 };
-            column.extend(buffers.spans.iter().map(|span| Value {
-                serial: base + 2 * u64::from(span.len),
-                bits: span.start.into(),
-            }));
+        kind::TEXTS => {
+            strings::decode(input, some, arena, &mut values.pieces, strings)?;
+            put_serials(13, values);
         }
-        kind::MIXED => take_mixed(input, values, buffers, column)?,
+        kind::BLOBS => {
+            strings::decode(input, some, arena, &mut values.pieces, strings)?;
+            put_serials(12, values);
+        }
+        kind::JSON => {
+            json::decode(input, some, arena, &mut values.pieces, strings, json)?;
+            put_serials(13, values);
+        }
+        kind::MIXED => take_mixed(input, some, arena, integers, values)?,
         _ => return Err(Malformed),
     }
-    if let Some(bits) = nulls {
-        // From the back, so that no value is overwritten before it has moved.
-        let mut next = column.len();
-        column.resize(count, Value::NULL);
-        for row in (0..count).rev() {
-            column[row] = if is_null(row, bits) {
-                Value::NULL
-            } else {
-                next -= 1;
-                column[next]
-            };
-        }
+    if nulls.set > 0 {
+        values.spread(first, count, |index| !nulls.has(index));
+    }
+    Ok(())
+}
+
+/// Appends the serial types of texts or blobs of which only the pieces are there.
+fn put_serials(base: u32, values: &mut Values) {
+    let new = values.pieces[values.serials.len()..].iter();
+    values.serials.extend(new.map(|piece| base + 2 * piece.len));
+}
+
+/// Appends integers in the serial types that SQLite chooses for them.
+fn put_integers(integers: &[i64], arena: &mut Arena, values: &mut Values) -> Result<()> {
+    let mut start = arena.len();
+    let words = arena.words(integers.len())?;
+    for (integer, word) in integers.iter().zip(words) {
+        let (serial, len) = record::serial_of(*integer);
+        *word = record::word_of(*integer, len).to_le_bytes();
+        values.push(serial, Span::new(start, start + len));
+        start += word.len();
     }
     Ok(())
 }
@@ -176,39 +176,30 @@ pub(crate) fn decode(
 fn take_mixed(
     input: &mut Reader<'_>,
     count: usize,
-    buffers: &mut Buffers,
-    column: &mut Vec<Value>,
+    arena: &mut Arena,
+    integers: &mut Vec<i64>,
+    values: &mut Values,
 ) -> Result<()> {
-    let mut integers = 0;
+    let mut serials = *input;
+    let mut integral = 0;
     for _ in 0..count {
-        let serial = input.number()?;
-        record::len_of(serial).ok_or(Malformed)?;
-        integers += usize::from(record::is_integer(serial));
-        column.push(Value { serial, bits: 0 });
+        integral += usize::from(record::is_integer(input.number()?));
     }
-    buffers.integers.clear();
-    ints::decode(input, integers, &mut buffers.integers)?;
-    let mut integers = buffers.integers.iter();
-    for value in column {
-        if record::is_integer(value.serial) {
-            value.bits = *integers.next().ok_or(Malformed)? as u64;
+    integers.clear();
+    ints::decode(input, integral, integers)?;
+    let mut integers = integers.iter();
+    for _ in 0..count {
+        let serial = serials.number()?;
+        let len = record::len_of(serial).ok_or(Malformed)?;
+        let piece = if record::is_integer(serial) {
+            let start = arena.len();
+            let value = integers.next().ok_or(Malformed)?;
+            arena.put_word(record::word_of(*value, len), len)?;
+            arena.since(start)
         } else {
-            value.bits = match value.serial {
-                REAL => u64::from_be_bytes(input.array()?),
-                _ => input.span(value.len())?.start.into(),
-            };
-        }
+            input.span(len)?
+        };
+        values.push(u32::try_from(serial).map_err(|_| Malformed)?, piece);
     }
     Ok(())
-}
-
-/// Appends a bit for each item, the lowest first.
-pub(crate) fn put_bits(bits: impl Iterator<Item = bool>, out: &mut Vec<u8>) {
-    let start = out.len();
-    for (index, bit) in bits.enumerate() {
-        if index % 8 == 0 {
-            out.push(0);
-        }
-        out[start + index / 8] |= u8::from(bit) << (index % 8);
-    }
 }

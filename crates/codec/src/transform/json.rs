@@ -5,8 +5,9 @@
 //! put together are the text again. An array of scalars is one value. Values of the same key, in
 //! whatever template, are one column.
 
-use super::bytes::{Arena, Malformed, Reader, Result, Span};
-use super::{Buffers, ints, strings};
+use super::arena::Arena;
+use super::bytes::{Malformed, Reader, Result, Span};
+use super::{ints, strings};
 
 /// Stands for a value in a template.
 const SLOT: u8 = 0;
@@ -410,90 +411,155 @@ fn scalars_len(bytes: &[u8]) -> Option<usize> {
 #[derive(Default)]
 pub(crate) struct Scratch {
     shapes: Shapes,
+    /// All templates, each with its [`END`]: what the shapes are of.
+    text: Vec<u8>,
     /// The template of each text.
     rows: Vec<u8>,
+    /// How many texts have each template.
+    uses: Vec<usize>,
     /// The next value of each column.
     next: Vec<usize>,
+    /// What stands before each slot of the templates, with the quotes of strings, and the slot's column; and likewise
+    /// at the end of each, without a column.
+    literals: Vec<(Span, usize)>,
     values: Values,
 }
 
 /// Appends `count` texts to the arena, which begins with the stream itself, and their places to the
 /// spans.
-pub(crate) fn decode(input: &mut Reader<'_>, count: usize, buffers: &mut Buffers) -> Result<()> {
-    let Buffers {
-        arena,
-        spans,
-        integers,
-        json: scratch,
-    } = buffers;
+pub(crate) fn decode(
+    input: &mut Reader<'_>,
+    count: usize,
+    arena: &mut Arena,
+    spans: &mut Vec<Span>,
+    strings: &mut strings::Scratch,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    scratch.take_templates(input)?;
     let Scratch {
         shapes,
         rows,
+        uses,
         next,
         values,
+        ..
     } = scratch;
-    shapes.clear();
-    let templates = usize::from(input.byte()?);
-    for _ in 0..templates {
-        shapes
-            .add(arena.bytes(), input.until(END)?)
-            .ok_or(Malformed)?;
-    }
     rows.clear();
-    match templates {
-        0 => return Err(Malformed),
+    match shapes.templates.len() {
         1 => rows.resize(count, 0),
         _ => rows.extend_from_slice(input.take(count)?),
+    }
+    uses.clear();
+    uses.resize(shapes.templates.len(), 0);
+    for template in &*rows {
+        *uses.get_mut(usize::from(*template)).ok_or(Malformed)? += 1;
     }
     // How many values each column has, then where they begin among all values.
     next.clear();
     next.resize(shapes.keys.len() + 1, 0);
     let mut total = 0;
-    for template in &*rows {
-        let slots = shapes.slots_of((*template).into()).ok_or(Malformed)?;
-        total += slots.len();
-        // A value is at least a byte of some text, or of the comma beside it.
-        if total > arena.room() {
-            return Err(Malformed);
-        }
+    for (template, uses) in shapes.templates.iter().zip(&*uses) {
+        let slots = &shapes.slots[template.slots.0..template.slots.1];
+        total += uses * slots.len();
         for slot in slots {
-            next[slot.column + 1] += 1;
+            next[slot.column + 1] += uses;
         }
+    }
+    // A value is at least a byte of some text, or of the comma beside it.
+    if total > arena.room() {
+        return Err(Malformed);
     }
     values.clear();
     for column in 0..shapes.keys.len() {
-        values.take_column(input, next[column + 1], arena, integers)?;
+        values.take_column(input, next[column + 1], arena, strings)?;
         next[column + 1] += next[column];
     }
-    for template in &*rows {
-        let start = arena.len();
-        let template = &shapes.templates[usize::from(*template)];
-        for slot in &shapes.slots[template.slots.0..template.slots.1] {
-            arena.copy(slot.before)?;
-            let value = next[slot.column];
-            next[slot.column] += 1;
-            if values.quoted[value] {
-                arena.push(b'"')?;
-                arena.copy(values.spans[value])?;
-                arena.push(b'"')?;
-            } else {
-                arena.copy(values.spans[value])?;
+    scratch.put_literals(arena)?;
+    scratch.put_texts(arena, spans)
+}
+
+impl Scratch {
+    /// Reads the templates. Most pages have those of the page before.
+    fn take_templates(&mut self, input: &mut Reader<'_>) -> Result<()> {
+        let count = usize::from(input.byte()?);
+        let ends = memchr::memchr_iter(END, input.rest()).take(count);
+        let len = match ends.enumerate().last() {
+            Some((last, end)) if last + 1 == count => end + 1,
+            _ => return Err(Malformed),
+        };
+        let text = input.take(len)?;
+        if text != self.text {
+            self.shapes.clear();
+            // Whatever goes wrong below, these shapes are not used again.
+            self.text.clear();
+            let mut start = 0;
+            for end in memchr::memchr_iter(END, text) {
+                let template = Span::new(start, end);
+                self.shapes.add(text, template).ok_or(Malformed)?;
+                start = end + 1;
             }
+            self.text.extend_from_slice(text);
         }
-        arena.copy(template.tail)?;
-        spans.push(Span::new(start, arena.len()));
+        Ok(())
     }
-    Ok(())
+
+    fn put_literals(&mut self, arena: &mut Arena) -> Result<()> {
+        self.literals.clear();
+        for template in &self.shapes.templates {
+            let mut quoted = false;
+            for slot in &self.shapes.slots[template.slots.0..template.slots.1] {
+                let start = arena.len();
+                if quoted {
+                    arena.push(b'"')?;
+                }
+                arena.put(slot.before.of(&self.text))?;
+                quoted = self.values.quoted[slot.column];
+                if quoted {
+                    arena.push(b'"')?;
+                }
+                self.literals.push((arena.since(start), slot.column));
+            }
+            let start = arena.len();
+            if quoted {
+                arena.push(b'"')?;
+            }
+            arena.put(template.tail.of(&self.text))?;
+            self.literals.push((arena.since(start), 0));
+        }
+        Ok(())
+    }
+
+    /// Puts the texts together.
+    fn put_texts(&mut self, arena: &mut Arena, spans: &mut Vec<Span>) -> Result<()> {
+        for row in &self.rows {
+            let start = arena.len();
+            let row = usize::from(*row);
+            let (first, end) = self.shapes.templates[row].slots;
+            // Each template before it has a literal more than slots.
+            let literals = &self.literals[first + row..=end + row];
+            let (tail, literals) = literals.split_last().ok_or(Malformed)?;
+            for (literal, column) in literals {
+                arena.copy(*literal)?;
+                let next = &mut self.next[*column];
+                arena.copy(self.values.spans[*next])?;
+                *next += 1;
+            }
+            arena.copy(tail.0)?;
+            spans.push(arena.since(start));
+        }
+        Ok(())
+    }
 }
 
 /// The values of all columns, as they are to be printed: pieces of the arena.
 #[derive(Default)]
 struct Values {
     spans: Vec<Span>,
-    /// Whether each stands between quotes.
+    /// Whether the values of each column stand between quotes that they do not have themselves.
     quoted: Vec<bool>,
     /// For sorting values of mixed kinds into their places.
     sorted: Vec<Span>,
+    integers: Vec<i64>,
 }
 
 impl Values {
@@ -507,12 +573,15 @@ impl Values {
         input: &mut Reader<'_>,
         count: usize,
         arena: &mut Arena,
-        integers: &mut Vec<i64>,
+        strings: &mut strings::Scratch,
     ) -> Result<()> {
         let tag = input.byte()?;
         if tag != MIXED {
-            return self.take_kind(input, Kind::of(tag)?, count, arena, integers);
+            let kind = Kind::of(tag)?;
+            self.quoted.push(kind == Kind::String);
+            return self.take_kind(input, kind, count, arena, strings);
         }
+        self.quoted.push(false);
         let kinds = input.take(count)?;
         let mut counts = [0; 3];
         for kind in kinds {
@@ -521,16 +590,21 @@ impl Values {
         // The kinds come one after another and go to their places in the column.
         let first = self.spans.len();
         for (kind, count) in Kind::ALL.into_iter().zip(counts) {
-            self.take_kind(input, kind, count, arena, integers)?;
+            self.take_kind(input, kind, count, arena, strings)?;
+        }
+        for string in &mut self.spans[first..first + counts[0]] {
+            let start = arena.len();
+            arena.push(b'"')?;
+            arena.copy(*string)?;
+            arena.push(b'"')?;
+            *string = arena.since(start);
         }
         self.sorted.clear();
         self.sorted.extend(self.spans.drain(first..));
-        self.quoted.truncate(first);
         let mut at = [0, counts[0], counts[0] + counts[1]];
         for kind in kinds {
             let at = &mut at[usize::from(*kind)];
             self.spans.push(self.sorted[*at]);
-            self.quoted.push(*kind == Kind::String as u8);
             *at += 1;
         }
         Ok(())
@@ -542,33 +616,23 @@ impl Values {
         kind: Kind,
         count: usize,
         arena: &mut Arena,
-        integers: &mut Vec<i64>,
+        strings: &mut strings::Scratch,
     ) -> Result<()> {
-        match kind {
-            Kind::String | Kind::Verbatim => {
-                strings::decode(input, count, arena, &mut self.spans, integers)?;
-            }
-            Kind::Integer => {
-                integers.clear();
-                ints::decode(input, count, integers)?;
-                for integer in integers {
-                    let start = arena.len();
-                    put_integer(*integer, arena)?;
-                    self.spans.push(Span::new(start, arena.len()));
-                }
-            }
+        if kind != Kind::Integer {
+            return strings::decode(input, count, arena, &mut self.spans, strings);
         }
-        self.quoted.resize(self.spans.len(), kind == Kind::String);
+        self.integers.clear();
+        ints::decode(input, count, &mut self.integers)?;
+        for integer in &self.integers {
+            let start = arena.len();
+            if *integer < 0 {
+                arena.push(b'-')?;
+            }
+            arena.put_decimal(integer.unsigned_abs(), 0)?;
+            self.spans.push(arena.since(start));
+        }
         Ok(())
     }
-}
-
-fn put_integer(value: i64, arena: &mut Arena) -> Result<()> {
-    if value < 0 {
-        arena.push(b'-')?;
-    }
-    let (digits, start) = strings::digits_of(value.unsigned_abs());
-    arena.put(&digits[start..])
 }
 
 #[cfg(test)]
@@ -591,11 +655,18 @@ mod tests {
             return None;
         }
         let mut reader = Reader::new(&out);
-        let mut buffers = Buffers::default();
-        buffers.arena.begin(&out, 1 << 20);
-        decode(&mut reader, texts.len(), &mut buffers).unwrap();
+        let (mut arena, mut spans) = (Arena::default(), Vec::new());
+        arena.begin(&out, 1 << 20);
+        decode(
+            &mut reader,
+            texts.len(),
+            &mut arena,
+            &mut spans,
+            &mut strings::Scratch::default(),
+            &mut Scratch::default(),
+        )
+        .unwrap();
         assert!(reader.is_empty());
-        let Buffers { arena, spans, .. } = buffers;
         let back: Vec<&[u8]> = spans.iter().map(|span| span.of(arena.bytes())).collect();
         assert_eq!(back, texts);
         Some(out.len())
@@ -666,10 +737,11 @@ mod tests {
 
         #[test]
         fn hostile_bytes_stay_bounded(bytes in proptest::collection::vec(any::<u8>(), 0..80), count in 0usize..40) {
-            let mut buffers = Buffers::default();
-            buffers.arena.begin(&bytes, 1000);
-            let _ = decode(&mut Reader::new(&bytes), count, &mut buffers);
-            prop_assert!(buffers.arena.len() <= bytes.len() + 1000);
+            let (mut arena, mut spans) = (Arena::default(), Vec::new());
+            arena.begin(&bytes, 1000);
+            let (strings, json) = (&mut strings::Scratch::default(), &mut Scratch::default());
+            let _ = decode(&mut Reader::new(&bytes), count, &mut arena, &mut spans, strings, json);
+            prop_assert!(arena.len() <= bytes.len() + 1000);
         }
     }
 }

@@ -7,10 +7,12 @@
 //! page.rs     the layout: header, cells, gaps     record.rs   records: varints, serial types
 //! column.rs   one column of the records           bytes.rs    reading and writing streams
 //! ints.rs  strings.rs  json.rs                    the coders columns go to
+//! undo.rs     the way back                        arena.rs    where it puts pieces together
 //! ```
 //!
 //! docs/format.md has the stream byte by byte.
 
+mod arena;
 mod bytes;
 mod column;
 mod ints;
@@ -20,10 +22,12 @@ mod page;
 mod page_test;
 mod record;
 mod strings;
+mod undo;
 
-use bytes::{Arena, Malformed, Reader, Result, Span, put_number};
-use page::{FILE_HEADER_LEN, Kind, Layout, Rest, header_len};
-use record::{Field, Value};
+use bytes::{put_bits, put_number};
+use page::Layout;
+use record::Field;
+pub(crate) use undo::Undo;
 
 /// Flags beside the kind in the first byte.
 const PAGE_ONE: u8 = 0x10;
@@ -122,7 +126,7 @@ fn encode(page: &[u8], work: &mut Work, out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(&page[layout.header + 8..layout.header + 12]);
     }
     if some_verbatim {
-        column::put_bits(verbatim.iter().copied(), out);
+        put_bits(verbatim.iter().copied(), out);
         for (cell, _) in layout
             .cells
             .iter()
@@ -169,248 +173,4 @@ fn encode(page: &[u8], work: &mut Work, out: &mut Vec<u8>) -> bool {
         }
     }
     true
-}
-
-/// What decoding needs beside its result; kept from page to page, so that nothing is allocated.
-#[derive(Default)]
-pub(crate) struct Buffers {
-    /// The stream, and behind it the bytes of texts and blobs that do not stand in it as they are.
-    arena: Arena,
-    spans: Vec<Span>,
-    integers: Vec<i64>,
-    json: json::Scratch,
-}
-
-/// Turns streams back into pages.
-#[derive(Default)]
-pub(crate) struct Undo {
-    buffers: Buffers,
-    children: Vec<i64>,
-    rowids: Vec<i64>,
-    records: Records,
-    lens: Vec<usize>,
-    starts: Vec<usize>,
-}
-
-impl Undo {
-    /// Fills `page` with the page that `stream` was made from.
-    pub(crate) fn decode(&mut self, stream: &[u8], page: &mut [u8]) -> Result<()> {
-        let mut input = Reader::new(stream);
-        let tag = input.byte()?;
-        let kind = Kind::of(tag & KIND).ok_or(Malformed)?;
-        let header = if tag & PAGE_ONE == 0 {
-            0
-        } else {
-            FILE_HEADER_LEN
-        };
-        if header + header_len(kind) > page.len() {
-            return Err(Malformed);
-        }
-        page.fill(0);
-        page[..header].copy_from_slice(input.take(header)?);
-        // A cell and its pointer take four bytes at least.
-        let cells = input.count(page.len() / 4)?;
-        let rest = Rest::take(&mut input, cells, page.len())?;
-        if kind.is_interior() {
-            page[header + 8..header + 12].copy_from_slice(input.take(4)?);
-        }
-        let verbatim = Verbatim::take(&mut input, tag & VERBATIM != 0, cells, page.len())?;
-        let regular = cells - verbatim.count;
-        self.children.clear();
-        if kind.is_interior() {
-            ints::decode(&mut input, regular, &mut self.children)?;
-        }
-        self.rowids.clear();
-        if kind.has_rowid() {
-            ints::decode(&mut input, regular, &mut self.rowids)?;
-        }
-        // Most texts are copied to the page from where they are in the stream.
-        self.buffers.arena.begin(stream, 4 * page.len());
-        self.records.clear();
-        if kind.has_payload() {
-            self.records
-                .take(&mut input, regular, page.len(), &mut self.buffers)?;
-        }
-        if !input.is_empty() {
-            return Err(Malformed);
-        }
-        // Lengths first: they say where the cells lie.
-        self.lens.clear();
-        let mut row = 0;
-        let mut cells_as_they_are = verbatim.cells();
-        for cell in 0..cells {
-            if verbatim.has(cell) {
-                self.lens
-                    .push(cells_as_they_are.next().ok_or(Malformed)??.len());
-                continue;
-            }
-            let mut len = if kind.is_interior() { 4 } else { 0 };
-            if kind.has_rowid() {
-                len += record::varint_len(self.rowids[row] as u64);
-            }
-            if kind.has_payload() {
-                let payload = self.records.lens[row];
-                len += record::varint_len(payload as u64) + payload;
-            }
-            self.lens.push(len);
-            row += 1;
-        }
-        rest.place(page, header, kind, &self.lens, &mut self.starts)?;
-        let mut row = 0;
-        let mut cells_as_they_are = verbatim.cells();
-        for (cell, (start, len)) in self.starts.iter().zip(&self.lens).enumerate() {
-            let place = page.get_mut(*start..start + len).ok_or(Malformed)?;
-            if verbatim.has(cell) {
-                place.copy_from_slice(cells_as_they_are.next().ok_or(Malformed)??);
-                continue;
-            }
-            let mut at = 0;
-            if kind.is_interior() {
-                let child = u32::try_from(self.children[row]).map_err(|_| Malformed)?;
-                place[..4].copy_from_slice(&child.to_be_bytes());
-                at = 4;
-            }
-            if kind.has_payload() {
-                at += record::put_varint(self.records.lens[row] as u64, &mut place[at..]);
-            }
-            if kind.has_rowid() {
-                at += record::put_varint(self.rowids[row] as u64, &mut place[at..]);
-            }
-            if kind.has_payload() {
-                self.records
-                    .put(row, self.buffers.arena.bytes(), &mut place[at..]);
-            }
-            row += 1;
-        }
-        Ok(())
-    }
-}
-
-/// The cells of a page that are stored as they are.
-struct Verbatim<'a> {
-    bits: &'a [u8],
-    count: usize,
-    /// Each with its length before it.
-    bytes: Reader<'a>,
-    page_len: usize,
-}
-
-impl<'a> Verbatim<'a> {
-    fn take(input: &mut Reader<'a>, some: bool, cells: usize, page_len: usize) -> Result<Self> {
-        let bits = if some {
-            input.take(cells.div_ceil(8))?
-        } else {
-            &[]
-        };
-        let mut verbatim = Verbatim {
-            bits,
-            count: 0,
-            bytes: *input,
-            page_len,
-        };
-        verbatim.count = (0..cells).filter(|cell| verbatim.has(*cell)).count();
-        for _ in 0..verbatim.count {
-            let len = input.count(page_len)?;
-            input.take(len)?;
-        }
-        Ok(verbatim)
-    }
-
-    fn has(&self, cell: usize) -> bool {
-        self.bits
-            .get(cell / 8)
-            .is_some_and(|bits| bits >> (cell % 8) & 1 == 1)
-    }
-
-    fn cells(&self) -> impl Iterator<Item = Result<&'a [u8]>> {
-        let (mut bytes, page_len) = (self.bytes, self.page_len);
-        std::iter::repeat_with(move || {
-            let len = bytes.count(page_len)?;
-            bytes.take(len)
-        })
-    }
-}
-
-/// The records of a page.
-#[derive(Default)]
-struct Records {
-    /// The number of columns of each record.
-    counts: Vec<i64>,
-    /// Where the values of each record begin.
-    firsts: Vec<usize>,
-    values: Vec<Value>,
-    /// One column, before its values go to their records.
-    column: Vec<Value>,
-    /// The length of each record, and of its header.
-    lens: Vec<usize>,
-    headers: Vec<usize>,
-}
-
-impl Records {
-    fn clear(&mut self) {
-        self.counts.clear();
-        self.firsts.clear();
-        self.values.clear();
-        self.lens.clear();
-        self.headers.clear();
-    }
-
-    fn take(
-        &mut self,
-        input: &mut Reader<'_>,
-        rows: usize,
-        page_len: usize,
-        buffers: &mut Buffers,
-    ) -> Result<()> {
-        ints::decode(input, rows, &mut self.counts)?;
-        let (mut columns, mut total) = (0, 0);
-        for count in &self.counts {
-            let count = usize::try_from(*count)
-                .ok()
-                .filter(|count| *count <= COLUMNS_MAX);
-            let count = count.ok_or(Malformed)?;
-            self.firsts.push(total);
-            total += count;
-            columns = columns.max(count);
-        }
-        // Each value has a byte in its record's header at least.
-        if total > page_len {
-            return Err(Malformed);
-        }
-        self.values.resize(total, Value::NULL);
-        for column in 0..columns {
-            let has = |(_, count): &(&usize, &i64)| column < **count as usize;
-            let rows = || self.firsts.iter().zip(&self.counts).filter(has);
-            let count = rows().count();
-            column::decode(input, count, buffers, &mut self.column)?;
-            for ((first, _), value) in rows().zip(&self.column) {
-                self.values[first + column] = *value;
-            }
-        }
-        for (first, count) in self.firsts.iter().zip(&self.counts) {
-            let (mut types, mut body) = (0, 0);
-            for value in &self.values[*first..first + *count as usize] {
-                types += record::varint_len(value.serial);
-                body += value.len();
-            }
-            let header = record::header_len(types);
-            self.headers.push(header);
-            self.lens.push(header + body);
-        }
-        Ok(())
-    }
-
-    /// Writes a record into `place`, which is as long as it is.
-    fn put(&self, row: usize, arena: &[u8], place: &mut [u8]) {
-        let header = self.headers[row];
-        let mut at = record::put_varint(header as u64, place);
-        let mut start = header;
-        let first = self.firsts[row];
-        for value in &self.values[first..first + self.counts[row] as usize] {
-            at += record::put_varint(value.serial, &mut place[at..]);
-            let end = start + value.len();
-            value.put(arena, &mut place[start..end]);
-            start = end;
-        }
-    }
 }

@@ -317,69 +317,80 @@ impl<'a> Rest<'a> {
         })
     }
 
-    /// Writes header, pointers and everything beside the cells into `page`, which is all zeros from
-    /// `header` on, and fills `starts` with the places of cells of these lengths.
+    /// The number of the cell that is at this place from the highest.
+    #[inline]
+    pub(crate) fn index(&self, rank: usize) -> usize {
+        match self.order {
+            None => rank,
+            Some((low, high)) => {
+                usize::from(low[rank]) | high.get(rank).map_or(0, |byte| usize::from(*byte) << 8)
+            }
+        }
+    }
+
+    /// Fills `starts` with the places of cells of these lengths, none of them below `first`, and says which is
+    /// the lowest.
     pub(crate) fn place(
+        &self,
+        first: usize,
+        page_len: usize,
+        lens: &[usize],
+        starts: &mut Vec<usize>,
+    ) -> Result<usize> {
+        let mut above = page_len;
+        let mut gaps = self.gaps.iter().peekable();
+        starts.clear();
+        starts.resize(lens.len(), 0);
+        for rank in 0..lens.len() {
+            let index = self.index(rank);
+            let gap = gaps.next_if(|(at, _)| *at == rank);
+            let len = lens.get(index).ok_or(Malformed)? + gap.map_or(0, |(_, gap)| gap.len());
+            let start = above.checked_sub(len).ok_or(Malformed)?;
+            starts[index] = start;
+            above = start;
+        }
+        // An order that names a cell twice leaves another at 0; a gap that was not met has no place.
+        if starts.contains(&0) || gaps.next().is_some() || above < first {
+            return Err(Malformed);
+        }
+        Ok(above)
+    }
+
+    /// Writes header, pointers and everything else beside the cells, which are at `starts`.
+    pub(crate) fn put(
         &self,
         page: &mut [u8],
         header: usize,
         kind: Kind,
         lens: &[usize],
-        starts: &mut Vec<usize>,
+        starts: &[usize],
+        lowest: usize,
     ) -> Result<()> {
+        for (rank, gap) in &self.gaps {
+            let index = self.index(*rank);
+            let end = starts[index] + lens[index];
+            page[end..end + gap.len()].copy_from_slice(gap);
+        }
         let pointers = header + header_len(kind);
-        let first = pointers + 2 * lens.len();
-        let mut above = page.len();
-        let mut gaps = self.gaps.iter().peekable();
-        starts.clear();
-        starts.resize(lens.len(), 0);
-        for rank in 0..lens.len() {
-            if let Some((_, gap)) = gaps.next_if(|(at, _)| *at == rank) {
-                let start = above.checked_sub(gap.len()).filter(|start| *start >= first);
-                let start = start.ok_or(Malformed)?;
-                page[start..above].copy_from_slice(gap);
-                above = start;
-            }
-            let index = match self.order {
-                None => rank,
-                Some((low, high)) => {
-                    usize::from(low[rank])
-                        | high.get(rank).map_or(0, |byte| usize::from(*byte) << 8)
-                }
-            };
-            let len = *lens.get(index).ok_or(Malformed)?;
-            above = above
-                .checked_sub(len)
-                .filter(|start| *start >= first)
-                .ok_or(Malformed)?;
-            starts[index] = above;
+        let (head, rest) = page.split_at_mut(pointers);
+        let (places, rest) = rest.split_at_mut(2 * starts.len());
+        for (place, start) in places.chunks_exact_mut(2).zip(starts) {
+            place.copy_from_slice(&(*start as u16).to_be_bytes());
         }
-        // An order that names a cell twice leaves another at 0; a gap that was not met has no place.
-        if starts.contains(&0) || gaps.next().is_some() {
-            return Err(Malformed);
+        let free = &mut rest[..lowest - pointers - 2 * starts.len()];
+        match self.free {
+            Some(bytes) if bytes.len() == free.len() => free.copy_from_slice(bytes),
+            Some(_) => return Err(Malformed),
+            None => free.fill(0),
         }
-        if let Some(free) = self.free {
-            page.get_mut(first..above)
-                .filter(|place| place.len() == free.len())
-                .ok_or(Malformed)?
-                .copy_from_slice(free);
-        }
-        if first > above {
-            return Err(Malformed);
-        }
-        page[header] = kind as u8;
-        page[header + 3..header + 5].copy_from_slice(&(lens.len() as u16).to_be_bytes());
-        match self.header {
-            Some([free, free_low, content, content_low, fragments]) => {
-                page[header + 1..header + 3].copy_from_slice(&[free, free_low]);
-                page[header + 5..header + 8].copy_from_slice(&[content, content_low, fragments]);
-            }
-            None => page[header + 5..header + 7].copy_from_slice(&(above as u16).to_be_bytes()),
-        }
-        for (index, start) in starts.iter().enumerate() {
-            let at = pointers + 2 * index;
-            page[at..at + 2].copy_from_slice(&(*start as u16).to_be_bytes());
-        }
+        let head = &mut head[header..];
+        head[0] = kind as u8;
+        head[3..5].copy_from_slice(&(starts.len() as u16).to_be_bytes());
+        let [lowest_high, lowest_low] = (lowest as u16).to_be_bytes();
+        let [free, free_low, content, content_low, fragments] =
+            self.header.unwrap_or([0, 0, lowest_high, lowest_low, 0]);
+        head[1..3].copy_from_slice(&[free, free_low]);
+        head[5..8].copy_from_slice(&[content, content_low, fragments]);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::page::{Kind, header_len};
-use super::record::{Value, header_len as record_header_len, put_varint, varint_len};
+use super::record::{header_len as record_header_len, put_varint, serial_of, varint_len, word_of};
 use super::{Undo, Work, encode};
 
 const LEN: usize = 4096;
@@ -25,11 +25,9 @@ fn record(values: &[Sql]) -> Vec<u8> {
         let serial = match value {
             Sql::Null => 0,
             Sql::Integer(value) => {
-                let value = Value::integer(*value);
-                let start = body.len();
-                body.resize(start + value.len(), 0);
-                value.put(&[], &mut body[start..]);
-                value.serial
+                let (serial, len) = serial_of(*value);
+                body.extend(&word_of(*value, len).to_le_bytes()[..len]);
+                serial.into()
             }
             Sql::Real(value) => {
                 body.extend(value.to_be_bytes());

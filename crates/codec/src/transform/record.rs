@@ -9,47 +9,48 @@ pub(crate) struct Field {
     pub(crate) span: Span,
 }
 
-/// A value on its way into a record.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Value {
-    pub(crate) serial: u64,
-    /// The number itself, or where the bytes of a text or blob begin.
-    pub(crate) bits: u64,
+/// Values on their way into records.
+#[derive(Default)]
+pub(crate) struct Values {
+    pub(crate) serials: Vec<u32>,
+    /// The bytes of each, in the arena.
+    pub(crate) pieces: Vec<Span>,
 }
 
-impl Value {
-    pub(crate) const NULL: Value = Value {
-        serial: NULL,
-        bits: 0,
-    };
-
-    /// An integer in the serial type that SQLite chooses for it.
-    pub(crate) fn integer(value: i64) -> Value {
-        Value {
-            serial: serial_of(value),
-            bits: value as u64,
-        }
+impl Values {
+    pub(crate) fn clear(&mut self) {
+        self.serials.clear();
+        self.pieces.clear();
     }
 
-    /// The length of its bytes; its serial type is one that [`len_of`] knows.
-    pub(crate) fn len(self) -> usize {
-        len_of(self.serial).unwrap_or(0)
+    pub(crate) fn len(&self) -> usize {
+        self.serials.len()
     }
 
-    /// Writes its bytes, those of texts and blobs from `arena`, into a place of their length.
-    #[inline]
-    pub(crate) fn put(self, arena: &[u8], place: &mut [u8]) {
-        match self.serial {
-            NULL | 8 | 9 => {}
-            // A loop over a few bytes beats a call that copies any number.
-            1..=REAL => {
-                let mut bits = self.bits;
-                for byte in place.iter_mut().rev() {
-                    *byte = bits as u8;
-                    bits >>= 8;
-                }
-            }
-            _ => place.copy_from_slice(&arena[self.bits as usize..][..place.len()]),
+    pub(crate) fn push(&mut self, serial: u32, piece: Span) {
+        self.serials.push(serial);
+        self.pieces.push(piece);
+    }
+
+    pub(crate) fn push_nulls(&mut self, count: usize) {
+        self.serials.resize(self.len() + count, NULL as u32);
+        self.pieces.resize(self.len(), Span::default());
+    }
+
+    /// Moves the values from `first` on to those of `count` places that have one; the others get NULL.
+    pub(crate) fn spread(&mut self, first: usize, count: usize, has: impl Fn(usize) -> bool) {
+        let mut next = self.len();
+        self.push_nulls(first + count - next);
+        // From the back, so that no value is overwritten before it has moved.
+        for place in (0..count).rev() {
+            let (serial, piece) = if has(place) {
+                next -= 1;
+                (self.serials[next], self.pieces[next])
+            } else {
+                (NULL as u32, Span::default())
+            };
+            self.serials[first + place] = serial;
+            self.pieces[first + place] = piece;
         }
     }
 }
@@ -95,18 +96,34 @@ pub(crate) fn integer_of(serial: u64, bytes: &[u8]) -> i64 {
     }
 }
 
-/// The serial type SQLite chooses for an integer.
-pub(crate) fn serial_of(value: i64) -> u64 {
-    match value {
-        0 => 8,
-        1 => 9,
-        -0x80..=0x7f => 1,
-        -0x8000..=0x7fff => 2,
-        -0x80_0000..=0x7f_ffff => 3,
-        -0x8000_0000..=0x7fff_ffff => 4,
-        -0x8000_0000_0000..=0x7fff_ffff_ffff => 5,
-        _ => 6,
+/// The serial type SQLite chooses for an integer, and how many bytes that has.
+#[inline]
+pub(crate) fn serial_of(value: i64) -> (u32, usize) {
+    /// By the bytes that the value needs: there are no integers of five and of seven bytes.
+    const SERIALS: [(u32, usize); 9] = [
+        (0, 0),
+        (1, 1),
+        (2, 2),
+        (3, 3),
+        (4, 4),
+        (5, 6),
+        (5, 6),
+        (6, 8),
+        (6, 8),
+    ];
+    if value as u64 <= 1 {
+        return (8 + value as u32, 0);
     }
+    let copies_of_the_sign = (value ^ value >> 63).leading_zeros();
+    SERIALS[(72 - copies_of_the_sign as usize) / 8]
+}
+
+/// The bytes of an integer in a record as a word, the first lowest; of those beyond `len` any.
+#[inline]
+pub(crate) fn word_of(value: i64, len: usize) -> u64 {
+    (value as u64)
+        .wrapping_shl(64 - 8 * len as u32)
+        .swap_bytes()
 }
 
 /// A SQLite varint and its length, if it is written in as few bytes as possible.
@@ -141,6 +158,15 @@ pub(crate) fn varint_len(value: u64) -> usize {
     }
 }
 
+/// By how much the varint of a serial type is longer than a byte; compares all, so that many are done at once.
+#[inline]
+pub(crate) fn varint_len_above_one(serial: u32) -> u32 {
+    [0x7f, 0x3fff, 0x1f_ffff, 0xfff_ffff]
+        .iter()
+        .map(|most| u32::from(serial > *most))
+        .sum()
+}
+
 /// Writes the shortest varint at the start of `out` and says how long it is.
 #[inline]
 pub(crate) fn put_varint(value: u64, out: &mut [u8]) -> usize {
@@ -148,9 +174,14 @@ pub(crate) fn put_varint(value: u64, out: &mut [u8]) -> usize {
         out[0] = value as u8;
         return 1;
     }
+    let seven = |shift: u32| (value >> shift) as u8 & 0x7f;
     if value < 0x4000 {
-        out[..2].copy_from_slice(&[(value >> 7) as u8 | 0x80, value as u8 & 0x7f]);
+        out[..2].copy_from_slice(&[seven(7) | 0x80, seven(0)]);
         return 2;
+    }
+    if value < 0x20_0000 {
+        out[..3].copy_from_slice(&[seven(14) | 0x80, seven(7) | 0x80, seven(0)]);
+        return 3;
     }
     put_long_varint(value, out)
 }
@@ -220,15 +251,21 @@ mod tests {
             let mut bytes = [0; 9];
             let len = put_varint(value, &mut bytes);
             prop_assert_eq!(varint(&bytes), Some((value, len)));
+            if let Ok(serial) = u32::try_from(value) {
+                prop_assert_eq!(varint_len_above_one(serial) as usize + 1, len);
+            }
         }
 
         #[test]
-        fn integers_come_back(value: i64, shift in 0..64) {
+        fn integers_come_back_and_take_no_byte_more_than_need_be(value: i64, shift in 0..64) {
             let value = value >> shift;
-            let value = Value::integer(value);
-            let mut bytes = vec![0; value.len()];
-            value.put(&[], &mut bytes);
-            prop_assert_eq!(integer_of(value.serial, &bytes), value.bits as i64);
+            let (serial, len) = serial_of(value);
+            prop_assert_eq!(len_of(serial.into()), Some(len));
+            let bytes = word_of(value, len).to_le_bytes();
+            prop_assert_eq!(integer_of(serial.into(), &bytes[..len]), value);
+            for len in [1, 2, 3, 4, 6].into_iter().filter(|shorter| *shorter < len) {
+                prop_assert_ne!(integer_of(1, &word_of(value, len).to_le_bytes()[..len]), value);
+            }
         }
     }
 

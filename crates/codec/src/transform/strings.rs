@@ -3,7 +3,8 @@
 //! Strings that differ only in runs of digits (`tt0001234`, `2026-11-21 10:02:03`, `192.168.0.7`, `12.50`)
 //! are stored as one pattern and a column of integers for each run.
 
-use super::bytes::{Arena, Malformed, Reader, Result, Span, put_number, put_planes};
+use super::arena::Arena;
+use super::bytes::{Malformed, Reader, Result, Span, put_number, put_planes};
 use super::ints;
 
 /// Ends a string; strings that contain it are written with their lengths.
@@ -74,13 +75,28 @@ fn by_position(source: &[u8], values: &[Span]) -> bool {
     (0..first.len()).filter(constant).count() * 2 >= first.len()
 }
 
+/// What decoding needs beside its result; kept from page to page.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    integers: Vec<i64>,
+    runs: Vec<Run>,
+}
+
+/// A run of digits in a pattern.
+struct Run {
+    /// The text between it and the run before.
+    before: Span,
+    /// How many digits it has; 0 if as many as the number needs.
+    width: usize,
+}
+
 /// Appends the places of `count` strings to `spans`: pieces of the arena, which begins with the stream.
 pub(crate) fn decode(
     input: &mut Reader<'_>,
     count: usize,
     arena: &mut Arena,
     spans: &mut Vec<Span>,
-    integers: &mut Vec<i64>,
+    scratch: &mut Scratch,
 ) -> Result<()> {
     if count == 0 {
         return Ok(());
@@ -88,13 +104,13 @@ pub(crate) fn decode(
     match input.byte()? {
         layout::ENDED => {
             for _ in 0..count {
-                spans.push(input.until(END)?);
+                spans.push(input.until_zero()?);
             }
         }
         layout::COUNTED => {
-            integers.clear();
-            ints::decode(input, count, integers)?;
-            for size in integers {
+            scratch.integers.clear();
+            ints::decode(input, count, &mut scratch.integers)?;
+            for size in &scratch.integers {
                 let size = usize::try_from(*size).map_err(|_| Malformed)?;
                 spans.push(input.span(size)?);
             }
@@ -109,8 +125,53 @@ pub(crate) fn decode(
             let end = |index| start + (index + 1) * len;
             spans.extend((0..count).map(|index| Span::new(end(index) - len, end(index))));
         }
-        layout::PATTERN => Pattern::take(input, count, arena, spans, integers)?,
+        layout::PATTERN => take_pattern(input, count, arena, spans, scratch)?,
         _ => return Err(Malformed),
+    }
+    Ok(())
+}
+
+/// Reads a pattern and appends the `count` strings it stands for.
+fn take_pattern(
+    input: &mut Reader<'_>,
+    count: usize,
+    arena: &mut Arena,
+    spans: &mut Vec<Span>,
+    Scratch { integers, runs }: &mut Scratch,
+) -> Result<()> {
+    let len = input.number()?;
+    let mut pattern = input.reader(usize::try_from(len).map_err(|_| Malformed)?)?;
+    integers.clear();
+    runs.clear();
+    let mut start = pattern.at();
+    while !pattern.is_empty() {
+        let end = pattern.at();
+        let width = match pattern.byte()? {
+            NUMBER => 0,
+            PADDED => usize::from(pattern.byte()?),
+            _ => continue,
+        };
+        if width > DIGITS_MAX {
+            return Err(Malformed);
+        }
+        let before = Span::new(start, end);
+        runs.push(Run { before, width });
+        start = pattern.at();
+        ints::decode(input, count, integers)?;
+        // Each is a digit in the arena at least.
+        if integers.len() > arena.room() {
+            return Err(Malformed);
+        }
+    }
+    let tail = Span::new(start, pattern.at());
+    for row in 0..count {
+        let start = arena.len();
+        for (run, numbers) in runs.iter().zip(integers.chunks_exact(count)) {
+            arena.copy(run.before)?;
+            arena.put_decimal(numbers[row] as u64, run.width)?;
+        }
+        arena.copy(tail)?;
+        spans.push(arena.since(start));
     }
     Ok(())
 }
@@ -200,81 +261,6 @@ impl Pattern {
             ints::encode(run, out);
         }
     }
-
-    /// Reads a pattern and appends the `count` strings it stands for.
-    fn take(
-        input: &mut Reader<'_>,
-        count: usize,
-        arena: &mut Arena,
-        spans: &mut Vec<Span>,
-        numbers: &mut Vec<i64>,
-    ) -> Result<()> {
-        let len = input.number()?;
-        let text = input.take(usize::try_from(len).map_err(|_| Malformed)?)?;
-        numbers.clear();
-        let mut pieces = Reader::new(text);
-        while !pieces.is_empty() {
-            match pieces.byte()? {
-                NUMBER => ints::decode(input, count, numbers)?,
-                PADDED => {
-                    pieces.byte()?;
-                    ints::decode(input, count, numbers)?;
-                }
-                _ => {}
-            }
-            // Each is a digit in the arena at least.
-            if numbers.len() > arena.room() {
-                return Err(Malformed);
-            }
-        }
-        for row in 0..count {
-            let start = arena.len();
-            let mut number = row;
-            let mut at = 0;
-            while at < text.len() {
-                match text[at] {
-                    kind @ (NUMBER | PADDED) => {
-                        let width = if kind == PADDED {
-                            at += 1;
-                            usize::from(text[at])
-                        } else {
-                            0
-                        };
-                        put_digits(numbers[number], width, arena)?;
-                        number += count;
-                    }
-                    byte => arena.push(byte)?,
-                }
-                at += 1;
-            }
-            spans.push(Span::new(start, arena.len()));
-        }
-        Ok(())
-    }
-}
-
-/// Appends a number in at least `width` digits.
-fn put_digits(value: i64, width: usize, arena: &mut Arena) -> Result<()> {
-    let value = u64::try_from(value).map_err(|_| Malformed)?;
-    if width > DIGITS_MAX {
-        return Err(Malformed);
-    }
-    let (digits, start) = digits_of(value);
-    arena.put(&digits[start.min(digits.len() - width)..])
-}
-
-/// The decimal digits of a number, zeros before them, and where they begin.
-pub(crate) fn digits_of(mut value: u64) -> ([u8; 20], usize) {
-    let mut digits = [b'0'; 20];
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            return (digits, start);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -295,8 +281,8 @@ mod tests {
         let mut reader = Reader::new(&out);
         let (mut arena, mut back) = (Arena::default(), Vec::new());
         arena.begin(&out, 1 << 20);
-        let count = values.len();
-        decode(&mut reader, count, &mut arena, &mut back, &mut Vec::new()).unwrap();
+        let scratch = &mut Scratch::default();
+        decode(&mut reader, values.len(), &mut arena, &mut back, scratch).unwrap();
         assert!(reader.is_empty());
         let back: Vec<&[u8]> = back.iter().map(|span| span.of(arena.bytes())).collect();
         assert_eq!(back, values);
@@ -342,7 +328,8 @@ mod tests {
         fn hostile_bytes_end_in_an_error_or_stay_bounded(bytes in proptest::collection::vec(any::<u8>(), 0..60), count in 0usize..40) {
             let (mut arena, mut spans) = (Arena::default(), Vec::new());
             arena.begin(&bytes, 1000);
-            let _ = decode(&mut Reader::new(&bytes), count, &mut arena, &mut spans, &mut Vec::new());
+            let scratch = &mut Scratch::default();
+            let _ = decode(&mut Reader::new(&bytes), count, &mut arena, &mut spans, scratch);
             prop_assert!(arena.len() <= bytes.len() + 1000);
             prop_assert!(spans.iter().all(|span| span.range().end <= arena.len()));
         }

@@ -1,0 +1,274 @@
+//! The way back: from a stream to the page it was made from.
+//!
+//! The columns are read first, each value as a piece of the arena, as their lengths say where the cells lie. Then the page is
+//! written from its lowest cell to the highest, so that each piece can be copied in a whole chunk, which what follows
+//! overwrites.
+
+use super::arena::Arena;
+use super::bytes::{Bits, Malformed, Reader, Result, Span};
+use super::page::{FILE_HEADER_LEN, Kind, Rest, header_len};
+use super::record::{self, Values};
+use super::{COLUMNS_MAX, KIND, PAGE_ONE, VERBATIM, column, ints, json, strings};
+
+/// Room in the arena for what is not copied from the stream, in pages: JSON texts and the values they are made of, and
+/// integers, which take up to eight bytes each, and no less than one on the page.
+const ROOM: usize = 12;
+
+/// Places for values, at most so many times the bytes of a page.
+const PLACES_MAX: usize = 4;
+
+/// What decoding columns needs beside its result; kept from page to page, so that nothing is allocated.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    pub(crate) arena: Arena,
+    pub(crate) integers: Vec<i64>,
+    pub(crate) strings: strings::Scratch,
+    pub(crate) json: json::Scratch,
+}
+
+/// Turns streams back into pages.
+#[derive(Default)]
+pub(crate) struct Undo {
+    buffers: Buffers,
+    contents: Vec<Content>,
+    children: Vec<i64>,
+    rowids: Vec<i64>,
+    records: Records,
+    lens: Vec<usize>,
+    starts: Vec<usize>,
+}
+
+/// What a cell is made of.
+#[derive(Clone, Copy)]
+enum Content {
+    /// The bytes of a cell that is stored as it is.
+    Bytes(Span),
+    /// The child, rowid and record of this number.
+    Row(usize),
+}
+
+impl Undo {
+    /// Fills `page` with the page that `stream` was made from.
+    pub(crate) fn decode(&mut self, stream: &[u8], page: &mut [u8]) -> Result<()> {
+        let mut input = Reader::new(stream);
+        let tag = input.byte()?;
+        let kind = Kind::of(tag & KIND).ok_or(Malformed)?;
+        let header = if tag & PAGE_ONE == 0 {
+            0
+        } else {
+            FILE_HEADER_LEN
+        };
+        if header + header_len(kind) > page.len() {
+            return Err(Malformed);
+        }
+        page[..header].copy_from_slice(input.take(header)?);
+        // A cell and its pointer take four bytes at least.
+        let cells = input.count(page.len() / 4)?;
+        let rest = Rest::take(&mut input, cells, page.len())?;
+        if kind.is_interior() {
+            page[header + 8..header + 12].copy_from_slice(input.take(4)?);
+        }
+        let rows = self.take_contents(&mut input, tag & VERBATIM != 0, cells)?;
+        self.children.clear();
+        if kind.is_interior() {
+            ints::decode(&mut input, rows, &mut self.children)?;
+        }
+        self.rowids.clear();
+        if kind.has_rowid() {
+            ints::decode(&mut input, rows, &mut self.rowids)?;
+        }
+        self.buffers.arena.begin(stream, ROOM * page.len());
+        if kind.has_payload() {
+            self.records
+                .take(&mut input, rows, page.len(), &mut self.buffers)?;
+        }
+        if !input.is_empty() {
+            return Err(Malformed);
+        }
+        self.measure(kind);
+        let first = header + header_len(kind) + 2 * cells;
+        let lowest = rest.place(first, page.len(), &self.lens, &mut self.starts)?;
+        for rank in (0..cells).rev() {
+            self.put_cell(kind, rest.index(rank), page)?;
+        }
+        rest.put(page, header, kind, &self.lens, &self.starts, lowest)
+    }
+
+    /// Reads the cells that are stored as they are, and says how many there are of the others.
+    fn take_contents(
+        &mut self,
+        input: &mut Reader<'_>,
+        some_verbatim: bool,
+        cells: usize,
+    ) -> Result<usize> {
+        let verbatim = Bits::take(input, some_verbatim, cells)?;
+        self.contents.clear();
+        let mut rows = 0;
+        for cell in 0..cells {
+            self.contents.push(if verbatim.has(cell) {
+                let len = usize::try_from(input.number()?).map_err(|_| Malformed)?;
+                Content::Bytes(input.span(len)?)
+            } else {
+                rows += 1;
+                Content::Row(rows - 1)
+            });
+        }
+        Ok(rows)
+    }
+
+    /// Finds the lengths of the cells.
+    fn measure(&mut self, kind: Kind) {
+        let len = |content: &Content| match *content {
+            Content::Bytes(bytes) => bytes.len(),
+            Content::Row(row) => {
+                let mut len = if kind.is_interior() { 4 } else { 0 };
+                if kind.has_rowid() {
+                    len += record::varint_len(self.rowids[row] as u64);
+                }
+                if kind.has_payload() {
+                    let payload = self.records.lens[row];
+                    len += record::varint_len(payload.into()) + payload as usize;
+                }
+                len
+            }
+        };
+        self.lens.clear();
+        self.lens.extend(self.contents.iter().map(len));
+    }
+
+    /// Writes a cell, and anything behind it.
+    #[inline]
+    fn put_cell(&self, kind: Kind, cell: usize, page: &mut [u8]) -> Result<()> {
+        let mut at = self.starts[cell];
+        let row = match self.contents[cell] {
+            Content::Bytes(bytes) => {
+                self.buffers.arena.write(bytes, &mut page[at..]);
+                return Ok(());
+            }
+            Content::Row(row) => row,
+        };
+        if kind.is_interior() {
+            let child = u32::try_from(self.children[row]).map_err(|_| Malformed)?;
+            page[at..at + 4].copy_from_slice(&child.to_be_bytes());
+            at += 4;
+        }
+        if kind.has_payload() {
+            at += record::put_varint(self.records.lens[row].into(), &mut page[at..]);
+        }
+        if kind.has_rowid() {
+            at += record::put_varint(self.rowids[row] as u64, &mut page[at..]);
+        }
+        if kind.has_payload() {
+            self.records.put(row, &self.buffers.arena, page, at);
+        }
+        Ok(())
+    }
+}
+
+/// The records of a page.
+#[derive(Default)]
+struct Records {
+    /// How many columns each has.
+    counts: Vec<i64>,
+    /// The length of the serial types of each.
+    types: Vec<u32>,
+    /// The length of each, first without its header.
+    lens: Vec<u32>,
+    /// A value for each row, column after column; those that short records do not have are NULL.
+    values: Values,
+}
+
+impl Records {
+    fn take(
+        &mut self,
+        input: &mut Reader<'_>,
+        rows: usize,
+        page_len: usize,
+        buffers: &mut Buffers,
+    ) -> Result<()> {
+        self.counts.clear();
+        ints::decode(input, rows, &mut self.counts)?;
+        let most = self.counts.iter().copied().max().unwrap_or(0);
+        let least = self.counts.iter().copied().min().unwrap_or(0);
+        let columns = usize::try_from(most).map_err(|_| Malformed)?;
+        // Each value has a byte in its record's header at least, but there may be places without a value.
+        if least < 0 || columns > COLUMNS_MAX || columns * rows > PLACES_MAX * page_len {
+            return Err(Malformed);
+        }
+        self.types.clear();
+        self.types
+            .extend(self.counts.iter().map(|count| *count as u32));
+        self.lens.clear();
+        self.lens.resize(rows, 0);
+        self.values.clear();
+        for column in 0..most {
+            self.take_column(column, column < least, input, buffers)?;
+        }
+        for (len, types) in self.lens.iter_mut().zip(&self.types) {
+            *len += record::header_len(*types as usize) as u32;
+        }
+        Ok(())
+    }
+
+    /// Reads a column, which all records have or only some, and adds its values to the lengths of their records.
+    fn take_column(
+        &mut self,
+        column: i64,
+        all: bool,
+        input: &mut Reader<'_>,
+        buffers: &mut Buffers,
+    ) -> Result<()> {
+        let Records {
+            counts,
+            types,
+            lens,
+            values,
+        } = self;
+        let first = values.len();
+        if all {
+            column::decode(input, counts.len(), buffers, values)?;
+        } else {
+            let having = counts.iter().filter(|count| column < **count).count();
+            column::decode(input, having, buffers, values)?;
+            values.spread(first, counts.len(), |row| column < counts[row]);
+        }
+        for (types, serial) in types.iter_mut().zip(&values.serials[first..]) {
+            *types += record::varint_len_above_one(*serial);
+        }
+        for (len, piece) in lens.iter_mut().zip(&values.pieces[first..]) {
+            *len += piece.len;
+        }
+        Ok(())
+    }
+
+    /// Writes a record to `at`, and anything behind it. It is not part of its caller, so that the processor's registers are
+    /// enough.
+    #[inline(never)]
+    fn put(&self, row: usize, arena: &Arena, page: &mut [u8], at: usize) {
+        let rows = self.counts.len();
+        let columns = self.counts[row] as usize;
+        let types = self.types[row] as usize;
+        let header = record::header_len(types);
+        let (head, mut body) = page[at..].split_at_mut(header);
+        let own = record::put_varint(header as u64, head);
+        let head = &mut head[own..];
+        let mut place = row;
+        if types == columns {
+            for serial in head {
+                *serial = self.values.serials[place] as u8;
+                place += rows;
+            }
+        } else {
+            let mut at = 0;
+            for _ in 0..columns {
+                at += record::put_varint(self.values.serials[place].into(), &mut head[at..]);
+                place += rows;
+            }
+        }
+        place = row;
+        for _ in 0..columns {
+            body = arena.write(self.values.pieces[place], body);
+            place += rows;
+        }
+    }
+}
