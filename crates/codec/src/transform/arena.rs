@@ -4,26 +4,10 @@
 //! what is too much is overwritten by what follows. So there is room for a chunk behind the last byte.
 
 use super::bytes::{Malformed, Reader, Result, Span};
+use super::digits;
 
 /// As most values are shorter, one load and one store copy them.
 const CHUNK: usize = 32;
-
-/// Ten to the power of the digits that [`eight_digits`] makes.
-const EIGHT_DIGITS: u64 = 100_000_000;
-
-/// Makes eight numbers from 0 to 9 digits.
-const ASCII: u64 = u64::from_le_bytes([b'0'; 8]);
-
-/// The two digits of the numbers below 100, as [`eight_digits`] makes eight.
-const PAIRS: [u16; 100] = {
-    let mut pairs = [0; 100];
-    let mut value = 0;
-    while value < 100 {
-        pairs[value as usize] = (value / 10) | ((value % 10) << 8);
-        value += 1;
-    }
-    pairs
-};
 
 /// A buffer that spans are pieces of.
 #[derive(Debug, Default)]
@@ -83,6 +67,16 @@ impl Arena {
         Ok(())
     }
 
+    /// Appends so many bytes, to be filled by the caller.
+    pub(crate) fn leave(&mut self, len: usize) -> Result<()> {
+        self.grow(len).map(drop)
+    }
+
+    /// The last bytes appended.
+    pub(crate) fn last(&mut self, len: usize) -> &mut [u8] {
+        &mut self.bytes[self.len - len..self.len]
+    }
+
     /// Appends so many words, to be filled by the caller.
     pub(crate) fn words(&mut self, count: usize) -> Result<&mut [[u8; 8]]> {
         let at = self.grow(count.checked_mul(8).ok_or(Malformed)?)?;
@@ -97,46 +91,52 @@ impl Arena {
         Ok(())
     }
 
-    /// Appends a number in decimal: its last `width` digits, or all of them if that is 0.
+    /// Appends the last `width` digits of a number, or as many as it needs if that is 0.
     #[inline]
-    pub(crate) fn put_decimal(&mut self, value: u64, width: usize) -> Result<()> {
-        let len = if width == 0 {
-            decimal_len(value)
-        } else {
-            width
-        };
-        if len > 8 {
-            return self.put_long_decimal(value, len);
+    pub(crate) fn put_digits(&mut self, value: u64, width: usize) -> Result<()> {
+        match digits::small(value, width) {
+            Some((word, len)) => self.put_word(word, len),
+            None => self.put_many_digits(value, width),
         }
-        let digits = match PAIRS.get(value as usize) {
-            Some(pair) if len <= 2 => u64::from(*pair) >> (8 * (2 - len)),
-            _ => eight_digits((value % EIGHT_DIGITS) as u32) >> (8 * (8 - len)),
-        };
-        self.put_word(digits | ASCII, len)
     }
 
     #[inline(never)]
-    fn put_long_decimal(&mut self, value: u64, len: usize) -> Result<()> {
-        self.put_decimal(value / EIGHT_DIGITS, len - 8)?;
-        self.put_decimal(value % EIGHT_DIGITS, 8)
+    fn put_many_digits(&mut self, value: u64, width: usize) -> Result<()> {
+        let len = if width == 0 {
+            digits::count(value)
+        } else {
+            width
+        };
+        let at = self.grow(len)?;
+        digits::fill(&mut self.bytes[at..at + len], value);
+        Ok(())
     }
 
     /// Appends a copy of one of its own pieces.
     #[inline]
-    pub(crate) fn copy(&mut self, piece: Span) -> Result<()> {
-        let at = self.grow(piece.len())?;
-        let (from, chunk) = (piece.start as usize, piece.len() <= CHUNK);
-        match self.bytes[from..].first_chunk::<CHUNK>().copied() {
-            Some(bytes) if chunk => self.bytes[at..at + CHUNK].copy_from_slice(&bytes),
-            _ => self.copy_exactly(piece, at),
-        }
-        Ok(())
+    pub(crate) fn copy(&mut self, piece: Span) -> Result<Span> {
+        let mut joint = self.join();
+        joint.copy(piece)?;
+        let end = joint.at;
+        Ok(self.joined(end))
     }
 
-    /// Kept out of line, or the compiler makes one call of this and of copying a chunk.
-    #[inline(never)]
-    fn copy_exactly(&mut self, piece: Span, at: usize) {
-        self.bytes.copy_within(piece.range(), at);
+    /// Begins to append copies of its own pieces, until [`Arena::joined`].
+    #[inline]
+    pub(crate) fn join(&mut self) -> Joint<'_> {
+        Joint {
+            at: self.len,
+            limit: self.limit,
+            bytes: &mut self.bytes,
+        }
+    }
+
+    /// Ends that where it has come to.
+    #[inline]
+    pub(crate) fn joined(&mut self, end: usize) -> Span {
+        let start = self.len;
+        self.len = end;
+        Span::new(start, end)
     }
 
     /// Undoes [`super::bytes::put_planes`]: appends the values one after another.
@@ -171,40 +171,48 @@ impl Arena {
     }
 }
 
-/// The digits of a number below [`EIGHT_DIGITS`] as numbers 0 to 9, a byte each, the first in the lowest byte: all halves, then
-/// all quarters, then all digits are split off in one word.
-#[inline]
-fn eight_digits(value: u32) -> u64 {
-    let value = u64::from(value);
-    let halves = (value / 10_000) | ((value % 10_000) << 32);
-    // Multiplying and shifting divides numbers as small as these by 100, and by 10.
-    let hundreds = (halves * 10_486) >> 20 & 0x7f_0000_007f;
-    let quarters = hundreds | (halves - hundreds * 100) << 16;
-    let tens = (quarters * 103) >> 10 & 0x000f_000f_000f_000f;
-    tens | (quarters - tens * 10) << 8
+/// Pieces that are being put together, in variables that fit the processor's registers.
+pub(crate) struct Joint<'a> {
+    bytes: &'a mut [u8],
+    pub(crate) at: usize,
+    limit: usize,
 }
 
-/// Kept out of line like [`Arena::copy_exactly`].
+impl Joint<'_> {
+    /// Appends a copy of a piece.
+    #[inline(always)]
+    pub(crate) fn copy(&mut self, piece: Span) -> Result<()> {
+        let (from, at) = (piece.start as usize, self.at);
+        self.at += piece.len();
+        if self.at > self.limit {
+            return Err(Malformed);
+        }
+        match self.bytes[from..].first_chunk::<CHUNK>().copied() {
+            Some(chunk) if piece.len() <= CHUNK => {
+                self.bytes[at..at + CHUNK].copy_from_slice(&chunk);
+            }
+            _ => copy_exactly(self.bytes, piece, at),
+        }
+        Ok(())
+    }
+}
+
+/// Kept out of line, or the compiler makes one call of this and of copying a chunk.
+#[inline(never)]
+fn copy_exactly(bytes: &mut [u8], piece: Span, at: usize) {
+    bytes.copy_within(piece.range(), at);
+}
+
+/// Likewise.
 #[inline(never)]
 fn write_exactly(from: &[u8], to: &mut [u8]) {
     to[..from.len()].copy_from_slice(from);
-}
-
-/// How many digits a number has.
-#[inline]
-fn decimal_len(value: u64) -> usize {
-    match value {
-        0..10 => 1,
-        10..100 => 2,
-        _ => value.ilog10() as usize + 1,
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::bytes::put_planes;
     use super::*;
-    use proptest::prelude::*;
 
     impl Arena {
         pub(crate) fn bytes(&self) -> &[u8] {
@@ -248,31 +256,5 @@ mod tests {
         assert_eq!(again, Err(Malformed), "there is no room for more");
         let much = arena.take_planes(&mut Reader::new(&out), usize::MAX, 3);
         assert_eq!(much, Err(Malformed));
-    }
-
-    fn decimal(value: u64, width: usize) -> String {
-        let mut arena = Arena::default();
-        arena.begin(&[], 40);
-        arena.put_decimal(value, width).unwrap();
-        String::from_utf8(arena.bytes().to_vec()).unwrap()
-    }
-
-    #[test]
-    fn numbers_end_where_there_is_no_room() {
-        let mut arena = Arena::default();
-        arena.begin(&[], 9);
-        assert_eq!(arena.put_decimal(1_234_567_890, 0), Err(Malformed));
-        arena.begin(&[], 10);
-        assert_eq!(arena.put_decimal(1_234_567_890, 0), Ok(()));
-    }
-
-    proptest! {
-        #[test]
-        fn numbers_print_as_they_do_elsewhere(value: u64, shift in 0..64, width in 0usize..19) {
-            let value = value >> shift;
-            let expected = format!("{value:0width$}");
-            let len = if width == 0 { expected.len() } else { width };
-            prop_assert_eq!(decimal(value, width), expected[expected.len() - len..].to_owned());
-        }
     }
 }

@@ -122,7 +122,19 @@ impl<'a> Reader<'a> {
     }
 
     /// An unsigned LEB128 number.
+    #[inline]
     pub(crate) fn number(&mut self) -> Result<u64> {
+        match self.stream.get(self.at) {
+            Some(byte @ ..0x80) => {
+                self.at += 1;
+                Ok((*byte).into())
+            }
+            _ => self.long_number(),
+        }
+    }
+
+    #[inline(never)]
+    fn long_number(&mut self) -> Result<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;

@@ -532,20 +532,21 @@ impl Scratch {
     /// Puts the texts together.
     fn put_texts(&mut self, arena: &mut Arena, spans: &mut Vec<Span>) -> Result<()> {
         for row in &self.rows {
-            let start = arena.len();
             let row = usize::from(*row);
             let (first, end) = self.shapes.templates[row].slots;
             // Each template before it has a literal more than slots.
             let literals = &self.literals[first + row..=end + row];
             let (tail, literals) = literals.split_last().ok_or(Malformed)?;
+            let mut joint = arena.join();
             for (literal, column) in literals {
-                arena.copy(*literal)?;
+                joint.copy(*literal)?;
                 let next = &mut self.next[*column];
-                arena.copy(self.values.spans[*next])?;
+                joint.copy(self.values.spans[*next])?;
                 *next += 1;
             }
-            arena.copy(tail.0)?;
-            spans.push(arena.since(start));
+            joint.copy(tail.0)?;
+            let end = joint.at;
+            spans.push(arena.joined(end));
         }
         Ok(())
     }
@@ -628,7 +629,7 @@ impl Values {
             if *integer < 0 {
                 arena.push(b'-')?;
             }
-            arena.put_decimal(integer.unsigned_abs(), 0)?;
+            arena.put_digits(integer.unsigned_abs(), 0)?;
             self.spans.push(arena.since(start));
         }
         Ok(())

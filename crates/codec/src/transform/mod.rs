@@ -6,8 +6,8 @@
 //! ```text
 //! page.rs     the layout: header, cells, gaps     record.rs   records: varints, serial types
 //! column.rs   one column of the records           bytes.rs    reading and writing streams
-//! ints.rs  strings.rs  json.rs                    the coders columns go to
-//! undo.rs     the way back                        arena.rs    where it puts pieces together
+//! ints.rs  strings.rs  pattern.rs  json.rs        the coders columns go to
+//! undo.rs     the way back                        arena.rs  digits.rs    what it puts pieces together with
 //! ```
 //!
 //! docs/format.md has the stream byte by byte.
@@ -15,11 +15,13 @@
 mod arena;
 mod bytes;
 mod column;
+mod digits;
 mod ints;
 mod json;
 mod page;
 #[cfg(test)]
 mod page_test;
+mod pattern;
 mod record;
 mod strings;
 mod undo;

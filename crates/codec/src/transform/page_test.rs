@@ -154,7 +154,7 @@ fn a_page_of_alike_rows_gets_smaller_and_pages_of_anything_else_are_left_alone()
     assert!(there_and_back(&build(Kind::TableLeaf, &[], false)).unwrap() < 20);
 }
 
-/// Two streams byte by byte, as docs/format.md describes them.
+/// Three streams byte by byte, as docs/format.md describes them.
 #[test]
 fn streams_are_as_documented() {
     let text = |text: &str| Sql::Text(text.into());
@@ -176,6 +176,31 @@ fn streams_are_as_documented() {
     ];
     let mut stream = Vec::new();
     assert!(encode(&page, &mut Work::default(), &mut stream));
+    assert_eq!(stream, expected.concat());
+
+    let rows = [
+        ("ab1", "5-07", "1.5"),
+        ("ac1", "5-11", "20.5"),
+        ("ad1", "5-09", "0.5"),
+    ];
+    let rows = rows.map(|(a, b, c)| vec![text(a), text(b), text(c)]);
+    let rows: Vec<_> = (1..).zip(rows).collect();
+    let expected = [
+        b"\x0d\x03\x00".as_slice(),
+        &[1, 2, 0, 1, 2],
+        &[0, 6],
+        b"\x03\x02\x04a\x03\x011bcd", // texts: an "a", one byte, a "1"
+        b"\x03\x02\x05\x02\x01-\x02\x02", // a digit, "-", two digits
+        &[0, 10, 1, 14, 0, 4, 2],
+        b"\x03\x02\x04\x01.\x02\x01", // a number, ".", a digit
+        &[1, 0, 1, 20, 0, 0, 10],
+    ];
+    stream.clear();
+    assert!(encode(
+        &build(Kind::TableLeaf, &rows, false),
+        &mut Work::default(),
+        &mut stream
+    ));
     assert_eq!(stream, expected.concat());
 
     let json = [

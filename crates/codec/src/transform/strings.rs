@@ -1,45 +1,27 @@
-//! A column of strings: one after another, by position, or as the numbers in them.
-//!
-//! Strings that differ only in runs of digits (`tt0001234`, `2026-11-21 10:02:03`, `192.168.0.7`, `12.50`)
-//! are stored as one pattern and a column of integers for each run.
+//! A column of strings: one after another, or as a pattern and what differs.
 
 use super::arena::Arena;
-use super::bytes::{Malformed, Reader, Result, Span, put_number, put_planes};
+use super::bytes::{Malformed, Reader, Result, Span};
 use super::ints;
+use super::pattern::{self, Pattern};
 
 /// Ends a string; strings that contain it are written with their lengths.
 const END: u8 = 0;
-/// In a pattern: a number without leading zeros.
-const NUMBER: u8 = 1;
-/// In a pattern: a number of the width in the next byte, with leading zeros.
-const PADDED: u8 = 2;
-/// Digits that fit an `i64` whatever they are.
-const DIGITS_MAX: usize = 18;
-
 /// The layouts, by the number in the stream.
 mod layout {
     pub(super) const ENDED: u8 = 0;
     pub(super) const COUNTED: u8 = 1;
-    pub(super) const PLANES: u8 = 2;
-    pub(super) const PATTERN: u8 = 3;
+    pub(super) const PATTERN: u8 = 2;
 }
 
 /// Appends the strings `values` of `source`; their number is known to the reader.
 pub(crate) fn encode(source: &[u8], values: &[Span], out: &mut Vec<u8>) {
-    let Some(first) = values.first() else {
+    if values.is_empty() {
         return;
-    };
+    }
     if let Some(pattern) = Pattern::of(source, values) {
         out.push(layout::PATTERN);
         pattern.put(out);
-    } else if by_position(source, values) {
-        out.push(layout::PLANES);
-        put_number(out, first.len() as u64);
-        put_planes(
-            out,
-            first.len(),
-            values.iter().map(|value| value.of(source)),
-        );
     } else if values
         .iter()
         .all(|value| memchr::memchr(END, value.of(source)).is_none())
@@ -58,36 +40,11 @@ pub(crate) fn encode(source: &[u8], values: &[Span], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether equally long strings have at least half of their positions in common.
-fn by_position(source: &[u8], values: &[Span]) -> bool {
-    let Some((first, others)) = values.split_first() else {
-        return false;
-    };
-    if others.is_empty() || others.iter().any(|other| other.len != first.len) {
-        return false;
-    }
-    let first = first.of(source);
-    let constant = |at: &usize| {
-        others
-            .iter()
-            .all(|other| other.of(source)[*at] == first[*at])
-    };
-    (0..first.len()).filter(constant).count() * 2 >= first.len()
-}
-
 /// What decoding needs beside its result; kept from page to page.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    integers: Vec<i64>,
-    runs: Vec<Run>,
-}
-
-/// A run of digits in a pattern.
-struct Run {
-    /// The text between it and the run before.
-    before: Span,
-    /// How many digits it has; 0 if as many as the number needs.
-    width: usize,
+    sizes: Vec<i64>,
+    pattern: pattern::Scratch,
 }
 
 /// Appends the places of `count` strings to `spans`: pieces of the arena, which begins with the stream.
@@ -108,159 +65,17 @@ pub(crate) fn decode(
             }
         }
         layout::COUNTED => {
-            scratch.integers.clear();
-            ints::decode(input, count, &mut scratch.integers)?;
-            for size in &scratch.integers {
+            scratch.sizes.clear();
+            ints::decode(input, count, &mut scratch.sizes)?;
+            for size in &scratch.sizes {
                 let size = usize::try_from(*size).map_err(|_| Malformed)?;
                 spans.push(input.span(size)?);
             }
         }
-        layout::PLANES => {
-            let len = input.number()?;
-            let len = usize::try_from(len).map_err(|_| Malformed)?;
-            let start = arena.len();
-            if len > 0 {
-                arena.take_planes(input, len, count)?;
-            }
-            let end = |index| start + (index + 1) * len;
-            spans.extend((0..count).map(|index| Span::new(end(index) - len, end(index))));
-        }
-        layout::PATTERN => take_pattern(input, count, arena, spans, scratch)?,
+        layout::PATTERN => pattern::decode(input, count, arena, spans, &mut scratch.pattern)?,
         _ => return Err(Malformed),
     }
     Ok(())
-}
-
-/// Reads a pattern and appends the `count` strings it stands for.
-fn take_pattern(
-    input: &mut Reader<'_>,
-    count: usize,
-    arena: &mut Arena,
-    spans: &mut Vec<Span>,
-    Scratch { integers, runs }: &mut Scratch,
-) -> Result<()> {
-    let len = input.number()?;
-    let mut pattern = input.reader(usize::try_from(len).map_err(|_| Malformed)?)?;
-    integers.clear();
-    runs.clear();
-    let mut start = pattern.at();
-    while !pattern.is_empty() {
-        let end = pattern.at();
-        let width = match pattern.byte()? {
-            NUMBER => 0,
-            PADDED => usize::from(pattern.byte()?),
-            _ => continue,
-        };
-        if width > DIGITS_MAX {
-            return Err(Malformed);
-        }
-        let before = Span::new(start, end);
-        runs.push(Run { before, width });
-        start = pattern.at();
-        ints::decode(input, count, integers)?;
-        // Each is a digit in the arena at least.
-        if integers.len() > arena.room() {
-            return Err(Malformed);
-        }
-    }
-    let tail = Span::new(start, pattern.at());
-    for row in 0..count {
-        let start = arena.len();
-        for (run, numbers) in runs.iter().zip(integers.chunks_exact(count)) {
-            arena.copy(run.before)?;
-            arena.put_decimal(numbers[row] as u64, run.width)?;
-        }
-        arena.copy(tail)?;
-        spans.push(arena.since(start));
-    }
-    Ok(())
-}
-
-/// What strings have in common that differ only in their numbers.
-#[derive(Default)]
-struct Pattern {
-    /// The bytes between the runs of digits, with [`NUMBER`] or [`PADDED`] for each run.
-    text: Vec<u8>,
-    /// The numbers, run after run.
-    numbers: Vec<i64>,
-    rows: usize,
-}
-
-/// The next run of digits in `text`: where it starts and ends.
-fn next_run(text: &[u8]) -> Option<(usize, usize)> {
-    let start = text.iter().position(u8::is_ascii_digit)?;
-    let digits = text[start..]
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit());
-    Some((start, start + digits.count()))
-}
-
-impl Pattern {
-    /// The pattern of all values, if they have one with a number in it.
-    fn of(source: &[u8], values: &[Span]) -> Option<Pattern> {
-        let [first, second, ..] = values else {
-            return None;
-        };
-        let first = first.of(source);
-        let (start, _) = next_run(first)?;
-        // Most columns of words end here.
-        if !second.of(source).starts_with(&first[..start]) {
-            return None;
-        }
-        let mut pattern = Pattern {
-            rows: values.len(),
-            ..Pattern::default()
-        };
-        // What is left of each value, run after run.
-        let mut rest: Vec<&[u8]> = values.iter().map(|value| value.of(source)).collect();
-        let mut at = 0;
-        while let Some((start, end)) = next_run(&first[at..]) {
-            let literal = &first[at..at + start];
-            if literal.iter().any(|byte| *byte <= PADDED) {
-                return None;
-            }
-            pattern.text.extend_from_slice(literal);
-            let width = end - start;
-            let (mut padded, mut canonical) = (true, true);
-            for rest in &mut rest {
-                let after = rest.strip_prefix(literal)?;
-                let digits = after
-                    .iter()
-                    .take_while(|byte| byte.is_ascii_digit())
-                    .count();
-                if digits == 0 || digits > DIGITS_MAX {
-                    return None;
-                }
-                padded &= digits == width;
-                canonical &= digits == 1 || after[0] != b'0';
-                let value = after[..digits]
-                    .iter()
-                    .fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
-                pattern.numbers.push(value);
-                *rest = &after[digits..];
-            }
-            match (padded, canonical) {
-                (true, _) => pattern.text.extend([PADDED, width as u8]),
-                (false, true) => pattern.text.push(NUMBER),
-                (false, false) => return None,
-            }
-            at += end;
-        }
-        let tail = &first[at..];
-        if tail.iter().any(|byte| *byte <= PADDED) || rest.iter().any(|rest| *rest != tail) {
-            return None;
-        }
-        pattern.text.extend_from_slice(tail);
-        Some(pattern)
-    }
-
-    fn put(&self, out: &mut Vec<u8>) {
-        put_number(out, self.text.len() as u64);
-        out.extend_from_slice(&self.text);
-        for run in self.numbers.chunks_exact(self.rows) {
-            ints::encode(run, out);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -301,7 +116,7 @@ mod tests {
         assert_eq!(there_and_back(&[b"12.5", b"7.25"])[0], layout::PATTERN);
         // A leading zero in a run of varying width has no number that gives it back.
         assert_eq!(there_and_back(&[b"a07", b"a7"])[0], layout::ENDED);
-        assert_eq!(there_and_back(&[b"aaax", b"aaay"])[0], layout::PLANES);
+        assert_eq!(there_and_back(&[b"aaax", b"aaay"])[0], layout::PATTERN);
         assert_eq!(there_and_back(&[b"one", b"two"])[0], layout::ENDED);
         assert_eq!(there_and_back(&[b"o\0e", b"tw"])[0], layout::COUNTED);
         assert_eq!(there_and_back(&[b"", b"\x01"])[0], layout::ENDED);

@@ -1,0 +1,306 @@
+//! Strings that have most of their text in common, as one pattern and columns of what differs.
+//!
+//! What differs are the numbers in them (`tt0001234`, `2026-11-21 10:02:03`, `192.168.0.7`, `12.50`), or, in strings of one
+//! length, the bytes at some of their positions.
+
+use super::arena::Arena;
+use super::bytes::{Malformed, Reader, Result, Span, put_number};
+use super::{digits, ints};
+
+/// Stands for a number without leading zeros.
+const NUMBER: u8 = 1;
+/// Stands for a number of as many digits as the next byte says, with leading zeros.
+const DIGITS: u8 = 2;
+/// Stands for as many bytes as the next byte says, whatever they are.
+const BYTES: u8 = 3;
+
+/// Digits that fit an `i64` whatever they are.
+const DIGITS_MAX: usize = 18;
+
+/// What strings have in common, and what not.
+#[derive(Default)]
+pub(crate) struct Pattern {
+    /// The bytes that all have, with a mark for each run of others.
+    text: Vec<u8>,
+    /// The runs.
+    columns: Vec<u8>,
+}
+
+/// The next run of digits in `text`: where it starts and ends.
+fn next_run(text: &[u8]) -> Option<(usize, usize)> {
+    let start = text.iter().position(u8::is_ascii_digit)?;
+    let digits = text[start..]
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit());
+    Some((start, start + digits.count()))
+}
+
+impl Pattern {
+    /// The pattern of all values, if they have one.
+    pub(crate) fn of(source: &[u8], values: &[Span]) -> Option<Pattern> {
+        let [first, second, ..] = values else {
+            return None;
+        };
+        Pattern::of_numbers(source, values, first.of(source), second.of(source))
+            .or_else(|| Pattern::of_bytes(source, values, first.of(source)))
+    }
+
+    /// That of values that differ only in the numbers in them.
+    fn of_numbers(source: &[u8], values: &[Span], first: &[u8], second: &[u8]) -> Option<Pattern> {
+        let (start, _) = next_run(first)?;
+        // Most columns of words end here.
+        if !second.starts_with(&first[..start]) {
+            return None;
+        }
+        let mut pattern = Pattern::default();
+        let mut numbers = Vec::with_capacity(values.len());
+        // What is left of each value, run after run.
+        let mut rest: Vec<&[u8]> = values.iter().map(|value| value.of(source)).collect();
+        let mut at = 0;
+        while let Some((start, end)) = next_run(&first[at..]) {
+            let literal = &first[at..at + start];
+            if literal.iter().any(|byte| *byte <= BYTES) {
+                return None;
+            }
+            pattern.text.extend_from_slice(literal);
+            let width = end - start;
+            let (mut padded, mut canonical) = (true, true);
+            numbers.clear();
+            for rest in &mut rest {
+                let after = rest.strip_prefix(literal)?;
+                let digits = after
+                    .iter()
+                    .take_while(|byte| byte.is_ascii_digit())
+                    .count();
+                if digits == 0 || digits > DIGITS_MAX {
+                    return None;
+                }
+                padded &= digits == width;
+                canonical &= digits == 1 || after[0] != b'0';
+                let value = after[..digits]
+                    .iter()
+                    .fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
+                numbers.push(value);
+                *rest = &after[digits..];
+            }
+            match (padded, canonical) {
+                (true, _) => pattern.text.extend([DIGITS, width as u8]),
+                (false, true) => pattern.text.push(NUMBER),
+                (false, false) => return None,
+            }
+            ints::encode(&numbers, &mut pattern.columns);
+            at += end;
+        }
+        let tail = &first[at..];
+        if tail.iter().any(|byte| *byte <= BYTES) || rest.iter().any(|rest| *rest != tail) {
+            return None;
+        }
+        pattern.text.extend_from_slice(tail);
+        Some(pattern)
+    }
+
+    /// That of values of one length that have at least half of their positions in common.
+    fn of_bytes(source: &[u8], values: &[Span], first: &[u8]) -> Option<Pattern> {
+        let others = &values[1..];
+        if others.iter().any(|other| other.len() != first.len()) {
+            return None;
+        }
+        let differs = |at: usize| others.iter().any(|other| other.of(source)[at] != first[at]);
+        let mut pattern = Pattern::default();
+        let mut width = 0;
+        let mut different = 0;
+        for at in 0..=first.len() {
+            let in_run = at < first.len() && (first[at] <= BYTES || differs(at));
+            if width > 0 && (!in_run || width == u8::MAX) {
+                pattern.text.extend([BYTES, width]);
+                width = 0;
+            }
+            if in_run {
+                width += 1;
+                different += 1;
+                let bytes = values.iter().map(|value| value.of(source)[at]);
+                pattern.columns.extend(bytes);
+            } else if let Some(byte) = first.get(at) {
+                pattern.text.push(*byte);
+            }
+        }
+        (different * 2 <= first.len()).then_some(pattern)
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        put_number(out, self.text.len() as u64);
+        out.extend_from_slice(&self.text);
+        out.extend_from_slice(&self.columns);
+    }
+}
+
+/// What decoding needs beside its result; kept from page to page.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    runs: Vec<Run>,
+    /// The numbers, run after run.
+    numbers: Vec<i64>,
+}
+
+/// What stands in the place of a mark.
+struct Run {
+    /// The text between it and the run before.
+    before: Span,
+    /// The same, the first byte lowest, if it is short.
+    short: u64,
+    mark: u8,
+    /// The bytes it takes in each string; 0 if that is not the same in all.
+    width: usize,
+}
+
+/// So much text fits a word together with a number that [`digits::small`] knows.
+const SHORT: usize = 4;
+
+/// Reads a pattern and appends the `count` strings it stands for.
+pub(crate) fn decode(
+    input: &mut Reader<'_>,
+    count: usize,
+    arena: &mut Arena,
+    spans: &mut Vec<Span>,
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let len = input.number()?;
+    let mut pattern = input.reader(usize::try_from(len).map_err(|_| Malformed)?)?;
+    scratch.runs.clear();
+    let mut start = pattern.at();
+    let mut short = 0;
+    while !pattern.is_empty() {
+        let end = pattern.at();
+        let mark = pattern.byte()?;
+        let width = match mark {
+            NUMBER => 0,
+            DIGITS | BYTES => match pattern.byte()? {
+                0 => return Err(Malformed),
+                width => width.into(),
+            },
+            byte => {
+                if end - start < SHORT {
+                    short |= u64::from(byte) << (8 * (end - start));
+                }
+                continue;
+            }
+        };
+        scratch.runs.push(Run {
+            before: Span::new(start, end),
+            short,
+            mark,
+            width,
+        });
+        start = pattern.at();
+        short = 0;
+    }
+    let tail = Span::new(start, pattern.at());
+    if scratch.runs.iter().all(|run| run.width > 0) {
+        scratch.put_fixed(input, count, tail, arena, spans)
+    } else {
+        scratch.put_varying(input, count, tail, arena, spans)
+    }
+}
+
+impl Scratch {
+    /// Strings of one length: first what all have, then run after run.
+    fn put_fixed(
+        &mut self,
+        input: &mut Reader<'_>,
+        count: usize,
+        tail: Span,
+        arena: &mut Arena,
+        spans: &mut Vec<Span>,
+    ) -> Result<()> {
+        let start = arena.len();
+        for run in &self.runs {
+            arena.copy(run.before)?;
+            arena.leave(run.width)?;
+        }
+        arena.copy(tail)?;
+        let first = arena.since(start);
+        if self.runs.is_empty() {
+            // They are all the same.
+            spans.resize(spans.len() + count, first);
+            return Ok(());
+        }
+        spans.push(first);
+        for _ in 1..count {
+            spans.push(arena.copy(first)?);
+        }
+        let mut at = 0;
+        for run in &self.runs {
+            at += run.before.len();
+            let end = at + run.width;
+            let strings = arena.last(count * first.len());
+            if run.mark == BYTES {
+                for at in at..end {
+                    let strings = strings.chunks_exact_mut(first.len());
+                    for (string, byte) in strings.zip(input.take(count)?) {
+                        string[at] = *byte;
+                    }
+                }
+            } else {
+                self.numbers.clear();
+                ints::decode(input, count, &mut self.numbers)?;
+                let strings = strings.chunks_exact_mut(first.len());
+                let places = strings
+                    .map(|string| &mut string[at..end])
+                    .zip(&self.numbers);
+                match run.width {
+                    2 => places.for_each(fill::<2>),
+                    4 => places.for_each(fill::<4>),
+                    _ => places.for_each(|(place, number)| digits::fill(place, *number as u64)),
+                }
+            }
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// Strings of any length, one after the other.
+    fn put_varying(
+        &mut self,
+        input: &mut Reader<'_>,
+        count: usize,
+        tail: Span,
+        arena: &mut Arena,
+        spans: &mut Vec<Span>,
+    ) -> Result<()> {
+        self.numbers.clear();
+        for run in &self.runs {
+            // Each number is a digit in the arena at least.
+            if run.mark == BYTES || self.numbers.len() > arena.room() {
+                return Err(Malformed);
+            }
+            ints::decode(input, count, &mut self.numbers)?;
+        }
+        for row in 0..count {
+            let start = arena.len();
+            for (run, numbers) in self.runs.iter().zip(self.numbers.chunks_exact(count)) {
+                let number = numbers[row] as u64;
+                let before = run.before.len();
+                match digits::small(number, run.width) {
+                    Some((digits, len)) if before <= SHORT => {
+                        arena.put_word(run.short | digits << (8 * before), before + len)?;
+                    }
+                    _ => {
+                        arena.copy(run.before)?;
+                        arena.put_digits(number, run.width)?;
+                    }
+                }
+            }
+            arena.copy(tail)?;
+            spans.push(arena.since(start));
+        }
+        Ok(())
+    }
+}
+
+/// The digits of a number where it is known how many there are, as in dates, which is several times as fast.
+#[inline]
+fn fill<const WIDTH: usize>((place, number): (&mut [u8], &i64)) {
+    if let Some(place) = place.first_chunk_mut::<WIDTH>() {
+        digits::fill(place, *number as u64);
+    }
+}
