@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use litepack_sqlite::check_text;
+use litepack_sqlite::{check_text, damage_json};
 use litepack_store::{CheckReport, Error, Store};
 use serde_json::json;
 
@@ -67,16 +67,11 @@ fn report(source: &Source) -> litepack_store::Result<CheckReport> {
 }
 
 fn as_json(report: &CheckReport) -> serde_json::Value {
-    let damage: Vec<_> = report
-        .damage
-        .iter()
-        .map(|d| json!({"what": d.what, "offset": d.offset, "why": d.why}))
-        .collect();
     json!({
         "ok": report.is_ok(),
         "units": report.units,
         "nodes": report.nodes,
         "lost_bytes": report.lost_bytes,
-        "damage": damage,
+        "damage": damage_json(&report.damage),
     })
 }

@@ -18,7 +18,7 @@ mod options;
 mod packed;
 mod report;
 
-pub use report::{check_text, info_json};
+pub use report::{check_text, damage_json, info_json};
 
 /// The version of this extension.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,6 +1,6 @@
 //! What `litepack_info` and `litepack_check` answer, as text. The command prints the same.
 
-use litepack_store::{CheckReport, Info};
+use litepack_store::{CheckReport, Damage, Info};
 use serde_json::{Map, Value, json};
 
 /// The report on a file as a JSON object; docs/compatibility.md lists the fields.
@@ -22,10 +22,24 @@ pub fn info_json(info: &Info) -> Value {
         "ratio": (ratio * 100.0).round() / 100.0,
         "stored_units": info.stored_units,
         "stored_bytes": info.stored_bytes,
+        "header_bytes": info.header_bytes,
+        "map_bytes": info.map_bytes,
+        "catalog_bytes": info.catalog_bytes,
+        "free_list_bytes": info.free_list_bytes,
         "free_bytes": info.free_bytes,
+        "unaccounted_bytes": info.unaccounted_bytes(),
         "dictionaries": info.dictionaries,
         "codecs": codecs,
+        "damage": damage_json(&info.damage),
     })
+}
+
+/// Pieces of damage as a JSON array.
+pub fn damage_json(damage: &[Damage]) -> Value {
+    damage
+        .iter()
+        .map(|d| json!({"what": d.what, "offset": d.offset, "why": d.why}))
+        .collect()
 }
 
 /// "ok", or one line for each piece of damage.

@@ -89,6 +89,11 @@ impl Pointer {
     }
 }
 
+/// How many bytes of a file that ends at `end` are lock bytes.
+pub(crate) fn lock_bytes_below(end: u64) -> u64 {
+    LOCK_BYTES.end.min(end).saturating_sub(LOCK_BYTES.start)
+}
+
 /// Whether an extent at `offset` with `len` bytes may exist in a file that ends at `end`.
 pub(crate) fn extent_is_sane(offset: u64, len: u64, end: u64) -> bool {
     offset >= DATA_START

@@ -5,7 +5,7 @@
 //! recover.rs  which commit a file is at              commit.rs   publish, flush, close
 //! map.rs      the page map tree      node.rs         train.rs    dictionaries for growing files
 //! space.rs    free space             ranges.rs       compact.rs  giving space back
-//! catalog.rs  dictionaries           queue.rs        check.rs    check and info
+//! catalog.rs  dictionaries           queue.rs        check.rs    info.rs   survey.rs
 //! batch.rs    encoding pages     crew.rs     helper threads
 //! medium.rs   verified reads         cache.rs        disk.rs     the six calls to the medium
 //! nearby.rs   neighbours read at once               ahead.rs    decoding ahead
@@ -31,6 +31,7 @@ mod format_test;
 mod header;
 #[cfg(any(test, fuzzing))]
 pub mod hostile;
+mod info;
 mod layout;
 mod map;
 mod medium;
@@ -42,14 +43,16 @@ mod record;
 mod recover;
 mod space;
 mod store;
+mod survey;
 mod train;
 mod txn;
 
 pub use cache::{Cache, DEFAULT_BUDGET, FileId};
-pub use check::{CheckReport, Info};
+pub use check::CheckReport;
 pub use disk::{Disk, MemDisk};
 pub use error::{Damage, Error, Result};
 pub use header::{FileKind, Header, kind_of};
+pub use info::{Info, StoredUnit};
 pub use layout::{FileUuid, HEADER_LEN, MAGIC, VERSION};
 pub use store::{DEFAULT_LEVEL, Options, Store};
 pub use train::{dictionary_len_for, train_if_useful};

@@ -350,7 +350,7 @@ impl<D: Disk> Store<D> {
 
     /// SQLite's number for the first page in a unit, for messages.
     pub(crate) fn page_number(&self, unit: u64) -> u64 {
-        unit * u64::from(self.unit_size) / u64::from(self.page_size.min(self.unit_size)) + 1
+        unit * u64::from(self.unit_size / self.page_size.min(self.unit_size)) + 1
     }
 }
 
