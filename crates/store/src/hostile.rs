@@ -111,6 +111,16 @@ mod tests {
         })
     }
 
+    #[test]
+    fn a_map_of_more_units_than_the_record_counts() {
+        let mut data = vec![0; 24];
+        // One level, units of 4096 bytes, a database of 12 units, a map node of 16 bytes.
+        (data[1], data[2], data[3], data[6], data[9]) = (1, 1, 12, 4, 1);
+        // The last unit is stored, in one byte at 2048.
+        data.extend([1, 11, 0, 1, 1, 116, 0, 1, 0, 0x80, 0x20, 1, 0, 0, 0, 0]);
+        try_everything(&data);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4000))]
 

@@ -143,6 +143,9 @@ fn validate(record: &Record, slot: usize) -> Result<()> {
         && record.height <= HEIGHT_MAX
         && (DATA_START..=OFFSET_LIMIT).contains(&record.end)
         && record.size <= i64::MAX as u64
+        && record.free_bytes <= record.end
+        && record.stored_bytes <= record.end
+        && record.stored_units <= record.stored_bytes
         && (record.height == 0) == record.map.is_none();
     if sane {
         Ok(())

@@ -65,6 +65,14 @@ pub(crate) struct Txn {
     pub(crate) page_size: Option<u32>,
 }
 
+impl Txn {
+    /// One stored unit less, of this length. The counts are what the file claims, so they may be too low.
+    fn count_out(&mut self, len: u32) {
+        self.stored_units = self.stored_units.saturating_sub(1);
+        self.stored_bytes = self.stored_bytes.saturating_sub(len.into());
+    }
+}
+
 /// The state before a commit.
 #[derive(Debug)]
 pub(crate) struct Before {
@@ -339,8 +347,7 @@ impl<D: Disk> Store<D> {
             self.map
                 .truncate(kept, &self.medium, &mut |offset, len, is_page| {
                     if is_page {
-                        txn.stored_units -= 1;
-                        txn.stored_bytes -= u64::from(len);
+                        txn.count_out(len);
                     }
                     space.release(offset, len.into())
                 })?;
@@ -390,9 +397,7 @@ impl<D: Disk> Store<D> {
             txn.stored_bytes += u64::from(entry.len);
         }
         if !former.is_zero() {
-            let txn = self.writer.txn();
-            txn.stored_units -= 1;
-            txn.stored_bytes -= u64::from(former.len);
+            self.writer.txn().count_out(former.len);
             self.writer
                 .space()
                 .release(former.offset, former.len.into())?;
