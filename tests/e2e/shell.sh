@@ -104,6 +104,15 @@ pragma integrity_check;")" "$answer"$'\n'"ok"
     check "a file made in the shell is unpacked by the command" "$(stock unpacked.db <<<"$count")" "$answer"
     json=$("$LITEPACK_COMMAND" info --json a.db)
     check "info prints JSON" "$(stock :memory: <<<"select json_valid('${json//\'/\'\'}');")" "1"
+    got=$(stock :memory: <<<"with report(j) as (select '${json//\'/\'\'}'),
+        shares(s) as (select value from report, json_each(j, '\$.trees')
+            union all select value from report, json_each(j, '\$.other_pages'))
+        select sum(json_extract(s, '\$.pages')) = json_extract(j, '\$.pages')
+            and sum(json_extract(s, '\$.stored_bytes')) = json_extract(j, '\$.stored_bytes')
+            and json_extract(j, '\$.unaccounted_bytes') = 0
+            and sum(json_extract(s, '\$.name') = 't') from report, shares;")
+    check "info accounts for every page and byte, by table" "$got" "1"
+    check "info names the tables for people, too" "$("$LITEPACK_COMMAND" info a.db)" "*table t *"
     "$LITEPACK_COMMAND" check a.db >/dev/null 2>&1
     check "check says yes by exit code 0" "$?" "0"
     "$LITEPACK_COMMAND" pack a.db again.db >/dev/null 2>&1

@@ -1,16 +1,27 @@
-//! `litepack info`: what a packed file is made of, for people or as JSON.
+//! `litepack info`: what a packed file is made of, and which tables and indexes take how much of it, for
+//! people or as JSON.
+//!
+//! ```text
+//! content.rs   whose the pages are and what they take     text.rs   json.rs   how it is shown
+//! ```
+
+mod content;
+mod json;
+mod text;
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use indicatif::HumanBytes;
-use litepack_sqlite::info_json;
 use litepack_store::Info;
 
 use crate::reader;
 use crate::source::Source;
+use content::Content;
 
-/// Tells what a packed file is made of.
+/// A report during which another program commits is made anew this often.
+const RETRIES: usize = 5;
+
+/// Tells what a packed file is made of, and which tables and indexes take how much of it.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Print a JSON object.
@@ -20,56 +31,37 @@ pub struct Arguments {
     file: PathBuf,
 }
 
+/// All that is told of a file.
+struct Report {
+    info: Info,
+    content: Content,
+}
+
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
     litepack_linked::register().map_err(anyhow::Error::msg)?;
     let mut source = Source::open(&arguments.file, false)?;
     source.expect_packed()?;
     source.hold_for_report()?;
-    let info = reader::open(source.file(), &reader::options())
-        .and_then(|mut store| store.info())
-        .with_context(|| format!("cannot read {}", arguments.file.display()))?;
+    let report =
+        report(&source).with_context(|| format!("cannot read {}", arguments.file.display()))?;
     if arguments.json {
-        println!("{}", info_json(&info));
+        println!("{}", json::of(&report));
     } else {
-        print!("{}", text(&info));
+        print!("{}", text::of(&report));
     }
     Ok(())
 }
 
-fn text(info: &Info) -> String {
-    let size = |bytes: u64| format!("{} ({bytes} bytes)", HumanBytes(bytes));
-    let dictionaries: u64 = info.dictionaries.iter().map(|len| u64::from(*len)).sum();
-    let pages = info.logical_bytes / u64::from(info.page_size.max(1));
-    let ratio = info.logical_bytes as f64 / info.file_bytes.max(1) as f64;
-    let mut lines = vec![
-        ("database".to_string(), size(info.logical_bytes)),
-        ("packed file".into(), size(info.file_bytes)),
-        ("ratio".into(), format!("{ratio:.2}")),
-        (
-            "pages".into(),
-            format!("{pages} of {} bytes", info.page_size),
-        ),
-        (
-            "stored in".into(),
-            format!("{} units of {} bytes", info.stored_units, info.unit_size),
-        ),
-        ("free space".into(), size(info.free_bytes)),
-        (
-            "dictionaries".into(),
-            format!("{}, {}", info.dictionaries.len(), size(dictionaries)),
-        ),
-    ];
-    for (name, units, bytes) in &info.codecs {
-        lines.push((
-            format!("  {name}"),
-            format!("{units} units, {}", size(*bytes)),
-        ));
+fn report(source: &Source) -> litepack_store::Result<Report> {
+    let mut store = reader::open(source.file(), &reader::options())?;
+    let mut retries = RETRIES;
+    loop {
+        let info = store.info()?;
+        let content = Content::of(&mut store, &info)?;
+        if store.seq() == info.seq || retries == 0 {
+            return Ok(Report { info, content });
+        }
+        retries -= 1;
     }
-    lines.push(("commit".into(), info.seq.to_string()));
-    let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    lines
-        .iter()
-        .map(|(name, value)| format!("{name:width$}  {value}\n"))
-        .collect()
 }

@@ -1,4 +1,4 @@
-//! Packing and unpacking take a bounded amount of memory, however large the database is.
+//! Packing, unpacking and reporting take a bounded amount of memory, however large the database is.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -37,6 +37,7 @@ fn a_gigabyte_in_less_than_200_mb() {
     for arguments in [
         &["pack", "a.db", "a.packed"][..],
         &["check", "a.packed"],
+        &["info", "a.packed"],
         &["unpack", "a.packed", "b.db"],
     ] {
         let peak = peak(&place, arguments);

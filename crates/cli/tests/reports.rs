@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Place, bytes};
+use common::{Place, bytes, fill};
 use serde_json::Value;
 
 fn packed(rows: u32) -> Place {
@@ -37,6 +37,167 @@ fn info_for_people_and_programs() {
     assert_eq!(json["logical_bytes"], bytes(&place.path("a.db")).len());
     assert_eq!(json["file_bytes"], bytes(&place.path("a.packed")).len());
     assert_eq!(json["dictionaries"].as_array().unwrap().len(), 1);
+}
+
+/// The report, and that it accounts for every page and every byte.
+fn whole_report(place: &Place, name: &str) -> Value {
+    let run = place.ok(&["info", "--json", name]);
+    assert_eq!(run.stderr, "");
+    let json: Value = serde_json::from_str(&run.stdout).unwrap();
+    let trees = json["trees"].as_array().unwrap().iter();
+    let others = json["other_pages"].as_object().unwrap().values();
+    let shares: Vec<&Value> = trees.chain(others).collect();
+    let sum = |field: &str| -> u64 {
+        let fields = shares.iter().map(|share| share[field].as_u64().unwrap());
+        fields.sum()
+    };
+    assert_eq!(sum("pages"), json["pages"]);
+    assert_eq!(sum("plain_bytes"), json["logical_bytes"]);
+    assert_eq!(sum("stored_bytes"), json["stored_bytes"]);
+    for share in &shares {
+        let codecs = share["codecs"].as_object().unwrap().values();
+        let bytes: u64 = codecs.map(|bytes| bytes.as_u64().unwrap()).sum();
+        assert_eq!(bytes, share["stored_bytes"], "{share}");
+    }
+    let dictionaries = json["dictionaries"].as_array().unwrap().iter();
+    let mut bytes: u64 = dictionaries.map(|len| len.as_u64().unwrap()).sum();
+    for field in [
+        "stored_bytes",
+        "header_bytes",
+        "map_bytes",
+        "catalog_bytes",
+        "free_list_bytes",
+        "free_bytes",
+    ] {
+        bytes += json[field].as_u64().unwrap();
+    }
+    assert_eq!(bytes, bytes_len(place, name));
+    assert_eq!(json["unaccounted_bytes"], 0);
+    json
+}
+
+fn bytes_len(place: &Place, name: &str) -> u64 {
+    bytes(&place.path(name)).len() as u64
+}
+
+#[test]
+fn info_says_which_tables_take_how_much() {
+    for (page_size, auto_vacuum) in [(512, true), (4096, false), (65536, true)] {
+        let place = Place::new();
+        let db = place.open("a.db");
+        db.execute_batch(&format!(
+            "PRAGMA page_size={page_size}; PRAGMA auto_vacuum={};",
+            2 * u8::from(auto_vacuum)
+        ))
+        .unwrap();
+        fill(&db, 4000);
+        db.execute_batch(
+            "CREATE INDEX by_data ON t(data);
+             CREATE TABLE blobs(b);
+             INSERT INTO blobs SELECT randomblob(200000) FROM t LIMIT 8;
+             CREATE TABLE zeros(z);
+             INSERT INTO zeros VALUES (zeroblob(500000));
+             CREATE TABLE gone AS SELECT data FROM t;
+             DROP TABLE gone;",
+        )
+        .unwrap();
+        db.close().unwrap();
+        place.ok(&["pack", "a.db", "a.packed"]);
+        let json = whole_report(&place, "a.packed");
+        let trees = json["trees"].as_array().unwrap();
+        let names: Vec<_> = trees.iter().map(|tree| tree["name"].as_str()).collect();
+        assert_eq!(names.len(), 5, "{json}");
+        assert_eq!(names[0], Some("blobs"));
+        assert!(trees.is_sorted_by_key(|tree| -tree["stored_bytes"].as_i64().unwrap()));
+        assert!(trees[0]["codecs"]["raw"].as_u64() > Some(1_000_000));
+        let find = |name| trees.iter().find(|tree| tree["name"] == name).unwrap();
+        let index = find("by_data");
+        assert_eq!(
+            (&index["type"], &index["table"]),
+            (&"index".into(), &"t".into())
+        );
+        // Ten pages of 64 KiB are not enough to train a dictionary on.
+        let with_dictionary = index["dictionary_bytes"].as_u64() > Some(0);
+        assert_eq!(with_dictionary, page_size < 65536, "{index}");
+        // All but the leaf of this table is zeros, and stored nowhere.
+        let zeros = find("zeros");
+        assert!(zeros["plain_bytes"].as_u64() > Some(500_000), "{zeros}");
+        assert!(zeros["stored_bytes"].as_u64() < Some(20_000), "{zeros}");
+        let others = &json["other_pages"];
+        assert!(others["free_pages"]["pages"].as_u64() > Some(2), "{others}");
+        assert_eq!(
+            others["pointer_map"]["pages"].as_u64() > Some(0),
+            auto_vacuum
+        );
+        assert_eq!(others["unknown_pages"]["pages"], 0);
+
+        let text = place.ok(&["info", "a.packed"]).stdout;
+        for word in [
+            "\ntable blobs",
+            "\nindex by_data",
+            "\nfree pages",
+            "\npage map",
+            "\nall ",
+        ] {
+            assert!(text.contains(word), "{text}");
+        }
+        assert!(!text.contains("damaged"), "{text}");
+        assert!(text.lines().all(|line| !line.ends_with(' ')), "{text}");
+    }
+}
+
+#[test]
+fn info_on_empty_files_and_databases() {
+    let place = Place::new();
+    std::fs::write(place.path("a.db"), []).unwrap();
+    place.ok(&["pack", "a.db", "a.packed"]);
+    let json = whole_report(&place, "a.packed");
+    assert_eq!(
+        (&json["pages"], &json["trees"]),
+        (&0.into(), &Value::Array(Vec::new()))
+    );
+    place.ok(&["info", "a.packed"]);
+
+    place
+        .open("b.db")
+        .execute_batch("PRAGMA user_version=1")
+        .unwrap();
+    place.ok(&["pack", "b.db", "b.packed"]);
+    assert_eq!(
+        whole_report(&place, "b.packed")["trees"][0]["name"],
+        "sqlite_schema"
+    );
+}
+
+#[test]
+fn info_says_what_it_could_not_read() {
+    let place = packed(20_000);
+    let whole = bytes(&place.path("a.packed"));
+    let sound = whole_report(&place, "a.packed");
+    // A page of the table, whichever it is; and page 1, which is written right behind the dictionary.
+    let first = 2048 + sound["dictionaries"][0].as_u64().unwrap() as usize + 20;
+    let all = sound["pages"].as_u64().unwrap();
+    for (at, lost) in [(whole.len() / 2, 1), (first, all)] {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x10;
+        std::fs::write(place.path("a.packed"), &damaged).unwrap();
+        let json = whole_report(&place, "a.packed");
+        assert_eq!(
+            json["other_pages"]["unknown_pages"]["pages"], lost,
+            "{json}"
+        );
+        assert_eq!(json["page_damage_total"], 1);
+        assert_eq!(json["logical_bytes"], sound["logical_bytes"]);
+        let text = place.ok(&["info", "a.packed"]).stdout;
+        assert!(
+            text.contains("packed file") && text.contains("\ndamaged"),
+            "{text}"
+        );
+        assert!(
+            text.contains("cannot be read") || text.contains("can be read"),
+            "{text}"
+        );
+    }
 }
 
 #[test]

@@ -1,0 +1,262 @@
+//! Which table or index each page of a packed database belongs to, and what it takes in the file.
+//!
+//! All pages of the trees are read once, because only a leaf knows where its overflow pages are. Memory: four
+//! bytes for each page of the database.
+
+use std::fs::File;
+
+use litepack_btree::{HEADER_LEN, Header, Owner, Owners, Tree};
+use litepack_codec::Codec;
+use litepack_store::{Error, Info, Result, Store, StoredUnit};
+
+use crate::progress::Progress;
+
+/// What some pages have in common: how many they are, and how they are stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Number of pages.
+    pub pages: u64,
+    /// Their length in the database, in bytes.
+    pub plain: u64,
+    /// Their length in the file, in bytes.
+    pub stored: u64,
+    /// What of it is stored by which codec, in the order of [`Codec::ALL`].
+    pub codecs: [u64; Codec::ALL.len()],
+    /// What of it is stored with a dictionary.
+    pub dictionary: u64,
+}
+
+/// What pages are that belong to no table or index.
+#[derive(Clone, Copy, Debug)]
+pub enum Other {
+    /// On SQLite's list of free pages.
+    Free,
+    /// Where pages are named from, for auto_vacuum.
+    PointerMap,
+    /// Around SQLite's lock bytes, and never used.
+    LockByte,
+    /// Not found from any page that could be read.
+    Unknown,
+}
+
+impl Other {
+    /// All of them.
+    pub const ALL: [Other; 4] = [
+        Other::Free,
+        Other::PointerMap,
+        Other::LockByte,
+        Other::Unknown,
+    ];
+
+    /// The name shown to people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Other::Free => "free pages",
+            Other::PointerMap => "pointer map",
+            Other::LockByte => "lock-byte page",
+            Other::Unknown => "unknown pages",
+        }
+    }
+}
+
+/// Something that is wrong within the database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The page where it was noticed.
+    pub page: u32,
+    /// Name of the table or index that leads there, or "list of free pages".
+    pub whose: String,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+/// Whose the pages of a database are.
+#[derive(Debug)]
+pub struct Content {
+    /// Tables and indexes, the one that takes most of the file first.
+    pub trees: Vec<(Tree, Share)>,
+    /// The pages of each of [`Other::ALL`].
+    pub others: [Share; Other::ALL.len()],
+    /// What is wrong, up to a hundred places.
+    pub damage: Vec<Damage>,
+    /// How many places are wrong in all.
+    pub damaged: u64,
+}
+
+impl Content {
+    /// Reads the database in a file that `info` describes.
+    ///
+    /// # Errors
+    /// When the file cannot be read at all; damage is in the result.
+    pub fn of(store: &mut Store<&File>, info: &Info) -> Result<Content> {
+        let owners = owners(store)?;
+        let mut tally = Tally::new(owners.as_ref(), info);
+        store.units(&mut |unit| tally.add(&unit))?;
+        let Tally { trees, others, .. } = tally;
+        let mut content = Content {
+            trees: Vec::new(),
+            others,
+            damage: Vec::new(),
+            damaged: 0,
+        };
+        if let Some(owners) = owners {
+            content.damaged = owners.damaged();
+            content.damage = owners.damage().iter().map(|d| damage(&owners, d)).collect();
+            content.trees = owners.trees().iter().cloned().zip(trees).collect();
+            content
+                .trees
+                .sort_by_key(|(_, share)| std::cmp::Reverse(share.stored));
+        } else if info.logical_bytes > 0 {
+            content.damaged = 1;
+            content.damage.push(Damage {
+                page: 1,
+                whose: "sqlite_schema".into(),
+                why: "has no database header that can be read",
+            });
+        }
+        Ok(content)
+    }
+
+    /// What all pages take, those of no tree too.
+    pub fn shares(&self) -> impl Iterator<Item = &Share> {
+        let trees = self.trees.iter().map(|(_, share)| share);
+        trees.chain(&self.others)
+    }
+}
+
+fn damage(owners: &Owners, found: &litepack_btree::Damage) -> Damage {
+    let tree = found
+        .tree
+        .and_then(|tree| owners.trees().get(tree as usize));
+    Damage {
+        page: found.page,
+        whose: tree.map_or("list of free pages", |tree| &tree.name).into(),
+        why: found.why,
+    }
+}
+
+/// The owners of all pages; `None` if the database has no header, or none that can be read.
+fn owners(store: &mut Store<&File>) -> Result<Option<Owners>> {
+    let size = store.size();
+    let mut head = [0; HEADER_LEN];
+    let header = read(store, 0, &mut head)?.then(|| Header::parse(&head, size));
+    let Some(header) = header.flatten() else {
+        return Ok(None);
+    };
+    let page_size = u64::from(header.page_size);
+    let progress = Progress::new("reading", size);
+    let owners = Owners::find(&header, |page, buf| {
+        progress.add(page_size);
+        read(store, (u64::from(page) - 1) * page_size, buf)
+    });
+    owners.map(Some)
+}
+
+/// Fills `buf` from the database; false if it is damaged or not as long.
+fn read(store: &mut Store<&File>, offset: u64, buf: &mut [u8]) -> Result<bool> {
+    match store.read(offset, buf) {
+        Err(Error::Damaged(_)) => Ok(false),
+        result => Ok(result? == buf.len()),
+    }
+}
+
+/// Adds up what pages take.
+struct Tally<'a> {
+    owners: Option<&'a Owners>,
+    page_size: u64,
+    unit_size: u64,
+    /// Number of pages.
+    pages: u64,
+    trees: Vec<Share>,
+    others: [Share; Other::ALL.len()],
+}
+
+impl<'a> Tally<'a> {
+    /// All pages are counted, and nothing of how they are stored.
+    fn new(owners: Option<&'a Owners>, info: &Info) -> Tally<'a> {
+        let page_size = owners.map_or(info.page_size, |owners| owners.header().page_size);
+        let page_size = u64::from(page_size.max(1));
+        let mut tally = Tally {
+            owners,
+            page_size,
+            unit_size: info.unit_size.into(),
+            pages: info.logical_bytes.div_ceil(page_size),
+            trees: vec![Share::default(); owners.map_or(0, |owners| owners.trees().len())],
+            others: Default::default(),
+        };
+        let mut left = info.logical_bytes;
+        for page in 1..=tally.pages {
+            let share = tally.share(page);
+            share.pages += 1;
+            share.plain += page_size.min(left);
+            left = left.saturating_sub(page_size);
+        }
+        tally
+    }
+
+    fn share(&mut self, page: u64) -> &mut Share {
+        let owner = match (self.owners, u32::try_from(page)) {
+            (Some(owners), Ok(page)) => owners.owner(page),
+            _ => Owner::Unknown,
+        };
+        match owner {
+            Owner::Tree { tree, .. } => &mut self.trees[tree as usize],
+            Owner::FreeTrunk | Owner::FreeLeaf => &mut self.others[Other::Free as usize],
+            Owner::PointerMap => &mut self.others[Other::PointerMap as usize],
+            Owner::PendingByte => &mut self.others[Other::LockByte as usize],
+            Owner::Unknown => &mut self.others[Other::Unknown as usize],
+        }
+    }
+
+    /// Divides the length of a unit evenly among its pages. They are compressed together, so that there
+    /// is no telling what each of them takes.
+    fn add(&mut self, unit: &StoredUnit) {
+        let first = unit.number.saturating_mul(self.unit_size) / self.page_size;
+        let there = self.pages.saturating_sub(first);
+        let pages = (self.unit_size / self.page_size).min(there).max(1);
+        let len = u64::from(unit.len);
+        for index in 0..pages {
+            // Rounded so that the parts add up to the whole.
+            let bytes = len * (index + 1) / pages - len * index / pages;
+            let share = self.share(first.saturating_add(index + 1));
+            share.stored += bytes;
+            share.codecs[unit.storage.codec as usize] += bytes;
+            if unit.storage.dict != 0 {
+                share.dictionary += bytes;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use litepack_codec::Storage;
+
+    #[test]
+    fn the_parts_of_a_unit_add_up() {
+        let info = Info {
+            page_size: 512,
+            unit_size: 4096,
+            logical_bytes: 4096 + 3 * 512 + 1,
+            ..Info::default()
+        };
+        let mut tally = Tally::new(None, &info);
+        let all = &tally.others[Other::Unknown as usize];
+        assert_eq!((all.pages, all.plain), (12, info.logical_bytes));
+        let storage = Storage {
+            codec: Codec::Zstd,
+            dict: 1,
+        };
+        for (number, len) in [(0, 1001), (1, 3), (u64::MAX, 5)] {
+            tally.add(&StoredUnit {
+                number,
+                len,
+                storage,
+            });
+        }
+        let all = &tally.others[Other::Unknown as usize];
+        assert_eq!((all.stored, all.dictionary), (1009, 1009));
+        assert_eq!(all.codecs[Codec::Zstd as usize], 1009);
+    }
+}
