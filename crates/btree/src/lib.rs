@@ -1,5 +1,5 @@
-//! Which table or index of a SQLite database each page belongs to. Pages come through a closure: no I/O
-//! and nothing of how the database is stored.
+//! SQLite's b-tree pages, and which table or index of a database each belongs to. Pages come through a
+//! closure: no I/O and nothing of how the database is stored.
 //!
 //! ```text
 //! header.rs   the database header: page size, page count, ...     owners.rs   the answer

@@ -16,6 +16,7 @@ pub enum Kind {
 
 impl Kind {
     /// The kind with this byte.
+    #[inline]
     pub fn of(byte: u8) -> Option<Kind> {
         match byte {
             2 => Some(Kind::IndexInterior),
@@ -27,27 +28,32 @@ impl Kind {
     }
 
     /// Whether its cells lead to other pages of the tree.
+    #[inline]
     pub fn is_interior(self) -> bool {
         matches!(self, Kind::IndexInterior | Kind::TableInterior)
     }
 
     /// Whether its cells have a rowid: pages of ordinary tables, not of indexes and WITHOUT ROWID tables.
+    #[inline]
     pub fn has_rowid(self) -> bool {
         matches!(self, Kind::TableInterior | Kind::TableLeaf)
     }
 
     /// Whether its cells have a payload.
+    #[inline]
     pub fn has_payload(self) -> bool {
         self != Kind::TableInterior
     }
 
     /// Length of the page header in bytes.
+    #[inline]
     pub fn header_len(self) -> usize {
         if self.is_interior() { 12 } else { 8 }
     }
 
     /// How many of `payload` bytes are on the page itself, of which `usable` bytes (at least 480) are
     /// used; the rest is on overflow pages.
+    #[inline]
     pub fn local_len(self, payload: u64, usable: usize) -> usize {
         let most = match self {
             Kind::TableLeaf => usable - 35,
@@ -165,6 +171,7 @@ impl<'a> Page<'a> {
 }
 
 /// The big-endian number of two bytes at `at`.
+#[inline]
 pub fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     let bytes = bytes.get(at..)?.first_chunk()?;
     Some(u16::from_be_bytes(*bytes))

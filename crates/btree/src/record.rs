@@ -5,7 +5,15 @@ use crate::header::Encoding;
 use crate::owners::TreeKind;
 
 /// The number that `bytes` begin with and its length, 1 to 9 bytes; `None` if they end before it does.
+#[inline]
 pub fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
+    match bytes.first() {
+        Some(byte @ 0..0x80) => Some(((*byte).into(), 1)),
+        _ => long_varint(bytes),
+    }
+}
+
+fn long_varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0;
     for (index, byte) in bytes.iter().take(8).enumerate() {
         value = value << 7 | u64::from(byte & 0x7f);

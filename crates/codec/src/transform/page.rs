@@ -4,49 +4,12 @@
 //! Cells are found through their pointers and described in key order; where each lies follows from
 //! their order by address and the gaps between them, so most pages need to say nothing about it.
 
+pub(crate) use litepack_btree::page::Kind;
+use litepack_btree::page::be16;
+use litepack_btree::record::varint;
+
 use super::bytes::{Malformed, Reader, Result, put_number};
 use super::record;
-
-/// The four kinds of b-tree pages, by the first byte of their header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    IndexInterior = 2,
-    TableInterior = 5,
-    IndexLeaf = 10,
-    TableLeaf = 13,
-}
-
-impl Kind {
-    pub(crate) fn of(byte: u8) -> Option<Kind> {
-        match byte {
-            2 => Some(Kind::IndexInterior),
-            5 => Some(Kind::TableInterior),
-            10 => Some(Kind::IndexLeaf),
-            13 => Some(Kind::TableLeaf),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn is_interior(self) -> bool {
-        matches!(self, Kind::IndexInterior | Kind::TableInterior)
-    }
-
-    pub(crate) fn has_rowid(self) -> bool {
-        matches!(self, Kind::TableInterior | Kind::TableLeaf)
-    }
-
-    pub(crate) fn has_payload(self) -> bool {
-        self != Kind::TableInterior
-    }
-
-    /// The longest payload that is on the page as a whole.
-    fn local_max(self, page_len: usize) -> usize {
-        match self {
-            Kind::TableLeaf => page_len - 35,
-            _ => (page_len - 12) * 64 / 255 - 23,
-        }
-    }
-}
 
 /// Where the parts of a cell lie on its page.
 #[derive(Clone, Copy, Debug)]
@@ -72,33 +35,13 @@ pub(crate) fn cell_at(page: &[u8], kind: Kind, start: usize) -> Option<Cell> {
         at += POINTER_LEN;
     }
     let mut number = |at: &mut usize| {
-        let bytes = page.get(*at..)?;
-        match record::varint(bytes) {
-            Some((value, len)) => {
-                *at += len;
-                Some(value)
-            }
-            None => {
-                regular = false;
-                // Longer than need be: find its end all the same.
-                let mut value = 0u64;
-                for (index, byte) in bytes.iter().take(9).enumerate() {
-                    if index == 8 {
-                        value = value << 8 | u64::from(*byte);
-                    } else {
-                        value = value << 7 | u64::from(byte & 0x7f);
-                    }
-                    if *byte < 0x80 || index == 8 {
-                        *at += index + 1;
-                        return Some(value);
-                    }
-                }
-                None
-            }
-        }
+        let (value, len) = varint(page.get(*at..)?)?;
+        regular &= len == record::varint_len(value);
+        *at += len;
+        Some(value)
     };
     let payload_len = if kind.has_payload() {
-        usize::try_from(number(&mut at)?).ok()?
+        number(&mut at)?
     } else {
         0
     };
@@ -108,18 +51,14 @@ pub(crate) fn cell_at(page: &[u8], kind: Kind, start: usize) -> Option<Cell> {
         0
     };
     let payload = at;
-    let most = kind.local_max(page.len());
-    let local = if payload_len <= most {
-        payload_len
-    } else {
+    let mut end = payload + kind.local_len(payload_len, page.len());
+    if payload_len > (end - payload) as u64 {
         regular = false;
-        let least = (page.len() - 12) * 32 / 255 - 23;
-        let surplus = least + (payload_len - least) % (page.len() - 4);
-        POINTER_LEN + if surplus <= most { surplus } else { least }
-    };
-    let end = payload
-        .checked_add(local)
-        .filter(|end| *end <= page.len())?;
+        end += POINTER_LEN;
+    }
+    if end > page.len() {
+        return None;
+    }
     Some(Cell {
         start,
         end,
@@ -157,7 +96,7 @@ impl Layout {
         };
         let kind = Kind::of(*page.get(header)?)?;
         let count = usize::from(be16(page, header + 3)?);
-        let pointers = header + header_len(kind);
+        let pointers = header + kind.header_len();
         let first = pointers + 2 * count;
         if first > page.len() {
             return None;
@@ -189,7 +128,7 @@ impl Layout {
     }
 
     fn first(&self) -> usize {
-        self.header + header_len(self.kind) + 2 * self.cells.len()
+        self.header + self.kind.header_len() + 2 * self.cells.len()
     }
 
     /// Appends what does not follow from the cells: nothing but a byte for a page as SQLite fills it.
@@ -371,7 +310,7 @@ impl<'a> Rest<'a> {
             let end = starts[index] + lens[index];
             page[end..end + gap.len()].copy_from_slice(gap);
         }
-        let pointers = header + header_len(kind);
+        let pointers = header + kind.header_len();
         let (head, rest) = page.split_at_mut(pointers);
         let (places, rest) = rest.split_at_mut(2 * starts.len());
         for (place, start) in places.chunks_exact_mut(2).zip(starts) {
@@ -393,14 +332,4 @@ impl<'a> Rest<'a> {
         head[5..8].copy_from_slice(&[content, content_low, fragments]);
         Ok(())
     }
-}
-
-/// The length of a b-tree page header.
-pub(crate) fn header_len(kind: Kind) -> usize {
-    if kind.is_interior() { 12 } else { 8 }
-}
-
-fn be16(page: &[u8], at: usize) -> Option<u16> {
-    let bytes = page.get(at..at + 2)?;
-    Some(u16::from_be_bytes([bytes[0], bytes[1]]))
 }

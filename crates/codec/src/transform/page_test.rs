@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::page::{Kind, header_len};
+use super::page::Kind;
 use super::record::{header_len as record_header_len, put_varint, serial_of, varint_len, word_of};
 use super::{Undo, Work, encode};
 
@@ -65,7 +65,7 @@ fn build(kind: Kind, rows: &[(i64, Vec<Sql>)], page_one: bool) -> Vec<u8> {
         page[..16].copy_from_slice(b"SQLite format 3\0");
         page[16..100].fill(7);
     }
-    let pointers = header + header_len(kind);
+    let pointers = header + kind.header_len();
     let (mut top, mut count) = (LEN, 0);
     for (rowid, values) in rows {
         let mut cell = Vec::new();
@@ -247,7 +247,7 @@ proptest! {
         swaps in proptest::collection::vec((0..20usize, 0..20usize), 0..6),
     ) {
         let mut page = build(kind, &rows, false);
-        let pointers = header_len(kind);
+        let pointers = kind.header_len();
         for (a, b) in swaps {
             // Cells out of order: swapped pointers.
             for byte in 0..2 {

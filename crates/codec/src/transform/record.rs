@@ -129,22 +129,7 @@ pub(crate) fn word_of(value: i64, len: usize) -> u64 {
 /// A SQLite varint and its length, if it is written in as few bytes as possible.
 #[inline]
 pub(crate) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
-    match bytes.first() {
-        Some(byte @ 0..0x80) => Some(((*byte).into(), 1)),
-        _ => long_varint(bytes),
-    }
-}
-
-fn long_varint(bytes: &[u8]) -> Option<(u64, usize)> {
-    let mut value = 0;
-    for (index, byte) in bytes.iter().take(8).enumerate() {
-        value = value << 7 | u64::from(byte & 0x7f);
-        if *byte < 0x80 {
-            return (varint_len(value) == index + 1).then_some((value, index + 1));
-        }
-    }
-    let value = value << 8 | u64::from(*bytes.get(8)?);
-    (varint_len(value) == 9).then_some((value, 9))
+    litepack_btree::record::varint(bytes).filter(|(value, len)| varint_len(*value) == *len)
 }
 
 /// The length of the shortest varint for a value.

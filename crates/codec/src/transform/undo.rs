@@ -6,7 +6,7 @@
 
 use super::arena::Arena;
 use super::bytes::{Bits, Malformed, Reader, Result, Span};
-use super::page::{FILE_HEADER_LEN, Kind, Rest, header_len};
+use super::page::{FILE_HEADER_LEN, Kind, Rest};
 use super::record::{self, Values};
 use super::{COLUMNS_MAX, KIND, PAGE_ONE, VERBATIM, column, ints, json, strings};
 
@@ -58,7 +58,7 @@ impl Undo {
         } else {
             FILE_HEADER_LEN
         };
-        if header + header_len(kind) > page.len() {
+        if header + kind.header_len() > page.len() {
             return Err(Malformed);
         }
         page[..header].copy_from_slice(input.take(header)?);
@@ -86,7 +86,7 @@ impl Undo {
             return Err(Malformed);
         }
         self.measure(kind);
-        let first = header + header_len(kind) + 2 * cells;
+        let first = header + kind.header_len() + 2 * cells;
         let lowest = rest.place(first, page.len(), &self.lens, &mut self.starts)?;
         for rank in (0..cells).rev() {
             self.put_cell(kind, rest.index(rank), page)?;
