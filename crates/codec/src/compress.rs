@@ -16,7 +16,7 @@ pub type Level = i32;
 /// The levels a user may choose.
 pub const LEVELS: RangeInclusive<Level> = 1..=19;
 
-/// From this level on pages are laid out by column. Files get half as large, and pages take twice as long to
+/// From this level on pages are laid out by column. Files get half as large, and pages take half as long again to
 /// decode: more than the levels below it, which are there for speed, may cost.
 pub const COLUMNS_FROM: Level = 4;
 

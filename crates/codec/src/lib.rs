@@ -63,10 +63,11 @@ impl Storage {
     };
 }
 
-/// Whether the stream of a page gives the page back; true for pages that are not laid out by column.
+/// Whether the stream of a page gives the page back, read after a stream that nobody vouches for; true for pages that are
+/// not laid out by column.
 #[cfg(fuzzing)]
-pub fn comes_back(page: &[u8]) -> bool {
-    transform::comes_back(page)
+pub fn comes_back(page: &[u8], hostile: &[u8]) -> bool {
+    transform::comes_back(page, hostile)
 }
 
 /// Fills `page` from a stream that nobody vouches for.

@@ -61,10 +61,11 @@ impl Arena {
         Ok(())
     }
 
-    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<()> {
+    /// Appends bytes and says where.
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<usize> {
         let at = self.grow(bytes.len())?;
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
-        Ok(())
+        Ok(at)
     }
 
     /// Appends so many bytes, to be filled by the caller.
@@ -115,28 +116,24 @@ impl Arena {
     /// Appends a copy of one of its own pieces.
     #[inline]
     pub(crate) fn copy(&mut self, piece: Span) -> Result<Span> {
-        let mut joint = self.join();
-        joint.copy(piece)?;
-        let end = joint.at;
-        Ok(self.joined(end))
+        let (from, to) = self.join();
+        let rest = copy(from, piece, to)?.len();
+        self.joined(rest)
     }
 
-    /// Begins to append copies of its own pieces, until [`Arena::joined`].
+    /// All its bytes, and the room behind them, to [`copy`] pieces to.
     #[inline]
-    pub(crate) fn join(&mut self) -> Joint<'_> {
-        Joint {
-            at: self.len,
-            limit: self.limit,
-            bytes: &mut self.bytes,
-        }
+    pub(crate) fn join(&mut self) -> (&[u8], &mut [u8]) {
+        let (from, to) = self.bytes.split_at_mut(self.len);
+        (from, &mut to[..self.limit + CHUNK - self.len])
     }
 
-    /// Ends that where it has come to.
+    /// Appends what was put there, when that leaves a rest of so many bytes.
     #[inline]
-    pub(crate) fn joined(&mut self, end: usize) -> Span {
+    pub(crate) fn joined(&mut self, rest: usize) -> Result<Span> {
         let start = self.len;
-        self.len = end;
-        Span::new(start, end)
+        self.len = self.limit - rest.checked_sub(CHUNK).ok_or(Malformed)?;
+        Ok(Span::new(start, self.len))
     }
 
     /// Undoes [`super::bytes::put_planes`]: appends the values one after another.
@@ -157,68 +154,39 @@ impl Arena {
         Ok(())
     }
 
-    /// Copies a piece to the start of `page`, where it fits, and returns what is behind it, of which the first bytes may have
-    /// changed.
-    #[inline]
-    pub(crate) fn write<'a>(&self, piece: Span, page: &'a mut [u8]) -> &'a mut [u8] {
-        let len = piece.len();
-        let from = &self.bytes[piece.start as usize..];
-        match (from.first_chunk::<CHUNK>(), page.first_chunk_mut::<CHUNK>()) {
-            (Some(from), Some(to)) if len <= CHUNK => *to = *from,
-            _ => write_exactly(&from[..len], page),
-        }
-        &mut page[len..]
+    /// All its bytes, and a chunk.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len + CHUNK]
     }
 }
 
-/// Pieces that are being put together, in variables that fit the processor's registers.
-pub(crate) struct Joint<'a> {
-    bytes: &'a mut [u8],
-    pub(crate) at: usize,
-    limit: usize,
-}
-
-impl Joint<'_> {
-    /// Appends a copy of a piece.
-    #[inline(always)]
-    pub(crate) fn copy(&mut self, piece: Span) -> Result<()> {
-        let (from, at) = (piece.start as usize, self.at);
-        self.at += piece.len();
-        if self.at > self.limit {
-            return Err(Malformed);
+/// Copies a piece of `from` to the start of `to` and returns what is behind it there, where a chunk may have changed.
+#[inline(always)]
+pub(crate) fn copy<'a>(from: &[u8], piece: Span, to: &'a mut [u8]) -> Result<&'a mut [u8]> {
+    let len = piece.len();
+    let from = from.get(piece.start as usize..).ok_or(Malformed)?;
+    match (from.first_chunk::<CHUNK>(), to.first_chunk_mut::<CHUNK>()) {
+        (Some(from), Some(chunk)) if len <= CHUNK => {
+            *chunk = *from;
+            to.get_mut(len..).ok_or(Malformed)
         }
-        match self.bytes[from..].first_chunk::<CHUNK>().copied() {
-            Some(chunk) if piece.len() <= CHUNK => {
-                self.bytes[at..at + CHUNK].copy_from_slice(&chunk);
-            }
-            _ => copy_exactly(self.bytes, piece, at),
-        }
-        Ok(())
+        _ => copy_exactly(from, len, to),
     }
 }
 
 /// Kept out of line, or the compiler makes one call of this and of copying a chunk.
 #[inline(never)]
-fn copy_exactly(bytes: &mut [u8], piece: Span, at: usize) {
-    bytes.copy_within(piece.range(), at);
-}
-
-/// Likewise.
-#[inline(never)]
-fn write_exactly(from: &[u8], to: &mut [u8]) {
-    to[..from.len()].copy_from_slice(from);
+fn copy_exactly<'a>(from: &[u8], len: usize, to: &'a mut [u8]) -> Result<&'a mut [u8]> {
+    let from = from.get(..len).ok_or(Malformed)?;
+    let (to, rest) = to.split_at_mut_checked(len).ok_or(Malformed)?;
+    to.copy_from_slice(from);
+    Ok(rest)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::bytes::put_planes;
     use super::*;
-
-    impl Arena {
-        pub(crate) fn bytes(&self) -> &[u8] {
-            &self.bytes[..self.len]
-        }
-    }
 
     #[test]
     fn pieces_of_any_length_are_copied() {
@@ -230,12 +198,12 @@ mod tests {
             arena.copy(Span::new(0, len)).unwrap();
             assert_eq!(arena.bytes()[..100], stream);
             assert_eq!(arena.bytes()[100..100 + len], stream[100 - len..]);
-            assert_eq!(arena.bytes()[100 + len..], stream[..len]);
+            assert_eq!(arena.bytes()[100 + len..100 + 2 * len], stream[..len]);
             assert_eq!(arena.push(1), Err(Malformed));
             // At the end of a page, and before it.
             for room in [0, CHUNK] {
                 let mut page = vec![7; len + room];
-                let rest = arena.write(Span::new(0, len), &mut page);
+                let rest = copy(&stream, Span::new(0, len), &mut page).unwrap();
                 assert_eq!(rest.len(), room);
                 assert_eq!(page[..len], stream[..len]);
             }
@@ -251,7 +219,7 @@ mod tests {
         let mut arena = Arena::default();
         arena.begin(&out, 12);
         arena.take_planes(&mut Reader::new(&out), 4, 3).unwrap();
-        assert_eq!(&arena.bytes()[12..], b"abcdefghijkl");
+        assert_eq!(&arena.bytes()[12..24], b"abcdefghijkl");
         let again = arena.take_planes(&mut Reader::new(&out), 4, 3);
         assert_eq!(again, Err(Malformed), "there is no room for more");
         let much = arena.take_planes(&mut Reader::new(&out), usize::MAX, 3);

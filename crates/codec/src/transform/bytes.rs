@@ -22,6 +22,15 @@ impl Span {
         }
     }
 
+    /// The same piece of a buffer that has `start` bytes before this one.
+    #[inline]
+    pub(crate) fn behind(self, start: usize) -> Span {
+        Span {
+            start: self.start + start as u32,
+            ..self
+        }
+    }
+
     pub(crate) fn len(self) -> usize {
         self.len as usize
     }
@@ -97,28 +106,27 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Everything before the next zero byte, which is skipped, as a piece of the stream.
-    #[inline]
-    pub(crate) fn until_zero(&mut self) -> Result<Span> {
-        let start = self.at;
-        let mut end = start;
-        // A call of memchr costs more than most strings are long.
-        while let Some(chunk) = self.stream.get(end..end + ZEROS) {
-            let zeros = zeros(chunk);
-            if zeros != 0 {
-                end += zeros.trailing_zeros() as usize;
-                self.at = end + 1;
-                return Ok(Span::new(start, end));
+    /// Appends the next `count` pieces that each end before a zero byte.
+    pub(crate) fn take_ended(&mut self, count: usize, pieces: &mut Vec<Span>) -> Result<()> {
+        pieces.reserve(count);
+        let mut start = self.at;
+        let mut left = count;
+        for at in (start..self.stream.len()).step_by(BLOCK) {
+            // A call of memchr for each would cost more than most strings are long.
+            let mut zeros = zeros(&self.stream[at..]);
+            while zeros != 0 {
+                let end = at + zeros.trailing_zeros() as usize;
+                pieces.push(Span::new(start, end));
+                start = end + 1;
+                left -= 1;
+                if left == 0 {
+                    self.at = start;
+                    return Ok(());
+                }
+                zeros &= zeros - 1;
             }
-            end += ZEROS;
         }
-        let rest = self.stream[end..].iter();
-        end += rest.take_while(|byte| **byte != 0).count();
-        if end == self.stream.len() {
-            return Err(Malformed);
-        }
-        self.at = end + 1;
-        Ok(Span::new(start, end))
+        Err(Malformed)
     }
 
     /// An unsigned LEB128 number.
@@ -163,20 +171,31 @@ impl<'a> Reader<'a> {
 }
 
 /// How many bytes [`zeros`] looks at.
-const ZEROS: usize = 32;
+const BLOCK: usize = 64;
 
-/// A bit for each byte of so many; the lowest that is set is that of the first zero byte.
+/// A bit for each of the first bytes, the lowest for the first, set where it is zero.
 #[inline]
-fn zeros(bytes: &[u8]) -> u32 {
-    const LOW: u64 = u64::from_le_bytes([1; 8]);
-    const HIGH: u64 = u64::from_le_bytes([0x80; 8]);
+fn zeros(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk() {
+        Some(block) => zeros_of(block),
+        None => {
+            let mut block = [0xff; BLOCK];
+            block[..bytes.len()].copy_from_slice(bytes);
+            zeros_of(&block)
+        }
+    }
+}
+
+#[inline]
+fn zeros_of(block: &[u8; BLOCK]) -> u64 {
+    const LOW: u64 = u64::from_le_bytes([0x7f; 8]);
     let mut zeros = 0;
-    for (index, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+    for (index, word) in block.as_chunks::<8>().0.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        // Also set for a byte of 1 above a zero byte, which is of no interest then.
-        let high = word.wrapping_sub(LOW) & !word & HIGH;
-        let bits = (high >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-        zeros |= (bits as u32) << (8 * index);
+        // The highest bit of each byte is set unless it is zero; the product has all of them in its highest byte.
+        let others = ((word & LOW) + LOW) | word | LOW;
+        let bits = (!others >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        zeros |= bits << (8 * index);
     }
     zeros
 }

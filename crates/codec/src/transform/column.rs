@@ -162,12 +162,18 @@ fn put_serials(base: u32, values: &mut Values) {
 
 /// Appends integers in the serial types that SQLite chooses for them.
 fn put_integers(integers: &[i64], arena: &mut Arena, values: &mut Values) -> Result<()> {
+    let first = values.len();
     let mut start = arena.len();
     let words = arena.words(integers.len())?;
-    for (integer, word) in integers.iter().zip(words) {
-        let (serial, len) = record::serial_of(*integer);
+    values.push_nulls(integers.len());
+    let serials = &mut values.serials[first..];
+    let pieces = &mut values.pieces[first..];
+    let places = serials.iter_mut().zip(pieces).zip(words);
+    for (integer, ((serial, piece), word)) in integers.iter().zip(places) {
+        let (own, len) = record::serial_of(*integer);
+        *serial = own;
+        *piece = Span::new(start, start + len);
         *word = record::word_of(*integer, len).to_le_bytes();
-        values.push(serial, Span::new(start, start + len));
         start += word.len();
     }
     Ok(())

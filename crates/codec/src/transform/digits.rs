@@ -17,16 +17,28 @@ const SMALL: [[u8; 4]; 1000] = {
 };
 
 /// The last `width` digits of a number, or as many as it needs if that is 0: the first in the lowest byte, and how
-/// many. Only if they are at most three.
+/// many. Only where that is cheap, and never more than four.
 #[inline]
 pub(crate) fn small(value: u64, width: usize) -> Option<(u64, usize)> {
-    let [hundreds, tens, ones, count] = *SMALL.get(value as usize)?;
-    let count = if width == 0 { count.into() } else { width };
-    let digits = u32::from_le_bytes([hundreds, tens, ones, 0]);
-    Some((
-        u64::from(digits) >> (8 * 3_usize.checked_sub(count)?),
-        count,
-    ))
+    if let Some([hundreds, tens, ones, count]) = SMALL.get(value as usize) {
+        let count = if width == 0 {
+            usize::from(*count)
+        } else {
+            width
+        };
+        let digits = u32::from_le_bytes([*hundreds, *tens, *ones, 0]);
+        return Some((
+            u64::from(digits) >> (8 * 3_usize.checked_sub(count)?),
+            count,
+        ));
+    }
+    if value < 10_000 && (width == 0 || width == 4) {
+        let [_, thousands, hundreds, _] = SMALL[value as usize / 100];
+        let [_, tens, ones, _] = SMALL[value as usize % 100];
+        let digits = u32::from_le_bytes([thousands, hundreds, tens, ones]);
+        return Some((digits.into(), 4));
+    }
+    None
 }
 
 /// How many digits a number has.
@@ -66,7 +78,7 @@ mod tests {
             prop_assert_eq!(&filled, expected);
             match small(value, width) {
                 Some((word, count)) => prop_assert_eq!(&word.to_le_bytes()[..count], expected),
-                None => prop_assert!(value > 999 || width > 3),
+                None => prop_assert!(value > 9999 || width > 3 || (1..4).contains(&width)),
             }
         }
     }

@@ -76,29 +76,39 @@ pub(crate) fn decode(input: &mut Reader<'_>, count: usize, values: &mut Vec<i64>
         return Err(Malformed);
     }
     let base = input.signed()?;
-    let start = values.len();
     if tag & DELTA == 0 {
-        values.resize(start + count, base);
-        take_planes(input, width, &mut values[start..])
-    } else {
-        let least = input.signed()?;
-        values.push(base);
-        values.resize(start + count, least);
-        take_planes(input, width, &mut values[start + 1..])?;
-        let mut last = base;
-        for value in &mut values[start + 1..] {
-            last = last.wrapping_add(*value);
-            *value = last;
-        }
-        Ok(())
+        return take_planes(input, base, width, count, values);
     }
+    let least = input.signed()?;
+    values.push(base);
+    let start = values.len();
+    take_planes(input, least, width, count - 1, values)?;
+    let mut last = base;
+    for value in &mut values[start..] {
+        last = last.wrapping_add(*value);
+        *value = last;
+    }
+    Ok(())
 }
 
-/// Adds the planes to the values.
-fn take_planes(input: &mut Reader<'_>, width: u8, values: &mut [i64]) -> Result<()> {
-    for plane in 0..width {
-        let bytes = input.take(values.len())?;
-        for (value, byte) in values.iter_mut().zip(bytes) {
+/// Appends the sums of a base and the planes.
+fn take_planes(
+    input: &mut Reader<'_>,
+    base: i64,
+    width: u8,
+    count: usize,
+    values: &mut Vec<i64>,
+) -> Result<()> {
+    let start = values.len();
+    if width == 0 {
+        values.resize(start + count, base);
+        return Ok(());
+    }
+    let lowest = input.take(count)?.iter();
+    values.extend(lowest.map(|byte| base.wrapping_add((*byte).into())));
+    for plane in 1..width {
+        let bytes = input.take(count)?;
+        for (value, byte) in values[start..].iter_mut().zip(bytes) {
             *value = value.wrapping_add((u64::from(*byte) << (8 * plane)) as i64);
         }
     }

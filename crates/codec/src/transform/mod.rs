@@ -63,12 +63,14 @@ impl Transform {
     }
 }
 
-/// Whether the stream of `page` gives it back, without the check that [`Transform::of`] makes.
+/// Whether the stream of `page` gives it back, without the check that [`Transform::of`] makes, also after a stream that
+/// nobody vouches for.
 #[cfg(fuzzing)]
-pub(crate) fn comes_back(page: &[u8]) -> bool {
-    let (mut stream, mut back) = (Vec::new(), vec![0; page.len()]);
+pub(crate) fn comes_back(page: &[u8], hostile: &[u8]) -> bool {
+    let (mut stream, mut back, mut undo) = (Vec::new(), vec![0; page.len()], Undo::default());
+    let _ = undo.decode(hostile, &mut back);
     !encode(page, &mut Work::default(), &mut stream)
-        || Undo::default().decode(&stream, &mut back).is_ok() && back == page
+        || undo.decode(&stream, &mut back).is_ok() && back == page
 }
 
 /// What encoding needs beside its result; kept from page to page.

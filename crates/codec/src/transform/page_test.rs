@@ -268,15 +268,19 @@ proptest! {
         cut in 0usize..300,
     ) {
         let mut stream = Vec::new();
-        prop_assert!(encode(&build(kind, &rows, false), &mut Work::default(), &mut stream));
+        let built = build(kind, &rows, false);
+        prop_assert!(encode(&built, &mut Work::default(), &mut stream));
         let mut undo = Undo::default();
         let mut page = vec![0; LEN];
         let _ = undo.decode(&stream[..cut.min(stream.len())], &mut page);
+        let mut changed = stream.clone();
         for (at, byte) in changes {
-            let at = at % stream.len();
-            stream[at] = byte;
+            changed[at % stream.len()] = byte;
         }
-        let _ = undo.decode(&stream, &mut page);
+        let _ = undo.decode(&changed, &mut page);
+        // Whatever it has read before.
+        prop_assert_eq!(undo.decode(&stream, &mut page), Ok(()));
+        prop_assert!(page == built);
     }
 
     #[test]

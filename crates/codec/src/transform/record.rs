@@ -61,13 +61,10 @@ pub(crate) const REAL: u64 = 7;
 /// The length of a value's bytes. Serial types 10 and 11 do not occur in files.
 #[inline]
 pub(crate) fn len_of(serial: u64) -> Option<usize> {
-    match serial {
-        0 | 8 | 9 => Some(0),
-        1..=4 => Some(serial as usize),
-        5 => Some(6),
-        6 | REAL => Some(8),
-        10 | 11 => None,
-        _ => usize::try_from((serial - 12) / 2).ok(),
+    const LENS: [u8; 10] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0];
+    match serial.checked_sub(12) {
+        Some(double) => usize::try_from(double / 2).ok(),
+        None => LENS.get(serial as usize).map(|len| usize::from(*len)),
     }
 }
 
@@ -138,18 +135,10 @@ pub(crate) fn varint_len(value: u64) -> usize {
     match value {
         0..=0x7f => 1,
         0x80..=0x3fff => 2,
+        0x4000..=0x1f_ffff => 3,
         _ if value >> 56 != 0 => 9,
         _ => (64 - value.leading_zeros() as usize).div_ceil(7),
     }
-}
-
-/// By how much the varint of a serial type is longer than a byte; compares all, so that many are done at once.
-#[inline]
-pub(crate) fn varint_len_above_one(serial: u32) -> u32 {
-    [0x7f, 0x3fff, 0x1f_ffff, 0xfff_ffff]
-        .iter()
-        .map(|most| u32::from(serial > *most))
-        .sum()
 }
 
 /// Writes the shortest varint at the start of `out` and says how long it is.
@@ -236,9 +225,6 @@ mod tests {
             let mut bytes = [0; 9];
             let len = put_varint(value, &mut bytes);
             prop_assert_eq!(varint(&bytes), Some((value, len)));
-            if let Ok(serial) = u32::try_from(value) {
-                prop_assert_eq!(varint_len_above_one(serial) as usize + 1, len);
-            }
         }
 
         #[test]

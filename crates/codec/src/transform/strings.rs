@@ -59,11 +59,7 @@ pub(crate) fn decode(
         return Ok(());
     }
     match input.byte()? {
-        layout::ENDED => {
-            for _ in 0..count {
-                spans.push(input.until_zero()?);
-            }
-        }
+        layout::ENDED => input.take_ended(count, spans)?,
         layout::COUNTED => {
             scratch.sizes.clear();
             ints::decode(input, count, &mut scratch.sizes)?;

@@ -4,7 +4,7 @@
 //! written from its lowest cell to the highest, so that each piece can be copied in a whole chunk, which what follows
 //! overwrites.
 
-use super::arena::Arena;
+use super::arena::{Arena, copy};
 use super::bytes::{Bits, Malformed, Reader, Result, Span};
 use super::page::{FILE_HEADER_LEN, Kind, Rest};
 use super::record::{self, Values};
@@ -101,8 +101,12 @@ impl Undo {
         some_verbatim: bool,
         cells: usize,
     ) -> Result<usize> {
-        let verbatim = Bits::take(input, some_verbatim, cells)?;
         self.contents.clear();
+        if !some_verbatim {
+            self.contents.extend((0..cells).map(Content::Row));
+            return Ok(cells);
+        }
+        let verbatim = Bits::take(input, true, cells)?;
         let mut rows = 0;
         for cell in 0..cells {
             self.contents.push(if verbatim.has(cell) {
@@ -142,7 +146,7 @@ impl Undo {
         let mut at = self.starts[cell];
         let row = match self.contents[cell] {
             Content::Bytes(bytes) => {
-                self.buffers.arena.write(bytes, &mut page[at..]);
+                copy(self.buffers.arena.bytes(), bytes, &mut page[at..])?;
                 return Ok(());
             }
             Content::Row(row) => row,
@@ -159,7 +163,7 @@ impl Undo {
             at += record::put_varint(self.rowids[row] as u64, &mut page[at..]);
         }
         if kind.has_payload() {
-            self.records.put(row, &self.buffers.arena, page, at);
+            self.records.put(row, &self.buffers.arena, page, at)?;
         }
         Ok(())
     }
@@ -232,8 +236,11 @@ impl Records {
             column::decode(input, having, buffers, values)?;
             values.spread(first, counts.len(), |row| column < counts[row]);
         }
-        for (types, serial) in types.iter_mut().zip(&values.serials[first..]) {
-            *types += record::varint_len_above_one(*serial);
+        let serials = &values.serials[first..];
+        if serials.iter().fold(0, |all, serial| all | serial) > 0x7f {
+            for (types, serial) in types.iter_mut().zip(serials) {
+                *types += record::varint_len((*serial).into()) as u32 - 1;
+            }
         }
         for (len, piece) in lens.iter_mut().zip(&values.pieces[first..]) {
             *len += piece.len;
@@ -244,7 +251,7 @@ impl Records {
     /// Writes a record to `at`, and anything behind it. It is not part of its caller, so that the processor's registers are
     /// enough.
     #[inline(never)]
-    fn put(&self, row: usize, arena: &Arena, page: &mut [u8], at: usize) {
+    fn put(&self, row: usize, arena: &Arena, page: &mut [u8], at: usize) -> Result<()> {
         let rows = self.counts.len();
         let columns = self.counts[row] as usize;
         let types = self.types[row] as usize;
@@ -267,8 +274,9 @@ impl Records {
         }
         place = row;
         for _ in 0..columns {
-            body = arena.write(self.values.pieces[place], body);
+            body = copy(arena.bytes(), self.values.pieces[place], body)?;
             place += rows;
         }
+        Ok(())
     }
 }
