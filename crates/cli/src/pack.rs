@@ -108,7 +108,7 @@ fn fill(source: &Source, size: u64, packed: &File, level: Level) -> Result<()> {
     } else if let Some(dictionary) =
         dictionary(source.file(), size, unit, level).with_context(cannot_read)?
     {
-        store.add_dictionary(dictionary)?;
+        store.add_dictionary(dictionary, Vec::new())?;
     }
     let progress = Progress::new("packing", size);
     let mut buf = vec![0; CHUNK as usize];

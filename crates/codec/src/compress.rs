@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, FrameFormat};
 
 use crate::transform::{Transform, Undo};
-use crate::{Codec, DictId, Dictionary, Storage};
+use crate::{Codec, Dictionary};
 
 /// A zstd compression level.
 pub type Level = i32;
@@ -86,20 +86,20 @@ impl Encoder {
         by_column(&mut self.transform, page).unwrap_or(page)
     }
 
-    /// Appends the stored form of `page` to `out` and says how it is stored.
+    /// Appends the stored form of `page` to `out` and says how it is encoded.
     pub fn encode(
         &mut self,
         page: &[u8],
-        dictionary: Option<(DictId, &Dictionary)>,
+        dictionary: Option<&Dictionary>,
         out: &mut Vec<u8>,
-    ) -> Storage {
+    ) -> Codec {
         let start = out.len();
         // zstd gives up by itself when the frame would not fit, which is exactly "not worthwhile".
         let budget = page.len() - page.len() / WORTHWHILE;
         out.resize(start + budget, 0);
         let context = match dictionary {
             None => Some(&mut self.bare),
-            Some((_, dictionary)) => context_for(self.level, &mut self.prepared, dictionary),
+            Some(dictionary) => context_for(self.level, &mut self.prepared, dictionary),
         };
         let (codec, input) = match by_column(&mut self.transform, page) {
             Some(columns) => (Codec::Columns, columns),
@@ -109,15 +109,12 @@ impl Encoder {
         match compressed {
             Some(len) if len < budget => {
                 out.truncate(start + len);
-                Storage {
-                    codec,
-                    dict: dictionary.map_or(0, |(id, _)| id),
-                }
+                codec
             }
             _ => {
                 out.truncate(start);
                 out.extend_from_slice(page);
-                Storage::RAW
+                Codec::Raw
             }
         }
     }
@@ -293,21 +290,8 @@ mod tests {
         let mut encoder = Encoder::new(3);
         let page = json_page(777);
         let bare = encoder.encode(&page, None, &mut plain);
-        let helped = encoder.encode(&page, Some((4, &dictionary)), &mut with);
-        assert_eq!(
-            bare,
-            Storage {
-                codec: Codec::Zstd,
-                dict: 0
-            }
-        );
-        assert_eq!(
-            helped,
-            Storage {
-                codec: Codec::Zstd,
-                dict: 4
-            }
-        );
+        let helped = encoder.encode(&page, Some(&dictionary), &mut with);
+        assert_eq!((bare, helped), (Codec::Zstd, Codec::Zstd));
         assert!(with.len() < plain.len());
         let (mut decoder, mut back) = (Decoder::default(), vec![0; 4096]);
         decoder
@@ -336,7 +320,7 @@ mod tests {
             })
             .collect();
         let mut out = b"before".to_vec();
-        assert_eq!(Encoder::new(3).encode(&page, None, &mut out), Storage::RAW);
+        assert_eq!(Encoder::new(3).encode(&page, None, &mut out), Codec::Raw);
         assert_eq!(&out[..6], b"before");
         assert_eq!(&out[6..], page);
     }
@@ -354,10 +338,10 @@ mod tests {
         #[test]
         fn any_page_comes_back(page in proptest::collection::vec(0u8..4, 512..8192), level in 1..=19) {
             let mut out = Vec::new();
-            let storage = Encoder::new(level).encode(&page, None, &mut out);
+            let codec = Encoder::new(level).encode(&page, None, &mut out);
             prop_assert!(out.len() <= page.len());
             let mut back = vec![0; page.len()];
-            Decoder::default().decode(storage.codec, &out, None, &mut back).unwrap();
+            Decoder::default().decode(codec, &out, None, &mut back).unwrap();
             prop_assert_eq!(back, page);
         }
 

@@ -5,15 +5,17 @@
 //! so stored bytes can be hostile without costing more than one page of memory.
 //!
 //! `compress.rs` chooses and runs the codecs, `transform/` is the page laid out by column, `dictionary.rs` what
-//! pages have in common. No other layer knows what a codec does.
+//! pages have in common, `shape.rs` which pages have something in common. No other layer knows what a codec does.
 #![forbid(unsafe_code)]
 
 mod compress;
 mod dictionary;
+mod shape;
 mod transform;
 
 pub use compress::{COLUMNS_FROM, DecodeError, Decoder, Encoder, LEVELS, Level};
 pub use dictionary::{DictId, Dictionary, train};
+pub use shape::{Shape, shape};
 
 /// How the bytes of a stored page are encoded. The number is the one in the file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +55,8 @@ pub struct Storage {
     pub codec: Codec,
     /// The dictionary in the file's catalog; 0 means none.
     pub dict: DictId,
+    /// Stored at the level that the catalog names for the dictionary, or higher.
+    pub settled: bool,
 }
 
 impl Storage {
@@ -60,6 +64,7 @@ impl Storage {
     pub const RAW: Storage = Storage {
         codec: Codec::Raw,
         dict: 0,
+        settled: false,
     };
 }
 

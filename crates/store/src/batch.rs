@@ -10,9 +10,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use litepack_codec::{DictId, Dictionary, Level, Storage};
+use litepack_codec::{DictId, Level, Storage};
 
+use crate::catalog::Choice;
 use crate::crew::{Crew, Tools};
+use crate::error::Result;
 use crate::layout::FileUuid;
 
 /// Units from which on a helper is worth its start, and one more for as many again.
@@ -27,14 +29,14 @@ const SPARE_MAX: usize = 4 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
     pub(crate) level: Level,
-    pub(crate) dictionary: Option<(DictId, Arc<Dictionary>)>,
     pub(crate) uuid: FileUuid,
 }
 
-impl Recipe {
-    fn dictionary_id(&self) -> Option<DictId> {
-        self.dictionary.as_ref().map(|(id, _)| *id)
-    }
+/// A unit before encoding, and what it is to be stored with.
+#[derive(Clone, Debug)]
+struct Page {
+    bytes: Arc<[u8]>,
+    choice: Choice,
 }
 
 /// A unit after encoding: how, and where in its part's bytes. No bytes means all zero.
@@ -58,7 +60,7 @@ struct Part {
 /// Buffered units, and what of them was given to helpers.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    units: BTreeMap<u64, Arc<[u8]>>,
+    units: BTreeMap<u64, Page>,
     bytes: usize,
     /// Units that no helper was given.
     waiting: Vec<u64>,
@@ -72,19 +74,14 @@ pub(crate) struct Batch {
 /// Where results of helpers arrive.
 #[derive(Debug)]
 struct Given {
-    dictionary: Option<DictId>,
     to: Sender<Part>,
     results: Receiver<Part>,
 }
 
-impl Given {
-    fn new(recipe: &Recipe) -> Given {
+impl Default for Given {
+    fn default() -> Given {
         let (to, results) = channel();
-        Given {
-            dictionary: recipe.dictionary_id(),
-            to,
-            results,
-        }
+        Given { to, results }
     }
 }
 
@@ -100,11 +97,11 @@ impl Batch {
 
     /// The unit, if it is here.
     pub(crate) fn get(&self, unit: u64) -> Option<&[u8]> {
-        self.units.get(&unit).map(|page| &**page)
+        self.units.get(&unit).map(|page| &*page.bytes)
     }
 
     /// Adds a whole unit that is not here yet.
-    pub(crate) fn insert(&mut self, unit: u64, bytes: &[u8]) {
+    pub(crate) fn insert(&mut self, unit: u64, bytes: &[u8], choice: Choice) {
         let spare = self.spare.pop().and_then(|mut page| {
             let memory = Arc::get_mut(&mut page).filter(|memory| memory.len() == bytes.len())?;
             memory.copy_from_slice(bytes);
@@ -112,8 +109,25 @@ impl Batch {
         });
         self.bytes += bytes.len();
         self.waiting.push(unit);
-        self.units
-            .insert(unit, spare.unwrap_or_else(|| bytes.into()));
+        let bytes = spare.unwrap_or_else(|| bytes.into());
+        self.units.insert(unit, Page { bytes, choice });
+    }
+
+    /// Decides anew what everything buffered is stored with, given the page and the number it had. What was
+    /// encoded is dropped.
+    pub(crate) fn choose_again(
+        &mut self,
+        crew: &mut Crew,
+        mut choice: impl FnMut(&[u8], DictId) -> Result<Choice>,
+    ) -> Result<()> {
+        crew.clear();
+        self.given = None;
+        self.again.clear();
+        self.waiting = self.units.keys().copied().collect();
+        for page in self.units.values_mut() {
+            page.choice = choice(&page.bytes, page.choice.number)?;
+        }
+        Ok(())
     }
 
     /// Forgets everything but the memory.
@@ -140,17 +154,17 @@ impl Batch {
         let Some(page) = self.units.get_mut(&unit) else {
             return false;
         };
-        if Arc::get_mut(page).is_none() {
+        if Arc::get_mut(&mut page.bytes).is_none() {
             self.again.push(unit);
         }
-        Arc::make_mut(page)[within..within + bytes.len()].copy_from_slice(bytes);
+        Arc::make_mut(&mut page.bytes)[within..within + bytes.len()].copy_from_slice(bytes);
         true
     }
 
     /// Forgets the units from `kept` on.
     pub(crate) fn truncate(&mut self, kept: u64) {
         let cut = self.units.split_off(&kept);
-        self.bytes -= cut.values().map(|page| page.len()).sum::<usize>();
+        self.bytes -= cut.values().map(|page| page.bytes.len()).sum::<usize>();
     }
 
     /// Whether enough units wait for [`Batch::begin`] to be worth calling.
@@ -160,14 +174,14 @@ impl Batch {
 
     /// Has helpers encode the units that wait, as `recipe` says.
     pub(crate) fn begin(&mut self, recipe: &Recipe, helpers: usize, crew: &mut Crew) {
-        let given = self.given.get_or_insert_with(|| Given::new(recipe));
+        let given = self.given.get_or_insert_default();
         let helpers = helpers.min(self.units.len() / UNITS_PER_HELPER);
         for job in self.waiting.chunks(UNITS_PER_JOB) {
             let (units, to, recipe) = (&self.units, given.to.clone(), recipe.clone());
             // A unit that was cut off is not here any more.
             let pages = job
                 .iter()
-                .filter_map(|unit| Some((*unit, Arc::clone(units.get(unit)?))))
+                .filter_map(|unit| Some((*unit, units.get(unit)?.clone())))
                 .collect();
             let job = move |tools: &mut Tools| {
                 // The batch may be gone.
@@ -186,20 +200,12 @@ impl Batch {
         crew: &mut Crew,
         tools: &mut Tools,
     ) -> Finished {
-        let begun_as = self.given.as_ref().map(|given| given.dictionary);
-        if begun_as.is_some_and(|dictionary| dictionary != recipe.dictionary_id()) {
-            // There is a better dictionary now than when the first of them were encoded.
-            crew.clear();
-            self.given = None;
-            self.waiting = self.units.keys().copied().collect();
-        } else {
-            self.waiting.append(&mut self.again);
-        }
+        self.waiting.append(&mut self.again);
         if helpers > 0 && self.is_worth_beginning() {
             self.begin(recipe, helpers, crew);
         }
         let mut finished = Finished::default();
-        if let Some(Given { to, results, .. }) = self.given.take() {
+        if let Some(Given { to, results }) = self.given.take() {
             crew.work_off(tools);
             // The results end when the last job has ended, be it by a panic.
             drop(to);
@@ -235,12 +241,12 @@ pub(crate) struct Stored<'a> {
 
 impl Finished {
     /// Adds what was encoded of the pages in `units`, and takes those out of there.
-    fn take_up(&mut self, part: Part, units: &mut BTreeMap<u64, Arc<[u8]>>) {
+    fn take_up(&mut self, part: Part, units: &mut BTreeMap<u64, Page>) {
         for (place, encoded) in part.encoded.iter().enumerate() {
             let unit = encoded.unit;
             if units
                 .get(&unit)
-                .is_some_and(|page| Arc::ptr_eq(page, &encoded.page))
+                .is_some_and(|page| Arc::ptr_eq(&page.bytes, &encoded.page))
             {
                 units.remove(&unit);
                 self.order.push((unit, self.parts.len(), place));
@@ -263,19 +269,23 @@ impl Finished {
     }
 }
 
-fn encode(pages: Vec<(u64, Arc<[u8]>)>, recipe: &Recipe, tools: &mut Tools) -> Part {
+fn encode(pages: Vec<(u64, Page)>, recipe: &Recipe, tools: &mut Tools) -> Part {
     let encoder = tools.encoder(recipe.level);
-    let dictionary = recipe
-        .dictionary
-        .as_ref()
-        .map(|(id, dictionary)| (*id, &**dictionary));
     let mut bytes = Vec::with_capacity(pages.len() * 1024);
-    let encode = |(unit, page): (u64, Arc<[u8]>)| {
+    let encode = |(unit, page): (u64, Page)| {
         let start = bytes.len();
+        let Page {
+            bytes: page,
+            choice,
+        } = page;
         let storage = if page.iter().all(|byte| *byte == 0) {
             Storage::RAW
         } else {
-            encoder.encode(&page, dictionary, &mut bytes)
+            Storage {
+                codec: encoder.encode(&page, choice.dictionary.as_deref(), &mut bytes),
+                dict: choice.number,
+                settled: choice.number != 0 && recipe.level >= choice.level,
+            }
         };
         Encoded {
             unit,
@@ -293,11 +303,11 @@ fn encode(pages: Vec<(u64, Arc<[u8]>)>, recipe: &Recipe, tools: &mut Tools) -> P
 #[cfg(test)]
 mod tests {
     use super::*;
+    use litepack_codec::Dictionary;
 
     const PAGE: usize = 4096;
     const RECIPE: Recipe = Recipe {
         level: 3,
-        dictionary: None,
         uuid: FileUuid([7; 16]),
     };
 
@@ -336,7 +346,7 @@ mod tests {
             let (mut crew, mut tools) = (Crew::default(), Tools::default());
             let mut batch = Batch::default();
             for unit in (0..300).rev() {
-                batch.insert(unit, &page(unit));
+                batch.insert(unit, &page(unit), Choice::default());
                 if helpers > 0 && batch.is_worth_beginning() {
                     batch.begin(&RECIPE, helpers, &mut crew);
                 }
@@ -352,7 +362,7 @@ mod tests {
         let (mut crew, mut tools) = (Crew::default(), Tools::default());
         let mut batch = Batch::default();
         for unit in 0..64 {
-            batch.insert(unit, &page(unit));
+            batch.insert(unit, &page(unit), Choice::default());
         }
         batch.begin(&RECIPE, 1, &mut crew);
         let_helpers_begin(&crew);
@@ -374,19 +384,22 @@ mod tests {
 
     #[test]
     fn a_dictionary_that_came_later_is_used_for_all() {
-        let dictionary = Arc::new(Dictionary::new(page(5)));
-        let with = Recipe {
-            dictionary: Some((1, dictionary)),
-            ..RECIPE
+        let with = Choice {
+            number: 1,
+            dictionary: Some(Dictionary::shared(&page(5))),
+            level: 3,
         };
         let (mut crew, mut tools) = (Crew::default(), Tools::default());
         let mut batch = Batch::default();
         for unit in 0..64 {
-            batch.insert(unit, &page(unit));
+            batch.insert(unit, &page(unit), Choice::default());
         }
         batch.begin(&RECIPE, 1, &mut crew);
         let_helpers_begin(&crew);
-        let finished = batch.finish(&with, 1, &mut crew, &mut tools);
+        batch
+            .choose_again(&mut crew, |_, _| Ok(with.clone()))
+            .unwrap();
+        let finished = batch.finish(&RECIPE, 1, &mut crew, &mut tools);
         assert_eq!(finished.order.len(), 64);
         assert!(finished.iter().all(|stored| stored.storage.dict == 1));
     }
@@ -397,7 +410,7 @@ mod tests {
         let mut batch = Batch::default();
         let mut write = |batch: &mut Batch, count: usize, version: u64| {
             for unit in 0..count as u64 {
-                batch.insert(unit, &page(unit + version));
+                batch.insert(unit, &page(unit + version), Choice::default());
             }
             let finished = batch.finish(&RECIPE, 1, &mut crew, &mut tools);
             let pages = |unit| (unit, page(unit + version));
@@ -419,7 +432,7 @@ mod tests {
         let (mut crew, mut tools) = (Crew::default(), Tools::default());
         let mut batch = Batch::default();
         for unit in 0..UNITS_PER_HELPER as u64 - 1 {
-            batch.insert(unit, &page(unit));
+            batch.insert(unit, &page(unit), Choice::default());
             assert!(!batch.is_worth_beginning());
         }
         let finished = batch.finish(&RECIPE, 1, &mut crew, &mut tools);

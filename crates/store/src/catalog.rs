@@ -1,10 +1,15 @@
-//! The catalog: the dictionaries of a file, each with its place, loaded when a page first needs it.
+//! The catalog: what a file's pages are stored with. Each item is a dictionary, or none, and the level of
+//! the pages that were stored for good with it; the page map's entries name items by number.
+//!
+//! An item also says which pages it is for: those of certain shapes. New pages go by that, pages that
+//! are written again by what they were stored with before. An item that has a successor is given to no
+//! page any more; maintenance stores the pages that still have it again, and removes it then.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use litepack_codec::{DictId, Dictionary};
+use litepack_codec::{DictId, Dictionary, LEVELS, Level, Shape};
 
 use crate::bytes::{Reader, put_varint};
 use crate::disk::Disk;
@@ -12,50 +17,72 @@ use crate::error::{Error, Result};
 use crate::layout::Pointer;
 use crate::medium::Medium;
 
-/// No file has more dictionaries.
+/// No file has more items.
 pub(crate) const DICTIONARIES_MAX: usize = 4096;
 /// Largest dictionary.
 pub(crate) const DICTIONARY_LEN_MAX: usize = 1 << 20;
+/// No item is for more shapes.
+pub(crate) const SHAPES_MAX: usize = 64;
 
-/// A dictionary's place and identity.
+/// One item.
 #[derive(Clone, Debug)]
-struct Listed {
+struct Item {
+    /// Where the dictionary is; [`Pointer::NONE`] for an item without one. Items that differ in
+    /// level only have one place.
     pointer: Pointer,
     hash: u128,
+    /// Level of the pages that are settled with this item; 0 if the item is free to be another one.
+    level: u8,
+    /// The item to use instead, 0 if this one is in use.
+    successor: DictId,
+    shapes: Vec<Shape>,
     loaded: OnceCell<Arc<Dictionary>>,
 }
 
-/// The dictionaries of one commit, numbered from 1.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Catalog {
-    listed: Vec<Listed>,
+impl Item {
+    fn is_free(&self) -> bool {
+        self.level == 0
+    }
+
+    fn is_used(&self) -> bool {
+        !self.is_free() && self.successor == 0
+    }
 }
 
-/// Dictionaries in use anywhere in the process, by content: connections to one file share the
-/// prepared form, and files never get each other's because the bytes are the identity.
-static LOADED: LazyLock<Mutex<HashMap<u128, Weak<Dictionary>>>> = LazyLock::new(Mutex::default);
+/// The items of one commit, numbered from 1. Number 0 is no dictionary, and settled at no level.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Catalog {
+    /// What took the place of number 0, if anything did.
+    instead_of_none: DictId,
+    items: Vec<Item>,
+}
 
-fn share(dictionary: Dictionary) -> Arc<Dictionary> {
-    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-    loaded.retain(|_, known| known.strong_count() > 0);
-    if let Some(known) = loaded.get(&dictionary.hash()).and_then(Weak::upgrade) {
-        return known;
-    }
-    let dictionary = Arc::new(dictionary);
-    loaded.insert(dictionary.hash(), Arc::downgrade(&dictionary));
-    dictionary
+/// What a page is to be stored with.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Choice {
+    pub(crate) number: DictId,
+    pub(crate) dictionary: Option<Arc<Dictionary>>,
+    /// The level at which it is settled.
+    pub(crate) level: Level,
 }
 
 impl Catalog {
-    /// The bytes on disk: count, then for each offset, length, checksum and content hash.
+    /// The bytes on disk, as docs/format.md has them.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        put_varint(&mut out, self.listed.len() as u64);
-        for Listed { pointer, hash, .. } in &self.listed {
-            out.extend(pointer.offset.to_le_bytes());
-            out.extend(pointer.len.to_le_bytes());
-            out.extend(pointer.sum.to_le_bytes());
-            out.extend(hash.to_le_bytes());
+        put_varint(&mut out, self.instead_of_none.into());
+        put_varint(&mut out, self.items.len() as u64);
+        for item in &self.items {
+            out.extend(item.pointer.offset.to_le_bytes());
+            out.extend(item.pointer.len.to_le_bytes());
+            out.extend(item.pointer.sum.to_le_bytes());
+            out.extend(item.hash.to_le_bytes());
+            out.push(item.level);
+            put_varint(&mut out, item.successor.into());
+            put_varint(&mut out, item.shapes.len() as u64);
+            for shape in &item.shapes {
+                out.extend(shape.to_le_bytes());
+            }
         }
         out
     }
@@ -63,88 +90,274 @@ impl Catalog {
     /// Reads a catalog; `None` if the bytes are not one.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Catalog> {
         let mut fields = Reader::new(bytes);
-        let count = usize::try_from(fields.varint()?)
-            .ok()
-            .filter(|n| *n <= DICTIONARIES_MAX)?;
-        let mut listed = Vec::new();
-        for _ in 0..count {
+        let most = |value: u64, most: usize| usize::try_from(value).ok().filter(|n| *n <= most);
+        let instead_of_none = most(fields.varint()?, DICTIONARIES_MAX)?;
+        let count = most(fields.varint()?, DICTIONARIES_MAX)?;
+        (instead_of_none <= count).then_some(())?;
+        let mut items = Vec::new();
+        for number in 1..=count {
             let (offset, len) = (fields.u64()?, fields.u32()?);
             let pointer = Pointer {
                 offset,
                 len,
                 sum: fields.u64()?,
             };
-            (len > 0 && len as usize <= DICTIONARY_LEN_MAX).then_some(())?;
-            listed.push(Listed {
+            (len as usize <= DICTIONARY_LEN_MAX).then_some(())?;
+            let hash = fields.u128()?;
+            let level = fields.u8()?;
+            (Level::from(level) <= *LEVELS.end()).then_some(())?;
+            let successor = most(fields.varint()?, count)?;
+            // Successors come later or took a free number: a chain of them must still end.
+            (successor != number).then_some(())?;
+            let shapes = most(fields.varint()?, SHAPES_MAX)?;
+            let shapes = (0..shapes).map(|_| fields.u32());
+            items.push(Item {
                 pointer,
-                hash: fields.u128()?,
+                hash,
+                level,
+                successor: successor as DictId,
+                shapes: shapes.collect::<Option<_>>()?,
                 loaded: OnceCell::new(),
             });
         }
-        Some(Catalog { listed })
+        Some(Catalog {
+            instead_of_none: instead_of_none as DictId,
+            items,
+        })
     }
 
-    /// The newest dictionary: the one new pages are written with.
-    pub(crate) fn newest(&self) -> Option<DictId> {
-        DictId::try_from(self.listed.len())
-            .ok()
-            .filter(|id| *id > 0)
+    fn item(&self, number: DictId) -> Option<&Item> {
+        self.items.get(usize::from(number).checked_sub(1)?)
     }
 
-    /// Extents of all dictionaries.
-    pub(crate) fn pointers(&self) -> impl Iterator<Item = Pointer> + '_ {
-        self.listed.iter().map(|listed| listed.pointer)
+    fn numbered(&self) -> impl DoubleEndedIterator<Item = (DictId, &Item)> {
+        let items = self.items.iter().enumerate();
+        items
+            .filter(|(_, item)| !item.is_free())
+            .map(|(index, item)| (index as DictId + 1, item))
     }
 
-    /// Adds a dictionary that lives at `pointer` and returns its number.
-    pub(crate) fn add(&mut self, dictionary: Dictionary, pointer: Pointer) -> DictId {
-        let hash = dictionary.hash();
-        self.listed.push(Listed {
-            pointer,
-            hash,
-            loaded: OnceCell::from(share(dictionary)),
-        });
-        self.newest().expect("the caller keeps to DICTIONARIES_MAX")
+    /// What is in use in place of `number` now.
+    pub(crate) fn current(&self, number: DictId) -> DictId {
+        let mut number = number;
+        // A hostile file's chain may be a ring.
+        for _ in 0..=self.items.len() {
+            number = match self.item(number) {
+                None => self.instead_of_none,
+                Some(item) if item.successor != 0 => item.successor,
+                Some(_) => return number,
+            };
+            if number == 0 {
+                break;
+            }
+        }
+        0
+    }
+
+    /// The number to store a page with that looks like this, and was stored with `former` before.
+    pub(crate) fn number_for(&self, shape: Option<Shape>, former: DictId) -> DictId {
+        let former = self.current(former);
+        let fits = |item: &Item| shape.is_some_and(|shape| item.shapes.contains(&shape));
+        if self.item(former).is_some_and(fits) {
+            return former;
+        }
+        let mut used = self.numbered().filter(|(_, item)| item.is_used());
+        used.find(|(_, item)| fits(item))
+            .map(|(number, _)| number)
+            .or((former != 0).then_some(former))
+            .unwrap_or_else(|| self.default_number())
+    }
+
+    /// The number for pages that nothing is known of: the newest item that is for no pages in particular.
+    pub(crate) fn default_number(&self) -> DictId {
+        let mut newest = self.numbered().rev().filter(|(_, item)| item.is_used());
+        newest
+            .find(|(_, item)| item.shapes.is_empty())
+            .map_or_else(|| self.current(0), |(number, _)| number)
+    }
+
+    /// The level at which pages are settled with an item.
+    pub(crate) fn level(&self, number: DictId) -> Level {
+        self.item(number).map_or(0, |item| item.level.into())
+    }
+
+    /// Length of all dictionaries that are given to pages.
+    pub(crate) fn used_len(&self) -> u64 {
+        let used = self.items.iter().filter(|item| item.is_used());
+        used.map(|item| u64::from(item.pointer.len)).sum()
+    }
+
+    /// Numbers of all items.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = DictId> {
+        self.numbered().map(|(number, _)| number)
+    }
+
+    /// Places of all dictionaries, each once.
+    pub(crate) fn pointers(&self) -> impl Iterator<Item = Pointer> {
+        let mut seen = BTreeSet::new();
+        let places = self.items.iter().map(|item| item.pointer);
+        places.filter(move |place| !place.is_none() && seen.insert(place.offset))
+    }
+
+    /// Adds an item with a dictionary that lives at `pointer`, or with none, and returns its number.
+    /// `None` if there are too many.
+    pub(crate) fn add(
+        &mut self,
+        dictionary: Option<(Arc<Dictionary>, Pointer)>,
+        level: Level,
+        mut shapes: Vec<Shape>,
+    ) -> Option<DictId> {
+        shapes.truncate(SHAPES_MAX);
+        let (dictionary, pointer) = dictionary.unzip();
+        let item = Item {
+            pointer: pointer.unwrap_or(Pointer::NONE),
+            hash: dictionary
+                .as_ref()
+                .map_or(0, |dictionary| dictionary.hash()),
+            level: level.clamp(*LEVELS.start(), *LEVELS.end()) as u8,
+            successor: 0,
+            shapes,
+            loaded: dictionary.map_or_else(OnceCell::new, OnceCell::from),
+        };
+        match self.items.iter().position(Item::is_free) {
+            Some(free) => {
+                self.items[free] = item;
+                Some(free as DictId + 1)
+            }
+            None if self.items.len() < DICTIONARIES_MAX => {
+                self.items.push(item);
+                Some(self.items.len() as DictId)
+            }
+            None => None,
+        }
+    }
+
+    /// From now on `successor` is used instead of `number`.
+    pub(crate) fn replace(&mut self, number: DictId, successor: DictId) {
+        match usize::from(number).checked_sub(1) {
+            Some(index) => self.items[index].successor = successor,
+            None => self.instead_of_none = successor,
+        }
     }
 
     /// A dictionary was copied elsewhere.
-    pub(crate) fn moved(&mut self, index: usize, to: Pointer) {
-        self.listed[index].pointer = to;
+    pub(crate) fn moved(&mut self, from: Pointer, to: Pointer) {
+        for item in &mut self.items {
+            if item.pointer == from {
+                item.pointer = to;
+            }
+        }
     }
 
-    /// The dictionary with this number; `None` for 0.
+    /// The dictionary of this item; `None` if it has none.
     ///
     /// # Errors
-    /// When there is none with that number or its bytes are damaged.
+    /// When there is no such item or the dictionary's bytes are damaged.
     pub(crate) fn get(
         &self,
-        id: DictId,
+        number: DictId,
         medium: &Medium<impl Disk>,
     ) -> Result<Option<&Arc<Dictionary>>> {
-        let Some(index) = usize::from(id).checked_sub(1) else {
+        if number == 0 {
             return Ok(None);
-        };
-        let listed = self.listed.get(index).ok_or_else(|| {
+        }
+        let item = self.item(number).filter(|item| !item.is_free());
+        let item = item.ok_or_else(|| {
             Error::damaged(
-                format!("dictionary {id}"),
+                format!("dictionary {number}"),
                 0,
                 "the catalog has no such dictionary",
             )
         })?;
-        if let Some(loaded) = listed.loaded.get() {
+        if item.pointer.is_none() {
+            return Ok(None);
+        }
+        if let Some(loaded) = item.loaded.get() {
             return Ok(Some(loaded));
         }
-        let bytes = medium.extent(listed.pointer, "dictionary")?;
-        if Dictionary::hash_of(&bytes) != listed.hash {
-            let what = format!("dictionary {id}");
+        let bytes = medium.extent(item.pointer, "dictionary")?;
+        if Dictionary::hash_of(&bytes) != item.hash {
+            let what = format!("dictionary {number}");
             return Err(Error::damaged(
                 what,
-                listed.pointer.offset,
+                item.pointer.offset,
                 "content hash is wrong",
             ));
         }
-        Ok(Some(
-            listed.loaded.get_or_init(|| share(Dictionary::new(bytes))),
-        ))
+        let shared = || Dictionary::shared(&bytes);
+        Ok(Some(item.loaded.get_or_init(shared)))
+    }
+
+    /// What to store a page with: number, dictionary and level.
+    ///
+    /// # Errors
+    /// As [`Catalog::get`].
+    pub(crate) fn choice(&self, number: DictId, medium: &Medium<impl Disk>) -> Result<Choice> {
+        Ok(Choice {
+            number,
+            dictionary: self.get(number, medium)?.cloned(),
+            level: self.level(number),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn catalog() -> Catalog {
+        let mut catalog = Catalog::default();
+        for (byte, shapes) in [(1, vec![10, 11]), (2, vec![20, 11]), (3, vec![])] {
+            let pointer = Pointer {
+                offset: 4096 * u64::from(byte),
+                len: 100,
+                sum: 7,
+            };
+            let dictionary = Dictionary::shared(&[byte; 100]);
+            let number = catalog.add(Some((dictionary, pointer)), 3, shapes);
+            assert_eq!(number, Some(byte.into()));
+        }
+        catalog
+    }
+
+    #[test]
+    fn pages_go_by_their_shape_then_by_what_they_had() {
+        let catalog = catalog();
+        assert_eq!(catalog.number_for(Some(10), 0), 1);
+        assert_eq!(catalog.number_for(Some(20), 1), 2);
+        assert_eq!(catalog.number_for(Some(11), 0), 1);
+        assert_eq!(catalog.number_for(Some(11), 2), 2);
+        assert_eq!(catalog.number_for(Some(99), 2), 2);
+        assert_eq!(catalog.number_for(None, 1), 1);
+        assert_eq!(catalog.number_for(Some(99), 0), 3);
+        assert_eq!(catalog.number_for(None, 0), 3);
+        assert_eq!(Catalog::default().number_for(Some(1), 0), 0);
+    }
+
+    #[test]
+    fn an_item_that_was_replaced_is_given_to_no_page() {
+        let mut catalog = catalog();
+        let newer = catalog.add(None, 19, vec![10]).unwrap();
+        catalog.replace(1, newer);
+        assert_eq!(catalog.current(1), newer);
+        assert_eq!(catalog.number_for(Some(10), 0), newer);
+        assert_eq!(catalog.number_for(None, 1), newer);
+        assert_eq!(catalog.level(newer), 19);
+        let bare = catalog.add(None, 19, vec![]).unwrap();
+        catalog.replace(0, bare);
+        assert_eq!(catalog.current(0), bare);
+        let read = Catalog::decode(&catalog.encode()).unwrap();
+        assert_eq!(read.encode(), catalog.encode());
+        assert_eq!(read.current(1), newer);
+        assert_eq!(read.pointers().count(), 3);
+    }
+
+    #[test]
+    fn a_ring_of_successors_is_no_endless_loop() {
+        let mut catalog = catalog();
+        catalog.replace(1, 2);
+        catalog.replace(2, 1);
+        assert_eq!(catalog.current(1), 0);
+        assert_eq!(catalog.number_for(Some(10), 1), 3);
     }
 }

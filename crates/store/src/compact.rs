@@ -116,8 +116,8 @@ impl<D: Disk> Store<D> {
     }
 
     fn move_catalog(&mut self, limit: u64) -> Result<()> {
-        let pointers: Vec<_> = self.catalog.pointers().enumerate().collect();
-        for (index, pointer) in pointers {
+        let pointers: Vec<_> = self.catalog.pointers().collect();
+        for pointer in pointers {
             if pointer.offset + u64::from(pointer.len) <= limit {
                 continue;
             }
@@ -125,7 +125,7 @@ impl<D: Disk> Store<D> {
             if let Some(offset) = self.writer.space().alloc_within(pointer.len.into())? {
                 self.writer.queue.push(offset, &bytes);
                 self.catalog
-                    .moved(index, crate::layout::Pointer { offset, ..pointer });
+                    .moved(pointer, crate::layout::Pointer { offset, ..pointer });
                 self.writer
                     .space()
                     .release(pointer.offset, pointer.len.into())?;

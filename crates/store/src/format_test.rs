@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::catalog::{DICTIONARIES_MAX, DICTIONARY_LEN_MAX};
+use crate::catalog::{Catalog, DICTIONARIES_MAX, DICTIONARY_LEN_MAX};
 use crate::header::Header;
 use crate::layout::*;
 use crate::map::HEIGHT_MAX;
@@ -187,6 +187,7 @@ fn columns_are_as_documented() {
         let storage = Storage {
             codec: Codec::Zstd,
             dict: 2,
+            settled: true,
         };
         let entry = |offset, len, sum| Entry {
             offset,
@@ -200,7 +201,7 @@ fn columns_are_as_documented() {
     }
     let mut bytes = Vec::new();
     leaf.encode(&mut bytes);
-    let tag = 1 + 1 + 16 * 2;
+    let tag = 1 + 1 + 8 + 16 * 2;
     let expected = [
         &[1][..],
         &[1, 0, 3, tag, 124, 0],
@@ -229,4 +230,31 @@ fn columns_are_as_documented() {
         &[9, 0, 0, 0, 0, 0, 0, 0],
     ];
     assert_eq!(bytes, expected.concat());
+}
+
+#[test]
+fn the_catalog_is_as_documented() {
+    let dictionary = || std::sync::Arc::new(litepack_codec::Dictionary::new(*b"dictionary"));
+    let mut catalog = Catalog::default();
+    let place = |offset| Pointer {
+        offset,
+        len: 10,
+        sum: 0x0908_0706_0504_0302,
+    };
+    catalog.add(Some((dictionary(), place(0x1000))), 3, vec![0x0403_0201]);
+    catalog.add(None, 19, Vec::new());
+    catalog.replace(0, 2);
+    catalog.replace(1, 2);
+    let hash = twox_hash::XxHash3_128::oneshot(b"dictionary").to_le_bytes();
+    let expected: [&[u8]; 6] = [
+        &[2, 2],
+        &[
+            0, 0x10, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 2, 3, 4, 5, 6, 7, 8, 9,
+        ],
+        &hash,
+        &[3, 2, 1, 1, 2, 3, 4],
+        &[0; 36],
+        &[19, 0, 0],
+    ];
+    assert_eq!(catalog.encode(), expected.concat());
 }

@@ -152,20 +152,26 @@ impl Node {
     }
 }
 
-/// 0 for a zero unit, else `1 + codec + 16 * dictionary`.
+/// 0 for a zero unit, else `1 + codec + 8 * settled + 16 * dictionary`.
 fn tag_of(entry: &Entry) -> u64 {
     if entry.is_zero() {
         return 0;
     }
-    1 + entry.storage.codec as u64 + 16 * u64::from(entry.storage.dict)
+    let Storage {
+        codec,
+        dict,
+        settled,
+    } = entry.storage;
+    1 + codec as u64 + 8 * u64::from(settled) + 16 * u64::from(dict)
 }
 
 fn storage_of(tag: u64) -> Option<Storage> {
     let tag = tag.checked_sub(1)?;
-    let codec = Codec::from_number((tag % 16) as u8)?;
+    let codec = Codec::from_number((tag % 8) as u8)?;
     Some(Storage {
         codec,
         dict: DictId::try_from(tag / 16).ok()?,
+        settled: tag & 8 != 0,
     })
 }
 
@@ -243,7 +249,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Offset, length, checksum, raw or not, dictionary.
-    type Fields = (u64, u32, u32, bool, u16);
+    type Fields = (u64, u32, u32, bool, (u16, bool));
 
     fn entries() -> impl Strategy<Value = Vec<Option<Fields>>> {
         let entry = (
@@ -251,7 +257,7 @@ mod tests {
             1u32..70000,
             any::<u32>(),
             any::<bool>(),
-            0u16..20,
+            (0u16..20, any::<bool>()),
         );
         proptest::collection::vec(proptest::option::of(entry), FANOUT)
     }
@@ -263,11 +269,11 @@ mod tests {
             let Node::Leaf(leaf) = &mut node else { unreachable!() };
             let mut next = 2048;
             for (slot, entry) in leaf.iter_mut().zip(&entries) {
-                if let Some((offset, len, sum, raw, dict)) = *entry {
+                if let Some((offset, len, sum, raw, (dict, settled))) = *entry {
                     let codec = if raw { Codec::Raw } else { Codec::Zstd };
                     let offset = if in_line { next } else { offset };
                     next = offset + u64::from(len);
-                    *slot = Entry { offset, len, sum, storage: Storage { codec, dict } };
+                    *slot = Entry { offset, len, sum, storage: Storage { codec, dict, settled } };
                 }
             }
             let mut bytes = Vec::new();
@@ -312,6 +318,7 @@ mod tests {
             let storage = Storage {
                 codec: Codec::Zstd,
                 dict: 1,
+                settled: true,
             };
             *slot = Entry {
                 offset,

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use litepack_codec::Level;
+use litepack_codec::{Codec, Level};
 
 use crate::ahead::Ahead;
 use crate::cache::{Cache, FileId};
@@ -340,7 +340,12 @@ impl<D: Disk> Store<D> {
             Err(Error::Damaged(damage)) => return Err(named(damage.why)),
             result => result?,
         };
-        let dictionary = self.catalog.get(entry.storage.dict, &self.medium)?;
+        // Pages that are stored as they are have a number, too, and no use for its dictionary.
+        let number = match entry.storage.codec {
+            Codec::Raw => 0,
+            _ => entry.storage.dict,
+        };
+        let dictionary = self.catalog.get(number, &self.medium)?;
         let dictionary = dictionary.map(Arc::as_ref);
         self.tools
             .decoder

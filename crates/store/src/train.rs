@@ -4,9 +4,10 @@
 //! several times; a packer that sees the whole database at once brings its own. Pages written earlier
 //! keep what they were stored with.
 
-use litepack_codec::{Dictionary, Encoder, Level, train};
+use std::sync::Arc;
 
-use crate::catalog::DICTIONARIES_MAX;
+use litepack_codec::{DictId, Dictionary, Encoder, Level, Shape, train};
+
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -47,57 +48,59 @@ pub fn train_if_useful(pages: &[Vec<u8>], max_len: usize, level: Level) -> Optio
     let (mut plain, mut helped) = (Vec::new(), Vec::new());
     for page in held_out() {
         encoder.encode(page, None, &mut plain);
-        encoder.encode(page, Some((1, &dictionary)), &mut helped);
+        encoder.encode(page, Some(&dictionary), &mut helped);
     }
     (helped.len() < plain.len() - plain.len() / 100).then_some(dictionary)
 }
 
 impl<D: Disk> Store<D> {
-    /// Adds a dictionary, as part of the running transaction; pages are written with it from now on.
+    /// Adds a dictionary for pages of these shapes, or for all that no other is for, as part of the running
+    /// transaction. Returns its number.
     ///
     /// # Errors
     /// The transaction is dropped and the last commit is current again.
-    pub fn add_dictionary(&mut self, dictionary: Dictionary) -> Result<()> {
+    pub fn add_dictionary(&mut self, dictionary: Dictionary, shapes: Vec<Shape>) -> Result<DictId> {
         self.guarded(|store| {
             store.begin()?;
-            store.put_dictionary(dictionary)
+            store.put_dictionary(dictionary, shapes)
         })
     }
 
-    fn put_dictionary(&mut self, dictionary: Dictionary) -> Result<()> {
-        if self.catalog.pointers().count() >= DICTIONARIES_MAX {
-            return Err(Error::Limit("a file has at most 4096 dictionaries"));
-        }
+    fn put_dictionary(&mut self, dictionary: Dictionary, shapes: Vec<Shape>) -> Result<DictId> {
         let pointer = self.store_metadata(dictionary.bytes())?;
-        self.catalog.add(dictionary, pointer);
+        let with = Some((Arc::new(dictionary), pointer));
         self.writer.txn().catalog_changed = true;
-        Ok(())
+        self.catalog
+            .add(with, self.writer.level(), shapes)
+            .ok_or(Error::Limit("a file has at most 4096 dictionaries"))
     }
 
     /// The length of the dictionary to be trained, if the database has outgrown the one it has.
     pub(crate) fn training_due(&self) -> Option<usize> {
         let len = dictionary_len_for(self.size)?;
-        let newest = self
-            .catalog
-            .pointers()
-            .last()
-            .map_or(0, |pointer| u64::from(pointer.len));
-        let due =
-            len as u64 >= newest.saturating_mul(GROWTH) && self.size >= self.writer.training_due_at;
-        due.then_some(len)
+        let outgrown = len as u64 >= self.catalog.used_len().saturating_mul(GROWTH);
+        (outgrown && self.size >= self.writer.training_due_at).then_some(len)
     }
 
-    /// Trains a dictionary if that is due.
-    pub(crate) fn train_if_due(&mut self) -> Result<()> {
+    /// Trains a dictionary if that is due, in place of the one for pages of no shape in particular. True if there
+    /// is a new one.
+    pub(crate) fn train_if_due(&mut self) -> Result<bool> {
         let Some(len) = self.training_due() else {
-            return Ok(());
+            return Ok(false);
         };
         // If no dictionary comes of it, the next try is after the database has grown again.
         self.writer.training_due_at = self.size.saturating_mul(GROWTH);
         let pages = self.samples()?;
         match train_if_useful(&pages, len, self.writer.level()) {
-            Some(dictionary) => self.put_dictionary(dictionary),
-            None => Ok(()),
+            Some(dictionary) => {
+                let former = self.catalog.default_number();
+                let number = self.put_dictionary(dictionary, Vec::new())?;
+                if former != 0 {
+                    self.catalog.replace(former, number);
+                }
+                Ok(true)
+            }
+            None => Ok(false),
         }
     }
 

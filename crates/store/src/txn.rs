@@ -4,12 +4,10 @@
 //! (where no commit knows of it yet), and changed map leaves beyond [`LEAVES_MAX`] are written too.
 //! After any error the transaction is dropped and the handle is back at the last commit.
 
-use std::sync::Arc;
-
-use litepack_codec::{LEVELS, Level};
+use litepack_codec::{DictId, LEVELS, Level, shape};
 
 use crate::batch::{Batch, Recipe};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Choice};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::header::Header;
@@ -32,6 +30,8 @@ pub(crate) struct Writer {
     pub(crate) threads: usize,
     level: Level,
     batch: Batch,
+    /// The dictionary of the pages being written, if the caller knows.
+    wanted: Option<DictId>,
     pub(crate) space: Option<Space>,
     pub(crate) txn: Option<Txn>,
     pub(crate) queue: WriteQueue,
@@ -96,6 +96,7 @@ impl Writer {
             threads: threads.max(1),
             level: level.clamp(*LEVELS.start(), *LEVELS.end()),
             batch: Batch::default(),
+            wanted: None,
             space: None,
             txn: None,
             queue: WriteQueue::default(),
@@ -151,6 +152,17 @@ impl<D: Disk> Store<D> {
     /// The transaction is dropped and the last commit is current again.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.guarded(|store| store.try_write(offset, bytes))
+    }
+
+    /// [`Store::write`] for who knows better than the store which dictionary goes with these bytes.
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    pub fn write_with(&mut self, offset: u64, bytes: &[u8], dictionary: DictId) -> Result<()> {
+        self.writer.wanted = Some(dictionary);
+        let written = self.write(offset, bytes);
+        self.writer.wanted = None;
+        written
     }
 
     /// Sets the logical length of the database, as part of the running transaction.
@@ -298,7 +310,7 @@ impl<D: Disk> Store<D> {
     fn encode_early(&mut self) -> Result<()> {
         let helpers = self.writer.threads - 1;
         if helpers > 0 && self.writer.batch.is_worth_beginning() && self.training_due().is_none() {
-            let recipe = self.recipe()?;
+            let recipe = self.recipe();
             self.writer.batch.begin(&recipe, helpers, &mut self.crew);
         }
         Ok(())
@@ -311,13 +323,28 @@ impl<D: Disk> Store<D> {
         }
         let unit_size = self.unit_size as usize;
         if bytes.len() == unit_size {
-            self.writer.batch.insert(unit, bytes);
+            let choice = self.choice(unit, bytes)?;
+            self.writer.batch.insert(unit, bytes, choice);
         } else {
             let mut page = self.unit_before_change(unit)?;
             page[within..within + bytes.len()].copy_from_slice(bytes);
-            self.writer.batch.insert(unit, &page);
+            let choice = self.choice(unit, &page)?;
+            self.writer.batch.insert(unit, &page, choice);
         }
         Ok(())
+    }
+
+    /// What to store a unit with that is about to become this.
+    fn choice(&mut self, unit: u64, bytes: &[u8]) -> Result<Choice> {
+        let number = match self.writer.wanted {
+            Some(number) => self.catalog.current(number),
+            None => {
+                let former = self.entry(unit)?.storage.dict;
+                let first_page = &bytes[..bytes.len().min(self.page_size as usize)];
+                self.catalog.number_for(shape(first_page), former)
+            }
+        };
+        self.catalog.choice(number, &self.medium)
     }
 
     /// The whole unit, zero-filled past the end of the database.
@@ -361,8 +388,15 @@ impl<D: Disk> Store<D> {
         if self.writer.batch.is_empty() {
             return Ok(());
         }
-        self.train_if_due()?;
-        let recipe = self.recipe()?;
+        if self.train_if_due()? {
+            let Writer { batch, .. } = &mut self.writer;
+            batch.choose_again(&mut self.crew, |page, former| {
+                let first_page = &page[..page.len().min(self.page_size as usize)];
+                let number = self.catalog.number_for(shape(first_page), former);
+                self.catalog.choice(number, &self.medium)
+            })?;
+        }
+        let recipe = self.recipe();
         let helpers = self.writer.threads - 1;
         let finished =
             (self.writer.batch).finish(&recipe, helpers, &mut self.crew, &mut self.tools);
@@ -433,20 +467,11 @@ impl<D: Disk> Store<D> {
     }
 
     /// How units are encoded from now on.
-    fn recipe(&self) -> Result<Recipe> {
-        let newest = self.catalog.newest();
-        let dictionary = match newest {
-            Some(id) => self
-                .catalog
-                .get(id, &self.medium)?
-                .map(|found| (id, Arc::clone(found))),
-            None => None,
-        };
-        Ok(Recipe {
+    fn recipe(&self) -> Recipe {
+        Recipe {
             level: self.writer.level,
-            dictionary,
             uuid: self.medium.uuid,
-        })
+        }
     }
 
     /// Writes what is queued.

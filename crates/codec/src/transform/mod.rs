@@ -31,6 +31,9 @@ use page::Layout;
 use record::Field;
 pub(crate) use undo::Undo;
 
+pub(crate) use page::{Kind, cell_at};
+pub(crate) use record::varint;
+
 /// Flags beside the kind in the first byte.
 const PAGE_ONE: u8 = 0x10;
 const VERBATIM: u8 = 0x20;
