@@ -25,13 +25,16 @@ struct Walk<F> {
     page: Vec<u8>,
     /// The overflow page or page of the free list being looked at.
     other: Vec<u8>,
-    /// Claimed pages that are still to be read, next one last.
-    waiting: Vec<u32>,
+    /// Claimed pages that are still to be read, next one last, and how far below the root each is.
+    waiting: Vec<(u32, u32)>,
+    /// Whether leaves are read for what they lead to.
+    leaves: bool,
 }
 
 /// Fills `owners`, which is empty.
 pub(crate) fn find<E>(
     owners: Owners,
+    leaves: bool,
     read: impl FnMut(u32, &mut [u8]) -> Result<bool, E>,
 ) -> Result<Owners, E> {
     let page = vec![0; owners.header().page_size as usize];
@@ -41,6 +44,7 @@ pub(crate) fn find<E>(
         owners,
         read,
         waiting: Vec::new(),
+        leaves,
     };
     walk.owners.trees.push(Tree {
         kind: TreeKind::Table,
@@ -64,8 +68,13 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
     fn tree(&mut self, tree: u32) -> Result<(), E> {
         let root = self.owners.trees[tree as usize].root;
         let mut has_rowid = None;
-        self.waiting.push(root);
-        while let Some(number) = self.waiting.pop() {
+        let mut leaf_depth = None;
+        self.waiting.push((root, 0));
+        while let Some((number, depth)) = self.waiting.pop() {
+            if leaf_depth == Some(depth) && !self.leaves && tree != SCHEMA {
+                self.owners.settle(number, Slot::of(tree, Role::Leaf));
+                continue;
+            }
             let mut bytes = mem::take(&mut self.page);
             if (self.read)(number, &mut bytes)? {
                 let usable = &bytes[..self.owners.header().usable()];
@@ -76,7 +85,10 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
                         if page.kind().has_rowid()
                             == *has_rowid.get_or_insert(page.kind().has_rowid()) =>
                     {
-                        self.node(tree, number, &page, usable)?;
+                        if !page.kind().is_interior() {
+                            leaf_depth = Some(depth);
+                        }
+                        self.node(tree, number, depth, &page, usable)?;
                     }
                     _ => self.note(number, tree, "not a page of this b-tree"),
                 }
@@ -88,7 +100,14 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
         Ok(())
     }
 
-    fn node(&mut self, tree: u32, number: u32, page: &Page<'_>, bytes: &[u8]) -> Result<(), E> {
+    fn node(
+        &mut self,
+        tree: u32,
+        number: u32,
+        depth: u32,
+        page: &Page<'_>,
+        bytes: &[u8],
+    ) -> Result<(), E> {
         let interior = page.kind().is_interior();
         let role = if interior { Role::Interior } else { Role::Leaf };
         self.owners.settle(number, Slot::of(tree, role));
@@ -99,7 +118,7 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
                 continue;
             };
             if interior {
-                self.child(tree, number, cell.child);
+                self.child(tree, number, cell.child, depth + 1);
             }
             if tree == SCHEMA && !interior {
                 self.schema_row(number, &cell, bytes)?;
@@ -108,15 +127,15 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
             }
         }
         if let Some(child) = page.rightmost() {
-            self.child(tree, number, child);
+            self.child(tree, number, child, depth + 1);
         }
         self.waiting[first..].reverse();
         Ok(())
     }
 
-    fn child(&mut self, tree: u32, parent: u32, child: u32) {
+    fn child(&mut self, tree: u32, parent: u32, child: u32, depth: u32) {
         if self.owners.claim(child, Slot::CLAIMED) {
-            self.waiting.push(child);
+            self.waiting.push((child, depth));
         } else {
             self.note(parent, tree, "names a child that cannot be one");
         }
