@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use litepack_codec::{Dictionary, LEVELS, Level};
-use litepack_store::{Disk, Options, Store, dictionary_len_for, train_if_useful};
+use litepack_codec::{LEVELS, Level};
+use litepack_sqlite::plan::{Effort, Plan, Planned};
+use litepack_store::{Disk, Options, Store};
 
 use crate::interrupt;
 use crate::progress::{Progress, summary};
@@ -20,10 +21,6 @@ use crate::source::Source;
 /// The level when nobody asks for another one: the fastest to read and write. From level 4 on pages are
 /// laid out by column, and files are about half as large.
 const DEFAULT_LEVEL: Level = 3;
-/// Bytes of sample for each byte of the dictionary, at most 1.7 MiB together. Four times as many make
-/// files 0.7 % smaller and take as long as packing 20 MB.
-const SAMPLE_PER_DICTIONARY: usize = 16;
-
 /// Makes a packed file of a plain SQLite database.
 #[derive(clap::Args)]
 #[command(
@@ -105,10 +102,22 @@ fn fill(source: &Source, size: u64, packed: &File, level: Level) -> Result<()> {
         // The first write makes the file a packed one; the database in it is still empty.
         store.write(0, &vec![0; unit])?;
         store.truncate(0)?;
-    } else if let Some(dictionary) =
-        dictionary(source.file(), size, unit, level).with_context(cannot_read)?
-    {
-        store.add_dictionary(dictionary, Vec::new())?;
+    }
+    let read = |offset, buf: &mut [u8]| {
+        source
+            .file()
+            .read_at(buf, offset)
+            .is_ok_and(|n| n == buf.len())
+    };
+    let plan = Plan::make(
+        size,
+        unit as u32,
+        Effort::ordinary(level, reader::threads()),
+        read,
+    );
+    let mut numbers = Vec::new();
+    for Planned { dictionary, shapes } in plan.planned() {
+        numbers.push(store.add_dictionary(dictionary, shapes.clone())?);
     }
     let progress = Progress::new("packing", size);
     let mut buf = vec![0; CHUNK as usize];
@@ -125,7 +134,8 @@ fn fill(source: &Source, size: u64, packed: &File, level: Level) -> Result<()> {
         }
         // One unit at a time: the first write tells the store how long a unit is.
         for part in buf[..wanted].chunks(unit) {
-            store.write(offset, part)?;
+            let dictionary = plan.dictionary_of(offset / unit as u64);
+            store.write_with(offset, part, dictionary.map_or(0, |index| numbers[index]))?;
             offset += part.len() as u64;
         }
         progress.add(wanted as u64);
@@ -134,33 +144,4 @@ fn fill(source: &Source, size: u64, packed: &File, level: Level) -> Result<()> {
     store.flush()?;
     store.close();
     Ok(())
-}
-
-/// A dictionary trained on a bounded sample from all over the database.
-fn dictionary(
-    file: &File,
-    size: u64,
-    unit: usize,
-    level: Level,
-) -> std::io::Result<Option<Dictionary>> {
-    let Some(len) = dictionary_len_for(size) else {
-        return Ok(None);
-    };
-    let units = size / unit as u64;
-    let wanted = (len * SAMPLE_PER_DICTIONARY / unit).max(1) as u64;
-    let stride = units.div_ceil(wanted).max(1);
-    let (mut samples, mut random) = (Vec::new(), size | 1);
-    for start in (0..units).step_by(stride as usize) {
-        // One unit of each stretch, so that nothing regular in the file meets the stride.
-        random = random
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        let at = (start + (random >> 33) % stride).min(units - 1);
-        let mut page = vec![0; unit];
-        let n = file.read_at(&mut page, at * unit as u64)?;
-        if n == unit && page.iter().any(|byte| *byte != 0) {
-            samples.push(page);
-        }
-    }
-    Ok(train_if_useful(&samples, len, level))
 }

@@ -25,7 +25,7 @@ pub const COLUMNS_FROM: Level = 4;
 const WORTHWHILE: usize = 32;
 
 /// How many dictionaries an encoder keeps prepared; one more, and it starts afresh.
-const PREPARED_MAX: usize = 8;
+const PREPARED_MAX: usize = 16;
 
 /// Turns pages into stored bytes at one level.
 pub struct Encoder {

@@ -4,6 +4,7 @@
 //! packed.rs    a packed database: SQLite's calls in, the store's commits out
 //! journal.rs   its rollback journal, in memory
 //! options.rs   URI parameters and pragmas       report.rs   what info and check answer
+//! plan.rs      which dictionaries a database should have
 //! columns/     the SQL functions of compressed columns
 //! codes.rs     SQLite's numbers                 ffi/        everything unsafe
 //! ```
@@ -16,6 +17,7 @@ pub mod ffi;
 mod journal;
 mod options;
 mod packed;
+pub mod plan;
 mod report;
 
 pub use report::{check_text, damage_json, info_json};

@@ -55,5 +55,4 @@ pub use header::{FileKind, Header, kind_of};
 pub use info::{Info, StoredUnit};
 pub use layout::{FileUuid, HEADER_LEN, MAGIC, VERSION};
 pub use store::{DEFAULT_LEVEL, Options, Store};
-pub use train::{dictionary_len_for, train_if_useful};
 pub use txn::SQLITE_MAGIC;

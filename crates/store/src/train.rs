@@ -4,8 +4,6 @@
 //! several times; a packer that sees the whole database at once brings its own. Pages written earlier
 //! keep what they were stored with.
 
-use std::sync::Arc;
-
 use litepack_codec::{DictId, Dictionary, Encoder, Level, Shape, train};
 
 use crate::disk::Disk;
@@ -27,13 +25,13 @@ const SAMPLE_MAX: u64 = 1 << 20;
 const HELD_OUT: usize = 8;
 
 /// The length of a dictionary for a database of `size` bytes; `None` if it is too small for one.
-pub fn dictionary_len_for(size: u64) -> Option<usize> {
+fn dictionary_len_for(size: u64) -> Option<usize> {
     (size >= DATABASE_MIN).then(|| (size / SHARE).clamp(LEN_MIN, LEN_MAX) as usize)
 }
 
 /// Trains a dictionary of at most `max_len` bytes on `pages`, as they are stored at `level`, and returns it if it
 /// saves more, on pages it was not trained on, than one percent.
-pub fn train_if_useful(pages: &[Vec<u8>], max_len: usize, level: Level) -> Option<Dictionary> {
+fn train_if_useful(pages: &[Vec<u8>], max_len: usize, level: Level) -> Option<Dictionary> {
     let held_out = || pages.iter().skip(HELD_OUT - 1).step_by(HELD_OUT);
     let mut encoder = Encoder::new(level);
     let (mut samples, mut lens) = (Vec::new(), Vec::new());
@@ -59,16 +57,20 @@ impl<D: Disk> Store<D> {
     ///
     /// # Errors
     /// The transaction is dropped and the last commit is current again.
-    pub fn add_dictionary(&mut self, dictionary: Dictionary, shapes: Vec<Shape>) -> Result<DictId> {
+    pub fn add_dictionary(
+        &mut self,
+        dictionary: &Dictionary,
+        shapes: Vec<Shape>,
+    ) -> Result<DictId> {
         self.guarded(|store| {
             store.begin()?;
             store.put_dictionary(dictionary, shapes)
         })
     }
 
-    fn put_dictionary(&mut self, dictionary: Dictionary, shapes: Vec<Shape>) -> Result<DictId> {
+    fn put_dictionary(&mut self, dictionary: &Dictionary, shapes: Vec<Shape>) -> Result<DictId> {
         let pointer = self.store_metadata(dictionary.bytes())?;
-        let with = Some((Arc::new(dictionary), pointer));
+        let with = Some((Dictionary::shared(dictionary.bytes()), pointer));
         self.writer.txn().catalog_changed = true;
         self.catalog
             .add(with, self.writer.level(), shapes)
@@ -94,7 +96,7 @@ impl<D: Disk> Store<D> {
         match train_if_useful(&pages, len, self.writer.level()) {
             Some(dictionary) => {
                 let former = self.catalog.default_number();
-                let number = self.put_dictionary(dictionary, Vec::new())?;
+                let number = self.put_dictionary(&dictionary, Vec::new())?;
                 if former != 0 {
                     self.catalog.replace(former, number);
                 }

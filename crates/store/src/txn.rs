@@ -154,12 +154,14 @@ impl<D: Disk> Store<D> {
         self.guarded(|store| store.try_write(offset, bytes))
     }
 
-    /// [`Store::write`] for who knows better than the store which dictionary goes with these bytes.
+    /// [`Store::write`] for who knows better than the store which dictionary goes with these bytes. The store
+    /// trains none of its own from then on.
     ///
     /// # Errors
     /// As [`Store::write`].
     pub fn write_with(&mut self, offset: u64, bytes: &[u8], dictionary: DictId) -> Result<()> {
         self.writer.wanted = Some(dictionary);
+        self.writer.training_due_at = u64::MAX;
         let written = self.write(offset, bytes);
         self.writer.wanted = None;
         written

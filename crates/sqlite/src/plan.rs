@@ -1,0 +1,360 @@
+//! Which dictionaries a database should have: one for each table or index that is large enough, one for all the
+//! rest, each as long as it pays on pages that it was not trained on.
+//!
+//! Trees are told apart by walking the b-trees without their leaves. What that leaves unknown (overflow
+//! pages) and small trees are the rest. Pages are sampled at random, but the same ones each time: the
+//! same database has the same plan.
+
+use std::cmp::Reverse;
+use std::convert::Infallible;
+use std::panic::resume_unwind;
+
+use litepack_btree::{HEADER_LEN, Header, Owner, Owners};
+use litepack_codec::{Dictionary, Encoder, Level, Shape, shape, train};
+
+/// No dictionary for fewer bytes of pages.
+const GROUP_MIN: u64 = 512 << 10;
+/// No more trees than this have dictionaries of their own: an encoder keeps as many prepared.
+const TREES_MAX: usize = 15;
+/// A dictionary takes at most this share of its pages, but may be as short as 4 KiB.
+const SHARE: u64 = 100;
+const LEN_MIN: usize = 4 << 10;
+/// One sampled unit in so many is kept back to measure what a dictionary saves.
+const HELD_OUT: usize = 8;
+/// Fewest bytes of sample: for short dictionaries, and for a measurement worth the name.
+const SAMPLE_MIN: usize = 512 << 10;
+/// A dictionary has to save one part in so many to be worth having.
+const WORTHWHILE: u64 = 100;
+/// A shape that fewer than one page in so many has is not worth a note.
+const SHAPE_SHARE: usize = 50;
+
+/// How much work is put into dictionaries.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// zstd level of the pages.
+    pub level: Level,
+    /// Longest dictionary, in bytes.
+    pub len_max: usize,
+    /// Lengths tried: the longest one allowed, those shorter by this factor, and 4 KiB.
+    pub step: usize,
+    /// Bytes of sample for each byte of dictionary.
+    pub samples: usize,
+    /// Threads that train at the same time.
+    pub threads: usize,
+}
+
+impl Effort {
+    /// As much as does not make packing slow: a long dictionary and a short one.
+    pub fn ordinary(level: Level, threads: usize) -> Effort {
+        Effort {
+            level,
+            len_max: 256 << 10,
+            step: 64,
+            samples: 16,
+            threads,
+        }
+    }
+
+    /// The lengths to try for a group of this size, longest first.
+    fn lengths(self, bytes: u64) -> impl Iterator<Item = usize> {
+        let longest = usize::try_from(bytes / SHARE).unwrap_or(usize::MAX);
+        let longest = longest.clamp(LEN_MIN, self.len_max.max(LEN_MIN));
+        let step = self.step.max(2);
+        std::iter::successors(Some(longest), move |len| {
+            (*len > LEN_MIN).then(|| (len / step).max(LEN_MIN))
+        })
+    }
+}
+
+/// A dictionary, and the shapes of the pages that it is for; none if it is for the rest.
+#[derive(Debug)]
+pub struct Planned {
+    /// The dictionary.
+    pub dictionary: Dictionary,
+    /// Shapes of the pages it is for.
+    pub shapes: Vec<Shape>,
+}
+
+/// The dictionaries for a database, and which of its units go with which.
+#[derive(Debug)]
+pub struct Plan {
+    /// `None` if it is not a database.
+    owners: Option<Owners>,
+    page_size: u32,
+    unit: u32,
+    /// For each tree the group it is in.
+    groups: Vec<usize>,
+    /// For each group the dictionary it has: an index into `planned`.
+    dictionaries: Vec<Option<usize>>,
+    planned: Vec<Planned>,
+}
+
+/// The group of everything that has none of its own.
+const REST: usize = 0;
+
+/// Some units of a group.
+#[derive(Default)]
+struct Sampled {
+    units: Vec<u64>,
+    /// How many there are in the group.
+    of: u64,
+}
+
+impl Plan {
+    /// Makes dictionaries for a database of `size` bytes that is stored in units of `unit` bytes. `read`
+    /// fills a buffer from an offset of the database, and says whether it could.
+    pub fn make(
+        size: u64,
+        unit: u32,
+        effort: Effort,
+        mut read: impl FnMut(u64, &mut [u8]) -> bool,
+    ) -> Plan {
+        let mut head = [0; HEADER_LEN];
+        let there = size >= HEADER_LEN as u64 && read(0, &mut head);
+        let header = there.then(|| Header::parse(&head, size)).flatten();
+        let owners = header.map(|header| {
+            let page_size = u64::from(header.page_size);
+            let page = |number: u32, to: &mut [u8]| {
+                Ok::<_, Infallible>(read(u64::from(number - 1) * page_size, to))
+            };
+            let Ok(owners) = Owners::find_without_leaves(&header, page);
+            owners
+        });
+        let units = size / u64::from(unit);
+        let mut plan = Plan::with_groups(owners, units, unit);
+        let sampled = plan.sample(units, effort);
+        let groups: Vec<usize> = (0..sampled.len()).rev().collect();
+        for together in groups.chunks(effort.threads.max(1)) {
+            let trials: Vec<Trial> = together
+                .iter()
+                .map(|group| plan.trial(*group, &sampled[*group], effort, &mut read))
+                .collect();
+            let best = std::thread::scope(|scope| {
+                let running = trials
+                    .iter()
+                    .map(|trial| scope.spawn(|| trial.best(effort)));
+                let running: Vec<_> = running.collect();
+                let finished = running
+                    .into_iter()
+                    .map(|trial| trial.join().unwrap_or_else(|panic| resume_unwind(panic)));
+                finished.collect::<Vec<_>>()
+            });
+            for ((group, trial), best) in together.iter().zip(trials).zip(best) {
+                plan.dictionaries[*group] = best.and_then(|best| plan.settle(trial, best, effort));
+            }
+        }
+        plan
+    }
+
+    /// The dictionaries.
+    pub fn planned(&self) -> &[Planned] {
+        &self.planned
+    }
+
+    /// Which of them goes with this unit.
+    pub fn dictionary_of(&self, unit: u64) -> Option<usize> {
+        self.dictionaries[self.group_of(unit)]
+    }
+
+    /// Gives the largest trees groups of their own.
+    fn with_groups(owners: Option<Owners>, units: u64, unit: u32) -> Plan {
+        let trees = owners.as_ref().map_or(0, |owners| owners.trees().len());
+        let mut plan = Plan {
+            page_size: owners.as_ref().map_or(unit, |o| o.header().page_size),
+            unit,
+            owners,
+            groups: vec![REST; trees],
+            dictionaries: vec![None],
+            planned: Vec::new(),
+        };
+        let mut sizes = vec![0; trees];
+        for tree in (0..units).filter_map(|at| plan.tree_of(at)) {
+            sizes[tree] += u64::from(unit);
+        }
+        let mut largest: Vec<_> = (0..trees)
+            .filter(|tree| sizes[*tree] >= GROUP_MIN)
+            .collect();
+        largest.sort_by_key(|tree| Reverse(sizes[*tree]));
+        largest.truncate(TREES_MAX);
+        // The largest last, because the last is the first to get a dictionary.
+        for tree in largest.into_iter().rev() {
+            plan.groups[tree] = plan.dictionaries.len();
+            plan.dictionaries.push(None);
+        }
+        plan
+    }
+
+    fn tree_of(&self, unit: u64) -> Option<usize> {
+        let page = unit * u64::from((self.unit / self.page_size).max(1)) + 1;
+        match self.owners.as_ref()?.owner(u32::try_from(page).ok()?) {
+            Owner::Tree { tree, .. } => Some(tree as usize),
+            _ => None,
+        }
+    }
+
+    fn group_of(&self, unit: u64) -> usize {
+        self.tree_of(unit).map_or(REST, |tree| self.groups[tree])
+    }
+
+    /// Units from all over each group, about as many as its longest dictionary needs.
+    fn sample(&self, units: u64, effort: Effort) -> Vec<Sampled> {
+        let mut sampled = Vec::new();
+        sampled.resize_with(self.dictionaries.len(), Sampled::default);
+        for at in 0..units {
+            sampled[self.group_of(at)].of += 1;
+        }
+        let unit = u64::from(self.unit);
+        let wanted = |of: u64| {
+            let longest = effort.lengths(of * unit).next().unwrap_or(0);
+            (longest * effort.samples).max(SAMPLE_MIN) as u64 / unit + 1
+        };
+        // Of all numbers that a unit's number can be scattered to, the share that is taken.
+        let shares: Vec<u64> = sampled
+            .iter()
+            .map(|Sampled { of, .. }| (u64::MAX / of.max(&1)).saturating_mul(wanted(*of)))
+            .collect();
+        for at in 0..units {
+            let group = self.group_of(at);
+            if scattered(at) <= shares[group] {
+                sampled[group].units.push(at);
+            }
+        }
+        sampled
+    }
+
+    /// Reads what was sampled of a group.
+    fn trial(
+        &self,
+        group: usize,
+        sampled: &Sampled,
+        effort: Effort,
+        read: &mut impl FnMut(u64, &mut [u8]) -> bool,
+    ) -> Trial {
+        let unit = u64::from(self.unit);
+        let mut trial = Trial {
+            bytes: sampled.of * unit,
+            ..Trial::default()
+        };
+        if trial.bytes < GROUP_MIN {
+            return trial;
+        }
+        let (mut encoder, mut page) = (Encoder::new(effort.level), vec![0; unit as usize]);
+        let mut shapes = Vec::new();
+        let first_page = self.page_size.min(self.unit) as usize;
+        for at in &sampled.units {
+            if !read(at * unit, &mut page) || page.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            shapes.extend(shape(&page[..first_page]).filter(|_| group != REST));
+            if (trial.lens.len() + trial.held_out.len()) % HELD_OUT == HELD_OUT - 1 {
+                trial.held_out.push(page.clone());
+            } else {
+                let sample = encoder.sample(&page);
+                trial.samples.extend_from_slice(sample);
+                trial.lens.push(sample.len());
+            }
+        }
+        shapes.sort_unstable();
+        let many = shapes.len() / SHAPE_SHARE;
+        let same = shapes.chunk_by(|a, b| a == b);
+        let frequent = same.filter(|same| same.len() > many);
+        trial.shapes = frequent.map(|same| same[0]).collect();
+        trial
+    }
+
+    /// Takes the best dictionary that was trained for a group, or one there is that is better: of trees
+    /// that look alike, the larger one's may do.
+    fn settle(&mut self, trial: Trial, best: Best, effort: Effort) -> Option<usize> {
+        let mut encoder = Encoder::new(effort.level);
+        let alike = self.planned.iter().enumerate();
+        let alike = alike.filter(|(_, planned)| {
+            let mut theirs = planned.shapes.iter();
+            theirs.any(|shape| trial.shapes.contains(shape))
+        });
+        let costs =
+            alike.map(|(at, known)| (trial.cost(&mut encoder, Some(&known.dictionary)), at));
+        let shapes = trial.shapes.iter().copied();
+        match costs.min() {
+            Some((cost, at)) if cost < best.cost => {
+                let known = &mut self.planned[at].shapes;
+                known.extend(shapes);
+                known.sort_unstable();
+                known.dedup();
+                Some(at)
+            }
+            _ => {
+                self.planned.push(Planned {
+                    dictionary: best.dictionary?,
+                    shapes: shapes.collect(),
+                });
+                Some(self.planned.len() - 1)
+            }
+        }
+    }
+}
+
+/// The pages of a group that dictionaries are trained and measured on.
+#[derive(Default)]
+struct Trial {
+    /// Bytes of the whole group.
+    bytes: u64,
+    shapes: Vec<Shape>,
+    /// Samples one behind the other, as zstd's trainer wants them, and their lengths.
+    samples: Vec<u8>,
+    lens: Vec<usize>,
+    held_out: Vec<Vec<u8>>,
+}
+
+/// The best that was found for a group: what it would take, and the dictionary, if one pays.
+struct Best {
+    cost: u64,
+    dictionary: Option<Dictionary>,
+}
+
+impl Trial {
+    /// What the group would take with a dictionary, in bytes.
+    fn cost(&self, encoder: &mut Encoder, dictionary: Option<&Dictionary>) -> u64 {
+        let mut stored = Vec::new();
+        for page in &self.held_out {
+            encoder.encode(page, dictionary, &mut stored);
+        }
+        let held_out: usize = self.held_out.iter().map(Vec::len).sum();
+        (stored.len() as u128 * u128::from(self.bytes) / held_out.max(1) as u128) as u64
+    }
+
+    /// Trains dictionaries and finds the best one. `None` if there is too little of the group.
+    fn best(&self, effort: Effort) -> Option<Best> {
+        if self.held_out.is_empty() {
+            return None;
+        }
+        let mut encoder = Encoder::new(effort.level);
+        let bare = self.cost(&mut encoder, None);
+        let mut best = Best {
+            cost: bare - bare / WORTHWHILE,
+            dictionary: None,
+        };
+        for len in effort.lengths(self.bytes) {
+            let Some(dictionary) = train(&self.samples, &self.lens, len) else {
+                continue;
+            };
+            let len = dictionary.bytes().len() as u64;
+            let cost = self.cost(&mut encoder, Some(&dictionary)) + len;
+            if cost < best.cost {
+                best = Best {
+                    cost,
+                    dictionary: Some(dictionary),
+                };
+            }
+        }
+        Some(best)
+    }
+}
+
+/// Numbers in a row, scattered over all there are: SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom
+/// number generators, 2014).
+fn scattered(number: u64) -> u64 {
+    let mut z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}

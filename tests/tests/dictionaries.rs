@@ -1,0 +1,111 @@
+//! Each large table or index has a dictionary that suits it, and keeps it through whatever happens to its pages.
+
+use litepack_bench::data::{blobs, tpch};
+use litepack_sqlite::plan::{Effort, Plan};
+use litepack_tests::commandline::{self, Place};
+use litepack_tests::programs::run_litepack;
+use litepack_tests::vfs;
+use rusqlite::Connection;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+const UNIT: u32 = 4096;
+
+fn image(make: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> Vec<u8> {
+    let mut connection = Connection::open_in_memory().expect("a database");
+    make(&connection).expect("the data is made");
+    let image = connection.serialize(rusqlite::MAIN_DB).expect("its bytes");
+    image.to_vec()
+}
+
+fn plan(image: &[u8], threads: usize) -> Plan {
+    let read = |offset: u64, buf: &mut [u8]| {
+        let found = image.get(offset as usize..offset as usize + buf.len());
+        found.is_some_and(|bytes| {
+            buf.copy_from_slice(bytes);
+            true
+        })
+    };
+    Plan::make(image.len() as u64, UNIT, Effort::ordinary(4, threads), read)
+}
+
+fn bytes_of(plan: &Plan) -> Vec<&[u8]> {
+    let planned = plan.planned().iter();
+    planned.map(|planned| planned.dictionary.bytes()).collect()
+}
+
+#[test]
+fn trees_have_dictionaries_of_their_own() {
+    let image = image(|connection| tpch::create(connection, 0.05));
+    let once = plan(&image, 1);
+    let known: Vec<_> = bytes_of(&once).concat();
+    assert!(known.len() * 99 < image.len(), "{} bytes", known.len());
+    let mut connection = Connection::open_in_memory().expect("a database");
+    connection
+        .deserialize_read_exact(rusqlite::MAIN_DB, image.as_slice(), image.len(), true)
+        .expect("the same database");
+    let mut dictionaries = BTreeSet::new();
+    for table in ["lineitem", "orders", "partsupp"] {
+        let mut leaves = connection
+            .prepare("select pageno from dbstat where name = ? and pagetype = 'leaf'")
+            .expect("dbstat");
+        let pages: Vec<u32> = leaves
+            .query_map([table], |row| row.get(0))
+            .expect("a query")
+            .collect::<Result<_, _>>()
+            .expect("page numbers");
+        let found: BTreeSet<_> = pages
+            .iter()
+            .map(|page| once.dictionary_of(u64::from(page - 1)))
+            .collect();
+        assert_eq!(found.len(), 1, "{table}: {found:?}");
+        assert!(dictionaries.insert(found), "{table} shares one");
+    }
+    // However many threads look for them, they are the same.
+    let again = plan(&image, 2);
+    assert_eq!(bytes_of(&once), bytes_of(&again));
+}
+
+#[test]
+fn what_needs_no_dictionary_has_none() {
+    let random = image(|connection| blobs::create(connection, 30, 1));
+    assert!(plan(&random, 2).planned().is_empty());
+    assert!(plan(&random[..20_000], 2).planned().is_empty());
+    assert!(plan(&[], 2).planned().is_empty());
+}
+
+/// Pages of all trees move to other places, where pages of other trees have been.
+#[test]
+fn pages_keep_their_dictionaries_through_vacuum() {
+    let place = Place::new();
+    let plain = place.path("plain.db");
+    let connection = vfs::open_plain(&plain).expect("it opens");
+    tpch::create(&connection, 0.03).expect("the data is made");
+    connection.execute_batch("vacuum").expect("made anew");
+    connection.close().expect("it closes");
+    let stored = |path: &Path| {
+        let path = path.to_str().expect("UTF-8");
+        let output = run_litepack(["info", "--json", path]);
+        let info: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        info["stored_bytes"].as_u64().expect("a number")
+    };
+    let packed = place.path("packed.db");
+    let command = |verb: &str, from: &Path, to: &Path| {
+        let [from, to] = [from, to].map(|path| path.to_str().expect("UTF-8"));
+        let mut arguments = vec![verb, "--force", from, to];
+        arguments.extend(["--level", "4"].iter().filter(|_| verb == "pack"));
+        commandline::succeed(verb, &run_litepack(arguments));
+    };
+    command("pack", &plain, &packed);
+    let connection = vfs::open_with(&packed, "level=4").expect("it opens");
+    // Everything behind the rows that go comes to lie elsewhere.
+    connection
+        .execute_batch("delete from lineitem where l_linenumber in (2, 4); vacuum;")
+        .expect("made anew");
+    connection.close().expect("it closes");
+    let after = stored(&packed);
+    command("unpack", &packed, &plain);
+    command("pack", &plain, &packed);
+    let fresh = stored(&packed);
+    assert!(after < fresh + fresh / 50, "{fresh} bytes, then {after}");
+}
