@@ -205,11 +205,13 @@ impl Column {
 
     /// `select …` of group, type, number and bytes of the values stored as they are.
     pub fn sum_raw(&self) -> String {
+        // The limit keeps the lengths from being taken after sorting, with all values in the sorter.
         format!(
-            "select _litepack_group, typeof(_litepack_stored), count(*), \
-             sum(ifnull(length(cast(_litepack_stored as blob)), 0)) from \
-             (select cast(({}\n) as text) as _litepack_group, _litepack_stored from \
-             (select {} as _litepack_stored{} from {} where {} is null) as {}) group by 1, 2",
+            "select _litepack_group, _litepack_type, count(*), sum(_litepack_bytes) from \
+             (select cast(({}\n) as text) as _litepack_group, \
+             typeof(_litepack_stored) as _litepack_type, \
+             ifnull(length(cast(_litepack_stored as blob)), 0) as _litepack_bytes from \
+             (select {} as _litepack_stored{} from {} where {} is null) as {} limit -1) group by 1, 2",
             self.config.dict_chooser,
             quote(&self.config.column),
             self.visible,

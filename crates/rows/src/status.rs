@@ -83,9 +83,11 @@ fn tell(db: &impl Sql, column: &Column) -> Result<Json> {
 /// Frames by dictionary.
 fn frames(db: &impl Sql, column: &Column) -> Result<Vec<(i64, Sum)>> {
     let marker = column.marker();
+    // The limit keeps the lengths from being taken after sorting, with all values in the sorter.
     let sql = format!(
-        "select {marker}, count(*), sum(length(cast({} as blob))), sum(length({})) from {} \
-         where +{marker} is not null group by 1",
+        "select id, count(*), sum(plain), sum(stored) from (select {marker} as id, \
+         length(cast({} as blob)) as plain, length({}) as stored from {} \
+         where +{marker} is not null limit -1) group by 1",
         column.plain(),
         quote(&column.config.column),
         column.backing()
