@@ -20,12 +20,20 @@ pub enum Role {
     Checkpoint,
     /// Rebuilds the database now and then.
     Vacuum,
+    /// Has pages stored again and space given back.
+    Maintain,
 }
 
 impl Role {
     /// By its name on a command line.
     pub fn parse(name: &str) -> Option<Role> {
-        let roles = [Role::Write, Role::Read, Role::Checkpoint, Role::Vacuum];
+        let roles = [
+            Role::Write,
+            Role::Read,
+            Role::Checkpoint,
+            Role::Vacuum,
+            Role::Maintain,
+        ];
         roles.into_iter().find(|role| role.name() == name)
     }
 
@@ -36,6 +44,7 @@ impl Role {
             Role::Read => "read",
             Role::Checkpoint => "checkpoint",
             Role::Vacuum => "vacuum",
+            Role::Maintain => "maintain",
         }
     }
 }
@@ -119,6 +128,7 @@ pub fn play(
                     std::thread::sleep(Duration::from_millis(rng.below(300)));
                     connection.execute_batch("vacuum")
                 }
+                Role::Maintain => maintain(&connection, &mut rng),
             };
             match result {
                 Ok(()) => {
@@ -189,6 +199,17 @@ fn checkpoint(connection: &Connection, rng: &mut Rng) -> Result<(), Error> {
     std::thread::sleep(Duration::from_millis(rng.below(30)));
     let mode = rng.pick(&["passive", "full", "restart", "truncate"]);
     connection.query_row(&format!("pragma wal_checkpoint({mode})"), [], |_| Ok(()))
+}
+
+/// A little maintenance, at a level that goes up and down.
+fn maintain(connection: &Connection, rng: &mut Rng) -> Result<(), Error> {
+    std::thread::sleep(Duration::from_millis(rng.below(30)));
+    if !crate::vfs::is_litepack() {
+        return Ok(());
+    }
+    let level = rng.between(1, 6);
+    let sql = "select litepack_maintain(0.02, 0.5, ?)";
+    connection.query_row(sql, [level], |_| Ok(()))
 }
 
 /// Adds everything up, twice in one transaction, sometimes with a pause in which others go on. The outer error is a wrong sum.

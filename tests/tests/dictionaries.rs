@@ -1,7 +1,7 @@
 //! Each large table or index has a dictionary that suits it, and keeps it through whatever happens to its pages.
 
 use litepack_bench::data::{blobs, tpch};
-use litepack_sqlite::plan::{Effort, Plan};
+use litepack_sqlite::plan::{Effort, Plan, Source};
 use litepack_tests::commandline::{self, Place};
 use litepack_tests::programs::run_litepack;
 use litepack_tests::vfs;
@@ -18,15 +18,26 @@ fn image(make: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> Vec<u8> {
     image.to_vec()
 }
 
-fn plan(image: &[u8], threads: usize) -> Plan {
-    let read = |offset: u64, buf: &mut [u8]| {
-        let found = image.get(offset as usize..offset as usize + buf.len());
+struct Image<'a>(&'a [u8]);
+
+impl Source for Image<'_> {
+    fn read(&mut self, offset: u64, buf: &mut [u8]) -> bool {
+        let found = self.0.get(offset as usize..offset as usize + buf.len());
         found.is_some_and(|bytes| {
             buf.copy_from_slice(bytes);
             true
         })
-    };
-    Plan::make(image.len() as u64, UNIT, Effort::ordinary(4, threads), read)
+    }
+
+    fn dictionary_of(&mut self, _: u64) -> u16 {
+        0
+    }
+}
+
+fn plan(image: &[u8], threads: usize) -> Plan {
+    let effort = Effort::ordinary(4, threads);
+    let len = image.len() as u64;
+    Plan::make(len, UNIT, effort, Vec::new(), &mut Image(image))
 }
 
 fn bytes_of(plan: &Plan) -> Vec<&[u8]> {

@@ -10,13 +10,14 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-const CAST: [Role; 6] = [
+const CAST: [Role; 7] = [
     Role::Write,
     Role::Read,
     Role::Write,
     Role::Read,
     Role::Checkpoint,
     Role::Vacuum,
+    Role::Maintain,
 ];
 
 fn bank(journal: &str) -> (tempfile::TempDir, PathBuf) {

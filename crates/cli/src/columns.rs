@@ -3,10 +3,8 @@
 //!
 //! ```text
 //! columns/enable.rs   disable.rs   maintain.rs   status.rs     one subcommand each
-//! columns/database.rs   the database they work on
 //! ```
 
-mod database;
 mod disable;
 mod enable;
 mod maintain;

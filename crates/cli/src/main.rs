@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! pack.rs   unpack.rs   info.rs   check.rs   columns.rs     one subcommand each
+//! maintain.rs   database.rs   one that works through SQLite, and how it is opened
 //! source.rs     opening and locking a database that is to be read     header.rs   what it is
 //! replace.rs    putting a new file in place of a name, or leaving everything as it was
 //! reader.rs     reading a whole packed file on all cores
@@ -13,9 +14,11 @@
 
 mod check;
 mod columns;
+mod database;
 mod header;
 mod info;
 mod interrupt;
+mod maintain;
 mod pack;
 mod progress;
 mod reader;
@@ -45,6 +48,7 @@ enum Command {
     Unpack(unpack::Arguments),
     Info(info::Arguments),
     Check(check::Arguments),
+    Maintain(maintain::Arguments),
     Columns(columns::Arguments),
 }
 
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
         Command::Unpack(arguments) => unpack::run(&arguments).map(|()| true),
         Command::Info(arguments) => info::run(&arguments).map(|()| true),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Maintain(arguments) => maintain::run(&arguments),
         Command::Columns(arguments) => columns::run(&arguments).map(|()| true),
     };
     match result {

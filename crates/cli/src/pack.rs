@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use litepack_codec::{LEVELS, Level};
-use litepack_sqlite::plan::{Effort, Plan, Planned};
+use litepack_codec::{DictId, LEVELS, Level};
+use litepack_sqlite::plan::{self, Effort, Plan, Planned};
 use litepack_store::{Disk, Options, Store};
 
 use crate::interrupt;
@@ -44,7 +44,8 @@ pub struct Arguments {
     level: Level,
 }
 
-fn level(text: &str) -> Result<Level, String> {
+/// A level on the command line.
+pub fn level(text: &str) -> Result<Level, String> {
     let found = text.parse().ok().filter(|level| LEVELS.contains(level));
     found.ok_or_else(|| format!("not between {} and {}", LEVELS.start(), LEVELS.end()))
 }
@@ -103,20 +104,14 @@ fn fill(source: &Source, size: u64, packed: &File, level: Level) -> Result<()> {
         store.write(0, &vec![0; unit])?;
         store.truncate(0)?;
     }
-    let read = |offset, buf: &mut [u8]| {
-        source
-            .file()
-            .read_at(buf, offset)
-            .is_ok_and(|n| n == buf.len())
-    };
-    let plan = Plan::make(
-        size,
-        unit as u32,
-        Effort::ordinary(level, reader::threads()),
-        read,
-    );
+    let effort = Effort::ordinary(level, reader::threads());
+    let mut plain = Plain(source.file());
+    let plan = Plan::make(size, unit as u32, effort, Vec::new(), &mut plain);
     let mut numbers = Vec::new();
-    for Planned { dictionary, shapes } in plan.planned() {
+    for Planned {
+        dictionary, shapes, ..
+    } in plan.planned()
+    {
         numbers.push(store.add_dictionary(dictionary, shapes.clone())?);
     }
     let progress = Progress::new("packing", size);
@@ -144,4 +139,17 @@ fn fill(source: &Source, size: u64, packed: &File, level: Level) -> Result<()> {
     store.flush()?;
     store.close();
     Ok(())
+}
+
+/// The plain database, to plan dictionaries for.
+struct Plain<'a>(&'a File);
+
+impl plan::Source for Plain<'_> {
+    fn read(&mut self, offset: u64, buf: &mut [u8]) -> bool {
+        Disk::read_at(self.0, buf, offset).is_ok_and(|n| n == buf.len())
+    }
+
+    fn dictionary_of(&mut self, _: u64) -> DictId {
+        0
+    }
 }

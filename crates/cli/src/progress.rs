@@ -10,6 +10,8 @@ use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 const TEMPLATE: &str = "{prefix:>9} [{bar:32}] {bytes}/{total_bytes} {bytes_per_sec} {eta} left";
 const ROWS: &str = "{prefix:>9} [{bar:32}] {pos}/{len} rows {per_sec} {eta} left";
 
+const SIZE: &str = "{prefix} {spinner} {bytes}, {elapsed}";
+
 /// A bar for one step of a job; removes itself when dropped.
 pub struct Progress(ProgressBar);
 
@@ -22,6 +24,11 @@ impl Progress {
     /// A bar for `total` rows.
     pub fn of_rows(step: &'static str, total: u64) -> Progress {
         Progress::with(ROWS, step, total)
+    }
+
+    /// A running figure in bytes for a job whose end is not known.
+    pub fn without_end(step: &'static str) -> Progress {
+        Progress::with(SIZE, step, 0)
     }
 
     fn with(template: &str, step: &'static str, total: u64) -> Progress {

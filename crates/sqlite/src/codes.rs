@@ -63,6 +63,8 @@ pub(crate) mod fcntl {
     pub(crate) const LITEPACK_INFO: c_int = 0x4c50_0001;
     /// Ours: check the file, result as above.
     pub(crate) const LITEPACK_CHECK: c_int = 0x4c50_0002;
+    /// Ours: a step of maintenance, for the request that the argument points to.
+    pub(crate) const LITEPACK_MAINTAIN: c_int = 0x4c50_0003;
 }
 
 /// What the file capabilities of the host VFS still mean for a packed file: everything about how

@@ -4,6 +4,7 @@
 //! packed.rs    a packed database: SQLite's calls in, the store's commits out
 //! journal.rs   its rollback journal, in memory
 //! options.rs   URI parameters and pragmas       report.rs   what info and check answer
+//! maintain.rs  storing pages again, giving space back
 //! plan.rs      which dictionaries a database should have
 //! columns/     the SQL functions of compressed columns
 //! codes.rs     SQLite's numbers                 ffi/        everything unsafe
@@ -15,6 +16,7 @@ mod columns;
 #[allow(unsafe_code)]
 pub mod ffi;
 mod journal;
+mod maintain;
 mod options;
 mod packed;
 pub mod plan;

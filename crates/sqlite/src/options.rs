@@ -35,7 +35,7 @@ pub(crate) enum Setting {
 }
 
 /// What a `PRAGMA litepack_...` asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pragma {
     /// `PRAGMA litepack_level=N` and its like: change a setting and answer with its value.
     Set(Setting),
@@ -45,6 +45,8 @@ pub(crate) enum Pragma {
     Info,
     /// `PRAGMA litepack_check`: "ok", or what is damaged.
     Check,
+    /// `PRAGMA litepack_maintain`, `PRAGMA litepack_maintain=SECONDS`: what `litepack_maintain(seconds, 1)` does.
+    Maintain(Option<f64>),
     /// `PRAGMA litepack_version`: the version of this extension.
     Version,
 }
@@ -133,6 +135,11 @@ pub(crate) fn from_pragma(name: &str, value: Option<&str>) -> Option<Result<Prag
         (None, None) if name == "info" => Ok(Pragma::Info),
         (None, None) if name == "check" => Ok(Pragma::Check),
         (None, None) if name == "version" => Ok(Pragma::Version),
+        (None, None) if name == "maintain" => Ok(Pragma::Maintain(None)),
+        (None, Some(value)) if name == "maintain" => match value.trim().parse() {
+            Ok(seconds) if seconds >= 0.0 => Ok(Pragma::Maintain(Some(seconds))),
+            _ => Err(format!("{lower}: '{value}' is not a number of seconds")),
+        },
         (None, Some(_)) if ["info", "check", "version"].contains(&name) => {
             Err(format!("{lower} takes no value"))
         }

@@ -9,9 +9,11 @@
 
 use std::ffi::c_int;
 
+use litepack_codec::Level;
 use litepack_store::{Cache, CheckReport, Disk, Info, Result, Store};
 
 use crate::codes::{LOCK_NONE, LOCK_RESERVED};
+use crate::maintain::{Maintenance, default_level};
 use crate::options::{Name, Setting};
 
 /// A check that meets damage while another process commits is repeated this often.
@@ -34,6 +36,21 @@ pub(crate) struct Packed<D: Disk> {
     checkpoint_sizes: bool,
     /// What `PRAGMA mmap_size` was set to. Nothing is ever mapped.
     mmap_size: i64,
+    /// Maintenance that was begun through this handle.
+    maintenance: Option<Maintenance>,
+}
+
+/// What there is to do for a step of maintenance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Upkeep {
+    /// Nothing.
+    Nothing,
+    /// It was decided just now; that was enough for a step.
+    Planned,
+    /// [`Packed::upkeep_step`], under the write lock.
+    Step,
+    /// Nothing now: SQLite is writing through this handle.
+    InTransaction,
 }
 
 impl<D: Disk> Packed<D> {
@@ -45,6 +62,7 @@ impl<D: Disk> Packed<D> {
             checkpoint_failed: false,
             checkpoint_sizes: false,
             mmap_size: 0,
+            maintenance: None,
         }
     }
 
@@ -187,6 +205,43 @@ impl<D: Disk> Packed<D> {
     /// Where the page with this number lies: (offset, stored bytes).
     pub(crate) fn place_of_page(&mut self, number: u64) -> Result<Option<(u64, u64)>> {
         self.store.place_of_page(number)
+    }
+
+    /// Whether the database is in WAL mode, by its header
+    /// (<https://sqlite.org/fileformat2.html#file_format_version_numbers>).
+    pub(crate) fn is_wal(&mut self) -> Result<bool> {
+        let mut versions = [0; 2];
+        self.store.read(18, &mut versions)?;
+        Ok(versions == [2, 2])
+    }
+
+    /// Finds out what maintenance has to do, at this level or the file's own.
+    pub(crate) fn upkeep(&mut self, level: Option<Level>) -> Result<Upkeep> {
+        if self.store.in_transaction() {
+            return Ok(Upkeep::InTransaction);
+        }
+        self.store.refresh()?;
+        let known = self.maintenance.as_ref().map(Maintenance::level);
+        if known.is_some() && (level.is_none() || level == known) {
+            return Ok(Upkeep::Step);
+        }
+        let level = level.unwrap_or_else(|| default_level(&self.store));
+        if self.store.size() == 0 || self.store.is_maintained(level) {
+            self.maintenance = None;
+            return Ok(Upkeep::Nothing);
+        }
+        self.maintenance = Some(Maintenance::plan(&mut self.store, level)?);
+        Ok(Upkeep::Planned)
+    }
+
+    /// A step of what [`Packed::upkeep`] found; the caller has the write lock. False if it was the last one.
+    pub(crate) fn upkeep_step(&mut self) -> Result<bool> {
+        let Some(mut maintenance) = self.maintenance.take() else {
+            return Ok(false);
+        };
+        let more = maintenance.step(&mut self.store)?;
+        self.maintenance = Some(maintenance).filter(|_| more);
+        Ok(more)
     }
 
     pub(crate) fn info(&mut self) -> Result<Info> {

@@ -6,11 +6,13 @@
 //! same database has the same plan.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::panic::resume_unwind;
+use std::sync::Arc;
 
 use litepack_btree::{HEADER_LEN, Header, Owner, Owners};
-use litepack_codec::{Dictionary, Encoder, Level, Shape, shape, train};
+use litepack_codec::{DictId, Dictionary, Encoder, Level, Shape, shape, train};
 
 /// No dictionary for fewer bytes of pages.
 const GROUP_MIN: u64 = 512 << 10;
@@ -25,6 +27,8 @@ const HELD_OUT: usize = 8;
 const SAMPLE_MIN: usize = 512 << 10;
 /// A dictionary has to save one part in so many to be worth having.
 const WORTHWHILE: u64 = 100;
+/// A dictionary that pages have already is kept unless another one saves one part in so many.
+const KEPT: u64 = 50;
 /// A shape that fewer than one page in so many has is not worth a note.
 const SHAPE_SHARE: usize = 50;
 
@@ -67,12 +71,23 @@ impl Effort {
 }
 
 /// A dictionary, and the shapes of the pages that it is for; none if it is for the rest.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Planned {
+    /// Its number if the file has it already, else 0.
+    pub number: DictId,
     /// The dictionary.
-    pub dictionary: Dictionary,
+    pub dictionary: Arc<Dictionary>,
     /// Shapes of the pages it is for.
     pub shapes: Vec<Shape>,
+}
+
+/// A database to plan for.
+pub trait Source {
+    /// Fills `buf` from an offset of the database; false if that cannot be done.
+    fn read(&mut self, offset: u64, buf: &mut [u8]) -> bool;
+
+    /// The number of the dictionary that a unit has now; 0 for none.
+    fn dictionary_of(&mut self, unit: u64) -> DictId;
 }
 
 /// The dictionaries for a database, and which of its units go with which.
@@ -87,6 +102,9 @@ pub struct Plan {
     /// For each group the dictionary it has: an index into `planned`.
     dictionaries: Vec<Option<usize>>,
     planned: Vec<Planned>,
+    /// For each group the number that most of its units have had and the dictionary it
+    /// gets: an index into `planned`.
+    former: Vec<(DictId, Option<usize>)>,
 }
 
 /// The group of everything that has none of its own.
@@ -101,33 +119,34 @@ struct Sampled {
 }
 
 impl Plan {
-    /// Makes dictionaries for a database of `size` bytes that is stored in units of `unit` bytes. `read`
-    /// fills a buffer from an offset of the database, and says whether it could.
+    /// Makes dictionaries for a database of `size` bytes that is stored in units of `unit` bytes, where those that
+    /// are `known` do not do.
     pub fn make(
         size: u64,
         unit: u32,
         effort: Effort,
-        mut read: impl FnMut(u64, &mut [u8]) -> bool,
+        known: Vec<Planned>,
+        source: &mut impl Source,
     ) -> Plan {
         let mut head = [0; HEADER_LEN];
-        let there = size >= HEADER_LEN as u64 && read(0, &mut head);
+        let there = size >= HEADER_LEN as u64 && source.read(0, &mut head);
         let header = there.then(|| Header::parse(&head, size)).flatten();
         let owners = header.map(|header| {
             let page_size = u64::from(header.page_size);
             let page = |number: u32, to: &mut [u8]| {
-                Ok::<_, Infallible>(read(u64::from(number - 1) * page_size, to))
+                Ok::<_, Infallible>(source.read(u64::from(number - 1) * page_size, to))
             };
             let Ok(owners) = Owners::find_without_leaves(&header, page);
             owners
         });
         let units = size / u64::from(unit);
-        let mut plan = Plan::with_groups(owners, units, unit);
+        let mut plan = Plan::with_groups(owners, units, unit, known);
         let sampled = plan.sample(units, effort);
         let groups: Vec<usize> = (0..sampled.len()).rev().collect();
         for together in groups.chunks(effort.threads.max(1)) {
             let trials: Vec<Trial> = together
                 .iter()
-                .map(|group| plan.trial(*group, &sampled[*group], effort, &mut read))
+                .map(|group| plan.trial(*group, &sampled[*group], effort, source))
                 .collect();
             let best = std::thread::scope(|scope| {
                 let running = trials
@@ -140,7 +159,10 @@ impl Plan {
                 finished.collect::<Vec<_>>()
             });
             for ((group, trial), best) in together.iter().zip(trials).zip(best) {
-                plan.dictionaries[*group] = best.and_then(|best| plan.settle(trial, best, effort));
+                let former = trial.former;
+                let index = best.and_then(|best| plan.settle(trial, best, effort));
+                plan.dictionaries[*group] = index;
+                plan.former.push((former, index));
             }
         }
         plan
@@ -151,13 +173,18 @@ impl Plan {
         &self.planned
     }
 
+    /// What had which number so far: the number, and which of the dictionaries is to take its place.
+    pub fn former(&self) -> &[(DictId, Option<usize>)] {
+        &self.former
+    }
+
     /// Which of them goes with this unit.
     pub fn dictionary_of(&self, unit: u64) -> Option<usize> {
         self.dictionaries[self.group_of(unit)]
     }
 
     /// Gives the largest trees groups of their own.
-    fn with_groups(owners: Option<Owners>, units: u64, unit: u32) -> Plan {
+    fn with_groups(owners: Option<Owners>, units: u64, unit: u32, planned: Vec<Planned>) -> Plan {
         let trees = owners.as_ref().map_or(0, |owners| owners.trees().len());
         let mut plan = Plan {
             page_size: owners.as_ref().map_or(unit, |o| o.header().page_size),
@@ -165,7 +192,8 @@ impl Plan {
             owners,
             groups: vec![REST; trees],
             dictionaries: vec![None],
-            planned: Vec::new(),
+            planned,
+            former: Vec::new(),
         };
         let mut sizes = vec![0; trees];
         for tree in (0..units).filter_map(|at| plan.tree_of(at)) {
@@ -228,7 +256,7 @@ impl Plan {
         group: usize,
         sampled: &Sampled,
         effort: Effort,
-        read: &mut impl FnMut(u64, &mut [u8]) -> bool,
+        source: &mut impl Source,
     ) -> Trial {
         let unit = u64::from(self.unit);
         let mut trial = Trial {
@@ -239,12 +267,13 @@ impl Plan {
             return trial;
         }
         let (mut encoder, mut page) = (Encoder::new(effort.level), vec![0; unit as usize]);
-        let mut shapes = Vec::new();
+        let (mut shapes, mut numbers) = (Vec::new(), BTreeMap::new());
         let first_page = self.page_size.min(self.unit) as usize;
         for at in &sampled.units {
-            if !read(at * unit, &mut page) || page.iter().all(|byte| *byte == 0) {
+            if !source.read(at * unit, &mut page) || page.iter().all(|byte| *byte == 0) {
                 continue;
             }
+            *numbers.entry(source.dictionary_of(*at)).or_insert(0) += 1;
             shapes.extend(shape(&page[..first_page]).filter(|_| group != REST));
             if (trial.lens.len() + trial.held_out.len()) % HELD_OUT == HELD_OUT - 1 {
                 trial.held_out.push(page.clone());
@@ -254,6 +283,8 @@ impl Plan {
                 trial.lens.push(sample.len());
             }
         }
+        let most = numbers.into_iter().max_by_key(|(_, pages)| *pages);
+        trial.former = most.map_or(0, |(number, _)| number);
         shapes.sort_unstable();
         let many = shapes.len() / SHAPE_SHARE;
         let same = shapes.chunk_by(|a, b| a == b);
@@ -262,17 +293,22 @@ impl Plan {
         trial
     }
 
-    /// Takes the best dictionary that was trained for a group, or one there is that is better: of trees
-    /// that look alike, the larger one's may do.
+    /// Takes the best dictionary that was trained for a group, or one there is that is better: the one it has had
+    /// so far, or that of a larger tree which looks alike.
     fn settle(&mut self, trial: Trial, best: Best, effort: Effort) -> Option<usize> {
         let mut encoder = Encoder::new(effort.level);
         let alike = self.planned.iter().enumerate();
         let alike = alike.filter(|(_, planned)| {
             let mut theirs = planned.shapes.iter();
             theirs.any(|shape| trial.shapes.contains(shape))
+                || planned.number != 0 && planned.number == trial.former
         });
-        let costs =
-            alike.map(|(at, known)| (trial.cost(&mut encoder, Some(&known.dictionary)), at));
+        let costs = alike.map(|(at, known)| {
+            let cost = trial.cost(&mut encoder, Some(&known.dictionary));
+            // One that pages have already is left for one that is really better.
+            let kept = if known.number == 0 { 0 } else { cost / KEPT };
+            (cost - kept, at)
+        });
         let shapes = trial.shapes.iter().copied();
         match costs.min() {
             Some((cost, at)) if cost < best.cost => {
@@ -284,7 +320,8 @@ impl Plan {
             }
             _ => {
                 self.planned.push(Planned {
-                    dictionary: best.dictionary?,
+                    number: 0,
+                    dictionary: Arc::new(best.dictionary?),
                     shapes: shapes.collect(),
                 });
                 Some(self.planned.len() - 1)
@@ -299,6 +336,8 @@ struct Trial {
     /// Bytes of the whole group.
     bytes: u64,
     shapes: Vec<Shape>,
+    /// The dictionary that most of its units have.
+    former: DictId,
     /// Samples one behind the other, as zstd's trainer wants them, and their lengths.
     samples: Vec<u8>,
     lens: Vec<usize>,

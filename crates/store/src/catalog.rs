@@ -40,6 +40,17 @@ struct Item {
 }
 
 impl Item {
+    fn free() -> Item {
+        Item {
+            pointer: Pointer::NONE,
+            hash: 0,
+            level: 0,
+            successor: 0,
+            shapes: Vec::new(),
+            loaded: OnceCell::new(),
+        }
+    }
+
     fn is_free(&self) -> bool {
         self.level == 0
     }
@@ -52,6 +63,8 @@ impl Item {
 /// The items of one commit, numbered from 1. Number 0 is no dictionary, and settled at no level.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalog {
+    /// The commit after which nothing was left to maintain, and at which level; (0, 0) at first.
+    pub(crate) maintained: (u64, Level),
     /// What took the place of number 0, if anything did.
     instead_of_none: DictId,
     items: Vec<Item>,
@@ -70,6 +83,8 @@ impl Catalog {
     /// The bytes on disk, as docs/format.md has them.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
+        put_varint(&mut out, self.maintained.0);
+        out.push(self.maintained.1 as u8);
         put_varint(&mut out, self.instead_of_none.into());
         put_varint(&mut out, self.items.len() as u64);
         for item in &self.items {
@@ -91,6 +106,8 @@ impl Catalog {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Catalog> {
         let mut fields = Reader::new(bytes);
         let most = |value: u64, most: usize| usize::try_from(value).ok().filter(|n| *n <= most);
+        let level = |level: u8| Some(Level::from(level)).filter(|level| level <= LEVELS.end());
+        let maintained = (fields.varint()?, level(fields.u8()?)?);
         let instead_of_none = most(fields.varint()?, DICTIONARIES_MAX)?;
         let count = most(fields.varint()?, DICTIONARIES_MAX)?;
         (instead_of_none <= count).then_some(())?;
@@ -104,8 +121,7 @@ impl Catalog {
             };
             (len as usize <= DICTIONARY_LEN_MAX).then_some(())?;
             let hash = fields.u128()?;
-            let level = fields.u8()?;
-            (Level::from(level) <= *LEVELS.end()).then_some(())?;
+            let level = level(fields.u8()?)? as u8;
             let successor = most(fields.varint()?, count)?;
             // Successors come later or took a free number: a chain of them must still end.
             (successor != number).then_some(())?;
@@ -121,6 +137,7 @@ impl Catalog {
             });
         }
         Some(Catalog {
+            maintained,
             instead_of_none: instead_of_none as DictId,
             items,
         })
@@ -172,7 +189,7 @@ impl Catalog {
     pub(crate) fn default_number(&self) -> DictId {
         let mut newest = self.numbered().rev().filter(|(_, item)| item.is_used());
         newest
-            .find(|(_, item)| item.shapes.is_empty())
+            .find(|(_, item)| item.shapes.is_empty() && !item.pointer.is_none())
             .map_or_else(|| self.current(0), |(number, _)| number)
     }
 
@@ -185,6 +202,30 @@ impl Catalog {
     pub(crate) fn used_len(&self) -> u64 {
         let used = self.items.iter().filter(|item| item.is_used());
         used.map(|item| u64::from(item.pointer.len)).sum()
+    }
+
+    /// Numbers of the items that are given to pages.
+    pub(crate) fn used(&self) -> impl Iterator<Item = DictId> {
+        let used = self.numbered().filter(|(_, item)| item.is_used());
+        used.map(|(number, _)| number)
+    }
+
+    /// Numbers of the items that have a dictionary.
+    pub(crate) fn with_dictionary(&self) -> impl Iterator<Item = DictId> {
+        let with = self.numbered().filter(|(_, item)| !item.pointer.is_none());
+        with.map(|(number, _)| number)
+    }
+
+    /// The shapes of the pages that an item is for.
+    pub(crate) fn shapes(&self, number: DictId) -> &[Shape] {
+        self.item(number).map_or(&[], |item| &item.shapes)
+    }
+
+    /// The highest level that anything was settled at.
+    pub(crate) fn settled_level(&self) -> Level {
+        let used = self.items.iter().filter(|item| item.is_used());
+        let highest = used.map(|item| Level::from(item.level)).max();
+        highest.unwrap_or(0).max(self.maintained.1)
     }
 
     /// Numbers of all items.
@@ -209,7 +250,7 @@ impl Catalog {
     ) -> Option<DictId> {
         shapes.truncate(SHAPES_MAX);
         let (dictionary, pointer) = dictionary.unzip();
-        let item = Item {
+        self.add_item(Item {
             pointer: pointer.unwrap_or(Pointer::NONE),
             hash: dictionary
                 .as_ref()
@@ -218,7 +259,22 @@ impl Catalog {
             successor: 0,
             shapes,
             loaded: dictionary.map_or_else(OnceCell::new, OnceCell::from),
-        };
+        })
+    }
+
+    /// Adds an item that differs from `number` in its level only, and returns its number. `None` if there
+    /// are too many.
+    pub(crate) fn add_at_level(&mut self, number: DictId, level: Level) -> Option<DictId> {
+        match self.item(number) {
+            None => self.add(None, level, Vec::new()),
+            Some(item) => self.add_item(Item {
+                level: level as u8,
+                ..item.clone()
+            }),
+        }
+    }
+
+    fn add_item(&mut self, item: Item) -> Option<DictId> {
         match self.items.iter().position(Item::is_free) {
             Some(free) => {
                 self.items[free] = item;
@@ -235,9 +291,38 @@ impl Catalog {
     /// From now on `successor` is used instead of `number`.
     pub(crate) fn replace(&mut self, number: DictId, successor: DictId) {
         match usize::from(number).checked_sub(1) {
-            Some(index) => self.items[index].successor = successor,
+            // No item with that number: it is damage to be found when it is needed.
+            Some(index) if index < self.items.len() => self.items[index].successor = successor,
+            Some(_) => {}
             None => self.instead_of_none = successor,
         }
+    }
+
+    /// Frees the items that are not in `used`, unless one of those needs them as its successor, and returns
+    /// the places of dictionaries that nothing refers to any more.
+    pub(crate) fn keep(&mut self, mut used: BTreeSet<DictId>) -> Vec<Pointer> {
+        used.insert(0);
+        let kept: Vec<DictId> = used.iter().copied().collect();
+        for number in kept {
+            // What lies between an item and the end of its chain is not needed.
+            let current = self.current(number);
+            used.insert(current);
+            if current != number {
+                self.replace(number, current);
+            }
+        }
+        let mut free = Vec::new();
+        for (number, item) in (1..).zip(&mut self.items) {
+            if !item.is_free() && !used.contains(&number) {
+                free.push(item.pointer);
+                *item = Item::free();
+            }
+        }
+        let places: Vec<u64> = self.items.iter().map(|item| item.pointer.offset).collect();
+        free.retain(|place| !place.is_none() && !places.contains(&place.offset));
+        free.sort_by_key(|place| place.offset);
+        free.dedup();
+        free
     }
 
     /// A dictionary was copied elsewhere.
@@ -350,6 +435,26 @@ mod tests {
         assert_eq!(read.encode(), catalog.encode());
         assert_eq!(read.current(1), newer);
         assert_eq!(read.pointers().count(), 3);
+    }
+
+    #[test]
+    fn what_no_page_has_is_dropped_and_its_place_given_back_once() {
+        let mut catalog = catalog();
+        // 1 is stored again at another level, twice; pages still have the first.
+        let four = catalog.add_at_level(1, 9).unwrap();
+        catalog.replace(1, four);
+        let five = catalog.add_at_level(four, 19).unwrap();
+        catalog.replace(four, five);
+        let dropped = catalog.keep(BTreeSet::from([1]));
+        assert_eq!(dropped.len(), 2, "those of 2 and 3: {dropped:?}");
+        assert_eq!(catalog.current(1), five);
+        assert_eq!(catalog.numbers().collect::<Vec<_>>(), [1, five]);
+        assert_eq!(catalog.keep(BTreeSet::from([five])), []);
+        assert_eq!(catalog.pointers().count(), 1);
+        // Free numbers are used again.
+        assert_eq!(catalog.add(None, 3, vec![]), Some(1));
+        let places = catalog.keep(BTreeSet::new());
+        assert_eq!((places.len(), catalog.numbers().count()), (1, 0));
     }
 
     #[test]

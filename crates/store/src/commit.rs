@@ -200,7 +200,17 @@ impl<D: Disk> Store<D> {
         };
         let end = commit.record.end;
         if self.medium.disk.len()? > end + end / 16 + TRIM_SLACK {
-            self.medium.disk.truncate(end)?;
+            self.cut()?;
+        }
+        Ok(())
+    }
+
+    /// Cuts off what lies behind the end of a durable commit.
+    pub(crate) fn cut(&mut self) -> Result<()> {
+        if let Some(commit) = self.commit.filter(|commit| commit.durable)
+            && self.medium.disk.len()? > commit.record.end
+        {
+            self.medium.disk.truncate(commit.record.end)?;
         }
         Ok(())
     }

@@ -4,11 +4,12 @@
 //! (`VACUUM`, auto-vacuum). Bytes are copied as they are stored. These are ordinary commits, so a
 //! crash at any point leaves the file at one of them.
 
+use crate::commit::COMPACT_MIN;
 use crate::disk::Disk;
 use crate::error::Result;
-use crate::layout::DATA_START;
+use crate::layout::{DATA_START, Pointer};
 use crate::node::{Entry, FANOUT, Node};
-use crate::recover::verify_unit;
+use crate::recover::{Commit, verify_unit};
 use crate::store::Store;
 
 /// Room for what the moves themselves write: map nodes and the free-space link.
@@ -16,9 +17,21 @@ const SLACK: u64 = 16 << 10;
 /// Room, as a part of what is used, for holes that nothing fits into: little where the free space is in
 /// one piece. Where it is scattered a few extents find no hole then, and one at the end of the file is
 /// enough to keep all of it, so they are tried again with more room.
-const ROOM: [u64; 2] = [64, 8];
+const ROOM: [u64; 4] = [64, 32, 16, 8];
 /// Moved bytes that may wait in memory.
 const QUEUED_MAX: u64 = 4 << 20;
+
+/// Bytes that a step of maintenance moves, and the share of the file that may stay free.
+const MOVED_PER_STEP: u64 = 512 << 10;
+const FREE_SHARE: u64 = 50;
+
+/// What a pass over the map's leaves did.
+struct Moved {
+    /// The leaf to go on with; `None` at the end.
+    next: Option<u64>,
+    /// Nothing that should have moved had to stay.
+    all_moved: bool,
+}
 
 impl<D: Disk> Store<D> {
     /// Moves what lies at the end of the file into the free space before it and cuts the file. The
@@ -34,12 +47,9 @@ impl<D: Disk> Store<D> {
     }
 
     fn try_compact(&mut self) -> Result<()> {
-        for room in ROOM {
-            let all_moved = self.guarded(|store| store.move_down(room))?;
-            self.commit_and_flush()?;
-            if all_moved {
-                break;
-            }
+        let mut at = 0;
+        while let Some(next) = self.compact_step(at, u64::MAX)? {
+            at = next;
         }
         // What was moved away from is the end of the file now; this commit gives it back.
         self.guarded(Self::begin)?;
@@ -51,17 +61,69 @@ impl<D: Disk> Store<D> {
         self.flush()
     }
 
-    /// True if nothing that should have moved had to stay.
-    fn move_down(&mut self, room: u64) -> Result<bool> {
+    /// A step of compaction that moves little: the first, if `from` is 0. Returns where to go on; `None` if
+    /// there is nothing left to move, or nothing free enough to bother. What was moved away from is given back by
+    /// the next commit.
+    ///
+    /// # Errors
+    /// The last commit is current again.
+    pub fn compact_some(&mut self, from: u64) -> Result<Option<u64>> {
+        let free = |Commit { record, .. }: Commit| {
+            record.free_bytes > (record.end / FREE_SHARE).max(COMPACT_MIN)
+        };
+        if !self.commit.is_some_and(free) {
+            return Ok(None);
+        }
+        self.writer.compacting = true;
+        let next = self.compact_step(from, MOVED_PER_STEP);
+        self.writer.compacting = false;
+        next
+    }
+
+    /// Moves extents until about so many bytes have moved: in a pass over all leaves of the map, and in another
+    /// one with more room if something had to stay. `from` and the result count leaves of both passes.
+    fn compact_step(&mut self, from: u64, most: u64) -> Result<Option<u64>> {
+        let per_leaf = u64::from(self.unit_size) * FANOUT as u64;
+        let leaves = self.size.div_ceil(per_leaf).max(1);
+        let (pass, leaf) = (from / leaves, from % leaves);
+        let Some(room) = ROOM.get(pass as usize) else {
+            return Ok(None);
+        };
+        let moved = self.guarded(|store| store.move_down(*room, leaf, most))?;
+        self.commit_and_flush()?;
+        Ok(match moved.next {
+            Some(leaf) => Some(pass * leaves + leaf),
+            None if !moved.all_moved && pass + 1 < ROOM.len() as u64 => Some((pass + 1) * leaves),
+            None => {
+                self.guarded(Self::move_rest)?;
+                self.commit_and_flush()?;
+                None
+            }
+        })
+    }
+
+    /// Moves extents of the leaves from `from` on, until so many bytes have moved.
+    fn move_down(&mut self, room: u64, from: u64, most: u64) -> Result<Moved> {
         self.begin()?;
         let space = self.writer.space();
         let used = space.end() - space.free_bytes();
-        let limit = (used + used / room + SLACK).max(DATA_START);
+        let limit = used + used / room + SLACK;
         space.set_aside_above(limit)?;
+        // A dictionary that no hole is large enough for comes last, behind all that has moved down.
+        let left = self.move_dictionaries(limit)?;
+        let limit = limit.saturating_sub(left).max(DATA_START);
+        self.writer.space().set_aside_above(limit)?;
         let units = self.size.div_ceil(u64::from(self.unit_size));
-        let (mut queued, mut all_moved) = (0, true);
+        let (mut queued, mut moved, mut all_moved) = (0, 0, true);
         let mut stored = Vec::new();
-        for leaf in 0..units.div_ceil(FANOUT as u64) {
+        for leaf in from..units.div_ceil(FANOUT as u64) {
+            if moved >= most {
+                self.write_queue()?;
+                return Ok(Moved {
+                    next: Some(leaf),
+                    all_moved,
+                });
+            }
             let Some(node) = self.map.leaf_on_disk(leaf, &self.medium)? else {
                 continue;
             };
@@ -83,6 +145,7 @@ impl<D: Disk> Store<D> {
                     Entry { offset, ..*entry },
                 )?;
                 queued += u64::from(entry.len);
+                moved += u64::from(entry.len);
             }
             if queued > QUEUED_MAX {
                 self.write_level(0)?;
@@ -92,8 +155,11 @@ impl<D: Disk> Store<D> {
         }
         self.write_queue()?;
         self.touch_nodes_above(limit, units)?;
-        self.move_catalog(limit)?;
-        Ok(all_moved)
+        self.touch_catalog_above(limit);
+        Ok(Moved {
+            next: None,
+            all_moved,
+        })
     }
 
     /// Marks every map node beyond `limit` for rewriting; its parents follow by themselves.
@@ -115,27 +181,55 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    fn move_catalog(&mut self, limit: u64) -> Result<()> {
+    /// Moves dictionaries that lie above `limit` into holes. Returns the bytes of those that none is large enough
+    /// for.
+    fn move_dictionaries(&mut self, limit: u64) -> Result<u64> {
+        let mut left = 0;
         let pointers: Vec<_> = self.catalog.pointers().collect();
         for pointer in pointers {
             if pointer.offset + u64::from(pointer.len) <= limit {
                 continue;
             }
+            let Some(offset) = self.writer.space().alloc_within(pointer.len.into())? else {
+                left += u64::from(pointer.len);
+                continue;
+            };
             let bytes = self.medium.extent(pointer, "dictionary")?;
-            if let Some(offset) = self.writer.space().alloc_within(pointer.len.into())? {
-                self.writer.queue.push(offset, &bytes);
-                self.catalog
-                    .moved(pointer, crate::layout::Pointer { offset, ..pointer });
-                self.writer
-                    .space()
-                    .release(pointer.offset, pointer.len.into())?;
-                self.writer.txn().catalog_changed = true;
-            }
+            self.writer.queue.push(offset, &bytes);
+            self.catalog.moved(pointer, Pointer { offset, ..pointer });
+            let space = self.writer.space();
+            space.release(pointer.offset, pointer.len.into())?;
+            self.writer.txn().catalog_changed = true;
         }
+        self.write_queue()?;
+        Ok(left)
+    }
+
+    /// Moves down what had to stay while units moved: dictionaries that no hole was large enough for, and the
+    /// chain of free space, which is long while the space is in many pieces.
+    fn move_rest(&mut self) -> Result<()> {
+        self.begin()?;
+        let space = self.writer.space();
+        let used = space.end() - space.free_bytes();
+        let above = self.catalog.pointers().filter(|at| at.offset >= used);
+        let room: u64 = above.map(|at| u64::from(at.len)).sum();
+        let space = self.writer.space();
+        let room = room + space.snapshot_room() + SLACK;
+        let Some(lowest) = space.lowest_fit(room) else {
+            return Ok(());
+        };
+        space.set_aside_above(lowest + room)?;
+        self.move_dictionaries(lowest + room)?;
+        let units = self.size.div_ceil(u64::from(self.unit_size));
+        self.touch_nodes_above(lowest + room, units)?;
+        self.touch_catalog_above(lowest + room);
+        Ok(())
+    }
+
+    fn touch_catalog_above(&mut self, limit: u64) {
         let catalog = self.commit.map(|commit| commit.record.catalog);
         if catalog.is_some_and(|at| !at.is_none() && at.offset + u64::from(at.len) > limit) {
             self.writer.txn().catalog_changed = true;
         }
-        Ok(())
     }
 }

@@ -243,11 +243,12 @@ fn the_catalog_is_as_documented() {
     };
     catalog.add(Some((dictionary(), place(0x1000))), 3, vec![0x0403_0201]);
     catalog.add(None, 19, Vec::new());
+    catalog.maintained = (300, 7);
     catalog.replace(0, 2);
     catalog.replace(1, 2);
     let hash = twox_hash::XxHash3_128::oneshot(b"dictionary").to_le_bytes();
     let expected: [&[u8]; 6] = [
-        &[2, 2],
+        &[0xac, 2, 7, 2, 2],
         &[
             0, 0x10, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 2, 3, 4, 5, 6, 7, 8, 9,
         ],

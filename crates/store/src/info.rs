@@ -1,6 +1,8 @@
 //! Where does the space of a file go?
 
-use litepack_codec::{Codec, Storage};
+use std::collections::BTreeSet;
+
+use litepack_codec::{Codec, DictId, Storage};
 
 use crate::disk::Disk;
 use crate::error::{Damage, Error, Result};
@@ -61,8 +63,10 @@ pub struct StoredUnit {
     pub number: u64,
     /// Its length in the file, in bytes.
     pub len: u32,
-    /// How it is stored.
-    pub storage: Storage,
+    /// How its bytes are encoded.
+    pub codec: Codec,
+    /// Whether a dictionary is needed to decode them.
+    pub has_dictionary: bool,
 }
 
 impl<D: Disk> Store<D> {
@@ -81,12 +85,15 @@ impl<D: Disk> Store<D> {
             return Ok(Survey::default());
         };
         let mut survey = Survey::new(commit.record.end);
+        let with: BTreeSet<DictId> = self.catalog.with_dictionary().collect();
         self.survey_map(&mut survey, &commit.record, |_, _, first, entries| {
             for (number, entry) in (first..).zip(entries).filter(|(_, entry)| !entry.is_zero()) {
+                let Storage { codec, dict, .. } = entry.storage;
                 each(StoredUnit {
                     number,
                     len: entry.len,
-                    storage: entry.storage,
+                    codec,
+                    has_dictionary: codec != Codec::Raw && with.contains(&dict),
                 });
             }
             Ok(())
@@ -117,8 +124,8 @@ impl<D: Disk> Store<D> {
         let record = commit.record;
         let mut counts = [[(0, 0); 2]; Codec::ALL.len()];
         let mut survey = self.survey_units(&mut |unit| {
-            let with = usize::from(unit.storage.dict != 0);
-            let (units, bytes) = &mut counts[unit.storage.codec as usize][with];
+            let with = usize::from(unit.has_dictionary);
+            let (units, bytes) = &mut counts[unit.codec as usize][with];
             *units += 1;
             *bytes += u64::from(unit.len);
         })?;

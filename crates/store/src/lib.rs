@@ -5,6 +5,7 @@
 //! recover.rs  which commit a file is at              commit.rs   publish, flush, close
 //! map.rs      the page map tree      node.rs         train.rs    dictionaries for growing files
 //! space.rs    free space             ranges.rs       compact.rs  giving space back
+//! maintain.rs storing pages again
 //! catalog.rs  dictionaries           queue.rs        check.rs    info.rs   survey.rs
 //! batch.rs    encoding pages     crew.rs     helper threads
 //! medium.rs   verified reads         cache.rs        disk.rs     the six calls to the medium
@@ -33,6 +34,7 @@ mod header;
 pub mod hostile;
 mod info;
 mod layout;
+mod maintain;
 mod map;
 mod medium;
 mod nearby;
@@ -54,5 +56,6 @@ pub use error::{Damage, Error, Result};
 pub use header::{FileKind, Header, kind_of};
 pub use info::{Info, StoredUnit};
 pub use layout::{FileUuid, HEADER_LEN, MAGIC, VERSION};
+pub use maintain::Listed;
 pub use store::{DEFAULT_LEVEL, Options, Store};
 pub use txn::SQLITE_MAGIC;

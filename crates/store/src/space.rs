@@ -43,6 +43,8 @@ pub(crate) struct Space {
     changes: Vec<Change>,
     /// The chain on disk, newest first.
     chain: Vec<Pointer>,
+    /// The next link has to take the whole chain's place, because a part of it is where it should not be.
+    renew: bool,
 }
 
 /// One link of the chain on disk.
@@ -64,6 +66,7 @@ impl Space {
             end,
             changes: Vec::new(),
             chain: Vec::new(),
+            renew: false,
         }
     }
 
@@ -177,8 +180,24 @@ impl Space {
         }
     }
 
-    /// Keeps free bytes at and above `limit` from being taken before the next flush.
+    /// What a link that is a snapshot takes at most.
+    pub(crate) fn snapshot_room(&self) -> u64 {
+        let ranges = self.free.count() + self.after_commit.count() + self.after_flush.count();
+        (16 + (ranges + CHAIN_MAX + 2) * RANGE_BYTES_MAX) as u64
+    }
+
+    /// The lowest place where `len` bytes are free.
+    pub(crate) fn lowest_fit(&self, len: u64) -> Option<u64> {
+        let mut free = self.free.iter();
+        free.find(|(_, free)| *free >= len)
+            .map(|(offset, _)| offset)
+    }
+
+    /// Keeps free bytes at and above `limit` from being taken before the next flush, and has the chain leave
+    /// that part of the file.
     pub(crate) fn set_aside_above(&mut self, limit: u64) -> Result<()> {
+        let mut chain = self.chain.iter();
+        self.renew |= chain.any(|link| link.offset + u64::from(link.len) > limit);
         while let Some((offset, len)) = self.free.last()
             && offset + len > limit
         {
@@ -254,7 +273,8 @@ impl Space {
     pub(crate) fn write_link(&mut self, out: &mut Vec<u8>) -> Result<u64> {
         self.give_back_tail()?;
         let ranges = self.free.count() + self.after_commit.count() + self.after_flush.count();
-        let snapshot = self.chain.is_empty()
+        let snapshot = self.renew
+            || self.chain.is_empty()
             || self.chain.len() >= CHAIN_MAX
             || self.changes.len() + self.chain.len() >= ranges / 4;
         let start = out.len();
@@ -262,7 +282,7 @@ impl Space {
             for pointer in std::mem::take(&mut self.chain) {
                 self.release(pointer.offset, pointer.len.into())?;
             }
-            let room = 16 + (ranges + CHAIN_MAX + 2) * RANGE_BYTES_MAX;
+            let room = self.snapshot_room() as usize;
             let len = self.encoded_snapshot(&mut Vec::with_capacity(room)) + RANGE_BYTES_MAX;
             let offset = self.alloc(len as u64)?;
             self.encoded_snapshot(out);
@@ -295,6 +315,7 @@ impl Space {
     /// The commit whose newest link is `head` is published.
     pub(crate) fn published(&mut self, head: Pointer) -> Result<()> {
         self.chain.insert(0, head);
+        self.renew = false;
         self.changes.clear();
         let done =
             self.free.absorb(&mut self.after_commit) && self.unflushed.absorb(&mut self.fresh);

@@ -157,6 +157,11 @@ impl<D: Disk> Store<D> {
         self.commit.map_or(0, |commit| commit.record.seq)
     }
 
+    /// Bytes of the database that are stored together.
+    pub fn unit_size(&self) -> u32 {
+        self.unit_size
+    }
+
     /// Logical length of the database in bytes.
     pub fn size(&self) -> u64 {
         self.size

@@ -130,12 +130,12 @@ impl<D: Disk> Store<D> {
             });
             return Ok(());
         };
-        for (index, pointer) in catalog.pointers().enumerate() {
-            if survey.claim("dictionary", pointer.offset, pointer.len.into()) {
-                let id = u16::try_from(index + 1).unwrap_or(u16::MAX);
-                let found = catalog.get(id, &self.medium).map(|_| ());
-                survey.note(found)?;
-            }
+        for pointer in catalog.pointers() {
+            survey.claim("dictionary", pointer.offset, pointer.len.into());
+        }
+        for number in catalog.numbers() {
+            let found = catalog.get(number, &self.medium).map(|_| ());
+            survey.note(found)?;
         }
         Ok(())
     }

@@ -7,7 +7,8 @@
 use litepack_codec::{DictId, Dictionary, Encoder, Level, Shape, train};
 
 use crate::disk::Disk;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::maintain::TOO_MANY;
 use crate::store::Store;
 
 /// No dictionary before the database has this many bytes.
@@ -74,7 +75,7 @@ impl<D: Disk> Store<D> {
         self.writer.txn().catalog_changed = true;
         self.catalog
             .add(with, self.writer.level(), shapes)
-            .ok_or(Error::Limit("a file has at most 4096 dictionaries"))
+            .ok_or(TOO_MANY)
     }
 
     /// The length of the dictionary to be trained, if the database has outgrown the one it has.

@@ -127,6 +127,11 @@ impl Writer {
         self.batch.get(unit)
     }
 
+    /// Puts a whole unit into the running transaction that is not in it yet.
+    pub(crate) fn put(&mut self, unit: u64, page: &[u8], choice: Choice) {
+        self.batch.insert(unit, page, choice);
+    }
+
     pub(crate) fn forget_space(&mut self) {
         self.space = None;
         self.before = None;

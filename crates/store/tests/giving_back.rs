@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use litepack_codec::Dictionary;
 use litepack_store::{Cache, FileId, MemDisk, Options, Store};
 
 const PAGE: usize = 4096;
@@ -108,4 +109,45 @@ fn space_that_random_changes_have_scattered_is_given_back_too() {
     assert!(info.file_bytes < info.stored_bytes * 2, "{info:?}");
     write(&mut store, 1500, 99);
     assert_tight(&mut store, "written anew");
+}
+
+/// A dictionary at the end of the file, and holes that are too small for it.
+#[test]
+fn compaction_in_steps_leaves_little_free() {
+    let disk = MemDisk::default();
+    let mut store = open(&disk);
+    write(&mut store, 3000, 1);
+    // Every third page, in small transactions: what becomes free is scattered.
+    for version in 2..6 {
+        for number in (version % 3..3000).step_by(3) {
+            let at = (number * PAGE) as u64;
+            let bytes = page(number, version * 7);
+            store.write(at, &bytes).expect("written");
+            if number % 60 < 3 {
+                store.commit().expect("committed");
+            }
+        }
+        store.flush().expect("flushed");
+    }
+    let dictionary = Dictionary::new(vec![7; 100_000]);
+    store.add_dictionary(&dictionary, vec![1]).expect("added");
+    store.commit().expect("committed");
+    let before = store.info().expect("readable");
+    let mut at = 0;
+    while let Some(next) = store.compact_some(at).expect("compacted") {
+        at = next;
+    }
+    store.set_maintained().expect("finished");
+    let after = store.info().expect("readable");
+    let spared = after.free_bytes < after.file_bytes / 40;
+    assert!(spared, "{before:?} {after:?}");
+    let report = store.check(&mut |_| {}).expect("readable");
+    assert!(report.is_ok() && report.lost_bytes == 0, "{report:?}");
+    let mut found = vec![0; PAGE];
+    for number in 0..3000 {
+        let at = (number * PAGE) as u64;
+        store.read(at, &mut found).expect("readable");
+        let newest = (2..6).rev().find(|version| number % 3 == version % 3);
+        assert_eq!(found, page(number, newest.map_or(1, |version| version * 7)));
+    }
 }

@@ -6,8 +6,10 @@ mod support;
 
 use std::sync::Arc;
 
+use litepack_codec::Dictionary;
 use litepack_store::{Cache, Error, FileId, Options, Store};
 use rand::rngs::StdRng as SmallRng;
+use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use support::CrashDisk;
 
@@ -94,6 +96,43 @@ fn change(
     Ok(())
 }
 
+/// A step of maintenance: it changes how pages are stored, and no page.
+fn upkeep(rng: &mut SmallRng, store: &mut Store<CrashDisk>) -> Result<(), Error> {
+    store.set_level(*[3, 3, 9].choose(rng).unwrap());
+    let known = store.dictionaries()?;
+    let any = |rng: &mut SmallRng| known.choose(rng).map_or(0, |known| known.number);
+    match rng.random_range(0..12) {
+        0 => {
+            let mut bytes = vec![0; rng.random_range(100..3 * PAGE)];
+            rng.fill_bytes(&mut bytes);
+            let shapes = (0..rng.random_range(0..3)).map(|_| rng.random()).collect();
+            store.add_dictionary(&Dictionary::new(bytes), shapes)?;
+        }
+        1 => _ = store.at_level(any(rng))?,
+        2 if known.len() > 1 => {
+            let (former, number) = (any(rng), any(rng));
+            if former != number {
+                store.replace_dictionary(former, number)?;
+            }
+        }
+        3..6 => {
+            let (one, other) = (any(rng), any(rng));
+            let from = rng.random_range(0..40);
+            let wanted = |unit| if unit % 3 == 0 { one } else { other };
+            store.store_again(from, &wanted)?;
+        }
+        6..8 => store.drop_unused_dictionaries(&[any(rng)])?,
+        8 => store.set_maintained()?,
+        _ => {
+            let mut at = 0;
+            while let Some(next) = store.compact_some(at)? {
+                at = next;
+            }
+        }
+    }
+    store.commit()
+}
+
 fn assert_same(found: &[u8], expected: &[u8], context: &str) {
     let first = found.iter().zip(expected).position(|(a, b)| a != b);
     assert!(
@@ -149,7 +188,18 @@ fn run(seed: u64, steps: usize, losses: u64) {
     for step in 0..steps {
         let context = format!("seed {seed}, step {step}");
         match rng.random_range(0..100) {
-            0..70 => change(&mut rng, &mut store, &mut model).unwrap(),
+            0..66 => change(&mut rng, &mut store, &mut model).unwrap(),
+            66..70 => {
+                store.commit().unwrap();
+                model.committed = model.current.clone();
+                model.possible.push(model.committed.clone());
+                reader.refresh().unwrap();
+                upkeep(&mut rng, &mut store).unwrap();
+                assert!(
+                    content(&mut reader) == model.committed,
+                    "{context}: other handle"
+                );
+            }
             70..80 => {
                 store.commit().unwrap();
                 model.committed = model.current.clone();

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use litepack_codec::{Decoder, Dictionary, Encoder, Level, Storage, train};
+use litepack_codec::{Codec as Encoding, Decoder, Dictionary, Encoder, Level, train};
 
 use super::{Workload, mix};
 use crate::data::dataset::Dataset;
@@ -145,7 +145,7 @@ struct Contestant {
     encoder: Encoder,
     decoder: Decoder,
     dictionary: Option<Dictionary>,
-    stored: Vec<(Storage, Vec<u8>)>,
+    stored: Vec<(Encoding, Vec<u8>)>,
 }
 
 impl Contestant {
@@ -165,9 +165,8 @@ impl Contestant {
         };
         let stored = pages.measured.iter().map(|page| {
             let mut bytes = Vec::new();
-            let named = dictionary.as_ref().map(|dictionary| (1, dictionary));
-            let storage = encoder.encode(page, named, &mut bytes);
-            (storage, bytes)
+            let codec = encoder.encode(page, dictionary.as_ref(), &mut bytes);
+            (codec, bytes)
         });
         let stored = stored.collect();
         Ok(Contestant {
@@ -179,7 +178,7 @@ impl Contestant {
     }
 
     fn encode(&mut self, pages: &Pages) -> Result<Turn> {
-        let dictionary = self.dictionary.as_ref().map(|dictionary| (1, dictionary));
+        let dictionary = self.dictionary.as_ref();
         let mut out = Vec::with_capacity(PAGE_LEN);
         let value = fastest(&pages.measured, |page| {
             out.clear();
@@ -192,10 +191,9 @@ impl Contestant {
     fn decode(&mut self) -> Result<Turn> {
         let mut page = vec![0; PAGE_LEN];
         let mut answer = 0;
-        let value = fastest(&self.stored, |(storage, bytes)| {
-            let dictionary = self.dictionary.as_ref().filter(|_| storage.dict != 0);
-            self.decoder
-                .decode(storage.codec, bytes, dictionary, &mut page)?;
+        let value = fastest(&self.stored, |(codec, bytes)| {
+            let dictionary = self.dictionary.as_ref();
+            self.decoder.decode(*codec, bytes, dictionary, &mut page)?;
             answer = mix(answer, &page);
             Ok(())
         })?;

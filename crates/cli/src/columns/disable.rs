@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::database::Place;
+use crate::database::Place;
 
 /// Makes a column plain again; after the last one the table is as it was before.
 #[derive(clap::Args)]

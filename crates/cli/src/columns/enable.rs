@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 
-use super::database::Place;
+use crate::database::Place;
 
 /// What a user should know before relying on it.
 const LIMITS: &str = "\

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::database::Database;
+use crate::database::Database;
 use crate::interrupt::{self, Interrupted};
 use crate::progress::{Progress, summary};
 

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use indicatif::HumanBytes;
 use serde::Deserialize;
 
-use super::database::Database;
+use crate::database::Database;
 
 /// Tells what is compressed, how well, and why the rest is not.
 #[derive(clap::Args)]

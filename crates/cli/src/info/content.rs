@@ -220,8 +220,8 @@ impl<'a> Tally<'a> {
             let bytes = len * (index + 1) / pages - len * index / pages;
             let share = self.share(first.saturating_add(index + 1));
             share.stored += bytes;
-            share.codecs[unit.storage.codec as usize] += bytes;
-            if unit.storage.dict != 0 {
+            share.codecs[unit.codec as usize] += bytes;
+            if unit.has_dictionary {
                 share.dictionary += bytes;
             }
         }
@@ -231,7 +231,6 @@ impl<'a> Tally<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use litepack_codec::Storage;
 
     #[test]
     fn the_parts_of_a_unit_add_up() {
@@ -244,15 +243,12 @@ mod tests {
         let mut tally = Tally::new(None, &info);
         let all = &tally.others[Other::Unknown as usize];
         assert_eq!((all.pages, all.plain), (12, info.logical_bytes));
-        let storage = Storage {
-            codec: Codec::Zstd,
-            dict: 1,
-        };
         for (number, len) in [(0, 1001), (1, 3), (u64::MAX, 5)] {
             tally.add(&StoredUnit {
                 number,
                 len,
-                storage,
+                codec: Codec::Zstd,
+                has_dictionary: true,
             });
         }
         let all = &tally.others[Other::Unknown as usize];

@@ -47,7 +47,8 @@ pub(crate) fn columns(call: &Call<'_>) -> Result<()> {
     Ok(())
 }
 
-fn limits(call: &Call<'_>, first: usize) -> Result<Limits> {
+/// The arguments `seconds` (or NULL) and `load`, of which the first has this index.
+pub(crate) fn limits(call: &Call<'_>, first: usize) -> Result<Limits> {
     let seconds = match call.argument(first) {
         Value::Null => None,
         value => Some(number(call, value, "the time")?),

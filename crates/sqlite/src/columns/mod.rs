@@ -8,7 +8,7 @@
 //! schema.rs        which columns are compressed: enable, disable, alter
 //! ```
 
-mod maintenance;
+pub(crate) mod maintenance;
 mod schema;
 mod training;
 mod values;
@@ -18,7 +18,8 @@ use std::ffi::{CStr, c_int};
 use litepack_rows::sql::Result;
 
 use crate::ffi::columns::Call;
-use Act::{Compute, Operate, Train};
+pub(crate) use Act::Operate;
+use Act::{Compute, Train};
 pub(crate) use training::Training;
 pub(crate) use values::State;
 
@@ -89,7 +90,11 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-const fn function(name: &'static CStr, arguments: &'static [c_int], act: Act) -> Function {
+pub(crate) const fn function(
+    name: &'static CStr,
+    arguments: &'static [c_int],
+    act: Act,
+) -> Function {
     Function {
         name,
         arguments,

@@ -1,4 +1,4 @@
-//! How SQLite calls the functions of compressed columns: one way in for all of them.
+//! How SQLite calls the functions of compressed columns, and that of maintenance: one way in for all of them.
 //!
 //! What a function does is a safe function over a [`Call`], in [`crate::columns`]. What it is
 //! registered with, and what its connection remembers, is freed with the connection; what an
@@ -39,7 +39,7 @@ pub(crate) struct Call<'a> {
 /// `db` is an open connection.
 pub(super) unsafe fn register(api: &Api, db: *mut sqlite3) -> Code {
     let state = Rc::new(State::default());
-    for known in FUNCTIONS {
+    for known in FUNCTIONS.iter().chain(crate::maintain::FUNCTIONS) {
         // What only computes may run from anywhere, what writes or trains only by the user's own words.
         let flags = function::UTF8
             | match known.act {
@@ -205,6 +205,10 @@ impl<'a> Call<'a> {
     /// What this connection remembers.
     pub(crate) fn state(&self) -> &'a State {
         self.state
+    }
+
+    pub(super) fn context(&self) -> *mut sqlite3_context {
+        self.context
     }
 
     /// The connection the function runs on.

@@ -9,6 +9,7 @@ use litepack_store::{Error, Result};
 use super::api::{api, len};
 use super::guard::guard;
 use super::host::HostFile;
+use super::maintain::Request;
 use super::types::{sqlite3_file, sqlite3_io_methods};
 use super::vfs;
 use crate::codes::{
@@ -32,7 +33,7 @@ pub(crate) struct PackedFile {
 pub(crate) const HOST_OFFSET: usize = size_of::<PackedFile>().next_multiple_of(16);
 
 pub(crate) struct State {
-    packed: Packed<HostFile>,
+    pub(super) packed: Packed<HostFile>,
     /// The first region of the WAL index, while it is mapped.
     wal_index: *mut c_void,
     /// `nBackfill` when the running checkpoint began.
@@ -98,7 +99,7 @@ pub(crate) unsafe fn with(file: *mut sqlite3_file, body: impl FnOnce(&mut State)
 }
 
 /// The result code for a result; what is worth telling goes to SQLite's error log.
-fn report(result: Result<()>, doing: While) -> Code {
+pub(super) fn report(result: Result<()>, doing: While) -> Code {
     match result {
         Ok(()) => OK,
         Err(error) => {
@@ -112,7 +113,7 @@ fn report(result: Result<()>, doing: While) -> Code {
 }
 
 impl State {
-    fn host(&self) -> (*mut sqlite3_file, &sqlite3_io_methods) {
+    pub(super) fn host(&self) -> (*mut sqlite3_file, &sqlite3_io_methods) {
         (self.packed.disk().file(), self.packed.disk().methods())
     }
 
@@ -173,9 +174,15 @@ impl State {
                 self.packed.apply(setting);
                 (OK, value.unwrap_or_default().trim().to_string())
             }
+            Ok(Pragma::Maintain(seconds)) => self.maintain_for(seconds),
             Ok(Pragma::Info) => self.info(),
             Ok(Pragma::Check) => self.check(),
         })
+    }
+
+    /// Whether the WAL index is mapped.
+    pub(super) fn has_wal_index(&self) -> bool {
+        !self.wal_index.is_null()
     }
 
     /// `nBackfill` in the WAL index: how many frames of the WAL readers may take from the database
@@ -445,6 +452,10 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
             // SAFETY: the argument is where a string in SQLite's memory goes.
             unsafe { arg.cast::<*mut c_char>().write(api().text(&text)) };
             code
+        }
+        fcntl::LITEPACK_MAINTAIN => {
+            // SAFETY: the argument is a request.
+            state.maintain(unsafe { &mut *arg.cast::<Request>() })
         }
         // About a file laid out like the database, which the host's file is not.
         fcntl::ZIPVFS

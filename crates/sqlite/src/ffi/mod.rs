@@ -15,6 +15,7 @@ mod functions;
 mod guard;
 mod host;
 mod journal_file;
+pub(crate) mod maintain;
 mod types;
 mod vfs;
 

@@ -1,4 +1,4 @@
-//! The database whose columns are compressed: opened for reading and writing as any program would,
+//! A database that a command works on through SQLite: opened for reading and writing as any program would,
 //! and told to stop by Ctrl-C.
 
 use std::path::{Path, PathBuf};

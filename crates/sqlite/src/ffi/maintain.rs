@@ -1,0 +1,196 @@
+//! Maintenance between SQLite's own calls: which locks a step takes, and how the SQL function asks for one.
+//!
+//! A step writes the file, so it keeps other writers out as a transaction would, by the RESERVED lock, and
+//! in WAL mode checkpoints by theirs. Readers need not be kept out: no byte of the database changes.
+
+use std::ffi::{CString, c_int, c_void};
+use std::time::Instant;
+
+use litepack_codec::Level;
+use litepack_rows::sql::{Error, Result, Sql};
+
+use super::api::{api, call, slot};
+use super::columns::Call;
+use super::file::{State, report};
+use super::types::{sqlite3, sqlite3_context};
+use crate::codes::{BUSY, Code, ERROR, LOCK_RESERVED, LOCK_SHARED, NOTFOUND, OK, While, fcntl};
+use crate::maintain::{Busy, RETRY};
+use crate::packed::Upkeep;
+
+/// What a step is asked, and what it answers.
+#[derive(Default)]
+pub(super) struct Request {
+    /// The level to work at; `None` for the file's own.
+    level: Option<Level>,
+    /// There is more to do.
+    more: bool,
+    /// What is wrong.
+    why: Option<&'static str>,
+}
+
+impl State {
+    /// One step of maintenance.
+    pub(super) fn maintain(&mut self, request: &mut Request) -> Code {
+        let upkeep = match self.packed.upkeep(request.level) {
+            Ok(upkeep) => upkeep,
+            Err(error) => return report(Err(error), While::Reading),
+        };
+        match upkeep {
+            Upkeep::InTransaction => {
+                request.why = Some("not within a transaction that writes");
+                ERROR
+            }
+            Upkeep::Planned => {
+                request.more = true;
+                OK
+            }
+            Upkeep::Nothing => OK,
+            Upkeep::Step => self.writing(request, |state, request| {
+                let step = state.packed.upkeep_step();
+                report(step.map(|more| request.more = more), While::Writing)
+            }),
+        }
+    }
+
+    /// Maintenance for so many seconds, or until nothing is left to do: 1 if there is more to do, else 0.
+    pub(super) fn maintain_for(&mut self, seconds: Option<f64>) -> (Code, String) {
+        let begun = Instant::now();
+        let mut busy = Busy::default();
+        loop {
+            let mut request = Request::default();
+            match self.maintain(&mut request) {
+                OK if !request.more => return (OK, "0".into()),
+                OK => busy = Busy::default(),
+                BUSY if busy.is_patient() => std::thread::sleep(RETRY),
+                code => return (code, request.why.unwrap_or(FAILED).into()),
+            }
+            if seconds.is_some_and(|seconds| begun.elapsed().as_secs_f64() >= seconds) {
+                return (OK, "1".into());
+            }
+        }
+    }
+
+    /// Runs `body` with all others kept from writing.
+    fn writing(
+        &mut self,
+        request: &mut Request,
+        body: impl FnOnce(&mut Self, &mut Request) -> Code,
+    ) -> Code {
+        let (file, methods) = self.host();
+        let (lock, unlock) = (methods.lock, methods.unlock);
+        let before = self.packed.lock_level();
+        let mut code = OK;
+        for level in [LOCK_SHARED, LOCK_RESERVED] {
+            if code == OK && self.packed.lock_level() < level {
+                // SAFETY: the host's file is open.
+                code = unsafe { lock(file, level) };
+                if code == OK {
+                    code = report(self.packed.locked(level), While::Reading);
+                }
+            }
+        }
+        if code == OK {
+            code = self.without_checkpoints(request, body);
+        }
+        if self.packed.lock_level() > before {
+            self.packed.unlocking(before);
+            // SAFETY: as above; down from RESERVED there are only SHARED and nothing.
+            unsafe { unlock(file, before.min(LOCK_SHARED)) };
+        }
+        code
+    }
+
+    fn without_checkpoints(
+        &mut self,
+        request: &mut Request,
+        body: impl FnOnce(&mut Self, &mut Request) -> Code,
+    ) -> Code {
+        // SQLITE_SHM_UNLOCK, _LOCK and _EXCLUSIVE; WAL_CKPT_LOCK (<https://sqlite.org/walformat.html#wal_locks>).
+        const UNLOCK: c_int = 1;
+        const LOCK: c_int = 2;
+        const EXCLUSIVE: c_int = 8;
+        const CHECKPOINT_LOCK: c_int = 1;
+        match self.packed.is_wal() {
+            Err(error) => return report(Err(error), While::Reading),
+            // With an exclusive lock on the file nobody else uses the WAL, and there may be no index.
+            Ok(false) => return body(self, request),
+            Ok(true) if self.packed.lock_level() > LOCK_RESERVED => return body(self, request),
+            Ok(true) => {}
+        }
+        let (file, methods) = self.host();
+        let Some(shm_lock) = methods.shm_lock.filter(|_| self.has_wal_index()) else {
+            request.why = Some("in WAL mode something has to be read from the database first");
+            return ERROR;
+        };
+        // SAFETY: the host's file is open, and its WAL index is mapped.
+        match unsafe { shm_lock(file, CHECKPOINT_LOCK, 1, LOCK | EXCLUSIVE) } {
+            OK => {
+                let code = body(self, request);
+                // SAFETY: as above.
+                unsafe { shm_lock(file, CHECKPOINT_LOCK, 1, UNLOCK | EXCLUSIVE) };
+                code
+            }
+            code => code,
+        }
+    }
+}
+
+/// What can be said without knowing more; SQLite's error log has the rest.
+const FAILED: &str = "maintenance failed; what was done is kept";
+
+/// How a step ended.
+pub(crate) enum Step {
+    /// There is more to do.
+    More,
+    /// There is not.
+    Done,
+    /// Another connection is writing.
+    Busy,
+}
+
+impl Call<'_> {
+    /// Does a step of maintenance on the database `schema`.
+    pub(crate) fn maintain(&self, schema: &str, level: Option<Level>) -> Result<Step> {
+        // In WAL mode this maps the index, which is where the locks are.
+        let quoted = schema.replace('"', "\"\"");
+        self.db().run(
+            &format!("select 1 from \"{quoted}\".sqlite_schema limit 1"),
+            &[],
+        )?;
+        let name = CString::new(schema).map_err(|_| self.error("no database has that name"))?;
+        let mut request = Request {
+            level,
+            ..Request::default()
+        };
+        // SAFETY: the signatures are those of sqlite3_context_db_handle and sqlite3_file_control, and
+        // nobody but this VFS knows the operation.
+        let code = unsafe {
+            let context = self.context();
+            let db = call!(
+                api(),
+                slot::CONTEXT_DB_HANDLE,
+                fn(*mut sqlite3_context) -> *mut sqlite3,
+                context
+            );
+            call!(
+                api(),
+                slot::FILE_CONTROL,
+                fn(*mut sqlite3, *const std::ffi::c_char, c_int, *mut c_void) -> c_int,
+                db,
+                name.as_ptr(),
+                fcntl::LITEPACK_MAINTAIN,
+                (&raw mut request).cast()
+            )
+        };
+        match code {
+            OK if request.more => Ok(Step::More),
+            OK => Ok(Step::Done),
+            BUSY => Ok(Step::Busy),
+            NOTFOUND => Err(self.error("this is not a packed database")),
+            code => Err(Error {
+                code,
+                ..self.error(request.why.unwrap_or(FAILED))
+            }),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Maintenance of a packed database: dictionaries as `pack` would choose them, pages stored with those at the chosen
+//! level, dictionaries nobody needs dropped, free space given back.
+//!
+//! It goes in steps of a few milliseconds, each in its own transaction under the write lock, which the caller
+//! takes. Looking for dictionaries comes first, without a lock: pages may change meanwhile, and whatever
+//! comes of it is only a matter of size. Everything done is to be seen from the file, so it can end
+//! anywhere; what another call finds done it leaves alone.
+
+use std::time::{Duration, Instant};
+
+use litepack_codec::{DictId, LEVELS, Level};
+use litepack_rows::sql::{Sql, Value};
+use litepack_store::{Disk, Result, Store};
+
+use crate::codes::BUSY;
+use crate::columns::maintenance::limits;
+use crate::columns::{Function, Operate, function};
+use crate::ffi::columns::Call;
+use crate::ffi::maintain::Step;
+use crate::plan::{Effort, Plan, Planned, Source};
+
+/// A step may do more than one thing as long as it takes no longer than this.
+const STEP: Duration = Duration::from_millis(20);
+
+/// Maintenance of one file, from one handle.
+#[derive(Debug)]
+pub(crate) struct Maintenance {
+    level: Level,
+    plan: Plan,
+    /// For each dictionary of the plan its number in the file.
+    numbers: Vec<DictId>,
+    /// The number of pages without a dictionary.
+    none: DictId,
+    stage: Stage,
+}
+
+/// What is done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    AddDictionaries,
+    /// From this unit on.
+    StoreAgain(u64),
+    DropDictionaries,
+    /// From this point of the compaction on.
+    Compact(u64),
+    Finish,
+    Done,
+}
+
+impl<D: Disk> Source for Store<D> {
+    fn read(&mut self, offset: u64, buf: &mut [u8]) -> bool {
+        Store::read(self, offset, buf).is_ok_and(|n| n == buf.len())
+    }
+
+    fn dictionary_of(&mut self, unit: u64) -> DictId {
+        Store::dictionary_of(self, unit).unwrap_or(0)
+    }
+}
+
+/// The level to maintain a file at unless the user says another: the highest it was ever stored at.
+pub(crate) fn default_level<D: Disk>(store: &Store<D>) -> Level {
+    store.settled_level().max(store.level())
+}
+
+impl Maintenance {
+    /// Looks at the database and decides what to do.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is damaged.
+    pub(crate) fn plan<D: Disk>(store: &mut Store<D>, level: Level) -> Result<Maintenance> {
+        store.refresh()?;
+        let known = store.dictionaries()?.into_iter().map(|known| Planned {
+            number: known.number,
+            dictionary: known.dictionary,
+            shapes: known.shapes,
+        });
+        let known = known.collect();
+        let effort = Effort::ordinary(level, store.threads());
+        let (size, unit) = (store.size(), store.unit_size());
+        Ok(Maintenance {
+            level,
+            plan: Plan::make(size, unit, effort, known, store),
+            numbers: Vec::new(),
+            none: 0,
+            stage: Stage::AddDictionaries,
+        })
+    }
+
+    /// The level it works at.
+    pub(crate) fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Does a little, and commits it. The caller holds the write lock. False if nothing is left to do.
+    ///
+    /// # Errors
+    /// The store's; the last commit is current then, and this maintenance should be given up.
+    pub(crate) fn step<D: Disk>(&mut self, store: &mut Store<D>) -> Result<bool> {
+        let (ordinary, begun) = (store.level(), Instant::now());
+        store.set_level(self.level);
+        let mut result = Ok(());
+        while result.is_ok() && self.stage != Stage::Done && begun.elapsed() < STEP {
+            result = self.advance(store);
+        }
+        store.set_level(ordinary);
+        result.map(|()| self.stage != Stage::Done)
+    }
+
+    fn advance<D: Disk>(&mut self, store: &mut Store<D>) -> Result<()> {
+        self.stage = match self.stage {
+            Stage::AddDictionaries => {
+                self.add_dictionaries(store)?;
+                store.commit()?;
+                Stage::StoreAgain(0)
+            }
+            Stage::StoreAgain(unit) => {
+                let number = |unit| match self.plan.dictionary_of(unit) {
+                    Some(index) => self.numbers[index],
+                    None => self.none,
+                };
+                let next = store.store_again(unit, &number)?;
+                store.commit()?;
+                next.map_or(Stage::DropDictionaries, Stage::StoreAgain)
+            }
+            Stage::DropDictionaries => {
+                // What was planned is what the next pages are stored with, even if none is yet.
+                let planned = self.plan.former().iter().filter_map(|(_, index)| *index);
+                let mut kept: Vec<_> = planned.map(|index| self.numbers[index]).collect();
+                kept.push(self.none);
+                store.drop_unused_dictionaries(&kept)?;
+                store.commit()?;
+                store.flush()?;
+                Stage::Compact(0)
+            }
+            Stage::Compact(at) => store
+                .compact_some(at)?
+                .map_or(Stage::Finish, Stage::Compact),
+            Stage::Finish => {
+                store.set_maintained()?;
+                Stage::Done
+            }
+            Stage::Done => Stage::Done,
+        };
+        Ok(())
+    }
+
+    /// Gives the file the dictionaries of the plan, and those it has at the level they are wanted at.
+    fn add_dictionaries<D: Disk>(&mut self, store: &mut Store<D>) -> Result<()> {
+        let former = self.plan.former();
+        self.none = store.at_level(0)?;
+        for (index, planned) in self.plan.planned().iter().enumerate() {
+            let is_wanted = former.iter().any(|(_, wanted)| *wanted == Some(index));
+            self.numbers.push(match planned.number {
+                0 => store.add_dictionary(&planned.dictionary, planned.shapes.clone())?,
+                number if is_wanted => store.at_level(number)?,
+                number => number,
+            });
+        }
+        // Where all that had one dictionary gets one other, so do pages that are written meanwhile.
+        for (number, index) in former.iter().filter(|(number, _)| *number != 0) {
+            let mut same = former.iter().filter(|(other, _)| other == number);
+            if let Some(index) = index
+                && same.all(|(_, other)| *other == Some(*index))
+                && self.plan.planned()[*index].number != *number
+            {
+                store.replace_dictionary(*number, self.numbers[*index])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `litepack_maintain(seconds | NULL, load [, level | NULL [, schema]])`: 1 if there is more to do, else 0.
+pub(crate) const FUNCTIONS: &[Function] =
+    &[function(c"litepack_maintain", &[2, 3, 4], Operate(by_sql))];
+
+/// Others may be writing for so long before it gives up.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two tries.
+pub(crate) const RETRY: Duration = Duration::from_millis(5);
+
+/// Since when others have been writing.
+#[derive(Default)]
+pub(crate) struct Busy(Option<Instant>);
+
+impl Busy {
+    /// Whether to try again, when they are.
+    pub(crate) fn is_patient(&mut self) -> bool {
+        self.0.get_or_insert_with(Instant::now).elapsed() < PATIENCE
+    }
+}
+
+fn by_sql(call: &Call<'_>) -> litepack_rows::sql::Result<()> {
+    let limits = limits(call, 0)?;
+    let level = match call.argument(2) {
+        Value::Null => None,
+        Value::Integer(level)
+            if (*LEVELS.start() as i64..=*LEVELS.end() as i64).contains(&level) =>
+        {
+            Some(level as Level)
+        }
+        _ => {
+            let (min, max) = (LEVELS.start(), LEVELS.end());
+            return Err(call.error(format_args!("the level is a number from {min} to {max}")));
+        }
+    };
+    let schema = match call.argument(3) {
+        Value::Null => "main".into(),
+        value => value
+            .text()
+            .ok_or_else(|| call.error("databases are named by text"))?,
+    };
+    let mut busy = Busy::default();
+    loop {
+        let begun = Instant::now();
+        match call.maintain(&schema, level)? {
+            Step::Done => {
+                call.answer(Value::Integer(0));
+                return Ok(());
+            }
+            Step::More => {
+                busy = Busy::default();
+                limits.pause(&call.db(), begun.elapsed())?;
+            }
+            Step::Busy if busy.is_patient() => call.db().sleep(RETRY)?,
+            Step::Busy => {
+                return Err(litepack_rows::sql::Error {
+                    code: BUSY,
+                    ..call.error("others have been writing for ten seconds")
+                });
+            }
+        }
+        if limits.over() {
+            call.answer(Value::Integer(1));
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Maintenance makes a used file as small as a fresh one, changes nothing in the database, and ends where it
+//! is stopped.
+
+use litepack_bench::data::titles;
+use litepack_tests::commandline::{self, Place};
+use litepack_tests::programs::run_litepack;
+use litepack_tests::{content, vfs};
+use rusqlite::{Connection, types::Value};
+use std::path::{Path, PathBuf};
+
+const ROWS: u64 = 30_000;
+
+fn command(arguments: &[&str]) {
+    commandline::succeed(arguments[0], &run_litepack(arguments));
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+fn info(path: &Path) -> serde_json::Value {
+    let output = run_litepack(["info", "--json", text(path)]);
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn number(info: &serde_json::Value, field: &str) -> u64 {
+    info[field].as_u64().expect("a number")
+}
+
+fn maintain(connection: &Connection, arguments: &str) -> rusqlite::Result<i64> {
+    let sql = format!("select litepack_maintain({arguments})");
+    connection.query_row(&sql, [], |row| row.get(0))
+}
+
+/// A database packed at level 4, then changed in many small transactions.
+fn used(place: &Place, journal: &str) -> PathBuf {
+    let (plain, packed) = (place.path("plain.db"), place.path("packed.db"));
+    let connection = vfs::open_plain(&plain).expect("it opens");
+    titles::create(&connection, ROWS, 1).expect("the data is made");
+    connection.close().expect("it closes");
+    command(&["pack", "--level", "4", text(&plain), text(&packed)]);
+    let connection = vfs::open_with(&packed, "level=4").expect("it opens");
+    let mode = format!("pragma journal_mode = {journal}; pragma synchronous = off");
+    connection.execute_batch(&mode).expect("a journal mode");
+    for round in 0..20 {
+        let update = format!(
+            "update title set data = json_set(data, '$.startYear', 1900 + (id * 7 + {round}) % 100)
+             where id % 103 = {round} or id % 97 = {round}"
+        );
+        connection.execute_batch(&update).expect("changes");
+        if journal == "wal" {
+            let checkpoint = "pragma wal_checkpoint(truncate)";
+            connection.execute_batch(checkpoint).expect("a checkpoint");
+        }
+    }
+    connection.close().expect("it closes");
+    packed
+}
+
+fn hash(connection: &Connection) -> Value {
+    let sql = "select group_concat(id || data, '') from title";
+    connection
+        .query_row(sql, [], |row| row.get(0))
+        .expect("the rows")
+}
+
+fn used_file_becomes_small_again(journal: &str) {
+    let place = Place::new();
+    let packed = used(&place, journal);
+    let before = std::fs::metadata(&packed).expect("a file").len();
+    let connection = vfs::open(&packed).expect("it opens");
+    let rows = hash(&connection);
+    // A little at a time, by several handles.
+    let mut calls = 0;
+    while maintain(&vfs::open(&packed).expect("it opens"), "0, 1").expect("a step") == 1 {
+        calls += 1;
+        assert!(calls < 40, "no end of planning");
+        if calls > 2 {
+            break;
+        }
+    }
+    while maintain(&connection, "0.01, 0.9").expect("a step") == 1 {
+        calls += 1;
+        assert!(calls < 10_000, "no end");
+    }
+    assert!(calls > 1, "it is done in steps");
+    assert_eq!(hash(&connection), rows);
+    content::assert_sound(&connection, "after maintenance");
+    // A second run does nothing.
+    let commit = number(&info(&packed), "commit");
+    assert_eq!(maintain(&connection, "null, 1").expect("nothing to do"), 0);
+    connection.close().expect("it closes");
+    assert_eq!(number(&info(&packed), "commit"), commit);
+    let after = std::fs::metadata(&packed).expect("a file").len();
+    let (plain, fresh) = (place.path("again.db"), place.path("fresh.db"));
+    command(&["unpack", text(&packed), text(&plain)]);
+    command(&["pack", "--level", "4", text(&plain), text(&fresh)]);
+    command(&["check", text(&packed)]);
+    let fresh = std::fs::metadata(&fresh).expect("a file").len();
+    println!("{journal}: {before} bytes, maintained {after}, fresh {fresh}");
+    assert!(after < before && after < fresh + fresh / 6);
+}
+
+#[test]
+fn a_used_file_becomes_small_again_in_delete_mode() {
+    used_file_becomes_small_again("delete");
+}
+
+#[test]
+fn a_used_file_becomes_small_again_in_wal_mode() {
+    used_file_becomes_small_again("wal");
+}
+
+#[test]
+fn pages_are_stored_again_at_a_higher_level_and_stay() {
+    let place = Place::new();
+    let packed = used(&place, "delete");
+    let stored = |path: &Path| number(&info(path), "stored_bytes");
+    let before = stored(&packed);
+    command(&["maintain", "--level", "15", text(&packed)]);
+    let after = stored(&packed);
+    assert!(after < before - before / 20, "{before}, then {after}");
+    // What was stored at that level is left alone, and is the file's level from now on.
+    let commit = number(&info(&packed), "commit");
+    command(&["maintain", text(&packed)]);
+    assert_eq!(number(&info(&packed), "commit"), commit);
+    let connection = vfs::open(&packed).expect("it opens");
+    let change = "update title set data = data || ' ' where id = 5";
+    connection.execute_batch(change).expect("a change");
+    connection.close().expect("it closes");
+    command(&["maintain", text(&packed)]);
+    assert!(stored(&packed) < after + 1000);
+    command(&["check", text(&packed)]);
+}
+
+#[test]
+fn a_database_that_grew_by_itself_gets_the_dictionaries_of_a_fresh_one() {
+    let place = Place::new();
+    let packed = place.path("packed.db");
+    let connection = vfs::open_with(&packed, "level=4").expect("a new database");
+    titles::create(&connection, ROWS, 1).expect("the data is made");
+    let more = "create table other as select id, id * 7919 as n, hex(id * 104729) as h from title";
+    connection.execute_batch(more).expect("another table");
+    assert_eq!(maintain(&connection, "null, 1, 4").expect("done"), 0);
+    connection.close().expect("it closes");
+    let (plain, fresh) = (place.path("plain.db"), place.path("fresh.db"));
+    command(&["unpack", text(&packed), text(&plain)]);
+    command(&["pack", "--level", "4", text(&plain), text(&fresh)]);
+    let [maintained, fresh] = [&packed, &fresh].map(|path| number(&info(path), "stored_bytes"));
+    assert!(
+        maintained < fresh + fresh / 20,
+        "maintained {maintained}, fresh {fresh}"
+    );
+}
+
+#[test]
+fn what_cannot_be_maintained_is_refused_in_words() {
+    let place = Place::new();
+    let packed = used(&place, "delete");
+    let connection = vfs::open(&packed).expect("it opens");
+    let refused = |arguments: &str| {
+        let error = maintain(&connection, arguments).expect_err(arguments);
+        error.to_string()
+    };
+    assert!(refused("1, 0").contains("load"));
+    assert!(refused("-1, 1").contains("seconds"));
+    assert!(refused("'x', 1").contains("number"));
+    assert!(refused("1, 1, 77").contains("from 1 to 19"));
+    assert!(refused("1, 1, null, 'nobody'").contains("nobody"));
+    connection
+        .execute_batch("attach ':memory:' as m")
+        .expect("");
+    assert!(refused("1, 1, null, 'm'").contains("not a packed database"));
+    let pragma = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0));
+    assert!(pragma("pragma litepack_maintain = often").is_err());
+    // Within a transaction whose pages are in the file's buffer already.
+    connection
+        .execute_batch("pragma cache_size = 5; begin; update title set data = data || 'x'")
+        .expect("changes");
+    assert!(refused("null, 1").contains("transaction"));
+    connection.execute_batch("rollback").expect("undone");
+    assert_eq!(pragma("pragma litepack_maintain").expect("done"), "0");
+    content::assert_sound(&connection, "after all that");
+}
+
+#[test]
+fn a_writer_keeps_it_waiting_and_readers_do_not() {
+    let place = Place::new();
+    let packed = used(&place, "delete");
+    let [one, other] = [0, 1].map(|_| vfs::open(&packed).expect("it opens"));
+    other
+        .execute_batch("begin; select count(*) from title")
+        .ok();
+    let rows = hash(&other);
+    assert_eq!(maintain(&one, "null, 1").expect("done beside a reader"), 0);
+    assert_eq!(hash(&other), rows);
+    other
+        .execute_batch("commit; begin immediate")
+        .expect("a writer");
+    one.execute_batch("update title set data = data")
+        .expect_err("busy");
+    other
+        .execute_batch("update title set data = data || ' ' where id < 9; commit")
+        .expect("changes");
+    assert_eq!(maintain(&one, "null, 1").expect("done"), 0);
+    content::assert_sound(&one, "after both");
+}
