@@ -21,11 +21,12 @@ use crate::source::Source;
 /// The level when nobody asks for another one: the fastest to read and write. From level 4 on pages are
 /// laid out by column, and files are about half as large.
 const DEFAULT_LEVEL: Level = 3;
+
 /// Makes a packed file of a plain SQLite database.
 #[derive(clap::Args)]
 #[command(
-    override_usage = "litepack pack [--level N] [--force] SRC DST\n       \
-                      litepack pack [--level N] --in-place FILE"
+    override_usage = "litepack pack [--best | --level N] [--force] SRC DST\n       \
+                      litepack pack [--best | --level N] --in-place FILE"
 )]
 pub struct Arguments {
     /// The plain database.
@@ -39,6 +40,9 @@ pub struct Arguments {
     /// Replace DST if it exists.
     #[arg(long)]
     force: bool,
+    /// As small as it gets, in ten times the time: level 19 and longer dictionaries.
+    #[arg(long, conflicts_with = "level")]
+    best: bool,
     /// zstd level, from 1 (fast) to 19 (small); from 4 on, pages are laid out by column.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_LEVEL, value_parser = level)]
     level: Level,
@@ -48,6 +52,16 @@ pub struct Arguments {
 pub fn level(text: &str) -> Result<Level, String> {
     let found = text.parse().ok().filter(|level| LEVELS.contains(level));
     found.ok_or_else(|| format!("not between {} and {}", LEVELS.start(), LEVELS.end()))
+}
+
+impl Arguments {
+    fn effort(&self) -> Effort {
+        if self.best {
+            Effort::best(*LEVELS.end(), reader::threads())
+        } else {
+            Effort::ordinary(self.level, reader::threads())
+        }
+    }
 }
 
 /// Runs the command.
@@ -74,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         );
     }
     let before = source.metadata()?;
-    fill(&source, before.len(), target.file(), arguments.level)?;
+    fill(&source, before.len(), target.file(), arguments.effort())?;
     reader::compare(target.file(), source.file(), source.shown())?;
     interrupt::check()?;
     let after = Disk::len(target.file())?;
@@ -91,9 +105,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Writes the database into an empty file as one commit.
-fn fill(source: &Source, size: u64, packed: &File, level: Level) -> Result<()> {
+fn fill(source: &Source, size: u64, packed: &File, effort: Effort) -> Result<()> {
     let options = Options {
-        level,
+        level: effort.level,
         ..reader::options()
     };
     let unit = source.page_size().map_or(4096, |size| size.max(4096)) as usize;
@@ -104,7 +118,6 @@ fn fill(source: &Source, size: u64, packed: &File, level: Level) -> Result<()> {
         store.write(0, &vec![0; unit])?;
         store.truncate(0)?;
     }
-    let effort = Effort::ordinary(level, reader::threads());
     let mut plain = Plain(source.file());
     let plan = Plan::make(size, unit as u32, effort, Vec::new(), &mut plain);
     let mut numbers = Vec::new();

@@ -59,6 +59,17 @@ impl Effort {
         }
     }
 
+    /// As much as makes the file smaller: more lengths, and longer ones.
+    pub fn best(level: Level, threads: usize) -> Effort {
+        Effort {
+            level,
+            len_max: 1 << 20,
+            step: 4,
+            samples: 32,
+            threads,
+        }
+    }
+
     /// The lengths to try for a group of this size, longest first.
     fn lengths(self, bytes: u64) -> impl Iterator<Item = usize> {
         let longest = usize::try_from(bytes / SHARE).unwrap_or(usize::MAX);

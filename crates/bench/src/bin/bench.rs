@@ -23,7 +23,7 @@ struct Options {
     /// Less data and fewer turns: under three minutes
     #[arg(long)]
     quick: bool,
-    /// Run only workloads whose name contains PATTERN (may be given several times)
+    /// Run only workloads whose name begins with PATTERN (may be given several times)
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
     /// Write all figures to FILE as JSON
@@ -91,7 +91,11 @@ fn run(options: &Options) -> Result<Report> {
     let chosen: Vec<_> = workloads::all()
         .into_iter()
         .filter(|work| {
-            options.only.is_empty() || options.only.iter().any(|part| work.name().contains(part))
+            options.only.is_empty()
+                || options
+                    .only
+                    .iter()
+                    .any(|part| work.name().starts_with(part.as_str()))
         })
         .collect();
     ensure!(
