@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! pack.rs   unpack.rs   info.rs   check.rs   columns.rs     one subcommand each
-//! maintain.rs   database.rs   one that works through SQLite, and how it is opened
+//! maintain.rs   one that works through SQLite     database.rs, limits.rs   how it is opened, how long it works
 //! source.rs     opening and locking a database that is to be read     header.rs   what it is
 //! replace.rs    putting a new file in place of a name, or leaving everything as it was
 //! reader.rs     reading a whole packed file on all cores
@@ -18,6 +18,7 @@ mod database;
 mod header;
 mod info;
 mod interrupt;
+mod limits;
 mod maintain;
 mod pack;
 mod progress;

@@ -1,16 +1,14 @@
 //! `litepack columns maintain`: compresses what is not compressed yet, while others go on working.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::database::Database;
-use crate::interrupt::{self, Interrupted};
+use crate::interrupt::Interrupted;
+use crate::limits::Limits;
 use crate::progress::{Progress, summary};
-
-/// A call does not take longer, so that progress can be shown.
-const CALL: Duration = Duration::from_millis(250);
 
 /// Compresses the rows that are not compressed yet.
 #[derive(clap::Args)]
@@ -18,12 +16,8 @@ const CALL: Duration = Duration::from_millis(250);
 pub struct Arguments {
     /// The database, plain or packed.
     database: PathBuf,
-    /// Stop after so many seconds.
-    #[arg(long)]
-    seconds: Option<f64>,
-    /// Lock the database for writing at most this share of the time, above 0 up to 1.
-    #[arg(long, default_value_t = 1.0)]
-    load: f64,
+    #[command(flatten)]
+    limits: Limits,
     /// Make the file smaller afterwards; nobody can write meanwhile.
     #[arg(long)]
     vacuum: bool,
@@ -31,20 +25,12 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    if arguments
-        .seconds
-        .is_some_and(|seconds| seconds.is_nan() || seconds < 0.0)
-    {
-        bail!("--seconds takes a number from 0 on");
-    }
-    if !(arguments.load > 0.0 && arguments.load <= 1.0) {
-        bail!("--load takes a number above 0, at most 1");
-    }
+    arguments.limits.check()?;
     let started = Instant::now();
     let database = Database::open(&arguments.database)?;
     database.expect_columns()?;
     let before = database.not_compressed()?;
-    let more = compress(&database, arguments, started, before).map_err(say_what_is_kept)?;
+    let more = compress(&database, &arguments.limits, before).map_err(say_what_is_kept)?;
     let left = database.not_compressed()?;
     let name = arguments.database.display();
     let outlook = if more { "more to do" } else { "done" };
@@ -63,29 +49,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Compresses until all is done or the time is over; true if there is more to do.
-fn compress(
-    database: &Database,
-    arguments: &Arguments,
-    started: Instant,
-    rows: u64,
-) -> Result<bool> {
-    let time = arguments
-        .seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+fn compress(database: &Database, limits: &Limits, rows: u64) -> Result<bool> {
     let progress = Progress::of_rows("compressing", rows);
-    loop {
-        let left = time.map(|time| time.saturating_sub(started.elapsed()));
-        let seconds = left.map_or(CALL, |left| left.min(CALL)).as_secs_f64();
+    let call = |seconds, load| {
         let call = "select zstd_incremental_maintenance(?1, ?2)";
-        let more: bool = database.value(call, [seconds, arguments.load])?;
-        interrupt::check()?;
-        if !more || left.is_some_and(|left| left <= CALL) {
-            return Ok(more);
-        }
+        database.value(call, [seconds, load])
+    };
+    limits.work(call, || {
         if progress.is_shown() {
             progress.set(rows.saturating_sub(database.not_compressed()?));
         }
-    }
+        Ok(())
+    })
 }
 
 fn say_what_is_kept(error: anyhow::Error) -> anyhow::Error {
