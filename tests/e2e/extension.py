@@ -173,6 +173,29 @@ def info_is_json_and_check_says_ok(place):
     assert json.loads(one(connection, "select litepack_info('q')")) != info
 
 
+def maintenance_works_in_every_journal_mode(place):
+    for mode in MODES:
+        path = f"{place}/{mode}.db"
+        connection = packed(path)
+        connection.execute(f"pragma journal_mode = {mode}")
+        connection.executescript(FILL)
+        connection.execute("delete from t where id % 3")
+        connection.execute("pragma wal_checkpoint(truncate)")
+        before = content(connection)
+        steps = 1
+        while one(connection, "select litepack_maintain(0, 1)"):
+            steps += 1
+            assert steps < 1000, mode
+        assert steps > 1, mode
+        assert one(connection, "select litepack_maintain(null, 1)") == 0
+        assert one(connection, "pragma litepack_maintain") == "0"
+        assert one(connection, "select litepack_maintain(null, 0.9, 12, 'main')") == 0
+        assert content(connection) == before, mode
+        sound(connection)
+        assert one(connection, "select litepack_check()") == "ok", mode
+        connection.close()
+
+
 def functions_on_a_plain_database_do_no_harm(place):
     connection = sqlite3.connect(place + "/plain.db")
     connection.execute("create table t(x)")
@@ -181,6 +204,11 @@ def functions_on_a_plain_database_do_no_harm(place):
             connection.execute(sql).fetchall()
         except sqlite3.Error as error:
             assert str(error), sql
+    try:
+        connection.execute("select litepack_maintain(1, 1)").fetchall()
+        raise AssertionError("maintains a plain database")
+    except sqlite3.Error as error:
+        assert "not a packed database" in str(error), error
     sound(connection)
 
 
@@ -373,6 +401,7 @@ NAMED = [
     plain_sqlite_refuses_a_packed_file_and_leaves_it_alone,
     a_plain_file_stays_plain_under_the_vfs,
     info_is_json_and_check_says_ok,
+    maintenance_works_in_every_journal_mode,
     functions_on_a_plain_database_do_no_harm,
     backups_run_in_both_directions,
     vacuum_into_and_attach_mix_plain_and_packed,
