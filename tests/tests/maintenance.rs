@@ -7,6 +7,7 @@ use litepack_tests::programs::run_litepack;
 use litepack_tests::{content, vfs};
 use rusqlite::{Connection, types::Value};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const ROWS: u64 = 30_000;
 
@@ -183,25 +184,59 @@ fn what_cannot_be_maintained_is_refused_in_words() {
     content::assert_sound(&connection, "after all that");
 }
 
+/// Number of the file's newest commit.
+fn commit_of(connection: &Connection) -> u64 {
+    let info: String = connection
+        .query_row("select litepack_info()", [], |row| row.get(0))
+        .expect("a report");
+    number(&serde_json::from_str(&info).expect("JSON"), "commit")
+}
+
 #[test]
 fn a_writer_keeps_it_waiting_and_readers_do_not() {
     let place = Place::new();
     let packed = used(&place, "delete");
     let [one, other] = [0, 1].map(|_| vfs::open(&packed).expect("it opens"));
-    other
-        .execute_batch("begin; select count(*) from title")
-        .ok();
+    other.execute_batch("begin immediate").expect("a writer");
+    let commit = commit_of(&one);
+    assert_eq!(maintain(&one, "0.5, 1").expect("waits"), 1);
+    assert_eq!(commit_of(&one), commit);
+    other.execute_batch("commit; begin").expect("a reader");
     let rows = hash(&other);
     assert_eq!(maintain(&one, "null, 1").expect("done beside a reader"), 0);
+    assert!(commit_of(&one) > commit);
     assert_eq!(hash(&other), rows);
-    other
-        .execute_batch("commit; begin immediate")
-        .expect("a writer");
-    one.execute_batch("update title set data = data")
-        .expect_err("busy");
-    other
-        .execute_batch("update title set data = data || ' ' where id < 9; commit")
-        .expect("changes");
+    other.execute_batch("commit").expect("read");
+    content::assert_sound(&other, "after both");
+}
+
+#[test]
+fn a_checkpoint_keeps_it_waiting() {
+    let place = Place::new();
+    let packed = used(&place, "wal");
+    let [one, reader, checkpointer] = [0, 1, 2].map(|_| vfs::open(&packed).expect("it opens"));
+    // The reader holds a full checkpoint back, which waits for it with its lock.
+    reader.execute_batch("begin").expect("a transaction");
+    let rows = hash(&reader);
+    let change = "update title set data = data || ' ' where id < 100";
+    one.execute_batch(change).expect("changes");
+    checkpointer
+        .busy_timeout(Duration::from_secs(120))
+        .expect("a time");
+    let waiting = std::thread::spawn(move || {
+        let sql = "pragma wal_checkpoint(full)";
+        checkpointer.query_row(sql, [], |row| row.get::<_, i64>(0))
+    });
+    std::thread::sleep(Duration::from_secs(1));
+    let commit = commit_of(&one);
+    assert_eq!(maintain(&one, "1, 1").expect("waits"), 1);
+    assert!(!waiting.is_finished(), "the checkpoint did not wait");
+    assert_eq!(commit_of(&one), commit);
+    assert_eq!(hash(&reader), rows);
+    reader.execute_batch("commit").expect("read");
+    let busy = waiting.join().expect("no panic").expect("a checkpoint");
+    assert_eq!(busy, 0);
     assert_eq!(maintain(&one, "null, 1").expect("done"), 0);
+    assert!(commit_of(&one) > commit);
     content::assert_sound(&one, "after both");
 }
