@@ -240,3 +240,27 @@ fn a_checkpoint_keeps_it_waiting() {
     assert!(commit_of(&one) > commit);
     content::assert_sound(&one, "after both");
 }
+
+/// Both add dictionaries, and drop those that no page has yet: the other's.
+#[test]
+fn two_at_a_time_come_to_an_end() {
+    let place = Place::new();
+    let packed = used(&place, "delete");
+    let [one, other] = [0, 1].map(|_| vfs::open(&packed).expect("it opens"));
+    let rows = hash(&one);
+    let (mut steps, mut left) = (0, [true, true]);
+    while left != [false, false] {
+        let arguments = ["0, 1, 7", "0, 1, 9"];
+        for (connection, (arguments, left)) in [&one, &other]
+            .into_iter()
+            .zip(arguments.iter().zip(&mut left))
+        {
+            *left = maintain(connection, arguments).expect("a step") == 1;
+        }
+        steps += 1;
+        assert!(steps < 2000, "no end");
+    }
+    assert_eq!(hash(&one), rows);
+    content::assert_sound(&other, "after both");
+    command(&["check", text(&packed)]);
+}

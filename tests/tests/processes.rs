@@ -10,13 +10,14 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-const CAST: [Role; 7] = [
+const CAST: [Role; 8] = [
     Role::Write,
     Role::Read,
     Role::Write,
     Role::Read,
     Role::Checkpoint,
     Role::Vacuum,
+    Role::Maintain,
     Role::Maintain,
 ];
 

@@ -31,7 +31,20 @@ pub(crate) struct Maintenance {
     numbers: Vec<DictId>,
     /// The number of pages without a dictionary.
     none: DictId,
+    /// The catalog that all numbers are of.
+    catalog: (u64, u64),
     stage: Stage,
+}
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// There is more to do.
+    More,
+    /// There is not.
+    Done,
+    /// Someone else has changed the dictionaries: what is to be done has to be decided again.
+    Outdated,
 }
 
 /// What is done next.
@@ -77,11 +90,13 @@ impl Maintenance {
         let known = known.collect();
         let effort = Effort::ordinary(level, store.threads());
         let (size, unit) = (store.size(), store.unit_size());
+        let catalog = store.catalog_version();
         Ok(Maintenance {
             level,
             plan: Plan::make(size, unit, effort, known, store),
             numbers: Vec::new(),
             none: 0,
+            catalog,
             stage: Stage::AddDictionaries,
         })
     }
@@ -91,11 +106,15 @@ impl Maintenance {
         self.level
     }
 
-    /// Does a little, and commits it. The caller holds the write lock. False if nothing is left to do.
+    /// Does a little, and commits it. The caller holds the write lock.
     ///
     /// # Errors
     /// The store's; the last commit is current then, and this maintenance should be given up.
-    pub(crate) fn step<D: Disk>(&mut self, store: &mut Store<D>) -> Result<bool> {
+    pub(crate) fn step<D: Disk>(&mut self, store: &mut Store<D>) -> Result<Progress> {
+        store.refresh()?;
+        if store.catalog_version() != self.catalog {
+            return Ok(Progress::Outdated);
+        }
         let (ordinary, begun) = (store.level(), Instant::now());
         store.set_level(self.level);
         let mut result = Ok(());
@@ -103,7 +122,11 @@ impl Maintenance {
             result = self.advance(store);
         }
         store.set_level(ordinary);
-        result.map(|()| self.stage != Stage::Done)
+        self.catalog = store.catalog_version();
+        result.map(|()| match self.stage {
+            Stage::Done => Progress::Done,
+            _ => Progress::More,
+        })
     }
 
     fn advance<D: Disk>(&mut self, store: &mut Store<D>) -> Result<()> {

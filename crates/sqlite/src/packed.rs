@@ -13,7 +13,7 @@ use litepack_codec::Level;
 use litepack_store::{Cache, CheckReport, Disk, Info, Result, Store};
 
 use crate::codes::{LOCK_NONE, LOCK_RESERVED};
-use crate::maintain::{Maintenance, default_level};
+use crate::maintain::{Maintenance, Progress, default_level};
 use crate::options::{Name, Setting};
 
 /// A check that meets damage while another process commits is repeated this often.
@@ -239,9 +239,9 @@ impl<D: Disk> Packed<D> {
         let Some(mut maintenance) = self.maintenance.take() else {
             return Ok(false);
         };
-        let more = maintenance.step(&mut self.store)?;
-        self.maintenance = Some(maintenance).filter(|_| more);
-        Ok(more)
+        let progress = maintenance.step(&mut self.store)?;
+        self.maintenance = Some(maintenance).filter(|_| progress == Progress::More);
+        Ok(progress != Progress::Done)
     }
 
     pub(crate) fn info(&mut self) -> Result<Info> {

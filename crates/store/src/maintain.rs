@@ -12,6 +12,7 @@ use litepack_codec::{DictId, Dictionary, Level, Shape};
 
 use crate::disk::Disk;
 use crate::error::{Error, Result};
+use crate::layout::Pointer;
 use crate::node::{Entry, FANOUT, Node};
 use crate::store::Store;
 
@@ -41,6 +42,12 @@ impl<D: Disk> Store<D> {
     pub fn is_maintained(&self, level: Level) -> bool {
         let (seq, settled) = self.catalog.maintained;
         seq == self.seq() && settled >= level
+    }
+
+    /// Differs whenever numbers of dictionaries may mean something else than before.
+    pub fn catalog_version(&self) -> (u64, u64) {
+        let place = self.commit.map_or(Pointer::NONE, |c| c.record.catalog);
+        (place.offset, place.sum)
     }
 
     /// The dictionaries that pages are stored with now.
