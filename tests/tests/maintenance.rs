@@ -41,6 +41,10 @@ fn used(place: &Place, journal: &str) -> PathBuf {
     connection.close().expect("it closes");
     command(&["pack", "--level", "4", text(&plain), text(&packed)]);
     let connection = vfs::open_with(&packed, "level=4").expect("it opens");
+    // Nothing has to be done to a fresh file.
+    let commit = commit_of(&connection);
+    assert_eq!(maintain(&connection, "null, 1").expect("nothing"), 0);
+    assert_eq!(commit_of(&connection), commit);
     let mode = format!("pragma journal_mode = {journal}; pragma synchronous = off");
     connection.execute_batch(&mode).expect("a journal mode");
     for round in 0..20 {

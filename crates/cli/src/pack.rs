@@ -148,8 +148,8 @@ fn fill(source: &Source, size: u64, packed: &File, effort: Effort) -> Result<()>
         }
         progress.add(wanted as u64);
     }
-    store.commit()?;
-    store.flush()?;
+    // There is nothing that maintenance would do better.
+    store.set_maintained()?;
     store.close();
     Ok(())
 }

@@ -204,6 +204,12 @@ impl Catalog {
         used.map(|item| u64::from(item.pointer.len)).sum()
     }
 
+    /// Whether any item is for pages of certain shapes.
+    pub(crate) fn has_shapes(&self) -> bool {
+        let mut used = self.items.iter().filter(|item| item.is_used());
+        used.any(|item| !item.shapes.is_empty())
+    }
+
     /// Numbers of the items that are given to pages.
     pub(crate) fn used(&self) -> impl Iterator<Item = DictId> {
         let used = self.numbered().filter(|(_, item)| item.is_used());

@@ -78,9 +78,13 @@ impl<D: Disk> Store<D> {
             .ok_or(TOO_MANY)
     }
 
-    /// The length of the dictionary to be trained, if the database has outgrown the one it has.
+    /// The length of the dictionary to be trained, if the database has outgrown the one it has. Not if someone
+    /// chose dictionaries for pages of certain shapes: then it is for maintenance to see what else is worth one.
     pub(crate) fn training_due(&self) -> Option<usize> {
         let len = dictionary_len_for(self.size)?;
+        if self.catalog.has_shapes() {
+            return None;
+        }
         let outgrown = len as u64 >= self.catalog.used_len().saturating_mul(GROWTH);
         (outgrown && self.size >= self.writer.training_due_at).then_some(len)
     }
