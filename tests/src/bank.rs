@@ -110,8 +110,14 @@ pub fn play(
         };
         if number == 0 {
             let last = "select coalesce(max(number), 0) from transfer where worker = ?";
-            let last = connection.query_row(last, [worker], |row| row.get(0));
-            number = last.map_err(|e| describe("last number", e))?;
+            number = match connection.query_row(last, [worker], |row| row.get(0)) {
+                Ok(last) => last,
+                Err(error) if is_busy(&error) => {
+                    tally.busy += 1;
+                    continue;
+                }
+                Err(error) => return Err(describe("last number", error)),
+            };
         }
         for round in 0_u32.. {
             if Instant::now() >= deadline {
