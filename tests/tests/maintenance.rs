@@ -257,9 +257,8 @@ fn one_that_another_overtakes_decides_again() {
     slow.execute_batch(more).expect("other tables");
     let rows = hash(&slow);
     // It looks, and then adds its dictionaries and begins to use the first of them.
-    for _ in 0..2 {
-        assert_eq!(maintain(&slow, "0, 1").expect("a step"), 1);
-    }
+    assert_eq!(maintain(&slow, "0, 1").expect("a look"), 1);
+    maintain(&slow, "0, 1").expect("a step, which is all on a fast machine");
     assert_eq!(maintain(&fast, "null, 1, 9").expect("to the end"), 0);
     let mut steps = 0;
     while maintain(&slow, "0, 1").expect("a step") == 1 {
