@@ -26,14 +26,12 @@ fn long_varint(bytes: &[u8]) -> Option<(u64, usize)> {
 
 /// Length in bytes of a value of this serial type; `None` for the two that do not occur in files, and for
 /// lengths that do not fit into memory.
-fn len_of(serial: u64) -> Option<usize> {
-    match serial {
-        0 | 8 | 9 => Some(0),
-        1..=4 => Some(serial as usize),
-        5 => Some(6),
-        6 | 7 => Some(8),
-        10 | 11 => None,
-        _ => usize::try_from((serial - 12) / 2).ok(),
+#[inline]
+pub fn len_of(serial: u64) -> Option<usize> {
+    const LENS: [u8; 10] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0];
+    match serial.checked_sub(12) {
+        Some(double) => usize::try_from(double / 2).ok(),
+        None => LENS.get(serial as usize).map(|len| usize::from(*len)),
     }
 }
 

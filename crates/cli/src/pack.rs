@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use litepack_codec::{DictId, LEVELS, Level};
-use litepack_sqlite::plan::{self, Effort, Plan, Planned};
-use litepack_store::{Disk, Options, Store};
+use litepack_sqlite::plan::{self, Effort, Plan};
+use litepack_store::{Disk, Listed, Options, Store};
 
 use crate::interrupt;
 use crate::progress::{Progress, summary};
@@ -121,7 +121,7 @@ fn fill(source: &Source, size: u64, packed: &File, effort: Effort) -> Result<()>
     let mut plain = Plain(source.file());
     let plan = Plan::make(size, unit as u32, effort, Vec::new(), &mut plain);
     let mut numbers = Vec::new();
-    for Planned {
+    for Listed {
         dictionary, shapes, ..
     } in plan.planned()
     {

@@ -17,7 +17,7 @@ use crate::columns::maintenance::limits;
 use crate::columns::{Function, Operate, function};
 use crate::ffi::columns::Call;
 use crate::ffi::maintain::Step;
-use crate::plan::{Effort, Plan, Planned, Source};
+use crate::plan::{Effort, Plan, Source};
 
 /// A step may do more than one thing as long as it takes no longer than this.
 const STEP: Duration = Duration::from_millis(20);
@@ -82,12 +82,7 @@ impl Maintenance {
     /// When the file cannot be read or is damaged.
     pub(crate) fn plan<D: Disk>(store: &mut Store<D>, level: Level) -> Result<Maintenance> {
         store.refresh()?;
-        let known = store.dictionaries()?.into_iter().map(|known| Planned {
-            number: known.number,
-            dictionary: known.dictionary,
-            shapes: known.shapes,
-        });
-        let known = known.collect();
+        let known = store.dictionaries()?;
         let effort = Effort::ordinary(level, store.threads());
         let (size, unit) = (store.size(), store.unit_size());
         let catalog = store.catalog_version();

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use litepack_btree::{HEADER_LEN, Header, Owner, Owners};
 use litepack_codec::{DictId, Dictionary, Encoder, Level, Shape, shape, train};
+use litepack_store::Listed;
 
 /// No dictionary for fewer bytes of pages.
 const GROUP_MIN: u64 = 512 << 10;
@@ -81,17 +82,6 @@ impl Effort {
     }
 }
 
-/// A dictionary, and the shapes of the pages that it is for; none if it is for the rest.
-#[derive(Clone, Debug)]
-pub struct Planned {
-    /// Its number if the file has it already, else 0.
-    pub number: DictId,
-    /// The dictionary.
-    pub dictionary: Arc<Dictionary>,
-    /// Shapes of the pages it is for.
-    pub shapes: Vec<Shape>,
-}
-
 /// A database to plan for.
 pub trait Source {
     /// Fills `buf` from an offset of the database; false if that cannot be done.
@@ -112,7 +102,7 @@ pub struct Plan {
     groups: Vec<usize>,
     /// For each group the dictionary it has: an index into `planned`.
     dictionaries: Vec<Option<usize>>,
-    planned: Vec<Planned>,
+    planned: Vec<Listed>,
     /// For each group the number that most of its units have had and the dictionary it
     /// gets: an index into `planned`.
     former: Vec<(DictId, Option<usize>)>,
@@ -136,7 +126,7 @@ impl Plan {
         size: u64,
         unit: u32,
         effort: Effort,
-        known: Vec<Planned>,
+        known: Vec<Listed>,
         source: &mut impl Source,
     ) -> Plan {
         let mut head = [0; HEADER_LEN];
@@ -180,7 +170,7 @@ impl Plan {
     }
 
     /// The dictionaries.
-    pub fn planned(&self) -> &[Planned] {
+    pub fn planned(&self) -> &[Listed] {
         &self.planned
     }
 
@@ -195,7 +185,7 @@ impl Plan {
     }
 
     /// Gives the largest trees groups of their own.
-    fn with_groups(owners: Option<Owners>, units: u64, unit: u32, planned: Vec<Planned>) -> Plan {
+    fn with_groups(owners: Option<Owners>, units: u64, unit: u32, planned: Vec<Listed>) -> Plan {
         let trees = owners.as_ref().map_or(0, |owners| owners.trees().len());
         let mut plan = Plan {
             page_size: owners.as_ref().map_or(unit, |o| o.header().page_size),
@@ -330,7 +320,7 @@ impl Plan {
                 Some(at)
             }
             _ => {
-                self.planned.push(Planned {
+                self.planned.push(Listed {
                     number: 0,
                     dictionary: Arc::new(best.dictionary?),
                     shapes: shapes.collect(),

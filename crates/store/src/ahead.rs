@@ -134,7 +134,7 @@ impl<D: Disk> Store<D> {
             if entry.is_zero() || entry.len > UNIT_MAX || known() {
                 continue;
             }
-            let Ok(dictionary) = self.catalog.get(entry.storage.dict, &self.medium) else {
+            let Ok(dictionary) = self.catalog.for_decoding(entry.storage, &self.medium) else {
                 break;
             };
             fetchable.push(Fetched {

@@ -9,7 +9,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use litepack_codec::{DictId, Dictionary, LEVELS, Level, Shape};
+use litepack_codec::{Codec, DictId, Dictionary, LEVELS, Level, Shape, Storage};
 
 use crate::bytes::{Reader, put_varint};
 use crate::disk::Disk;
@@ -216,10 +216,10 @@ impl Catalog {
         used.map(|(number, _)| number)
     }
 
-    /// Numbers of the items that have a dictionary.
-    pub(crate) fn with_dictionary(&self) -> impl Iterator<Item = DictId> {
-        let with = self.numbered().filter(|(_, item)| !item.pointer.is_none());
-        with.map(|(number, _)| number)
+    /// Whether a unit stored so is decoded with a dictionary.
+    pub(crate) fn is_needed_by(&self, storage: Storage) -> bool {
+        let item = self.item(storage.dict);
+        storage.codec != Codec::Raw && item.is_some_and(|item| !item.pointer.is_none())
     }
 
     /// The shapes of the pages that an item is for.
@@ -377,6 +377,22 @@ impl Catalog {
         }
         let shared = || Dictionary::shared(&bytes);
         Ok(Some(item.loaded.get_or_init(shared)))
+    }
+
+    /// The dictionary that a unit stored so is decoded with. Units that are stored as they are have a number, too,
+    /// and no use for its dictionary.
+    ///
+    /// # Errors
+    /// As [`Catalog::get`].
+    pub(crate) fn for_decoding(
+        &self,
+        storage: Storage,
+        medium: &Medium<impl Disk>,
+    ) -> Result<Option<&Arc<Dictionary>>> {
+        match storage.codec {
+            Codec::Raw => Ok(None),
+            _ => self.get(storage.dict, medium),
+        }
     }
 
     /// What to store a page with: number, dictionary and level.

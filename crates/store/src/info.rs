@@ -1,8 +1,6 @@
 //! Where does the space of a file go?
 
-use std::collections::BTreeSet;
-
-use litepack_codec::{Codec, DictId, Storage};
+use litepack_codec::Codec;
 
 use crate::disk::Disk;
 use crate::error::{Damage, Error, Result};
@@ -85,15 +83,13 @@ impl<D: Disk> Store<D> {
             return Ok(Survey::default());
         };
         let mut survey = Survey::new(commit.record.end);
-        let with: BTreeSet<DictId> = self.catalog.with_dictionary().collect();
-        self.survey_map(&mut survey, &commit.record, |_, _, first, entries| {
+        self.survey_map(&mut survey, &commit.record, |store, _, first, entries| {
             for (number, entry) in (first..).zip(entries).filter(|(_, entry)| !entry.is_zero()) {
-                let Storage { codec, dict, .. } = entry.storage;
                 each(StoredUnit {
                     number,
                     len: entry.len,
-                    codec,
-                    has_dictionary: codec != Codec::Raw && with.contains(&dict),
+                    codec: entry.storage.codec,
+                    has_dictionary: store.catalog.is_needed_by(entry.storage),
                 });
             }
             Ok(())

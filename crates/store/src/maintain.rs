@@ -21,10 +21,10 @@ const UNITS_PER_STEP: usize = 64;
 /// A step looks at so many units, at most.
 const LOOKED_AT_PER_STEP: u64 = 64 * FANOUT as u64;
 
-/// A dictionary of the file, and the shapes of the pages that it is for.
+/// A dictionary of a file, and the shapes of the pages that it is for.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// Its number.
+    /// Its number; 0 if the file does not have it yet.
     pub number: DictId,
     /// The dictionary.
     pub dictionary: Arc<Dictionary>,

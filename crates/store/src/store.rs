@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use litepack_codec::{Codec, Level};
+use litepack_codec::Level;
 
 use crate::ahead::Ahead;
 use crate::cache::{Cache, FileId};
@@ -345,12 +345,7 @@ impl<D: Disk> Store<D> {
             Err(Error::Damaged(damage)) => return Err(named(damage.why)),
             result => result?,
         };
-        // Pages that are stored as they are have a number, too, and no use for its dictionary.
-        let number = match entry.storage.codec {
-            Codec::Raw => 0,
-            _ => entry.storage.dict,
-        };
-        let dictionary = self.catalog.get(number, &self.medium)?;
+        let dictionary = self.catalog.for_decoding(entry.storage, &self.medium)?;
         let dictionary = dictionary.map(Arc::as_ref);
         self.tools
             .decoder

@@ -347,8 +347,7 @@ impl<D: Disk> Store<D> {
             Some(number) => self.catalog.current(number),
             None => {
                 let former = self.entry(unit)?.storage.dict;
-                let first_page = &bytes[..bytes.len().min(self.page_size as usize)];
-                self.catalog.number_for(shape(first_page), former)
+                number_for(&self.catalog, self.page_size, bytes, former)
             }
         };
         self.catalog.choice(number, &self.medium)
@@ -398,8 +397,7 @@ impl<D: Disk> Store<D> {
         if self.train_if_due()? {
             let Writer { batch, .. } = &mut self.writer;
             batch.choose_again(&mut self.crew, |page, former| {
-                let first_page = &page[..page.len().min(self.page_size as usize)];
-                let number = self.catalog.number_for(shape(first_page), former);
+                let number = number_for(&self.catalog, self.page_size, page, former);
                 self.catalog.choice(number, &self.medium)
             })?;
         }
@@ -488,6 +486,12 @@ impl<D: Disk> Store<D> {
         self.writer.written_bytes += written;
         Ok(())
     }
+}
+
+/// The number to store a unit with: by the shape of its first page, and what it was stored with.
+fn number_for(catalog: &Catalog, page_size: u32, unit: &[u8], former: DictId) -> DictId {
+    let first_page = &unit[..unit.len().min(page_size as usize)];
+    catalog.number_for(shape(first_page), former)
 }
 
 /// First bytes of every plain SQLite database.

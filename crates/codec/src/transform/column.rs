@@ -196,7 +196,7 @@ fn take_mixed(
     let mut integers = integers.iter();
     for _ in 0..count {
         let serial = serials.number()?;
-        let len = record::len_of(serial).ok_or(Malformed)?;
+        let len = litepack_btree::record::len_of(serial).ok_or(Malformed)?;
         let piece = if record::is_integer(serial) {
             let start = arena.len();
             let value = integers.next().ok_or(Malformed)?;

@@ -1,5 +1,7 @@
 //! SQLite's record format: varints and serial types (sqlite.org/fileformat2.html, sections 1.6 and 2.1).
 
+use litepack_btree::record::len_of;
+
 use super::bytes::Span;
 
 /// A value of a record on a page: its serial type and its bytes.
@@ -57,16 +59,6 @@ impl Values {
 
 pub(crate) const NULL: u64 = 0;
 pub(crate) const REAL: u64 = 7;
-
-/// The length of a value's bytes. Serial types 10 and 11 do not occur in files.
-#[inline]
-pub(crate) fn len_of(serial: u64) -> Option<usize> {
-    const LENS: [u8; 10] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0];
-    match serial.checked_sub(12) {
-        Some(double) => usize::try_from(double / 2).ok(),
-        None => LENS.get(serial as usize).map(|len| usize::from(*len)),
-    }
-}
 
 pub(crate) fn is_integer(serial: u64) -> bool {
     matches!(serial, 1..=6 | 8 | 9)

@@ -378,6 +378,38 @@ impl Api {
         })
     }
 
+    /// Sends a file control to the database `schema` of the running function's connection.
+    ///
+    /// # Safety
+    /// `context` is the running function's, and `argument` what the operation asks for.
+    pub(crate) unsafe fn file_control(
+        &self,
+        context: *mut sqlite3_context,
+        schema: &CStr,
+        op: c_int,
+        argument: *mut c_void,
+    ) -> Code {
+        type Ctx = *mut sqlite3_context;
+        // SAFETY: the signatures are those of sqlite3_context_db_handle and sqlite3_file_control.
+        unsafe {
+            let db = call!(
+                self,
+                slot::CONTEXT_DB_HANDLE,
+                fn(Ctx) -> *mut sqlite3,
+                context
+            );
+            call!(
+                self,
+                slot::FILE_CONTROL,
+                fn(*mut sqlite3, *const c_char, c_int, *mut c_void) -> c_int,
+                db,
+                schema.as_ptr(),
+                op,
+                argument
+            )
+        }
+    }
+
     /// Sends a file control that answers with a string to the database `schema` of the running
     /// function's connection.
     ///
@@ -389,27 +421,10 @@ impl Api {
         schema: &CStr,
         op: c_int,
     ) -> (Code, Option<String>) {
-        type Ctx = *mut sqlite3_context;
-        type Args = *mut *mut c_char;
         let mut answer: *mut c_char = std::ptr::null_mut();
-        // SAFETY: the signatures are those of sqlite3_context_db_handle, sqlite3_file_control and
-        // sqlite3_free; the answer, if any, is a string from SQLite's allocator.
+        // SAFETY: as for this function; the answer, if any, is a string from SQLite's allocator.
         unsafe {
-            let db = call!(
-                self,
-                slot::CONTEXT_DB_HANDLE,
-                fn(Ctx) -> *mut sqlite3,
-                context
-            );
-            let code = call!(
-                self,
-                slot::FILE_CONTROL,
-                fn(*mut sqlite3, *const c_char, c_int, Args) -> c_int,
-                db,
-                schema.as_ptr(),
-                op,
-                &raw mut answer
-            );
+            let code = self.file_control(context, schema, op, (&raw mut answer).cast());
             let text =
                 (!answer.is_null()).then(|| CStr::from_ptr(answer).to_string_lossy().into_owned());
             self.free(answer.cast());

@@ -3,16 +3,16 @@
 //! A step writes the file, so it keeps other writers out as a transaction would, by the RESERVED lock, and
 //! in WAL mode checkpoints by theirs. Readers need not be kept out: no byte of the database changes.
 
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CString, c_int};
 use std::time::Instant;
 
 use litepack_codec::Level;
 use litepack_rows::sql::{Error, Result, Sql};
+use litepack_rows::tokens::quote;
 
-use super::api::{api, call, slot};
+use super::api::api;
 use super::columns::Call;
 use super::file::{State, report};
-use super::types::{sqlite3, sqlite3_context};
 use crate::codes::{BUSY, Code, ERROR, LOCK_RESERVED, LOCK_SHARED, NOTFOUND, OK, While, fcntl};
 use crate::maintain::{Busy, RETRY};
 use crate::packed::Upkeep;
@@ -152,35 +152,17 @@ impl Call<'_> {
     /// Does a step of maintenance on the database `schema`.
     pub(crate) fn maintain(&self, schema: &str, level: Option<Level>) -> Result<Step> {
         // In WAL mode this maps the index, which is where the locks are.
-        let quoted = schema.replace('"', "\"\"");
-        self.db().run(
-            &format!("select 1 from \"{quoted}\".sqlite_schema limit 1"),
-            &[],
-        )?;
+        let any = format!("select 1 from {}.sqlite_schema limit 1", quote(schema));
+        self.db().run(&any, &[])?;
         let name = CString::new(schema).map_err(|_| self.error("no database has that name"))?;
         let mut request = Request {
             level,
             ..Request::default()
         };
-        // SAFETY: the signatures are those of sqlite3_context_db_handle and sqlite3_file_control, and
-        // nobody but this VFS knows the operation.
+        let argument = (&raw mut request).cast();
+        // SAFETY: the function is running, and nobody but this VFS knows the operation.
         let code = unsafe {
-            let context = self.context();
-            let db = call!(
-                api(),
-                slot::CONTEXT_DB_HANDLE,
-                fn(*mut sqlite3_context) -> *mut sqlite3,
-                context
-            );
-            call!(
-                api(),
-                slot::FILE_CONTROL,
-                fn(*mut sqlite3, *const std::ffi::c_char, c_int, *mut c_void) -> c_int,
-                db,
-                name.as_ptr(),
-                fcntl::LITEPACK_MAINTAIN,
-                (&raw mut request).cast()
-            )
+            api().file_control(self.context(), &name, fcntl::LITEPACK_MAINTAIN, argument)
         };
         match code {
             OK if request.more => Ok(Step::More),
