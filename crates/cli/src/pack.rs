@@ -4,13 +4,14 @@
 //! compared with them, byte by byte, before it gets its name.
 
 use std::fs::File;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use litepack_codec::{DictId, LEVELS, Level};
 use litepack_sqlite::plan::{self, Effort, Plan};
-use litepack_store::{Disk, Listed, Options, Store};
+use litepack_store::{DEFAULT_LEVEL, Disk, Listed, Options, Store};
 
 use crate::interrupt;
 use crate::progress::{Progress, summary};
@@ -18,9 +19,8 @@ use crate::reader::{self, CHUNK};
 use crate::replace::Replacement;
 use crate::source::Source;
 
-/// The level when nobody asks for another one: the fastest to read and write. From level 4 on pages are
-/// laid out by column, and files are about half as large.
-const DEFAULT_LEVEL: Level = 3;
+/// Shortest and longest dictionaries that someone may ask for.
+const DICTIONARY_LEN: RangeInclusive<usize> = 4 << 10..=1 << 20;
 
 /// Makes a packed file of a plain SQLite database.
 #[derive(clap::Args)]
@@ -43,9 +43,23 @@ pub struct Arguments {
     /// As small as it gets, in ten times the time: level 19 and longer dictionaries.
     #[arg(long, conflicts_with = "level")]
     best: bool,
-    /// zstd level, from 1 (fast) to 19 (small); from 4 on, pages are laid out by column.
+    /// zstd level, from 1 (fast) to 19 (small).
     #[arg(long, value_name = "N", default_value_t = DEFAULT_LEVEL, value_parser = level)]
     level: Level,
+    /// Leave pages as they are, not laid out by column: to see what that saves.
+    #[arg(long)]
+    no_transform: bool,
+    /// Longest dictionary for a table or index: 0 for none, or from 4096 to 1048576.
+    #[arg(long, value_name = "BYTES", value_parser = dictionary_size)]
+    dictionary_size: Option<usize>,
+}
+
+fn dictionary_size(text: &str) -> Result<usize, String> {
+    let (min, max) = (DICTIONARY_LEN.start(), DICTIONARY_LEN.end());
+    let found = text.parse().ok();
+    found
+        .filter(|len| *len == 0 || DICTIONARY_LEN.contains(len))
+        .ok_or_else(|| format!("neither 0 nor between {min} and {max}"))
 }
 
 /// A level on the command line.
@@ -56,10 +70,15 @@ pub fn level(text: &str) -> Result<Level, String> {
 
 impl Arguments {
     fn effort(&self) -> Effort {
-        if self.best {
+        let ordinary = if self.best {
             Effort::best(*LEVELS.end(), reader::threads())
         } else {
             Effort::ordinary(self.level, reader::threads())
+        };
+        Effort {
+            columns: !self.no_transform,
+            len_max: self.dictionary_size.unwrap_or(ordinary.len_max),
+            ..ordinary
         }
     }
 }
@@ -108,6 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn fill(source: &Source, size: u64, packed: &File, effort: Effort) -> Result<()> {
     let options = Options {
         level: effort.level,
+        columns: effort.columns,
         ..reader::options()
     };
     let unit = source.page_size().map_or(4096, |size| size.max(4096)) as usize;

@@ -16,10 +16,6 @@ pub type Level = i32;
 /// The levels a user may choose.
 pub const LEVELS: RangeInclusive<Level> = 1..=19;
 
-/// From this level on pages are laid out by column. Files get half as large, and pages take half as long again to
-/// decode: more than the levels below it, which are there for speed, may cost.
-pub const COLUMNS_FROM: Level = 4;
-
 /// A page that saves less than this share of its size is stored raw: reading it back costs nothing
 /// then, and a later rewrite loses nothing.
 const WORTHWHILE: usize = 32;
@@ -33,7 +29,7 @@ pub struct Encoder {
     bare: CCtx<'static>,
     /// A context each for the dictionaries in use, by [`Dictionary::hash`].
     prepared: Vec<(u128, CCtx<'static>)>,
-    /// For laying pages out by column, where that is done.
+    /// For laying pages out by column, unless they stay as they are.
     transform: Option<Transform>,
 }
 
@@ -62,10 +58,10 @@ fn new_context(level: Level) -> CCtx<'static> {
 impl Encoder {
     /// An encoder at `level`, which is clamped to [`LEVELS`].
     pub fn new(level: Level) -> Encoder {
-        Encoder::with_columns(level, level >= COLUMNS_FROM)
+        Encoder::with_columns(level, true)
     }
 
-    /// The same, with pages laid out by column or not, whatever the level.
+    /// The same, with pages laid out by column or, for comparison, as they are.
     pub fn with_columns(level: Level, columns: bool) -> Encoder {
         let level = level.clamp(*LEVELS.start(), *LEVELS.end());
         Encoder {
@@ -74,6 +70,11 @@ impl Encoder {
             prepared: Vec::new(),
             transform: columns.then(Transform::default),
         }
+    }
+
+    /// Whether pages are laid out by column.
+    pub fn columns(&self) -> bool {
+        self.transform.is_some()
     }
 
     /// The level pages are compressed at.

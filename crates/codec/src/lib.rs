@@ -13,7 +13,7 @@ mod dictionary;
 mod shape;
 mod transform;
 
-pub use compress::{COLUMNS_FROM, DecodeError, Decoder, Encoder, LEVELS, Level};
+pub use compress::{DecodeError, Decoder, Encoder, LEVELS, Level};
 pub use dictionary::{DictId, Dictionary, train};
 pub use shape::{Shape, shape};
 

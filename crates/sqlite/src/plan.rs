@@ -38,7 +38,9 @@ const SHAPE_SHARE: usize = 50;
 pub struct Effort {
     /// zstd level of the pages.
     pub level: Level,
-    /// Longest dictionary, in bytes.
+    /// Whether pages are laid out by column.
+    pub columns: bool,
+    /// Longest dictionary, in bytes; 0 for none at all.
     pub len_max: usize,
     /// Lengths tried: the longest one allowed, those shorter by this factor, and 4 KiB.
     pub step: usize,
@@ -53,6 +55,7 @@ impl Effort {
     pub fn ordinary(level: Level, threads: usize) -> Effort {
         Effort {
             level,
+            columns: true,
             len_max: 256 << 10,
             step: 64,
             samples: 16,
@@ -64,6 +67,7 @@ impl Effort {
     pub fn best(level: Level, threads: usize) -> Effort {
         Effort {
             level,
+            columns: true,
             len_max: 1 << 20,
             step: 4,
             samples: 32,
@@ -71,12 +75,17 @@ impl Effort {
         }
     }
 
+    fn encoder(self) -> Encoder {
+        Encoder::with_columns(self.level, self.columns)
+    }
+
     /// The lengths to try for a group of this size, longest first.
     fn lengths(self, bytes: u64) -> impl Iterator<Item = usize> {
         let longest = usize::try_from(bytes / SHARE).unwrap_or(usize::MAX);
         let longest = longest.clamp(LEN_MIN, self.len_max.max(LEN_MIN));
         let step = self.step.max(2);
-        std::iter::successors(Some(longest), move |len| {
+        let first = (self.len_max > 0).then_some(longest);
+        std::iter::successors(first, move |len| {
             (*len > LEN_MIN).then(|| (len / step).max(LEN_MIN))
         })
     }
@@ -267,7 +276,7 @@ impl Plan {
         if trial.bytes < GROUP_MIN {
             return trial;
         }
-        let (mut encoder, mut page) = (Encoder::new(effort.level), vec![0; unit as usize]);
+        let (mut encoder, mut page) = (effort.encoder(), vec![0; unit as usize]);
         let (mut shapes, mut numbers) = (Vec::new(), BTreeMap::new());
         let first_page = self.page_size.min(self.unit) as usize;
         for at in &sampled.units {
@@ -297,7 +306,7 @@ impl Plan {
     /// Takes the best dictionary that was trained for a group, or one there is that is better: the one it has had
     /// so far, or that of a larger tree which looks alike.
     fn settle(&mut self, trial: Trial, best: Best, effort: Effort) -> Option<usize> {
-        let mut encoder = Encoder::new(effort.level);
+        let mut encoder = effort.encoder();
         let alike = self.planned.iter().enumerate();
         let alike = alike.filter(|(_, planned)| {
             let mut theirs = planned.shapes.iter();
@@ -367,7 +376,7 @@ impl Trial {
         if self.held_out.is_empty() {
             return None;
         }
-        let mut encoder = Encoder::new(effort.level);
+        let mut encoder = effort.encoder();
         let bare = self.cost(&mut encoder, None);
         let mut best = Best {
             cost: bare - bare / WORTHWHILE,

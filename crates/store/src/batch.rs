@@ -29,6 +29,7 @@ const SPARE_MAX: usize = 4 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
     pub(crate) level: Level,
+    pub(crate) columns: bool,
     pub(crate) uuid: FileUuid,
 }
 
@@ -270,7 +271,7 @@ impl Finished {
 }
 
 fn encode(pages: Vec<(u64, Page)>, recipe: &Recipe, tools: &mut Tools) -> Part {
-    let encoder = tools.encoder(recipe.level);
+    let encoder = tools.encoder(recipe.level, recipe.columns);
     let mut bytes = Vec::with_capacity(pages.len() * 1024);
     let encode = |(unit, page): (u64, Page)| {
         let start = bytes.len();
@@ -308,6 +309,7 @@ mod tests {
     const PAGE: usize = 4096;
     const RECIPE: Recipe = Recipe {
         level: 3,
+        columns: true,
         uuid: FileUuid([7; 16]),
     };
 

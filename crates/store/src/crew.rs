@@ -19,12 +19,12 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// An encoder at this level.
-    pub(crate) fn encoder(&mut self, level: Level) -> &mut Encoder {
-        if self.encoder.as_ref().is_some_and(|e| e.level() != level) {
-            self.encoder = None;
-        }
-        self.encoder.get_or_insert_with(|| Encoder::new(level))
+    /// An encoder at this level, for pages by column or not.
+    pub(crate) fn encoder(&mut self, level: Level, columns: bool) -> &mut Encoder {
+        let fits = |e: &Encoder| e.level() == level && e.columns() == columns;
+        self.encoder = self.encoder.take().filter(fits);
+        self.encoder
+            .get_or_insert_with(|| Encoder::with_columns(level, columns))
     }
 }
 

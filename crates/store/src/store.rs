@@ -31,6 +31,8 @@ const STALE_RETRIES: usize = 1000;
 pub struct Options {
     /// zstd level for pages written from now on.
     pub level: Level,
+    /// Whether pages are laid out by column before zstd sees them. It is there to be switched off for comparison.
+    pub columns: bool,
     /// Threads that may work at the same time, the handle's own included: compressing when many pages are
     /// written at once, decoding ahead of a scan.
     pub threads: usize,
@@ -47,6 +49,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             level: DEFAULT_LEVEL,
+            columns: true,
             threads: std::thread::available_parallelism().map_or(1, |n| n.get().min(4)),
             cache: Arc::clone(Cache::shared()),
             file: FileId::unique(),
@@ -89,6 +92,7 @@ impl<D: Disk> Store<D> {
         let uuid = read_header(&disk)?.map_or(FileUuid([0; 16]), |header| header.uuid);
         let Options {
             level,
+            columns,
             threads,
             cache,
             file,
@@ -107,7 +111,7 @@ impl<D: Disk> Store<D> {
             unit_size: UNIT_MIN,
             size: 0,
             page_size: UNIT_MIN,
-            writer: Writer::new(level, threads),
+            writer: Writer::new(level, columns, threads),
             last_leaf: None,
             tools: Tools::default(),
             crew: Crew::default(),

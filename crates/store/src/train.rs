@@ -4,7 +4,7 @@
 //! several times; a packer that sees the whole database at once brings its own. Pages written earlier
 //! keep what they were stored with.
 
-use litepack_codec::{DictId, Dictionary, Encoder, Level, Shape, train};
+use litepack_codec::{DictId, Dictionary, Encoder, Shape, train};
 
 use crate::disk::Disk;
 use crate::error::Result;
@@ -30,11 +30,10 @@ fn dictionary_len_for(size: u64) -> Option<usize> {
     (size >= DATABASE_MIN).then(|| (size / SHARE).clamp(LEN_MIN, LEN_MAX) as usize)
 }
 
-/// Trains a dictionary of at most `max_len` bytes on `pages`, as they are stored at `level`, and returns it if it
+/// Trains a dictionary of at most `max_len` bytes on `pages`, as `encoder` stores them, and returns it if it
 /// saves more, on pages it was not trained on, than one percent.
-fn train_if_useful(pages: &[Vec<u8>], max_len: usize, level: Level) -> Option<Dictionary> {
+fn train_if_useful(pages: &[Vec<u8>], max_len: usize, mut encoder: Encoder) -> Option<Dictionary> {
     let held_out = || pages.iter().skip(HELD_OUT - 1).step_by(HELD_OUT);
-    let mut encoder = Encoder::new(level);
     let (mut samples, mut lens) = (Vec::new(), Vec::new());
     for (index, page) in pages.iter().enumerate() {
         if index % HELD_OUT != HELD_OUT - 1 {
@@ -98,7 +97,7 @@ impl<D: Disk> Store<D> {
         // If no dictionary comes of it, the next try is after the database has grown again.
         self.writer.training_due_at = self.size.saturating_mul(GROWTH);
         let pages = self.samples()?;
-        match train_if_useful(&pages, len, self.writer.level()) {
+        match train_if_useful(&pages, len, self.writer.encoder()) {
             Some(dictionary) => {
                 let former = self.catalog.default_number();
                 let number = self.put_dictionary(&dictionary, Vec::new())?;

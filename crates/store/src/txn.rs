@@ -4,7 +4,7 @@
 //! (where no commit knows of it yet), and changed map leaves beyond [`LEAVES_MAX`] are written too.
 //! After any error the transaction is dropped and the handle is back at the last commit.
 
-use litepack_codec::{DictId, LEVELS, Level, shape};
+use litepack_codec::{DictId, Encoder, LEVELS, Level, shape};
 
 use crate::batch::{Batch, Recipe};
 use crate::catalog::{Catalog, Choice};
@@ -29,6 +29,7 @@ pub(crate) const LEAVES_MAX: usize = 2048;
 pub(crate) struct Writer {
     pub(crate) threads: usize,
     level: Level,
+    columns: bool,
     batch: Batch,
     /// The dictionary of the pages being written, if the caller knows.
     wanted: Option<DictId>,
@@ -91,10 +92,11 @@ pub(crate) struct TakeBack {
 }
 
 impl Writer {
-    pub(crate) fn new(level: Level, threads: usize) -> Writer {
+    pub(crate) fn new(level: Level, columns: bool, threads: usize) -> Writer {
         Writer {
             threads: threads.max(1),
             level: level.clamp(*LEVELS.start(), *LEVELS.end()),
+            columns,
             batch: Batch::default(),
             wanted: None,
             space: None,
@@ -113,6 +115,11 @@ impl Writer {
 
     pub(crate) fn level(&self) -> Level {
         self.level
+    }
+
+    /// An encoder for pages as they are stored.
+    pub(crate) fn encoder(&self) -> Encoder {
+        Encoder::with_columns(self.level, self.columns)
     }
 
     pub(crate) fn set_level(&mut self, level: Level) {
@@ -475,6 +482,7 @@ impl<D: Disk> Store<D> {
     fn recipe(&self) -> Recipe {
         Recipe {
             level: self.writer.level,
+            columns: self.writer.columns,
             uuid: self.medium.uuid,
         }
     }
