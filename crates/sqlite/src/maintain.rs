@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use litepack_codec::{DictId, LEVELS, Level};
 use litepack_rows::sql::{Sql, Value};
-use litepack_store::{Disk, Result, Store};
+use litepack_store::{Arranged, Disk, Result, Store};
 
 use crate::codes::BUSY;
 use crate::columns::maintenance::limits;
@@ -54,6 +54,8 @@ enum Stage {
     /// From this unit on.
     StoreAgain(u64),
     DropDictionaries,
+    /// From there on, if it was begun.
+    Arrange(Option<Arranged>),
     /// From this point of the compaction on.
     Compact(u64),
     Finish,
@@ -148,7 +150,14 @@ impl Maintenance {
                 store.drop_unused_dictionaries(&kept)?;
                 store.commit()?;
                 store.flush()?;
-                Stage::Compact(0)
+                Stage::Arrange(None)
+            }
+            Stage::Arrange(at) => {
+                let next = match at {
+                    None => store.arrange()?,
+                    Some(at) => store.arrange_some(at)?,
+                };
+                next.map_or(Stage::Compact(0), |next| Stage::Arrange(Some(next)))
             }
             Stage::Compact(at) => store
                 .compact_some(at)?

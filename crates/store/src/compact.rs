@@ -56,7 +56,7 @@ impl<D: Disk> Store<D> {
         self.commit_and_flush()
     }
 
-    fn commit_and_flush(&mut self) -> Result<()> {
+    pub(crate) fn commit_and_flush(&mut self) -> Result<()> {
         self.commit()?;
         self.flush()
     }
@@ -108,14 +108,13 @@ impl<D: Disk> Store<D> {
         let space = self.writer.space();
         let used = space.end() - space.free_bytes();
         let limit = used + used / room + SLACK;
-        space.set_aside_above(limit)?;
+        space.set_aside(limit..u64::MAX)?;
         // A dictionary that no hole is large enough for comes last, behind all that has moved down.
         let left = self.move_dictionaries(limit)?;
         let limit = limit.saturating_sub(left).max(DATA_START);
-        self.writer.space().set_aside_above(limit)?;
+        self.writer.space().set_aside(limit..u64::MAX)?;
         let units = self.size.div_ceil(u64::from(self.unit_size));
         let (mut queued, mut moved, mut all_moved) = (0, 0, true);
-        let mut stored = Vec::new();
         for leaf in from..units.div_ceil(FANOUT as u64) {
             if moved >= most {
                 self.write_queue()?;
@@ -138,12 +137,7 @@ impl<D: Disk> Store<D> {
                     all_moved = false;
                     continue;
                 };
-                verify_unit(&self.medium, entry, &mut stored)?;
-                self.writer.queue.push(offset, &stored);
-                self.set_entry(
-                    leaf * FANOUT as u64 + index as u64,
-                    Entry { offset, ..*entry },
-                )?;
+                self.move_unit(leaf * FANOUT as u64 + index as u64, entry, offset)?;
                 queued += u64::from(entry.len);
                 moved += u64::from(entry.len);
             }
@@ -154,7 +148,7 @@ impl<D: Disk> Store<D> {
             }
         }
         self.write_queue()?;
-        self.touch_nodes_above(limit, units)?;
+        self.touch_nodes(0, |place| place.offset + u64::from(place.len) > limit)?;
         self.touch_catalog_above(limit);
         Ok(Moved {
             next: None,
@@ -162,16 +156,35 @@ impl<D: Disk> Store<D> {
         })
     }
 
-    /// Marks every map node beyond `limit` for rewriting; its parents follow by themselves.
-    fn touch_nodes_above(&mut self, limit: u64, units: u64) -> Result<()> {
-        let mut covered = 1;
-        for level in 0..self.map.height() {
-            covered *= FANOUT as u64;
-            for index in 0..units.div_ceil(covered) {
-                let place = self.map.place_of(level, index, &self.medium)?;
-                if place.is_some_and(|place| place.offset + u64::from(place.len) > limit) {
-                    self.map.touch(level, index, &self.medium)?;
-                }
+    /// Copies a unit as it is stored to `offset`, which has been taken for it.
+    pub(crate) fn move_unit(&mut self, unit: u64, entry: &Entry, offset: u64) -> Result<()> {
+        let mut stored = Vec::with_capacity(entry.len as usize);
+        verify_unit(&self.medium, entry, &mut stored)?;
+        self.writer.queue.push(offset, &stored);
+        self.set_entry(unit, Entry { offset, ..*entry })
+    }
+
+    /// Leaves of the map, empty ones included.
+    pub(crate) fn leaves(&self) -> u64 {
+        let per_leaf = u64::from(self.unit_size) * FANOUT as u64;
+        self.size.div_ceil(per_leaf)
+    }
+
+    /// Nodes at a level of the map, and where each of them is if it is stored and has not changed.
+    pub(crate) fn nodes(&self, level: u8) -> u64 {
+        self.leaves().div_ceil((FANOUT as u64).pow(level.into()))
+    }
+
+    /// Marks map nodes of a level and those above for rewriting, where `chosen` says so of their places; their
+    /// parents follow by themselves.
+    pub(crate) fn touch_nodes(
+        &mut self,
+        lowest: u8,
+        chosen: impl Fn(Pointer) -> bool,
+    ) -> Result<()> {
+        for level in lowest..self.map.height() {
+            for index in 0..self.nodes(level) {
+                self.touch_node(level, index, &chosen)?;
             }
             if self.map.changed_leaves() > crate::txn::LEAVES_MAX {
                 self.write_level(0)?;
@@ -181,9 +194,25 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
+    /// The same for one node.
+    pub(crate) fn touch_node(
+        &mut self,
+        level: u8,
+        index: u64,
+        chosen: impl Fn(Pointer) -> bool,
+    ) -> Result<()> {
+        if level < self.map.height()
+            && let Some(place) = self.map.place_of(level, index, &self.medium)?
+            && chosen(place)
+        {
+            self.map.touch(level, index, &self.medium)?;
+        }
+        Ok(())
+    }
+
     /// Moves dictionaries that lie above `limit` into holes. Returns the bytes of those that none is large enough
     /// for.
-    fn move_dictionaries(&mut self, limit: u64) -> Result<u64> {
+    pub(crate) fn move_dictionaries(&mut self, limit: u64) -> Result<u64> {
         let mut left = 0;
         let pointers: Vec<_> = self.catalog.pointers().collect();
         for pointer in pointers {
@@ -218,15 +247,15 @@ impl<D: Disk> Store<D> {
         let Some(lowest) = space.lowest_fit(room) else {
             return Ok(());
         };
-        space.set_aside_above(lowest + room)?;
-        self.move_dictionaries(lowest + room)?;
-        let units = self.size.div_ceil(u64::from(self.unit_size));
-        self.touch_nodes_above(lowest + room, units)?;
-        self.touch_catalog_above(lowest + room);
+        space.set_aside(lowest + room..u64::MAX)?;
+        let limit = lowest + room;
+        self.move_dictionaries(limit)?;
+        self.touch_nodes(0, |place| place.offset + u64::from(place.len) > limit)?;
+        self.touch_catalog_above(limit);
         Ok(())
     }
 
-    fn touch_catalog_above(&mut self, limit: u64) {
+    pub(crate) fn touch_catalog_above(&mut self, limit: u64) {
         let catalog = self.commit.map(|commit| commit.record.catalog);
         if catalog.is_some_and(|at| !at.is_none() && at.offset + u64::from(at.len) > limit) {
             self.writer.txn().catalog_changed = true;

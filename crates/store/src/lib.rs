@@ -5,7 +5,7 @@
 //! recover.rs  which commit a file is at              commit.rs   publish, flush, close
 //! map.rs      the page map tree      node.rs         train.rs    dictionaries for growing files
 //! space.rs    free space             ranges.rs       compact.rs  giving space back
-//! maintain.rs storing pages again
+//! maintain.rs storing pages again                    arrange.rs  extents in order
 //! catalog.rs  dictionaries           queue.rs        check.rs    info.rs   survey.rs
 //! batch.rs    encoding pages     crew.rs     helper threads
 //! medium.rs   verified reads         cache.rs        disk.rs     the six calls to the medium
@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod arrange;
 mod batch;
 mod bytes;
 mod cache;
@@ -49,6 +50,7 @@ mod survey;
 mod train;
 mod txn;
 
+pub use arrange::Arranged;
 pub use cache::{Cache, DEFAULT_BUDGET, FileId};
 pub use check::CheckReport;
 pub use disk::{Disk, MemDisk};

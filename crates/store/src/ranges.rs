@@ -1,6 +1,7 @@
 //! Sets of byte ranges: what is free, what was taken, what waits to become free.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// A set of bytes kept as disjoint, non-touching ranges, searchable by offset and by length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,17 @@ impl RangeSet {
     /// All ranges as (offset, length), by offset.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.by_offset.iter().map(|(offset, len)| (*offset, *len))
+    }
+
+    /// What the set has in a part of the file, as (offset, length), by offset.
+    pub(crate) fn within(&self, part: Range<u64>) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let before = self.by_offset.range(..part.start).next_back();
+        let inside = self.by_offset.range(part.start..part.end.max(part.start));
+        let clipped = before.into_iter().chain(inside).map(move |(offset, len)| {
+            let start = (*offset).max(part.start);
+            (start, (offset + len).min(part.end).saturating_sub(start))
+        });
+        clipped.filter(|(_, len)| *len > 0)
     }
 
     /// The range that ends last.
@@ -148,6 +160,10 @@ mod tests {
                     prop_assert!(model[offset as usize..(offset + len) as usize].iter().all(|b| *b));
                     last_stop = Some(offset + len);
                 }
+                let part = offset..offset + 2 * len;
+                let within: Vec<u64> = set.within(part.clone()).flat_map(|(o, l)| o..o + l).collect();
+                let expected: Vec<u64> = part.filter(|at| *at < 256 && model[*at as usize]).collect();
+                prop_assert_eq!(within, expected);
             }
         }
     }

@@ -9,6 +9,8 @@
 //! On disk, free space (waiting or not) is a chain: a snapshot of the set, then the changes of each
 //! commit since, rewritten as a new snapshot when the chain would be the longer of the two.
 
+use std::ops::Range;
+
 use crate::bytes::{Reader, put_varint, unzigzag, zigzag};
 use crate::error::{Error, Result};
 use crate::layout::{DATA_START, LOCK_BYTES, OFFSET_LIMIT, Pointer};
@@ -159,15 +161,16 @@ impl Space {
     pub(crate) fn alloc(&mut self, len: u64) -> Result<u64> {
         let offset = match self.free.best_fit(len) {
             Some(offset) => {
-                let done = self.free.remove(offset, len);
-                self.check(done, offset)?;
-                self.log(false, offset, len);
+                self.take(offset, len)?;
                 offset
             }
-            None => self.extend(len)?,
+            None => {
+                let offset = self.extend(len)?;
+                let done = self.fresh.insert(offset, len);
+                self.check(done, offset)?;
+                offset
+            }
         };
-        let done = self.fresh.insert(offset, len);
-        self.check(done, offset)?;
         Ok(offset)
     }
 
@@ -193,16 +196,30 @@ impl Space {
             .map(|(offset, _)| offset)
     }
 
-    /// Keeps free bytes at and above `limit` from being taken before the next flush, and has the chain leave
-    /// that part of the file.
-    pub(crate) fn set_aside_above(&mut self, limit: u64) -> Result<()> {
+    /// The lowest place from `from` on where `len` bytes are free below `limit`.
+    pub(crate) fn first_fit(&self, from: u64, len: u64, limit: u64) -> Option<u64> {
+        let mut free = self.free.within(from..limit);
+        free.find(|(_, free)| *free >= len)
+            .map(|(offset, _)| offset)
+    }
+
+    /// Takes `len` bytes at a place that [`Space::first_fit`] found.
+    pub(crate) fn take(&mut self, offset: u64, len: u64) -> Result<()> {
+        let done = self.free.remove(offset, len) && self.fresh.insert(offset, len);
+        self.log(false, offset, len);
+        self.check(done, offset)
+    }
+
+    /// Keeps free bytes in this part of the file from being taken before the next flush, and has the chain leave
+    /// it.
+    pub(crate) fn set_aside(&mut self, part: Range<u64>) -> Result<()> {
         let mut chain = self.chain.iter();
-        self.renew |= chain.any(|link| link.offset + u64::from(link.len) > limit);
-        while let Some((offset, len)) = self.free.last()
-            && offset + len > limit
-        {
-            let from = offset.max(limit);
-            let len = offset + len - from;
+        let within = |link: &Pointer| {
+            link.offset + u64::from(link.len) > part.start && link.offset < part.end
+        };
+        self.renew |= chain.any(within);
+        let free: Vec<_> = self.free.within(part).collect();
+        for (from, len) in free {
             let done = self.free.remove(from, len) && self.after_flush.insert(from, len);
             self.check(done, from)?;
         }

@@ -7,7 +7,7 @@ mod support;
 use std::sync::Arc;
 
 use litepack_codec::Dictionary;
-use litepack_store::{Cache, Error, FileId, Options, Store};
+use litepack_store::{Arranged, Cache, Error, FileId, Options, Store};
 use rand::rngs::StdRng as SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
@@ -96,12 +96,17 @@ fn change(
     Ok(())
 }
 
-/// A step of maintenance: it changes how pages are stored, and no page.
-fn upkeep(rng: &mut SmallRng, store: &mut Store<CrashDisk>) -> Result<(), Error> {
+/// A step of maintenance: it changes how pages are stored, and no page. What it arranges, it goes on with the next
+/// time, whatever has happened to the file.
+fn upkeep(
+    rng: &mut SmallRng,
+    store: &mut Store<CrashDisk>,
+    arranged: &mut Option<Arranged>,
+) -> Result<(), Error> {
     store.set_level(*[3, 3, 9].choose(rng).unwrap());
     let known = store.dictionaries()?;
     let any = |rng: &mut SmallRng| known.choose(rng).map_or(0, |known| known.number);
-    match rng.random_range(0..12) {
+    match rng.random_range(0..16) {
         0 => {
             let mut bytes = vec![0; rng.random_range(100..3 * PAGE)];
             rng.fill_bytes(&mut bytes);
@@ -123,6 +128,16 @@ fn upkeep(rng: &mut SmallRng, store: &mut Store<CrashDisk>) -> Result<(), Error>
         }
         6..8 => store.drop_unused_dictionaries(&[any(rng)])?,
         8 => store.set_maintained()?,
+        9..13 => {
+            if arranged.is_none() {
+                *arranged = store.arrange()?;
+            }
+            for _ in 0..*[1, 2, 100].choose(rng).unwrap() {
+                if let Some(at) = *arranged {
+                    *arranged = store.arrange_some(at)?;
+                }
+            }
+        }
         _ => {
             let mut at = 0;
             while let Some(next) = store.compact_some(at)? {
@@ -185,6 +200,7 @@ fn run(seed: u64, steps: usize, losses: u64) {
         possible: vec![vec![]],
     };
     let mut model = empty();
+    let mut arranged = None;
     for step in 0..steps {
         let context = format!("seed {seed}, step {step}");
         match rng.random_range(0..100) {
@@ -194,7 +210,7 @@ fn run(seed: u64, steps: usize, losses: u64) {
                 model.committed = model.current.clone();
                 model.possible.push(model.committed.clone());
                 reader.refresh().unwrap();
-                upkeep(&mut rng, &mut store).unwrap();
+                upkeep(&mut rng, &mut store, &mut arranged).unwrap();
                 assert!(
                     content(&mut reader) == model.committed,
                     "{context}: other handle"
