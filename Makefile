@@ -31,7 +31,7 @@ e2e: build ## the built extension and command, used by the sqlite3 shell and Pyt
 
 test-long: ## the same tests with many more rounds, and the slow ones
 	@scripts/need cargo cc sqlite3 python3
-	LITEPACK_LONG=1 cargo test --release --workspace -- --include-ignored
+	CARGO_PROFILE_RELEASE_LTO=off LITEPACK_LONG=1 cargo test --release --workspace -- --include-ignored
 
 test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager*" for some of it)
 	@scripts/need cargo cc make python3 tcl apt-source
