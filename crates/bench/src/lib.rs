@@ -13,4 +13,5 @@ pub mod peer;
 pub mod report;
 pub mod rows;
 pub mod stats;
+pub mod whole_file;
 pub mod workloads;
