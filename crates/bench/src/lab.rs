@@ -33,6 +33,7 @@ pub struct Turns {
 pub struct Lab {
     files: Engines,
     columns: Engines,
+    sizes: Engines,
     /// How much data.
     pub size: Size,
     /// How many turns each engine takes.
@@ -59,6 +60,7 @@ impl Lab {
         Ok(Self {
             files: Engines::files(),
             columns: Engines::columns(false),
+            sizes: Engines::sizes(false),
             size,
             rounds,
             quick,
@@ -69,10 +71,15 @@ impl Lab {
         })
     }
 
-    /// Builds the engines that are not ours, which takes minutes and the package registry.
-    pub fn add_peers(&mut self) {
-        self.say(format!("building {}", crate::peer::NAME));
-        self.columns = Engines::columns(true);
+    /// Adds the engines that are not ours to a group; to fetch and build them takes minutes and the
+    /// package registries.
+    pub fn add_peers(&mut self, group: Group) {
+        self.say("fetching what Litepack is compared with");
+        match group {
+            Group::Files => {}
+            Group::Columns => self.columns = Engines::columns(true),
+            Group::Sizes => self.sizes = Engines::sizes(true),
+        }
     }
 
     /// Who takes turns.
@@ -80,12 +87,17 @@ impl Lab {
         match group {
             Group::Files => &self.files.ready,
             Group::Columns => &self.columns.ready,
+            Group::Sizes => &self.sizes.ready,
         }
     }
 
-    /// Who cannot take part, each with the reason.
+    /// Who cannot take part, each once with the reason.
     pub fn missing(&self) -> Vec<(&'static str, String)> {
-        [&self.files.missing[..], &self.columns.missing].concat()
+        let groups = [&self.files, &self.columns, &self.sizes];
+        let mut missing = groups.map(|group| &group.missing[..]).concat();
+        missing.sort();
+        missing.dedup();
+        missing
     }
 
     /// `full`, or a fifth of it in a quick run.

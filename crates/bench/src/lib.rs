@@ -9,7 +9,7 @@ pub mod demo;
 pub mod engines;
 pub mod lab;
 pub mod machine;
-pub mod peer;
+pub mod peers;
 pub mod report;
 pub mod rows;
 pub mod stats;

@@ -86,6 +86,17 @@ pub enum Verdict {
     Worse,
 }
 
+/// How much smaller a file got.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The bytes of the plain file divided by those of this one.
+    pub times: f64,
+    /// The same divided by R, the ratio of [the whole file under zstd](crate::whole_file).
+    pub of_whole_file: Option<f64>,
+    /// What that should be at least.
+    pub aim: Option<f64>,
+}
+
 /// One line of a report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
@@ -111,6 +122,8 @@ pub struct Row {
     pub summary: Option<Summary>,
     /// Median divided by that of plain SQLite; for plain SQLite itself, nothing.
     pub to_plain: Option<f64>,
+    /// How much smaller the file got, where that is what is measured.
+    pub ratio: Option<Ratio>,
     /// What the database took on disk afterwards, where that tells something.
     pub file_bytes: Option<u64>,
     /// Why there are no values, or why they are not to be trusted.
@@ -165,6 +178,7 @@ mod tests {
             values: values.to_vec(),
             summary: None,
             to_plain: None,
+            ratio: None,
             file_bytes: None,
             failure: None,
         }

@@ -102,8 +102,10 @@ fn run(options: &Options) -> Result<Report> {
         !chosen.is_empty(),
         "no workload has such a name; --list shows all"
     );
-    if chosen.iter().any(|work| work.group() == Group::Columns) {
-        lab.add_peers();
+    for group in [Group::Columns, Group::Sizes] {
+        if chosen.iter().any(|work| work.group() == group) {
+            lab.add_peers(group);
+        }
     }
     let mut sections = Vec::new();
     for workload in chosen {

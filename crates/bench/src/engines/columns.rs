@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use rusqlite::{Connection, OpenFlags};
+use serde_json::json;
 
 use super::{Engine, litepack};
-use crate::peer;
+use crate::data::dataset::Dataset;
+use crate::data::logs::Indexes;
+use crate::peers::sqlite_zstd as peer;
 
-/// The best level that both document, and one dictionary for all rows.
-const CONFIG: &str = r#"{"table": "title", "column": "data", "compression_level": 19,
-    "dict_chooser": "'all'"}"#;
-
-/// Compressed columns. The data set must be the titles.
+/// Compressed columns, of data that is one table with all its text in one column.
 pub struct Columns {
     /// The extension of sqlite-zstd, if the functions are to be its own.
     peer: Option<PathBuf>,
@@ -45,6 +44,11 @@ impl Engine for Columns {
         }
     }
 
+    /// Indexes on the column would have to read what is compressed.
+    fn takes(&self, data: Dataset) -> bool {
+        matches!(data, Dataset::Titles | Dataset::JsonLogs(Indexes::Without))
+    }
+
     fn loaders(&self) -> &'static [&'static str] {
         &["enable, maintain, VACUUM"]
     }
@@ -52,7 +56,8 @@ impl Engine for Columns {
     fn load(&self, _loader: &str, source: &Path, target: &Path) -> Result<()> {
         std::fs::copy(source, target)?;
         let conn = self.connect(target)?;
-        conn.query_row("select zstd_enable_transparent(?)", [CONFIG], |_| Ok(()))?;
+        let config = config(&conn)?;
+        conn.query_row("select zstd_enable_transparent(?)", [config], |_| Ok(()))?;
         let maintain = "select zstd_incremental_maintenance(null, 1)";
         let left: i64 = conn.query_row(maintain, [], |row| row.get(0))?;
         ensure!(left == 0, "maintenance without a limit did not finish");
@@ -68,4 +73,14 @@ impl Engine for Columns {
         }
         Ok(conn)
     }
+}
+
+/// The best level that both document, and one dictionary for all rows.
+fn config(conn: &Connection) -> Result<String> {
+    let only = "select name from sqlite_schema where type = 'table'";
+    let table: String = conn.query_row(only, [], |row| row.get(0))?;
+    let config = json!({
+        "table": table, "column": "data", "compression_level": 19, "dict_chooser": "'all'"
+    });
+    Ok(config.to_string())
 }

@@ -12,10 +12,11 @@ use super::{Engine, file_uri};
 /// The loader that runs the command.
 pub(super) const COMMAND_LOADER: &str = "litepack pack";
 const VACUUM_LOADER: &str = "VACUUM INTO vfs=litepack";
+const BEST_LOADER: &str = "litepack pack --best";
 
-/// Packed files, no option set.
+/// Packed files.
 pub struct Litepack {
-    _registered: (),
+    best: bool,
 }
 
 /// Registers the VFS with the SQLite of this program, once.
@@ -45,21 +46,33 @@ pub fn command() -> Result<PathBuf> {
 impl Litepack {
     /// As reports call it.
     pub const NAME: &'static str = "litepack";
+    /// As reports call it with the option for small files.
+    pub const BEST: &'static str = "litepack --best";
 
-    /// Makes the VFS known to SQLite, once and for all connections of the process.
+    /// No option set. Makes the VFS known to SQLite, once and for all connections of the process.
     pub fn new() -> Result<Self> {
         register()?;
-        Ok(Self { _registered: () })
+        Ok(Self { best: false })
+    }
+
+    /// As small as it gets.
+    pub fn best() -> Result<Self> {
+        register()?;
+        Ok(Self { best: true })
     }
 }
 
 impl Engine for Litepack {
     fn name(&self) -> &'static str {
-        Self::NAME
+        if self.best { Self::BEST } else { Self::NAME }
     }
 
     fn loaders(&self) -> &'static [&'static str] {
-        &[COMMAND_LOADER, VACUUM_LOADER]
+        if self.best {
+            &[BEST_LOADER]
+        } else {
+            &[COMMAND_LOADER, VACUUM_LOADER]
+        }
     }
 
     fn load(&self, loader: &str, source: &Path, target: &Path) -> Result<()> {
@@ -69,6 +82,7 @@ impl Engine for Litepack {
         }
         let run = Command::new(command()?)
             .arg("pack")
+            .args((loader == BEST_LOADER).then_some("--best"))
             .args([source, target])
             .stdin(Stdio::null())
             .output()
@@ -81,9 +95,11 @@ impl Engine for Litepack {
         Ok(())
     }
 
-    /// With the command; in a build without one, by `VACUUM INTO`.
+    /// With the command; in a build without one, by `VACUUM INTO`, which has no options.
     fn prepare(&self, source: &Path, target: &Path) -> Result<()> {
-        let loader = if command().is_ok() {
+        let loader = if self.best {
+            BEST_LOADER
+        } else if command().is_ok() {
             COMMAND_LOADER
         } else {
             VACUUM_LOADER

@@ -6,6 +6,7 @@
 mod columns;
 mod litepack;
 mod plain;
+mod zstd_vfs;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,10 @@ use serde::Serialize;
 pub use columns::Columns;
 pub use litepack::{Litepack, command as litepack_command};
 pub use plain::Plain;
+pub use zstd_vfs::ZstdVfs;
+
+use crate::data::dataset::Dataset;
+use crate::peers;
 
 /// How a transaction is made atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -62,6 +67,11 @@ impl Synchronous {
 pub trait Engine {
     /// A short name, unique.
     fn name(&self) -> &'static str;
+
+    /// Whether it can keep the data set.
+    fn takes(&self, _data: Dataset) -> bool {
+        true
+    }
 
     /// The ways to make a database from a plain file, the usual one first.
     fn loaders(&self) -> &'static [&'static str];
@@ -113,6 +123,8 @@ pub enum Group {
     Files,
     /// One compressed column of one table.
     Columns,
+    /// All that make files smaller, each where it [can](Engine::takes).
+    Sizes,
 }
 
 /// The engines of this build, and those that it cannot offer, each with the reason.
@@ -134,6 +146,23 @@ impl Engines {
         found
     }
 
+    /// All that make files smaller; those that are not ours only where they may be fetched.
+    pub fn sizes(with_peers: bool) -> Self {
+        let mut found = Self::files();
+        found.add(
+            Litepack::BEST,
+            Litepack::best().map(|engine| Box::new(engine) as _),
+        );
+        if with_peers {
+            found.add_sqlite_zstd();
+            found.add(
+                peers::zstd_vfs::NAME,
+                ZstdVfs::new().map(|engine| Box::new(engine) as _),
+            );
+        }
+        found
+    }
+
     /// Those that compress one column of a table; sqlite-zstd only where it may be built.
     pub fn columns(with_peer: bool) -> Self {
         let mut found = Self::plain();
@@ -142,12 +171,16 @@ impl Engines {
             Columns::litepack().map(|engine| Box::new(engine) as _),
         );
         if with_peer {
-            found.add(
-                crate::peer::NAME,
-                Columns::sqlite_zstd().map(|engine| Box::new(engine) as _),
-            );
+            found.add_sqlite_zstd();
         }
         found
+    }
+
+    fn add_sqlite_zstd(&mut self) {
+        self.add(
+            peers::sqlite_zstd::NAME,
+            Columns::sqlite_zstd().map(|engine| Box::new(engine) as _),
+        );
     }
 
     fn plain() -> Self {

@@ -14,11 +14,12 @@ const HEAD: &str = "\
 Plain SQLite and Litepack, in the same process, on the same data, taking turns: plain, Litepack,
 plain, Litepack, and so on. Each figure is the median of all turns, the smallest and the largest
 stand beside it. Every ratio is to plain SQLite in the same run under the same settings. No option
-of Litepack and no pragma of SQLite is set but the journal mode and `synchronous` named in the
-row: the page size is 4 KiB, SQLite's page cache 2 MB. Answers and, after writing, the whole
-content are compared between the engines in every workload; a row whose answer differs says so.
+of Litepack and no pragma of SQLite is set but `--best`, the journal mode and `synchronous` where a
+row names them: the page size is 4 KiB, SQLite's page cache 2 MB. Answers and, after writing, the
+whole content are compared between the engines in every workload; a row whose answer differs says so.
 Compressed columns are measured beside sqlite-zstd 0.3.5, built from its published source and
-loaded into the same process; plain SQLite is the yardstick there too.
+loaded into the same process; plain SQLite is the yardstick there too. File sizes are also compared
+with those of sqlite_zstd_vfs, made in the `sqlite3` shell with the library of GenomicSQLite 0.9.4.
 Rows in which Litepack loses are as much part of the table as those in which it wins. Nothing
 here passes or fails: figures from another machine will differ.
 ";
@@ -53,7 +54,7 @@ fn page(report: &Report) -> Result<String> {
     writeln!(
         out,
         "\n## Run it yourself\n\n```sh\nmake bench-quick   # under 5 minutes\n\
-         make bench         # under half an hour, renews this page\n```"
+         make bench         # under an hour the first time, renews this page\n```"
     )?;
     Ok(out)
 }
@@ -108,6 +109,7 @@ mod tests {
             values: vec![value],
             summary: None,
             to_plain: None,
+            ratio: None,
             file_bytes: None,
             failure: failure.map(Into::into),
         }

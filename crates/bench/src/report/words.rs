@@ -63,8 +63,11 @@ pub fn spread(row: &Row) -> String {
     }
 }
 
-/// The ratio to plain SQLite, saying of what.
+/// The ratio to plain SQLite, saying of what; for a file that got smaller, how many times.
 pub fn to_plain(row: &Row) -> String {
+    if let Some(ratio) = row.ratio {
+        return format!("{} ×", number(ratio.times));
+    }
     let Some(ratio) = row.to_plain.filter(|_| row.failure.is_none()) else {
         return String::new();
     };
@@ -76,14 +79,20 @@ pub fn to_plain(row: &Row) -> String {
     format!("{ratio:.2} × {what}")
 }
 
-/// One word on the ratio.
-pub fn verdict(row: &Row) -> &'static str {
+/// One word on the ratio; for a file that got smaller, its share of R and the aim.
+pub fn verdict(row: &Row) -> String {
+    if let Some(ratio) = row.ratio {
+        let share = ratio.of_whole_file.map(|share| format!("{share:.2} R"));
+        let aim = ratio.aim.map(|aim| format!("aim {aim:.2} R"));
+        return share.into_iter().chain(aim).collect::<Vec<_>>().join(", ");
+    }
     match row.verdict().filter(|_| row.failure.is_none()) {
         Some(Verdict::Better) => "better",
         Some(Verdict::Even) => "even",
         Some(Verdict::Worse) => "worse",
         None => "",
     }
+    .into()
 }
 
 /// The engine and, where it has several, the way.

@@ -276,6 +276,7 @@ impl Work {
                 values: turns.values,
                 summary: None,
                 to_plain: None,
+                ratio: None,
                 file_bytes: None,
                 failure: turns.failure,
             })

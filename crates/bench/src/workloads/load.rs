@@ -111,7 +111,7 @@ impl Load {
             let answer = count(&conn, data)?;
             conn.close().map_err(|(_, error)| error)?;
             match self.group {
-                Group::Files => std::fs::remove_file(target)?,
+                Group::Files | Group::Sizes => std::fs::remove_file(target)?,
                 // Compressing all rows takes minutes.
                 Group::Columns => lab.keep(contestant.engine, data, &target)?,
             }
@@ -133,6 +133,7 @@ impl Load {
                 values: turns.values,
                 summary: None,
                 to_plain: None,
+                ratio: None,
                 file_bytes: contestant.as_ref().ok().map(|one| one.file_bytes),
                 failure: turns.failure,
             })

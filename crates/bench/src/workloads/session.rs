@@ -118,6 +118,7 @@ fn run_setting(work: &impl Session, lab: &Lab, setting: Setting) -> Result<Vec<R
             values: turns.values,
             summary: None,
             to_plain: None,
+            ratio: None,
             file_bytes: leave(contestant, own_file),
             failure: turns.failure,
         });

@@ -1,11 +1,13 @@
 //! sqlite-zstd, which compressed columns are compared with: built from its published source as a
-//! loadable extension, never linked with anything of ours.
+//! loadable extension.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, LoadExtensionGuard};
+
+use super::{folder, output_of};
 
 /// As reports call it.
 pub const NAME: &str = "sqlite-zstd";
@@ -20,22 +22,14 @@ const SCRATCH: &str =
 /// # Errors
 /// Without cargo, a C compiler or the package registry.
 pub fn extension() -> Result<PathBuf> {
-    let folder = target_directory()?.join("peers").join(NAME);
+    let folder = folder(NAME)?;
     let library = folder.join(format!(
         "release/{}sqlite_zstd{}",
         std::env::consts::DLL_PREFIX,
         std::env::consts::DLL_SUFFIX
     ));
     if !library.is_file() {
-        let manifest = fetch(&folder.join("scratch"))?;
-        // Its own lock file: what its author released, not what is newest.
-        cargo(&folder)?
-            .args(["build", "--release", "--locked"])
-            .args(["--features", "build_extension", "--manifest-path"])
-            .arg(manifest)
-            .arg("--target-dir")
-            .arg(&folder)
-            .succeed()?;
+        build(&folder).context("cannot be built")?;
         ensure!(library.is_file(), "its build left no extension");
     }
     Ok(library)
@@ -63,15 +57,27 @@ pub fn load(conn: &Connection, extension: &Path) -> Result<()> {
     Ok(())
 }
 
+fn build(folder: &Path) -> Result<()> {
+    let manifest = fetch(&folder.join("scratch"))?;
+    // Its own lock file: what its author released, not what is newest.
+    output_of(
+        cargo(folder)?
+            .args(["build", "--release", "--locked"])
+            .args(["--features", "build_extension", "--manifest-path"])
+            .arg(manifest)
+            .arg("--target-dir")
+            .arg(folder),
+    )?;
+    Ok(())
+}
+
 /// Fetches the source; gives its manifest.
 fn fetch(scratch: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(scratch.join("src"))?;
     std::fs::write(scratch.join("src/lib.rs"), "")?;
     let manifest = format!("{SCRATCH}[dependencies]\n{NAME} = \"={VERSION}\"\n");
     std::fs::write(scratch.join("Cargo.toml"), manifest)?;
-    let output = cargo(scratch)?
-        .args(["metadata", "--format-version", "1"])
-        .succeed()?;
+    let output = output_of(cargo(scratch)?.args(["metadata", "--format-version", "1"]))?;
     let metadata: serde_json::Value = serde_json::from_slice(&output)?;
     let packages = metadata["packages"].as_array();
     let package = packages
@@ -91,31 +97,4 @@ fn cargo(folder: &Path) -> Result<Command> {
         .arg("--quiet")
         .stdin(Stdio::null());
     Ok(command)
-}
-
-trait Succeed {
-    fn succeed(&mut self) -> Result<Vec<u8>>;
-}
-
-impl Succeed for Command {
-    /// Its output; an error with the last line it complained in if it fails.
-    fn succeed(&mut self) -> Result<Vec<u8>> {
-        let output = self.output().context("cannot run cargo")?;
-        if !output.status.success() {
-            let words = String::from_utf8_lossy(&output.stderr);
-            let line = words.lines().rfind(|line| !line.trim().is_empty());
-            bail!("cannot be built: {}", line.unwrap_or("cargo failed").trim());
-        }
-        Ok(output.stdout)
-    }
-}
-
-/// Where cargo put this program: cargo marks the directory.
-fn target_directory() -> Result<PathBuf> {
-    let program = std::env::current_exe()?;
-    program
-        .ancestors()
-        .find(|folder| folder.join("CACHEDIR.TAG").exists())
-        .map(Path::to_owned)
-        .context("this program is not in cargo's target directory")
 }

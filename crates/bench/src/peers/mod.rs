@@ -1,0 +1,41 @@
+//! What others made and Litepack is compared with: fetched as they published it at first use, kept
+//! in the target directory, never linked with anything of ours.
+
+pub mod sqlite_zstd;
+pub mod zstd_vfs;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// Where a peer is kept.
+fn folder(name: &str) -> Result<PathBuf> {
+    Ok(target_directory()?.join("peers").join(name))
+}
+
+/// The output of a program; an error with the last line it complained in if it fails.
+fn output_of(command: &mut Command) -> Result<Vec<u8>> {
+    let program = command.get_program().to_owned();
+    let program = Path::new(&program).file_name().unwrap_or(&program);
+    let program = program.to_string_lossy();
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run {program}"))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        let line = words.lines().rfind(|line| !line.trim().is_empty());
+        bail!("{program}: {}", line.unwrap_or("failed").trim());
+    }
+    Ok(output.stdout)
+}
+
+/// Where cargo put this program: cargo marks the directory.
+fn target_directory() -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    program
+        .ancestors()
+        .find(|folder| folder.join("CACHEDIR.TAG").exists())
+        .map(Path::to_owned)
+        .context("this program is not in cargo's target directory")
+}
