@@ -54,7 +54,7 @@ fn page(report: &Report) -> Result<String> {
     writeln!(
         out,
         "\n## Run it yourself\n\n```sh\nmake bench-quick   # under 5 minutes\n\
-         make bench         # under an hour the first time, renews this page\n```"
+         make bench         # about an hour, twice that the first time; renews this page\n```"
     )?;
     Ok(out)
 }
