@@ -1,13 +1,15 @@
 //! What is measured: each kind of work is one file here, listed in [`all`].
 //!
 //! A workload runs all engines and gives rows in groups: each group holds one row an engine (or
-//! one a way of it), plain SQLite first; [`codec`] has no SQLite. Most work is a [`session`] on an open connection.
+//! one a way of it), plain SQLite first; [`codec`] has no SQLite, and [`maintenance`] compares with a fresh
+//! file. Most work is a [`session`] on an open connection.
 
 mod codec;
 mod column_size;
 mod columns;
 mod commits;
 mod load;
+mod maintenance;
 mod point_reads;
 mod range_reads;
 mod scan;
@@ -44,6 +46,7 @@ pub fn all() -> Vec<Box<dyn Workload>> {
     vec![
         Box::new(sizes::Sizes),
         Box::new(load::FILES),
+        Box::new(maintenance::Maintenance),
         Box::new(tpch_queries::PRICING_SUMMARY),
         Box::new(tpch_queries::MARKET_SHARE),
         Box::new(point_reads::PointReads),
@@ -103,6 +106,7 @@ mod tests {
         for workload in all() {
             let yardstick = match workload.name() {
                 "codec" => codec::Codec::YARDSTICK,
+                "maintenance" => maintenance::Maintenance::YARDSTICK,
                 _ => "plain",
             };
             for group in workload.run(&lab).unwrap() {

@@ -141,7 +141,7 @@ fn leave(contestant: Result<Contestant>, own_file: bool) -> Option<u64> {
 }
 
 /// A number that depends on every row of the table `title`.
-fn content(conn: &Connection) -> Result<u64> {
+pub(super) fn content(conn: &Connection) -> Result<u64> {
     let mut statement = conn.prepare("select id, data from title order by id")?;
     let mut rows = statement.query([])?;
     let mut answer = 0;
