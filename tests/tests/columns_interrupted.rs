@@ -4,10 +4,12 @@
 use litepack_tests::columns::{assert_true, disturb, enable, fill, maintain, maintain_all, number};
 use litepack_tests::rng::Rng;
 use litepack_tests::{scale, vfs};
+use rusqlite::trace::{TraceEvent, TraceEventCodes};
 use rusqlite::{Connection, ErrorCode};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// A database with an enabled column.
@@ -103,6 +105,77 @@ fn an_interrupt_stops_it_between_two_rows() {
     db.execute_batch("delete from t where id = 5")
         .expect("a delete");
     assert_eq!(number(&db, "select count(*) from log"), 1);
+}
+
+/// Runs `work` and interrupts it when so many statements have ended; false if there were not so many.
+///
+/// An interrupt stops every statement from then on, what takes changes back included, for as long as the statement
+/// that called the extension runs; it even keeps SQLite from reading them.
+fn interrupted<T>(
+    db: &mut Connection,
+    statements: usize,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> bool {
+    let (handle, ended) = (db.get_interrupt_handle(), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&ended);
+    let interrupt = move |_: TraceEvent<'_>| {
+        if count.fetch_add(1, Ordering::Relaxed) + 1 == statements {
+            handle.interrupt();
+        }
+    };
+    db.trace_v2(TraceEventCodes::SQLITE_TRACE_PROFILE, Some(interrupt))
+        .expect("it counts");
+    let result = work(db);
+    db.trace_v2(TraceEventCodes::empty(), None::<fn(TraceEvent<'_>)>)
+        .expect("it stops counting");
+    assert!(db.is_autocommit(), "{statements} left a transaction open");
+    if ended.load(Ordering::Relaxed) >= statements {
+        return true;
+    }
+    assert!(result.is_ok(), "nothing interrupted it");
+    false
+}
+
+#[test]
+fn wherever_maintenance_is_interrupted_no_transaction_stays_open() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let mut db = create(&directory.path().join("a.db"), "wal", 300);
+    let mut statements = 1;
+    while interrupted(&mut db, statements, |db| maintain(db, None)) {
+        assert_true(&db, "interrupted");
+        let again = "update t set data = data || ' '; update truth set data = data || ' '";
+        db.execute_batch(again).expect("changes");
+        statements += 1;
+    }
+    assert!(statements > 20, "{statements} statements");
+}
+
+#[test]
+fn wherever_a_change_of_the_schema_is_interrupted_no_transaction_stays_open() {
+    let steps = [
+        r#"select zstd_enable_transparent('{"table": "t", "column": "data", "compression_level": 3,
+            "dict_chooser": "''a''"}')"#,
+        "select litepack_create_index('create index by_name on t(data ->> ''name'')')",
+        "select litepack_disable_transparent('t', 'data')",
+    ];
+    for (done, step) in steps.iter().enumerate() {
+        let mut statements = 1;
+        loop {
+            let directory = tempfile::tempdir().expect("a temporary directory");
+            let mut db = open(&directory.path().join("a.db"));
+            fill(&db, 30);
+            let run = |db: &Connection, sql: &str| db.query_row(sql, [], |_| Ok(()));
+            for before in &steps[..done] {
+                run(&db, before).expect("it is done");
+            }
+            if !interrupted(&mut db, statements, |db| run(db, step)) {
+                break;
+            }
+            assert_true(&db, step);
+            statements += 1;
+        }
+        assert!(statements > 5, "{step}: {statements} statements");
+    }
 }
 
 #[test]

@@ -3,17 +3,16 @@
 
 use crate::sql::{Error, Result, Sql, Statement, Value};
 use crate::tokens::{Text, create_as, create_in, quote};
+use crate::transaction::Savepoint;
 
 /// Runs `work` and takes back all it did: a way to see what SQLite would make of something.
 ///
 /// # Errors
 /// That of `work`.
 pub fn tentatively<S: Sql, T>(db: &S, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    db.run("savepoint litepack_change", &[])?;
+    let savepoint = Savepoint::begin(db, "litepack_change")?;
     let result = work();
-    // After some errors (a full disk) SQLite has rolled everything back: there is no savepoint then.
-    let _ = db.run("rollback to litepack_change", &[]);
-    let _ = db.run("release litepack_change", &[]);
+    savepoint.take_back();
     result
 }
 

@@ -1,26 +1,57 @@
 //! All or nothing on a connection that may or may not be inside a transaction of its user's.
 
-use crate::sql::{Result, Sql};
+use crate::sql::{Result, Sql, Statement};
 
 /// Runs `work` in a savepoint; after an error the databases are as before it.
 ///
 /// # Errors
 /// Those of `work`, and SQLite's.
 pub fn atomically<S: Sql, T>(db: &S, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let alone = db.autocommit();
-    db.run("savepoint litepack", &[])?;
+    let savepoint = Savepoint::begin(db, "litepack")?;
     let result = work().and_then(|done| db.run("release litepack", &[]).map(|()| done));
     if result.is_err() {
-        let undone = db
-            .run("rollback to litepack", &[])
-            .and_then(|()| db.run("release litepack", &[]));
-        // An interrupt stops the rollback too, as long as the statement runs that called us. But a
-        // *writing* statement that is interrupted takes the whole transaction with it.
-        if undone.is_err() && alone && !db.autocommit() {
-            let _ = db.run("update main._zstd_dicts set id = id where false", &[]);
-        }
+        savepoint.take_back();
     }
     result
+}
+
+/// A savepoint that can be taken back whatever has happened.
+pub(crate) struct Savepoint<'a, S> {
+    db: &'a S,
+    name: &'static str,
+    /// What ends a transaction that no other statement can end, where it is ours to end.
+    end: Option<String>,
+}
+
+impl<'a, S: Sql> Savepoint<'a, S> {
+    pub(crate) fn begin(db: &'a S, name: &'static str) -> Result<Self> {
+        let end = if db.autocommit() {
+            // A statement that writes what is there. SQLite's parser looks for interrupts where it meets white space or
+            // the end of the text (`sqlite3RunParser`), and this one it reads without knowing the schema.
+            let version = db.row("pragma main.user_version", &[], |row| {
+                Ok(row.column(0).integer().unwrap_or(0))
+            })?;
+            let version = version.unwrap_or(0);
+            Some(format!(r#"pragma"main"."user_version"({version});"#))
+        } else {
+            None
+        };
+        db.run(&format!("savepoint {name}"), &[])?;
+        Ok(Savepoint { db, name, end })
+    }
+
+    /// Takes back all since it was begun, and ends it. After some errors (a full disk) SQLite has done so already.
+    pub(crate) fn take_back(self) {
+        let Savepoint { db, name, end } = self;
+        let undone = db
+            .run(&format!("rollback to {name}"), &[])
+            .and_then(|()| db.run(&format!("release {name}"), &[]));
+        // An interrupt stops the rollback too, as long as the statement runs that called us. But a
+        // *writing* statement that is interrupted takes the whole transaction with it.
+        if let (Err(_), Some(end), false) = (undone, end, db.autocommit()) {
+            let _ = db.run(&end, &[]);
+        }
+    }
 }
 
 /// Takes the lock for writing the main database, in which something is compressed already.
