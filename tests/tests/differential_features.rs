@@ -190,6 +190,26 @@ fn expression_indexes_on_json_are_used() {
 }
 
 #[test]
+fn binary_json_of_all_kinds() {
+    same(
+        r#"create table t(id integer primary key, data blob);
+         insert into t(data) with recursive n(i) as (select 1 union all
+           select i + 1 from n where i < 2000)
+           select jsonb_object('year', 1900 + i % 120, 'title', 'film "' || i || '"',
+             'tags', jsonb_array('a' || (i % 7), null, i / 3.0), 'more', jsonb('{"x":[],"y":{},"z":"\n"}')) from n;
+         insert into t(data) with recursive n(i) as (select 1 union all
+           select i + 1 from n where i < 2000)
+           select jsonb('{"id": "tt' || i || '", "on": ' || iif(i % 2, 'true', '0x1f') || ', "text": "'
+             || substr('some words that go on and on and on', 1, i % 40) || '", "n": -' || i || '}') from n;
+         select count(*), sum(data ->> 'year'), min(data ->> 'id') from t;
+         update t set data = jsonb_set(data, '$.title', 'a new one') where id % 5 = 0;
+         select json(data) from t where id % 371 = 0 order by id;
+         update t set data = substr(data, 2) where id % 1000 = 7;
+         select sum(json_valid(data, 8)), sum(length(data)) from t;"#,
+    );
+}
+
+#[test]
 fn tables_without_rowid_and_strict_tables() {
     same(
         "create table w(k text, n int, v blob, primary key(k, n)) without rowid;

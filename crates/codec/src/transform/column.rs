@@ -18,6 +18,8 @@ mod kind {
     pub(super) const JSON: u8 = 5;
     /// Any serial types, which come first.
     pub(super) const MIXED: u8 = 6;
+    /// Blobs, as the JSON that they stand for.
+    pub(super) const JSONB: u8 = 7;
     /// Flag: a bit for each row says whether its value is NULL.
     pub(super) const SOME_NULL: u8 = 0x10;
 }
@@ -29,6 +31,32 @@ pub(crate) struct Work {
     spans: Vec<Span>,
     integers: Vec<i64>,
     json: json::Work,
+    texts: Texts,
+}
+
+/// Blobs of JSONB as texts.
+#[derive(Default)]
+struct Texts {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+    again: Vec<u8>,
+}
+
+impl Texts {
+    /// False if a blob would not come back.
+    fn fill(&mut self, page: &[u8], blobs: &[Span]) -> bool {
+        self.bytes.clear();
+        self.spans.clear();
+        blobs.iter().all(|blob| {
+            let (blob, start) = (blob.of(page), self.bytes.len());
+            self.again.clear();
+            let there_and_back = json::binary::looks_binary(blob)
+                && json::binary::to_text(blob, &mut self.bytes).is_ok()
+                && json::binary::to_binary(&self.bytes[start..], &mut self.again).is_ok();
+            self.spans.push(Span::new(start, self.bytes.len()));
+            there_and_back && self.again == blob
+        })
+    }
 }
 
 /// Appends the column `fields`, pieces of `page`; their number is known to the reader.
@@ -38,6 +66,7 @@ pub(crate) fn encode(page: &[u8], fields: &[Field], work: &mut Work, out: &mut V
         spans,
         integers,
         json,
+        texts,
     } = work;
     values.clear();
     values.extend(fields.iter().filter(|field| field.serial != NULL));
@@ -79,8 +108,12 @@ pub(crate) fn encode(page: &[u8], fields: &[Field], work: &mut Work, out: &mut V
             kind::TEXTS
         }
     } else if all(|field| record::is_blob(field.serial)) {
-        strings::encode(page, spans, out);
-        kind::BLOBS
+        if texts.fill(page, spans) && json::encode(&texts.bytes, &texts.spans, json, out) {
+            kind::JSONB
+        } else {
+            strings::encode(page, spans, out);
+            kind::BLOBS
+        }
     } else {
         for value in &*values {
             put_number(out, value.serial);
@@ -114,6 +147,7 @@ pub(crate) fn decode(
         integers,
         strings,
         json,
+        blob,
     } = buffers;
     let first = values.len();
     let tag = input.byte()?;
@@ -144,6 +178,17 @@ pub(crate) fn decode(
         kind::JSON => {
             json::decode(input, some, arena, &mut values.pieces, strings, json)?;
             put_serials(13, values);
+        }
+        kind::JSONB => {
+            let new = values.pieces.len();
+            json::decode(input, some, arena, &mut values.pieces, strings, json)?;
+            for piece in &mut values.pieces[new..] {
+                blob.clear();
+                json::binary::to_binary(piece.of(arena.bytes()), blob)?;
+                let start = arena.put(blob)?;
+                *piece = arena.since(start);
+            }
+            put_serials(12, values);
         }
         kind::MIXED => take_mixed(input, some, arena, integers, values)?,
         _ => return Err(Malformed),

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 
+use super::json::binary::to_binary;
 use super::page::Kind;
 use super::record::{header_len as record_header_len, put_varint, serial_of, varint_len, word_of};
 use super::{Undo, Work, encode};
@@ -55,6 +56,12 @@ fn push_varint(value: u64, out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + varint_len(value), 0);
     put_varint(value, &mut out[start..]);
+}
+
+fn jsonb(text: &str) -> Sql {
+    let mut blob = Vec::new();
+    to_binary(text.as_bytes(), &mut blob).unwrap();
+    Sql::Blob(blob)
 }
 
 /// A page of `kind` with as many of the rows as fit, filled from its end.
@@ -119,6 +126,7 @@ fn values() -> impl Strategy<Value = Vec<Sql>> {
         "[a-c]{0,9}".prop_map(Sql::Text),
         "20[0-9]{2}-0[1-9]".prop_map(Sql::Text),
         r#"\{"a":[0-9]{1,3},"b":"[xy]{0,3}"\}"#.prop_map(Sql::Text),
+        r#"\{"a":[0-9]{1,3},~?"b":\["[xy]{0,3}",-1\.5\]\}"#.prop_map(|text| jsonb(&text)),
         proptest::collection::vec(any::<u8>(), 0..40).prop_map(Sql::Blob),
     ];
     proptest::collection::vec(value, 0..7)
@@ -224,6 +232,19 @@ fn streams_are_as_documented() {
         &mut stream
     ));
     assert_eq!(stream, expected.concat());
+
+    let rows: Vec<_> = (1..).zip(json.map(|json| vec![jsonb(json)])).collect();
+    let mut expected = expected.concat();
+    let tag = 3 + 5 + 2;
+    assert_eq!(expected[tag], 5);
+    expected[tag] = 7; // the same, as JSONB
+    stream.clear();
+    assert!(encode(
+        &build(Kind::TableLeaf, &rows, false),
+        &mut Work::default(),
+        &mut stream
+    ));
+    assert_eq!(stream, expected);
 }
 
 proptest! {

@@ -24,6 +24,7 @@ pub(crate) struct Buffers {
     pub(crate) integers: Vec<i64>,
     pub(crate) strings: strings::Scratch,
     pub(crate) json: json::Scratch,
+    pub(crate) blob: Vec<u8>,
 }
 
 /// Turns streams back into pages.

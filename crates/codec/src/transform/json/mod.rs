@@ -7,9 +7,10 @@
 //!
 //! ```text
 //! scan.rs  a text cut into template and values       shapes.rs  the templates of a page and their keys
-//! decode.rs  the way back
+//! decode.rs  the way back                            binary.rs  JSONB as text
 //! ```
 
+pub(crate) mod binary;
 mod decode;
 mod scan;
 mod shapes;

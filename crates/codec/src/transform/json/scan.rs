@@ -86,7 +86,7 @@ fn is_token(byte: u8) -> bool {
 }
 
 /// The length of the string at the start of `bytes`, with its quotes.
-fn string_len(bytes: &[u8]) -> Option<usize> {
+pub(super) fn string_len(bytes: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {
         at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
