@@ -1,0 +1,284 @@
+//! Making an archive: frames of equal size, compressed on all processors, the seek table behind them.
+//!
+//! Frames begin on page boundaries. Each says its size, has zstd's checksum, which `zstd -t` verifies, and another
+//! one in the table. Bytes are the same for any number of threads. Memory: some frames for each thread.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::ops::{ControlFlow, RangeInclusive};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Mutex, PoisonError};
+
+use twox_hash::XxHash64;
+use zstd_safe::{CCtx, CParameter};
+
+use crate::error::{Error, Result};
+use crate::seek_table::{
+    CHECKSUM_FLAG, FOOTER_LEN, HEADER_LEN, SEEKABLE_MAGIC, TABLE_MAGIC, TABLE_MAX,
+};
+
+/// The levels an archive can be made at.
+pub const LEVELS: RangeInclusive<i32> = 1..=22;
+/// The level when nobody asks for another one.
+pub const DEFAULT_LEVEL: i32 = 10;
+/// The size of frames when nobody asks for another one.
+pub const DEFAULT_FRAME_SIZE: u32 = 64 << 10;
+/// Larger frames would only be slow to read.
+const FRAME_SIZE_MAX: u32 = 64 << 20;
+/// Frames under way for each thread.
+const UNDER_WAY: usize = 3;
+
+/// How an archive is made.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Bytes of the database in a frame; made a multiple of the database's page size.
+    pub frame_size: u32,
+    /// zstd's level, one of [`LEVELS`].
+    pub level: i32,
+    /// Threads that compress.
+    pub threads: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            frame_size: DEFAULT_FRAME_SIZE,
+            level: DEFAULT_LEVEL,
+            threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
+        }
+    }
+}
+
+/// What was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// Bytes of the database.
+    pub size: u64,
+    /// Bytes of the archive.
+    pub stored: u64,
+    /// The number of frames.
+    pub frames: u32,
+    /// Bytes of the database in each of them but the last.
+    pub frame_size: u32,
+}
+
+/// Makes an archive of all that `input` gives. `progress` is told how many bytes of the database are written, and
+/// can stop it.
+///
+/// # Errors
+/// When reading or writing fails, `progress` stops it, or the archive would need more frames than fit its table.
+pub fn create(
+    input: &mut impl Read,
+    output: &mut impl Write,
+    settings: &Settings,
+    progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<Created> {
+    if !LEVELS.contains(&settings.level) {
+        let (least, most) = (LEVELS.start(), LEVELS.end());
+        let why = format!("level {}; levels are {least} to {most}", settings.level);
+        return Err(Error::Limit(why));
+    }
+    let mut head = [0; 18];
+    let head_len = fill(input, &mut head)?;
+    let head = head.get(..head_len).unwrap_or_default();
+    let frame_size = frame_size(settings.frame_size, page_size(head))?;
+    let mut input = head.chain(input);
+    let (jobs, waiting) = mpsc::channel::<Plain>();
+    let (done, results) = mpsc::channel();
+    let waiting = &Mutex::new(waiting);
+    // `jobs` is moved in, so that the threads see its end when this returns, whatever the reason.
+    std::thread::scope(move |scope| {
+        let mut started = 0;
+        for _ in 0..settings.threads.max(1) {
+            let (done, level) = (done.clone(), settings.level);
+            let Some(context) = CCtx::try_create() else {
+                break;
+            };
+            let thread = std::thread::Builder::new().name("litepack".into());
+            let work = move || compress_all(context, level, waiting, &done);
+            if thread.spawn_scoped(scope, work).is_err() {
+                break;
+            }
+            started += 1;
+        }
+        drop(done);
+        if started == 0 {
+            return Err(io::Error::other("no thread can be started").into());
+        }
+        let mut writer = Writer::new(output, frame_size);
+        let (mut read, mut ended) = (0, false);
+        let mut early = BTreeMap::new();
+        loop {
+            while !ended && read - writer.frames() < started * UNDER_WAY {
+                let mut bytes = vec![0; frame_size as usize];
+                let found = fill(&mut input, &mut bytes)?;
+                bytes.truncate(found);
+                ended = bytes.len() < frame_size as usize;
+                if !bytes.is_empty() {
+                    jobs.send((read, bytes)).map_err(|_| stopped_thread())?;
+                    read += 1;
+                }
+            }
+            if writer.frames() == read {
+                return writer.finish();
+            }
+            let (number, frame) = results.recv().map_err(|_| stopped_thread())?;
+            early.insert(number, frame?);
+            while let Some(frame) = early.remove(&writer.frames()) {
+                writer.frame(&frame)?;
+                if progress(writer.created.size).is_break() {
+                    return Err(Error::Stopped);
+                }
+            }
+        }
+    })
+}
+
+/// A frame's number and its bytes.
+type Plain = (usize, Vec<u8>);
+
+struct Compressed {
+    stored: Vec<u8>,
+    size: u32,
+    checksum: u32,
+}
+
+/// What a thread does.
+fn compress_all(
+    mut context: CCtx<'static>,
+    level: i32,
+    waiting: &Mutex<Receiver<Plain>>,
+    done: &Sender<(usize, Result<Compressed>)>,
+) {
+    loop {
+        let job = waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .recv();
+        let Ok((number, bytes)) = job else { return };
+        let compressed = compress(&mut context, level, &bytes).map_err(|code| {
+            let name = zstd_safe::get_error_name(code);
+            io::Error::other(format!("zstd cannot compress: {name}")).into()
+        });
+        if done.send((number, compressed)).is_err() {
+            return;
+        }
+    }
+}
+
+fn compress(
+    context: &mut CCtx<'static>,
+    level: i32,
+    bytes: &[u8],
+) -> Result<Compressed, zstd_safe::ErrorCode> {
+    context.set_parameter(CParameter::CompressionLevel(level))?;
+    context.set_parameter(CParameter::ChecksumFlag(true))?;
+    let mut stored = Vec::with_capacity(zstd_safe::compress_bound(bytes.len()));
+    context.compress2(&mut stored, bytes)?;
+    Ok(Compressed {
+        stored,
+        size: bytes.len() as u32,
+        checksum: XxHash64::oneshot(0, bytes) as u32,
+    })
+}
+
+fn stopped_thread() -> Error {
+    io::Error::other("a thread that compresses has stopped").into()
+}
+
+/// Writes frames in their order, and remembers what the table says of them.
+struct Writer<'a, W> {
+    output: &'a mut W,
+    entries: Vec<u8>,
+    created: Created,
+}
+
+impl<W: Write> Writer<'_, W> {
+    fn new(output: &mut W, frame_size: u32) -> Writer<'_, W> {
+        let created = Created {
+            size: 0,
+            stored: 0,
+            frames: 0,
+            frame_size,
+        };
+        Writer {
+            output,
+            entries: Vec::new(),
+            created,
+        }
+    }
+
+    fn frames(&self) -> usize {
+        self.created.frames as usize
+    }
+
+    fn frame(&mut self, frame: &Compressed) -> Result<()> {
+        let table_len = HEADER_LEN + self.entries.len() as u64 + 12 + FOOTER_LEN;
+        if table_len > TABLE_MAX {
+            return Err(Error::Limit(format!(
+                "more than {} frames; choose a larger frame size",
+                self.created.frames
+            )));
+        }
+        self.output.write_all(&frame.stored)?;
+        for field in [frame.stored.len() as u32, frame.size, frame.checksum] {
+            self.entries.extend_from_slice(&field.to_le_bytes());
+        }
+        self.created.size += u64::from(frame.size);
+        self.created.stored += frame.stored.len() as u64;
+        self.created.frames += 1;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Created> {
+        let mut table = Vec::with_capacity(self.entries.len() + 17);
+        table.extend_from_slice(&TABLE_MAGIC.to_le_bytes());
+        let len = self.entries.len() as u64 + FOOTER_LEN;
+        table.extend_from_slice(&(len as u32).to_le_bytes());
+        table.append(&mut self.entries);
+        table.extend_from_slice(&self.created.frames.to_le_bytes());
+        table.push(CHECKSUM_FLAG);
+        table.extend_from_slice(&SEEKABLE_MAGIC.to_le_bytes());
+        self.output.write_all(&table)?;
+        self.output.flush()?;
+        self.created.stored += table.len() as u64;
+        Ok(self.created)
+    }
+}
+
+/// The size asked for, made a multiple of the page size.
+fn frame_size(asked: u32, page_size: u32) -> Result<u32> {
+    let size = asked.max(1).checked_next_multiple_of(page_size);
+    size.filter(|size| *size <= FRAME_SIZE_MAX).ok_or_else(|| {
+        let why = format!("frames of {asked} bytes; they hold at most {FRAME_SIZE_MAX}");
+        Error::Limit(why)
+    })
+}
+
+/// The page size of the database that begins with these bytes; 1 if it is none.
+fn page_size(head: &[u8]) -> u32 {
+    let Some([high, low]) = head
+        .strip_prefix(b"SQLite format 3\0")
+        .and_then(|rest| rest.get(..2))
+    else {
+        return 1;
+    };
+    match u16::from_be_bytes([*high, *low]) {
+        1 => 65536,
+        size => u32::from(size).max(1),
+    }
+}
+
+/// Fills `buf` as far as there are bytes.
+fn fill(input: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match input.read(rest) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

@@ -1,0 +1,68 @@
+//! What can go wrong, in words that say what, where and what to do.
+
+use std::io;
+
+use crate::seek_table::Frame;
+
+/// Result of an archive operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failed archive operation.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The medium failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The file does not begin like a zstd file.
+    #[error("not an archive (not a zstd file)")]
+    NotZstd,
+    /// A zstd file, but nothing at its end says where its frames are.
+    #[error(
+        "this zstd file has no seek table at its end: it was cut off, or is not in the seekable format; \
+         decompress it with `zstd -d` and make a seekable one with `litepack archive create`"
+    )]
+    NoSeekTable,
+    /// The seek table contradicts itself or the file.
+    #[error(
+        "the archive is damaged: seek table at byte {offset}: {why}; restore it from a backup, or \
+         decompress it with `zstd -d` and make it anew with `litepack archive create`"
+    )]
+    SeekTable {
+        /// Where the seek table is, or should be.
+        offset: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A frame is not what the seek table says.
+    #[error(
+        "the archive is damaged: frame {number} at byte {offset}: {why}; restore it from a backup"
+    )]
+    Frame {
+        /// The frame's number, counted from 0 as in the seek table.
+        number: u32,
+        /// Its byte offset in the archive.
+        offset: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The file uses something that this version does not know.
+    #[error("the archive needs a newer Litepack: {0}")]
+    Unsupported(String),
+    /// A limit of the format, or of ours.
+    #[error("an archive cannot be like this: {0}")]
+    Limit(String),
+    /// Whoever made the archive was told to stop.
+    #[error("stopped")]
+    Stopped,
+}
+
+impl Error {
+    pub(crate) fn frame(frame: &Frame, why: impl Into<String>) -> Error {
+        Error::Frame {
+            number: frame.number,
+            offset: frame.offset,
+            why: why.into(),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Frames that are too large to be held: decoded from their beginning up to the piece that is wanted.
+//!
+//! Some writers make frames of up to 1 GiB. Such a frame is decoded to its end once, when it is first touched, and
+//! nothing of it is given out before its length and checksums have been found right. From then on the decoder stays where it
+//! was, so reading forward decodes each byte once; going back starts at the frame's beginning. What
+//! it passes goes into the cache. Memory: one piece, some input and zstd's window, 128 MiB at most.
+
+use std::collections::HashSet;
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use twox_hash::XxHash64;
+use zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective};
+
+use crate::decode::{check_size, check_sum, malformed};
+use crate::error::{Error, Result};
+use crate::seek_table::Frame;
+use crate::source::{Source, read_exact};
+
+/// Bytes of the database that are kept and given out together.
+pub(crate) const PIECE: u64 = 256 << 10;
+/// Stored bytes read at once.
+const INPUT: u64 = 128 << 10;
+
+/// A decoder somewhere in a large frame.
+pub(crate) struct Large {
+    context: DCtx<'static>,
+    /// The frame it is in, and the piece that comes next.
+    position: Option<(u32, u32)>,
+    /// Stored bytes of the frame that were read.
+    consumed: u64,
+    input: Vec<u8>,
+    /// How much of `input` is decoded.
+    used: usize,
+    /// zstd is between two frames.
+    at_end: bool,
+    verified: HashSet<u32>,
+}
+
+impl std::fmt::Debug for Large {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Large(at {:?})", self.position)
+    }
+}
+
+impl Default for Large {
+    fn default() -> Self {
+        Large {
+            context: DCtx::create(),
+            position: None,
+            consumed: 0,
+            input: Vec::new(),
+            used: 0,
+            at_end: true,
+            verified: HashSet::new(),
+        }
+    }
+}
+
+impl Large {
+    /// Piece number `wanted` of `frame`. Pieces that are decoded on the way are offered to `keep`.
+    pub(crate) fn piece(
+        &mut self,
+        source: &impl Source,
+        frame: &Frame,
+        wanted: u32,
+        keep: impl FnMut(u32, &Arc<Vec<u8>>),
+    ) -> Result<Arc<Vec<u8>>> {
+        let found = if self.verified.contains(&frame.number) {
+            self.forward(source, frame, wanted, keep)
+        } else {
+            self.verify(source, frame, wanted)
+        };
+        if found.is_err() {
+            self.position = None;
+        }
+        found
+    }
+
+    fn forward(
+        &mut self,
+        source: &impl Source,
+        frame: &Frame,
+        wanted: u32,
+        mut keep: impl FnMut(u32, &Arc<Vec<u8>>),
+    ) -> Result<Arc<Vec<u8>>> {
+        let mut number = match self.position {
+            Some((at, number)) if at == frame.number && number <= wanted => number,
+            _ => self.restart(frame)?,
+        };
+        loop {
+            let piece = Arc::new(self.next(source, frame)?);
+            if piece.is_empty() {
+                return Err(Error::frame(frame, "it has changed since it was opened"));
+            }
+            keep(number, &piece);
+            if number == wanted {
+                self.position = Some((frame.number, number + 1));
+                return Ok(piece);
+            }
+            number += 1;
+        }
+    }
+
+    /// Decodes all of the frame, and hands out the wanted piece only if all is right.
+    fn verify(&mut self, source: &impl Source, frame: &Frame, wanted: u32) -> Result<Arc<Vec<u8>>> {
+        self.restart(frame)?;
+        self.position = None;
+        let (mut number, mut decoded, mut found) = (0, 0, None);
+        let mut hash = XxHash64::with_seed(0);
+        loop {
+            let piece = self.next(source, frame)?;
+            if piece.is_empty() {
+                break;
+            }
+            decoded += piece.len() as u64;
+            if decoded > u64::from(frame.size) {
+                let why = format!(
+                    "it decodes to more than the {} bytes in the seek table",
+                    frame.size
+                );
+                return Err(Error::frame(frame, why));
+            }
+            hash.write(&piece);
+            if number == wanted {
+                found = Some(Arc::new(piece));
+            }
+            number += 1;
+        }
+        check_size(frame, decoded)?;
+        check_sum(frame, hash.finish())?;
+        self.verified.insert(frame.number);
+        found.ok_or_else(|| Error::frame(frame, "it is shorter than the seek table says"))
+    }
+
+    /// Goes to the beginning of `frame`, that is to piece 0.
+    fn restart(&mut self, frame: &Frame) -> Result<u32> {
+        self.context
+            .reset(ResetDirective::SessionOnly)
+            .map_err(|code| malformed(frame, code))?;
+        (self.consumed, self.used, self.at_end) = (0, 0, true);
+        self.input.clear();
+        Ok(0)
+    }
+
+    /// The next piece, shorter only at the frame's end, empty behind it.
+    fn next(&mut self, source: &impl Source, frame: &Frame) -> Result<Vec<u8>> {
+        let mut piece = vec![0; PIECE as usize];
+        let mut filled = 0;
+        while filled < piece.len() {
+            let rest = u64::from(frame.stored) - self.consumed;
+            if self.used == self.input.len() && rest > 0 {
+                self.input.resize(rest.min(INPUT) as usize, 0);
+                read_exact(source, &mut self.input, frame.offset + self.consumed)?;
+                self.consumed += self.input.len() as u64;
+                self.used = 0;
+            }
+            let last = self.used == self.input.len();
+            if last && self.at_end {
+                break;
+            }
+            let mut from = InBuffer::around(self.input.get(self.used..).unwrap_or_default());
+            let mut to = OutBuffer::around_pos(piece.as_mut_slice(), filled);
+            let left = self
+                .context
+                .decompress_stream(&mut to, &mut from)
+                .map_err(|code| malformed(frame, code))?;
+            let (decoded, used) = (to.pos(), from.pos());
+            if last && decoded == filled && left > 0 {
+                return Err(Error::frame(frame, "it ends too early"));
+            }
+            self.at_end = left == 0;
+            filled = decoded;
+            self.used += used;
+        }
+        piece.truncate(filled);
+        Ok(piece)
+    }
+}

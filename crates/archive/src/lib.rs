@@ -1,0 +1,31 @@
+//! Archives: a database in a file of zstd's seekable format, read in place. Nothing of SQLite in here.
+//!
+//! ```text
+//! source.rs      the two calls to the medium       error.rs   what can go wrong
+//! seek_table.rs  which frame is where              cache.rs   decoded frames, one budget for the process
+//! decode.rs      one frame, whole and verified     large.rs   frames too large for that, piece by piece
+//! reader.rs      an opened archive                 ahead.rs   helpers that decode ahead of scans
+//! create.rs      making one, on all processors
+//! ```
+//! An archive is read as if it were the database. Any `zstd -d` turns it back into the database, too. Files
+//! of other writers are read whatever the sizes of their frames; what they claim is believed only as far as it costs
+//! nothing: memory is bounded by the cache's budget and a few constants, and a frame that is not what the seek table
+//! says is an error. docs/design.md argues the choices.
+#![forbid(unsafe_code)]
+
+mod ahead;
+mod cache;
+mod create;
+mod decode;
+mod error;
+mod large;
+mod reader;
+mod seek_table;
+mod source;
+
+pub use cache::{Cache, DEFAULT_BUDGET, FileId};
+pub use create::{Created, DEFAULT_FRAME_SIZE, DEFAULT_LEVEL, LEVELS, Settings, create};
+pub use error::{Error, Result};
+pub use reader::{Archive, Options};
+pub use seek_table::{Frame, SeekTable, begins_like_zstd};
+pub use source::Source;

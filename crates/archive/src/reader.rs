@@ -1,0 +1,237 @@
+//! An opened archive: the bytes of the database by offset.
+
+use std::sync::Arc;
+
+use crate::ahead::{Ahead, JOB_SIZE, Job, Place};
+use crate::cache::{Cache, FileId};
+use crate::decode::Decoder;
+use crate::error::{Error, Result};
+use crate::large::{Large, PIECE};
+use crate::seek_table::{Frame, SeekTable};
+use crate::source::{Source, read_exact};
+
+/// Frames up to this size are decoded whole, however small the cache is.
+const WHOLE_MIN: u64 = 4 << 20;
+/// Of a frame decoded ahead the cache must have room for so many.
+const AHEAD_SHARE: u64 = 16;
+
+/// How an archive is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The cache of decoded frames.
+    pub cache: Arc<Cache>,
+    /// What this archive is to the cache; handles of the same file have the same.
+    pub file: FileId,
+    /// Threads that decode, the reading one included.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            cache: Arc::clone(Cache::shared()),
+            file: FileId::unique(),
+            threads: std::thread::available_parallelism().map_or(1, |n| n.get().min(4)),
+        }
+    }
+}
+
+/// One handle on an archive. Not shared between threads; several handles share what is decoded by the cache.
+#[derive(Debug)]
+pub struct Archive<S> {
+    source: S,
+    table: Arc<SeekTable>,
+    place: Place,
+    decoder: Decoder,
+    large: Large,
+    ahead: Ahead,
+    stored: Vec<u8>,
+    /// What was read last: it mostly is read next, too.
+    current: Chunk,
+}
+
+/// Some bytes of the database.
+#[derive(Clone, Debug, Default)]
+struct Chunk {
+    start: u64,
+    bytes: Arc<Vec<u8>>,
+}
+
+impl Chunk {
+    /// The bytes from `position` on, if they begin in here.
+    fn from(&self, position: u64) -> Option<&[u8]> {
+        let skip = usize::try_from(position.checked_sub(self.start)?).ok()?;
+        self.bytes.get(skip..).filter(|rest| !rest.is_empty())
+    }
+}
+
+impl<S: Source> Archive<S> {
+    /// Opens an archive by reading its seek table.
+    ///
+    /// # Errors
+    /// [`Error::NotZstd`] and [`Error::NoSeekTable`] for files that are no archives, others for damaged ones.
+    pub fn open(source: S, options: Options) -> Result<Archive<S>> {
+        let table = Arc::new(SeekTable::read(&source)?);
+        Ok(Archive::with_table(source, table, options))
+    }
+
+    /// Opens an archive whose seek table is known from another handle.
+    pub fn with_table(source: S, table: Arc<SeekTable>, options: Options) -> Archive<S> {
+        let place = Place {
+            cache: options.cache,
+            file: options.file,
+            table: table.identity(),
+        };
+        Archive {
+            source,
+            table,
+            ahead: Ahead::new(options.threads.saturating_sub(1), place.clone()),
+            place,
+            decoder: Decoder::default(),
+            large: Large::default(),
+            stored: Vec::new(),
+            current: Chunk::default(),
+        }
+    }
+
+    /// The seek table.
+    pub fn table(&self) -> &Arc<SeekTable> {
+        &self.table
+    }
+
+    /// The size of the database.
+    pub fn size(&self) -> u64 {
+        self.table.size()
+    }
+
+    /// Fills `buf` with the bytes of the database from `offset`, and returns how many there were; fewer than asked only
+    /// at the end.
+    ///
+    /// # Errors
+    /// When the medium fails, or a frame is not what the seek table says; `buf` is then undefined.
+    pub fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            let Some(position) = offset.checked_add(filled as u64) else {
+                break;
+            };
+            let here = match self.current.from(position) {
+                Some(here) => here,
+                None => {
+                    let Some(frame) = self.table.frame_at(position) else {
+                        break;
+                    };
+                    self.current = self.load(&frame, position)?;
+                    let here = self.current.from(position);
+                    here.ok_or_else(|| Error::frame(&frame, "it is too short"))?
+                }
+            };
+            let len = here.len().min(rest.len());
+            rest[..len].copy_from_slice(&here[..len]);
+            filled += len;
+        }
+        Ok(filled)
+    }
+
+    /// The bytes around `position`, which is in `frame`.
+    fn load(&mut self, frame: &Frame, position: u64) -> Result<Chunk> {
+        if !self.is_whole(frame) {
+            return self.load_piece(frame, position);
+        }
+        self.read_ahead(frame);
+        let key = self.place.key(frame, None);
+        let chunk = |bytes| Chunk {
+            start: frame.start,
+            bytes,
+        };
+        if let Some(bytes) = self.place.cache.get(&key) {
+            return Ok(chunk(bytes));
+        }
+        if let Some(job) = self.ahead.claim(frame.number) {
+            job.run(&mut self.decoder, &self.place);
+        }
+        // A helper may have been at it.
+        if let Some(bytes) = self.place.cache.get(&key) {
+            return Ok(chunk(bytes));
+        }
+        self.stored.resize(frame.stored as usize, 0);
+        read_exact(&self.source, &mut self.stored, frame.offset)?;
+        let bytes = Arc::new(self.decoder.decode(frame, &self.stored)?);
+        self.place.cache.put(key, Arc::clone(&bytes));
+        Ok(chunk(bytes))
+    }
+
+    fn load_piece(&mut self, frame: &Frame, position: u64) -> Result<Chunk> {
+        let Ok(number) = u32::try_from((position - frame.start) / PIECE) else {
+            return Err(Error::frame(frame, "it has no such piece"));
+        };
+        let key = self.place.key(frame, Some(number));
+        let bytes = match self.place.cache.get(&key) {
+            Some(bytes) => bytes,
+            None => {
+                let place = &self.place;
+                let keep = |passed, bytes: &Arc<Vec<u8>>| {
+                    let key = place.key(frame, Some(passed));
+                    place.cache.put(key, Arc::clone(bytes));
+                };
+                self.large.piece(&self.source, frame, number, keep)?
+            }
+        };
+        let start = frame.start + u64::from(number) * PIECE;
+        Ok(Chunk { start, bytes })
+    }
+
+    /// Whether a frame is decoded at once, in buffers for all of it.
+    fn is_whole(&self, frame: &Frame) -> bool {
+        let most = WHOLE_MIN.max(self.place.cache.budget() / 2);
+        u64::from(frame.size) <= most && u64::from(frame.stored) <= most
+    }
+
+    /// Has helpers decode what probably comes next.
+    fn read_ahead(&mut self, frame: &Frame) {
+        let Some((jobs, from)) = self.ahead.next(frame.number) else {
+            return;
+        };
+        let mut next = if from == frame.number + 1 {
+            self.table.next(frame)
+        } else {
+            self.table.frame(from)
+        };
+        for _ in 0..jobs {
+            let Some(job) = next.and_then(|first| self.job(first)) else {
+                return;
+            };
+            next = job.frames.last().and_then(|last| self.table.next(last));
+            self.ahead.give(job);
+        }
+    }
+
+    /// Reads the stored bytes of one or more frames; `None` if the first is not for helpers.
+    fn job(&self, first: Frame) -> Option<Job> {
+        let budget = self.place.cache.budget();
+        let mut frames = Vec::new();
+        let (mut size, mut stored) = (0, 0);
+        let mut next = Some(first);
+        while let Some(frame) = next {
+            let small = |len: u32| u64::from(len) <= budget / AHEAD_SHARE;
+            let fits = small(frame.size) && small(frame.stored) && self.is_whole(&frame);
+            if !fits || self.place.cache.has(&self.place.key(&frame, None)) {
+                break;
+            }
+            size += u64::from(frame.size);
+            stored += u64::from(frame.stored);
+            next = self.table.next(&frame);
+            frames.push(frame);
+            if size >= JOB_SIZE || stored >= JOB_SIZE || frames.len() >= 64 {
+                break;
+            }
+        }
+        let mut bytes = vec![0; usize::try_from(stored).ok()?];
+        // What is wrong with these bytes is for the reader to say when it gets there.
+        read_exact(&self.source, &mut bytes, first.offset).ok()?;
+        (!frames.is_empty()).then_some(Job {
+            frames,
+            stored: bytes,
+        })
+    }
+}
