@@ -1,6 +1,7 @@
 //! Archives that claim what is not so: an error, and little memory. All tests of this file share the process whose
 //! memory is measured.
 
+use std::cell::Cell;
 use std::io;
 
 use litepack_archive::{Archive, Error, SeekTable, Source};
@@ -113,9 +114,15 @@ fn bombs_get_no_more_memory_than_they_said() {
         made.stored(&many, said, 0);
         let file = made.finish();
         for budget in [0, 64 << 20] {
-            let mut archive = Archive::open(file.as_slice(), options(1, budget)).unwrap();
+            let source = Sparse::new(file.len() as u64, vec![(0, file.clone())]);
+            let mut archive = Archive::open(&source, options(1, budget)).unwrap();
+            source.read.set(0);
             let error = archive.read_at(0, &mut [0; 16]).unwrap_err();
             assert!(matches!(error, Error::Frame { number: 0, .. }), "{error}");
+            // Decoding does not go on behind what was said: the input is not read to its end.
+            let in_pieces = u64::from(said) > (4 << 20).max(budget / 2);
+            let stops_early = source.read.get() < many.len();
+            assert!(stops_early || !in_pieces || said == u32::MAX);
         }
     }
     assert_little_memory();
@@ -191,18 +198,27 @@ fn skippable_frames_the_table_does_not_count_are_looked_for_only_so_far() {
 struct Sparse {
     len: u64,
     parts: Vec<(u64, Vec<u8>)>,
+    read: Cell<usize>,
+}
+
+impl Sparse {
+    fn new(len: u64, parts: Vec<(u64, Vec<u8>)>) -> Sparse {
+        let read = Cell::new(0);
+        Sparse { len, parts, read }
+    }
 }
 
 impl Source for Sparse {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.read.set(self.read.get() + buf.len());
         let len = buf.len().min(self.len.saturating_sub(offset) as usize);
         buf[..len].fill(0);
         for (start, part) in &self.parts {
-            for (at, byte) in (*start..).zip(part) {
-                let at = at.checked_sub(offset).map(|at| at as usize);
-                if let Some(at) = at.filter(|at| *at < len) {
-                    buf[at] = *byte;
-                }
+            let from = offset.max(*start);
+            let end = (offset + len as u64).min(start + part.len() as u64);
+            if from < end {
+                let part = &part[(from - start) as usize..(end - start) as usize];
+                buf[(from - offset) as usize..][..part.len()].copy_from_slice(part);
             }
         }
         Ok(len)
@@ -223,10 +239,7 @@ fn offsets_beyond_four_gibibytes_on_both_sides() {
     }
     made.frame(&bytes);
     let file = made.finish();
-    let source = Sparse {
-        len: zeros_at + file.len() as u64,
-        parts: vec![(zeros_at, file)],
-    };
+    let source = Sparse::new(zeros_at + file.len() as u64, vec![(zeros_at, file)]);
     let mut archive = Archive::open(source, options(2, 64 << 20)).unwrap();
     let before = 600 * (8u64 << 20);
     assert!(before > 1 << 32);
@@ -236,6 +249,24 @@ fn offsets_beyond_four_gibibytes_on_both_sides() {
     assert!(page[..96] == [0; 96] && page[96..] == bytes[..4000]);
     archive.read_at(before + 60_000, &mut page).unwrap();
     assert!(page == bytes[60_000..64_096]);
+    assert_little_memory();
+}
+
+/// Small, but behind a skippable frame that is not.
+#[test]
+fn an_entry_with_much_in_front_of_its_frame_is_read_in_steps() {
+    const SKIPPED: u32 = 700 << 20;
+    let bytes = database(10_000);
+    let frame = zstd(&bytes, true);
+    let mut made = Handmade::new(false);
+    made.entries = vec![(8 + SKIPPED + frame.len() as u32, 10_000, 0)];
+    let mut head = SKIPPABLE.to_le_bytes().to_vec();
+    head.extend_from_slice(&SKIPPED.to_le_bytes());
+    let at = 8 + u64::from(SKIPPED);
+    let end = [frame, made.table()].concat();
+    let source = Sparse::new(at + end.len() as u64, vec![(0, head), (at, end)]);
+    let mut archive = Archive::open(source, options(1, 1 << 20)).unwrap();
+    assert!(read_all(&mut archive, u64::MAX).unwrap() == bytes);
     assert_little_memory();
 }
 
@@ -249,10 +280,7 @@ fn a_table_too_long_to_be_kept_is_refused_before_it_is_read() {
     let mut foot = frames.to_le_bytes().to_vec();
     foot.push(0);
     foot.extend_from_slice(&0x8F92_EAB1u32.to_le_bytes());
-    let source = Sparse {
-        len: content + 8,
-        parts: vec![(0, head), (content + 8 - 9, foot)],
-    };
+    let source = Sparse::new(content + 8, vec![(0, head), (content + 8 - 9, foot)]);
     let error = SeekTable::read(&source).unwrap_err();
     assert!(matches!(error, Error::Limit(_)), "{error}");
     assert_little_memory();

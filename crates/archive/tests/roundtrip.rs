@@ -237,6 +237,26 @@ fn what_was_decoded_is_not_read_again_by_any_handle() {
     assert_eq!(read.get(), before);
 }
 
+/// Half of the budget is the largest frame that is decoded whole.
+#[test]
+fn a_frame_of_half_the_budget_is_kept() {
+    let database = database(8 << 20);
+    let (file, _) = made(&database, 8 << 20, 1, 1);
+    let options = options(1, 16 << 20);
+    let read = Cell::new(0);
+    let mut before = 0;
+    for turn in 0..3 {
+        let source = Counted {
+            file: &file,
+            read: &read,
+        };
+        let mut archive = Archive::open(source, options.clone()).unwrap();
+        assert!(read_all(&mut archive, u64::MAX).unwrap() == database);
+        let now = read.get() - std::mem::replace(&mut before, read.get());
+        assert!(turn == 0 || now < 100_000, "{now} bytes read again");
+    }
+}
+
 /// A file that was replaced under the same identity: its frames have other checksums.
 #[test]
 fn another_archive_of_the_same_identity_does_not_find_the_frames() {
