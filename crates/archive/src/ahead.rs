@@ -3,21 +3,31 @@
 //! The handle itself reads the stored bytes, several frames at once; helpers decode and fill the cache. A
 //! frame that a helper is at, the handle waits for; one that none has begun, it takes back. What is wrong with a frame
 //! that was read ahead is nobody's business until it is asked for: the handle then decodes it again and says so.
+//!
+//! Waiting pays only if the helper is running. So the handle waits no longer than decoding would take itself, without
+//! sleeping (being woken would take as long again), and does without helpers for a while after it waited in vain.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use crate::cache::{Cache, FileId, Key};
 use crate::decode::Decoder;
 use crate::seek_table::Frame;
 
 /// So many steps from a frame to the next make a scan.
-const RUN_MIN: u32 = 2;
+pub(crate) const RUN_MIN: u32 = 2;
 /// Decoded bytes that are worth handing to a helper: small frames go several at once.
 pub(crate) const JOB_SIZE: u64 = 64 << 10;
+/// How long a frame takes to decode, generously: nanoseconds for a byte.
+const PATIENCE: u64 = 2;
+/// Frames for which nothing is read ahead after waiting in vain.
+const PAUSE: u32 = 64;
+/// Frames in a job, at most.
+pub(crate) const JOB_FRAMES: usize = 64;
 
 /// Frames that follow each other in the archive, and their stored bytes.
 pub(crate) struct Job {
@@ -78,8 +88,12 @@ pub(crate) struct Ahead {
     run: u32,
     /// Frames below this were given to helpers.
     until: u32,
+    /// Steps from frame to frame until helpers are tried again.
+    pause: u32,
+    /// Nanoseconds to wait for each byte of a job.
+    pub(crate) patience: u64,
     shared: Arc<Shared>,
-    helpers: Vec<JoinHandle<()>>,
+    pub(crate) helpers: Vec<JoinHandle<()>>,
     /// The process that started the helpers. In a child it forked there are none.
     process: u32,
 }
@@ -99,9 +113,16 @@ struct Shared {
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
-    busy: Vec<Range<u32>>,
+    busy: Vec<Busy>,
     idle: usize,
     closed: bool,
+}
+
+/// What a helper is at.
+struct Busy {
+    numbers: Range<u32>,
+    /// Decoded bytes.
+    size: u64,
 }
 
 impl Shared {
@@ -125,15 +146,17 @@ impl Shared {
                 continue;
             };
             let numbers = job.numbers();
-            state.busy.push(numbers.clone());
+            state.busy.push(Busy {
+                numbers: numbers.clone(),
+                size: job.frames.iter().map(|frame| u64::from(frame.size)).sum(),
+            });
             drop(state);
             if catch_unwind(AssertUnwindSafe(|| job.run(&mut decoder, place))).is_err() {
                 decoder = Decoder::default();
             }
             drop(job);
             state = self.lock();
-            state.busy.retain(|busy| *busy != numbers);
-            self.changed.notify_all();
+            state.busy.retain(|busy| busy.numbers != numbers);
         }
     }
 }
@@ -147,6 +170,8 @@ impl Ahead {
             last: 0,
             run: 0,
             until: 0,
+            pause: 0,
+            patience: PATIENCE,
             shared: Arc::default(),
             helpers: Vec::new(),
             process: 0,
@@ -166,6 +191,10 @@ impl Ahead {
             return None;
         }
         self.run = self.run.saturating_add(1);
+        if self.pause > 0 {
+            self.pause -= 1;
+            return None;
+        }
         if self.run < RUN_MIN {
             return None;
         }
@@ -190,7 +219,7 @@ impl Ahead {
             (state.idle, state.jobs.len())
         };
         if idle > 0 {
-            self.shared.changed.notify_all();
+            self.shared.changed.notify_one();
         }
         if waiting > idle && self.helpers.len() < self.limit {
             let (shared, place) = (Arc::clone(&self.shared), self.place.clone());
@@ -210,15 +239,26 @@ impl Ahead {
         }
     }
 
-    /// Before the handle decodes a frame itself: waits for a helper that is at it, or gives back the job with it
+    /// Before the handle decodes a frame itself: waits a little for a helper that is at it, or gives back the job with it
     /// that none has begun. Jobs for frames before it are dropped: nobody will ask for them.
     pub(crate) fn claim(&mut self, number: u32) -> Option<Job> {
         if self.helpers.is_empty() || self.process != std::process::id() {
             return None;
         }
         let mut state = self.shared.lock();
-        while state.busy.iter().any(|busy| busy.contains(&number)) {
-            state = self.shared.wait(state);
+        let at_it = |busy: &Busy| busy.numbers.contains(&number);
+        if let Some(busy) = state.busy.iter().find(|busy| at_it(busy)) {
+            let patience = Duration::from_nanos(busy.size.saturating_mul(self.patience));
+            let begun = Instant::now();
+            while state.busy.iter().any(at_it) {
+                drop(state);
+                if begun.elapsed() > patience {
+                    self.pause = PAUSE;
+                    return None;
+                }
+                std::thread::yield_now();
+                state = self.shared.lock();
+            }
         }
         let has_it = |job: &Job| job.numbers().contains(&number);
         if let Some(at) = state.jobs.iter().position(has_it) {
@@ -252,174 +292,6 @@ impl Drop for Ahead {
         for helper in self.helpers.drain(..) {
             // It ends without a panic: those of jobs are caught.
             let _ = helper.join();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::create::{Settings, create};
-    use crate::reader::{Archive, Options};
-    use crate::source::Source;
-    use std::cell::Cell;
-    use std::io;
-    use std::ops::ControlFlow;
-    use std::time::{Duration, Instant};
-
-    const FRAME: u64 = 8192;
-    const FRAMES: u64 = 200;
-
-    fn database() -> Vec<u8> {
-        let line = |number| format!("line {number} of {}; ", number * 7919 % 10_007);
-        let text = (0u64..).flat_map(|number| line(number).into_bytes());
-        text.take((FRAME * FRAMES) as usize).collect()
-    }
-
-    fn archive(database: &[u8]) -> Vec<u8> {
-        let settings = Settings {
-            frame_size: FRAME as u32,
-            ..Settings::default()
-        };
-        let (mut input, mut file) = (database, Vec::new());
-        let go_on = &mut |_| ControlFlow::Continue(());
-        create(&mut input, &mut file, &settings, go_on).unwrap();
-        file
-    }
-
-    fn options(threads: usize) -> Options {
-        Options {
-            cache: Arc::new(Cache::new(8 << 20)),
-            file: FileId::unique(),
-            threads,
-        }
-    }
-
-    fn assert_frame(archive: &mut Archive<impl Source>, database: &[u8], number: u64) {
-        let mut bytes = vec![0; FRAME as usize];
-        archive.read_at(number * FRAME, &mut bytes).unwrap();
-        let expected = &database[(number * FRAME) as usize..][..FRAME as usize];
-        assert!(bytes == expected, "frame {number}");
-    }
-
-    fn until(mut done: impl FnMut() -> bool) {
-        let begun = Instant::now();
-        while !done() {
-            let waited = begun.elapsed();
-            assert!(waited < Duration::from_secs(20), "nobody reads ahead");
-            std::thread::yield_now();
-        }
-    }
-
-    #[test]
-    fn a_scan_finds_frames_in_the_cache_that_it_never_read() {
-        let database = database();
-        let file = archive(&database);
-        let options = options(2);
-        let mut archive = Archive::open(file.as_slice(), options.clone()).unwrap();
-        for number in 0..=u64::from(RUN_MIN) {
-            assert_frame(&mut archive, &database, number);
-        }
-        let table = Arc::clone(archive.table());
-        let place = Place {
-            cache: Arc::clone(&options.cache),
-            file: options.file,
-            table: table.identity(),
-        };
-        let ahead = table.frame(RUN_MIN + 1).unwrap();
-        until(|| place.cache.has(&place.key(&ahead, None)));
-        for number in 0..FRAMES {
-            assert_frame(&mut archive, &database, number);
-        }
-    }
-
-    struct Counted<'a> {
-        file: &'a [u8],
-        read: &'a Cell<usize>,
-    }
-
-    impl Source for Counted<'_> {
-        fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-            self.read.set(self.read.get() + buf.len());
-            Source::read_at(self.file, buf, offset)
-        }
-        fn len(&self) -> io::Result<u64> {
-            Source::len(self.file)
-        }
-    }
-
-    /// What a helper is at is waited for, and what none has begun is taken back: a scan reads each byte once.
-    #[test]
-    fn a_scan_reads_no_byte_twice() {
-        let database = database();
-        let file = archive(&database);
-        let frames = file.len() - (8 + FRAMES as usize * 12 + 9);
-        for threads in [1, 2, 4] {
-            let read = Cell::new(0);
-            let source = Counted {
-                file: &file,
-                read: &read,
-            };
-            let mut archive = Archive::open(source, options(threads)).unwrap();
-            let opening = read.get();
-            for number in 0..FRAMES {
-                assert_frame(&mut archive, &database, number);
-            }
-            assert_eq!(read.get() - opening, frames, "{threads} threads");
-        }
-    }
-
-    #[test]
-    fn scans_that_break_off_and_go_elsewhere_get_the_right_bytes() {
-        let database = database();
-        let file = archive(&database);
-        let mut archive = Archive::open(file.as_slice(), options(3)).unwrap();
-        for turn in 0..FRAMES {
-            let from = turn * 71 % (FRAMES - 10);
-            for number in from..from + 3 + turn % 7 {
-                assert_frame(&mut archive, &database, number);
-            }
-        }
-    }
-
-    #[test]
-    fn helpers_start_with_a_scan_and_not_before() {
-        let place = Place {
-            cache: Arc::new(Cache::new(1 << 20)),
-            file: FileId::unique(),
-            table: 0,
-        };
-        let mut ahead = Ahead::new(1, place.clone());
-        for number in (0..500).map(|n| n * 37 % 100) {
-            assert_eq!(ahead.next(number), None);
-        }
-        assert_eq!(ahead.next(300), None);
-        assert_eq!(ahead.next(300), None);
-        assert_eq!(ahead.next(301), None);
-        assert_eq!(ahead.next(302), Some((2, 303)));
-        assert!(ahead.helpers.is_empty());
-        let mut alone = Ahead::new(0, place);
-        assert!((0..100).all(|number| alone.next(number).is_none()));
-    }
-
-    /// Damage ahead of a scan is reported when the scan gets there, and not before.
-    #[test]
-    fn damage_ahead_is_reported_where_it_is() {
-        let database = database();
-        let mut file = archive(&database);
-        let table = crate::SeekTable::read(&file.as_slice()).unwrap();
-        let damaged = RUN_MIN + 3;
-        let frame = table.frame(damaged).unwrap();
-        file[(frame.offset + u64::from(frame.stored) / 2) as usize] ^= 1;
-        let mut archive = Archive::open(file.as_slice(), options(2)).unwrap();
-        for number in 0..u64::from(damaged) {
-            assert_frame(&mut archive, &database, number);
-        }
-        let error = archive.read_at(frame.start, &mut [0]).unwrap_err();
-        let named = format!("frame {damaged} at byte {}", frame.offset);
-        assert!(error.to_string().contains(&named), "{error}");
-        for number in u64::from(damaged) + 1..FRAMES {
-            assert_frame(&mut archive, &database, number);
         }
     }
 }

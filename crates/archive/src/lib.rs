@@ -14,6 +14,8 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+#[cfg(test)]
+mod ahead_test;
 mod cache;
 mod create;
 mod decode;

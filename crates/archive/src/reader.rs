@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ahead::{Ahead, JOB_SIZE, Job, Place};
+use crate::ahead::{Ahead, JOB_FRAMES, JOB_SIZE, Job, Place};
 use crate::cache::{Cache, FileId};
 use crate::decode::Decoder;
 use crate::error::{Error, Result};
@@ -44,7 +44,7 @@ pub struct Archive<S> {
     place: Place,
     decoder: Decoder,
     large: Large,
-    ahead: Ahead,
+    pub(crate) ahead: Ahead,
     stored: Vec<u8>,
     /// What was read last: it mostly is read next, too.
     current: Chunk,
@@ -59,7 +59,7 @@ struct Chunk {
 
 impl Chunk {
     /// The bytes from `position` on, if they begin in here.
-    fn from(&self, position: u64) -> Option<&[u8]> {
+    fn at(&self, position: u64) -> Option<&[u8]> {
         let skip = usize::try_from(position.checked_sub(self.start)?).ok()?;
         self.bytes.get(skip..).filter(|rest| !rest.is_empty())
     }
@@ -115,14 +115,14 @@ impl<S: Source> Archive<S> {
             let Some(position) = offset.checked_add(filled as u64) else {
                 break;
             };
-            let here = match self.current.from(position) {
+            let here = match self.current.at(position) {
                 Some(here) => here,
                 None => {
                     let Some(frame) = self.table.frame_at(position) else {
                         break;
                     };
                     self.current = self.load(&frame, position)?;
-                    let here = self.current.from(position);
+                    let here = self.current.at(position);
                     here.ok_or_else(|| Error::frame(&frame, "it is too short"))?
                 }
             };
@@ -197,23 +197,23 @@ impl<S: Source> Archive<S> {
         } else {
             self.table.frame(from)
         };
-        for _ in 0..jobs {
-            let Some(job) = next.and_then(|first| self.job(first)) else {
-                return;
-            };
-            next = job.frames.last().and_then(|last| self.table.next(last));
-            self.ahead.give(job);
+        let mut planned = Vec::new();
+        while planned.len() < jobs {
+            let frames = self.for_helper(next);
+            let Some(last) = frames.last() else { break };
+            next = self.table.next(last);
+            planned.push(frames);
         }
+        self.give(planned);
     }
 
-    /// Reads the stored bytes of one or more frames; `None` if the first is not for helpers.
-    fn job(&self, first: Frame) -> Option<Job> {
-        let budget = self.place.cache.budget();
+    /// As many of the frames from `next` on as make a job; none if the first is not for helpers.
+    fn for_helper(&self, mut next: Option<Frame>) -> Vec<Frame> {
+        let share = self.place.cache.budget() / AHEAD_SHARE;
         let mut frames = Vec::new();
         let (mut size, mut stored) = (0, 0);
-        let mut next = Some(first);
         while let Some(frame) = next {
-            let small = |len: u32| u64::from(len) <= budget / AHEAD_SHARE;
+            let small = |len: u32| u64::from(len) <= share;
             let fits = small(frame.size) && small(frame.stored) && self.is_whole(&frame);
             if !fits || self.place.cache.has(&self.place.key(&frame, None)) {
                 break;
@@ -222,16 +222,31 @@ impl<S: Source> Archive<S> {
             stored += u64::from(frame.stored);
             next = self.table.next(&frame);
             frames.push(frame);
-            if size >= JOB_SIZE || stored >= JOB_SIZE || frames.len() >= 64 {
+            if size >= JOB_SIZE || stored >= JOB_SIZE || frames.len() >= JOB_FRAMES {
                 break;
             }
         }
-        let mut bytes = vec![0; usize::try_from(stored).ok()?];
+        frames
+    }
+
+    /// Reads the stored bytes of frames that follow each other, in one call, and hands them out.
+    fn give(&mut self, planned: Vec<Vec<Frame>>) {
+        let stored = |frames: &[Frame]| frames.iter().map(|frame| frame.stored as usize).sum();
+        let Some(first) = planned.first().and_then(|frames| frames.first()) else {
+            return;
+        };
+        let total: usize = planned.iter().map(|frames| stored(frames)).sum();
+        let mut bytes = vec![0; total];
         // What is wrong with these bytes is for the reader to say when it gets there.
-        read_exact(&self.source, &mut bytes, first.offset).ok()?;
-        (!frames.is_empty()).then_some(Job {
-            frames,
-            stored: bytes,
-        })
+        if read_exact(&self.source, &mut bytes, first.offset).is_err() {
+            return;
+        }
+        for frames in planned {
+            let behind = bytes.split_off(stored(&frames));
+            self.ahead.give(Job {
+                frames,
+                stored: std::mem::replace(&mut bytes, behind),
+            });
+        }
     }
 }

@@ -67,6 +67,9 @@ fn sizes_that_do_not_add_up() {
         lying.entries[at].0 = stored;
         assert!(!table_error(&lying.finish()).is_empty());
     }
+    let mut lying = made.clone();
+    lying.entries.push((0, 5000, 0));
+    assert!(table_error(&lying.finish()).contains("in none"));
     // They add up, but to something else.
     let mut lying = made.clone();
     lying.entries[0].0 -= 10;

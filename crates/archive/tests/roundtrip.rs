@@ -144,6 +144,22 @@ fn the_command_zstd_gives_the_database_back() {
     assert!(output.stdout == database);
 }
 
+/// Frames say their size and have a checksum of their own, for readers that know nothing of the table.
+#[test]
+fn each_frame_says_its_size_and_has_a_checksum() {
+    let (file, _) = made(&database(100_000), 16 << 10, 3, 2);
+    let archive = open(&file).unwrap();
+    let mut next = archive.table().frame(0);
+    while let Some(frame) = next {
+        let stored = &file[frame.offset as usize..][..frame.stored as usize];
+        let size = zstd_safe::get_frame_content_size(stored).unwrap();
+        assert_eq!(size, Some(u64::from(frame.size)));
+        assert!(stored[4] & 4 != 0, "frame {}", frame.number);
+        next = archive.table().next(&frame);
+    }
+    assert!(archive.table().has_checksums());
+}
+
 #[test]
 fn progress_counts_up_and_can_stop() {
     let database = database(400_000);

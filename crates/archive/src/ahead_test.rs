@@ -1,0 +1,183 @@
+//! Scans find what was decoded ahead of them, read nothing twice, and say of damage only where it is.
+
+use std::cell::Cell;
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::ahead::{Ahead, Place, RUN_MIN};
+use crate::cache::{Cache, FileId};
+use crate::create::{Settings, create};
+use crate::reader::{Archive, Options};
+use crate::source::Source;
+
+const FRAME: u64 = 8192;
+const FRAMES: u64 = 200;
+
+fn database() -> Vec<u8> {
+    let line = |number| format!("line {number} of {}; ", number * 7919 % 10_007);
+    let text = (0u64..).flat_map(|number| line(number).into_bytes());
+    text.take((FRAME * FRAMES) as usize).collect()
+}
+
+fn archive(database: &[u8]) -> Vec<u8> {
+    let settings = Settings {
+        frame_size: FRAME as u32,
+        ..Settings::default()
+    };
+    let (mut input, mut file) = (database, Vec::new());
+    let go_on = &mut |_| ControlFlow::Continue(());
+    create(&mut input, &mut file, &settings, go_on).unwrap();
+    file
+}
+
+fn options(threads: usize) -> Options {
+    Options {
+        cache: Arc::new(Cache::new(8 << 20)),
+        file: FileId::unique(),
+        threads,
+    }
+}
+
+fn assert_frame(archive: &mut Archive<impl Source>, database: &[u8], number: u64) {
+    let mut bytes = vec![0; FRAME as usize];
+    archive.read_at(number * FRAME, &mut bytes).unwrap();
+    let expected = &database[(number * FRAME) as usize..][..FRAME as usize];
+    assert!(bytes == expected, "frame {number}");
+}
+
+fn until(mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        let waited = begun.elapsed();
+        assert!(waited < Duration::from_secs(20), "nobody reads ahead");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_scan_finds_frames_in_the_cache_that_it_never_read() {
+    let database = database();
+    let file = archive(&database);
+    let options = options(2);
+    let mut archive = Archive::open(file.as_slice(), options.clone()).unwrap();
+    for number in 0..=u64::from(RUN_MIN) {
+        assert_frame(&mut archive, &database, number);
+    }
+    let table = Arc::clone(archive.table());
+    let place = Place {
+        cache: Arc::clone(&options.cache),
+        file: options.file,
+        table: table.identity(),
+    };
+    let ahead = table.frame(RUN_MIN + 1).unwrap();
+    until(|| place.cache.has(&place.key(&ahead, None)));
+    for number in 0..FRAMES {
+        assert_frame(&mut archive, &database, number);
+    }
+}
+
+struct Counted<'a> {
+    file: &'a [u8],
+    read: &'a Cell<usize>,
+}
+
+impl Source for Counted<'_> {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.read.set(self.read.get() + buf.len());
+        Source::read_at(self.file, buf, offset)
+    }
+    fn len(&self) -> io::Result<u64> {
+        Source::len(self.file)
+    }
+}
+
+/// What a helper is at is waited for, and what none has begun is taken back: a scan reads each byte once.
+#[test]
+fn a_scan_reads_no_byte_twice() {
+    let database = database();
+    let file = archive(&database);
+    let frames = file.len() - (8 + FRAMES as usize * 12 + 9);
+    for threads in [1, 2, 4] {
+        let read = Cell::new(0);
+        let source = Counted {
+            file: &file,
+            read: &read,
+        };
+        let mut archive = Archive::open(source, options(threads)).unwrap();
+        // On a busy machine helpers stand still at times.
+        archive.ahead.patience = u64::MAX;
+        let opening = read.get();
+        for number in 0..FRAMES {
+            assert_frame(&mut archive, &database, number);
+        }
+        assert_eq!(read.get() - opening, frames, "{threads} threads");
+    }
+}
+
+#[test]
+fn scans_that_break_off_and_go_elsewhere_get_the_right_bytes() {
+    let database = database();
+    let file = archive(&database);
+    let mut archive = Archive::open(file.as_slice(), options(3)).unwrap();
+    for turn in 0..FRAMES {
+        let from = turn * 71 % (FRAMES - 10);
+        for number in from..from + 3 + turn % 7 {
+            assert_frame(&mut archive, &database, number);
+        }
+    }
+}
+
+#[test]
+fn helpers_start_with_a_scan_and_not_before() {
+    let place = Place {
+        cache: Arc::new(Cache::new(1 << 20)),
+        file: FileId::unique(),
+        table: 0,
+    };
+    let mut ahead = Ahead::new(1, place.clone());
+    for number in (0..500).map(|n| n * 37 % 100) {
+        assert_eq!(ahead.next(number), None);
+    }
+    assert_eq!(ahead.next(300), None);
+    assert_eq!(ahead.next(300), None);
+    assert_eq!(ahead.next(301), None);
+    assert_eq!(ahead.next(302), Some((2, 303)));
+    assert!(ahead.helpers.is_empty());
+    let mut alone = Ahead::new(0, place);
+    assert!((0..100).all(|number| alone.next(number).is_none()));
+}
+
+/// Damage ahead of a scan is reported when the scan gets there, and not before.
+#[test]
+fn damage_ahead_is_reported_where_it_is() {
+    let database = database();
+    let mut file = archive(&database);
+    let table = crate::SeekTable::read(&file.as_slice()).unwrap();
+    let damaged = RUN_MIN + 3;
+    let frame = table.frame(damaged).unwrap();
+    file[(frame.offset + u64::from(frame.stored) / 2) as usize] ^= 1;
+    let mut archive = Archive::open(file.as_slice(), options(2)).unwrap();
+    for number in 0..u64::from(damaged) {
+        assert_frame(&mut archive, &database, number);
+    }
+    let error = archive.read_at(frame.start, &mut [0]).unwrap_err();
+    let named = format!("frame {damaged} at byte {}", frame.offset);
+    assert!(error.to_string().contains(&named), "{error}");
+    for number in u64::from(damaged) + 1..FRAMES {
+        assert_frame(&mut archive, &database, number);
+    }
+}
+
+#[test]
+fn a_helper_that_stands_still_is_not_waited_for_again_and_again() {
+    let database = database();
+    let file = archive(&database);
+    let mut archive = Archive::open(file.as_slice(), options(2)).unwrap();
+    archive.ahead.patience = 0;
+    for number in 0..FRAMES {
+        assert_frame(&mut archive, &database, number);
+    }
+    assert!(archive.ahead.helpers.len() <= 1);
+}
