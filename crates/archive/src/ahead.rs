@@ -8,7 +8,7 @@
 //! sleeping (being woken would take as long again), and does without helpers for a while after it waited in vain.
 
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -24,8 +24,8 @@ pub(crate) const RUN_MIN: u32 = 2;
 pub(crate) const JOB_SIZE: u64 = 64 << 10;
 /// How long a frame takes to decode, generously: nanoseconds for a byte.
 const PATIENCE: u64 = 2;
-/// Frames for which nothing is read ahead after waiting in vain.
-const PAUSE: u32 = 64;
+/// Frames for which nothing is read ahead after waiting in vain: twice as many each time, up to the last.
+const PAUSE: RangeInclusive<u32> = 64..=16384;
 /// Frames in a job, at most.
 pub(crate) const JOB_FRAMES: usize = 64;
 
@@ -90,6 +90,8 @@ pub(crate) struct Ahead {
     until: u32,
     /// Steps from frame to frame until helpers are tried again.
     pause: u32,
+    /// How long the next pause will be.
+    next_pause: u32,
     /// Nanoseconds to wait for each byte of a job.
     pub(crate) patience: u64,
     shared: Arc<Shared>,
@@ -171,6 +173,7 @@ impl Ahead {
             run: 0,
             until: 0,
             pause: 0,
+            next_pause: *PAUSE.start(),
             patience: PATIENCE,
             shared: Arc::default(),
             helpers: Vec::new(),
@@ -253,12 +256,14 @@ impl Ahead {
             while state.busy.iter().any(at_it) {
                 drop(state);
                 if begun.elapsed() > patience {
-                    self.pause = PAUSE;
+                    self.pause = self.next_pause;
+                    self.next_pause = (2 * self.next_pause).min(*PAUSE.end());
                     return None;
                 }
                 std::thread::yield_now();
                 state = self.shared.lock();
             }
+            self.next_pause = (self.next_pause / 2).max(*PAUSE.start());
         }
         let has_it = |job: &Job| job.numbers().contains(&number);
         if let Some(at) = state.jobs.iter().position(has_it) {
