@@ -1,6 +1,6 @@
 //! Each large table or index has a dictionary that suits it, and keeps it through whatever happens to its pages.
 
-use litepack_bench::data::{blobs, tpch};
+use litepack_bench::data::{blobs, titles, tpch};
 use litepack_sqlite::plan::{Effort, Plan, Source};
 use litepack_tests::commandline::{self, Place};
 use litepack_tests::programs::run_litepack;
@@ -119,4 +119,38 @@ fn pages_keep_their_dictionaries_through_vacuum() {
     command("pack", &plain, &packed);
     let fresh = stored(&packed);
     assert!(after < fresh + fresh / 50, "{fresh} bytes, then {after}");
+}
+
+/// What `pack` does for the size can be left out, to see what it saves; the database is the same.
+#[test]
+fn what_pack_does_can_be_left_out() {
+    let place = Place::new();
+    let [plain, packed, back] = ["plain.db", "packed.db", "back.db"].map(|name| place.path(name));
+    let connection = vfs::open_plain(&plain).expect("it opens");
+    titles::create(&connection, 3000, 1).expect("the data is made");
+    connection.close().expect("it closes");
+    let run = |arguments: &[&str]| commandline::succeed(arguments[0], &run_litepack(arguments));
+    let [plain, packed, back] = [&plain, &packed, &back].map(|path| path.to_str().expect("UTF-8"));
+    let pack = |options: &[&str]| {
+        run(&[&["pack", "--force", plain, packed][..], options].concat());
+        run(&["unpack", "--force", packed, back]);
+        let same = std::fs::read(plain).expect("a file") == std::fs::read(back).expect("a file");
+        assert!(same, "{options:?}");
+        let output = run_litepack(["info", "--json", packed]);
+        let info: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let lens = info["dictionaries"].as_array().expect("lengths").iter();
+        let longest = lens.filter_map(serde_json::Value::as_u64).max();
+        let size = info["file_bytes"].as_u64().expect("a number");
+        (size, longest.unwrap_or(0))
+    };
+    let (ordinary, _) = pack(&[]);
+    let (best, _) = pack(&["--best"]);
+    let (as_they_are, _) = pack(&["--no-transform"]);
+    let (short, len) = pack(&["--dictionary-size", "4096"]);
+    assert!(len > 0 && len <= 4096);
+    let (bare, len) = pack(&["--dictionary-size", "0"]);
+    assert_eq!(len, 0);
+    let sizes = [best, ordinary, short, bare];
+    assert!(sizes.is_sorted(), "{sizes:?}");
+    assert!(ordinary * 3 < as_they_are * 2, "{sizes:?}, {as_they_are}");
 }

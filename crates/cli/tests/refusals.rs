@@ -83,6 +83,12 @@ fn usage() {
         &["pack", "a.db", "x", "--level", "20"],
         "not between 1 and 19",
     );
+    for size in ["100", "2000000", "-1", "much"] {
+        place.refused(
+            &["pack", "a.db", "x", &format!("--dictionary-size={size}")],
+            "neither 0 nor between 4096 and 1048576",
+        );
+    }
     place.refused(&["pack", "--in-place", "a.db", "x"], "cannot be used with");
     place.refused(&["shrink", "a.db"], "unrecognized subcommand");
 }
