@@ -103,12 +103,10 @@ fn pages_keep_their_dictionaries_through_vacuum() {
     let packed = place.path("packed.db");
     let command = |verb: &str, from: &Path, to: &Path| {
         let [from, to] = [from, to].map(|path| path.to_str().expect("UTF-8"));
-        let mut arguments = vec![verb, "--force", from, to];
-        arguments.extend(["--level", "4"].iter().filter(|_| verb == "pack"));
-        commandline::succeed(verb, &run_litepack(arguments));
+        commandline::succeed(verb, &run_litepack([verb, "--force", from, to]));
     };
     command("pack", &plain, &packed);
-    let connection = vfs::open_with(&packed, "level=4").expect("it opens");
+    let connection = vfs::open(&packed).expect("it opens");
     // Everything behind the rows that go comes to lie elsewhere.
     connection
         .execute_batch("delete from lineitem where l_linenumber in (2, 4); vacuum;")

@@ -27,7 +27,7 @@ enum Start {
     Large,
 }
 
-fn opening(seed: u64, start: Start) -> Vec<Step> {
+fn opening(start: Start) -> Vec<Step> {
     let script = match start {
         Start::Empty => "pragma page_size = 4096;\npragma synchronous = off;",
         Start::Large => {
@@ -45,17 +45,14 @@ fn opening(seed: u64, start: Start) -> Vec<Step> {
         Step::Sql(_, sql) => Step::Sql(Expect::Same, sql),
         other => other,
     };
-    // Every other run with pages laid out by column; plain SQLite does not know the parameter.
-    let columns = (seed % 2 == 1).then(|| Step::Reopen("level=4".into()));
-    let steps = steps(script).into_iter().map(same);
-    columns.into_iter().chain(steps).collect()
+    steps(script).into_iter().map(same).collect()
 }
 
 fn run(seed: u64, start: Start) -> Result<(), Failed> {
     let mut generator = Generator::new(seed);
     let mut pair = Pair::empty();
     let mut steps = Vec::new();
-    let mut opening = opening(seed, start).into_iter();
+    let mut opening = opening(start).into_iter();
     for number in 0..STEPS {
         if generator.wants_tables() {
             let list = Step::Sql(Expect::Same, LIST_TABLES.into());

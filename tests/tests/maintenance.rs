@@ -33,14 +33,14 @@ fn maintain(connection: &Connection, arguments: &str) -> rusqlite::Result<i64> {
     connection.query_row(&sql, [], |row| row.get(0))
 }
 
-/// A database packed at level 4, then changed in many small transactions.
+/// A packed database, then changed in many small transactions.
 fn used(place: &Place, journal: &str) -> PathBuf {
     let (plain, packed) = (place.path("plain.db"), place.path("packed.db"));
     let connection = vfs::open_plain(&plain).expect("it opens");
     titles::create(&connection, ROWS, 1).expect("the data is made");
     connection.close().expect("it closes");
-    command(&["pack", "--level", "4", text(&plain), text(&packed)]);
-    let connection = vfs::open_with(&packed, "level=4").expect("it opens");
+    command(&["pack", text(&plain), text(&packed)]);
+    let connection = vfs::open(&packed).expect("it opens");
     // Nothing has to be done to a fresh file.
     let commit = commit_of(&connection);
     assert_eq!(maintain(&connection, "null, 1").expect("nothing"), 0);
@@ -99,7 +99,7 @@ fn used_file_becomes_small_again(journal: &str) {
     let after = std::fs::metadata(&packed).expect("a file").len();
     let (plain, fresh) = (place.path("again.db"), place.path("fresh.db"));
     command(&["unpack", text(&packed), text(&plain)]);
-    command(&["pack", "--level", "4", text(&plain), text(&fresh)]);
+    command(&["pack", text(&plain), text(&fresh)]);
     command(&["check", text(&packed)]);
     let fresh = std::fs::metadata(&fresh).expect("a file").len();
     println!("{journal}: {before} bytes, maintained {after}, fresh {fresh}");
@@ -142,7 +142,7 @@ fn pages_are_stored_again_at_a_higher_level_and_stay() {
 fn a_database_that_grew_by_itself_gets_the_dictionaries_of_a_fresh_one() {
     let place = Place::new();
     let packed = place.path("packed.db");
-    let connection = vfs::open_with(&packed, "level=4").expect("a new database");
+    let connection = vfs::open(&packed).expect("a new database");
     titles::create(&connection, ROWS, 1).expect("the data is made");
     let more = "create table other as select id, id * 7919 as n, hex(id * 104729) as h from title";
     connection.execute_batch(more).expect("another table");
@@ -150,7 +150,7 @@ fn a_database_that_grew_by_itself_gets_the_dictionaries_of_a_fresh_one() {
     connection.close().expect("it closes");
     let (plain, fresh) = (place.path("plain.db"), place.path("fresh.db"));
     command(&["unpack", text(&packed), text(&plain)]);
-    command(&["pack", "--level", "4", text(&plain), text(&fresh)]);
+    command(&["pack", text(&plain), text(&fresh)]);
     let [maintained, fresh] = [&packed, &fresh].map(|path| number(&info(path), "stored_bytes"));
     assert!(
         maintained < fresh + fresh / 20,
@@ -250,7 +250,7 @@ fn a_checkpoint_keeps_it_waiting() {
 fn one_that_another_overtakes_decides_again() {
     let place = Place::new();
     let packed = place.path("packed.db");
-    let [slow, fast] = [0, 1].map(|_| vfs::open_with(&packed, "level=4").expect("it opens"));
+    let [slow, fast] = [0, 1].map(|_| vfs::open(&packed).expect("it opens"));
     titles::create(&slow, ROWS, 1).expect("the data is made");
     let more = "create table other as select id, id * 7919 as n, hex(id * 104729) as h from title;
                 create table third as select hex(id * 1299709) as h, id * 31 as n from title";
