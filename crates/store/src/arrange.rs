@@ -9,7 +9,7 @@
 
 use crate::disk::Disk;
 use crate::error::Result;
-use crate::layout::DATA_START;
+use crate::layout::{DATA_START, Pointer};
 use crate::node::{FANOUT, Node};
 use crate::store::Store;
 
@@ -205,33 +205,34 @@ impl<D: Disk> Store<D> {
     fn clear_for_map(&mut self, at: Arranged, from: u64) -> Result<Arranged> {
         let window = at.to..at.window;
         self.writer.space().set_aside(window.clone())?;
-        let stop = from + NODES_PER_STEP;
-        for leaf in from..stop.min(self.leaves()) {
-            self.touch_node(0, leaf, |place| window.contains(&place.offset))?;
-        }
-        if stop < self.leaves() {
-            let next = Next::ClearForMap(stop);
-            return Ok(Arranged { next, ..at });
-        }
-        self.touch_nodes(1, |place| window.contains(&place.offset))?;
-        let next = Next::Map(0);
+        let left = self.touch_some(from, |place| window.contains(&place.offset))?;
+        let next = left.map_or(Next::Map(0), Next::ClearForMap);
         Ok(Arranged { next, ..at })
     }
 
     /// Writes the map, and what else there is, right behind the data.
     fn write_map(&mut self, at: Arranged, from: u64) -> Result<Option<Arranged>> {
         self.writer.space().set_aside(at.window..u64::MAX)?;
-        let stop = from + NODES_PER_STEP;
-        for leaf in from..stop.min(self.leaves()) {
-            self.touch_node(0, leaf, |_| true)?;
-        }
-        if stop < self.leaves() {
-            let next = Next::Map(stop);
+        if let Some(leaf) = self.touch_some(from, |_| true)? {
+            let next = Next::Map(leaf);
             return Ok(Some(Arranged { next, ..at }));
         }
-        self.touch_nodes(1, |_| true)?;
         self.move_dictionaries(at.window)?;
         self.touch_catalog_above(at.to);
+        Ok(None)
+    }
+
+    /// Marks some leaves from this one on for rewriting, where `chosen` says so of their places, and after the last
+    /// the nodes above them. Returns the leaf to go on with.
+    fn touch_some(&mut self, from: u64, chosen: impl Fn(Pointer) -> bool) -> Result<Option<u64>> {
+        let stop = from + NODES_PER_STEP;
+        for leaf in from..stop.min(self.leaves()) {
+            self.touch_node(0, leaf, &chosen)?;
+        }
+        if stop < self.leaves() {
+            return Ok(Some(stop));
+        }
+        self.touch_nodes(1, &chosen)?;
         Ok(None)
     }
 }

@@ -83,8 +83,7 @@ impl<D: Disk> Store<D> {
     /// Moves extents until about so many bytes have moved: in a pass over all leaves of the map, and in another
     /// one with more room if something had to stay. `from` and the result count leaves of both passes.
     fn compact_step(&mut self, from: u64, most: u64) -> Result<Option<u64>> {
-        let per_leaf = u64::from(self.unit_size) * FANOUT as u64;
-        let leaves = self.size.div_ceil(per_leaf).max(1);
+        let leaves = self.leaves().max(1);
         let (pass, leaf) = (from / leaves, from % leaves);
         let Some(room) = ROOM.get(pass as usize) else {
             return Ok(None);
@@ -113,9 +112,8 @@ impl<D: Disk> Store<D> {
         let left = self.move_dictionaries(limit)?;
         let limit = limit.saturating_sub(left).max(DATA_START);
         self.writer.space().set_aside(limit..u64::MAX)?;
-        let units = self.size.div_ceil(u64::from(self.unit_size));
         let (mut queued, mut moved, mut all_moved) = (0, 0, true);
-        for leaf in from..units.div_ceil(FANOUT as u64) {
+        for leaf in from..self.leaves() {
             if moved >= most {
                 self.write_queue()?;
                 return Ok(Moved {
@@ -244,7 +242,7 @@ impl<D: Disk> Store<D> {
         let room: u64 = above.map(|at| u64::from(at.len)).sum();
         let space = self.writer.space();
         let room = room + space.snapshot_room() + SLACK;
-        let Some(lowest) = space.lowest_fit(room) else {
+        let Some(lowest) = space.first_fit(0, room, u64::MAX) else {
             return Ok(());
         };
         space.set_aside(lowest + room..u64::MAX)?;

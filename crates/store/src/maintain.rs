@@ -170,8 +170,7 @@ impl<D: Disk> Store<D> {
 
     /// Calls `each` for every stored unit's entry as of the last commit.
     pub(crate) fn for_each_entry(&mut self, mut each: impl FnMut(&Entry)) -> Result<()> {
-        let units = self.size.div_ceil(u64::from(self.unit_size));
-        for leaf in 0..units.div_ceil(FANOUT as u64) {
+        for leaf in 0..self.leaves() {
             if let Some(node) = self.map.leaf_on_disk(leaf, &self.medium)?
                 && let Node::Leaf(entries) = &*node
             {

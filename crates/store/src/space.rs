@@ -159,18 +159,13 @@ impl Space {
     /// # Errors
     /// [`Error::Limit`] when the file would outgrow 48-bit offsets.
     pub(crate) fn alloc(&mut self, len: u64) -> Result<u64> {
-        let offset = match self.free.best_fit(len) {
-            Some(offset) => {
-                self.take(offset, len)?;
-                offset
-            }
-            None => {
-                let offset = self.extend(len)?;
-                let done = self.fresh.insert(offset, len);
-                self.check(done, offset)?;
-                offset
-            }
-        };
+        if let Some(offset) = self.free.best_fit(len) {
+            self.take(offset, len)?;
+            return Ok(offset);
+        }
+        let offset = self.extend(len)?;
+        let done = self.fresh.insert(offset, len);
+        self.check(done, offset)?;
         Ok(offset)
     }
 
@@ -189,13 +184,6 @@ impl Space {
         (16 + (ranges + CHAIN_MAX + 2) * RANGE_BYTES_MAX) as u64
     }
 
-    /// The lowest place where `len` bytes are free.
-    pub(crate) fn lowest_fit(&self, len: u64) -> Option<u64> {
-        let mut free = self.free.iter();
-        free.find(|(_, free)| *free >= len)
-            .map(|(offset, _)| offset)
-    }
-
     /// The lowest place from `from` on where `len` bytes are free below `limit`.
     pub(crate) fn first_fit(&self, from: u64, len: u64, limit: u64) -> Option<u64> {
         let mut free = self.free.within(from..limit);
@@ -203,7 +191,7 @@ impl Space {
             .map(|(offset, _)| offset)
     }
 
-    /// Takes `len` bytes at a place that [`Space::first_fit`] found.
+    /// Takes `len` free bytes at this place.
     pub(crate) fn take(&mut self, offset: u64, len: u64) -> Result<()> {
         let done = self.free.remove(offset, len) && self.fresh.insert(offset, len);
         self.log(false, offset, len);
