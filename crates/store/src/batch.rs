@@ -5,10 +5,13 @@
 //! handle encodes itself. A unit written again gets new memory, and what was encoded of the old one is
 //! dropped: a result counts only for the very page it was made from. Such a unit is left for the end: however
 //! often it is written, there is one former page of it at most.
+//!
+//! At the end units come out in groups as they arrived, each group in the order of its units: SQLite writes
+//! a commit's pages in order. The handle finds a group its place while helpers encode the next.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use litepack_codec::{DictId, Level, Storage};
 
@@ -21,6 +24,8 @@ use crate::layout::FileUuid;
 const UNITS_PER_HELPER: usize = 32;
 /// Units a helper is given at a time: few, because the handle may have to wait for the last.
 const UNITS_PER_JOB: usize = 8;
+/// Jobs whose units get their places together.
+const JOBS_PER_GROUP: usize = 16;
 /// Bytes of pages that stay with the handle for its next transaction: as many as an ordinary checkpoint
 /// writes. Taking them from the system anew, page fault by page fault, costs a fifth of it.
 const SPARE_MAX: usize = 4 << 20;
@@ -51,9 +56,10 @@ struct Encoded {
     len: usize,
 }
 
-/// Some units that were encoded together.
+/// Some units that were encoded together, and the number of the job they were.
 #[derive(Debug)]
 struct Part {
+    job: usize,
     bytes: Vec<u8>,
     encoded: Vec<Encoded>,
 }
@@ -72,17 +78,19 @@ pub(crate) struct Batch {
     spare: Vec<Arc<[u8]>>,
 }
 
-/// Where results of helpers arrive.
+/// Where results of helpers arrive, and for how many jobs.
 #[derive(Debug)]
 struct Given {
     to: Sender<Part>,
     results: Receiver<Part>,
+    jobs: usize,
 }
 
 impl Default for Given {
     fn default() -> Given {
         let (to, results) = channel();
-        Given { to, results }
+        let jobs = 0;
+        Given { to, results, jobs }
     }
 }
 
@@ -179,6 +187,8 @@ impl Batch {
         let helpers = helpers.min(self.units.len() / UNITS_PER_HELPER);
         for job in self.waiting.chunks(UNITS_PER_JOB) {
             let (units, to, recipe) = (&self.units, given.to.clone(), recipe.clone());
+            let number = given.jobs;
+            given.jobs += 1;
             // A unit that was cut off is not here any more.
             let pages = job
                 .iter()
@@ -186,45 +196,92 @@ impl Batch {
                 .collect();
             let job = move |tools: &mut Tools| {
                 // The batch may be gone.
-                let _ = to.send(encode(pages, &recipe, tools));
+                let _ = to.send(encode(number, pages, &recipe, tools));
             };
             crew.give(helpers, Box::new(job));
         }
         self.waiting.clear();
     }
 
-    /// Everything buffered, encoded as `recipe` says, in the order of the units.
-    pub(crate) fn finish(
-        &mut self,
-        recipe: &Recipe,
-        helpers: usize,
-        crew: &mut Crew,
-        tools: &mut Tools,
-    ) -> Finished {
+    /// Takes everything buffered out, to be encoded as `recipe` says.
+    pub(crate) fn finish(&mut self, recipe: Recipe, helpers: usize, crew: &mut Crew) -> Finishing {
         self.waiting.append(&mut self.again);
         if helpers > 0 && self.is_worth_beginning() {
-            self.begin(recipe, helpers, crew);
+            self.begin(&recipe, helpers, crew);
         }
-        let mut finished = Finished::default();
-        if let Some(Given { to, results }) = self.given.take() {
-            crew.work_off(tools);
+        let finishing = Finishing {
+            recipe,
+            units: std::mem::take(&mut self.units),
             // The results end when the last job has ended, be it by a panic.
-            drop(to);
-            for part in results {
-                finished.take_up(part, &mut self.units);
-            }
-        }
-        if !self.units.is_empty() {
-            let pages = self.units.clone().into_iter().collect();
-            finished.take_up(encode(pages, recipe, tools), &mut self.units);
-        }
-        finished.order.sort_unstable();
+            results: self.given.take().map(|given| given.results),
+            early: BTreeMap::new(),
+            next: 0,
+        };
         self.clear();
-        finished
+        finishing
     }
 }
 
-/// Encoded units in order.
+/// What was buffered, on its way out of the batch.
+#[derive(Debug)]
+pub(crate) struct Finishing {
+    recipe: Recipe,
+    units: BTreeMap<u64, Page>,
+    /// `None` when all jobs have ended.
+    results: Option<Receiver<Part>>,
+    /// Results that came before their turn.
+    early: BTreeMap<usize, Part>,
+    /// The job whose turn it is.
+    next: usize,
+}
+
+impl Finishing {
+    /// The next group; `None` at the end. The caller encodes what nobody else has begun.
+    pub(crate) fn group(&mut self, crew: &Crew, tools: &mut Tools) -> Option<Finished> {
+        let mut finished = Finished::default();
+        while finished.parts.len() < JOBS_PER_GROUP
+            && let Some(part) = self.part(crew, tools)
+        {
+            finished.take_up(part, &mut self.units);
+        }
+        // What no helper was given, or was written again since.
+        if finished.parts.is_empty() && !self.units.is_empty() {
+            let pages = std::mem::take(&mut self.units);
+            let mut units = pages.clone();
+            let part = encode(0, pages.into_iter().collect(), &self.recipe, tools);
+            finished.take_up(part, &mut units);
+        }
+        finished.order.sort_unstable();
+        (!finished.parts.is_empty()).then_some(finished)
+    }
+
+    /// The result of the next job.
+    fn part(&mut self, crew: &Crew, tools: &mut Tools) -> Option<Part> {
+        loop {
+            if let Some(part) = self.early.remove(&self.next) {
+                self.next += 1;
+                return Some(part);
+            }
+            let Some(results) = &self.results else {
+                // A job that ended by a panic has no result.
+                let (job, part) = self.early.pop_first()?;
+                self.next = job + 1;
+                return Some(part);
+            };
+            let arrived = match results.try_recv() {
+                Err(TryRecvError::Empty) if crew.work_some(tools) => continue,
+                Err(TryRecvError::Empty) => results.recv().ok(),
+                result => result.ok(),
+            };
+            match arrived {
+                Some(part) => drop(self.early.insert(part.job, part)),
+                None => self.results = None,
+            }
+        }
+    }
+}
+
+/// A group of encoded units.
 #[derive(Debug, Default)]
 pub(crate) struct Finished {
     parts: Vec<Part>,
@@ -270,7 +327,7 @@ impl Finished {
     }
 }
 
-fn encode(pages: Vec<(u64, Page)>, recipe: &Recipe, tools: &mut Tools) -> Part {
+fn encode(job: usize, pages: Vec<(u64, Page)>, recipe: &Recipe, tools: &mut Tools) -> Part {
     let encoder = tools.encoder(recipe.level, recipe.columns);
     let mut bytes = Vec::with_capacity(pages.len() * 1024);
     let encode = |(unit, page): (u64, Page)| {
@@ -298,7 +355,11 @@ fn encode(pages: Vec<(u64, Page)>, recipe: &Recipe, tools: &mut Tools) -> Part {
         }
     };
     let encoded = pages.into_iter().map(encode).collect();
-    Part { bytes, encoded }
+    Part {
+        job,
+        bytes,
+        encoded,
+    }
 }
 
 #[cfg(test)]
@@ -319,20 +380,40 @@ mod tests {
         page
     }
 
-    fn assert_holds(finished: &Finished, expected: impl Iterator<Item = (u64, Vec<u8>)>) {
-        let mut tools = Tools::default();
-        let mut found = vec![0; PAGE];
-        let mut count = 0;
-        for (stored, (unit, page)) in finished.iter().zip(expected) {
-            tools
-                .decoder
-                .decode(stored.storage.codec, stored.bytes, None, &mut found)
-                .unwrap();
-            assert_eq!((stored.unit, found.clone()), (unit, page));
-            assert_eq!(stored.sum, RECIPE.uuid.sum32(stored.bytes));
-            count += 1;
+    /// All groups: each in the order of its units, and nothing twice.
+    fn finish(
+        batch: &mut Batch,
+        helpers: usize,
+        crew: &mut Crew,
+        tools: &mut Tools,
+    ) -> BTreeMap<u64, (Storage, Vec<u8>)> {
+        let mut found = BTreeMap::new();
+        let mut finishing = batch.finish(RECIPE, helpers, crew);
+        while let Some(group) = finishing.group(crew, tools) {
+            assert!(group.order.is_sorted());
+            for stored in group.iter() {
+                let mut page = vec![0; PAGE];
+                let (codec, bytes) = (stored.storage.codec, stored.bytes);
+                let dictionary = Dictionary::shared(&self::page(5));
+                let dictionary = Some(&*dictionary).filter(|_| stored.storage.dict > 0);
+                (tools.decoder)
+                    .decode(codec, bytes, dictionary, &mut page)
+                    .unwrap();
+                assert_eq!(stored.sum, RECIPE.uuid.sum32(stored.bytes));
+                let former = found.insert(stored.unit, (stored.storage, page));
+                assert!(former.is_none());
+            }
+            batch.reuse(group);
         }
-        assert_eq!(count, finished.iter().count());
+        found
+    }
+
+    fn assert_holds(
+        found: BTreeMap<u64, (Storage, Vec<u8>)>,
+        expected: impl Iterator<Item = (u64, Vec<u8>)>,
+    ) {
+        let found = found.into_iter().map(|(unit, (_, page))| (unit, page));
+        assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
     }
 
     /// Waits until the helper has nothing left to begin.
@@ -343,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn units_come_out_in_order_whoever_encoded_them() {
+    fn all_units_come_out_whoever_encoded_them() {
         for helpers in [0, 1, 3] {
             let (mut crew, mut tools) = (Crew::default(), Tools::default());
             let mut batch = Batch::default();
@@ -353,9 +434,8 @@ mod tests {
                     batch.begin(&RECIPE, helpers, &mut crew);
                 }
             }
-            let finished = batch.finish(&RECIPE, helpers, &mut crew, &mut tools);
-            assert_eq!(finished.order.len(), 300);
-            assert_holds(&finished, (0..300).map(|unit| (unit, page(unit))));
+            let found = finish(&mut batch, helpers, &mut crew, &mut tools);
+            assert_holds(found, (0..300).map(|unit| (unit, page(unit))));
         }
     }
 
@@ -378,10 +458,9 @@ mod tests {
         assert!(!batch.change(64, 0, &[1]));
         batch.truncate(60);
         assert_eq!(batch.bytes(), 60 * PAGE);
-        let finished = batch.finish(&RECIPE, 1, &mut crew, &mut tools);
-        assert_eq!(finished.order.len(), 60);
+        let found = finish(&mut batch, 1, &mut crew, &mut tools);
         let newest = |unit| page(if unit % 3 == 0 { unit + 1000 } else { unit });
-        assert_holds(&finished, (0..60).map(|unit| (unit, newest(unit))));
+        assert_holds(found, (0..60).map(|unit| (unit, newest(unit))));
     }
 
     #[test]
@@ -401,9 +480,9 @@ mod tests {
         batch
             .choose_again(&mut crew, |_, _| Ok(with.clone()))
             .unwrap();
-        let finished = batch.finish(&RECIPE, 1, &mut crew, &mut tools);
-        assert_eq!(finished.order.len(), 64);
-        assert!(finished.iter().all(|stored| stored.storage.dict == 1));
+        let found = finish(&mut batch, 1, &mut crew, &mut tools);
+        assert!(found.values().all(|(storage, _)| storage.dict == 1));
+        assert_holds(found, (0..64).map(|unit| (unit, page(unit))));
     }
 
     #[test]
@@ -414,10 +493,9 @@ mod tests {
             for unit in 0..count as u64 {
                 batch.insert(unit, &page(unit + version), Choice::default());
             }
-            let finished = batch.finish(&RECIPE, 1, &mut crew, &mut tools);
+            let found = finish(batch, 1, &mut crew, &mut tools);
             let pages = |unit| (unit, page(unit + version));
-            assert_holds(&finished, (0..count as u64).map(pages));
-            batch.reuse(finished);
+            assert_holds(found, (0..count as u64).map(pages));
         };
         write(&mut batch, 100, 0);
         assert_eq!(batch.spare.len(), 100);
@@ -430,6 +508,31 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_ends_by_a_panic_is_done_again() {
+        let (mut crew, mut tools) = (Crew::default(), Tools::default());
+        let mut batch = Batch::default();
+        for unit in 0..64 {
+            batch.insert(unit, &page(unit), Choice::default());
+        }
+        batch.begin(&RECIPE, 1, &mut crew);
+        let_helpers_begin(&crew);
+        // As if two of the eight had: their results never come.
+        let given = batch.given.as_mut().unwrap();
+        let (to, results) = channel();
+        for part in given
+            .results
+            .iter()
+            .take(8)
+            .filter(|part| part.job % 5 != 0)
+        {
+            to.send(part).unwrap();
+        }
+        (given.to, given.results) = (to, results);
+        let found = finish(&mut batch, 1, &mut crew, &mut tools);
+        assert_holds(found, (0..64).map(|unit| (unit, page(unit))));
+    }
+
+    #[test]
     fn few_units_start_no_thread() {
         let (mut crew, mut tools) = (Crew::default(), Tools::default());
         let mut batch = Batch::default();
@@ -437,8 +540,8 @@ mod tests {
             batch.insert(unit, &page(unit), Choice::default());
             assert!(!batch.is_worth_beginning());
         }
-        let finished = batch.finish(&RECIPE, 1, &mut crew, &mut tools);
-        assert_eq!(finished.order.len(), UNITS_PER_HELPER - 1);
+        let found = finish(&mut batch, 1, &mut crew, &mut tools);
+        assert_eq!(found.len(), UNITS_PER_HELPER - 1);
         assert!(crew.is_empty());
     }
 }

@@ -241,7 +241,8 @@ impl<D: Disk> Store<D> {
             ends.push(bytes.len());
         }
         let starts = || std::iter::once(0).chain(ends.iter().copied());
-        let offsets = self.place(starts().zip(&ends).map(|(start, end)| end - start))?;
+        let lens = starts().zip(&ends).map(|(start, end)| end - start);
+        let offsets = self.writer.space().place(lens)?;
         for (((index, start), end), offset) in indexes.iter().zip(starts()).zip(&ends).zip(offsets)
         {
             let encoded = &bytes[start..*end];

@@ -2,7 +2,7 @@
 //!
 //! A helper is started when there is work and nobody idle to do it, sleeps when there is none, and ends
 //! with the handle. Jobs own what they touch or share it by reference count. What no helper has begun, the
-//! handle can do itself ([`Crew::work_off`]), so it never waits for more than the jobs under way.
+//! handle can do itself ([`Crew::work_some`]), so it never waits for more than the jobs under way.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -101,7 +101,7 @@ impl Crew {
         if waiting > idle && self.helpers.len() < limit {
             let shared = Arc::clone(&self.shared);
             let helper = std::thread::Builder::new().name("litepack".into());
-            // Without a thread the job waits for a helper there is, or for `work_off`.
+            // Without a thread the job waits for a helper there is, or for `work_some`.
             if let Ok(helper) = helper.spawn(move || shared.work()) {
                 self.process = std::process::id();
                 self.helpers.push(helper);
@@ -109,15 +109,12 @@ impl Crew {
         }
     }
 
-    /// Does the jobs that no helper has begun.
-    pub(crate) fn work_off(&self, tools: &mut Tools) {
-        loop {
-            let job = self.shared.lock().jobs.pop_front();
-            match job {
-                Some(job) => job(tools),
-                None => return,
-            }
-        }
+    /// Does a job that no helper has begun. False if there is none.
+    pub(crate) fn work_some(&self, tools: &mut Tools) -> bool {
+        let job = self.shared.lock().jobs.pop_front();
+        let Some(job) = job else { return false };
+        job(tools);
+        true
     }
 
     /// Jobs that no helper has begun.

@@ -4,7 +4,7 @@
 //! store.rs    a handle: open, refresh, read          txn.rs      write, truncate, rollback
 //! recover.rs  which commit a file is at              commit.rs   publish, flush, close
 //! map.rs      the page map tree      node.rs         train.rs    dictionaries for growing files
-//! space.rs    free space             ranges.rs       compact.rs  giving space back
+//! space.rs    free space   ranges.rs   place.rs      compact.rs  giving space back
 //! maintain.rs storing pages again                    arrange.rs  extents in order
 //! catalog.rs  dictionaries           queue.rs        check.rs    info.rs   survey.rs
 //! batch.rs    encoding pages     crew.rs     helper threads
@@ -40,6 +40,7 @@ mod map;
 mod medium;
 mod nearby;
 mod node;
+mod place;
 mod queue;
 mod ranges;
 mod record;

@@ -1,5 +1,6 @@
 //! Checked reading: a disk, the identity its checksums are seeded with, and the cache above it.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::cache::{Cache, FileId};
@@ -12,6 +13,35 @@ use crate::node::Node;
 /// No map node is longer; a longer one is refused before memory is taken for it.
 const NODE_LEN_MAX: u32 = 1 << 16;
 
+/// Map nodes that a handle keeps at hand, at most: those of a database of 128 MiB in pages of 4 KiB.
+const AT_HAND: usize = 256;
+
+/// Map nodes this handle has used, where they are found without asking the cache that all handles share. A node
+/// is known by its pointer, so that what is here is never wrong.
+#[derive(Debug, Default)]
+pub(crate) struct AtHand {
+    nodes: RefCell<Vec<Option<(Pointer, Arc<Node>)>>>,
+}
+
+impl AtHand {
+    /// Checksums are as good as any hash.
+    fn slot(pointer: &Pointer) -> usize {
+        pointer.sum as usize % AT_HAND
+    }
+
+    fn get(&self, pointer: &Pointer) -> Option<Arc<Node>> {
+        let nodes = self.nodes.borrow();
+        let (known, node) = nodes.get(AtHand::slot(pointer))?.as_ref()?;
+        (known == pointer).then(|| Arc::clone(node))
+    }
+
+    fn put(&self, pointer: Pointer, node: &Arc<Node>) {
+        let mut nodes = self.nodes.borrow_mut();
+        nodes.resize(AT_HAND, None);
+        nodes[AtHand::slot(&pointer)] = Some((pointer, Arc::clone(node)));
+    }
+}
+
 /// Reads extents and accepts only what its parent's checksum vouches for.
 #[derive(Debug)]
 pub(crate) struct Medium<D> {
@@ -19,6 +49,7 @@ pub(crate) struct Medium<D> {
     pub(crate) uuid: FileUuid,
     pub(crate) file: FileId,
     pub(crate) cache: Arc<Cache>,
+    pub(crate) at_hand: AtHand,
 }
 
 impl<D: Disk> Medium<D> {
@@ -44,6 +75,20 @@ impl<D: Disk> Medium<D> {
         }
     }
 
+    /// A map node from the file.
+    fn read_node(&self, pointer: Pointer, level: u8) -> Result<Arc<Node>> {
+        const WHAT: &str = "page map node";
+        if pointer.len > NODE_LEN_MAX {
+            return Err(Error::damaged(WHAT, pointer.offset, "implausible length"));
+        }
+        let bytes = self.extent(pointer, WHAT)?;
+        let node = Node::decode(&bytes, level)
+            .ok_or_else(|| Error::damaged(WHAT, pointer.offset, "malformed"))?;
+        let node = Arc::new(node);
+        self.cache.put_node(self.file, &pointer, Arc::clone(&node));
+        Ok(node)
+    }
+
     /// The checksummed reference to `bytes` placed at `offset`.
     pub(crate) fn pointer_to(&self, bytes: &[u8], offset: u64) -> Result<Pointer> {
         let len = u32::try_from(bytes.len())
@@ -60,21 +105,16 @@ impl<D: Disk> Medium<D> {
 
 impl<D: Disk> NodeSource for Medium<D> {
     fn node(&self, pointer: Pointer, level: u8) -> Result<Arc<Node>> {
-        const WHAT: &str = "page map node";
-        if let Some(node) = self.cache.node(self.file, &pointer) {
-            let is_leaf = matches!(*node, Node::Leaf(_));
-            if is_leaf == (level == 0) {
-                return Ok(node);
-            }
+        let is_right = |node: &Arc<Node>| matches!(**node, Node::Leaf(_)) == (level == 0);
+        if let Some(node) = self.at_hand.get(&pointer).filter(is_right) {
+            return Ok(node);
         }
-        if pointer.len > NODE_LEN_MAX {
-            return Err(Error::damaged(WHAT, pointer.offset, "implausible length"));
-        }
-        let bytes = self.extent(pointer, WHAT)?;
-        let node = Node::decode(&bytes, level)
-            .ok_or_else(|| Error::damaged(WHAT, pointer.offset, "malformed"))?;
-        let node = Arc::new(node);
-        self.cache.put_node(self.file, &pointer, Arc::clone(&node));
+        let cached = self.cache.node(self.file, &pointer).filter(is_right);
+        let node = match cached {
+            Some(node) => node,
+            None => self.read_node(pointer, level)?,
+        };
+        self.at_hand.put(pointer, &node);
         Ok(node)
     }
 }

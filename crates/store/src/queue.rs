@@ -23,6 +23,11 @@ impl WriteQueue {
         }
     }
 
+    /// Bytes that are queued.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Drops what is queued.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();

@@ -3,15 +3,61 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// A set of bytes kept as disjoint, non-touching ranges, searchable by offset and by length.
+/// A set of bytes kept as disjoint, non-touching ranges, by offset and, if `I` says so, by length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RangeSet {
+pub(crate) struct RangeSet<I = ()> {
     by_offset: BTreeMap<u64, u64>,
-    by_len: BTreeSet<(u64, u64)>,
+    index: I,
     total: u64,
 }
 
-impl RangeSet {
+/// A set that can be asked for a range of some length. What is not, is kept without: that is half the work.
+pub(crate) type Holes = RangeSet<ByLen>;
+
+/// Ranges as (length, offset).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ByLen(BTreeSet<(u64, u64)>);
+
+/// What else is known of the ranges of a set.
+pub(crate) trait Index: Default {
+    /// A range has come.
+    fn add(&mut self, offset: u64, len: u64);
+    /// A range has gone.
+    fn remove(&mut self, offset: u64, len: u64);
+}
+
+impl Index for () {
+    fn add(&mut self, _: u64, _: u64) {}
+    fn remove(&mut self, _: u64, _: u64) {}
+}
+
+impl Index for ByLen {
+    fn add(&mut self, offset: u64, len: u64) {
+        self.0.insert((len, offset));
+    }
+    fn remove(&mut self, offset: u64, len: u64) {
+        self.0.remove(&(len, offset));
+    }
+}
+
+impl Holes {
+    /// The smallest range that holds `len` bytes, the lowest among equals.
+    pub(crate) fn best_fit(&self, len: u64) -> Option<u64> {
+        let mut fitting = self.index.0.range((len, 0)..);
+        fitting.next().map(|(_, offset)| *offset)
+    }
+
+    /// The ranges alone.
+    pub(crate) fn ranges(&self) -> RangeSet {
+        RangeSet {
+            by_offset: self.by_offset.clone(),
+            index: (),
+            total: self.total,
+        }
+    }
+}
+
+impl<I: Index> RangeSet<I> {
     /// Sum of all range lengths.
     pub(crate) fn total(&self) -> u64 {
         self.total
@@ -47,13 +93,13 @@ impl RangeSet {
 
     fn put(&mut self, offset: u64, len: u64) {
         self.by_offset.insert(offset, len);
-        self.by_len.insert((len, offset));
+        self.index.add(offset, len);
         self.total += len;
     }
 
     fn take(&mut self, offset: u64, len: u64) {
         self.by_offset.remove(&offset);
-        self.by_len.remove(&(len, offset));
+        self.index.remove(offset, len);
         self.total -= len;
     }
 
@@ -115,17 +161,9 @@ impl RangeSet {
         true
     }
 
-    /// The smallest range that holds `len` bytes, the lowest among equals.
-    pub(crate) fn best_fit(&self, len: u64) -> Option<u64> {
-        self.by_len
-            .range((len, 0)..)
-            .next()
-            .map(|(_, offset)| *offset)
-    }
-
     /// Moves every range of `other` in here. The sets must be disjoint.
     #[must_use]
-    pub(crate) fn absorb(&mut self, other: &mut RangeSet) -> bool {
+    pub(crate) fn absorb<J: Index>(&mut self, other: &mut RangeSet<J>) -> bool {
         let taken = std::mem::take(other);
         taken.iter().all(|(offset, len)| self.insert(offset, len))
     }
@@ -140,7 +178,7 @@ mod tests {
         /// A plain vector of booleans is the model.
         #[test]
         fn behaves_like_a_set_of_bytes(steps in proptest::collection::vec((any::<bool>(), 0u64..200, 1u64..40), 0..200)) {
-            let mut set = RangeSet::default();
+            let mut set = Holes::default();
             let mut model = [false; 256];
             for (insert, offset, len) in steps {
                 let bytes = offset as usize..(offset + len) as usize;
@@ -170,7 +208,7 @@ mod tests {
 
     #[test]
     fn best_fit_takes_the_smallest_that_fits() {
-        let mut set = RangeSet::default();
+        let mut set = Holes::default();
         for (offset, len) in [(0, 100), (200, 10), (300, 50), (400, 10)] {
             assert!(set.insert(offset, len));
         }

@@ -14,7 +14,7 @@ use std::ops::Range;
 use crate::bytes::{Reader, put_varint, unzigzag, zigzag};
 use crate::error::{Error, Result};
 use crate::layout::{DATA_START, LOCK_BYTES, OFFSET_LIMIT, Pointer};
-use crate::ranges::RangeSet;
+use crate::ranges::{Holes, RangeSet};
 
 /// Longest chain of changes on a snapshot: bounds the reads needed before a first write.
 pub(crate) const CHAIN_MAX: usize = 32;
@@ -32,7 +32,7 @@ struct Change {
 /// Free space of a file that is being written.
 #[derive(Debug)]
 pub(crate) struct Space {
-    free: RangeSet,
+    free: Holes,
     /// Freed, to be free once the running commit is published.
     after_commit: RangeSet,
     /// Freed, to be free once a commit published after now is durable.
@@ -47,6 +47,8 @@ pub(crate) struct Space {
     chain: Vec<Pointer>,
     /// The next link has to take the whole chain's place, because a part of it is where it should not be.
     renew: bool,
+    /// Where the newest commit's extents end.
+    near: u64,
 }
 
 /// One link of the chain on disk.
@@ -60,7 +62,7 @@ impl Space {
     /// The space of a file with no free bytes.
     pub(crate) fn new(end: u64) -> Space {
         Space {
-            free: RangeSet::default(),
+            free: Holes::default(),
             after_commit: RangeSet::default(),
             after_flush: RangeSet::default(),
             fresh: RangeSet::default(),
@@ -69,6 +71,7 @@ impl Space {
             changes: Vec::new(),
             chain: Vec::new(),
             renew: false,
+            near: 0,
         }
     }
 
@@ -131,7 +134,7 @@ impl Space {
 
     /// All free ranges below the end, waiting ones included.
     pub(crate) fn all_free(&self) -> RangeSet {
-        let mut all = self.free.clone();
+        let mut all = self.free.ranges();
         let disjoint =
             all.absorb(&mut self.after_commit.clone()) && all.absorb(&mut self.after_flush.clone());
         debug_assert!(disjoint, "free sets are disjoint");
@@ -191,6 +194,21 @@ impl Space {
             .map(|(offset, _)| offset)
     }
 
+    /// Free ranges from here on, as (offset, length), by offset.
+    pub(crate) fn holes(&self, from: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.free.within(from..u64::MAX)
+    }
+
+    /// Where extents of a commit are placed now.
+    pub(crate) fn near(&self) -> u64 {
+        self.near
+    }
+
+    /// The next extents are to be placed from here on.
+    pub(crate) fn go_near(&mut self, offset: u64) {
+        self.near = offset;
+    }
+
     /// Takes `len` free bytes at this place.
     pub(crate) fn take(&mut self, offset: u64, len: u64) -> Result<()> {
         let done = self.free.remove(offset, len) && self.fresh.insert(offset, len);
@@ -234,14 +252,13 @@ impl Space {
 
     /// Gives back an extent. It becomes free when nothing durable or published needs it.
     pub(crate) fn release(&mut self, offset: u64, len: u64) -> Result<()> {
-        let waiting = if self.fresh.remove(offset, len) {
-            &mut self.free
+        let done = if self.fresh.remove(offset, len) {
+            self.free.insert(offset, len)
         } else if self.unflushed.remove(offset, len) {
-            &mut self.after_commit
+            self.after_commit.insert(offset, len)
         } else {
-            &mut self.after_flush
+            self.after_flush.insert(offset, len)
         };
-        let done = waiting.insert(offset, len);
         self.check(done, offset)?;
         self.log(true, offset, len);
         Ok(())

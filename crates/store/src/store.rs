@@ -17,7 +17,7 @@ use crate::error::{Damage, Error, Result};
 use crate::header::{FileKind, Header, kind_of};
 use crate::layout::{DATA_START, FileUuid, UNIT_MIN};
 use crate::map::PageMap;
-use crate::medium::Medium;
+use crate::medium::{AtHand, Medium};
 use crate::nearby::Nearby;
 use crate::node::{Entry, FANOUT, Node};
 use crate::recover::{self, Commit, NO_SLOTS, Slots};
@@ -103,6 +103,7 @@ impl<D: Disk> Store<D> {
                 uuid,
                 file,
                 cache,
+                at_hand: AtHand::default(),
             },
             commit: None,
             slots: NO_SLOTS,
@@ -189,6 +190,7 @@ impl<D: Disk> Store<D> {
             Some(header) => {
                 self.medium.uuid = header.uuid;
                 self.medium.file = FileId::unique();
+                self.medium.at_hand = AtHand::default();
                 self.commit = None;
             }
             None if self.commit.is_none() => return Ok(false),

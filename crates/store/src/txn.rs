@@ -21,6 +21,8 @@ use crate::store::Store;
 
 /// Bytes of changed pages kept in memory before a batch is written.
 pub(crate) const BUFFER_MAX: usize = 8 << 20;
+/// Bytes of stored pages that are worth a write while helpers encode the next.
+const WRITTEN_TOGETHER: usize = 16 << 10;
 /// Changed map leaves kept in memory before they are written.
 pub(crate) const LEAVES_MAX: usize = 2048;
 
@@ -408,26 +410,30 @@ impl<D: Disk> Store<D> {
                 self.catalog.choice(number, &self.medium)
             })?;
         }
-        let recipe = self.recipe();
-        let helpers = self.writer.threads - 1;
-        let finished =
-            (self.writer.batch).finish(&recipe, helpers, &mut self.crew, &mut self.tools);
-        let offsets = self.place(finished.iter().map(|stored| stored.bytes.len()))?;
-        for (stored, offset) in finished.iter().zip(offsets) {
-            let entry = if stored.bytes.is_empty() {
-                Entry::ZERO
-            } else {
-                self.writer.queue.push(offset, stored.bytes);
-                Entry {
-                    offset,
-                    len: stored.bytes.len() as u32,
-                    sum: stored.sum,
-                    storage: stored.storage,
-                }
-            };
-            self.set_entry(stored.unit, entry)?;
+        let (recipe, helpers) = (self.recipe(), self.writer.threads - 1);
+        let mut finishing = self.writer.batch.finish(recipe, helpers, &mut self.crew);
+        while let Some(finished) = finishing.group(&self.crew, &mut self.tools) {
+            let lens = finished.iter().map(|stored| stored.bytes.len());
+            let offsets = self.writer.space().place(lens)?;
+            for (stored, offset) in finished.iter().zip(offsets) {
+                let entry = if stored.bytes.is_empty() {
+                    Entry::ZERO
+                } else {
+                    self.writer.queue.push(offset, stored.bytes);
+                    Entry {
+                        offset,
+                        len: stored.bytes.len() as u32,
+                        sum: stored.sum,
+                        storage: stored.storage,
+                    }
+                };
+                self.set_entry(stored.unit, entry)?;
+            }
+            self.writer.batch.reuse(finished);
+            if self.writer.queue.bytes() >= WRITTEN_TOGETHER {
+                self.write_queue()?;
+            }
         }
-        self.writer.batch.reuse(finished);
         if self.map.changed_leaves() > LEAVES_MAX {
             self.write_level(0)?;
         }
@@ -449,33 +455,6 @@ impl<D: Disk> Store<D> {
                 .release(former.offset, former.len.into())?;
         }
         Ok(())
-    }
-
-    /// Takes space for extents of these lengths: side by side if there is room for that, else each
-    /// where it fits best.
-    pub(crate) fn place(&mut self, lens: impl Iterator<Item = usize> + Clone) -> Result<Vec<u64>> {
-        let space = self.writer.space();
-        let total: u64 = lens.clone().map(|len| len as u64).sum();
-        if total == 0 {
-            return Ok(lens.map(|_| 0).collect());
-        }
-        if let Some(mut offset) = space.alloc_within(total)? {
-            return Ok(lens
-                .map(|len| {
-                    let here = offset;
-                    offset += len as u64;
-                    here
-                })
-                .collect());
-        }
-        lens.map(|len| {
-            if len == 0 {
-                Ok(0)
-            } else {
-                space.alloc(len as u64)
-            }
-        })
-        .collect()
     }
 
     /// How units are encoded from now on.
