@@ -20,8 +20,10 @@ const AT_HAND: usize = 256;
 /// is known by its pointer, so that what is here is never wrong.
 #[derive(Debug, Default)]
 pub(crate) struct AtHand {
-    nodes: RefCell<Vec<Option<(Pointer, Arc<Node>)>>>,
+    slots: RefCell<Vec<Slot>>,
 }
+
+type Slot = Option<(Pointer, Arc<Node>)>;
 
 impl AtHand {
     /// Checksums are as good as any hash.
@@ -30,15 +32,15 @@ impl AtHand {
     }
 
     fn get(&self, pointer: &Pointer) -> Option<Arc<Node>> {
-        let nodes = self.nodes.borrow();
-        let (known, node) = nodes.get(AtHand::slot(pointer))?.as_ref()?;
+        let slots = self.slots.borrow();
+        let (known, node) = slots.get(AtHand::slot(pointer))?.as_ref()?;
         (known == pointer).then(|| Arc::clone(node))
     }
 
     fn put(&self, pointer: Pointer, node: &Arc<Node>) {
-        let mut nodes = self.nodes.borrow_mut();
-        nodes.resize(AT_HAND, None);
-        nodes[AtHand::slot(&pointer)] = Some((pointer, Arc::clone(node)));
+        let mut slots = self.slots.borrow_mut();
+        slots.resize(AT_HAND, None);
+        slots[AtHand::slot(&pointer)] = Some((pointer, Arc::clone(node)));
     }
 }
 
