@@ -181,6 +181,11 @@ impl Ahead {
         }
     }
 
+    /// The most helpers there may be.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// Notes that this frame is read now, and says how many jobs are wanted, and from which frame on.
     pub(crate) fn next(&mut self, number: u32) -> Option<(usize, u32)> {
         if self.limit == 0 || number == self.last {

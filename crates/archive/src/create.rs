@@ -23,8 +23,8 @@ pub const LEVELS: RangeInclusive<i32> = 1..=22;
 pub const DEFAULT_LEVEL: i32 = 10;
 /// The size of frames when nobody asks for another one.
 pub const DEFAULT_FRAME_SIZE: u32 = 64 << 10;
-/// Larger frames would only be slow to read.
-const FRAME_SIZE_MAX: u32 = 64 << 20;
+/// The sizes that frames can be made. Larger ones would only be slow to read.
+pub const FRAME_SIZES: RangeInclusive<u32> = 1..=64 << 20;
 /// Frames under way for each thread.
 const UNDER_WAY: usize = 3;
 
@@ -249,10 +249,12 @@ impl<W: Write> Writer<'_, W> {
 /// The size asked for, made a multiple of the page size.
 fn frame_size(asked: u32, page_size: u32) -> Result<u32> {
     let size = asked.max(1).checked_next_multiple_of(page_size);
-    size.filter(|size| *size <= FRAME_SIZE_MAX).ok_or_else(|| {
-        let why = format!("frames of {asked} bytes; they hold at most {FRAME_SIZE_MAX}");
-        Error::Limit(why)
-    })
+    size.filter(|size| FRAME_SIZES.contains(size))
+        .ok_or_else(|| {
+            let most = FRAME_SIZES.end();
+            let why = format!("frames of {asked} bytes; they hold at most {most}");
+            Error::Limit(why)
+        })
 }
 
 /// The page size of the database that begins with these bytes; 1 if it is none.

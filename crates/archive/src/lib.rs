@@ -5,7 +5,7 @@
 //! seek_table.rs  which frame is where              cache.rs   decoded frames, one budget for the process
 //! decode.rs      one frame, whole and verified     large.rs   frames too large for that, piece by piece
 //! reader.rs      an opened archive                 ahead.rs   helpers that decode ahead of scans
-//! create.rs      making one, on all processors
+//! create.rs      making one, on all processors     check.rs   what one is made of, and whether it is sound
 //! ```
 //! An archive is read as if it were the database. Any `zstd -d` turns it back into the database, too. Files
 //! of other writers are read whatever the sizes of their frames; what they claim is believed only as far as it costs
@@ -17,6 +17,7 @@ mod ahead;
 #[cfg(test)]
 mod ahead_test;
 mod cache;
+mod check;
 mod create;
 mod decode;
 mod error;
@@ -26,7 +27,10 @@ mod seek_table;
 mod source;
 
 pub use cache::{Cache, DEFAULT_BUDGET, FileId};
-pub use create::{Created, DEFAULT_FRAME_SIZE, DEFAULT_LEVEL, LEVELS, Settings, create};
+pub use check::{Info, Report};
+pub use create::{
+    Created, DEFAULT_FRAME_SIZE, DEFAULT_LEVEL, FRAME_SIZES, LEVELS, Settings, create,
+};
 pub use error::{Error, Result};
 pub use reader::{Archive, Options};
 pub use seek_table::{Frame, SeekTable, begins_like_zstd};

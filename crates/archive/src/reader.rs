@@ -99,6 +99,20 @@ impl<S: Source> Archive<S> {
         &self.table
     }
 
+    pub(crate) fn source(&self) -> &S {
+        &self.source
+    }
+
+    /// Threads that decode, the reading one included.
+    pub fn threads(&self) -> usize {
+        self.ahead.limit() + 1
+    }
+
+    /// Changes that number; helpers there are now end first.
+    pub fn set_threads(&mut self, threads: usize) {
+        self.ahead = Ahead::new(threads.saturating_sub(1), self.place.clone());
+    }
+
     /// The size of the database.
     pub fn size(&self) -> u64 {
         self.table.size()

@@ -221,9 +221,22 @@ impl SeekTable {
         self.frames
     }
 
+    /// Bytes of the table in the archive.
+    pub fn stored(&self) -> u64 {
+        HEADER_LEN + self.entries.len() as u64 + FOOTER_LEN
+    }
+
     /// Whether every frame has a checksum in the table.
     pub fn has_checksums(&self) -> bool {
         self.entry_len == 12
+    }
+
+    /// Whether both tables have the same entries for frames at the same places.
+    pub fn is_same(&self, other: &SeekTable) -> bool {
+        let first = |table: &SeekTable| table.marks.first().map(|mark| mark.offset);
+        self.entry_len == other.entry_len
+            && first(self) == first(other)
+            && self.entries == other.entries
     }
 
     /// A hash of all entries.

@@ -1,9 +1,13 @@
 //! Damaged and cut archives: an error or the exact bytes, never other bytes and never a panic.
 
-use litepack_archive::{Error, Result};
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+
+use litepack_archive::{Archive, Error, Info, Result, SeekTable, Source};
 
 mod handmade;
-use handmade::{Handmade, cut, database, open, read_all, zstd};
+use handmade::{Handmade, SKIPPABLE, cut, database, open, options, read_all, skippable, zstd};
 
 /// Opens a file and reads all of it.
 fn all(file: &[u8]) -> Result<Vec<u8>> {
@@ -156,4 +160,82 @@ fn damage_at_the_end_of_a_large_frame_is_found_at_its_beginning() {
             assert!(matches!(error, Error::Frame { number: 0, .. }));
         }
     }
+}
+
+#[test]
+fn a_check_finds_the_damaged_frames_and_no_others() {
+    let database = database(60_000);
+    for (threads, in_table) in [(1, true), (3, false)] {
+        let made = checksummed(&database, in_table);
+        let file = made.finish();
+        let go_on = &mut |_| ControlFlow::Continue(());
+        let report = open(&file).unwrap().check(threads, go_on).unwrap();
+        assert!(report.is_ok());
+        assert_eq!((report.frames, report.sound), (12, 60_000));
+
+        let mut damaged = file.clone();
+        let table = SeekTable::read(&file.as_slice()).unwrap();
+        let frame = |number| table.frame(number).unwrap();
+        for number in [0, 4, 11] {
+            let frame = frame(number);
+            damaged[frame.offset as usize + frame.stored as usize / 2] ^= 0x10;
+        }
+        let report = open(&damaged).unwrap().check(threads, go_on).unwrap();
+        assert_eq!((report.frames, report.sound), (12, 45_000));
+        let found: Vec<_> = report.damage.iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), 3, "{found:?}");
+        for (text, number) in found.iter().zip([0, 4, 11]) {
+            let place = format!("frame {number} at byte {}: ", frame(number).offset);
+            assert!(text.contains(&place), "{text}");
+        }
+    }
+}
+
+/// What connections have read and kept says nothing of the file.
+#[test]
+fn a_check_looks_at_the_file_and_not_at_the_cache() {
+    let database = database(60_000);
+    let file = Mutex::new(checksummed(&database, true).finish());
+    struct Changing<'a>(&'a Mutex<Vec<u8>>);
+    impl Source for Changing<'_> {
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+            self.0.lock().unwrap().as_slice().read_at(buf, offset)
+        }
+        fn len(&self) -> io::Result<u64> {
+            Ok(self.0.lock().unwrap().len() as u64)
+        }
+    }
+    let mut archive = Archive::open(Changing(&file), options(1, 1 << 20)).unwrap();
+    assert!(read_all(&mut archive, u64::MAX).unwrap() == database);
+    file.lock().unwrap()[100] ^= 1;
+    assert!(read_all(&mut archive, u64::MAX).unwrap() == database);
+    let go_on = &mut |_| ControlFlow::Continue(());
+    assert!(!archive.check(1, go_on).unwrap().is_ok());
+    let stop = &mut |_| ControlFlow::Break(());
+    assert!(matches!(archive.check(1, stop), Err(Error::Stopped)));
+}
+
+#[test]
+fn what_an_archive_is_made_of() {
+    let database = database(60_000);
+    let made = checksummed(&database, true);
+    let file = made.finish();
+    let info = open(&file).unwrap().info().unwrap();
+    let table_bytes = 8 + 12 * 12 + 9;
+    let expected = Info {
+        size: 60_000,
+        stored: file.len() as u64,
+        frames: 12,
+        largest_frame: 5000,
+        frame_bytes: file.len() as u64 - table_bytes,
+        table_bytes,
+        checksums: true,
+    };
+    assert_eq!(info, expected);
+    assert_eq!(info.other_bytes(), 0);
+    let mut made = checksummed(&database, false);
+    made.stored(&skippable(SKIPPABLE, b"padding"), 0, 0);
+    let info = open(&made.finish()).unwrap().info().unwrap();
+    assert_eq!((info.frames, info.other_bytes()), (12, 15));
+    assert!(!info.checksums);
 }
