@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod archives;
 pub mod bank;
 pub mod churn;
 pub mod columns;

@@ -12,6 +12,7 @@ pub(crate) const OK: Code = 0;
 pub(crate) const ERROR: Code = 1;
 pub(crate) const INTERNAL: Code = 2;
 pub(crate) const BUSY: Code = 5;
+pub(crate) const NOMEM: Code = 7;
 pub(crate) const READONLY: Code = 8;
 pub(crate) const IOERR: Code = 10;
 pub(crate) const CORRUPT: Code = 11;
@@ -21,6 +22,7 @@ pub(crate) const CANTOPEN: Code = 14;
 pub(crate) const MISUSE: Code = 21;
 pub(crate) const NOTADB: Code = 26;
 pub(crate) const OK_LOAD_PERMANENTLY: Code = 1 << 8;
+pub(crate) const IOERR_READ: Code = IOERR | 1 << 8;
 pub(crate) const IOERR_SHORT_READ: Code = IOERR | 2 << 8;
 pub(crate) const IOERR_CORRUPTFS: Code = IOERR | 33 << 8;
 
@@ -71,9 +73,12 @@ pub(crate) mod fcntl {
 /// pages may be written (atomic, safe append, sub-page reads, batches) is about the wrong file.
 pub(crate) const IOCAP_KEPT: c_int = 0x0800 /* UNDELETABLE_WHEN_OPEN */
     | 0x1000 /* POWERSAFE_OVERWRITE */
-    | 0x2000 /* IMMUTABLE */;
+    | IOCAP_IMMUTABLE;
 
-/// A result code of the host VFS on its way through the store's `io::Error`.
+/// The file never changes: SQLite takes no locks and looks for no journal and no WAL.
+pub(crate) const IOCAP_IMMUTABLE: c_int = 0x2000;
+
+/// A result code of the host VFS on its way through an `io::Error`.
 #[derive(Debug)]
 pub(crate) struct HostCode(pub(crate) Code);
 
@@ -102,13 +107,16 @@ pub(crate) enum While {
     Writing,
 }
 
+/// The code of the host VFS in an `io::Error`.
+fn host_code(error: &io::Error) -> Option<Code> {
+    let HostCode(code) = error.get_ref()?.downcast_ref()?;
+    Some(*code)
+}
+
 /// The result code for an error.
 pub(crate) fn code_of(error: &Error, doing: While) -> Code {
     match error {
-        Error::Io(error) => match error.get_ref().and_then(|e| e.downcast_ref::<HostCode>()) {
-            Some(HostCode(code)) => *code,
-            None => IOERR,
-        },
+        Error::Io(error) => host_code(error).unwrap_or(IOERR),
         Error::Damaged(_) if doing == While::Reading => CORRUPT,
         Error::Damaged(_) => IOERR_CORRUPTFS,
         Error::NotPacked => NOTADB,
@@ -119,9 +127,33 @@ pub(crate) fn code_of(error: &Error, doing: While) -> Code {
     }
 }
 
+/// The result code for an error while an archive is opened or read.
+pub(crate) fn code_of_archive(error: &litepack_archive::Error) -> Code {
+    use litepack_archive::Error;
+    match error {
+        Error::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => NOMEM,
+        Error::Io(error) => host_code(error).unwrap_or(IOERR_READ),
+        Error::NotZstd | Error::NoSeekTable => NOTADB,
+        Error::SeekTable { .. } | Error::Frame { .. } => CORRUPT,
+        Error::Unsupported(_) | Error::Limit(_) => CANTOPEN,
+        // As for the store's errors.
+        _ => IOERR,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn host_codes_pass_through_the_archive() {
+        use litepack_archive::Error;
+        let from = |error: io::Error| code_of_archive(&Error::from(error));
+        assert_eq!(from(from_host(FULL).unwrap_err()), FULL);
+        assert_eq!(from(io::Error::other("x")), IOERR_READ);
+        assert_eq!(from(io::ErrorKind::OutOfMemory.into()), NOMEM);
+        assert_eq!(code_of_archive(&Error::NoSeekTable), NOTADB);
+    }
 
     #[test]
     fn host_codes_pass_through_the_store() {

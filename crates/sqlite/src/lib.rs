@@ -3,6 +3,7 @@
 //! ```text
 //! packed.rs    a packed database: SQLite's calls in, the store's commits out
 //! journal.rs   its rollback journal, in memory
+//! read_only.rs a file that is only read     archive.rs   an archive as one, shared by its connections
 //! options.rs   URI parameters and pragmas       report.rs   what info and check answer
 //! maintain.rs  storing pages again, giving space back
 //! plan.rs      which dictionaries a database should have
@@ -11,6 +12,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod archive;
 mod codes;
 mod columns;
 #[allow(unsafe_code)]
@@ -20,9 +22,13 @@ mod maintain;
 mod options;
 mod packed;
 pub mod plan;
+mod read_only;
 mod report;
 
-pub use report::{check_text, damage_json, info_json};
+pub use report::{
+    archive_check_text, archive_damage_json, archive_info_json, check_text, damage_json, info_json,
+    page_size,
+};
 
 /// The version of this extension.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

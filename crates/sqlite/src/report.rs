@@ -54,3 +54,56 @@ pub fn check_text(report: &CheckReport) -> String {
         .collect::<Vec<_>>()
         .join("\n")
 }
+
+/// The report on an archive as a JSON object; docs/archive.md lists the fields. `head` is the beginning of what is in it.
+pub fn archive_info_json(info: &litepack_archive::Info, head: &[u8]) -> Value {
+    let page_size = page_size(head);
+    let ratio = info.size as f64 / info.stored.max(1) as f64;
+    json!({
+        "format": "zstd seekable",
+        "page_size": page_size,
+        "pages": page_size.map(|size| info.size / u64::from(size)),
+        "logical_bytes": info.size,
+        "file_bytes": info.stored,
+        "ratio": (ratio * 100.0).round() / 100.0,
+        "frames": info.frames,
+        "largest_frame": info.largest_frame,
+        "frame_bytes": info.frame_bytes,
+        "seek_table_bytes": info.table_bytes,
+        "other_bytes": info.other_bytes(),
+        "checksums": info.checksums,
+    })
+}
+
+/// The page size in the header of a plain database; `None` if it is none, or its header makes no sense
+/// (<https://sqlite.org/fileformat2.html#page_size>).
+pub fn page_size(head: &[u8]) -> Option<u32> {
+    let rest = head.strip_prefix(b"SQLite format 3\0")?;
+    match u16::from_be_bytes([*rest.first()?, *rest.get(1)?]) {
+        1 => Some(65536),
+        size if size >= 512 && size.is_power_of_two() => Some(size.into()),
+        _ => None,
+    }
+}
+
+/// "ok", or one line for each damaged frame.
+pub fn archive_check_text(report: &litepack_archive::Report) -> String {
+    if report.is_ok() {
+        return "ok".into();
+    }
+    let lines: Vec<String> = report.damage.iter().map(ToString::to_string).collect();
+    lines.join("\n")
+}
+
+/// Damaged frames as a JSON array.
+pub fn archive_damage_json(report: &litepack_archive::Report) -> Value {
+    let damage = report.damage.iter().map(|error| match error {
+        litepack_archive::Error::Frame {
+            number,
+            offset,
+            why,
+        } => json!({"what": format!("frame {number}"), "offset": offset, "why": why}),
+        other => json!({"what": "archive", "offset": 0, "why": other.to_string()}),
+    });
+    damage.collect()
+}

@@ -3,12 +3,13 @@
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
 
+use litepack_archive::Source;
 use litepack_store::Disk;
 
 use super::types::{sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
 use crate::codes::{
-    Code, IOERR_SHORT_READ, OK, OPEN_CREATE, OPEN_DELETEONCLOSE, OPEN_EXCLUSIVE, OPEN_MAIN_JOURNAL,
-    OPEN_READWRITE, OPEN_TEMP_JOURNAL, from_host,
+    Code, IOERR_SHORT_READ, OK, OPEN_CREATE, OPEN_DELETEONCLOSE, OPEN_EXCLUSIVE, OPEN_MAIN_DB,
+    OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, OPEN_TEMP_JOURNAL, from_host,
 };
 
 /// SQLITE_SYNC_NORMAL; the store never writes what a plain sync of its file would miss.
@@ -137,8 +138,8 @@ impl HostFile {
 /// A file of the host VFS that this code opened for itself; closed when dropped.
 #[derive(Debug)]
 pub(crate) struct OwnedFile {
-    /// SQLite's file object, aligned for anything.
-    memory: Box<[u128]>,
+    /// SQLite's file object, aligned for anything. Not a box: pointers into it outlive moves of this value.
+    memory: Vec<u128>,
 }
 
 impl OwnedFile {
@@ -158,7 +159,7 @@ impl OwnedFile {
         // SAFETY: the VFS is registered for ever.
         let size = super::api::len(unsafe { (*vfs).sz_os_file });
         let mut file = OwnedFile {
-            memory: vec![0; size.div_ceil(16)].into(),
+            memory: vec![0; size.div_ceil(16)],
         };
         let mut out_flags = 0;
         // SAFETY: the memory has the size the VFS asks for; the caller vouches for the name.
@@ -195,5 +196,42 @@ impl Drop for OwnedFile {
                 ((*(*file).methods).close)(file);
             }
         }
+    }
+}
+
+/// A file of the host VFS that is only read, and belongs to whoever has this value.
+#[derive(Debug)]
+pub(crate) struct HostSource {
+    disk: HostFile,
+    /// The file that `disk` uses.
+    _file: OwnedFile,
+}
+
+impl HostSource {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// The host's result code.
+    ///
+    /// # Safety
+    /// `name` is a main database's, as SQLite passes it to `xOpen`, and lives as long as the value.
+    pub(crate) unsafe fn open(
+        vfs: *mut sqlite3_vfs,
+        name: *const c_char,
+    ) -> Result<HostSource, Code> {
+        // SAFETY: as for this function.
+        let mut file = unsafe { OwnedFile::open(vfs, name, OPEN_READONLY | OPEN_MAIN_DB) }?;
+        let disk = file.disk(vfs);
+        Ok(HostSource { disk, _file: file })
+    }
+}
+
+impl Source for HostSource {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.disk.read_at(buf, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Disk::len(&self.disk)
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Request {
     /// There is more to do.
     more: bool,
     /// What is wrong.
-    why: Option<&'static str>,
+    pub(super) why: Option<&'static str>,
 }
 
 impl State {

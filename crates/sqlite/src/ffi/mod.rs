@@ -1,8 +1,8 @@
 //! All contact with SQLite's C interface, and all unsafe code of the project.
 //!
 //! `types.rs` and `api.rs` say what SQLite looks like, `connection.rs` how statements are run on it;
-//! `vfs.rs`, `file.rs`, `journal_file.rs`, `functions.rs` and `columns.rs` are what it calls; `host.rs`
-//! is what we call; `guard.rs` keeps panics in.
+//! `vfs.rs`, `file.rs`, `readonly_file.rs`, `journal_file.rs`, `functions.rs` and `columns.rs` are what it
+//! calls; `host.rs` is what we call; `guard.rs` keeps panics in.
 
 mod api;
 pub(crate) mod columns;
@@ -16,6 +16,9 @@ mod guard;
 mod host;
 mod journal_file;
 pub(crate) mod maintain;
+mod readonly_file;
+#[cfg(test)]
+mod readonly_file_test;
 mod types;
 mod vfs;
 

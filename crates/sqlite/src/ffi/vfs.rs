@@ -1,6 +1,6 @@
 //! The VFS: decides for each file whether it is ours, and hands everything else to the host's VFS.
 //!
-//! Ours are main databases that are packed (or new) and their rollback journals. Any other file is
+//! Ours are main databases that are packed (or new) and their rollback journals, and archives. Any other file is
 //! opened by the host directly in SQLite's memory, so that from then on we are not in the way at all.
 
 use std::collections::HashMap;
@@ -8,20 +8,24 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use litepack_archive::begins_like_zstd;
 use litepack_store::{Disk, FileId, FileKind, FileUuid, HEADER_LEN, Options, Store, kind_of};
 
 use super::api::{Api, api};
 use super::file::{self, HOST_OFFSET};
 use super::guard::guard;
-use super::host::HostFile;
+use super::host::{HostFile, HostSource};
 use super::journal_file;
+use super::readonly_file;
 use super::types::{Symbol, sqlite3_file, sqlite3_vfs};
+use crate::archive::{ArchiveFile, FileStamp};
 use crate::codes::{
-    ACCESS_EXISTS, CANTOPEN, Code, MISUSE, OK, OPEN_CREATE, OPEN_EXCLUSIVE, OPEN_MAIN_DB,
-    OPEN_MAIN_JOURNAL, OPEN_READONLY, While, code_of,
+    ACCESS_EXISTS, CANTOPEN, Code, MISUSE, NOTADB, OK, OPEN_CREATE, OPEN_EXCLUSIVE, OPEN_MAIN_DB,
+    OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, While, code_of,
 };
 use crate::options::{Setting, from_uri};
 use crate::packed::Packed;
+use crate::read_only::ReadOnly;
 
 /// The VFS's name.
 pub(crate) const NAME: &str = "litepack";
@@ -352,10 +356,18 @@ unsafe fn open_main(
         }
     };
     let packed = match kind {
-        FileKind::Packed => true,
-        FileKind::Other => false,
-        FileKind::Empty => {
+        Kind::Packed => true,
+        Kind::Other => false,
+        Kind::Empty => {
             granted & OPEN_READONLY == 0 && (explicit || NEW_ARE_PACKED.load(Ordering::Relaxed))
+        }
+        Kind::Zstd => {
+            drop(disk);
+            // SAFETY: the file is open; it is opened again as one that is only read.
+            return unsafe {
+                close_host(host_file);
+                open_archive(shim, name, explicit, out, flags, out_flags)
+            };
         }
     };
     if !packed {
@@ -403,6 +415,60 @@ unsafe fn open_main(
     }
 }
 
+/// Opens an archive, read-only whatever is asked for. What only begins like one is a file of some other VFS to the
+/// default one, and a mistake where the user asked for us.
+///
+/// # Safety
+/// As [`open_main`].
+unsafe fn open_archive(
+    shim: &Shim,
+    name: *const c_char,
+    explicit: bool,
+    out: *mut sqlite3_file,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> Code {
+    // SAFETY: the name is a string.
+    let path = unsafe { CStr::from_ptr(name) };
+    let tell = |code, why: &str| {
+        api().log(code, &format!("{}: {why}", path.to_string_lossy()));
+        code
+    };
+    let stamp = FileStamp::of(path.to_bytes());
+    // SAFETY: the name is a main database's, and SQLite keeps it until the file is closed.
+    let source = match unsafe { HostSource::open(shim.host, name) } {
+        Ok(source) => source,
+        Err(code) => return code,
+    };
+    // Only if the name still means the file that it meant before is it known which file this is.
+    let stamp = || stamp.filter(|stamp| FileStamp::of(path.to_bytes()) == Some(*stamp));
+    let mut archive = match ArchiveFile::open(source, stamp) {
+        Ok(archive) => archive,
+        Err(failure) => {
+            let code = tell(failure.code, &failure.why);
+            if code == NOTADB && !explicit {
+                // SAFETY: as for this function; nothing is open in SQLite's memory.
+                return unsafe { open_below(shim, name, out, flags & !OPEN_EXCLUSIVE, out_flags) };
+            }
+            return code;
+        }
+    };
+    // SAFETY: the name is a main database's.
+    let applied = unsafe { settings(name, explicit) }
+        .and_then(|settings| settings.into_iter().try_for_each(|one| archive.apply(one)));
+    if let Err(why) = applied {
+        return tell(MISUSE, &why);
+    }
+    // SAFETY: SQLite gave this memory, and the host's file in it is closed.
+    unsafe {
+        readonly_file::open(out, Box::new(archive));
+        if !out_flags.is_null() {
+            out_flags.write(flags & !(OPEN_READWRITE | OPEN_CREATE) | OPEN_READONLY);
+        }
+    }
+    OK
+}
+
 /// # Safety
 /// `file` is the host's, open or with its methods null.
 unsafe fn close_host(file: *mut sqlite3_file) {
@@ -415,10 +481,24 @@ unsafe fn close_host(file: *mut sqlite3_file) {
     }
 }
 
-fn kind(disk: &HostFile) -> litepack_store::Result<FileKind> {
+/// What a main database is, by its first bytes.
+enum Kind {
+    Empty,
+    Packed,
+    /// An archive, or a zstd file that is none.
+    Zstd,
+    Other,
+}
+
+fn kind(disk: &HostFile) -> litepack_store::Result<Kind> {
     let mut head = [0; HEADER_LEN];
     let n = disk.read_at(&mut head, 0)?;
-    Ok(kind_of(&head[..n], disk.len()?))
+    Ok(match kind_of(&head[..n], disk.len()?) {
+        FileKind::Empty => Kind::Empty,
+        FileKind::Packed => Kind::Packed,
+        FileKind::Other if begins_like_zstd(&head[..n]) => Kind::Zstd,
+        FileKind::Other => Kind::Other,
+    })
 }
 
 /// The settings in a database's URI. As the default VFS we may meet parameters that are meant for

@@ -1,0 +1,268 @@
+//! An archive as a database that is only read, and what connections to the same archive share: the seek table
+//! and, through the cache, what is decoded.
+//!
+//! An archive has no identity of its own inside, so it is told by what the file system says of it. That can be wrong in
+//! two ways, and neither may give one file the frames of another: the name may come to mean another file while it
+//! is opened, so [`FileStamp::of`] is asked before and after; and a file may be written over so soon after it was
+//! made that its times do not show it, so one that has just changed is not shared. Beyond that, each connection reads the
+//! seek table itself, and shares only with those that found the same.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use litepack_archive::{Archive, Cache, Error, FileId, Options, SeekTable, Source};
+
+use crate::codes::code_of_archive;
+use crate::options::{Name, Setting};
+use crate::read_only::{Failure, ReadOnly};
+use crate::report::{archive_check_text, archive_info_json};
+
+/// Times of files are no finer than this on the coarsest file systems.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// A file in one state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct FileStamp {
+    device: u64,
+    number: u64,
+    len: u64,
+    /// When its content and when anything about it was last changed, since 1970.
+    modified: Duration,
+    changed: Duration,
+}
+
+impl FileStamp {
+    /// The file of this name, if it can be told.
+    #[cfg(unix)]
+    pub(crate) fn of(path: &[u8]) -> Option<FileStamp> {
+        use std::os::unix::ffi::OsStrExt;
+        use std::os::unix::fs::MetadataExt;
+        let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
+        let found = std::fs::metadata(path).ok()?;
+        let time = |seconds: i64, nanos: i64| {
+            Some(Duration::new(
+                seconds.try_into().ok()?,
+                nanos.try_into().ok()?,
+            ))
+        };
+        Some(FileStamp {
+            device: found.dev(),
+            number: found.ino(),
+            len: found.len(),
+            modified: time(found.mtime(), found.mtime_nsec())?,
+            changed: time(found.ctime(), found.ctime_nsec())?,
+        })
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn of(_: &[u8]) -> Option<FileStamp> {
+        None
+    }
+
+    /// Whether a change from now on would show in its times.
+    fn is_settled(&self, now: SystemTime) -> bool {
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        now.checked_sub(self.modified.max(self.changed))
+            .is_some_and(|age| age > SETTLED)
+    }
+}
+
+/// What connections to the same archive share.
+#[derive(Debug)]
+struct Shared {
+    file: FileId,
+    table: Arc<SeekTable>,
+}
+
+/// Archives that are open in this process.
+static OPEN: LazyLock<Mutex<HashMap<FileStamp, Weak<Shared>>>> = LazyLock::new(Mutex::default);
+
+/// What to share for a file with this table; `None` for one that cannot be told from others.
+fn share(stamp: Option<FileStamp>, table: SeekTable) -> Arc<Shared> {
+    let alone = |table| {
+        let (file, table) = (FileId::unique(), Arc::new(table));
+        Arc::new(Shared { file, table })
+    };
+    let Some(stamp) = stamp else {
+        return alone(table);
+    };
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.retain(|_, shared| shared.strong_count() > 0);
+    let known = open.get(&stamp).and_then(Weak::upgrade);
+    if let Some(known) = known.filter(|known| known.table.is_same(&table)) {
+        return known;
+    }
+    let shared = alone(table);
+    open.insert(stamp, Arc::downgrade(&shared));
+    shared
+}
+
+/// An open archive.
+#[derive(Debug)]
+pub(crate) struct ArchiveFile<S> {
+    archive: Archive<S>,
+    /// Keeps what is shared there for others.
+    _shared: Arc<Shared>,
+}
+
+impl<S: Source> ArchiveFile<S> {
+    /// Opens an archive. `stamp` tells which file the source is.
+    pub(crate) fn open(
+        source: S,
+        stamp: impl FnOnce() -> Option<FileStamp>,
+    ) -> Result<ArchiveFile<S>, Failure> {
+        let table = SeekTable::read(&source).map_err(failure)?;
+        let stamp = stamp().filter(|stamp| stamp.is_settled(SystemTime::now()));
+        let shared = share(stamp, table);
+        let options = Options {
+            file: shared.file,
+            ..Options::default()
+        };
+        Ok(ArchiveFile {
+            archive: Archive::with_table(source, Arc::clone(&shared.table), options),
+            _shared: shared,
+        })
+    }
+}
+
+impl<S: Source> ReadOnly for ArchiveFile<S> {
+    fn read_at(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
+        self.archive.read_at(offset, buf).map_err(failure)
+    }
+
+    fn size(&self) -> u64 {
+        self.archive.size()
+    }
+
+    fn setting(&self, name: Name) -> Result<String, String> {
+        match name {
+            Name::Level => Err(LEVEL.into()),
+            Name::Threads => Ok(self.archive.threads().to_string()),
+            Name::CacheMb => Ok((Cache::shared().budget() >> 20).to_string()),
+        }
+    }
+
+    fn apply(&mut self, setting: Setting) -> Result<(), String> {
+        match setting {
+            Setting::Level(_) => return Err(LEVEL.into()),
+            Setting::Threads(threads) => self.archive.set_threads(threads),
+            Setting::CacheMb(mb) => Cache::shared().set_budget(mb << 20),
+        }
+        Ok(())
+    }
+
+    fn info(&mut self) -> Result<String, Failure> {
+        let info = self.archive.info().map_err(failure)?;
+        let mut head = [0; 100];
+        // A report is there for damaged archives as well.
+        let found = self.archive.read_at(0, &mut head).unwrap_or(0);
+        Ok(archive_info_json(&info, &head[..found]).to_string())
+    }
+
+    fn check(&mut self) -> Result<String, Failure> {
+        let mut go_on = |_| ControlFlow::Continue(());
+        let report = self.archive.check(self.archive.threads(), &mut go_on);
+        Ok(archive_check_text(&report.map_err(failure)?))
+    }
+}
+
+const LEVEL: &str = "an archive is not written, so it has no level; \
+                     `litepack archive create --level N` makes a new one at another";
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failure(error: Error) -> Failure {
+    Failure {
+        code: code_of_archive(&error),
+        why: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn archive(text: &[u8]) -> Vec<u8> {
+        let mut file = Vec::new();
+        let mut input = text;
+        let settings = litepack_archive::Settings::default();
+        let go_on = &mut |_| ControlFlow::Continue(());
+        litepack_archive::create(&mut input, &mut file, &settings, go_on).unwrap();
+        file
+    }
+
+    fn table(text: &[u8]) -> SeekTable {
+        SeekTable::read(&archive(text).as_slice()).unwrap()
+    }
+
+    fn stamp(number: u64) -> FileStamp {
+        FileStamp {
+            device: u64::MAX,
+            number,
+            len: 1,
+            modified: Duration::from_secs(1000),
+            changed: Duration::from_secs(1000),
+        }
+    }
+
+    #[test]
+    fn connections_to_the_same_file_share_and_others_do_not() {
+        let one = share(Some(stamp(1)), table(b"one"));
+        assert!(Arc::ptr_eq(&one, &share(Some(stamp(1)), table(b"one"))));
+        let changed = FileStamp {
+            changed: Duration::from_secs(1001),
+            ..stamp(1)
+        };
+        for (stamp, text) in [
+            (Some(stamp(2)), b"one"),
+            (Some(changed), b"one"),
+            (None, b"one"),
+            (Some(stamp(1)), b"two"),
+        ] {
+            let other = share(stamp, table(text));
+            assert_ne!(one.file, other.file, "{stamp:?}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_uses_any_more_is_forgotten() {
+        let stamp = FileStamp {
+            device: 7,
+            ..stamp(1)
+        };
+        drop(share(Some(stamp), table(b"one")));
+        let _other = share(Some(FileStamp { number: 2, ..stamp }), table(b"one"));
+        let open = OPEN.lock().unwrap();
+        assert!(!open.contains_key(&stamp));
+    }
+
+    #[test]
+    fn a_file_that_has_just_changed_is_not_shared() {
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        assert!(stamp(1).is_settled(at(1003)));
+        assert!(!stamp(1).is_settled(at(1002)));
+        assert!(!stamp(1).is_settled(at(999)));
+        let touched = FileStamp {
+            changed: Duration::from_secs(1002),
+            ..stamp(1)
+        };
+        assert!(!touched.is_settled(at(1003)));
+        // And so it is when it is opened.
+        let bytes = archive(b"text");
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let open = |modified| {
+            let stamp = FileStamp {
+                device: 8,
+                modified,
+                ..stamp(1)
+            };
+            ArchiveFile::open(bytes.as_slice(), || Some(stamp)).unwrap()
+        };
+        let old = Duration::from_secs(1000);
+        let (first, second) = (open(old), open(old));
+        assert_eq!(first._shared.file, second._shared.file);
+        let (first, second) = (open(now), open(now));
+        assert_ne!(first._shared.file, second._shared.file);
+    }
+}

@@ -1,0 +1,250 @@
+//! The file object of a main database that is only read: SQLite's calls, handed to a [`ReadOnly`].
+//!
+//! The file is immutable to SQLite: it takes no locks, keeps what it has read, and looks for no journal and no WAL, so that a
+//! database whose header says WAL mode is read like any other.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use super::api::{api, len};
+use super::file::HOST_OFFSET;
+use super::guard::guard;
+use super::maintain::Request;
+use super::types::{sqlite3_file, sqlite3_io_methods};
+use super::vfs;
+use crate::codes::{
+    Code, INTERNAL, IOCAP_IMMUTABLE, IOERR_SHORT_READ, NOTFOUND, OK, READONLY, fcntl,
+};
+use crate::read_only::{Failure, NOT_WRITTEN, ReadOnly, pragma};
+
+/// What SQLite sees: its own field, then ours.
+#[repr(C)]
+pub(crate) struct ReadOnlyFile {
+    base: sqlite3_file,
+    state: *mut State,
+    /// A panic has left the state in no known condition.
+    poisoned: bool,
+}
+
+const _: () = assert!(size_of::<ReadOnlyFile>() <= HOST_OFFSET);
+
+pub(super) struct State {
+    content: Box<dyn ReadOnly>,
+    /// What `PRAGMA mmap_size` was set to. Nothing is ever mapped.
+    mmap_size: i64,
+}
+
+/// Makes `file` a database with this content.
+///
+/// # Safety
+/// `file` is memory that SQLite gave to `xOpen` of our VFS, and nothing is open in it.
+pub(super) unsafe fn open(file: *mut sqlite3_file, content: Box<dyn ReadOnly>) {
+    let state = State {
+        content,
+        mmap_size: 0,
+    };
+    let object = ReadOnlyFile {
+        base: sqlite3_file {
+            methods: &raw const METHODS,
+        },
+        state: Box::into_raw(Box::new(state)),
+        poisoned: false,
+    };
+    // SAFETY: the memory has the size our VFS asks for, which is enough.
+    unsafe { file.cast::<ReadOnlyFile>().write(object) };
+}
+
+/// Runs `body` on the file's state. A panic poisons the file.
+///
+/// # Safety
+/// `file` was made by [`open`] and is not closed, and no one else is using it: SQLite calls a file's methods from one
+/// thread at a time.
+pub(super) unsafe fn with(file: *mut sqlite3_file, body: impl FnOnce(&mut State) -> Code) -> Code {
+    let object = file.cast::<ReadOnlyFile>();
+    // SAFETY: as for this function; the flag is not part of the state, which lives until the file is closed.
+    unsafe {
+        if (*object).poisoned {
+            return INTERNAL;
+        }
+        guard(|| (*object).poisoned = true, || body(&mut *(*object).state))
+    }
+}
+
+/// The result code of a failure, which is told to SQLite's error log.
+pub(super) fn report(failure: &Failure) -> Code {
+    api().log(failure.code, &failure.why);
+    failure.code
+}
+
+static METHODS: sqlite3_io_methods = sqlite3_io_methods {
+    // The third, for `fetch`; without shared memory, which only a WAL needs.
+    version: 3,
+    close,
+    read,
+    write,
+    truncate,
+    sync,
+    file_size,
+    lock,
+    unlock: lock,
+    check_reserved_lock,
+    file_control,
+    sector_size,
+    device_characteristics,
+    shm_map: None,
+    shm_lock: None,
+    shm_barrier: None,
+    shm_unmap: None,
+    fetch: Some(fetch),
+    unfetch: Some(unfetch),
+};
+
+unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
+    let object = file.cast::<ReadOnlyFile>();
+    // SAFETY: the state was boxed by `open` and is taken once, because SQLite closes a file once.
+    unsafe {
+        let state = (*object).state;
+        (*object).state = std::ptr::null_mut();
+        (*object).base.methods = std::ptr::null();
+        let let_go = || {
+            drop(Box::from_raw(state));
+            OK
+        };
+        guard(|| (), let_go)
+    }
+}
+
+unsafe extern "C" fn read(file: *mut sqlite3_file, to: *mut c_void, n: c_int, at: i64) -> c_int {
+    // SAFETY: SQLite gives a buffer of `n` bytes.
+    let buf = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), len(n)) };
+    let read = |state: &mut State| match state.content.read_at(buf, at as u64) {
+        Ok(done) if done == buf.len() => OK,
+        Ok(done) => {
+            buf[done..].fill(0);
+            IOERR_SHORT_READ
+        }
+        Err(failure) => report(&failure),
+    };
+    // SAFETY: SQLite calls this on an open file.
+    unsafe { with(file, read) }
+}
+
+unsafe extern "C" fn write(_: *mut sqlite3_file, _: *const c_void, _: c_int, _: i64) -> c_int {
+    READONLY
+}
+
+unsafe extern "C" fn truncate(_: *mut sqlite3_file, _: i64) -> c_int {
+    READONLY
+}
+
+unsafe extern "C" fn sync(_: *mut sqlite3_file, _: c_int) -> c_int {
+    OK
+}
+
+unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int {
+    let measure = |state: &mut State| {
+        // SAFETY: SQLite gives a place for the result.
+        unsafe { size.write(state.content.size() as i64) };
+        OK
+    };
+    // SAFETY: SQLite calls this on an open file.
+    unsafe { with(file, measure) }
+}
+
+/// Nobody changes the file, so everyone may have any lock.
+unsafe extern "C" fn lock(_: *mut sqlite3_file, _: c_int) -> c_int {
+    OK
+}
+
+unsafe extern "C" fn check_reserved_lock(_: *mut sqlite3_file, held: *mut c_int) -> c_int {
+    // SAFETY: SQLite gives a place for the result.
+    unsafe { held.write(0) };
+    OK
+}
+
+unsafe extern "C" fn sector_size(_: *mut sqlite3_file) -> c_int {
+    // Asked only where something is written.
+    4096
+}
+
+unsafe extern "C" fn device_characteristics(_: *mut sqlite3_file) -> c_int {
+    IOCAP_IMMUTABLE
+}
+
+unsafe extern "C" fn file_control(file: *mut sqlite3_file, op: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: SQLite calls this on an open file, with the argument that the operation asks for.
+    unsafe { with(file, |state| control(state, op, arg)) }
+}
+
+/// # Safety
+/// `arg` is what SQLite documents for `op`.
+unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
+    match op {
+        fcntl::PRAGMA => {
+            let words = arg.cast::<*mut c_char>();
+            // SAFETY: the argument is an array of three strings: answer, name, value or null.
+            let (name, value) = unsafe { (*words.add(1), *words.add(2)) };
+            let text = |word| {
+                // SAFETY: as above.
+                let word = unsafe { CStr::from_ptr(word) };
+                word.to_string_lossy().into_owned()
+            };
+            let value = (!value.is_null()).then(|| text(value));
+            match pragma(&mut *state.content, &text(name), value.as_deref()) {
+                Some((code, answer)) => {
+                    // SAFETY: the first word is where the answer goes, in SQLite's memory.
+                    unsafe { words.write(api().text(&answer)) };
+                    code
+                }
+                None => NOTFOUND,
+            }
+        }
+        fcntl::LITEPACK_INFO | fcntl::LITEPACK_CHECK => {
+            let answer = if op == fcntl::LITEPACK_INFO {
+                state.content.info()
+            } else {
+                state.content.check()
+            };
+            let (code, text) = match answer {
+                Ok(text) => (OK, text),
+                Err(failure) => (failure.code, failure.why),
+            };
+            // SAFETY: the argument is where a string in SQLite's memory goes.
+            unsafe { arg.cast::<*mut c_char>().write(api().text(&text)) };
+            code
+        }
+        fcntl::LITEPACK_MAINTAIN => {
+            // SAFETY: the argument is a request.
+            unsafe { &mut *arg.cast::<Request>() }.why = Some(NOT_WRITTEN);
+            READONLY
+        }
+        fcntl::MMAP_SIZE => {
+            let limit = arg.cast::<i64>();
+            // SAFETY: the argument is an i64 to read and write.
+            let asked = unsafe { limit.read() };
+            let former = state.mmap_size;
+            if asked >= 0 {
+                state.mmap_size = asked;
+            }
+            // SAFETY: as above.
+            unsafe { limit.write(former) };
+            OK
+        }
+        fcntl::VFSNAME => {
+            // SAFETY: the argument is where a string in SQLite's memory goes.
+            unsafe { arg.cast::<*mut c_char>().write(api().text(vfs::NAME)) };
+            OK
+        }
+        _ => NOTFOUND,
+    }
+}
+
+/// The bytes of a page are nowhere in a form that could be mapped: SQLite reads it instead.
+unsafe extern "C" fn fetch(_: *mut sqlite3_file, _: i64, _: c_int, to: *mut *mut c_void) -> c_int {
+    // SAFETY: SQLite gives a place for the result.
+    unsafe { to.write(std::ptr::null_mut()) };
+    OK
+}
+
+unsafe extern "C" fn unfetch(_: *mut sqlite3_file, _: i64, _: *mut c_void) -> c_int {
+    OK
+}

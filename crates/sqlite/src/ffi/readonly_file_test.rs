@@ -1,0 +1,134 @@
+//! A file that is only read, called as SQLite calls it: what it answers, and that a panic on the way is
+//! SQLITE_INTERNAL, after which the file only closes.
+
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::rc::Rc;
+
+use super::file::HOST_OFFSET;
+use super::readonly_file::{self, with};
+use super::types::{sqlite3_file, sqlite3_io_methods};
+use crate::codes::{INTERNAL, IOCAP_IMMUTABLE, IOERR_SHORT_READ, NOTFOUND, OK, READONLY, fcntl};
+use crate::options::{Name, Setting};
+use crate::read_only::{Failure, ReadOnly};
+
+/// Some bytes, and whether they are still there.
+struct Memory {
+    bytes: Vec<u8>,
+    there: Rc<Cell<bool>>,
+}
+
+impl ReadOnly for Memory {
+    fn read_at(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
+        let rest = self.bytes.get(offset as usize..).unwrap_or_default();
+        let n = rest.len().min(buf.len());
+        buf[..n].copy_from_slice(&rest[..n]);
+        Ok(n)
+    }
+
+    fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn setting(&self, _: Name) -> Result<String, String> {
+        Err("none".into())
+    }
+
+    fn apply(&mut self, _: Setting) -> Result<(), String> {
+        Err("none".into())
+    }
+
+    fn info(&mut self) -> Result<String, Failure> {
+        Ok("{}".into())
+    }
+
+    fn check(&mut self) -> Result<String, Failure> {
+        Ok("ok".into())
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.there.set(false);
+    }
+}
+
+/// Opens a file of these bytes, and runs `body` on it and its methods.
+fn opened(bytes: &[u8], body: impl FnOnce(*mut sqlite3_file, &sqlite3_io_methods)) {
+    let there = Rc::new(Cell::new(true));
+    let content = Memory {
+        bytes: bytes.to_vec(),
+        there: Rc::clone(&there),
+    };
+    let mut memory = vec![0u128; HOST_OFFSET.div_ceil(16)];
+    let file: *mut sqlite3_file = memory.as_mut_ptr().cast();
+    // SAFETY: the memory holds a file of ours, and nothing else uses it.
+    unsafe {
+        readonly_file::open(file, Box::new(content));
+        let methods = &*(*file).methods;
+        body(file, methods);
+        assert_eq!((methods.close)(file), OK);
+        assert!((*file).methods.is_null());
+    }
+    assert!(!there.get(), "closing lets go of the content");
+}
+
+#[test]
+fn bytes_are_given_and_none_taken() {
+    opened(b"0123456789", |file, methods| {
+        let mut buf = [9u8; 8];
+        let mut size = -1;
+        let to = buf.as_mut_ptr().cast();
+        // SAFETY: the file is open and the buffer has eight bytes.
+        unsafe {
+            assert_eq!((methods.file_size)(file, &raw mut size), OK);
+            assert_eq!(size, 10);
+            assert_eq!((methods.read)(file, to, 8, 1), OK);
+            assert_eq!(&buf, b"12345678");
+            assert_eq!((methods.read)(file, to, 8, 7), IOERR_SHORT_READ);
+            assert_eq!(&buf, b"789\0\0\0\0\0");
+            assert_eq!((methods.read)(file, to, 8, 100), IOERR_SHORT_READ);
+            assert_eq!(buf, [0; 8]);
+            assert_eq!((methods.write)(file, to, 8, 0), READONLY);
+            assert_eq!((methods.truncate)(file, 0), READONLY);
+            for level in [1, 2, 4] {
+                assert_eq!((methods.lock)(file, level), OK);
+            }
+            let mut held: c_int = 7;
+            assert_eq!((methods.check_reserved_lock)(file, &raw mut held), OK);
+            assert_eq!(held, 0);
+            assert_eq!((methods.unlock)(file, 0), OK);
+            assert_eq!((methods.device_characteristics)(file), IOCAP_IMMUTABLE);
+            let control = methods.file_control;
+            assert_eq!(control(file, fcntl::SYNC, std::ptr::null_mut()), NOTFOUND);
+            let mut limit;
+            for (set, former) in [(1 << 20, 0), (-1, 1 << 20), (0, 1 << 20), (-1, 0)] {
+                limit = set;
+                assert_eq!(control(file, fcntl::MMAP_SIZE, (&raw mut limit).cast()), OK);
+                assert_eq!(limit, former, "{set}");
+            }
+            let mut page = to;
+            let fetch = methods.fetch.unwrap();
+            assert_eq!(fetch(file, 0, 8, &raw mut page), OK);
+            assert!(page.is_null());
+        }
+    });
+}
+
+#[test]
+fn a_panic_is_an_internal_error_and_poisons_the_file() {
+    opened(b"0123456789", |file, methods| {
+        let mut buf = [0u8; 4];
+        let mut size = -1;
+        // SAFETY: the file is open and the buffer has four bytes.
+        unsafe {
+            assert_eq!(with(file, |_| panic!("on purpose")), INTERNAL);
+            assert_eq!((methods.file_size)(file, &raw mut size), INTERNAL);
+            let to = buf.as_mut_ptr().cast();
+            assert_eq!((methods.read)(file, to, 4, 0), INTERNAL);
+            let control = methods.file_control;
+            assert_eq!(control(file, fcntl::SYNC, std::ptr::null_mut()), INTERNAL);
+            assert_eq!((methods.unlock)(file, 0), OK);
+        }
+    });
+}

@@ -1,0 +1,157 @@
+//! Damaged archives: flipped bits, garbage, truncation, swapped and doubled blocks. A full scan either fails with a SQLite
+//! error or answers exactly right; it never answers wrong, and nothing panics.
+
+use litepack_tests::archives::{self, Writer};
+use litepack_tests::commandline::{JSON_ROWS, Place};
+use litepack_tests::damage::{Damage, Victim};
+use litepack_tests::rng::Rng;
+use litepack_tests::{content, long, scale, seeds, vfs};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+static PANICS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts panics that the VFS catches too.
+fn watch() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let place = info.location();
+            // Panics of the tests themselves are reported by the tests.
+            if place.is_none_or(|place| !place.file().contains("tests/")) {
+                PANICS.fetch_add(1, Ordering::SeqCst);
+            }
+            before(info);
+        }));
+    });
+}
+
+fn victim(place: &Place, page_size: u32, writer: Writer) -> Victim {
+    let plain = archives::plain(place, page_size, |c| c.execute_batch(JSON_ROWS));
+    let archive = archives::archive(&plain, "victim.db.zst", writer);
+    let found = content::fingerprint(&archives::open(&archive).expect("it opens"));
+    let found = found.expect("a scan");
+    let bytes = std::fs::read(&archive).expect("readable");
+    Victim {
+        name: format!("{writer:?}, {page_size}-byte pages"),
+        durable: true,
+        // An archive has one state.
+        older: bytes.clone(),
+        older_content: found.clone(),
+        bytes,
+        content: found,
+    }
+}
+
+/// Whether the damage was noticed.
+fn trial(victim: &Victim, damage: &Damage, place: &Place) -> bool {
+    // Each is another file, as its times may not be.
+    let path = place.path("damaged.db.zst");
+    let _ = std::fs::remove_file(&path);
+    std::fs::write(&path, damage.apply(victim)).expect("writable");
+    let scan = |path: &Path| content::fingerprint(&archives::open(path)?);
+    let noticed = match scan(&path) {
+        Ok(found) => {
+            assert!(
+                found == victim.content,
+                "{}: {damage:?} is answered wrongly",
+                victim.name
+            );
+            false
+        }
+        Err(_) => true,
+    };
+    let panics = PANICS.load(Ordering::SeqCst);
+    assert_eq!(panics, 0, "{}: {damage:?} panics", victim.name);
+    noticed
+}
+
+const WRITERS: [(u32, Writer); 4] = [
+    (4096, Writer::Litepack(64 << 10)),
+    (65536, Writer::Facebook(3000)),
+    (4096, Writer::Zeekstd(10_007)),
+    (8192, Writer::Zeekstd(2 << 20)),
+];
+
+#[test]
+fn random_damage_is_never_a_wrong_answer() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    watch();
+    for (page_size, writer) in WRITERS {
+        let place = Place::new();
+        let victim = victim(&place, page_size, writer);
+        for seed in seeds(1, scale(1, 20)) {
+            let mut rng = Rng::new(seed);
+            let trials = 150;
+            let damages = (0..trials).map(|_| Damage::random(&mut rng, victim.bytes.len()));
+            let noticed = damages
+                .filter(|damage| trial(&victim, damage, &place))
+                .count();
+            println!(
+                "{}, seed {seed}: {noticed} of {trials} noticed",
+                victim.name
+            );
+            assert!(
+                noticed * 2 > trials,
+                "only {noticed} of {trials} were noticed"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_never_a_wrong_answer() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    watch();
+    for (page_size, writer) in WRITERS {
+        let place = Place::new();
+        let victim = victim(&place, page_size, writer);
+        let len = victim.bytes.len();
+        // All of the ends, and some bytes of what is between.
+        let step = if long() { 1 } else { len / 150 };
+        let places = (0..40)
+            .chain((40..len - 60).step_by(step))
+            .chain(len - 60..len);
+        for at in places {
+            trial(
+                &victim,
+                &Damage::Flip {
+                    at,
+                    bit: (at % 8) as u32,
+                },
+                &place,
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_and_where_is_said() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    let place = Place::new();
+    let victim = victim(&place, 4096, Writer::Litepack(64 << 10));
+    let path = place.path("damaged.db.zst");
+    let mut bytes = victim.bytes.clone();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    std::fs::write(&path, bytes).unwrap();
+    let connection = archives::open(&path).unwrap();
+    let check: String = connection
+        .query_row("select litepack_check()", [], |row| row.get(0))
+        .unwrap();
+    assert!(check.contains("the archive is damaged: frame "), "{check}");
+    assert!(check.contains("restore it from a backup"), "{check}");
+    let scan = "select sum(length(data)) from t";
+    let error = connection.query_row(scan, [], |_| Ok(())).unwrap_err();
+    assert_eq!(error.sqlite_error().unwrap().extended_code, 11);
+    // What is not damaged can still be read.
+    let first = "select data from t where id = 1";
+    connection.query_row(first, [], |_| Ok(())).unwrap();
+}
