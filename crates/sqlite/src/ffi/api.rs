@@ -131,17 +131,19 @@ impl Api {
         Ok(API.get_or_init(|| api))
     }
 
-    /// Writes to SQLite's error log, if the host has one.
+    /// Writes to SQLite's error log, if the host has one: as several messages what is too long for one.
     pub(crate) fn log(&self, code: Code, message: &str) {
-        let Ok(message) = CString::new(message) else {
-            return;
-        };
-        // SAFETY: the signature is sqlite3_log's; the format takes the one string that is given.
-        unsafe {
-            let function = self.table.add(slot::LOG).read();
-            let log: unsafe extern "C" fn(c_int, *const c_char, ...) =
-                std::mem::transmute(function);
-            log(code, c"litepack: %s".as_ptr(), message.as_ptr());
+        for part in parts(message, LOG_MAX) {
+            let Ok(part) = CString::new(part) else {
+                return;
+            };
+            // SAFETY: the signature is sqlite3_log's; the format takes the one string that is given.
+            unsafe {
+                let function = self.table.add(slot::LOG).read();
+                let log: unsafe extern "C" fn(c_int, *const c_char, ...) =
+                    std::mem::transmute(function);
+                log(code, c"litepack: %s".as_ptr(), part.as_ptr());
+            }
         }
     }
 
@@ -433,6 +435,23 @@ impl Api {
     }
 }
 
+/// SQLite cuts a message in its log off behind 209 bytes, the format's own included.
+const LOG_MAX: usize = 190;
+
+/// A text in parts of at most `max` bytes, broken at spaces where that is possible.
+fn parts(text: &str, max: usize) -> Vec<&str> {
+    let (mut parts, mut rest) = (Vec::new(), text);
+    while rest.len() > max {
+        let end = rest.floor_char_boundary(max);
+        let at = rest[..end].rfind(' ').filter(|at| *at > 0);
+        let (part, behind) = rest.split_at(at.unwrap_or(end));
+        parts.push(part);
+        rest = behind.trim_start_matches(' ');
+    }
+    parts.push(rest);
+    parts
+}
+
 /// What SQLite calls for a SQL function.
 pub(crate) enum Body {
     Scalar(SqlFn),
@@ -452,4 +471,26 @@ pub(crate) mod function {
 /// SQLite passes lengths as `int`; none of those met here is ever negative.
 pub(crate) fn len(n: c_int) -> usize {
     c_uint::try_from(n).unwrap_or(0) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_messages_are_broken_at_spaces() {
+        assert_eq!(parts("", 10), [""]);
+        assert_eq!(parts("ten bytes!", 10), ["ten bytes!"]);
+        assert_eq!(parts("one two three four", 10), ["one two", "three four"]);
+        assert_eq!(
+            parts("/a/very/long/path: why", 10),
+            ["/a/very/lo", "ng/path:", "why"]
+        );
+        assert_eq!(parts(" xxxxxxxxxxxx", 5), [" xxxx", "xxxxx", "xxx"]);
+        // Not within a character.
+        assert_eq!(parts("üüüüüü", 5), ["üü", "üü", "üü"]);
+        let text = "damaged: ".repeat(100);
+        let whole: String = parts(&text, LOG_MAX).join(" ");
+        assert_eq!(whole.trim(), text.trim());
+    }
 }
