@@ -16,6 +16,7 @@ import threading
 import traceback
 
 EXTENSION = os.environ["LITEPACK_EXTENSION"]
+COMMAND = os.environ["LITEPACK_COMMAND"]
 MAGIC = b"SQLite format 3\0"
 ROWS = 3000
 MODES = ["delete", "truncate", "persist", "memory", "off", "wal"]
@@ -302,6 +303,80 @@ c.commit()
     sound(connection)
 
 
+def archived(place):
+    """A database in WAL mode, and its archive made by the command; gives the names of both."""
+    path, archive = place + "/logs.db", place + "/logs.db.zst"
+    connection = plain(path)
+    connection.execute("pragma journal_mode = wal")
+    connection.executescript(FILL)
+    connection.close()
+    made = [COMMAND, "archive", "create", "--frame-size=16384", path, archive]
+    subprocess.run(made, check=True, capture_output=True, timeout=60)
+    return path, archive
+
+
+def an_archive_answers_like_the_database_and_refuses_writes(place, read=None):
+    path, archive = archived(place)
+    before = bytes_of(archive)
+    read = read or (lambda name: packed(name, "&mode=ro"))
+    connection = read(archive)
+    connection.execute("pragma cache_size = 10")
+    assert content(connection) == content(plain(path))
+    group = "select json_extract(data, '$.tags[0]'), count(*) from t group by 1 order by 2, 1"
+    assert connection.execute(group).fetchall() == plain(path).execute(group).fetchall()
+    sound(connection)
+    assert one(connection, "select litepack_check()") == "ok"
+    assert json.loads(one(connection, "select litepack_info()"))["pages"] > 10
+    for sql in ["delete from t", "create table u(x)", "pragma user_version = 1"]:
+        try:
+            connection.execute(sql)
+            raise AssertionError(f"{sql} was accepted")
+        except sqlite3.OperationalError as error:
+            assert str(error) == "attempt to write a readonly database", error
+    connection.execute("create temp table s as select * from t")
+    connection.execute("attach ? as new", (place + "/new.db",))
+    connection.execute("create table new.copy as select * from t")
+    assert one(connection, "select count(*) from new.copy join t using (id, data)") == ROWS
+    connection.close()
+    assert bytes_of(archive) == before
+    assert not os.path.exists(archive + "-wal") and not os.path.exists(archive + "-shm")
+
+
+def an_archive_opens_by_its_bare_name(place):
+    def read(name):
+        return sqlite3.connect(name, isolation_level=None)
+
+    an_archive_answers_like_the_database_and_refuses_writes(place, read)
+
+
+def threads_read_an_archive(place):
+    archive = archived(place)[1]
+    sums = []
+
+    def read():
+        connection = packed(archive, "&mode=ro")
+        sums.append([one(connection, "select sum(length(data)) from t") for _ in range(10)])
+
+    readers = [threading.Thread(target=read) for _ in range(6)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    assert len(sums) == 6 and len({one for answers in sums for one in answers}) == 1, sums
+
+
+def a_zstd_file_without_a_seek_table_is_refused(place):
+    path = archived(place)[1]
+    with open(path, "r+b") as file:
+        file.truncate(os.path.getsize(path) - 9)
+    for parameters in ["", "&mode=ro"]:
+        try:
+            one(packed(path, parameters), "select count(*) from t")
+            raise AssertionError("it was opened")
+        except sqlite3.DatabaseError as error:
+            assert str(error) == "file is not a database", error
+
+
 def an_unknown_setting_is_an_error(place):
     for parameters in ["&level=banana", "&threads=-x"]:
         try:
@@ -408,6 +483,9 @@ NAMED = [
     threads_read_while_one_writes,
     a_second_process_sees_what_the_first_wrote,
     an_unknown_setting_is_an_error,
+    an_archive_answers_like_the_database_and_refuses_writes,
+    threads_read_an_archive,
+    a_zstd_file_without_a_seek_table_is_refused,
 ]
 DEFAULT = [
     the_version_function_answers,
@@ -418,6 +496,9 @@ DEFAULT = [
     every_journal_mode_writes_and_reopens,
     backups_run_in_both_directions,
     threads_read_while_one_writes,
+    an_archive_opens_by_its_bare_name,
+    threads_read_an_archive,
+    a_zstd_file_without_a_seek_table_is_refused,
 ]
 
 

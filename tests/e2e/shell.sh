@@ -117,6 +117,33 @@ pragma integrity_check;")" "$answer"$'\n'"ok"
     check "check says yes by exit code 0" "$?" "0"
     "$LITEPACK_COMMAND" pack a.db again.db >/dev/null 2>&1
     check "packing a packed file is exit code 2" "$?" "2"
+
+    stock logs.db <<<"pragma journal_mode = wal;
+$fill" >/dev/null
+    "$LITEPACK_COMMAND" archive create logs.db logs.db.zst >/dev/null 2>&1
+    got=$(named <<<".open 'file:logs.db.zst?vfs=litepack&mode=ro'
+$count
+pragma integrity_check;
+select litepack_check();
+delete from t;")
+    check "an archive is read and not written" "$got" "$answer"$'\n'"ok"$'\n'"ok"$'\n'"*attempt to write a readonly database*"
+    check "the default entry point opens it by name" "$(default <<<".open logs.db.zst
+$count")" "$answer"
+    "$LITEPACK_COMMAND" archive extract logs.db.zst extracted.db >/dev/null 2>&1
+    check "extracting gives every byte back" "$(cmp logs.db extracted.db && echo same)" "same"
+    check "its report is JSON" "$(stock :memory: <<<"select json_extract('$("$LITEPACK_COMMAND" archive info --json logs.db.zst)', '\$.frames') > 0;")" "1"
+    if command -v zstd >/dev/null; then
+        check "so does zstd" "$(zstd -dqc logs.db.zst | cmp - logs.db && echo same)" "same"
+        zstd -q logs.db -o no-table.zst
+        got=$(named 2>&1 <<<".log stderr
+.open 'file:no-table.zst?vfs=litepack&mode=ro'
+$count")
+        check "a zstd file without a seek table is refused, with what to do" "$got" "*no seek table*litepack*archive create*"
+        got=$(default 2>&1 <<<".log stderr
+.open no-table.zst
+$count")
+        check "by the default entry point, too" "$got" "*no seek table*litepack*archive create*file is not a database*"
+    fi
 else
     check "the command exists" "${LITEPACK_COMMAND:-not set}" "an executable file"
 fi

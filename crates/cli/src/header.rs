@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use litepack_archive::begins_like_zstd;
 use litepack_store::{Disk, FileKind, HEADER_LEN, SQLITE_MAGIC, kind_of};
 
 /// What a file is, by its first bytes.
@@ -15,6 +16,8 @@ pub enum Kind {
     Plain,
     /// A packed file.
     Packed,
+    /// An archive, or a zstd file that is none.
+    Zstd,
     /// Neither.
     Other,
 }
@@ -29,19 +32,14 @@ pub fn kind(file: &File) -> io::Result<Kind> {
         FileKind::Packed => Kind::Packed,
         FileKind::Empty if len == 0 => Kind::Empty,
         _ if head.starts_with(SQLITE_MAGIC) => Kind::Plain,
+        _ if begins_like_zstd(head) => Kind::Zstd,
         _ => Kind::Other,
     })
 }
 
 /// The page size of a plain database; `None` if it is none, or its header makes no sense.
 pub fn page_size(file: &File) -> Option<u32> {
-    let head = head(file)?;
-    match u16::from_be_bytes([head[16], head[17]]) {
-        _ if !head.starts_with(SQLITE_MAGIC) => None,
-        1 => Some(65536),
-        size if size >= 512 && size.is_power_of_two() => Some(size.into()),
-        _ => None,
-    }
+    litepack_sqlite::page_size(&head(file)?)
 }
 
 /// How much shorter a plain database is than its header says

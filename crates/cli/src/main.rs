@@ -1,19 +1,21 @@
 //! The `litepack` command: packs SQLite databases, unpacks them, and tells about packed files.
 //!
 //! ```text
-//! pack.rs   unpack.rs   info.rs   check.rs   columns.rs     one subcommand each
+//! pack.rs   unpack.rs   info.rs   check.rs   columns.rs   archive.rs     one subcommand each
 //! maintain.rs   one that works through SQLite     database.rs, limits.rs   how it is opened, how long it works
 //! source.rs     opening and locking a database that is to be read     header.rs   what it is
 //! replace.rs    putting a new file in place of a name, or leaving everything as it was
-//! reader.rs     reading a whole packed file on all cores
+//! reader.rs     reading a whole packed file on all cores     content.rs   a database from beginning to end
 //! progress.rs   what people see      interrupt.rs   Ctrl-C
 //! ```
 //! Exit codes: 0 done, 1 the answer is no, 2 an error, 130 interrupted. Data goes to stdout,
 //! everything for people to stderr.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod check;
 mod columns;
+mod content;
 mod database;
 mod header;
 mod info;
@@ -51,6 +53,7 @@ enum Command {
     Check(check::Arguments),
     Maintain(maintain::Arguments),
     Columns(columns::Arguments),
+    Archive(archive::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Maintain(arguments) => maintain::run(&arguments),
         Command::Columns(arguments) => columns::run(&arguments).map(|()| true),
+        Command::Archive(arguments) => archive::run(&arguments),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

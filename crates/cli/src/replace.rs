@@ -126,15 +126,17 @@ fn adopt(file: &File, like: &Metadata) {
 #[cfg(not(unix))]
 fn adopt(_: &File, _: &Metadata) {}
 
+/// Whether both names mean one file.
 #[cfg(unix)]
-fn is_same_file(a: &Path, b: &Path) -> bool {
+pub fn is_same_file(a: &Path, b: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let id = |path: &Path| path.metadata().map(|m| (m.dev(), m.ino())).ok();
     id(a).is_some() && id(a) == id(b)
 }
 
+/// Whether both names mean one file.
 #[cfg(not(unix))]
-fn is_same_file(a: &Path, b: &Path) -> bool {
+pub fn is_same_file(a: &Path, b: &Path) -> bool {
     let id = |path: &Path| path.canonicalize().ok();
     id(a).is_some() && id(a) == id(b)
 }

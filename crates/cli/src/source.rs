@@ -40,23 +40,9 @@ pub struct Source {
 impl Source {
     /// Opens a file, without any lock yet; `writable` if it is going to be replaced.
     pub fn open(shown: &Path, writable: bool) -> Result<Source> {
-        let name = shown.display();
-        let metadata = match shown.metadata() {
-            Err(error) if error.kind() == ErrorKind::NotFound => bail!("{name} does not exist"),
-            result => result.with_context(|| format!("cannot open {name}"))?,
-        };
-        if metadata.is_dir() {
-            bail!("{name} is a directory");
-        }
-        if !metadata.is_file() {
-            bail!("{name} is not an ordinary file");
-        }
-        let cannot = || format!("cannot open {name}");
-        let path = shown.canonicalize().with_context(cannot)?;
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(writable).open(&path);
-        let file = file.with_context(cannot)?;
-        let kind = header::kind(&file).with_context(cannot)?;
+        let (file, path) = open_file(shown, writable)?;
+        let kind =
+            header::kind(&file).with_context(|| format!("cannot open {}", shown.display()))?;
         Ok(Source {
             connection: None,
             file,
@@ -72,6 +58,7 @@ impl Source {
         match self.kind {
             Kind::Empty | Kind::Plain => Ok(()),
             Kind::Packed => bail!("{name} is already a packed file"),
+            Kind::Zstd => bail!(self.is_zstd()),
             Kind::Other => bail!("{name} is not a SQLite database, or an encrypted one"),
         }
     }
@@ -79,11 +66,12 @@ impl Source {
     /// An error unless this is a database, plain or packed.
     pub fn expect_database(&self) -> Result<()> {
         match self.kind {
+            Kind::Empty | Kind::Plain | Kind::Packed => Ok(()),
+            Kind::Zstd => bail!(self.is_zstd()),
             Kind::Other => bail!(
                 "{} is not a SQLite database, or an encrypted one",
                 self.shown.display()
             ),
-            _ => Ok(()),
         }
     }
 
@@ -97,8 +85,17 @@ impl Source {
                 "{name} is not a packed file but a plain SQLite database; \
                  `litepack pack` makes it one"
             ),
+            Kind::Zstd => bail!(
+                "{name} is not a packed file but an archive; \
+                 for these there are `litepack archive info`, `check` and `extract`"
+            ),
             Kind::Other => bail!("{name} is not a packed file"),
         }
+    }
+
+    /// Whether this is a packed file.
+    pub fn is_packed(&self) -> bool {
+        self.kind == Kind::Packed
     }
 
     /// The file itself.
@@ -229,6 +226,13 @@ impl Source {
         format!("{} is in use by another program", self.shown.display())
     }
 
+    fn is_zstd(&self) -> String {
+        format!(
+            "{} is an archive, which is only read; `litepack archive extract` gives the database in it",
+            self.shown.display()
+        )
+    }
+
     fn needs_writing(&self, suffix: &str) -> String {
         let name = self.shown.display();
         format!(
@@ -292,6 +296,26 @@ impl Source {
             let _ = Disk::write_at(&self.file, &[0; HEADER_LEN], 0);
         }
     }
+}
+
+/// Opens an ordinary file; gives its name without links, too.
+pub fn open_file(shown: &Path, writable: bool) -> Result<(File, PathBuf)> {
+    let name = shown.display();
+    let metadata = match shown.metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => bail!("{name} does not exist"),
+        result => result.with_context(|| format!("cannot open {name}"))?,
+    };
+    if metadata.is_dir() {
+        bail!("{name} is a directory");
+    }
+    if !metadata.is_file() {
+        bail!("{name} is not an ordinary file");
+    }
+    let cannot = || format!("cannot open {name}");
+    let path = shown.canonicalize().with_context(cannot)?;
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(writable).open(&path);
+    Ok((file.with_context(cannot)?, path))
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {
