@@ -32,6 +32,7 @@ pub struct Turns {
 /// Where workloads run.
 pub struct Lab {
     files: Engines,
+    archives: Engines,
     columns: Engines,
     sizes: Engines,
     /// How much data.
@@ -59,6 +60,7 @@ impl Lab {
         progress.enable_steady_tick(std::time::Duration::from_millis(200));
         Ok(Self {
             files: Engines::files(),
+            archives: Engines::archives(),
             columns: Engines::columns(false),
             sizes: Engines::sizes(false),
             size,
@@ -76,7 +78,7 @@ impl Lab {
     pub fn add_peers(&mut self, group: Group) {
         self.say("fetching what Litepack is compared with");
         match group {
-            Group::Files => {}
+            Group::Files | Group::Archives => {}
             Group::Columns => self.columns = Engines::columns(true),
             Group::Sizes => self.sizes = Engines::sizes(true),
         }
@@ -86,6 +88,7 @@ impl Lab {
     pub fn engines(&self, group: Group) -> &[Box<dyn Engine>] {
         match group {
             Group::Files => &self.files.ready,
+            Group::Archives => &self.archives.ready,
             Group::Columns => &self.columns.ready,
             Group::Sizes => &self.sizes.ready,
         }
@@ -93,7 +96,7 @@ impl Lab {
 
     /// Who cannot take part, each once with the reason.
     pub fn missing(&self) -> Vec<(&'static str, String)> {
-        let groups = [&self.files, &self.columns, &self.sizes];
+        let groups = [&self.files, &self.archives, &self.columns, &self.sizes];
         let mut missing = groups.map(|group| &group.missing[..]).concat();
         missing.sort();
         missing.dedup();

@@ -3,6 +3,7 @@
 //! An engine makes its database from a plain SQLite file and opens it with SQLite's defaults, but
 //! for the journal mode and `synchronous` that a workload names. The first engine is the yardstick.
 
+mod archive;
 mod columns;
 mod litepack;
 mod plain;
@@ -15,6 +16,7 @@ use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, OpenFlags};
 use serde::Serialize;
 
+pub use archive::Archive;
 pub use columns::Columns;
 pub use litepack::{Litepack, command as litepack_command};
 pub use plain::Plain;
@@ -121,6 +123,8 @@ pub trait Engine {
 pub enum Group {
     /// Whole files, of any content.
     Files,
+    /// Whole files and archives of them, which are only read.
+    Archives,
     /// One compressed column of one table.
     Columns,
     /// All that make files smaller, each where it [can](Engine::takes).
@@ -142,6 +146,16 @@ impl Engines {
         found.add(
             Litepack::NAME,
             Litepack::new().map(|engine| Box::new(engine) as _),
+        );
+        found
+    }
+
+    /// Those, and archives.
+    pub fn archives() -> Self {
+        let mut found = Self::files();
+        found.add(
+            Archive::NAME,
+            Archive::new().map(|engine| Box::new(engine) as _),
         );
         found
     }

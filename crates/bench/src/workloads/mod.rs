@@ -4,6 +4,7 @@
 //! one a way of it), plain SQLite first; [`codec`] has no SQLite, and [`maintenance`] compares with a fresh
 //! file. Most work is a [`session`] on an open connection.
 
+mod archives;
 mod codec;
 mod column_size;
 mod columns;
@@ -21,6 +22,7 @@ mod transactions;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use anyhow::Result;
+use rusqlite::Connection;
 
 use crate::engines::Group;
 use crate::lab::Lab;
@@ -55,6 +57,10 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(transactions::UPDATE_SEQUENTIAL),
         Box::new(transactions::UPDATE_RANDOM),
         Box::new(commits::Commits),
+        Box::new(archives::Size),
+        Box::new(archives::COUNT),
+        Box::new(archives::FILTER),
+        Box::new(archives::GROUP),
         Box::new(codec::Codec),
         Box::new(load::COLUMNS),
         Box::new(column_size::ColumnSize),
@@ -77,6 +83,18 @@ fn fingerprint(thing: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     thing.hash(&mut hasher);
     hasher.finish()
+}
+
+/// All rows of a query, each as text.
+fn rows_of(conn: &Connection, sql: &str) -> Result<Vec<String>> {
+    let mut statement = conn.prepare(sql)?;
+    let columns = statement.column_count();
+    let rows = statement.query_map([], |row| {
+        (0..columns)
+            .map(|index| Ok(format!("{:?}|", row.get_ref(index)?)))
+            .collect()
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Mixes what was read into a number, cheaply enough to vanish beside the reading itself.

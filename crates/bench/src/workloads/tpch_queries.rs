@@ -86,7 +86,7 @@ impl Session for Query {
 
     fn turn(&self, _lab: &Lab, conn: &Connection, _round: u32) -> Result<Turn> {
         let start = Instant::now();
-        let rows = run(conn, self.sql)?;
+        let rows = super::rows_of(conn, self.sql)?;
         let value = start.elapsed().as_secs_f64();
         ensure!(!rows.is_empty(), "{} found nothing", self.title);
         Ok(Turn {
@@ -96,31 +96,20 @@ impl Session for Query {
     }
 }
 
-/// All rows, each as text.
-fn run(conn: &Connection, sql: &str) -> Result<Vec<String>> {
-    let mut statement = conn.prepare(sql)?;
-    let columns = statement.column_count();
-    let rows = statement.query_map([], |row| {
-        (0..columns)
-            .map(|index| Ok(format!("{:?}|", row.get_ref(index)?)))
-            .collect()
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::rows_of;
     use super::*;
 
     #[test]
     fn answers_are_those_of_the_standard_in_shape() {
         let conn = Connection::open_in_memory().unwrap();
         crate::data::tpch::create(&conn, 0.01).unwrap();
-        let summary = run(&conn, PRICING_SUMMARY.sql).unwrap();
+        let summary = rows_of(&conn, PRICING_SUMMARY.sql).unwrap();
         assert_eq!(summary.len(), 4);
         // The counts that the standard's generator gives at this scale.
         assert!(summary[0].contains("Integer(14876)"), "{}", summary[0]);
-        let share = run(&conn, MARKET_SHARE.sql).unwrap();
+        let share = rows_of(&conn, MARKET_SHARE.sql).unwrap();
         assert_eq!(share.len(), 2);
     }
 }
