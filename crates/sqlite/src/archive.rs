@@ -3,7 +3,7 @@
 //!
 //! An archive has no identity of its own inside, so it is told by what the file system says of it. That can be wrong in
 //! two ways, and neither may give one file the frames of another: the name may come to mean another file while it
-//! is opened, so [`FileStamp::of`] is asked before and after; and a file may be written over so soon after it was
+//! is opened, so [`FileStamp`] is asked before and after; and a file may be written over so soon after it was
 //! made that its times do not show it, so one that has just changed is not shared. Beyond that, each connection reads the
 //! seek table itself, and shares only with those that found the same.
 
@@ -59,6 +59,11 @@ impl FileStamp {
     #[cfg(not(unix))]
     pub(crate) fn of(_: &[u8]) -> Option<FileStamp> {
         None
+    }
+
+    /// The same, if the name still means this file in this state.
+    pub(crate) fn confirmed(self, path: &[u8]) -> Option<FileStamp> {
+        FileStamp::of(path).filter(|now| *now == self)
     }
 
     /// Whether a change from now on would show in its times.
@@ -235,6 +240,26 @@ mod tests {
         let _other = share(Some(FileStamp { number: 2, ..stamp }), table(b"one"));
         let open = OPEN.lock().unwrap();
         assert!(!open.contains_key(&stamp));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_name_that_came_to_mean_another_file_is_not_trusted() {
+        use std::os::unix::ffi::OsStrExt;
+        let place = tempfile::tempdir().unwrap();
+        let (name, other) = (place.path().join("name"), place.path().join("other"));
+        std::fs::write(&name, "one").unwrap();
+        std::fs::write(&other, "two").unwrap();
+        let path = name.as_os_str().as_bytes();
+        let stamp = FileStamp::of(path).unwrap();
+        assert_eq!(stamp.confirmed(path), Some(stamp));
+        std::fs::rename(&other, &name).unwrap();
+        assert_eq!(stamp.confirmed(path), None);
+        let stamp = FileStamp::of(path).unwrap();
+        std::fs::write(&name, "longer").unwrap();
+        assert_eq!(stamp.confirmed(path), None);
+        std::fs::remove_file(&name).unwrap();
+        assert_eq!(stamp.confirmed(path), None);
     }
 
     #[test]

@@ -441,7 +441,7 @@ unsafe fn open_archive(
         Err(code) => return code,
     };
     // Only if the name still means the file that it meant before is it known which file this is.
-    let stamp = || stamp.filter(|stamp| FileStamp::of(path.to_bytes()) == Some(*stamp));
+    let stamp = || stamp?.confirmed(path.to_bytes());
     let mut archive = match ArchiveFile::open(source, stamp) {
         Ok(archive) => archive,
         Err(failure) => {
