@@ -155,3 +155,30 @@ fn what_is_wrong_and_where_is_said() {
     let first = "select data from t where id = 1";
     connection.query_row(first, [], |_| Ok(())).unwrap();
 }
+
+/// Nobody may do this, and yet: what is no longer there is SQLITE_IOERR_READ.
+#[test]
+fn a_file_that_becomes_shorter_while_it_is_open() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    let place = Place::new();
+    let victim = victim(&place, 4096, Writer::Litepack(4096));
+    let path = place.path("shrinking.db.zst");
+    std::fs::write(&path, &victim.bytes).unwrap();
+    let connection = archives::open(&path).unwrap();
+    let first = "select data from t where id = 1";
+    connection.query_row(first, [], |_| Ok(())).unwrap();
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(victim.bytes.len() as u64 / 2).unwrap();
+    let scan = "select sum(length(data)) from t";
+    let error = connection.query_row(scan, [], |_| Ok(())).unwrap_err();
+    assert_eq!(error.sqlite_error().unwrap().extended_code, 266);
+    let check = connection.query_row("select litepack_check()", [], |_| Ok(()));
+    let error = check.unwrap_err();
+    assert!(
+        error.to_string().contains("was longer when it was opened"),
+        "{error}"
+    );
+    connection.query_row(first, [], |_| Ok(())).unwrap();
+}
