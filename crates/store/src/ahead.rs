@@ -1,14 +1,18 @@
 //! Reading ahead: units that are read one after the other are decoded before they are asked for.
 //!
 //! The handle itself reads the stored bytes, of neighbouring extents at once; a helper compares the checksums,
-//! decodes, and fills the cache, whose keys name extent and checksum: what it puts there is right for
-//! ever, whatever is committed meanwhile. The handle never waits for a helper. What is not in the
-//! cache yet when it is read, the handle decodes itself, and what is wrong with bytes that were read
+//! decodes, and lays the pages down for the handle under their map entries, which name extent and checksum: what it
+//! has decoded is right for ever, whatever is committed meanwhile. The handle never waits for a helper. What has
+//! not arrived when it is read, the handle decodes itself, and what is wrong with bytes that were read
 //! ahead is nobody's business until they are asked for.
+//!
+//! A page comes to the cache when it is asked for. If helpers put it there, asking for it would be its second use, and
+//! a scan of more than the cache holds would push out all that is really used again.
 
+use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use litepack_codec::Dictionary;
 
@@ -39,9 +43,44 @@ pub(crate) struct Ahead {
     run: u64,
     /// Units below this were given to a helper.
     until: u64,
+    arrived: Arrived,
+}
+
+/// Pages that helpers have decoded and nobody has asked for yet, in the order of the scan.
+#[derive(Clone, Debug, Default)]
+struct Arrived(Arc<Mutex<VecDeque<(Entry, Arc<[u8]>)>>>);
+
+impl Arrived {
+    fn pages(&self) -> MutexGuard<'_, VecDeque<(Entry, Arc<[u8]>)>> {
+        // A push or a removal is done or not.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lays a page down. The oldest go when there are more than `most`: the scan has left them out.
+    fn put(&self, entry: Entry, page: Arc<[u8]>, most: u64) {
+        let mut pages = self.pages();
+        pages.push_back((entry, page));
+        while pages.len() as u64 > most {
+            pages.pop_front();
+        }
+    }
+
+    fn take(&self, entry: &Entry) -> Option<Arc<[u8]>> {
+        let mut pages = self.pages();
+        let at = pages.iter().position(|(known, _)| known == entry)?;
+        pages.drain(..=at).next_back().map(|(_, page)| page)
+    }
 }
 
 impl Ahead {
+    /// The page of this entry, if it was decoded ahead.
+    pub(crate) fn take(&self, entry: &Entry) -> Option<Arc<[u8]>> {
+        if self.until == 0 {
+            return None;
+        }
+        self.arrived.take(entry)
+    }
+
     /// Notes that `unit` is read now, and says which units to fetch, looking at most `reach` ahead.
     fn next(&mut self, unit: u64, reach: u64) -> Option<Range<u64>> {
         let last = self.position.load(Ordering::Relaxed);
@@ -92,8 +131,7 @@ impl<D: Disk> Store<D> {
             return;
         }
         let position = Arc::clone(&self.ahead.position);
-        let (uuid, file) = (self.medium.uuid, self.medium.file);
-        let cache = Arc::clone(&self.medium.cache);
+        let (uuid, arrived) = (self.medium.uuid, self.ahead.arrived.clone());
         let unit_size = self.unit_size as usize;
         let job = move |tools: &mut Tools| {
             let mut page = vec![0; unit_size];
@@ -114,7 +152,7 @@ impl<D: Disk> Store<D> {
                     .decode(codec, stored, dictionary, &mut page)
                     .is_ok()
                 {
-                    cache.put_page(file, &fetched.entry, &page);
+                    arrived.put(fetched.entry, page.as_slice().into(), 2 * reach);
                 }
             }
         };
@@ -231,24 +269,73 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_finds_pages_in_the_cache_that_it_never_read() {
+    fn a_scan_finds_pages_decoded_that_it_never_read() {
         let disk = filled();
         let mut store = reader(&disk, options(2));
         for number in 0..=RUN_MIN {
             assert!(read(&mut store, number) == page(number, 0), "page {number}");
         }
-        let entry = store.entry(RUN_MIN + 8).unwrap();
-        let begun = Instant::now();
-        while !store.medium.cache.has_page(store.medium.file, &entry) {
-            assert!(
-                begun.elapsed() < Duration::from_secs(20),
-                "nobody reads ahead"
-            );
-            std::thread::yield_now();
-        }
+        wait_for(&mut store, RUN_MIN + 8);
         for number in 0..PAGES {
             assert!(read(&mut store, number) == page(number, 0), "page {number}");
         }
+    }
+
+    /// Waits until a helper has decoded this page.
+    fn wait_for(store: &mut Store<&MemDisk>, number: u64) {
+        let entry = store.entry(number).unwrap();
+        let begun = Instant::now();
+        let has_it = |store: &Store<&MemDisk>| {
+            let pages = store.ahead.arrived.pages();
+            pages.iter().any(|(known, _)| *known == entry)
+        };
+        while !has_it(store) {
+            let waited = begun.elapsed();
+            assert!(waited < Duration::from_secs(20), "nobody reads ahead");
+            std::thread::yield_now();
+        }
+    }
+
+    /// However fast helpers are: every page of the scan was decoded before it is asked for.
+    #[test]
+    fn a_scan_does_not_push_out_what_is_used_again_and_again() {
+        let disk = filled();
+        let options = Options {
+            cache: Arc::new(Cache::new(BUDGET_MIN)),
+            ..options(2)
+        };
+        let mut often = reader(
+            &disk,
+            Options {
+                threads: 1,
+                ..options.clone()
+            },
+        );
+        let used: Vec<u64> = (0..100).collect();
+        for _ in 0..3 {
+            for number in &used {
+                read(&mut often, *number);
+            }
+        }
+        let mut scanner = reader(&disk, options);
+        let mut waited_for = 0;
+        for number in 100..PAGES {
+            let last = scanner.ahead.until.min(PAGES);
+            if last > waited_for {
+                wait_for(&mut scanner, last - 1);
+                waited_for = last;
+            }
+            assert!(
+                read(&mut scanner, number) == page(number, 0),
+                "page {number}"
+            );
+        }
+        let here = |number: &&u64| {
+            let entry = often.entry(**number).unwrap();
+            often.medium.cache.has_page(often.medium.file, &entry)
+        };
+        let left = used.iter().filter(here).count();
+        assert!(left > 95, "{left} of 100 are left");
     }
 
     #[test]
@@ -319,7 +406,7 @@ mod tests {
 
     /// Two pages have changed places on disk: what is read ahead decodes, but is not what it should be.
     #[test]
-    fn what_has_the_wrong_checksum_is_not_put_into_the_cache() {
+    fn what_has_the_wrong_checksum_is_not_decoded_ahead() {
         let disk = filled();
         let mut before = reader(&disk, options(1));
         let entries: Vec<Entry> = (0..PAGES).map(|unit| before.entry(unit).unwrap()).collect();
@@ -341,15 +428,7 @@ mod tests {
         for number in 0..=RUN_MIN {
             assert!(read(&mut store, number) == page(number, 0));
         }
-        let begun = Instant::now();
-        let behind = &entries[among.end + 1];
-        while !store.medium.cache.has_page(store.medium.file, behind) {
-            assert!(
-                begun.elapsed() < Duration::from_secs(20),
-                "nobody reads ahead"
-            );
-            std::thread::yield_now();
-        }
+        wait_for(&mut store, among.end as u64 + 1);
         let mut found = vec![0; PAGE as usize];
         for number in [one, other] {
             assert!(store.read(number as u64 * PAGE, &mut found).is_err());

@@ -115,9 +115,9 @@ impl Cache {
         self.entries.contains_key(&page_key(file, entry))
     }
 
-    pub(crate) fn put_page(&self, file: FileId, entry: &Entry, page: &[u8]) {
+    pub(crate) fn put_page(&self, file: FileId, entry: &Entry, page: Arc<[u8]>) {
         self.entries
-            .insert(page_key(file, entry), Value::Page(page.into()));
+            .insert(page_key(file, entry), Value::Page(page));
     }
 
     pub(crate) fn node(&self, file: FileId, pointer: &Pointer) -> Option<Arc<Node>> {

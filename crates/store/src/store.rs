@@ -297,16 +297,27 @@ impl<D: Disk> Store<D> {
             buf.copy_from_slice(&page[within..within + buf.len()]);
             return Ok(());
         }
+        if let Some(page) = self
+            .ahead
+            .take(&entry)
+            .filter(|page| page.len() == self.unit_size as usize)
+        {
+            buf.copy_from_slice(&page[within..within + buf.len()]);
+            self.medium.cache.put_page(self.medium.file, &entry, page);
+            return Ok(());
+        }
         if buf.len() == self.unit_size as usize {
             self.load(unit, &entry, buf)?;
-            self.medium.cache.put_page(self.medium.file, &entry, buf);
+            let page = Arc::from(&*buf);
+            self.medium.cache.put_page(self.medium.file, &entry, page);
         } else {
             let mut page = std::mem::take(&mut self.unit);
             page.resize(self.unit_size as usize, 0);
             let loaded = self.load(unit, &entry, &mut page);
             if loaded.is_ok() {
-                self.medium.cache.put_page(self.medium.file, &entry, &page);
                 buf.copy_from_slice(&page[within..within + buf.len()]);
+                let page = Arc::from(&*page);
+                self.medium.cache.put_page(self.medium.file, &entry, page);
             }
             self.unit = page;
             loaded?;
