@@ -1,13 +1,15 @@
 //! Reading ahead: frames that are read one after the other are decoded before they are asked for.
 //!
-//! The handle itself reads the stored bytes, several frames at once; helpers decode and fill the cache. A
+//! The handle itself reads the stored bytes, several frames at once; helpers decode, and lay the frames down for the
+//! handle. They come to the cache when they are asked for: if helpers put them there, asking for them would be their
+//! second use, and a scan of more than the cache holds would push out all that is really used again. A
 //! frame that a helper is at, the handle waits for; one that none has begun, it takes back. What is wrong with a frame
 //! that was read ahead is nobody's business until it is asked for: the handle then decodes it again and says so.
 //!
 //! Waiting pays only if the helper is running. So the handle waits no longer than decoding would take itself, without
 //! sleeping (being woken would take as long again), and does without helpers for a while after it waited in vain.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Range, RangeInclusive};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -41,8 +43,13 @@ impl Job {
         first..first.saturating_add(self.frames.len() as u32)
     }
 
-    /// Decodes all frames into the cache, leaving out what is wrong.
-    pub(crate) fn run(&self, decoder: &mut Decoder, place: &Place) {
+    /// Whether a frame is in it.
+    pub(crate) fn has(&self, number: u32) -> bool {
+        self.numbers().contains(&number)
+    }
+
+    /// Decodes all frames, leaving out what is wrong.
+    pub(crate) fn run(&self, decoder: &mut Decoder, mut done: impl FnMut(u32, Arc<Vec<u8>>)) {
         let mut rest = self.stored.as_slice();
         for frame in &self.frames {
             let Some((stored, behind)) = rest.split_at_checked(frame.stored as usize) else {
@@ -53,7 +60,7 @@ impl Job {
                 continue;
             }
             if let Ok(bytes) = decoder.decode(frame, stored) {
-                place.cache.put(place.key(frame, None), Arc::new(bytes));
+                done(frame.number, Arc::new(bytes));
             }
         }
     }
@@ -82,7 +89,6 @@ impl Place {
 /// How a handle reads, and its helpers: none before there is a scan.
 pub(crate) struct Ahead {
     limit: usize,
-    place: Place,
     /// The frame read last, and steps from frame to frame up to there.
     last: u32,
     run: u32,
@@ -116,8 +122,19 @@ struct Shared {
 struct State {
     jobs: VecDeque<Job>,
     busy: Vec<Busy>,
+    /// Frames that nobody has asked for yet.
+    decoded: BTreeMap<u32, Arc<Vec<u8>>>,
     idle: usize,
     closed: bool,
+}
+
+impl State {
+    /// Jobs that nobody has begun, or whose frames nobody has asked for.
+    fn unused(&self) -> usize {
+        let bytes: usize = self.decoded.values().map(|bytes| bytes.len()).sum();
+        let jobs = bytes.div_ceil(JOB_SIZE as usize);
+        self.jobs.len() + jobs.min(self.decoded.len())
+    }
 }
 
 /// What a helper is at.
@@ -137,7 +154,11 @@ impl Shared {
         state.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self, place: &Place) {
+    fn keep(&self, number: u32, bytes: Arc<Vec<u8>>) {
+        self.lock().decoded.insert(number, bytes);
+    }
+
+    fn work(&self) {
         let mut decoder = Decoder::default();
         let mut state = self.lock();
         while !state.closed {
@@ -153,7 +174,8 @@ impl Shared {
                 size: job.frames.iter().map(|frame| u64::from(frame.size)).sum(),
             });
             drop(state);
-            if catch_unwind(AssertUnwindSafe(|| job.run(&mut decoder, place))).is_err() {
+            let keep = |number, bytes| self.keep(number, bytes);
+            if catch_unwind(AssertUnwindSafe(|| job.run(&mut decoder, keep))).is_err() {
                 decoder = Decoder::default();
             }
             drop(job);
@@ -165,10 +187,9 @@ impl Shared {
 
 impl Ahead {
     /// With at most `limit` helpers.
-    pub(crate) fn new(limit: usize, place: Place) -> Ahead {
+    pub(crate) fn new(limit: usize) -> Ahead {
         Ahead {
             limit,
-            place,
             last: 0,
             run: 0,
             until: 0,
@@ -196,6 +217,9 @@ impl Ahead {
         self.last = number;
         if step > 2 {
             (self.run, self.until) = (0, 0);
+            if !self.helpers.is_empty() {
+                self.shared.lock().decoded.clear();
+            }
             return None;
         }
         self.run = self.run.saturating_add(1);
@@ -206,12 +230,12 @@ impl Ahead {
         if self.run < RUN_MIN {
             return None;
         }
-        let waiting = if self.helpers.is_empty() {
+        let unused = if self.helpers.is_empty() {
             0
         } else {
-            self.shared.lock().jobs.len()
+            self.shared.lock().unused()
         };
-        let wanted = (2 * self.limit).saturating_sub(waiting);
+        let wanted = (2 * self.limit).saturating_sub(unused);
         (wanted > 0).then(|| (wanted, self.until.max(number.saturating_add(1))))
     }
 
@@ -230,9 +254,9 @@ impl Ahead {
             self.shared.changed.notify_one();
         }
         if waiting > idle && self.helpers.len() < self.limit {
-            let (shared, place) = (Arc::clone(&self.shared), self.place.clone());
+            let shared = Arc::clone(&self.shared);
             let helper = std::thread::Builder::new().name("litepack".into());
-            match helper.spawn(move || shared.work(&place)) {
+            match helper.spawn(move || shared.work()) {
                 Ok(helper) => {
                     self.process = std::process::id();
                     self.helpers.push(helper);
@@ -247,8 +271,26 @@ impl Ahead {
         }
     }
 
-    /// Before the handle decodes a frame itself: waits a little for a helper that is at it, or gives back the job with it
-    /// that none has begun. Jobs for frames before it are dropped: nobody will ask for them.
+    /// A frame that was decoded ahead. Those before it are dropped: the scan has left them out.
+    pub(crate) fn take(&mut self, number: u32) -> Option<Arc<Vec<u8>>> {
+        if self.helpers.is_empty() || self.process != std::process::id() {
+            return None;
+        }
+        let mut state = self.shared.lock();
+        let mut later = state.decoded.split_off(&number);
+        let found = later.remove(&number);
+        state.decoded = later;
+        found
+    }
+
+    /// Lays down what the handle has decoded of a job.
+    pub(crate) fn keep(&self, number: u32, bytes: Arc<Vec<u8>>) {
+        self.shared.keep(number, bytes);
+    }
+
+    /// What the handle should do before it decodes a frame itself: the job with it that no helper has begun, or,
+    /// while a helper is at it, the next one, and then ask again. Waits a little where there is none. Jobs for
+    /// frames before it are dropped: nobody will ask for them.
     pub(crate) fn claim(&mut self, number: u32) -> Option<Job> {
         if self.helpers.is_empty() || self.process != std::process::id() {
             return None;
@@ -256,6 +298,13 @@ impl Ahead {
         let mut state = self.shared.lock();
         let at_it = |busy: &Busy| busy.numbers.contains(&number);
         if let Some(busy) = state.busy.iter().find(|busy| at_it(busy)) {
+            let next = state
+                .jobs
+                .front()
+                .filter(|job| job.numbers().start > number);
+            if next.is_some() {
+                return state.jobs.pop_front();
+            }
             let patience = Duration::from_nanos(busy.size.saturating_mul(self.patience));
             let begun = Instant::now();
             while state.busy.iter().any(at_it) {
@@ -270,7 +319,7 @@ impl Ahead {
             }
             self.next_pause = (self.next_pause / 2).max(*PAUSE.start());
         }
-        let has_it = |job: &Job| job.numbers().contains(&number);
+        let has_it = |job: &Job| job.has(number);
         if let Some(at) = state.jobs.iter().position(has_it) {
             state.jobs.drain(..at);
             return state.jobs.pop_front();
@@ -280,6 +329,14 @@ impl Ahead {
         let ahead = |job: &Job| goes_on && job.numbers().start > number;
         state.jobs.retain(ahead);
         None
+    }
+}
+
+#[cfg(test)]
+impl Ahead {
+    /// Whether a frame was decoded ahead.
+    pub(crate) fn has(&self, number: u32) -> bool {
+        self.shared.lock().decoded.contains_key(&number)
     }
 }
 

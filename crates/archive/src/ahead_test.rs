@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::ahead::{Ahead, Place, RUN_MIN};
+use crate::ahead::{Ahead, RUN_MIN};
 use crate::cache::{Cache, FileId};
 use crate::create::{Settings, create};
 use crate::reader::{Archive, Options};
@@ -57,7 +57,7 @@ fn until(mut done: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_scan_finds_frames_in_the_cache_that_it_never_read() {
+fn a_scan_finds_frames_decoded_that_it_never_read() {
     let database = database();
     let file = archive(&database);
     let options = options(2);
@@ -65,14 +65,7 @@ fn a_scan_finds_frames_in_the_cache_that_it_never_read() {
     for number in 0..=u64::from(RUN_MIN) {
         assert_frame(&mut archive, &database, number);
     }
-    let table = Arc::clone(archive.table());
-    let place = Place {
-        cache: Arc::clone(&options.cache),
-        file: options.file,
-        table: table.identity(),
-    };
-    let ahead = table.frame(RUN_MIN + 1).unwrap();
-    until(|| place.cache.has(&place.key(&ahead, None)));
+    until(|| archive.ahead.has(RUN_MIN + 1));
     for number in 0..FRAMES {
         assert_frame(&mut archive, &database, number);
     }
@@ -131,12 +124,7 @@ fn scans_that_break_off_and_go_elsewhere_get_the_right_bytes() {
 
 #[test]
 fn helpers_start_with_a_scan_and_not_before() {
-    let place = Place {
-        cache: Arc::new(Cache::new(1 << 20)),
-        file: FileId::unique(),
-        table: 0,
-    };
-    let mut ahead = Ahead::new(1, place.clone());
+    let mut ahead = Ahead::new(1);
     for number in (0..500).map(|n| n * 37 % 100) {
         assert_eq!(ahead.next(number), None);
     }
@@ -145,8 +133,40 @@ fn helpers_start_with_a_scan_and_not_before() {
     assert_eq!(ahead.next(301), None);
     assert_eq!(ahead.next(302), Some((2, 303)));
     assert!(ahead.helpers.is_empty());
-    let mut alone = Ahead::new(0, place);
+    let mut alone = Ahead::new(0);
     assert!((0..100).all(|number| alone.next(number).is_none()));
+}
+
+/// However fast helpers are: every frame of the scan was decoded before it is asked for.
+#[test]
+fn a_scan_does_not_push_out_what_is_used_again_and_again() {
+    let database = database();
+    let file = archive(&database);
+    let options = Options {
+        cache: Arc::new(Cache::new(FRAME * 100)),
+        ..options(2)
+    };
+    let mut alone = options.clone();
+    alone.threads = 1;
+    let mut often = Archive::open(file.as_slice(), alone).unwrap();
+    for number in (0..3).flat_map(|_| 0..40) {
+        assert_frame(&mut often, &database, number);
+    }
+    let mut archive = Archive::open(file.as_slice(), options.clone()).unwrap();
+    for number in 40..FRAMES {
+        let number32 = number as u32;
+        if number > 40 + u64::from(RUN_MIN) {
+            until(|| archive.ahead.has(number32));
+        }
+        assert_frame(&mut archive, &database, number);
+    }
+    let table = archive.table();
+    let here = |number: &u32| {
+        let key = often.place.key(&table.frame(*number).unwrap(), None);
+        options.cache.has(&key)
+    };
+    let left = (0..40).filter(here).count();
+    assert!(left > 38, "{left} of 40 are left");
 }
 
 /// Damage ahead of a scan is reported when the scan gets there, and not before.

@@ -41,7 +41,7 @@ impl Default for Options {
 pub struct Archive<S> {
     source: S,
     table: Arc<SeekTable>,
-    place: Place,
+    pub(crate) place: Place,
     decoder: Decoder,
     large: Large,
     pub(crate) ahead: Ahead,
@@ -85,7 +85,7 @@ impl<S: Source> Archive<S> {
         Archive {
             source,
             table,
-            ahead: Ahead::new(options.threads.saturating_sub(1), place.clone()),
+            ahead: Ahead::new(options.threads.saturating_sub(1)),
             place,
             decoder: Decoder::default(),
             large: Large::default(),
@@ -110,7 +110,7 @@ impl<S: Source> Archive<S> {
 
     /// Changes that number; helpers there are now end first.
     pub fn set_threads(&mut self, threads: usize) {
-        self.ahead = Ahead::new(threads.saturating_sub(1), self.place.clone());
+        self.ahead = Ahead::new(threads.saturating_sub(1));
     }
 
     /// The size of the database.
@@ -161,11 +161,8 @@ impl<S: Source> Archive<S> {
         if let Some(bytes) = self.place.cache.get(&key) {
             return Ok(chunk(bytes));
         }
-        if let Some(job) = self.ahead.claim(frame.number) {
-            job.run(&mut self.decoder, &self.place);
-        }
-        // A helper may have been at it.
-        if let Some(bytes) = self.place.cache.get(&key) {
+        if let Some(bytes) = self.decoded_ahead(frame.number) {
+            self.place.cache.put(key, Arc::clone(&bytes));
             return Ok(chunk(bytes));
         }
         self.stored.resize(frame.stored as usize, 0);
@@ -173,6 +170,24 @@ impl<S: Source> Archive<S> {
         let bytes = Arc::new(self.decoder.decode(frame, &self.stored)?);
         self.place.cache.put(key, Arc::clone(&bytes));
         Ok(chunk(bytes))
+    }
+
+    /// A frame that a helper has decoded, or is decoding, or has not begun with.
+    fn decoded_ahead(&mut self, number: u32) -> Option<Arc<Vec<u8>>> {
+        loop {
+            if let Some(bytes) = self.ahead.take(number) {
+                return Some(bytes);
+            }
+            let job = self.ahead.claim(number);
+            if let Some(job) = &job {
+                let ahead = &self.ahead;
+                job.run(&mut self.decoder, |number, bytes| ahead.keep(number, bytes));
+            }
+            // It is known now what a job with this frame has come to.
+            if job.is_none_or(|job| job.has(number)) {
+                return self.ahead.take(number);
+            }
+        }
     }
 
     fn load_piece(&mut self, frame: &Frame, position: u64) -> Result<Chunk> {
