@@ -31,14 +31,26 @@ impl Span {
         }
     }
 
+    /// The piece without its first bytes; there are so many.
+    #[inline]
+    pub(crate) fn from(self, bytes: usize) -> Span {
+        Span {
+            start: self.start + bytes as u32,
+            len: self.len - bytes as u32,
+        }
+    }
+
+    #[inline]
     pub(crate) fn len(self) -> usize {
         self.len as usize
     }
 
+    #[inline]
     pub(crate) fn range(self) -> std::ops::Range<usize> {
         self.start as usize..self.start as usize + self.len()
     }
 
+    #[inline]
     pub(crate) fn of(self, buffer: &[u8]) -> &[u8] {
         &buffer[self.range()]
     }

@@ -30,6 +30,7 @@ pub(crate) struct Work {
     values: Vec<Field>,
     spans: Vec<Span>,
     integers: Vec<i64>,
+    strings: strings::Work,
     json: json::Work,
     texts: Texts,
 }
@@ -65,6 +66,7 @@ pub(crate) fn encode(page: &[u8], fields: &[Field], work: &mut Work, out: &mut V
         values,
         spans,
         integers,
+        strings,
         json,
         texts,
     } = work;
@@ -101,17 +103,19 @@ pub(crate) fn encode(page: &[u8], fields: &[Field], work: &mut Work, out: &mut V
         put_planes(out, 8, spans.iter().map(|span| span.of(page)));
         kind::REALS
     } else if all(|field| record::is_text(field.serial)) {
-        if looks_like_json(page, spans) && json::encode(page, spans, json, out) {
+        if looks_like_json(page, spans) && json::encode(page, spans, strings, json, out) {
             kind::JSON
         } else {
-            strings::encode(page, spans, out);
+            strings::encode(page, spans, strings, out);
             kind::TEXTS
         }
     } else if all(|field| record::is_blob(field.serial)) {
-        if texts.fill(page, spans) && json::encode(&texts.bytes, &texts.spans, json, out) {
+        if texts.fill(page, spans)
+            && json::encode(&texts.bytes, &texts.spans, strings, json, out)
+        {
             kind::JSONB
         } else {
-            strings::encode(page, spans, out);
+            strings::encode(page, spans, strings, out);
             kind::BLOBS
         }
     } else {

@@ -8,27 +8,26 @@ use super::bytes::{Malformed, Reader, Result, put_signed};
 /// Flag in the tag byte beside the width: the planes hold differences of neighbours.
 const DELTA: u8 = 0x10;
 
-/// How far the values of an iterator lie apart.
+/// How far values lie apart.
 struct Frame {
     least: i64,
     range: u64,
-    bits: u64,
+    bits: u32,
 }
 
 impl Frame {
-    fn of(values: impl Iterator<Item = i64> + Clone) -> Frame {
+    fn of(values: &[i64]) -> Frame {
         let (mut least, mut most) = (i64::MAX, i64::MIN);
-        for value in values.clone() {
-            least = least.min(value);
-            most = most.max(value);
+        for value in values {
+            least = least.min(*value);
+            most = most.max(*value);
         }
         let above = |value: i64| value.wrapping_sub(least) as u64;
+        let bits = |value: &i64| 64 - above(*value).leading_zeros();
         Frame {
             least,
             range: above(most),
-            bits: values
-                .map(|value| u64::from(64 - above(value).leading_zeros()))
-                .sum(),
+            bits: values.iter().map(bits).sum(),
         }
     }
 
@@ -37,31 +36,38 @@ impl Frame {
     }
 }
 
-/// Appends a column; its length is known to the reader.
-pub(crate) fn encode(values: &[i64], out: &mut Vec<u8>) {
+/// Appends a column; its length is known to the reader. What `values` holds afterwards is of no use.
+pub(crate) fn encode(values: &mut Vec<i64>, out: &mut Vec<u8>) {
     let Some(&first) = values.first() else {
         return;
     };
-    let plain = Frame::of(values.iter().copied());
-    let deltas = values.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]));
-    let delta = Frame::of(deltas.clone());
+    let plain = Frame::of(values);
     // A second base has to be written, about a byte.
-    if values.len() > 2 && delta.bits + 8 < plain.bits {
-        out.push(delta.width() | DELTA);
-        put_signed(out, first);
-        put_signed(out, delta.least);
-        put_planes(deltas, &delta, out);
-    } else {
-        out.push(plain.width());
-        put_signed(out, plain.least);
-        put_planes(values.iter().copied(), &plain, out);
+    const BASE: u32 = 8;
+    let count = values.len();
+    if count > 2 && plain.bits > BASE {
+        values.resize(2 * count - 1, 0);
+        let (values, deltas) = values.split_at_mut(count);
+        for (delta, pair) in deltas.iter_mut().zip(values.windows(2)) {
+            *delta = pair[1].wrapping_sub(pair[0]);
+        }
+        let delta = Frame::of(deltas);
+        if delta.bits + BASE < plain.bits {
+            out.push(delta.width() | DELTA);
+            put_signed(out, first);
+            put_signed(out, delta.least);
+            return put_planes(deltas, &delta, out);
+        }
     }
+    out.push(plain.width());
+    put_signed(out, plain.least);
+    put_planes(&values[..count], &plain, out);
 }
 
-fn put_planes(values: impl Iterator<Item = i64> + Clone, frame: &Frame, out: &mut Vec<u8>) {
+fn put_planes(values: &[i64], frame: &Frame, out: &mut Vec<u8>) {
     for plane in 0..frame.width() {
-        let byte = |value: i64| (value.wrapping_sub(frame.least) as u64 >> (8 * plane)) as u8;
-        out.extend(values.clone().map(byte));
+        let byte = |value: &i64| (value.wrapping_sub(frame.least) as u64 >> (8 * plane)) as u8;
+        out.extend(values.iter().map(byte));
     }
 }
 
@@ -115,12 +121,6 @@ fn take_planes(
     Ok(())
 }
 
-/// Appends a column of small unsigned numbers.
-pub(crate) fn encode_sizes(sizes: impl Iterator<Item = usize>, out: &mut Vec<u8>) {
-    let sizes: Vec<i64> = sizes.map(|size| size as i64).collect();
-    encode(&sizes, out);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,7 +128,7 @@ mod tests {
 
     fn there_and_back(values: &[i64]) -> usize {
         let mut out = Vec::new();
-        encode(values, &mut out);
+        encode(&mut values.to_vec(), &mut out);
         let mut reader = Reader::new(&out);
         let mut back = vec![7];
         decode(&mut reader, values.len(), &mut back).unwrap();

@@ -161,7 +161,9 @@ fn encode(page: &[u8], work: &mut Work, out: &mut Vec<u8>) -> bool {
         ints::encode(integers, out);
     }
     if kind.has_payload() {
-        ints::encode_sizes(regular().map(|(_, (first, end))| end - first), out);
+        integers.clear();
+        integers.extend(regular().map(|(_, (first, end))| (end - first) as i64));
+        ints::encode(integers, out);
         let columns = regular()
             .map(|(_, (first, end))| end - first)
             .max()

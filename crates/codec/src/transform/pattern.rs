@@ -17,120 +17,154 @@ const BYTES: u8 = 3;
 /// Digits that fit an `i64` whatever they are.
 const DIGITS_MAX: usize = 18;
 
-/// What strings have in common, and what not.
+/// What strings have in common, and what not; kept from page to page.
 #[derive(Default)]
-pub(crate) struct Pattern {
+pub(crate) struct Work {
     /// The bytes that all have, with a mark for each run of others.
     text: Vec<u8>,
     /// The runs.
     columns: Vec<u8>,
+    /// What is left of each string, run after run.
+    rest: Vec<Span>,
+    numbers: Vec<i64>,
 }
 
 /// The next run of digits in `text`: where it starts and ends.
 fn next_run(text: &[u8]) -> Option<(usize, usize)> {
     let start = text.iter().position(u8::is_ascii_digit)?;
-    let digits = text[start..]
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit());
-    Some((start, start + digits.count()))
+    Some((start, start + number_at(&text[start..]).0))
 }
 
-impl Pattern {
-    /// The pattern of all values, if they have one.
-    pub(crate) fn of(source: &[u8], values: &[Span]) -> Option<Pattern> {
+/// How many digits `text` begins with, and the number they are, if there are no more than [`DIGITS_MAX`].
+#[inline]
+fn number_at(text: &[u8]) -> (usize, u64) {
+    let (mut digits, mut number) = (0, 0u64);
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        number = number.wrapping_mul(10).wrapping_add(digit.into());
+        digits += 1;
+    }
+    (digits, number)
+}
+
+impl Work {
+    /// Looks for the pattern of all values; false if they have none.
+    pub(crate) fn find(&mut self, source: &[u8], values: &[Span]) -> bool {
         let [first, second, ..] = values else {
-            return None;
+            return false;
         };
-        Pattern::of_numbers(source, values, first.of(source), second.of(source))
-            .or_else(|| Pattern::of_bytes(source, values, first.of(source)))
+        let first = first.of(source);
+        self.find_numbers(source, values, first, second.of(source))
+            .or_else(|| self.find_bytes(source, values, first))
+            .is_some()
     }
 
-    /// That of values that differ only in the numbers in them.
-    fn of_numbers(source: &[u8], values: &[Span], first: &[u8], second: &[u8]) -> Option<Pattern> {
+    /// Appends what was found.
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        put_number(out, self.text.len() as u64);
+        out.extend_from_slice(&self.text);
+        out.extend_from_slice(&self.columns);
+    }
+
+    /// Looks for the pattern of values that differ only in the numbers in them.
+    fn find_numbers(
+        &mut self,
+        source: &[u8],
+        values: &[Span],
+        first: &[u8],
+        second: &[u8],
+    ) -> Option<()> {
         let (start, _) = next_run(first)?;
         // Most columns of words end here.
         if !second.starts_with(&first[..start]) {
             return None;
         }
-        let mut pattern = Pattern::default();
-        let mut numbers = Vec::with_capacity(values.len());
-        // What is left of each value, run after run.
-        let mut rest: Vec<&[u8]> = values.iter().map(|value| value.of(source)).collect();
+        self.text.clear();
+        self.columns.clear();
+        self.rest.clear();
+        self.rest.extend_from_slice(values);
         let mut at = 0;
         while let Some((start, end)) = next_run(&first[at..]) {
             let literal = &first[at..at + start];
             if literal.iter().any(|byte| *byte <= BYTES) {
                 return None;
             }
-            pattern.text.extend_from_slice(literal);
+            self.text.extend_from_slice(literal);
             let width = end - start;
             let (mut padded, mut canonical) = (true, true);
-            numbers.clear();
-            for rest in &mut rest {
-                let after = rest.strip_prefix(literal)?;
-                let digits = after
-                    .iter()
-                    .take_while(|byte| byte.is_ascii_digit())
-                    .count();
+            self.numbers.clear();
+            for rest in &mut self.rest {
+                let after = after(literal, rest.of(source))?;
+                let (digits, number) = number_at(after);
                 if digits == 0 || digits > DIGITS_MAX {
                     return None;
                 }
                 padded &= digits == width;
                 canonical &= digits == 1 || after[0] != b'0';
-                let value = after[..digits]
-                    .iter()
-                    .fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
-                numbers.push(value);
-                *rest = &after[digits..];
+                self.numbers.push(number as i64);
+                *rest = rest.from(literal.len() + digits);
             }
             match (padded, canonical) {
-                (true, _) => pattern.text.extend([DIGITS, width as u8]),
-                (false, true) => pattern.text.push(NUMBER),
+                (true, _) => self.text.extend([DIGITS, width as u8]),
+                (false, true) => self.text.push(NUMBER),
                 (false, false) => return None,
             }
-            ints::encode(&numbers, &mut pattern.columns);
+            ints::encode(&mut self.numbers, &mut self.columns);
             at += end;
         }
         let tail = &first[at..];
-        if tail.iter().any(|byte| *byte <= BYTES) || rest.iter().any(|rest| *rest != tail) {
+        if tail.iter().any(|byte| *byte <= BYTES)
+            || self.rest.iter().any(|rest| rest.of(source) != tail)
+        {
             return None;
         }
-        pattern.text.extend_from_slice(tail);
-        Some(pattern)
+        self.text.extend_from_slice(tail);
+        Some(())
     }
 
-    /// That of values of one length that have at least half of their positions in common.
-    fn of_bytes(source: &[u8], values: &[Span], first: &[u8]) -> Option<Pattern> {
+    /// Looks for that of values of one length that have at least half of their positions in common.
+    fn find_bytes(&mut self, source: &[u8], values: &[Span], first: &[u8]) -> Option<()> {
         let others = &values[1..];
         if others.iter().any(|other| other.len() != first.len()) {
             return None;
         }
         let differs = |at: usize| others.iter().any(|other| other.of(source)[at] != first[at]);
-        let mut pattern = Pattern::default();
+        self.text.clear();
+        self.columns.clear();
         let mut width = 0;
         let mut different = 0;
         for at in 0..=first.len() {
             let in_run = at < first.len() && (first[at] <= BYTES || differs(at));
             if width > 0 && (!in_run || width == u8::MAX) {
-                pattern.text.extend([BYTES, width]);
+                self.text.extend([BYTES, width]);
                 width = 0;
             }
             if in_run {
                 width += 1;
                 different += 1;
+                if different * 2 > first.len() {
+                    return None;
+                }
                 let bytes = values.iter().map(|value| value.of(source)[at]);
-                pattern.columns.extend(bytes);
+                self.columns.extend(bytes);
             } else if let Some(byte) = first.get(at) {
-                pattern.text.push(*byte);
+                self.text.push(*byte);
             }
         }
-        (different * 2 <= first.len()).then_some(pattern)
+        Some(())
     }
+}
 
-    pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        put_number(out, self.text.len() as u64);
-        out.extend_from_slice(&self.text);
-        out.extend_from_slice(&self.columns);
+/// What of `text` is behind a literal, mostly one of very few bytes.
+#[inline]
+fn after<'a>(literal: &[u8], text: &'a [u8]) -> Option<&'a [u8]> {
+    match literal {
+        [] => Some(text),
+        [byte] => text.strip_prefix(&[*byte]),
+        _ => text.strip_prefix(literal),
     }
 }
 

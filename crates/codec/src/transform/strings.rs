@@ -3,7 +3,7 @@
 use super::arena::Arena;
 use super::bytes::{Malformed, Reader, Result, Span};
 use super::ints;
-use super::pattern::{self, Pattern};
+use super::pattern;
 
 /// Ends a string; strings that contain it are written with their lengths.
 const END: u8 = 0;
@@ -14,14 +14,21 @@ mod layout {
     pub(super) const PATTERN: u8 = 2;
 }
 
+/// What encoding needs beside its result; kept from page to page.
+#[derive(Default)]
+pub(crate) struct Work {
+    sizes: Vec<i64>,
+    pattern: pattern::Work,
+}
+
 /// Appends the strings `values` of `source`; their number is known to the reader.
-pub(crate) fn encode(source: &[u8], values: &[Span], out: &mut Vec<u8>) {
+pub(crate) fn encode(source: &[u8], values: &[Span], work: &mut Work, out: &mut Vec<u8>) {
     if values.is_empty() {
         return;
     }
-    if let Some(pattern) = Pattern::of(source, values) {
+    if work.pattern.find(source, values) {
         out.push(layout::PATTERN);
-        pattern.put(out);
+        work.pattern.put(out);
     } else if values
         .iter()
         .all(|value| memchr::memchr(END, value.of(source)).is_none())
@@ -33,7 +40,10 @@ pub(crate) fn encode(source: &[u8], values: &[Span], out: &mut Vec<u8>) {
         }
     } else {
         out.push(layout::COUNTED);
-        ints::encode_sizes(values.iter().map(|value| value.len()), out);
+        let sizes = values.iter().map(|value| i64::from(value.len));
+        work.sizes.clear();
+        work.sizes.extend(sizes);
+        ints::encode(&mut work.sizes, out);
         for value in values {
             out.extend_from_slice(value.of(source));
         }
@@ -88,7 +98,7 @@ mod tests {
             spans.push(Span::new(start, source.len()));
         }
         let mut out = Vec::new();
-        encode(&source, &spans, &mut out);
+        encode(&source, &spans, &mut Work::default(), &mut out);
         let mut reader = Reader::new(&out);
         let (mut arena, mut back) = (Arena::default(), Vec::new());
         arena.begin(&out, 1 << 20);

@@ -68,7 +68,13 @@ pub(crate) struct Work {
 
 /// Appends the texts `values` of `source`, or nothing and returns false when they are not of a kind.
 /// Their number is known to the reader.
-pub(crate) fn encode(source: &[u8], values: &[Span], work: &mut Work, out: &mut Vec<u8>) -> bool {
+pub(crate) fn encode(
+    source: &[u8],
+    values: &[Span],
+    strings: &mut strings::Work,
+    work: &mut Work,
+    out: &mut Vec<u8>,
+) -> bool {
     let Work {
         shapes,
         text,
@@ -110,15 +116,7 @@ pub(crate) fn encode(source: &[u8], values: &[Span], work: &mut Work, out: &mut 
         out.extend_from_slice(rows);
     }
     work.sort();
-    let Work {
-        sorted,
-        spans,
-        integers,
-        ..
-    } = work;
-    for column in sorted.chunk_by(|a, b| a.column == b.column) {
-        encode_column(source, column, spans, integers, out);
-    }
+    work.put_columns(source, strings, out);
     true
 }
 
@@ -140,36 +138,41 @@ impl Work {
             *place += 1;
         }
     }
-}
 
-fn encode_column(
-    source: &[u8],
-    values: &[Value],
-    spans: &mut Vec<Span>,
-    integers: &mut Vec<i64>,
-    out: &mut Vec<u8>,
-) {
-    let first = values[0].kind;
-    let mixed = values.iter().any(|value| value.kind != first);
-    if mixed {
-        out.push(MIXED);
-        out.extend(values.iter().map(|value| value.kind as u8));
-    } else {
-        out.push(first as u8);
-    }
-    for kind in Kind::ALL {
-        if !mixed && kind != first {
-            continue;
-        }
-        spans.clear();
-        let chosen = values.iter().filter(|value| value.kind == kind);
-        spans.extend(chosen.map(|value| value.span));
-        if kind == Kind::Integer {
-            integers.clear();
-            integers.extend(spans.iter().filter_map(|span| integer(span.of(source))));
-            ints::encode(integers, out);
-        } else {
-            strings::encode(source, spans, out);
+    /// Appends the values of each column.
+    fn put_columns(&mut self, source: &[u8], strings: &mut strings::Work, out: &mut Vec<u8>) {
+        let Work {
+            sorted,
+            spans,
+            integers,
+            ..
+        } = self;
+        let mut put_kind = |kind: Kind, spans: &[Span], out: &mut Vec<u8>| {
+            if kind == Kind::Integer {
+                integers.clear();
+                integers.extend(spans.iter().filter_map(|span| integer(span.of(source))));
+                ints::encode(integers, out);
+            } else {
+                strings::encode(source, spans, strings, out);
+            }
+        };
+        for values in sorted.chunk_by(|a, b| a.column == b.column) {
+            let first = values[0].kind;
+            if values.iter().all(|value| value.kind == first) {
+                out.push(first as u8);
+                spans.clear();
+                spans.extend(values.iter().map(|value| value.span));
+                put_kind(first, spans, out);
+                continue;
+            }
+            out.push(MIXED);
+            out.extend(values.iter().map(|value| value.kind as u8));
+            for kind in Kind::ALL {
+                spans.clear();
+                let chosen = values.iter().filter(|value| value.kind == kind);
+                spans.extend(chosen.map(|value| value.span));
+                put_kind(kind, spans, out);
+            }
         }
     }
 }
@@ -192,7 +195,8 @@ mod tests {
         };
         let spans: Vec<Span> = texts.iter().map(span).collect();
         let mut out = Vec::new();
-        if !encode(&source, &spans, &mut Work::default(), &mut out) {
+        let (strings, work) = (&mut strings::Work::default(), &mut Work::default());
+        if !encode(&source, &spans, strings, work, &mut out) {
             assert!(out.is_empty());
             return None;
         }
