@@ -29,16 +29,17 @@ pub(crate) fn encode(source: &[u8], values: &[Span], work: &mut Work, out: &mut 
     if work.pattern.find(source, values) {
         out.push(layout::PATTERN);
         work.pattern.put(out);
-    } else if values
-        .iter()
-        .all(|value| memchr::memchr(END, value.of(source)).is_none())
-    {
-        out.push(layout::ENDED);
-        for value in values {
-            out.extend_from_slice(value.of(source));
-            out.push(END);
-        }
-    } else {
+        return;
+    }
+    let start = out.len();
+    out.push(layout::ENDED);
+    for value in values {
+        out.extend_from_slice(value.of(source));
+        out.push(END);
+    }
+    let ends = memchr::memchr_iter(END, &out[start + 1..]).count();
+    if ends > values.len() {
+        out.truncate(start);
         out.push(layout::COUNTED);
         let sizes = values.iter().map(|value| i64::from(value.len));
         work.sizes.clear();

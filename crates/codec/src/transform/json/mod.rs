@@ -59,10 +59,13 @@ pub(crate) struct Work {
     /// The template of each text.
     rows: Vec<u8>,
     found: Vec<Value>,
-    /// The same by column.
-    sorted: Vec<Value>,
-    next: Vec<usize>,
+    /// What is found, by column.
+    kinds: Vec<Kind>,
     spans: Vec<Span>,
+    /// Where the next value of each column goes among them.
+    next: Vec<usize>,
+    /// Values of one kind, from a column of several.
+    chosen: Vec<Span>,
     integers: Vec<i64>,
 }
 
@@ -131,47 +134,49 @@ impl Work {
         for column in 1..self.next.len() {
             self.next[column] += self.next[column - 1];
         }
-        self.sorted.clone_from(&self.found);
+        self.kinds.resize(self.found.len(), Kind::String);
+        self.spans.resize(self.found.len(), Span::default());
         for value in &self.found {
             let place = &mut self.next[value.column];
-            self.sorted[*place] = *value;
+            self.kinds[*place] = value.kind;
+            self.spans[*place] = value.span;
             *place += 1;
         }
     }
 
-    /// Appends the values of each column.
+    /// Appends the values of each column, after [`Work::sort`].
     fn put_columns(&mut self, source: &[u8], strings: &mut strings::Work, out: &mut Vec<u8>) {
-        let Work {
-            sorted,
-            spans,
-            integers,
-            ..
-        } = self;
+        let integers = &mut self.integers;
         let mut put_kind = |kind: Kind, spans: &[Span], out: &mut Vec<u8>| {
             if kind == Kind::Integer {
                 integers.clear();
-                integers.extend(spans.iter().filter_map(|span| integer(span.of(source))));
+                integers.extend(spans.iter().map(|span| integer(span.of(source))));
                 ints::encode(integers, out);
             } else {
                 strings::encode(source, spans, strings, out);
             }
         };
-        for values in sorted.chunk_by(|a, b| a.column == b.column) {
-            let first = values[0].kind;
-            if values.iter().all(|value| value.kind == first) {
-                out.push(first as u8);
-                spans.clear();
-                spans.extend(values.iter().map(|value| value.span));
-                put_kind(first, spans, out);
+        let mut start = 0;
+        // Each column ends where its next value would go.
+        for end in &self.next[..self.shapes.keys.len()] {
+            let (kinds, spans) = (&self.kinds[start..*end], &self.spans[start..*end]);
+            start = *end;
+            let Some(first) = kinds.first() else {
+                continue;
+            };
+            if kinds.iter().all(|kind| kind == first) {
+                out.push(*first as u8);
+                put_kind(*first, spans, out);
                 continue;
             }
             out.push(MIXED);
-            out.extend(values.iter().map(|value| value.kind as u8));
+            out.extend(kinds.iter().map(|kind| *kind as u8));
             for kind in Kind::ALL {
-                spans.clear();
-                let chosen = values.iter().filter(|value| value.kind == kind);
-                spans.extend(chosen.map(|value| value.span));
-                put_kind(kind, spans, out);
+                let values = kinds.iter().zip(spans);
+                let chosen = values.filter(|(own, _)| **own == kind);
+                self.chosen.clear();
+                self.chosen.extend(chosen.map(|(_, span)| *span));
+                put_kind(kind, &self.chosen, out);
             }
         }
     }

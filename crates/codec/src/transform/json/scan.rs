@@ -12,25 +12,30 @@ pub(super) struct Value {
     pub(super) span: Span,
 }
 
-/// The integer that prints as exactly these bytes.
-pub(super) fn integer(token: &[u8]) -> Option<i64> {
-    let digits = token.strip_prefix(b"-").unwrap_or(token);
-    let canonical = match digits {
-        [b'0'] => token.len() == 1,
-        [b'1'..=b'9', rest @ ..] => rest.len() < 18 && rest.iter().all(u8::is_ascii_digit),
-        _ => false,
-    };
-    if !canonical {
-        return None;
+impl Value {
+    /// A value of `len` bytes at `start` of its source.
+    #[inline]
+    pub(super) fn new(column: usize, kind: Kind, start: usize, len: usize) -> Value {
+        let quotes = usize::from(kind == Kind::String);
+        Value {
+            column,
+            kind,
+            span: Span::new(start + quotes, start + len - quotes),
+        }
     }
+}
+
+/// The integer that is printed as this token, one of [`Kind::Integer`].
+pub(super) fn integer(token: &[u8]) -> i64 {
+    let digits = token.strip_prefix(b"-").unwrap_or(token);
     let value = digits
         .iter()
         .fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
-    Some(if digits.len() < token.len() {
+    if digits.len() < token.len() {
         -value
     } else {
         value
-    })
+    }
 }
 
 /// Cuts a text into template and values.
@@ -47,8 +52,8 @@ pub(super) fn scan(source: &[u8], text: Span, template: &mut Vec<u8>, values: &m
         if let Some(len) = key_len {
             template.extend_from_slice(&rest[..len]);
             at += len;
-        } else if let Some((len, value)) = value_at(rest, base + at) {
-            values.push(value);
+        } else if let Some((len, kind)) = value_at(rest) {
+            values.push(Value::new(0, kind, base + at, len));
             template.push(SLOT);
             at += len;
         } else {
@@ -58,44 +63,77 @@ pub(super) fn scan(source: &[u8], text: Span, template: &mut Vec<u8>, values: &m
     }
 }
 
-/// The value that `bytes`, which lie at `base` of the source, begin with, and how long it is there.
-pub(super) fn value_at(bytes: &[u8], base: usize) -> Option<(usize, Value)> {
-    let (len, kind) = match bytes.first()? {
-        b'"' => (string_len(bytes)?, Kind::String),
-        b'[' => (scalars_len(bytes)?, Kind::Verbatim),
-        b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
-            let len = bytes.iter().take_while(|byte| is_token(**byte)).count();
-            match integer(&bytes[..len]) {
-                Some(_) => (len, Kind::Integer),
-                None => (len, Kind::Verbatim),
-            }
-        }
-        _ => return None,
-    };
-    let quotes = usize::from(kind == Kind::String);
-    let value = Value {
-        column: 0,
-        kind,
-        span: Span::new(base + quotes, base + len - quotes),
-    };
-    Some((len, value))
+/// How long the value is that `bytes` begin with, and what it is.
+#[inline]
+pub(super) fn value_at(bytes: &[u8]) -> Option<(usize, Kind)> {
+    match bytes.first()? {
+        b'"' => Some((string_len(bytes)?, Kind::String)),
+        b'[' => Some((scalars_len(bytes)?, Kind::Verbatim)),
+        first if is_token(*first) => Some(token(bytes)),
+        _ => None,
+    }
 }
+
+/// How long the token is that `bytes` begin with, and whether it is an integer that prints back as it is written.
+fn token(bytes: &[u8]) -> (usize, Kind) {
+    let sign = usize::from(bytes.starts_with(b"-"));
+    let rest = &bytes[sign..];
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let more = rest[digits..].iter().take_while(|byte| is_token(**byte));
+    let len = sign + digits + more.count();
+    let canonical = match rest.first() {
+        Some(b'0') => digits == 1 && sign == 0,
+        _ => (1..=DIGITS_MAX).contains(&digits),
+    };
+    if canonical && len == sign + digits {
+        (len, Kind::Integer)
+    } else {
+        (len, Kind::Verbatim)
+    }
+}
+
+/// Digits that fit an `i64` whatever they are.
+const DIGITS_MAX: usize = 18;
 
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.')
 }
 
 /// The length of the string at the start of `bytes`, with its quotes.
+#[inline]
 pub(super) fn string_len(bytes: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {
-        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        at += quote_or_escape(bytes.get(at..)?)?;
         if bytes[at] == b'"' {
             return Some(at + 1);
         }
         at += 2;
     }
 }
+
+/// Where the first quote or backslash is.
+#[inline]
+fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    // The lowest of the bits that are set is for the first byte that is zero; there may be others above it.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
+    // A call of memchr would cost more than most strings are long.
+    let words = bytes.as_chunks::<8>().0.iter().take(WORDS);
+    for (index, word) in words.enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let quotes = zeros(word ^ (ONES * u64::from(b'"')));
+        let found = quotes | zeros(word ^ (ONES * u64::from(b'\\')));
+        if found != 0 {
+            return Some(8 * index + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let start = bytes.len().min(8 * WORDS) / 8 * 8;
+    memchr::memchr2(b'"', b'\\', &bytes[start..]).map(|at| start + at)
+}
+
+/// So many words of a string are looked at one by one.
+const WORDS: usize = 4;
 
 /// Whether what follows a string makes it a key.
 fn is_key(after: &[u8]) -> bool {

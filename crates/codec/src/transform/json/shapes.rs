@@ -113,13 +113,10 @@ impl Shapes {
                     return false;
                 };
                 at += slot.before.len();
-                let Some((len, value)) = value_at(after, at) else {
+                let Some((len, kind)) = value_at(after) else {
                     return false;
                 };
-                found.push(Value {
-                    column: slot.column,
-                    ..value
-                });
+                found.push(Value::new(slot.column, kind, at, len));
                 rest = &after[len..];
                 at += len;
             }
