@@ -7,8 +7,9 @@ use crate::owners::TreeKind;
 /// The number that `bytes` begin with and its length, 1 to 9 bytes; `None` if they end before it does.
 #[inline]
 pub fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
-    match bytes.first() {
-        Some(byte @ 0..0x80) => Some(((*byte).into(), 1)),
+    match bytes {
+        [byte @ 0..0x80, ..] => Some(((*byte).into(), 1)),
+        [high, low @ 0..0x80, ..] => Some((u64::from(high & 0x7f) << 7 | u64::from(*low), 2)),
         _ => long_varint(bytes),
     }
 }

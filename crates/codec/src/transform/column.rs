@@ -27,7 +27,8 @@ mod kind {
 /// What encoding needs beside its result; kept from page to page.
 #[derive(Default)]
 pub(crate) struct Work {
-    values: Vec<Field>,
+    /// The values that are not NULL, of a column in which others are.
+    some: Vec<Field>,
     spans: Vec<Span>,
     integers: Vec<i64>,
     strings: strings::Work,
@@ -63,63 +64,60 @@ impl Texts {
 /// Appends the column `fields`, pieces of `page`; their number is known to the reader.
 pub(crate) fn encode(page: &[u8], fields: &[Field], work: &mut Work, out: &mut Vec<u8>) {
     let Work {
-        values,
+        some,
         spans,
         integers,
         strings,
         json,
         texts,
     } = work;
-    values.clear();
-    values.extend(fields.iter().filter(|field| field.serial != NULL));
     let tag = out.len();
     out.push(kind::NONE);
     let mut nulls = 0;
-    if values.is_empty() {
-        return;
-    }
-    if values.len() < fields.len() {
+    let mut values = fields;
+    if fields.iter().any(|field| field.serial == NULL) {
+        some.clear();
+        some.extend(fields.iter().filter(|field| field.serial != NULL));
+        if some.is_empty() {
+            return;
+        }
         nulls = kind::SOME_NULL;
         put_bits(fields.iter().map(|field| field.serial == NULL), out);
+        values = some;
     }
     spans.clear();
     spans.extend(values.iter().map(|value| value.span));
     integers.clear();
-    let all = |test: fn(&Field) -> bool| values.iter().all(test);
-    let integer = |field: &Field| record::integer_of(field.serial, field.span.of(page));
-    let mut shortest = |field: &Field| {
-        record::is_integer(field.serial) && {
-            integers.push(integer(field));
-            integers
-                .last()
-                .map(|last| record::serial_of(*last).0.into())
-                == Some(field.serial)
+    let integer = |value: &Field| record::integer_of(value.serial, value.span, page);
+    let shortest = |value: &Field| {
+        record::is_integer(value.serial) && {
+            let integer = integer(value);
+            integers.push(integer);
+            u64::from(record::serial_of(integer).0) == value.serial
         }
     };
-    let kind = if values.iter().all(&mut shortest) {
+    let kind = if values.iter().all(shortest) {
         ints::encode(integers, out);
         kind::INTEGERS
-    } else if all(|field| field.serial == REAL) {
+    } else if values.iter().all(|value| value.serial == REAL) {
         put_planes(out, 8, spans.iter().map(|span| span.of(page)));
         kind::REALS
-    } else if all(|field| record::is_text(field.serial)) {
+    } else if values.iter().all(|value| record::is_text(value.serial)) {
         if looks_like_json(page, spans) && json::encode(page, spans, strings, json, out) {
             kind::JSON
         } else {
             strings::encode(page, spans, strings, out);
             kind::TEXTS
         }
-    } else if all(|field| record::is_blob(field.serial)) {
-        if texts.fill(page, spans)
-            && json::encode(&texts.bytes, &texts.spans, strings, json, out)
-        {
+    } else if values.iter().all(|value| record::is_blob(value.serial)) {
+        if texts.fill(page, spans) && json::encode(&texts.bytes, &texts.spans, strings, json, out) {
             kind::JSONB
         } else {
             strings::encode(page, spans, strings, out);
             kind::BLOBS
         }
     } else {
-        for value in &*values {
+        for value in values {
             put_number(out, value.serial);
         }
         let of = |test: fn(u64) -> bool| values.iter().filter(move |value| test(value.serial));

@@ -79,13 +79,23 @@ pub(crate) fn comes_back(page: &[u8], hostile: &[u8]) -> bool {
 /// What encoding needs beside its result; kept from page to page.
 #[derive(Default)]
 struct Work {
+    /// The fields of all records.
     fields: Vec<Field>,
-    /// Where the fields of each record begin and end; cells that are stored as they are have none.
-    records: Vec<(usize, usize)>,
+    rows: Vec<Row>,
+    /// Which cells are stored as they are.
     verbatim: Vec<bool>,
     values: Vec<Field>,
     integers: Vec<i64>,
     column: column::Work,
+}
+
+/// A cell that is not stored as it is.
+struct Row {
+    /// Where it is on the page.
+    start: usize,
+    rowid: i64,
+    /// Where its fields begin and end.
+    fields: (usize, usize),
 }
 
 /// Appends the stream of `page` to `out`; false if it is no b-tree page.
@@ -96,27 +106,32 @@ fn encode(page: &[u8], work: &mut Work, out: &mut Vec<u8>) -> bool {
     let kind = layout.kind;
     let Work {
         fields,
-        records,
+        rows,
         verbatim,
         values,
         integers,
         column: work,
     } = work;
     fields.clear();
-    records.clear();
+    rows.clear();
     verbatim.clear();
     for cell in &layout.cells {
         let first = fields.len();
         let regular = cell.regular
             && (!kind.has_payload()
                 || record::parse(page, cell.payload, cell.end, fields).is_some());
-        if !regular {
+        verbatim.push(!regular);
+        if regular {
+            rows.push(Row {
+                start: cell.start,
+                rowid: cell.rowid,
+                fields: (first, fields.len()),
+            });
+        } else {
             fields.truncate(first);
         }
-        verbatim.push(!regular);
-        records.push((first, fields.len()));
     }
-    let some_verbatim = verbatim.contains(&true);
+    let some_verbatim = rows.len() < layout.cells.len();
     let mut tag = kind as u8;
     if layout.header > 0 {
         tag |= PAGE_ONE;
@@ -144,37 +159,30 @@ fn encode(page: &[u8], work: &mut Work, out: &mut Vec<u8>) -> bool {
             out.extend_from_slice(&page[cell.start..cell.end]);
         }
     }
-    let regular = || {
-        let cells = layout.cells.iter().zip(&*records).zip(&*verbatim);
-        cells
-            .filter(|(_, verbatim)| !**verbatim)
-            .map(|(cell, _)| cell)
-    };
     if kind.is_interior() {
         integers.clear();
-        integers.extend(regular().map(|(cell, _)| i64::from(be32(cell.start))));
+        integers.extend(rows.iter().map(|row| i64::from(be32(row.start))));
         ints::encode(integers, out);
     }
     if kind.has_rowid() {
         integers.clear();
-        integers.extend(regular().map(|(cell, _)| cell.rowid));
+        integers.extend(rows.iter().map(|row| row.rowid));
         ints::encode(integers, out);
     }
     if kind.has_payload() {
+        let columns_of = |row: &Row| row.fields.1 - row.fields.0;
         integers.clear();
-        integers.extend(regular().map(|(_, (first, end))| (end - first) as i64));
+        integers.extend(rows.iter().map(|row| columns_of(row) as i64));
         ints::encode(integers, out);
-        let columns = regular()
-            .map(|(_, (first, end))| end - first)
-            .max()
-            .unwrap_or(0);
+        let columns = rows.iter().map(columns_of).max().unwrap_or(0);
         if columns > COLUMNS_MAX {
             return false;
         }
         for column in 0..columns {
             values.clear();
-            for (_, (first, end)) in regular() {
-                if first + column < *end {
+            for row in &*rows {
+                let (first, end) = row.fields;
+                if first + column < end {
                     values.push(fields[first + column]);
                 }
             }

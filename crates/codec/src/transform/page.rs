@@ -110,7 +110,9 @@ impl Layout {
             cells.push(cell_at(page, kind, start)?);
         }
         let mut order: Vec<u16> = (0..count as u16).collect();
-        order.sort_by_key(|index| std::cmp::Reverse(cells[usize::from(*index)].start));
+        if !cells.is_sorted_by(|a: &Cell, b| a.start >= b.start) {
+            order.sort_by_key(|index| std::cmp::Reverse(cells[usize::from(*index)].start));
+        }
         let mut above = page.len();
         for index in &order {
             let cell = &cells[usize::from(*index)];

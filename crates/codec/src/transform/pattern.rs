@@ -161,9 +161,9 @@ impl Work {
 /// What of `text` is behind a literal, mostly one of very few bytes.
 #[inline]
 fn after<'a>(literal: &[u8], text: &'a [u8]) -> Option<&'a [u8]> {
-    match literal {
-        [] => Some(text),
-        [byte] => text.strip_prefix(&[*byte]),
+    match (literal, text) {
+        ([], _) => Some(text),
+        ([literal], [first, rest @ ..]) => (literal == first).then_some(rest),
         _ => text.strip_prefix(literal),
     }
 }

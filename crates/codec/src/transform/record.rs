@@ -72,16 +72,22 @@ pub(crate) fn is_blob(serial: u64) -> bool {
     serial >= 12 && serial.is_multiple_of(2)
 }
 
-/// The integer that a field holds.
-pub(crate) fn integer_of(serial: u64, bytes: &[u8]) -> i64 {
+/// The integer that a field of a page holds.
+#[inline]
+pub(crate) fn integer_of(serial: u64, span: Span, page: &[u8]) -> i64 {
     match serial {
         8 => 0,
         9 => 1,
-        _ => {
-            let negative = bytes.first().is_some_and(|byte| *byte >= 0x80);
-            let fold = |value: i64, byte: &u8| value << 8 | i64::from(*byte);
-            bytes.iter().fold(-i64::from(negative), fold)
-        }
+        // A word that begins with it has its sign on top.
+        _ => match page[span.start as usize..].first_chunk() {
+            Some(word) => i64::from_be_bytes(*word) >> (64 - 8 * span.len),
+            None => {
+                let bytes = span.of(page);
+                let negative = bytes.first().is_some_and(|byte| *byte >= 0x80);
+                let fold = |value: i64, byte: &u8| value << 8 | i64::from(*byte);
+                bytes.iter().fold(-i64::from(negative), fold)
+            }
+        },
     }
 }
 
@@ -180,18 +186,18 @@ pub(crate) fn header_len(types: usize) -> usize {
 /// shortest varints, and a header and values that fill it exactly.
 pub(crate) fn parse(page: &[u8], start: usize, end: usize, fields: &mut Vec<Field>) -> Option<()> {
     let record = &page[start..end];
-    let (header, mut at) = varint(record)?;
+    let (header, at) = varint(record)?;
     let header = usize::try_from(header)
         .ok()
         .filter(|len| *len <= record.len())?;
     let mut value = start + header;
-    let types = header.checked_sub(at)?;
-    if header_len(types) != header {
+    let mut types = record.get(at..header)?;
+    if header_len(types.len()) != header {
         return None;
     }
-    while at < header {
-        let (serial, len) = varint(&record[at..header])?;
-        at += len;
+    while !types.is_empty() {
+        let (serial, len) = varint(types)?;
+        types = &types[len..];
         let len = len_of(serial)?;
         let value_end = value
             .checked_add(len)
@@ -225,9 +231,12 @@ mod tests {
             let (serial, len) = serial_of(value);
             prop_assert_eq!(len_of(serial.into()), Some(len));
             let bytes = word_of(value, len).to_le_bytes();
-            prop_assert_eq!(integer_of(serial.into(), &bytes[..len]), value);
+            // At the end of a page, and before it.
+            prop_assert_eq!(integer_of(serial.into(), Span::new(0, len), &bytes), value);
+            prop_assert_eq!(integer_of(serial.into(), Span::new(0, len), &bytes[..len]), value);
             for len in [1, 2, 3, 4, 6].into_iter().filter(|shorter| *shorter < len) {
-                prop_assert_ne!(integer_of(1, &word_of(value, len).to_le_bytes()[..len]), value);
+                let bytes = word_of(value, len).to_le_bytes();
+                prop_assert_ne!(integer_of(1, Span::new(0, len), &bytes), value);
             }
         }
     }

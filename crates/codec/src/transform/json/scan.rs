@@ -76,27 +76,35 @@ pub(super) fn value_at(bytes: &[u8]) -> Option<(usize, Kind)> {
 
 /// How long the token is that `bytes` begin with, and whether it is an integer that prints back as it is written.
 fn token(bytes: &[u8]) -> (usize, Kind) {
-    let sign = usize::from(bytes.starts_with(b"-"));
-    let rest = &bytes[sign..];
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let more = rest[digits..].iter().take_while(|byte| is_token(**byte));
-    let len = sign + digits + more.count();
-    let canonical = match rest.first() {
-        Some(b'0') => digits == 1 && sign == 0,
-        _ => (1..=DIGITS_MAX).contains(&digits),
+    let len = bytes.iter().take_while(|byte| is_token(**byte)).count();
+    let canonical = match &bytes[..len] {
+        [b'0'] => true,
+        [b'-', b'1'..=b'9', digits @ ..] | [b'1'..=b'9', digits @ ..] => {
+            // So many that they fit an i64 whatever they are.
+            digits.len() < 18 && digits.iter().all(u8::is_ascii_digit)
+        }
+        _ => false,
     };
-    if canonical && len == sign + digits {
+    if canonical {
         (len, Kind::Integer)
     } else {
         (len, Kind::Verbatim)
     }
 }
 
-/// Digits that fit an `i64` whatever they are.
-const DIGITS_MAX: usize = 18;
-
+#[inline]
 fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.')
+    const TOKEN: [bool; 256] = {
+        let mut token = [false; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            token[byte] =
+                (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'-' | b'+' | b'.');
+            byte += 1;
+        }
+        token
+    };
+    TOKEN[usize::from(byte)]
 }
 
 /// The length of the string at the start of `bytes`, with its quotes.
