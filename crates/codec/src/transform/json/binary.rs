@@ -5,7 +5,7 @@
 //! byte for byte are for this: sizes as short as can be, no JSON5, no labels but strings.
 
 use super::super::bytes::{Malformed, Result};
-use super::scan::string_len;
+use super::scan::string_at;
 
 /// Before a string of type TEXTRAW.
 const RAW: u8 = b'~';
@@ -28,36 +28,12 @@ mod element {
     pub(super) const OBJECT: u8 = 12;
 }
 
-/// An array or object that is not closed yet.
-#[derive(Clone, Copy)]
-struct Open {
-    is_object: bool,
-    /// In binary: where it ends (reading) or its payload starts (writing).
-    at: usize,
-    /// Elements so far.
-    elements: usize,
-}
-
-impl Open {
-    /// What stands before its next element.
-    fn separator(&self) -> Option<u8> {
-        match (self.elements, self.is_object) {
-            (0, _) => None,
-            (odd, true) if odd % 2 == 1 => Some(b':'),
-            _ => Some(b','),
-        }
-    }
-
-    fn close(&self) -> u8 {
-        if self.is_object { b'}' } else { b']' }
-    }
-
-    fn kind(&self) -> u8 {
-        if self.is_object {
-            element::OBJECT
-        } else {
-            element::ARRAY
-        }
+/// What stands before the next element of an array or object that has so many.
+fn separator(is_object: bool, elements: usize) -> Option<u8> {
+    match (elements, is_object) {
+        (0, _) => None,
+        (odd, true) if odd % 2 == 1 => Some(b':'),
+        _ => Some(b','),
     }
 }
 
@@ -87,149 +63,150 @@ fn header_of(bytes: &[u8]) -> Option<(usize, usize)> {
 
 /// Appends a blob's text.
 pub(crate) fn to_text(blob: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    let mut open: Vec<Open> = Vec::new();
-    let mut at = 0;
-    while at < blob.len() {
-        if let Some(outer) = open.last_mut() {
-            out.extend(outer.separator());
-            outer.elements += 1;
-        }
-        let (header, len) = header_of(&blob[at..]).ok_or(Malformed)?;
-        let payload = at + header..at + header + len;
-        let bytes = blob.get(payload.clone()).ok_or(Malformed)?;
-        let kind = blob[at] & 15;
-        at = payload.end;
-        match kind {
-            element::NULL => out.extend_from_slice(b"null"),
-            element::TRUE => out.extend_from_slice(b"true"),
-            element::FALSE => out.extend_from_slice(b"false"),
-            element::INT | element::FLOAT => out.extend_from_slice(bytes),
-            element::TEXT | element::TEXTJ | element::TEXTRAW => {
-                out.extend((kind == element::TEXTRAW).then_some(RAW));
-                out.push(b'"');
-                out.extend_from_slice(bytes);
-                out.push(b'"');
-            }
-            element::ARRAY | element::OBJECT if open.len() < DEPTH_MAX => {
-                let is_object = kind == element::OBJECT;
-                out.push(if is_object { b'{' } else { b'[' });
-                open.push(Open {
-                    is_object,
-                    at: payload.end,
-                    elements: 0,
-                });
-                at = payload.start;
-            }
-            _ => return Err(Malformed),
-        }
-        while let Some(outer) = open.pop_if(|outer| outer.at == at) {
-            out.push(outer.close());
-        }
-        if open.is_empty() && at < blob.len() {
-            return Err(Malformed);
-        }
-    }
-    if open.is_empty() {
+    if put_text(blob, DEPTH_MAX, out)? == blob.len() {
         Ok(())
     } else {
         Err(Malformed)
     }
+}
+
+/// Appends the text of the element that a blob begins with, and says how long it is there. Arrays and objects may
+/// be within each other `depth` times.
+fn put_text(blob: &[u8], depth: usize, out: &mut Vec<u8>) -> Result<usize> {
+    let (header, len) = header_of(blob).ok_or(Malformed)?;
+    let bytes = blob.get(header..header + len).ok_or(Malformed)?;
+    match blob[0] & 15 {
+        element::NULL => out.extend_from_slice(b"null"),
+        element::TRUE => out.extend_from_slice(b"true"),
+        element::FALSE => out.extend_from_slice(b"false"),
+        element::INT | element::FLOAT => out.extend_from_slice(bytes),
+        kind @ (element::TEXT | element::TEXTJ | element::TEXTRAW) => {
+            if kind == element::TEXTRAW {
+                out.push(RAW);
+            }
+            out.push(b'"');
+            out.extend_from_slice(bytes);
+            out.push(b'"');
+        }
+        kind @ (element::ARRAY | element::OBJECT) if depth > 0 => {
+            let is_object = kind == element::OBJECT;
+            out.push(if is_object { b'{' } else { b'[' });
+            let (mut at, mut elements) = (0, 0);
+            while at < bytes.len() {
+                out.extend(separator(is_object, elements));
+                at += put_text(&bytes[at..], depth - 1, out)?;
+                elements += 1;
+            }
+            out.push(if is_object { b'}' } else { b']' });
+        }
+        _ => return Err(Malformed),
+    }
+    Ok(header + len)
 }
 
 /// Appends the blob that a text stands for.
 pub(crate) fn to_binary(text: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    let mut open: Vec<Open> = Vec::new();
-    let mut at = 0;
-    while at == 0 || !open.is_empty() {
-        if let Some(outer) = open.last_mut() {
-            let next = text.get(at).copied();
-            if next == Some(outer.close()) {
-                let (kind, start) = (outer.kind(), outer.at);
-                add_header(kind, start, out)?;
-                open.pop();
-                at += 1;
-                continue;
-            }
-            if let Some(separator) = outer.separator() {
-                if next != Some(separator) {
-                    return Err(Malformed);
-                }
-                at += 1;
-            }
-            outer.elements += 1;
-        }
-        let rest = &text[at..];
-        let start = out.len();
-        let (kind, len) = match *rest.first().ok_or(Malformed)? {
-            begin @ (b'{' | b'[') if open.len() < DEPTH_MAX => {
-                open.push(Open {
-                    is_object: begin == b'{',
-                    at: start,
-                    elements: 0,
-                });
-                at += 1;
-                continue;
-            }
-            RAW if rest.get(1) == Some(&b'"') => {
-                let len = string_len(&rest[1..]).ok_or(Malformed)?;
-                out.extend_from_slice(&rest[2..len]);
-                (element::TEXTRAW, len + 1)
-            }
-            b'"' => {
-                let len = string_len(rest).ok_or(Malformed)?;
-                let payload = &rest[1..len - 1];
-                out.extend_from_slice(payload);
-                match memchr::memchr(b'\\', payload) {
-                    Some(_) => (element::TEXTJ, len),
-                    None => (element::TEXT, len),
-                }
-            }
-            _ => {
-                let ends = |byte: &u8| matches!(byte, b',' | b':' | b'}' | b']');
-                let len = rest.iter().position(ends).unwrap_or(rest.len());
-                let kind = match &rest[..len] {
-                    b"" => return Err(Malformed),
-                    b"null" => element::NULL,
-                    b"true" => element::TRUE,
-                    b"false" => element::FALSE,
-                    number => {
-                        out.extend_from_slice(number);
-                        let is_real = |byte: &u8| matches!(byte, b'.' | b'e' | b'E');
-                        match number.iter().any(is_real) {
-                            true => element::FLOAT,
-                            false => element::INT,
-                        }
-                    }
-                };
-                (kind, len)
-            }
-        };
-        add_header(kind, start, out)?;
-        at += len;
-    }
-    if at == text.len() {
+    if put_binary(text, DEPTH_MAX, out)? == text.len() {
         Ok(())
     } else {
         Err(Malformed)
     }
 }
 
-/// Puts the header of an element before its payload, which begins at `start`.
-fn add_header(kind: u8, start: usize, out: &mut Vec<u8>) -> Result<()> {
-    let len = u32::try_from(out.len() - start).map_err(|_| Malformed)?;
-    let size = len.to_be_bytes();
-    let (code, size) = match len {
-        0..=11 => (len as u8, &size[4..]),
-        12..=0xff => (12, &size[3..]),
-        0x100..=0xffff => (13, &size[2..]),
-        _ => (14, &size[..]),
-    };
-    let header = 1 + size.len();
-    out.extend_from_slice(&[0; 5][..header]);
-    out.copy_within(start..start + len as usize, start + header);
-    out[start] = code << 4 | kind;
-    out[start + 1..start + header].copy_from_slice(size);
+/// Appends the element that a text begins with, and says how long it is there. Arrays and objects may be within
+/// each other `depth` times.
+fn put_binary(text: &[u8], depth: usize, out: &mut Vec<u8>) -> Result<usize> {
+    match *text.first().ok_or(Malformed)? {
+        begin @ (b'{' | b'[') if depth > 0 => {
+            let start = out.len();
+            let is_object = begin == b'{';
+            let (kind, close) = if is_object {
+                (element::OBJECT, b'}')
+            } else {
+                (element::ARRAY, b']')
+            };
+            let (mut at, mut elements) = (1, 0);
+            while text.get(at) != Some(&close) {
+                if let Some(separator) = separator(is_object, elements) {
+                    if text.get(at) != Some(&separator) {
+                        return Err(Malformed);
+                    }
+                    at += 1;
+                }
+                at += put_binary(&text[at..], depth - 1, out)?;
+                elements += 1;
+            }
+            insert_header(kind, start, out)?;
+            Ok(at + 1)
+        }
+        b'"' => {
+            let (len, escapes) = string_at(text).ok_or(Malformed)?;
+            let kind = if escapes {
+                element::TEXTJ
+            } else {
+                element::TEXT
+            };
+            put_scalar(kind, &text[1..len - 1], out)?;
+            Ok(len)
+        }
+        RAW if text.get(1) == Some(&b'"') => {
+            let (len, _) = string_at(&text[1..]).ok_or(Malformed)?;
+            put_scalar(element::TEXTRAW, &text[2..len], out)?;
+            Ok(len + 1)
+        }
+        _ => {
+            let ends = |byte: &u8| matches!(byte, b',' | b':' | b'}' | b']');
+            let len = text.iter().position(ends).unwrap_or(text.len());
+            match &text[..len] {
+                b"" => return Err(Malformed),
+                b"null" => out.push(element::NULL),
+                b"true" => out.push(element::TRUE),
+                b"false" => out.push(element::FALSE),
+                number => {
+                    let is_real = |byte: &u8| matches!(byte, b'.' | b'e' | b'E');
+                    let kind = match number.iter().any(is_real) {
+                        true => element::FLOAT,
+                        false => element::INT,
+                    };
+                    put_scalar(kind, number, out)?;
+                }
+            }
+            Ok(len)
+        }
+    }
+}
+
+/// Appends an element with this payload.
+fn put_scalar(kind: u8, payload: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    if payload.len() < 12 {
+        out.push((payload.len() as u8) << 4 | kind);
+    } else {
+        let (header, len) = header_for(kind, payload.len())?;
+        out.extend_from_slice(&header[..len]);
+    }
+    out.extend_from_slice(payload);
     Ok(())
+}
+
+/// Puts the header of an element before its payload, which begins at `start`.
+fn insert_header(kind: u8, start: usize, out: &mut Vec<u8>) -> Result<()> {
+    let end = out.len();
+    let (header, len) = header_for(kind, end - start)?;
+    out.extend_from_slice(&header[..len]);
+    out.copy_within(start..end, start + len);
+    out[start..start + len].copy_from_slice(&header[..len]);
+    Ok(())
+}
+
+/// The header of an element whose payload has so many bytes, and how long it is.
+fn header_for(kind: u8, payload: usize) -> Result<([u8; 5], usize)> {
+    let [a, b, c, d] = u32::try_from(payload).map_err(|_| Malformed)?.to_be_bytes();
+    Ok(match payload {
+        0..=11 => ([d << 4 | kind, 0, 0, 0, 0], 1),
+        12..=0xff => ([12 << 4 | kind, d, 0, 0, 0], 2),
+        0x100..=0xffff => ([13 << 4 | kind, c, d, 0, 0], 3),
+        _ => ([14 << 4 | kind, a, b, c, d], 5),
+    })
 }
 
 #[cfg(test)]

@@ -109,13 +109,20 @@ fn is_token(byte: u8) -> bool {
 
 /// The length of the string at the start of `bytes`, with its quotes.
 #[inline]
-pub(super) fn string_len(bytes: &[u8]) -> Option<usize> {
-    let mut at = 1;
+fn string_len(bytes: &[u8]) -> Option<usize> {
+    string_at(bytes).map(|(len, _)| len)
+}
+
+/// The length of the string at the start of `bytes`, with its quotes, and whether it has escapes.
+#[inline]
+pub(super) fn string_at(bytes: &[u8]) -> Option<(usize, bool)> {
+    let (mut at, mut escapes) = (1, false);
     loop {
         at += quote_or_escape(bytes.get(at..)?)?;
         if bytes[at] == b'"' {
-            return Some(at + 1);
+            return Some((at + 1, escapes));
         }
+        escapes = true;
         at += 2;
     }
 }
