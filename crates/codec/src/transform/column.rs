@@ -85,8 +85,6 @@ pub(crate) fn encode(page: &[u8], fields: &[Field], work: &mut Work, out: &mut V
         put_bits(fields.iter().map(|field| field.serial == NULL), out);
         values = some;
     }
-    spans.clear();
-    spans.extend(values.iter().map(|value| value.span));
     integers.clear();
     let integer = |value: &Field| record::integer_of(value.serial, value.span, page);
     let shortest = |value: &Field| {
@@ -96,10 +94,14 @@ pub(crate) fn encode(page: &[u8], fields: &[Field], work: &mut Work, out: &mut V
             u64::from(record::serial_of(integer).0) == value.serial
         }
     };
-    let kind = if values.iter().all(shortest) {
+    if values.iter().all(shortest) {
         ints::encode(integers, out);
-        kind::INTEGERS
-    } else if values.iter().all(|value| value.serial == REAL) {
+        out[tag] = kind::INTEGERS | nulls;
+        return;
+    }
+    spans.clear();
+    spans.extend(values.iter().map(|value| value.span));
+    let kind = if values.iter().all(|value| value.serial == REAL) {
         put_planes(out, 8, spans.iter().map(|span| span.of(page)));
         kind::REALS
     } else if values.iter().all(|value| record::is_text(value.serial)) {

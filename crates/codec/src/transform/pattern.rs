@@ -131,7 +131,8 @@ impl Work {
         if others.iter().any(|other| other.len() != first.len()) {
             return None;
         }
-        let differs = |at: usize| others.iter().any(|other| other.of(source)[at] != first[at]);
+        let byte = |value: &Span, at: usize| source[value.start as usize + at];
+        let differs = |at: usize| others.iter().any(|other| byte(other, at) != first[at]);
         self.text.clear();
         self.columns.clear();
         let mut width = 0;
@@ -148,8 +149,8 @@ impl Work {
                 if different * 2 > first.len() {
                     return None;
                 }
-                let bytes = values.iter().map(|value| value.of(source)[at]);
-                self.columns.extend(bytes);
+                self.columns
+                    .extend(values.iter().map(|value| byte(value, at)));
             } else if let Some(byte) = first.get(at) {
                 self.text.push(*byte);
             }

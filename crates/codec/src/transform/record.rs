@@ -124,7 +124,12 @@ pub(crate) fn word_of(value: i64, len: usize) -> u64 {
 /// A SQLite varint and its length, if it is written in as few bytes as possible.
 #[inline]
 pub(crate) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
-    litepack_btree::record::varint(bytes).filter(|(value, len)| varint_len(*value) == *len)
+    match bytes {
+        [byte @ 0..0x80, ..] => Some(((*byte).into(), 1)),
+        _ => {
+            litepack_btree::record::varint(bytes).filter(|(value, len)| varint_len(*value) == *len)
+        }
+    }
 }
 
 /// The length of the shortest varint for a value.
@@ -175,8 +180,12 @@ fn put_long_varint(value: u64, out: &mut [u8]) -> usize {
 }
 
 /// The length of a record header, its own length included, whose serial types take `types` bytes.
+#[inline]
 pub(crate) fn header_len(types: usize) -> usize {
-    (1..=3)
+    if types < 0x7f {
+        return types + 1;
+    }
+    (2..=3)
         .map(|own| types + own)
         .find(|len| varint_len(*len as u64) == len - types)
         .unwrap_or(types + 3)

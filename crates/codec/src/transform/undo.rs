@@ -274,8 +274,9 @@ impl Records {
             }
         }
         place = row;
+        let from = arena.bytes();
         for _ in 0..columns {
-            body = copy(arena.bytes(), self.values.pieces[place], body)?;
+            body = copy(from, self.values.pieces[place], body)?;
             place += rows;
         }
         Ok(())
