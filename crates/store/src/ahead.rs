@@ -48,10 +48,12 @@ pub(crate) struct Ahead {
 
 /// Pages that helpers have decoded and nobody has asked for yet, in the order of the scan.
 #[derive(Clone, Debug, Default)]
-struct Arrived(Arc<Mutex<VecDeque<(Entry, Arc<[u8]>)>>>);
+struct Arrived(Arc<Mutex<Pages>>);
+
+type Pages = VecDeque<(Entry, Arc<[u8]>)>;
 
 impl Arrived {
-    fn pages(&self) -> MutexGuard<'_, VecDeque<(Entry, Arc<[u8]>)>> {
+    fn pages(&self) -> MutexGuard<'_, Pages> {
         // A push or a removal is done or not.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
