@@ -10,6 +10,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::layout::{MARK_OFFSET, Pointer, RECORD_LEN, SLOT_OFFSETS, unit_size_for};
 use crate::map::PageMap;
+use crate::place::Kind;
 use crate::record::{Record, encode_mark};
 use crate::recover::{Commit, read_slots};
 use crate::store::Store;
@@ -242,7 +243,7 @@ impl<D: Disk> Store<D> {
         }
         let starts = || std::iter::once(0).chain(ends.iter().copied());
         let lens = starts().zip(&ends).map(|(start, end)| end - start);
-        let offsets = self.writer.space().place(lens)?;
+        let offsets = self.writer.space().place(Kind::Nodes, lens)?;
         for (((index, start), end), offset) in indexes.iter().zip(starts()).zip(&ends).zip(offsets)
         {
             let encoded = &bytes[start..*end];

@@ -47,6 +47,12 @@ impl Holes {
         fitting.next().map(|(_, offset)| *offset)
     }
 
+    /// The length of that range.
+    pub(crate) fn smallest(&self, len: u64) -> Option<u64> {
+        let mut fitting = self.index.0.range((len, 0)..);
+        fitting.next().map(|(len, _)| *len)
+    }
+
     /// The ranges alone.
     pub(crate) fn ranges(&self) -> RangeSet {
         RangeSet {

@@ -14,6 +14,7 @@ use std::ops::Range;
 use crate::bytes::{Reader, put_varint, unzigzag, zigzag};
 use crate::error::{Error, Result};
 use crate::layout::{DATA_START, LOCK_BYTES, OFFSET_LIMIT, Pointer};
+use crate::place::Kind;
 use crate::ranges::{Holes, RangeSet};
 
 /// Longest chain of changes on a snapshot: bounds the reads needed before a first write.
@@ -47,8 +48,8 @@ pub(crate) struct Space {
     chain: Vec<Pointer>,
     /// The next link has to take the whole chain's place, because a part of it is where it should not be.
     renew: bool,
-    /// Where the newest commit's extents end.
-    near: u64,
+    /// Where the newest commit's units and nodes end.
+    near: [u64; 2],
 }
 
 /// One link of the chain on disk.
@@ -71,7 +72,7 @@ impl Space {
             changes: Vec::new(),
             chain: Vec::new(),
             renew: false,
-            near: 0,
+            near: [0; 2],
         }
     }
 
@@ -147,6 +148,7 @@ impl Space {
     }
 
     fn log(&mut self, freed: bool, offset: u64, len: u64) {
+        debug_assert!(len > 0, "a change of nothing cannot be read back");
         if let Some(last) = self.changes.last_mut()
             && last.freed == freed
             && last.offset + last.len == offset
@@ -199,14 +201,19 @@ impl Space {
         self.free.within(from..u64::MAX)
     }
 
-    /// Where extents of a commit are placed now.
-    pub(crate) fn near(&self) -> u64 {
-        self.near
+    /// The length of the smallest hole that has room for so much.
+    pub(crate) fn smallest(&self, len: u64) -> Option<u64> {
+        self.free.smallest(len)
     }
 
-    /// The next extents are to be placed from here on.
-    pub(crate) fn go_near(&mut self, offset: u64) {
-        self.near = offset;
+    /// From where on a commit's extents of this kind are placed.
+    pub(crate) fn near(&self, kind: Kind) -> u64 {
+        self.near[kind as usize]
+    }
+
+    /// The next extents of this kind are to be placed from here on.
+    pub(crate) fn go_near(&mut self, kind: Kind, offset: u64) {
+        self.near[kind as usize] = offset;
     }
 
     /// Takes `len` free bytes at this place.

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::header::Header;
 use crate::layout::{DATA_START, RECORD_LEN, SLOT_OFFSETS, UNIT_MIN, unit_size_for};
 use crate::node::Entry;
+use crate::place::Kind;
 use crate::queue::WriteQueue;
 use crate::record::Record;
 use crate::recover::{Commit, read_slots};
@@ -414,7 +415,7 @@ impl<D: Disk> Store<D> {
         let mut finishing = self.writer.batch.finish(recipe, helpers, &mut self.crew);
         while let Some(finished) = finishing.group(&self.crew, &mut self.tools) {
             let lens = finished.iter().map(|stored| stored.bytes.len());
-            let offsets = self.writer.space().place(lens)?;
+            let offsets = self.writer.space().place(Kind::Units, lens)?;
             for (stored, offset) in finished.iter().zip(offsets) {
                 let entry = if stored.bytes.is_empty() {
                     Entry::ZERO
