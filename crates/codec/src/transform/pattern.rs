@@ -95,8 +95,8 @@ impl Work {
             self.text.extend_from_slice(literal);
             let width = end - start;
             let (mut padded, mut canonical) = (true, true);
-            self.numbers.clear();
-            for rest in &mut self.rest {
+            self.numbers.resize(values.len(), 0);
+            for (rest, place) in self.rest.iter_mut().zip(&mut self.numbers) {
                 let after = after(literal, rest.of(source))?;
                 let (digits, number) = number_at(after);
                 if digits == 0 || digits > DIGITS_MAX {
@@ -104,7 +104,7 @@ impl Work {
                 }
                 padded &= digits == width;
                 canonical &= digits == 1 || after[0] != b'0';
-                self.numbers.push(number as i64);
+                *place = number as i64;
                 *rest = rest.from(literal.len() + digits);
             }
             match (padded, canonical) {

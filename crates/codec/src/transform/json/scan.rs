@@ -168,3 +168,56 @@ fn scalars_len(bytes: &[u8]) -> Option<usize> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_of_any_length_end_at_their_quote() {
+        // Bytes next to what is looked for, and a byte with its highest bit set.
+        for filler in [b'x', b'"' - 1, b'"' + 1, b'\\' + 1, 0, b'"' | 0x80, 0xff] {
+            for len in 0..80 {
+                let mut text = vec![filler; len + 2];
+                text[0] = b'"';
+                text[len + 1] = b'"';
+                assert_eq!(string_at(&text[..=len]), None);
+                for behind in 0..20 {
+                    assert_eq!(string_at(&text), Some((len + 2, false)), "{behind}");
+                    text.push(b'"');
+                }
+                for at in 1..len {
+                    let mut text = text.clone();
+                    text[at..at + 2].copy_from_slice(b"\\\"");
+                    assert_eq!(string_at(&text), Some((len + 2, true)), "{at}");
+                }
+            }
+        }
+        assert_eq!(string_at(b"\"\\\""), None);
+        assert_eq!(string_at(b"\"\\"), None);
+    }
+
+    #[test]
+    fn integers_are_what_prints_back_as_it_is_written() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("-7,", Some(-7)),
+            ("120}", Some(120)),
+            ("-999999999999999999", Some(-999_999_999_999_999_999)),
+            ("1000000000000000000", None),
+            ("-0", None),
+            ("07", None),
+            ("-", None),
+            ("+1", None),
+            ("1.5", None),
+            ("12e3", None),
+            ("null", None),
+        ] {
+            let len = text.trim_end_matches([',', '}']).len();
+            let (found, kind) = value_at(text.as_bytes()).unwrap();
+            assert_eq!(found, len, "{text}");
+            let value = (kind == Kind::Integer).then(|| integer(&text.as_bytes()[..len]));
+            assert_eq!(value, expected, "{text}");
+        }
+    }
+}
