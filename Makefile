@@ -21,7 +21,7 @@ lint: ## formatting and clippy
 	cargo clippy --workspace --all-targets -- -D warnings
 
 test: lint ## what has to pass before each commit reaches main
-	@scripts/need cargo cc make sqlite3 python3
+	@scripts/need cargo cc make nginx openssl sqlite3 python3
 	cargo test --workspace
 	@$(MAKE) --no-print-directory e2e
 
@@ -30,7 +30,7 @@ e2e: build ## the built extension and command, used by the sqlite3 shell and Pyt
 	LITEPACK_EXTENSION=$(RELEASE)/liblitepack.so LITEPACK_COMMAND=$(RELEASE)/litepack tests/e2e/run
 
 test-long: ## the same tests with many more rounds, and the slow ones
-	@scripts/need cargo cc sqlite3 python3
+	@scripts/need cargo cc nginx openssl sqlite3 python3
 	CARGO_PROFILE_RELEASE_LTO=off LITEPACK_LONG=1 cargo test --release --workspace -- --include-ignored
 
 test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager*" for some of it)

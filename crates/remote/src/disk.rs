@@ -1,0 +1,269 @@
+//! Blocks on disk: one file each, named after what it holds, shared by processes without any lock.
+//!
+//! A file is written beside its place and renamed, and holds a checksum that covers its name: one that is cut, damaged or renamed
+//! is a miss, never a wrong block. Nothing is flushed, as nothing is lost with it. Failures to write are nobody's business
+//! either: the block came from the server. Only files with our names are ever looked at or removed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use twox_hash::XxHash3_64;
+
+use crate::cache::{BLOCK_SIZE, Key};
+use crate::error::{Error, Result};
+use crate::options::DiskCache;
+
+const MAGIC: [u8; 8] = *b"lpblock1";
+const SUM_LEN: usize = 8;
+const SUFFIX: &str = ".lpblock";
+const UNFINISHED: &str = ".lptmp";
+/// What is written into the directory between two looks at its size, as a share of the limit.
+const SHARE: u64 = 16;
+/// A block that is used gets a new time when its own is older than this.
+const TOUCH_AFTER: Duration = Duration::from_secs(600);
+/// What someone began to write and did not finish within this is removed.
+const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
+
+/// A directory of blocks.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    directory: PathBuf,
+    limit: u64,
+    /// Bytes that may be written before the directory's size is looked at.
+    until_tidy: AtomicU64,
+}
+
+impl Disk {
+    /// Makes the directory if it is not there, for its owner alone.
+    pub(crate) fn open(settings: &DiskCache) -> Result<Disk> {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&settings.directory).map_err(|error| {
+            let path = settings.directory.display();
+            Error::Settings(format!("cache directory {path}: {error}"))
+        })?;
+        Ok(Disk {
+            directory: settings.directory.clone(),
+            limit: settings.limit,
+            until_tidy: AtomicU64::new(0),
+        })
+    }
+
+    fn path(&self, key: &Key) -> PathBuf {
+        self.directory
+            .join(format!("{:032x}-{:x}{SUFFIX}", key.file, key.block))
+    }
+
+    /// Whether there is such a file. What is in it is another question.
+    pub(crate) fn has(&self, key: &Key) -> bool {
+        self.path(key).exists()
+    }
+
+    /// The block, which has this length, if it is here and undamaged.
+    pub(crate) fn get(&self, key: &Key, len: usize) -> Option<Vec<u8>> {
+        let file = File::open(self.path(key)).ok()?;
+        let mut bytes = Vec::with_capacity(MAGIC.len() + len + SUM_LEN + 1);
+        let expected = MAGIC.len() + len + SUM_LEN;
+        (&file)
+            .take(expected as u64 + 1)
+            .read_to_end(&mut bytes)
+            .ok()?;
+        if bytes.len() != expected || !bytes.starts_with(&MAGIC) {
+            return None;
+        }
+        let stored = bytes.split_off(MAGIC.len() + len);
+        bytes.drain(..MAGIC.len());
+        if stored != sum(key, &bytes).to_le_bytes() {
+            return None;
+        }
+        let old = |time: SystemTime| time.elapsed().is_ok_and(|age| age > TOUCH_AFTER);
+        if file
+            .metadata()
+            .and_then(|data| data.modified())
+            .is_ok_and(old)
+        {
+            let _ = file.set_modified(SystemTime::now());
+        }
+        Some(bytes)
+    }
+
+    /// Keeps a block, if that works.
+    pub(crate) fn put(&self, key: &Key, block: &[u8]) {
+        let size = (MAGIC.len() + block.len() + SUM_LEN) as u64;
+        let counted = |left: u64| left.checked_sub(size);
+        if self
+            .until_tidy
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted)
+            .is_err()
+        {
+            self.tidy();
+            self.until_tidy
+                .store((self.limit / SHARE).saturating_sub(size), Ordering::Relaxed);
+        }
+        if size > self.limit {
+            return;
+        }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let beside = self
+            .directory
+            .join(format!("{:x}-{number:x}{UNFINISHED}", std::process::id()));
+        let written = write(&beside, key, block).and_then(|()| fs::rename(&beside, self.path(key)));
+        if written.is_err() {
+            let _ = fs::remove_file(&beside);
+        }
+    }
+
+    /// Removes what was not used for longest until there is room for what comes before the next look.
+    fn tidy(&self) {
+        let Ok(entries) = fs::read_dir(&self.directory) else {
+            return;
+        };
+        let mut blocks = Vec::new();
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let Ok(data) = entry.metadata() else { continue };
+            let Ok(modified) = data.modified() else {
+                continue;
+            };
+            if name.ends_with(SUFFIX) {
+                blocks.push((modified, data.len(), entry.path()));
+            } else if name.ends_with(UNFINISHED)
+                && modified.elapsed().is_ok_and(|age| age > ABANDONED_AFTER)
+            {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        blocks.sort_unstable();
+        let mut total: u64 = blocks.iter().map(|(_, len, _)| len).sum();
+        let aim = self.limit - (self.limit / SHARE).max(BLOCK_SIZE * 2).min(self.limit);
+        for (_, len, path) in blocks {
+            if total <= aim {
+                break;
+            }
+            let _ = fs::remove_file(path);
+            total -= len;
+        }
+    }
+}
+
+fn write(path: &Path, key: &Key, block: &[u8]) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    let mut bytes = Vec::with_capacity(MAGIC.len() + block.len() + SUM_LEN);
+    bytes.extend_from_slice(&MAGIC);
+    bytes.extend_from_slice(block);
+    bytes.extend_from_slice(&sum(key, block).to_le_bytes());
+    file.write_all(&bytes)
+}
+
+/// Over the bytes and over which block they are.
+fn sum(key: &Key, block: &[u8]) -> u64 {
+    let mut name = [0; 24];
+    name[..16].copy_from_slice(&key.file.to_le_bytes());
+    name[16..].copy_from_slice(&key.block.to_le_bytes());
+    XxHash3_64::oneshot_with_seed(XxHash3_64::oneshot(&name), block)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(block: u64) -> Key {
+        Key { file: 7, block }
+    }
+
+    fn disk(directory: &Path, limit: u64) -> Disk {
+        let directory = directory.join("blocks");
+        Disk::open(&DiskCache { directory, limit }).unwrap()
+    }
+
+    #[test]
+    fn every_damage_is_a_miss() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = disk(directory.path(), 1 << 20);
+        let block: Vec<u8> = (0..100).collect();
+        disk.put(&key(1), &block);
+        assert_eq!(disk.get(&key(1), 100).as_deref(), Some(block.as_slice()));
+        assert_eq!(disk.get(&key(1), 99), None);
+        assert_eq!(disk.get(&key(1), 101), None);
+        let good = fs::read(disk.path(&key(1))).unwrap();
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            fs::write(disk.path(&key(1)), &bad).unwrap();
+            assert_eq!(disk.get(&key(1), 100), None, "byte {at}");
+            fs::write(disk.path(&key(1)), &good[..at]).unwrap();
+            assert_eq!(disk.get(&key(1), 100), None, "cut at {at}");
+        }
+        // Another block's file under this name.
+        fs::write(disk.path(&key(1)), &good).unwrap();
+        fs::rename(disk.path(&key(1)), disk.path(&key(2))).unwrap();
+        assert_eq!(disk.get(&key(2), 100), None);
+    }
+
+    #[test]
+    fn the_limit_holds_and_the_oldest_go_first_and_strangers_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        let limit = 4 << 20;
+        let disk = disk(directory.path(), limit);
+        let stranger = disk.directory.join("notes.txt");
+        fs::write(&stranger, vec![0; 1 << 20]).unwrap();
+        let abandoned = disk.directory.join(format!("1-1{UNFINISHED}"));
+        fs::write(&abandoned, "x").unwrap();
+        let long_ago = SystemTime::now() - 2 * ABANDONED_AFTER;
+        File::options()
+            .write(true)
+            .open(&abandoned)
+            .unwrap()
+            .set_modified(long_ago)
+            .unwrap();
+        let used = || -> u64 {
+            let files = fs::read_dir(&disk.directory).unwrap().flatten();
+            files
+                .filter(|file| file.file_name().to_string_lossy().ends_with(SUFFIX))
+                .map(|file| file.metadata().unwrap().len())
+                .sum()
+        };
+        let block = vec![1; BLOCK_SIZE as usize];
+        for number in 0..200 {
+            disk.put(&key(number), &block);
+            let file = File::options()
+                .write(true)
+                .open(disk.path(&key(number)))
+                .unwrap();
+            file.set_modified(long_ago + Duration::from_secs(number))
+                .unwrap();
+            assert!(used() <= limit, "{} after block {number}", used());
+            // The first block is in use all the time.
+            assert!(
+                disk.get(&key(0), block.len()).is_some(),
+                "after block {number}"
+            );
+        }
+        assert!(used() > limit / 2);
+        assert!(!disk.has(&key(1)) && disk.has(&key(199)));
+        assert!(stranger.exists() && !abandoned.exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_kept_is_for_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let disk = disk(directory.path(), 1 << 20);
+        disk.put(&key(1), b"secret");
+        for path in [disk.directory.clone(), disk.path(&key(1))] {
+            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o077, 0);
+        }
+    }
+}

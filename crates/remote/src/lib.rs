@@ -1,0 +1,34 @@
+//! A file on a web server, read by range as if it were a local one. Nothing of SQLite, packed files or archives in here.
+//!
+//! ```text
+//! options.rs   what can be set                    error.rs     what can go wrong
+//! location.rs  URLs, shown without secrets        headers.rs   what the user adds to requests
+//! version.rs   which version of the file it is    answer.rs    what a server may answer
+//! client.rs    one range, with redirects and retries
+//! cache.rs     blocks in memory                   disk.rs      blocks on disk
+//! streams.rs   which blocks are wanted next       remote.rs    an opened file; threads that fetch ahead
+//! ```
+//! All bytes a handle gives are of one version of the file: what the server said of it when it was opened (its strong ETag, else
+//! its date of change, and its length) has to hold for every answer, and a file that changed is an error. What a
+//! server may do wrong is an error, too, within a time that the options bound. docs/design.md argues the choices.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod cache;
+mod client;
+mod disk;
+mod error;
+mod headers;
+mod location;
+mod options;
+mod remote;
+mod streams;
+mod traffic;
+mod version;
+
+pub use cache::{BLOCK_SIZE, Cache, DEFAULT_BUDGET};
+pub use error::{Error, Result};
+pub use headers::Headers;
+pub use options::{DiskCache, Options};
+pub use remote::Remote;
+pub use traffic::Traffic;

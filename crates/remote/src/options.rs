@@ -1,0 +1,75 @@
+//! What can be set when a file is opened. The defaults are meant to be kept.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cache::Cache;
+use crate::error::{Error, Result};
+use crate::headers::Headers;
+
+/// How a file on a server is read.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is added to every request.
+    pub headers: Headers,
+    /// A file of root certificates (PEM) to trust instead of those of the operating system.
+    pub root_certificates: Option<PathBuf>,
+    /// How long it may take to find the server's address, and again to connect to it. 10 s.
+    pub connect_timeout: Duration,
+    /// How long an answer may take to begin, and how long it may stand still. All of it, which is never more than 1 MiB, may take three
+    /// times as long. 20 s.
+    pub read_timeout: Duration,
+    /// How often a request is sent before its failure is an error. 4.
+    pub attempts: u32,
+    /// The longest wait before the second attempt; before each further one it is twice as long. How much of it is waited is
+    /// left to chance, from half of it up. 200 ms.
+    pub first_wait: Duration,
+    /// No wait is longer, even if the server asks for it. 30 s.
+    pub longest_wait: Duration,
+    /// Requests that may be under way at once: more than one only in scans. 4.
+    pub at_once: usize,
+    /// Where blocks are kept in memory. The cache of the process.
+    pub cache: Arc<Cache>,
+    /// Where blocks are kept on disk, if anywhere.
+    pub disk_cache: Option<DiskCache>,
+}
+
+/// A directory for blocks. Several processes may share it; who can write into it is trusted with the data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskCache {
+    /// The directory, made if it is not there.
+    pub directory: PathBuf,
+    /// How much there may be in it, in bytes. What was not used for longest goes first. Each process that is writing may exceed it by a 16th.
+    pub limit: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            headers: Headers::default(),
+            root_certificates: None,
+            connect_timeout: Duration::from_secs(10),
+            read_timeout: Duration::from_secs(20),
+            attempts: 4,
+            first_wait: Duration::from_millis(200),
+            longest_wait: Duration::from_secs(30),
+            at_once: 4,
+            cache: Arc::clone(Cache::shared()),
+            disk_cache: None,
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn check(&self) -> Result<()> {
+        let wrong = |what: &str| Err(Error::Settings(what.into()));
+        if self.attempts == 0 || self.at_once == 0 {
+            return wrong("at least one attempt and one request at once are needed");
+        }
+        if self.connect_timeout.is_zero() || self.read_timeout.is_zero() {
+            return wrong("a timeout of nothing is over before anything happens");
+        }
+        Ok(())
+    }
+}

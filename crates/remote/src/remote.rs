@@ -1,0 +1,403 @@
+//! An opened file on a server: blocks from memory, from disk or by request, and threads that fetch ahead of scans.
+//!
+//! Blocks that are missing side by side come with one request. Nobody asks for a block that someone is
+//! fetching for this handle: that one is waited for, and every fetch ends within the time that the options bound. Threads are
+//! started when a scan needs them, fail in silence (the reader then asks itself, and says what is wrong), and
+//! end with the handle.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use ring::digest::{Context, SHA256};
+
+use crate::cache::{BLOCK_SIZE, Bytes, Cache, Key};
+use crate::client::Client;
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::headers::Headers;
+use crate::location::Location;
+use crate::options::Options;
+use crate::streams::{REQUEST_MAX, Streams};
+use crate::traffic::Traffic;
+use crate::version::Version;
+
+/// Blocks that are fetched again when they lie between missing ones: cheaper than another request.
+const GAP: u64 = 1;
+/// Requests that may wait for each helper.
+const JOBS: usize = 4;
+
+/// A file on a server, of one version for as long as it is open.
+#[derive(Debug)]
+pub struct Remote {
+    shared: Arc<Shared>,
+    streams: Mutex<Streams>,
+    /// The block read last: budget or not, it is mostly the next one too.
+    last: Mutex<Option<(u64, Bytes)>>,
+    at_once: usize,
+    /// The process that opened it. Its connections are useless in a child that it forked.
+    process: u32,
+}
+
+#[derive(Debug)]
+struct Shared {
+    client: Client,
+    version: Version,
+    /// What names the file and its version.
+    file: u128,
+    cache: Arc<Cache>,
+    disk: Option<Disk>,
+    work: Mutex<Work>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Work {
+    /// Blocks that someone is fetching.
+    under_way: Vec<Range<u64>>,
+    /// Blocks that nobody has begun to fetch.
+    jobs: VecDeque<Range<u64>>,
+    helpers: usize,
+    idle: usize,
+    closed: bool,
+}
+
+impl Remote {
+    /// Opens the file at an `http` or `https` URL, with one request for its first block.
+    ///
+    /// # Errors
+    /// A URL or options that are not valid, a server that cannot be reached, does not support ranges or says nothing that
+    /// tells versions of the file apart, an empty file.
+    pub fn open(url: &str, options: Options) -> Result<Remote> {
+        options.check()?;
+        let (location, basic) = Location::parse(url)?;
+        let mut headers = options.headers.clone();
+        if let Some(basic) = basic {
+            headers.add(&format!("Authorization: {basic}"))?;
+        }
+        let disk = options.disk_cache.as_ref().map(Disk::open).transpose()?;
+        let name = location.name();
+        let client = Client::new(location, headers.clone(), &options)?;
+        let (first, version) = client.get(&(0..BLOCK_SIZE), None)?;
+        if version.validator().is_none() {
+            return Err(Error::NoVersion { url: client.url() });
+        }
+        let shared = Shared {
+            client,
+            file: identity(&name, &headers, &version),
+            version,
+            cache: options.cache,
+            disk,
+            work: Mutex::default(),
+            changed: Condvar::new(),
+        };
+        let first = shared.keep(&(0..1), &first).into_iter().next();
+        Ok(Remote {
+            streams: Mutex::new(Streams::new(options.at_once, shared.cache.budget())),
+            last: Mutex::new(first.map(|bytes| (0, bytes))),
+            at_once: options.at_once,
+            process: std::process::id(),
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// The length of the file in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "an empty file is not opened")]
+    pub fn len(&self) -> u64 {
+        self.shared.version.len
+    }
+
+    /// The URL, without user, password and query.
+    pub fn url(&self) -> String {
+        self.shared.client.url()
+    }
+
+    /// What tells this version of the file from others: its strong ETag or its date of change, as the server wrote it.
+    pub fn validator(&self) -> &str {
+        self.shared.version.validator().unwrap_or_default()
+    }
+
+    /// What this handle has done so far.
+    pub fn traffic(&self) -> Traffic {
+        self.shared.client.counters.now()
+    }
+
+    /// Fills `buf` from `offset` and returns how many bytes there were; fewer than asked only at the end.
+    ///
+    /// # Errors
+    /// The file changed, or the server does not answer as it should.
+    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let len = self.len();
+        let end = len.min(offset.saturating_add(buf.len() as u64));
+        if offset >= end {
+            return Ok(0);
+        }
+        let buf = &mut buf[..(end - offset) as usize];
+        let (first, last) = (offset / BLOCK_SIZE, (end - 1) / BLOCK_SIZE);
+        let held = lock(&self.last)
+            .clone()
+            .filter(|(block, _)| *block == first);
+        if let (Some((_, bytes)), true) = (&held, first == last) {
+            self.shared.client.counters.hits.add(1);
+            copy(buf, offset, first, bytes);
+            return Ok(buf.len());
+        }
+        if self.process != std::process::id() {
+            return Err(Error::Forked { url: self.url() });
+        }
+        let missing = (first..=last).find(|block| !self.shared.has(*block));
+        let plan = lock(&self.streams).note(first, last, missing);
+        self.request_ahead(plan.ahead, plan.window);
+        let mut block = first;
+        while block <= last {
+            for bytes in self.obtain(block, last, plan.window)? {
+                if block <= last {
+                    copy(buf, offset, block, &bytes);
+                    *lock(&self.last) = Some((block, bytes));
+                    block += 1;
+                }
+            }
+        }
+        Ok(buf.len())
+    }
+
+    /// This block, and those behind it that came along.
+    fn obtain(&self, block: u64, last: u64, window: u64) -> Result<Vec<Bytes>> {
+        let shared = &self.shared;
+        if let Some(bytes) = shared.on_disk(block) {
+            return Ok(vec![bytes]);
+        }
+        let claim = loop {
+            let mut work = lock(&shared.work);
+            // Asked under the lock: whoever fetched it had put it there before letting go of its claim.
+            if let Some(bytes) = shared.in_memory(block) {
+                return Ok(vec![bytes]);
+            }
+            if !work.is_under_way(block) {
+                let limit = (last + 1).max(block + window);
+                break shared.claim(&mut work, block, limit);
+            }
+            drop(wait(&shared.changed, work));
+        };
+        let range = shared.bytes_of(&claim.blocks);
+        let (bytes, _) = shared.client.get(&range, Some(&shared.version))?;
+        Ok(shared.keep(&claim.blocks, &bytes))
+    }
+
+    /// Lets helpers fetch these blocks, in requests for so many.
+    fn request_ahead(&self, blocks: Range<u64>, window: u64) {
+        let helpers = self.at_once - 1;
+        let end = blocks.end.min(self.shared.blocks());
+        if blocks.start >= end || helpers == 0 {
+            return;
+        }
+        let mut work = lock(&self.shared.work);
+        let starts = (blocks.start..end).step_by(window as usize);
+        work.jobs
+            .extend(starts.map(|start| start..end.min(start + window)));
+        // What a reader wanted that has gone elsewhere is the oldest.
+        let surplus = work.jobs.len().saturating_sub(JOBS * helpers);
+        work.jobs.drain(..surplus);
+        while work.helpers < helpers && work.idle < work.jobs.len().min(helpers) {
+            let shared = Arc::clone(&self.shared);
+            let thread = thread::Builder::new().name("litepack-fetch".into());
+            if thread.spawn(move || shared.help()).is_err() {
+                break;
+            }
+            work.helpers += 1;
+            work.idle += 1;
+        }
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        // In a forked child there are no helpers, and what they had locked stays locked.
+        if self.process != std::process::id() {
+            return;
+        }
+        lock(&self.shared.work).closed = true;
+        self.shared.changed.notify_all();
+        // Not waited for: finding a host's address cannot be interrupted. Everything else ends at once.
+        self.shared.client.shutdown();
+    }
+}
+
+impl Work {
+    fn is_under_way(&self, block: u64) -> bool {
+        self.under_way.iter().any(|blocks| blocks.contains(&block))
+    }
+}
+
+/// Blocks that nobody else of this handle fetches until it is dropped.
+struct Claim<'a> {
+    shared: &'a Shared,
+    blocks: Range<u64>,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut work = lock(&self.shared.work);
+        if let Some(at) = work
+            .under_way
+            .iter()
+            .position(|blocks| *blocks == self.blocks)
+        {
+            work.under_way.swap_remove(at);
+        }
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    /// How many blocks the file has.
+    fn blocks(&self) -> u64 {
+        self.version.len.div_ceil(BLOCK_SIZE)
+    }
+
+    fn bytes_of(&self, blocks: &Range<u64>) -> Range<u64> {
+        blocks.start * BLOCK_SIZE..self.version.len.min(blocks.end * BLOCK_SIZE)
+    }
+
+    fn key(&self, block: u64) -> Key {
+        Key {
+            file: self.file,
+            block,
+        }
+    }
+
+    /// Whether no request is needed for it.
+    fn has(&self, block: u64) -> bool {
+        let key = self.key(block);
+        self.cache.has(&key) || self.disk.as_ref().is_some_and(|disk| disk.has(&key))
+    }
+
+    fn in_memory(&self, block: u64) -> Option<Bytes> {
+        let bytes = self.cache.get(&self.key(block))?;
+        self.client.counters.hits.add(1);
+        Some(bytes)
+    }
+
+    fn on_disk(&self, block: u64) -> Option<Bytes> {
+        let (key, range) = (self.key(block), self.bytes_of(&(block..block + 1)));
+        let disk = self.disk.as_ref().filter(|_| !self.cache.has(&key))?;
+        let bytes = Arc::new(disk.get(&key, (range.end - range.start) as usize)?);
+        self.client.counters.disk_hits.add(1);
+        self.cache.put(key, Arc::clone(&bytes));
+        Some(bytes)
+    }
+
+    /// Claims `block` and what is missing behind it, for one request, up to `limit` and what others fetch. Takes
+    /// back what was left to helpers.
+    fn claim(&self, work: &mut Work, block: u64, limit: u64) -> Claim<'_> {
+        let limit = limit.min(block + REQUEST_MAX).min(self.blocks());
+        let (mut end, mut next) = (block + 1, block + 1);
+        while next < limit && next <= end + GAP && !work.is_under_way(next) {
+            if !self.has(next) {
+                end = next + 1;
+            }
+            next += 1;
+        }
+        let blocks = block..end;
+        let rest = |job: Range<u64>| [job.start..job.end.min(block), job.start.max(end)..job.end];
+        work.jobs = work
+            .jobs
+            .drain(..)
+            .flat_map(rest)
+            .filter(|job| !job.is_empty())
+            .collect();
+        work.under_way.push(blocks.clone());
+        Claim {
+            shared: self,
+            blocks,
+        }
+    }
+
+    /// Keeps what came, in blocks.
+    fn keep(&self, blocks: &Range<u64>, bytes: &[u8]) -> Vec<Bytes> {
+        let keep = |(block, bytes): (u64, &[u8])| {
+            let key = self.key(block);
+            let bytes = Arc::new(bytes.to_vec());
+            self.cache.put(key, Arc::clone(&bytes));
+            if let Some(disk) = &self.disk {
+                disk.put(&key, &bytes);
+            }
+            bytes
+        };
+        blocks
+            .clone()
+            .zip(bytes.chunks(BLOCK_SIZE as usize))
+            .map(keep)
+            .collect()
+    }
+
+    /// What a helper does until the handle is closed.
+    fn help(&self) {
+        let mut work = lock(&self.work);
+        while !work.closed {
+            let Some(job) = work.jobs.pop_front() else {
+                work = wait(&self.changed, work);
+                continue;
+            };
+            let Some(first) = job
+                .clone()
+                .find(|block| !self.has(*block) && !work.is_under_way(*block))
+            else {
+                continue;
+            };
+            let claim = self.claim(&mut work, first, job.end);
+            work.idle -= 1;
+            drop(work);
+            let _ = catch_unwind(AssertUnwindSafe(|| {
+                let range = self.bytes_of(&claim.blocks);
+                if let Some(bytes) = self.client.get_once(&range, &self.version) {
+                    self.keep(&claim.blocks, &bytes);
+                }
+            }));
+            drop(claim);
+            work = lock(&self.work);
+            work.idle += 1;
+        }
+    }
+}
+
+/// Copies what a read of `buf.len()` bytes at `offset` wants of this block.
+fn copy(buf: &mut [u8], offset: u64, block: u64, bytes: &[u8]) {
+    let start = block * BLOCK_SIZE;
+    let (skip, at) = (
+        offset.saturating_sub(start) as usize,
+        start.saturating_sub(offset) as usize,
+    );
+    let n = (bytes.len() - skip).min(buf.len() - at);
+    buf[at..at + n].copy_from_slice(&bytes[skip..skip + n]);
+}
+
+/// A hash of everything that decides which bytes the server gives: whom it is asked as, too.
+fn identity(name: &str, headers: &Headers, version: &Version) -> u128 {
+    let mut hash = Context::new(&SHA256);
+    let mut add = |bytes: &[u8]| {
+        hash.update(&(bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    };
+    add(name.as_bytes());
+    add(version.validator().unwrap_or_default().as_bytes());
+    add(&version.len.to_le_bytes());
+    for (name, value) in headers.iter() {
+        add(name.as_str().as_bytes());
+        add(value.as_bytes());
+    }
+    let digest = hash.finish();
+    let half = digest.as_ref().first_chunk().expect("SHA-256 has 32 bytes");
+    u128::from_le_bytes(*half)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn wait<'a>(changed: &Condvar, work: MutexGuard<'a, Work>) -> MutexGuard<'a, Work> {
+    changed.wait(work).unwrap_or_else(PoisonError::into_inner)
+}

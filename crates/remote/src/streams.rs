@@ -1,0 +1,182 @@
+//! Which blocks are wanted next: readers that go forward through the file, several at once, are told from
+//! reads here and there.
+
+use std::ops::Range;
+
+use crate::cache::BLOCK_SIZE;
+
+/// Readers that are remembered: a scan, the index beside it, and what is looked up in between.
+const STREAMS: usize = 4;
+/// Blocks in one request, at most: 1 MiB.
+pub(crate) const REQUEST_MAX: u64 = (1 << 20) / BLOCK_SIZE;
+/// Blocks that a reader has gone forward before anything is fetched that it has not asked for by a request of its own.
+const RUN_MIN: u64 = 3;
+
+/// What to fetch, in blocks.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// How many a request for something that is missing should bring, if they are missing too.
+    pub(crate) window: u64,
+    /// What other requests should bring meanwhile.
+    pub(crate) ahead: Range<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    /// The block after the last one read.
+    next: u64,
+    /// Blocks it went forward.
+    run: u64,
+    /// Blocks below this were asked for.
+    asked: u64,
+    /// When it was last moved.
+    moved: u64,
+}
+
+/// The readers of one handle.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    streams: [Stream; STREAMS],
+    moves: u64,
+    /// Blocks to fetch ahead, at most.
+    depth: u64,
+}
+
+impl Streams {
+    /// For so many requests at once, in a cache with this budget in bytes.
+    pub(crate) fn new(at_once: usize, budget: u64) -> Streams {
+        let depth = (at_once as u64 - 1) * REQUEST_MAX;
+        Streams {
+            streams: [Stream::default(); STREAMS],
+            moves: 0,
+            // What is fetched must still be there when it is read.
+            depth: depth.min(budget / BLOCK_SIZE / 4),
+        }
+    }
+
+    /// Notes a read of blocks `first..=last`, of which `missing` is the first that is not at hand.
+    pub(crate) fn note(&mut self, first: u64, last: u64, missing: Option<u64>) -> Plan {
+        self.moves += 1;
+        let goes_on = |stream: &&mut Stream| {
+            stream.moved > 0 && (stream.next.saturating_sub(1)..=stream.next + 1).contains(&first)
+        };
+        let known = self
+            .streams
+            .iter_mut()
+            .filter(goes_on)
+            .max_by_key(|stream| stream.moved);
+        let stream = match known {
+            Some(stream) => stream,
+            None => {
+                let oldest = self.streams.iter_mut().min_by_key(|stream| stream.moved);
+                let stream = oldest.expect("there are some");
+                *stream = Stream {
+                    // One read alone, however long, is not yet a reader that goes forward.
+                    next: last + 1,
+                    ..Stream::default()
+                };
+                stream
+            }
+        };
+        stream.moved = self.moves;
+        stream.run += (last + 1).saturating_sub(stream.next);
+        stream.next = stream.next.max(last + 1);
+        let window = (1 << stream.run.min(63)).min(REQUEST_MAX);
+        if let Some(missing) = missing {
+            stream.asked = stream.asked.max(missing + window);
+        }
+        let mut ahead = 0..0;
+        if stream.run >= RUN_MIN {
+            let (from, until) = (stream.asked.max(stream.next), stream.next + self.depth);
+            // Whole requests, not a block with each step.
+            if until >= from + window {
+                ahead = from..from + (until - from) / window * window;
+                stream.asked = ahead.end;
+            }
+        }
+        Plan { window, ahead }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads block after block; everything planned is there at once. Returns the requests as (first, count).
+    fn scan(streams: &mut Streams, blocks: Range<u64>) -> Vec<(u64, u64)> {
+        let mut there = std::collections::BTreeSet::new();
+        let mut requests = Vec::new();
+        for block in blocks {
+            let missing = (!there.contains(&block)).then_some(block);
+            let plan = streams.note(block, block, missing);
+            if missing.is_some() {
+                requests.push((block, plan.window));
+                there.extend(block..block + plan.window);
+            }
+            let mut at = plan.ahead.start;
+            while at < plan.ahead.end {
+                let n = plan.window.min(plan.ahead.end - at);
+                requests.push((at, n));
+                there.extend(at..at + n);
+                at += n;
+            }
+        }
+        requests
+    }
+
+    #[test]
+    fn a_scan_asks_for_twice_as_much_each_time_and_then_ahead_and_for_nothing_twice() {
+        let mut streams = Streams::new(4, 64 << 20);
+        let requests = scan(&mut streams, 100..1000);
+        assert_eq!(requests[..3], [(100, 1), (101, 2), (103, 8)]);
+        let mut next = 100;
+        for (first, count) in requests {
+            assert_eq!(first, next);
+            assert!(count <= REQUEST_MAX);
+            next = first + count;
+        }
+        assert!((1000..=1000 + 4 * REQUEST_MAX).contains(&next), "{next}");
+    }
+
+    #[test]
+    fn reads_here_and_there_ask_for_nothing_else() {
+        let mut streams = Streams::new(4, 64 << 20);
+        for n in 0..1000 {
+            let block = n * 7919 % 10_007;
+            assert_eq!(
+                streams.note(block, block, Some(block)),
+                Plan {
+                    window: 1,
+                    ahead: 0..0
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn a_scan_goes_on_beside_other_reads_and_another_scan() {
+        let mut streams = Streams::new(4, 64 << 20);
+        let mut windows = (0, 0);
+        for n in 0..40 {
+            windows.0 = streams.note(n, n, Some(n)).window;
+            windows.1 = streams.note(5000 + n, 5000 + n, Some(5000 + n)).window;
+            let elsewhere = 10_000 + n * 97;
+            assert_eq!(
+                streams.note(elsewhere, elsewhere, Some(elsewhere)).window,
+                1
+            );
+        }
+        assert_eq!(windows, (REQUEST_MAX, REQUEST_MAX));
+    }
+
+    #[test]
+    fn a_small_cache_is_not_filled_with_what_comes_later() {
+        let mut streams = Streams::new(4, 8 * BLOCK_SIZE);
+        for n in 0..100 {
+            let plan = streams.note(n, n, Some(n));
+            assert!(plan.ahead.end <= n + 1 + 2, "{plan:?}");
+        }
+        let mut alone = Streams::new(1, 64 << 20);
+        assert!((0..100).all(|n| alone.note(n, n, Some(n)).ahead.is_empty()));
+    }
+}

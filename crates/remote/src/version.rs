@@ -1,0 +1,124 @@
+//! Which version of the file the server has: pinned when the file is opened, compared with every answer.
+//!
+//! A strong ETag says that the bytes are the same (RFC 9110, 8.8.3). A weak one does not, but another weak one than before
+//! is a change; beside it, or without any, it is `Last-Modified` that is pinned. The length always is.
+
+use ureq::http::header::{self, HeaderMap, HeaderName};
+
+/// What an answer says of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    etag: Option<String>,
+    modified: Option<String>,
+    /// The length of the whole file in bytes.
+    pub(crate) len: u64,
+}
+
+impl Version {
+    /// Of a file with this length, by the headers of an answer.
+    pub(crate) fn of(headers: &HeaderMap, len: u64) -> Version {
+        let text = |name: HeaderName| {
+            let value = headers.get(name)?.to_str().ok()?.trim();
+            (!value.is_empty()).then(|| value.to_string())
+        };
+        Version {
+            etag: text(header::ETAG)
+                .filter(|etag| is_quoted(etag.strip_prefix("W/").unwrap_or(etag))),
+            modified: text(header::LAST_MODIFIED),
+            len,
+        }
+    }
+
+    fn strong(&self) -> Option<&str> {
+        self.etag.as_deref().filter(|etag| !etag.starts_with("W/"))
+    }
+
+    /// What tells it from other versions, for people: a strong ETag or a date; `None` if nothing does.
+    pub(crate) fn validator(&self) -> Option<&str> {
+        self.strong().or(self.modified.as_deref())
+    }
+
+    /// The header that asks the server for nothing if it has another version by now.
+    pub(crate) fn condition(&self) -> Option<(HeaderName, &str)> {
+        match (self.strong(), self.modified.as_deref()) {
+            (Some(etag), _) => Some((header::IF_MATCH, etag)),
+            (None, Some(date)) => Some((header::IF_UNMODIFIED_SINCE, date)),
+            (None, None) => None,
+        }
+    }
+
+    /// How another answer shows another version, in words; `None` if it is the same one.
+    pub(crate) fn difference(&self, later: &Version) -> Option<String> {
+        let differs = |what: &str, was: &Option<String>, is: &Option<String>| {
+            (was.is_some() && was != is).then(|| {
+                let show = |text: &Option<String>| text.clone().unwrap_or_else(|| "nothing".into());
+                format!("{what} was {} and is {}", show(was), show(is))
+            })
+        };
+        if self.len != later.len {
+            return Some(format!("its length was {} and is {}", self.len, later.len));
+        }
+        if let Some(words) = differs("its ETag", &self.etag, &later.etag) {
+            return Some(words);
+        }
+        // Servers with one ETag may differ in the date.
+        if self.strong().is_some() {
+            return None;
+        }
+        differs("its Last-Modified", &self.modified, &later.modified)
+    }
+}
+
+fn is_quoted(etag: &str) -> bool {
+    etag.len() >= 2 && etag.starts_with('"') && etag.ends_with('"')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(etag: &str, modified: &str, len: u64) -> Version {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [(header::ETAG, etag), (header::LAST_MODIFIED, modified)] {
+            if !value.is_empty() {
+                headers.insert(name, value.parse().unwrap());
+            }
+        }
+        Version::of(&headers, len)
+    }
+
+    #[test]
+    fn the_strongest_that_there_is_is_pinned() {
+        let date = "Sun, 22 Nov 2026 09:00:00 GMT";
+        let both = version("\"a\"", date, 1);
+        assert_eq!(both.condition(), Some((header::IF_MATCH, "\"a\"")));
+        let weak = version("W/\"a\"", date, 1);
+        assert_eq!(weak.condition(), Some((header::IF_UNMODIFIED_SINCE, date)));
+        assert_eq!(weak.validator(), Some(date));
+        assert_eq!(version("W/\"a\"", "", 1).validator(), None);
+        assert_eq!(version("a", "", 1).validator(), None);
+    }
+
+    #[test]
+    fn whatever_shows_a_change_is_a_change() {
+        let pinned = version("\"a\"", "d", 1);
+        assert_eq!(pinned.difference(&version("\"a\"", "e", 1)), None);
+        for later in [
+            version("\"b\"", "d", 1),
+            version("", "d", 1),
+            version("\"a\"", "d", 2),
+            version("W/\"a\"", "d", 1),
+        ] {
+            assert!(pinned.difference(&later).is_some(), "{later:?}");
+        }
+        let pinned = version("W/\"a\"", "d", 1);
+        assert_eq!(pinned.difference(&pinned), None);
+        for later in [
+            version("W/\"b\"", "d", 1),
+            version("W/\"a\"", "e", 1),
+            version("W/\"a\"", "", 1),
+        ] {
+            assert!(pinned.difference(&later).is_some(), "{later:?}");
+        }
+    }
+}
