@@ -13,6 +13,9 @@ pub const BLOCK_SIZE: u64 = 64 << 10;
 /// The budget when nobody asks for another one, in bytes.
 pub const DEFAULT_BUDGET: u64 = 64 << 20;
 
+/// The share of the budget for blocks that were used more than once.
+const HOT: f64 = 0.5;
+
 /// The bytes of a block.
 pub(crate) type Bytes = Arc<Vec<u8>>;
 
@@ -49,6 +52,8 @@ impl Cache {
     pub fn new(budget: u64) -> Cache {
         let options = OptionsBuilder::new()
             .shards(1)
+            // What was fetched ahead is new, and has to stay until it is read once.
+            .hot_allocation(HOT)
             .estimated_items_capacity((budget / BLOCK_SIZE).clamp(16, 1 << 16) as usize)
             .weight_capacity(budget)
             .build()

@@ -99,9 +99,11 @@ fn a_scan_takes_few_requests_and_several_at_once() {
         now(-1);
         Reply::part(&served, "\"one\"", request)
     });
-    for (at_once, most) in [(1, 1), (4, 4)] {
+    // Also of a file that is larger than the cache.
+    for (at_once, most, budget) in [(1, 1, 64 << 20), (4, 4, 64 << 20), (4, 4, 12 << 20)] {
         let options = Options {
             at_once,
+            cache: Arc::new(Cache::new(budget)),
             ..options()
         };
         let remote = Remote::open(&server.url("/"), options).unwrap();
