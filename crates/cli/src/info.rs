@@ -3,10 +3,12 @@
 //!
 //! ```text
 //! content.rs   whose the pages are and what they take     text.rs   json.rs   how it is shown
+//! remote.rs    the report on a database on a web server
 //! ```
 
 mod content;
 mod json;
+mod remote;
 mod text;
 
 use std::path::PathBuf;
@@ -17,17 +19,22 @@ use litepack_store::Info;
 use crate::reader;
 use crate::source::Source;
 use content::Content;
+use remote::Access;
 
 /// A report during which another program commits is made anew this often.
 const RETRIES: usize = 5;
 
-/// Tells what a packed file is made of, and which tables and indexes take how much of it.
+/// Tells what a packed file is made of, and which tables and indexes take how much of it. Of a database on a web server it tells
+/// what it is, and how many requests and bytes that took.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Print a JSON object.
     #[arg(long)]
     json: bool,
-    /// The packed file.
+    #[command(flatten)]
+    access: Access,
+    /// The packed file, or the URL of a packed file, an archive or a plain database.
+    #[arg(value_name = "FILE or URL")]
     file: PathBuf,
 }
 
@@ -39,6 +46,16 @@ struct Report {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(url) = remote::url(&arguments.file) {
+        let report = remote::report(url, &arguments.access)?;
+        if arguments.json {
+            println!("{report}");
+        } else {
+            print!("{}", remote::text(&report));
+        }
+        return Ok(());
+    }
+    arguments.access.expect_none()?;
     litepack_linked::register().map_err(anyhow::Error::msg)?;
     let mut source = Source::open(&arguments.file, false)?;
     source.expect_packed()?;

@@ -119,6 +119,12 @@ impl Remote {
         self.shared.version.validator().unwrap_or_default()
     }
 
+    /// A hash of all that decides which bytes the server gives: what names the file, its version, who asks. Handles with the same one
+    /// read the same bytes.
+    pub fn identity(&self) -> u128 {
+        self.shared.file
+    }
+
     /// What this handle has done so far.
     pub fn traffic(&self) -> Traffic {
         self.shared.client.counters.now()

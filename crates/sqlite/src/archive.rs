@@ -13,6 +13,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use litepack_archive::{Archive, Cache, Error, FileId, Options, SeekTable, Source};
+use serde_json::Value;
 
 use crate::codes::code_of_archive;
 use crate::options::{Name, Setting};
@@ -81,26 +82,44 @@ struct Shared {
     table: Arc<SeekTable>,
 }
 
+/// Which file an archive is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Which {
+    /// By what the file system says of it.
+    Local(FileStamp),
+    /// By a hash of what names it on a server, its version included.
+    Remote(u128),
+}
+
+impl Which {
+    fn is_settled(&self, now: SystemTime) -> bool {
+        match self {
+            Which::Local(stamp) => stamp.is_settled(now),
+            Which::Remote(_) => true,
+        }
+    }
+}
+
 /// Archives that are open in this process.
-static OPEN: LazyLock<Mutex<HashMap<FileStamp, Weak<Shared>>>> = LazyLock::new(Mutex::default);
+static OPEN: LazyLock<Mutex<HashMap<Which, Weak<Shared>>>> = LazyLock::new(Mutex::default);
 
 /// What to share for a file with this table; `None` for one that cannot be told from others.
-fn share(stamp: Option<FileStamp>, table: SeekTable) -> Arc<Shared> {
+fn share(which: Option<Which>, table: SeekTable) -> Arc<Shared> {
     let alone = |table| {
         let (file, table) = (FileId::unique(), Arc::new(table));
         Arc::new(Shared { file, table })
     };
-    let Some(stamp) = stamp else {
+    let Some(which) = which else {
         return alone(table);
     };
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     open.retain(|_, shared| shared.strong_count() > 0);
-    let known = open.get(&stamp).and_then(Weak::upgrade);
+    let known = open.get(&which).and_then(Weak::upgrade);
     if let Some(known) = known.filter(|known| known.table.is_same(&table)) {
         return known;
     }
     let shared = alone(table);
-    open.insert(stamp, Arc::downgrade(&shared));
+    open.insert(which, Arc::downgrade(&shared));
     shared
 }
 
@@ -113,14 +132,14 @@ pub(crate) struct ArchiveFile<S> {
 }
 
 impl<S: Source> ArchiveFile<S> {
-    /// Opens an archive. `stamp` tells which file the source is.
+    /// Opens an archive. `which` tells which file the source is, if that can be told.
     pub(crate) fn open(
         source: S,
-        stamp: impl FnOnce() -> Option<FileStamp>,
+        which: impl FnOnce() -> Option<Which>,
     ) -> Result<ArchiveFile<S>, Failure> {
         let table = SeekTable::read(&source).map_err(failure)?;
-        let stamp = stamp().filter(|stamp| stamp.is_settled(SystemTime::now()));
-        let shared = share(stamp, table);
+        let which = which().filter(|which| which.is_settled(SystemTime::now()));
+        let shared = share(which, table);
         let options = Options {
             file: shared.file,
             ..Options::default()
@@ -129,6 +148,17 @@ impl<S: Source> ArchiveFile<S> {
             archive: Archive::with_table(source, Arc::clone(&shared.table), options),
             _shared: shared,
         })
+    }
+}
+
+impl<S: Source> ArchiveFile<S> {
+    /// What `info` says of it.
+    pub(crate) fn report(&mut self) -> Result<Value, Failure> {
+        let info = self.archive.info().map_err(failure)?;
+        let mut head = [0; 100];
+        // A report is there for damaged archives as well.
+        let found = self.archive.read_at(0, &mut head).unwrap_or(0);
+        Ok(archive_info_json(&info, &head[..found]))
     }
 }
 
@@ -159,11 +189,7 @@ impl<S: Source> ReadOnly for ArchiveFile<S> {
     }
 
     fn info(&mut self) -> Result<String, Failure> {
-        let info = self.archive.info().map_err(failure)?;
-        let mut head = [0; 100];
-        // A report is there for damaged archives as well.
-        let found = self.archive.read_at(0, &mut head).unwrap_or(0);
-        Ok(archive_info_json(&info, &head[..found]).to_string())
+        self.report().map(|report| report.to_string())
     }
 
     fn check(&mut self) -> Result<String, Failure> {
@@ -201,6 +227,10 @@ mod tests {
         SeekTable::read(&archive(text).as_slice()).unwrap()
     }
 
+    fn local(stamp: FileStamp) -> Option<Which> {
+        Some(Which::Local(stamp))
+    }
+
     fn stamp(number: u64) -> FileStamp {
         FileStamp {
             device: u64::MAX,
@@ -213,20 +243,21 @@ mod tests {
 
     #[test]
     fn connections_to_the_same_file_share_and_others_do_not() {
-        let one = share(Some(stamp(1)), table(b"one"));
-        assert!(Arc::ptr_eq(&one, &share(Some(stamp(1)), table(b"one"))));
+        let one = share(local(stamp(1)), table(b"one"));
+        assert!(Arc::ptr_eq(&one, &share(local(stamp(1)), table(b"one"))));
         let changed = FileStamp {
             changed: Duration::from_secs(1001),
             ..stamp(1)
         };
-        for (stamp, text) in [
-            (Some(stamp(2)), b"one"),
-            (Some(changed), b"one"),
+        for (which, text) in [
+            (local(stamp(2)), b"one"),
+            (local(changed), b"one"),
+            (Some(Which::Remote(1)), b"one"),
             (None, b"one"),
-            (Some(stamp(1)), b"two"),
+            (local(stamp(1)), b"two"),
         ] {
-            let other = share(stamp, table(text));
-            assert_ne!(one.file, other.file, "{stamp:?}");
+            let other = share(which, table(text));
+            assert_ne!(one.file, other.file, "{which:?}");
         }
     }
 
@@ -236,10 +267,10 @@ mod tests {
             device: 7,
             ..stamp(1)
         };
-        drop(share(Some(stamp), table(b"one")));
-        let _other = share(Some(FileStamp { number: 2, ..stamp }), table(b"one"));
+        drop(share(local(stamp), table(b"one")));
+        let _other = share(local(FileStamp { number: 2, ..stamp }), table(b"one"));
         let open = OPEN.lock().unwrap();
-        assert!(!open.contains_key(&stamp));
+        assert!(!open.contains_key(&Which::Local(stamp)));
     }
 
     #[test]
@@ -282,7 +313,7 @@ mod tests {
                 modified,
                 ..stamp(1)
             };
-            ArchiveFile::open(bytes.as_slice(), || Some(stamp)).unwrap()
+            ArchiveFile::open(bytes.as_slice(), || local(stamp)).unwrap()
         };
         let old = Duration::from_secs(1000);
         let (first, second) = (open(old), open(old));

@@ -4,6 +4,7 @@
 //! packed.rs    a packed database: SQLite's calls in, the store's commits out
 //! journal.rs   its rollback journal, in memory
 //! read_only.rs a file that is only read     archive.rs   an archive as one, shared by its connections
+//! remote.rs    a file on a web server as one    remote_options.rs   its URI parameters
 //! options.rs   URI parameters and pragmas       report.rs   what info and check answer
 //! maintain.rs  storing pages again, giving space back
 //! plan.rs      which dictionaries a database should have
@@ -23,8 +24,11 @@ mod options;
 mod packed;
 pub mod plan;
 mod read_only;
+mod remote;
+mod remote_options;
 mod report;
 
+pub use remote::remote_info;
 pub use report::{
     archive_check_text, archive_damage_json, archive_info_json, check_text, damage_json, info_json,
     page_size,

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use litepack_codec::LEVELS;
 
+use crate::remote_options;
+
 /// Parameters of `file:` URIs that belong to SQLite itself (<https://sqlite.org/uri.html>).
 const OF_SQLITE: [&str; 10] = [
     "vfs",
@@ -30,7 +32,7 @@ pub(crate) enum Setting {
     /// `threads=N`, `PRAGMA litepack_threads=N`: how many threads may compress at once (1 to 64).
     Threads(usize),
     /// `cache_mb=N`, `PRAGMA litepack_cache_mb=N`: the budget of the page cache that all packed files
-    /// of the process share, in MiB. Not called `cache`: that name is SQLite's own.
+    /// of the process share, in MiB; of a file on a server, that of its blocks as well. Not called `cache`: that name is SQLite's own.
     CacheMb(u64),
 }
 
@@ -49,6 +51,8 @@ pub(crate) enum Pragma {
     Maintain(Option<f64>),
     /// `PRAGMA litepack_version`: the version of this extension.
     Version,
+    /// `PRAGMA litepack_remote`: where a file on a server is and what reading it took so far, as JSON.
+    Remote,
 }
 
 /// The names of the settings.
@@ -96,21 +100,25 @@ impl Name {
     }
 }
 
-/// The settings in the parameters of a URI.
+/// The settings in the parameters of a URI. Those of a file on a server are another's to read ([`crate::remote_options`]).
 ///
 /// # Errors
 /// An unknown parameter or a bad value, in words.
 pub(crate) fn from_uri(parameters: &[(String, String)]) -> Result<Vec<Setting>, String> {
-    let ours = parameters
-        .iter()
-        .filter(|(key, _)| !OF_SQLITE.contains(&key.as_str()));
+    let ours = parameters.iter().filter(|(key, _)| {
+        !OF_SQLITE.contains(&key.as_str()) && !remote_options::names().any(|name| name == key)
+    });
     ours.map(|(key, value)| match Name::parse(key) {
         Some(name) => name
             .with(value)
             .map_err(|why| format!("URI parameter {key}: {why}")),
         None => {
             let mut text = format!("unknown URI parameter '{key}'; there are");
-            for (name, _) in Name::ALL {
+            for name in Name::ALL
+                .iter()
+                .map(|(name, _)| *name)
+                .chain(remote_options::names())
+            {
                 let _ = write!(text, " {name}");
             }
             Err(text)
@@ -135,12 +143,13 @@ pub(crate) fn from_pragma(name: &str, value: Option<&str>) -> Option<Result<Prag
         (None, None) if name == "info" => Ok(Pragma::Info),
         (None, None) if name == "check" => Ok(Pragma::Check),
         (None, None) if name == "version" => Ok(Pragma::Version),
+        (None, None) if name == "remote" => Ok(Pragma::Remote),
         (None, None) if name == "maintain" => Ok(Pragma::Maintain(None)),
         (None, Some(value)) if name == "maintain" => match value.trim().parse() {
             Ok(seconds) if seconds >= 0.0 => Ok(Pragma::Maintain(Some(seconds))),
             _ => Err(format!("{lower}: '{value}' is not a number of seconds")),
         },
-        (None, Some(_)) if ["info", "check", "version"].contains(&name) => {
+        (None, Some(_)) if ["info", "check", "version", "remote"].contains(&name) => {
             Err(format!("{lower} takes no value"))
         }
         (None, _) => Err(format!("unknown pragma {lower}")),

@@ -31,7 +31,15 @@ pub(crate) trait ReadOnly {
 
     /// "ok", or a line for each piece of damage.
     fn check(&mut self) -> Result<String, Failure>;
+
+    /// Where a file on a server is and what reading it took so far, as JSON; `None` for any other.
+    fn remote(&self) -> Option<String> {
+        None
+    }
 }
+
+/// What there is to say of a file that is on no server.
+pub(crate) const NOT_REMOTE: &str = "this database is not read from a server";
 
 /// What there is to say where something would write.
 pub(crate) const NOT_WRITTEN: &str = "this database is only read: nothing in it can be maintained";
@@ -61,5 +69,9 @@ pub(crate) fn pragma(
         Ok(Pragma::Maintain(_)) => (READONLY, NOT_WRITTEN.into()),
         Ok(Pragma::Info) => of_file(file.info()),
         Ok(Pragma::Check) => of_file(file.check()),
+        Ok(Pragma::Remote) => match file.remote() {
+            Some(report) => (OK, report),
+            None => (ERROR, NOT_REMOTE.into()),
+        },
     })
 }

@@ -18,6 +18,7 @@ use crate::codes::{
 };
 use crate::options::{Pragma, from_pragma};
 use crate::packed::Packed;
+use crate::read_only::NOT_REMOTE;
 use crate::report::{check_text, info_json};
 
 /// What SQLite sees: its own field, then ours. The host's file follows in the same memory.
@@ -177,6 +178,7 @@ impl State {
             Ok(Pragma::Maintain(seconds)) => self.maintain_for(seconds),
             Ok(Pragma::Info) => self.info(),
             Ok(Pragma::Check) => self.check(),
+            Ok(Pragma::Remote) => (ERROR, NOT_REMOTE.into()),
         })
     }
 

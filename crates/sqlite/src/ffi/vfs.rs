@@ -18,14 +18,16 @@ use super::host::{HostFile, HostSource};
 use super::journal_file;
 use super::readonly_file;
 use super::types::{Symbol, sqlite3_file, sqlite3_vfs};
-use crate::archive::{ArchiveFile, FileStamp};
+use crate::archive::{ArchiveFile, FileStamp, Which};
 use crate::codes::{
     ACCESS_EXISTS, CANTOPEN, Code, MISUSE, NOTADB, OK, OPEN_CREATE, OPEN_EXCLUSIVE, OPEN_MAIN_DB,
     OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, While, code_of,
 };
 use crate::options::{Setting, from_uri};
 use crate::packed::Packed;
-use crate::read_only::ReadOnly;
+use crate::read_only::{Failure, ReadOnly};
+use crate::remote::RemoteFile;
+use crate::remote_options;
 
 /// The VFS's name.
 pub(crate) const NAME: &str = "litepack";
@@ -327,6 +329,14 @@ unsafe fn open_main(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> Code {
+    // SAFETY: the name is a main database's.
+    let explicit =
+        !shim.is_default || unsafe { api().uri_parameter(name, c"vfs") }.as_deref() == Some(NAME);
+    // SAFETY: as above.
+    if explicit && unsafe { api().uri_parameter(name, c"url") }.is_some() {
+        // SAFETY: as for this function.
+        return unsafe { open_remote(name, out, flags, out_flags) };
+    }
     // SAFETY: the memory has room for the host's file behind ours.
     let host_file = unsafe { out.byte_add(HOST_OFFSET) };
     let mut granted = flags;
@@ -344,9 +354,6 @@ unsafe fn open_main(
     let path = unsafe { CStr::from_ptr(name) };
     // SAFETY: the host's file is open, in memory that SQLite keeps until the file is closed.
     let disk = unsafe { HostFile::new(host_file, shim.host, path.to_owned()) };
-    // SAFETY: the name is a main database's.
-    let explicit =
-        !shim.is_default || unsafe { api().uri_parameter(name, c"vfs") }.as_deref() == Some(NAME);
     let kind = match kind(&disk) {
         Ok(kind) => kind,
         Err(error) => {
@@ -441,8 +448,8 @@ unsafe fn open_archive(
         Err(code) => return code,
     };
     // Only if the name still means the file that it meant before is it known which file this is.
-    let stamp = || stamp?.confirmed(path.to_bytes());
-    let mut archive = match ArchiveFile::open(source, stamp) {
+    let which = || stamp?.confirmed(path.to_bytes()).map(Which::Local);
+    let mut archive = match ArchiveFile::open(source, which) {
         Ok(archive) => archive,
         Err(failure) => {
             let code = tell(failure.code, &failure.why);
@@ -460,13 +467,71 @@ unsafe fn open_archive(
         return tell(MISUSE, &why);
     }
     // SAFETY: SQLite gave this memory, and the host's file in it is closed.
+    unsafe { open_read_only(out, Box::new(archive), flags, out_flags) };
+    OK
+}
+
+/// Opens a file on a server. There need not be a local one of this name, and if there is, it is not looked at.
+///
+/// # Safety
+/// As [`open_main`].
+unsafe fn open_remote(
+    name: *const c_char,
+    out: *mut sqlite3_file,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> Code {
+    let tell = |code, why: &str| {
+        api().log(code, why);
+        code
+    };
+    // SAFETY: the name is a main database's.
+    let parameters = unsafe { api().uri_parameters(name) };
+    if parameters
+        .iter()
+        .any(|(key, value)| key == "cache" && value == "shared")
+    {
+        // SQLite would take two URLs under one path for one database. That the C API asked for it is not to be seen.
+        return tell(MISUSE, "cache=shared cannot be used together with url");
+    }
+    let opened = || -> Result<RemoteFile, Failure> {
+        let misused = |why| Failure { code: MISUSE, why };
+        let settings = from_uri(&parameters).map_err(misused)?;
+        let found = remote_options::from_uri(&parameters).map_err(misused)?;
+        let (url, options) = found.ok_or_else(|| misused("there is no url".into()))?;
+        let mut file = RemoteFile::open(&url, options)?;
+        for setting in settings {
+            file.apply(setting).map_err(misused)?;
+        }
+        Ok(file)
+    };
+    match opened() {
+        Ok(file) => {
+            // SAFETY: SQLite gave this memory, and nothing is open in it.
+            unsafe { open_read_only(out, Box::new(file), flags, out_flags) };
+            OK
+        }
+        Err(failure) => tell(failure.code, &failure.why),
+    }
+}
+
+/// Makes `out` a database that is only read, whatever was asked for.
+///
+/// # Safety
+/// As [`readonly_file::open`].
+unsafe fn open_read_only(
+    out: *mut sqlite3_file,
+    content: Box<dyn ReadOnly>,
+    flags: c_int,
+    out_flags: *mut c_int,
+) {
+    // SAFETY: as for this function.
     unsafe {
-        readonly_file::open(out, Box::new(archive));
+        readonly_file::open(out, content);
         if !out_flags.is_null() {
             out_flags.write(flags & !(OPEN_READWRITE | OPEN_CREATE) | OPEN_READONLY);
         }
     }
-    OK
 }
 
 /// # Safety
@@ -511,7 +576,10 @@ unsafe fn settings(name: *const c_char, explicit: bool) -> Result<Vec<Setting>, 
         return Ok(Vec::new());
     }
     // SAFETY: as for this function.
-    from_uri(&unsafe { api().uri_parameters(name) })
+    let parameters = unsafe { api().uri_parameters(name) };
+    // What only a file on a server has is a mistake here.
+    remote_options::from_uri(&parameters)?;
+    from_uri(&parameters)
 }
 
 unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync: c_int) -> c_int {

@@ -1,0 +1,96 @@
+//! The report on a database on a web server: what the file is, and what asking took. Which tables take how much is not told:
+//! that would be to fetch the whole file.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow, bail};
+use indicatif::HumanBytes;
+use serde_json::Value;
+
+/// How to ask the server.
+#[derive(clap::Args)]
+pub struct Access {
+    /// For a URL: a file with a header in each line (`Name: value`) that go with every request.
+    #[arg(long, value_name = "FILE")]
+    headers_file: Option<PathBuf>,
+    /// For a URL: root certificates (PEM) to trust instead of the system's.
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+}
+
+impl Access {
+    /// An error if something is set that only means something with a URL.
+    pub fn expect_none(&self) -> Result<()> {
+        if self.headers_file.is_some() || self.ca_file.is_some() {
+            bail!("--headers-file and --ca-file are for URLs (http://..., https://...)");
+        }
+        Ok(())
+    }
+}
+
+/// The URL that is meant by what should be a file; `None` if it is a file.
+pub fn url(file: &Path) -> Option<&str> {
+    let text = file.to_str()?;
+    let (scheme, _) = text.split_once("://")?;
+    let web = ["http", "https"]
+        .iter()
+        .any(|known| scheme.eq_ignore_ascii_case(known));
+    web.then_some(text)
+}
+
+/// The report as a JSON object.
+pub fn report(url: &str, access: &Access) -> Result<Value> {
+    let mut parameters = vec![("url".to_string(), url.to_string())];
+    for (name, path) in [
+        ("headers_file", &access.headers_file),
+        ("ca_file", &access.ca_file),
+    ] {
+        if let Some(path) = path {
+            let path = path
+                .to_str()
+                .ok_or_else(|| anyhow!("{} is not UTF-8", path.display()))?;
+            parameters.push((name.into(), path.into()));
+        }
+    }
+    litepack_sqlite::remote_info(&parameters).map_err(|why| anyhow!(why))
+}
+
+/// The report for people.
+pub fn text(report: &Value) -> String {
+    let remote = &report["remote"];
+    let size = |value: &Value| {
+        let bytes = value.as_u64().unwrap_or_default();
+        format!("{} ({bytes} bytes)", HumanBytes(bytes))
+    };
+    let plain = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), String::from)
+    };
+    let mut lines = vec![
+        ("file", plain(&remote["url"])),
+        ("kind", kind(report).to_string()),
+        ("version", plain(&remote["validator"])),
+        ("database", size(&report["logical_bytes"])),
+        ("on the server", size(&remote["size"])),
+    ];
+    if let (Some(pages), Some(page_size)) = (report["pages"].as_u64(), report["page_size"].as_u64())
+    {
+        lines.push(("pages", format!("{pages} of {page_size} bytes")));
+    }
+    lines.push(("requests", remote["requests"].to_string()));
+    lines.push(("transferred", size(&remote["bytes"])));
+    let lines = lines
+        .iter()
+        .map(|(name, value)| format!("{name:13}  {value}\n"));
+    lines.collect()
+}
+
+/// What the file is, in words.
+fn kind(report: &Value) -> &'static str {
+    match report["format"].as_str() {
+        Some("sqlite") => "plain SQLite database",
+        Some("zstd seekable") => "archive (seekable zstd)",
+        _ => "packed file",
+    }
+}

@@ -1,0 +1,283 @@
+//! A database on a web server, as one that is only read: a packed file, an archive or a plain database, told by its
+//! first bytes. What it is made of is read by range when it is needed.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
+use litepack_archive::{Source, begins_like_zstd};
+use litepack_remote::{Cache, Error, Options, Remote};
+use litepack_store::{Disk, FileId, FileKind, HEADER_LEN, SQLITE_MAGIC, Store, kind_of};
+use serde_json::{Value, json};
+
+use crate::archive::{ArchiveFile, Which};
+use crate::codes::{CANTOPEN, IOERR_READ, LOCK_SHARED, MISUSE, NOTADB, While, code_of};
+use crate::options::{Name, Setting};
+use crate::packed::Packed;
+use crate::read_only::{Failure, ReadOnly};
+use crate::remote_options;
+use crate::report::{check_text, info_json, page_size};
+
+/// The file, as what is above it wants its bytes.
+#[derive(Clone, Debug)]
+struct Medium(Arc<Remote>);
+
+impl Source for Medium {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(self.0.read_at(buf, offset)?)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.len())
+    }
+}
+
+impl Disk for Medium {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        Source::read_at(self, buf, offset)
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Source::len(self)
+    }
+
+    fn truncate(&self, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+}
+
+/// An open database on a server.
+#[derive(Debug)]
+pub(crate) struct RemoteFile {
+    remote: Arc<Remote>,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Plain,
+    Packed(Box<PackedFile>),
+    Archive(Box<ArchiveFile<Medium>>),
+}
+
+#[derive(Debug)]
+struct PackedFile {
+    packed: Packed<Medium>,
+    size: u64,
+    /// Keeps the name of its pages in the cache for other connections.
+    _file: Arc<FileId>,
+}
+
+/// Packed files on servers that are open in this process, by [`Remote::identity`].
+static OPEN: LazyLock<Mutex<HashMap<u128, Weak<FileId>>>> = LazyLock::new(Mutex::default);
+
+/// The name of a file's pages in the cache.
+fn file_id(identity: u128) -> Arc<FileId> {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.retain(|_, file| file.strong_count() > 0);
+    let known = open.get(&identity).and_then(Weak::upgrade);
+    known.unwrap_or_else(|| {
+        let file = Arc::new(FileId::unique());
+        open.insert(identity, Arc::downgrade(&file));
+        file
+    })
+}
+
+impl PackedFile {
+    fn open(remote: &Arc<Remote>) -> litepack_store::Result<PackedFile> {
+        let options = litepack_store::Options::default();
+        let mut store = Store::open(Medium(Arc::clone(remote)), options)?;
+        let file = file_id(remote.identity());
+        store.set_file(*file);
+        let mut packed = Packed::new(store);
+        // The file never changes: what there is to see under the first lock is all there will be.
+        packed.locked(LOCK_SHARED)?;
+        Ok(PackedFile {
+            size: packed.size()?,
+            packed,
+            _file: file,
+        })
+    }
+}
+
+impl RemoteFile {
+    /// Opens the database at a URL.
+    pub(crate) fn open(url: &str, options: Options) -> Result<RemoteFile, Failure> {
+        let remote = Remote::open(url, options).map_err(|error| Failure {
+            code: if matches!(error, Error::Settings(_)) {
+                MISUSE
+            } else {
+                CANTOPEN
+            },
+            why: error.to_string(),
+        })?;
+        let remote = Arc::new(remote);
+        let mut head = [0; HEADER_LEN];
+        let n = remote.read_at(&mut head, 0).map_err(unread)?;
+        let head = &head[..n];
+        let content = match kind_of(head, remote.len()) {
+            FileKind::Packed => {
+                let packed = PackedFile::open(&remote).map_err(of_store)?;
+                Content::Packed(Box::new(packed))
+            }
+            FileKind::Other if begins_like_zstd(head) => {
+                let which = || Some(Which::Remote(remote.identity()));
+                let archive = ArchiveFile::open(Medium(Arc::clone(&remote)), which)?;
+                Content::Archive(Box::new(archive))
+            }
+            FileKind::Other if head.starts_with(SQLITE_MAGIC) => Content::Plain,
+            _ => {
+                let what = "neither a packed file nor an archive nor a SQLite database";
+                return Err(Failure {
+                    code: NOTADB,
+                    why: format!("{}: {what}", remote.url()),
+                });
+            }
+        };
+        Ok(RemoteFile { remote, content })
+    }
+}
+
+impl ReadOnly for RemoteFile {
+    fn read_at(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
+        match &mut self.content {
+            Content::Plain => self.remote.read_at(buf, offset).map_err(unread),
+            Content::Packed(file) => file.packed.read(offset, buf).map_err(of_store),
+            Content::Archive(archive) => archive.read_at(buf, offset),
+        }
+    }
+
+    fn size(&self) -> u64 {
+        match &self.content {
+            Content::Plain => self.remote.len(),
+            Content::Packed(file) => file.size,
+            Content::Archive(archive) => archive.size(),
+        }
+    }
+
+    fn setting(&self, name: Name) -> Result<String, String> {
+        match (&self.content, name) {
+            (_, Name::Level) => Err(LEVEL.into()),
+            (Content::Packed(file), name) => Ok(file.packed.setting(name)),
+            (Content::Archive(archive), name) => archive.setting(name),
+            (Content::Plain, Name::Threads) => Err(THREADS.into()),
+            (Content::Plain, Name::CacheMb) => Ok((Cache::shared().budget() >> 20).to_string()),
+        }
+    }
+
+    fn apply(&mut self, setting: Setting) -> Result<(), String> {
+        if let Setting::CacheMb(mb) = setting {
+            Cache::shared().set_budget(mb << 20);
+        }
+        match (&mut self.content, setting) {
+            (_, Setting::Level(_)) => Err(LEVEL.into()),
+            (Content::Packed(file), setting) => {
+                file.packed.apply(setting);
+                Ok(())
+            }
+            (Content::Archive(archive), setting) => archive.apply(setting),
+            (Content::Plain, Setting::Threads(_)) => Err(THREADS.into()),
+            (Content::Plain, Setting::CacheMb(_)) => Ok(()),
+        }
+    }
+
+    fn info(&mut self) -> Result<String, Failure> {
+        self.report().map(|report| report.to_string())
+    }
+
+    fn check(&mut self) -> Result<String, Failure> {
+        match &mut self.content {
+            Content::Plain => Err(Failure {
+                code: crate::codes::ERROR,
+                why: "a plain database has no checksums; PRAGMA integrity_check looks at its structure".into(),
+            }),
+            Content::Packed(file) => {
+                let report = file.packed.check().map_err(of_store)?;
+                Ok(check_text(&report))
+            }
+            Content::Archive(archive) => archive.check(),
+        }
+    }
+
+    fn remote(&self) -> Option<String> {
+        Some(self.traffic().to_string())
+    }
+}
+
+impl RemoteFile {
+    /// Where the file is, which version of it, and what reading it took so far. docs/compatibility.md lists the fields.
+    fn traffic(&self) -> Value {
+        let traffic = self.remote.traffic();
+        json!({
+            "url": self.remote.url(),
+            "size": self.remote.len(),
+            "validator": self.remote.validator(),
+            "requests": traffic.requests,
+            "bytes": traffic.bytes,
+            "hits": traffic.hits,
+            "disk_hits": traffic.disk_hits,
+            "retries": traffic.retries,
+        })
+    }
+
+    /// What `info` says of such a file elsewhere, and `remote`.
+    pub(crate) fn report(&mut self) -> Result<Value, Failure> {
+        let mut report = match &mut self.content {
+            Content::Plain => {
+                let mut head = [0; 100];
+                let n = self.remote.read_at(&mut head, 0).map_err(unread)?;
+                let (len, page_size) = (self.remote.len(), page_size(&head[..n]));
+                json!({
+                    "format": "sqlite",
+                    "page_size": page_size,
+                    "pages": page_size.map(|size| len / u64::from(size)),
+                    "logical_bytes": len,
+                    "file_bytes": len,
+                })
+            }
+            Content::Packed(file) => info_json(&file.packed.info().map_err(of_store)?),
+            Content::Archive(archive) => archive.report()?,
+        };
+        report["remote"] = self.traffic();
+        Ok(report)
+    }
+}
+
+/// The report on a database on a server as a JSON object, with what making it took as `remote`. The parameters are those that a URI
+/// may have (docs/compatibility.md), `url` among them.
+///
+/// # Errors
+/// In words.
+pub fn remote_info(parameters: &[(String, String)]) -> Result<Value, String> {
+    let found = remote_options::from_uri(parameters)?;
+    let (url, options) = found.ok_or("there is no url")?;
+    let mut file = RemoteFile::open(&url, options).map_err(|failure| failure.why)?;
+    file.report().map_err(|failure| failure.why)
+}
+
+const LEVEL: &str = "a file on a server is not written, so it has no level";
+const THREADS: &str = "a plain database is not decoded, so it needs no threads";
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn unread(error: Error) -> Failure {
+    Failure {
+        code: IOERR_READ,
+        why: error.to_string(),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn of_store(error: litepack_store::Error) -> Failure {
+    Failure {
+        code: code_of(&error, While::Reading),
+        why: error.to_string(),
+    }
+}

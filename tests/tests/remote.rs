@@ -1,0 +1,345 @@
+//! Databases on a web server: the same rows as on the plain file, whatever kind of file it is, read-only and without any local file;
+//! what is refused, and what is told.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use litepack_tests::archives::{self, Writer};
+use litepack_tests::commandline::{JSON_ROWS, Place};
+use litepack_tests::outcome::{Failure, Outcome};
+use litepack_tests::{content, vfs};
+use litepack_webserver::{Reply, Server};
+use rusqlite::Connection;
+
+const QUERIES: [&str; 9] = [
+    "select count(*), sum(id), sum(length(data)) from t",
+    "select * from t where id = 777",
+    "select count(*) from t where data ->> 'year' = 1950",
+    "select data ->> 'year' y, count(*), min(id) from t group by y order by 2 desc, y",
+    "select id from t order by length(data), data, id desc limit 50",
+    "select id, data from t order by id desc limit 20",
+    "select count(*) from t a, t b where a.id = b.id + 1 and a.data > b.data",
+    "select distinct substr(data, 3, 7) from t order by 1 limit 100",
+    "pragma integrity_check",
+];
+
+/// Serves files by name, with an ETag of its own for each, and each can be replaced.
+#[derive(Clone, Default)]
+struct Files(Arc<Mutex<HashMap<String, (Vec<u8>, u32)>>>);
+
+impl Files {
+    fn put(&self, name: &str, bytes: Vec<u8>) {
+        let mut files = self.0.lock().unwrap();
+        let version = files.get(name).map_or(0, |(_, version)| version + 1);
+        files.insert(format!("/{name}"), (bytes, version));
+    }
+
+    fn serve(&self) -> Server {
+        let files = self.clone();
+        Server::start(move |request| {
+            let files = files.0.lock().unwrap();
+            let name = request.path.split('?').next().unwrap_or_default();
+            match files.get(name) {
+                Some((bytes, version)) => {
+                    Reply::part(bytes, &format!("\"{name} {version}\""), request)
+                }
+                None => Reply::status("404 Not Found"),
+            }
+        })
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02x}")).collect()
+}
+
+/// Opens what is at the URL, under the path of a file that is not there.
+fn open(url: &str, parameters: &str) -> rusqlite::Result<Connection> {
+    open_at(Path::new("/nonexistent/x"), url, parameters)
+}
+
+fn open_at(path: &Path, url: &str, parameters: &str) -> rusqlite::Result<Connection> {
+    vfs::open_with(path, &format!("mode=ro&url={}{parameters}", escape(url)))
+}
+
+fn text(connection: &Connection, sql: &str) -> Result<String, Failure> {
+    let answer = connection.query_row(sql, [], |row| row.get::<_, rusqlite::types::Value>(0));
+    Ok(match answer.map_err(Failure::from)? {
+        rusqlite::types::Value::Text(text) => text,
+        other => format!("{other:?}"),
+    })
+}
+
+fn remote(connection: &Connection) -> serde_json::Value {
+    serde_json::from_str(&text(connection, "pragma litepack_remote").unwrap()).unwrap()
+}
+
+/// A packed copy of a database.
+fn packed(place: &Place, plain: &Path, name: &str) -> PathBuf {
+    let path = place.path(name);
+    let connection = vfs::open_plain(plain).unwrap();
+    let into = vfs::uri(&path, vfs::under_test(), "");
+    connection.execute("vacuum into ?1", [&into]).unwrap();
+    path
+}
+
+/// A plain database, and the same as a packed file and as an archive, on a server.
+fn all_kinds(place: &Place, page_size: u32, sql: &str, files: &Files) -> PathBuf {
+    let plain = archives::plain(place, page_size, |c| c.execute_batch(sql));
+    let archive = archives::archive(&plain, "a.db.zst", Writer::Litepack(64 << 10));
+    for (name, path) in [
+        ("plain.db", plain.clone()),
+        ("packed.db", packed(place, &plain, "packed.db")),
+        ("a.db.zst", archive),
+    ] {
+        files.put(name, std::fs::read(path).unwrap());
+    }
+    plain
+}
+
+#[test]
+fn every_kind_of_file_gives_the_rows_of_the_plain_one_and_is_only_read() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    for page_size in [4096, 65536] {
+        let place = Place::new();
+        let files = Files::default();
+        let plain = all_kinds(&place, page_size, JSON_ROWS, &files);
+        let expected = vfs::open_uri(&vfs::uri(&plain, vfs::PLAIN, "mode=ro&immutable=1")).unwrap();
+        let server = files.serve();
+        for (name, format) in [
+            ("plain.db", "sqlite"),
+            ("packed.db", "packed"),
+            ("a.db.zst", "zstd seekable"),
+        ] {
+            let connection = open(&server.url(&format!("/{name}?sig=s3cret")), "").unwrap();
+            assert!(connection.is_readonly("main").unwrap());
+            for sql in QUERIES {
+                let (expected, found) =
+                    (Outcome::of(&expected, sql), Outcome::of(&connection, sql));
+                assert!(
+                    expected == found,
+                    "{name}, {page_size}, {sql}: {expected:?}, but {found:?}"
+                );
+            }
+            for sql in [
+                "delete from t",
+                "create table u(x)",
+                "pragma user_version = 7",
+                "vacuum",
+            ] {
+                let refused = text(&connection, sql).unwrap_err();
+                assert_eq!(
+                    refused.message, "attempt to write a readonly database",
+                    "{name}: {sql}"
+                );
+            }
+            let told = remote(&connection);
+            assert_eq!(told["url"], server.url(&format!("/{name}")));
+            assert_eq!(
+                told["size"],
+                files.0.lock().unwrap()[&format!("/{name}")].0.len()
+            );
+            assert!(
+                told["requests"].as_u64() > Some(0) && told["bytes"].as_u64() > Some(0),
+                "{told}"
+            );
+            let info = text(&connection, "pragma litepack_info").unwrap();
+            let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+            assert_eq!(info["remote"]["url"], told["url"]);
+            assert!(info["format"] == format || format == "packed", "{info}");
+            assert_eq!(info["page_size"], page_size);
+            assert!(!format!("{told}{info}").contains("s3cret"));
+            if name != "plain.db" {
+                assert_eq!(text(&connection, "pragma litepack_check").unwrap(), "ok");
+            }
+            let copy = place.path(&format!("copy of {name}"));
+            let into = vfs::uri(&copy, vfs::PLAIN, "");
+            connection.execute("vacuum into ?1", [into]).unwrap();
+            let copied = content::fingerprint(&vfs::open_plain(&copy).unwrap());
+            assert_eq!(copied.unwrap(), content::fingerprint(&expected).unwrap());
+            std::fs::remove_file(copy).unwrap();
+        }
+        place.assert_only(&["a.db.zst", "packed.db", "plain.db"]);
+    }
+}
+
+#[test]
+fn a_database_in_wal_mode() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    let place = Place::new();
+    let files = Files::default();
+    let plain = archives::plain(&place, 4096, |c| {
+        c.execute_batch("pragma journal_mode = wal")?;
+        c.execute_batch(JSON_ROWS)
+    });
+    let bytes = std::fs::read(&plain).unwrap();
+    assert_eq!(bytes[18..20], [2, 2]);
+    files.put("plain.db", bytes);
+    let server = files.serve();
+    let connection = open(&server.url("/plain.db"), "").unwrap();
+    let expected = vfs::open_plain(&plain).unwrap();
+    for sql in &QUERIES[..3] {
+        assert!(
+            Outcome::of(&expected, sql) == Outcome::of(&connection, sql),
+            "{sql}"
+        );
+    }
+}
+
+#[test]
+fn urls_under_one_path_are_different_databases() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    let place = Place::new();
+    let files = Files::default();
+    for number in [1, 2] {
+        let path = place.path(&format!("{number}.db"));
+        let connection = vfs::open_plain(&path).unwrap();
+        connection
+            .execute_batch(&format!("create table t as select {number} x"))
+            .unwrap();
+        connection.close().unwrap();
+        files.put(&format!("{number}.db"), std::fs::read(path).unwrap());
+    }
+    let server = files.serve();
+    // Even under the path of a file that is there, which is not looked at.
+    for path in [place.path("1.db"), place.path("none.db")] {
+        let one = open_at(&path, &server.url("/1.db"), "").unwrap();
+        let two = open_at(&path, &server.url("/2.db"), "").unwrap();
+        let x = |connection: &Connection| text(connection, "select x from t").unwrap();
+        assert_eq!(
+            (x(&one), x(&two)),
+            ("Integer(1)".into(), "Integer(2)".into())
+        );
+        // SQLite would take them for one.
+        let shared = open_at(&path, &server.url("/1.db"), "&cache=shared").unwrap_err();
+        assert_eq!(Failure::from(shared).code, 21);
+        let uri = vfs::uri(
+            &path,
+            vfs::under_test(),
+            &format!("url={}", escape(&server.url("/2.db"))),
+        );
+        one.execute("attach ?1 as two", [uri]).unwrap();
+        assert_eq!(
+            text(&one, "select t.x + 10 * u.x from main.t, two.t u").unwrap(),
+            "Integer(21)"
+        );
+    }
+    place.assert_only(&["1.db", "2.db"]);
+}
+
+#[test]
+fn a_file_that_changes_is_an_error_and_its_new_version_opens() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    let place = Place::new();
+    let files = Files::default();
+    // More than is fetched when it is opened, however it is stored.
+    let sql = "create table t(id integer primary key, data text);
+        insert into t with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000)
+          select i, hex(randomblob(100)) from n;";
+    all_kinds(&place, 4096, sql, &files);
+    let server = files.serve();
+    for name in ["plain.db", "packed.db", "a.db.zst"] {
+        let connection = open(&server.url(&format!("/{name}")), "").unwrap();
+        let count =
+            |connection: &Connection| text(connection, "select count(*), sum(length(data)) from t");
+        // Another version of the same length, whose every byte may be different.
+        let key = format!("/{name}");
+        let bytes = files.0.lock().unwrap()[&key].0.clone();
+        files.0.lock().unwrap().insert(key, (bytes, 7));
+        let error = count(&connection).unwrap_err();
+        assert_eq!(error.code & 0xff, 10, "{name}: {error:?}");
+        let again = open(&server.url(&format!("/{name}")), "").unwrap();
+        count(&again).unwrap();
+    }
+}
+
+#[test]
+fn what_cannot_be_opened_says_so() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    let files = Files::default();
+    files.put("text", b"hello".to_vec());
+    let server = files.serve();
+    let code = |url: &str, parameters: &str| {
+        let error = open(url, parameters)
+            .map(|connection| text(&connection, "select 1 from sqlite_schema"));
+        match error {
+            Ok(answer) => answer.unwrap_err().code,
+            Err(error) => Failure::from(error).code,
+        }
+    };
+    assert_eq!(code(&server.url("/text"), ""), 26);
+    let place = Place::new();
+    all_kinds(&place, 4096, "create table t(x)", &files);
+    let url = server.url("/plain.db");
+    assert_eq!(code(&server.url("/missing"), "&retries=0"), 14);
+    assert_eq!(code("ftp://h/x", ""), 21);
+    for wrong in [
+        "&beaerer=x",
+        "&level=3",
+        "&timeout=0",
+        "&cache_dir_mb=3",
+        "&headers_file=/nonexistent",
+        "&threads=0",
+    ] {
+        assert_eq!(code(&url, wrong), 21, "{wrong}");
+    }
+    // Without a URL these mean nothing.
+    vfs::open(&place.path("x.db"))
+        .unwrap()
+        .execute_batch("create table t(x)")
+        .unwrap();
+    let local = vfs::open_with(&place.path("x.db"), "bearer=s3cret").unwrap_err();
+    assert_eq!(Failure::from(local).code, 21);
+    let local = vfs::open(&place.path("x.db")).unwrap();
+    let error = text(&local, "pragma litepack_remote").unwrap_err();
+    assert!(
+        error.message.contains("not read from a server"),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn settings_reach_the_server_and_the_disk() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    let place = Place::new();
+    let files = Files::default();
+    let plain = all_kinds(&place, 4096, JSON_ROWS, &files);
+    let server = files.serve();
+    std::fs::write(place.path("headers"), "X-Api-Key: one\n").unwrap();
+    let parameters = format!(
+        "&bearer=two&header=X-Other:three&headers_file={}&cache_dir={}&cache_dir_mb=1&cache_mb=3",
+        place.path("headers").display(),
+        place.path("blocks").display()
+    );
+    let connection = open(&server.url("/plain.db"), &parameters).unwrap();
+    assert_eq!(text(&connection, "pragma litepack_cache_mb").unwrap(), "3");
+    text(
+        &connection,
+        "select count(*) from t where data ->> 'year' + 1 = 1950",
+    )
+    .unwrap();
+    for request in server.requests() {
+        let sent =
+            ["authorization", "x-other", "x-api-key"].map(|name| request.header(name).unwrap());
+        assert_eq!(sent, ["Bearer two", "three", "one"]);
+    }
+    let blocks = std::fs::read_dir(place.path("blocks")).unwrap();
+    let kept: u64 = blocks
+        .map(|file| file.unwrap().metadata().unwrap().len())
+        .sum();
+    assert!((1..=1 << 20).contains(&kept), "{kept}");
+    drop(plain);
+}
