@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 }
 
 /// Opens a file that is to be an archive.
-fn file(shown: &Path) -> Result<(File, Metadata)> {
+pub fn file(shown: &Path) -> Result<(File, Metadata)> {
     let name = shown.display();
     let (file, _) = open_file(shown, false)?;
     let cannot = || format!("cannot read {name}");
@@ -73,7 +73,7 @@ fn file(shown: &Path) -> Result<(File, Metadata)> {
 }
 
 /// An archive to be read from beginning to end.
-fn open<S: Source>(source: S) -> Result<Archive<S>, Error> {
+pub fn open<S: Source>(source: S) -> Result<Archive<S>, Error> {
     let options = Options {
         cache: Arc::new(Cache::new(CACHE_BYTES)),
         file: FileId::unique(),

@@ -95,7 +95,7 @@ impl Database {
 }
 
 /// SQLite's error in terms of what the user asked for.
-fn explain(shown: &Path, error: &rusqlite::Error) -> anyhow::Error {
+pub fn explain(shown: &Path, error: &rusqlite::Error) -> anyhow::Error {
     let name = shown.display();
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

@@ -8,8 +8,8 @@ use anyhow::Context;
 use rusqlite::{Connection, InterruptHandle};
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
-/// The connection whose statements a signal stops.
-static RUNNING: Mutex<Option<InterruptHandle>> = Mutex::new(None);
+/// The connections whose statements a signal stops; those that are closed meanwhile do no harm.
+static RUNNING: Mutex<Vec<InterruptHandle>> = Mutex::new(Vec::new());
 
 /// The error of a job that was told to stop, in words that say what became of it.
 #[derive(Debug)]
@@ -34,17 +34,17 @@ pub fn watch() -> anyhow::Result<()> {
     let stop = || {
         REQUESTED.store(true, Ordering::Relaxed);
         let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(connection) = &*running {
+        for connection in &*running {
             connection.interrupt();
         }
     };
     ctrlc::set_handler(stop).context("cannot watch for Ctrl-C")
 }
 
-/// From now on signals also stop the statement that runs on this connection.
+/// From now on signals also stop statements that run on this connection.
 pub fn stop(connection: &Connection) {
     let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-    *running = Some(connection.get_interrupt_handle());
+    running.push(connection.get_interrupt_handle());
 }
 
 /// An error once the user wants to stop.

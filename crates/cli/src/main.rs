@@ -1,7 +1,7 @@
 //! The `litepack` command: packs SQLite databases, unpacks them, and tells about packed files.
 //!
 //! ```text
-//! pack.rs   unpack.rs   info.rs   check.rs   columns.rs   archive.rs     one subcommand each
+//! pack.rs   unpack.rs   info.rs   check.rs   columns.rs   archive.rs   tune.rs     one subcommand each
 //! maintain.rs   one that works through SQLite     database.rs, limits.rs   how it is opened, how long it works
 //! source.rs     opening and locking a database that is to be read     header.rs   what it is
 //! replace.rs    putting a new file in place of a name, or leaving everything as it was
@@ -27,6 +27,7 @@ mod progress;
 mod reader;
 mod replace;
 mod source;
+mod tune;
 mod unpack;
 
 use std::process::ExitCode;
@@ -54,6 +55,7 @@ enum Command {
     Maintain(maintain::Arguments),
     Columns(columns::Arguments),
     Archive(archive::Arguments),
+    Tune(tune::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         Command::Maintain(arguments) => maintain::run(&arguments),
         Command::Columns(arguments) => columns::run(&arguments).map(|()| true),
         Command::Archive(arguments) => archive::run(&arguments),
+        Command::Tune(arguments) => tune::run(&arguments).map(|()| true),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

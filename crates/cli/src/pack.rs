@@ -70,16 +70,21 @@ pub fn level(text: &str) -> Result<Level, String> {
 
 impl Arguments {
     fn effort(&self) -> Effort {
-        let ordinary = if self.best {
-            Effort::best(*LEVELS.end(), reader::threads())
-        } else {
-            Effort::ordinary(self.level, reader::threads())
-        };
+        let ordinary = effort(self.best, self.level);
         Effort {
             columns: !self.no_transform,
             len_max: self.dictionary_size.unwrap_or(ordinary.len_max),
             ..ordinary
         }
+    }
+}
+
+/// How much work is put into a packed file, on all processors; `level` is for those that are not the best.
+pub fn effort(best: bool, level: Level) -> Effort {
+    if best {
+        Effort::best(*LEVELS.end(), reader::threads())
+    } else {
+        Effort::ordinary(level, reader::threads())
     }
 }
 
@@ -107,7 +112,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         );
     }
     let before = source.metadata()?;
-    fill(&source, before.len(), target.file(), arguments.effort())?;
+    let progress = Progress::new("packing", before.len());
+    fill(&source, target.file(), arguments.effort(), &progress)?;
+    drop(progress);
     reader::compare(target.file(), source.file(), source.shown())?;
     interrupt::check()?;
     let after = Disk::len(target.file())?;
@@ -123,8 +130,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Writes the database into an empty file as one commit.
-fn fill(source: &Source, size: u64, packed: &File, effort: Effort) -> Result<()> {
+/// Writes a database that nobody changes into an empty file as one commit.
+pub fn fill(source: &Source, packed: &File, effort: Effort, progress: &Progress) -> Result<()> {
+    let size = source.metadata()?.len();
     let options = Options {
         level: effort.level,
         columns: effort.columns,
@@ -147,7 +155,6 @@ fn fill(source: &Source, size: u64, packed: &File, effort: Effort) -> Result<()>
     {
         numbers.push(store.add_dictionary(dictionary, shapes.clone())?);
     }
-    let progress = Progress::new("packing", size);
     let mut buf = vec![0; CHUNK as usize];
     let mut offset = 0;
     while offset < size {

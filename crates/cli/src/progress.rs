@@ -3,14 +3,18 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
 const TEMPLATE: &str = "{prefix:>9} [{bar:32}] {bytes}/{total_bytes} {bytes_per_sec} {eta} left";
 const ROWS: &str = "{prefix:>9} [{bar:32}] {pos}/{len} rows {per_sec} {eta} left";
 
+const STEPS: &str = "{prefix:>9} [{bar:32}] {pos}/{len} {elapsed}, {msg}";
 const SIZE: &str = "{prefix} {spinner} {bytes}, {elapsed}";
+
+/// So often is a bar drawn that nothing moves on.
+const TICK: Duration = Duration::from_millis(200);
 
 /// A bar for one step of a job; removes itself when dropped.
 pub struct Progress(ProgressBar);
@@ -31,6 +35,18 @@ impl Progress {
         Progress::with(SIZE, step, 0)
     }
 
+    /// A bar for a number of steps, each of which [`Progress::say`] names.
+    pub fn of_steps(step: &'static str, total: u64) -> Progress {
+        let progress = Progress::with(STEPS, step, total);
+        progress.0.enable_steady_tick(TICK);
+        progress
+    }
+
+    /// For a part of a job whose progress is not shown by itself.
+    pub fn hidden() -> Progress {
+        Progress(ProgressBar::hidden())
+    }
+
     fn with(template: &str, step: &'static str, total: u64) -> Progress {
         if !std::io::stderr().is_terminal() {
             return Progress(ProgressBar::hidden());
@@ -49,9 +65,19 @@ impl Progress {
         !self.0.is_hidden()
     }
 
-    /// So many more bytes are done.
+    /// So many more bytes (or steps) are done.
     pub fn add(&self, bytes: u64) {
         self.0.inc(bytes);
+    }
+
+    /// There are so many steps more than was thought.
+    pub fn extend(&self, steps: u64) {
+        self.0.inc_length(steps);
+    }
+
+    /// What is being done.
+    pub fn say(&self, text: String) {
+        self.0.set_message(text);
     }
 
     /// So many bytes (or rows) are done in all.

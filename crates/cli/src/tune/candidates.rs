@@ -1,0 +1,193 @@
+//! What is tried: the plain file, packed files, archives. How one is made, and which are worth making.
+//!
+//! Not every combination: the level of a file changes its size and not what reading it costs (docs/benchmarks.md,
+//! docs/archive.md). So all page and frame sizes are tried at the default level first, and other levels only for
+//! what is on the Pareto front then, where they can move it.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use litepack_archive::{DEFAULT_LEVEL, Error, Settings};
+
+use super::sample::Sample;
+use crate::content::Content;
+use crate::progress::Progress;
+use crate::source::Source;
+use crate::{interrupt, pack, reader};
+
+/// Page sizes besides the database's own.
+const PAGE_SIZES: [u32; 3] = [4096, 16384, 65536];
+/// Frame sizes of archives.
+const FRAME_SIZES: [u32; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
+/// Levels of archives besides the default.
+const ARCHIVE_LEVELS: [i32; 2] = [3, 19];
+
+const CANNOT: &str = "cannot write a temporary file";
+
+/// One way to keep the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Bytes of a page.
+    pub page_size: u32,
+    /// What the pages are kept in.
+    pub form: Form,
+}
+
+/// What pages are kept in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// An ordinary SQLite file.
+    Plain,
+    /// A packed file, as `litepack pack` makes it.
+    Packed {
+        /// With `--best`.
+        best: bool,
+    },
+    /// An archive, as `litepack archive create` makes it.
+    Archive {
+        /// Its `--frame-size`.
+        frame_size: u32,
+        /// Its `--level`.
+        level: i32,
+    },
+}
+
+impl Candidate {
+    /// Makes it of the plain copy with its page size, and says where it is.
+    pub fn make(self, sample: &Sample) -> Result<PathBuf> {
+        let plain = sample.plain(self.page_size);
+        if self.form == Form::Plain {
+            return Ok(plain);
+        }
+        let source = Source::open(&plain, false)?;
+        let path = sample.path("candidate");
+        let mut target = File::options();
+        let target = target.read(true).write(true).create(true).truncate(true);
+        let target = target.open(&path).context(CANNOT)?;
+        match self.form {
+            Form::Plain => {}
+            Form::Packed { best } => {
+                let effort = pack::effort(best, litepack_store::DEFAULT_LEVEL);
+                pack::fill(&source, &target, effort, &Progress::hidden())?;
+            }
+            Form::Archive { frame_size, level } => archive(&source, target, frame_size, level)?,
+        }
+        interrupt::check()?;
+        Ok(path)
+    }
+
+    /// What it is, for people; without the page size.
+    pub fn form(self) -> String {
+        match self.form {
+            Form::Plain => "plain".into(),
+            Form::Packed { best: false } => "packed".into(),
+            Form::Packed { best: true } => "packed --best".into(),
+            Form::Archive { frame_size, level } => {
+                format!("archive, frames of {} KiB, level {level}", frame_size >> 10)
+            }
+        }
+    }
+
+    /// What it is, for people.
+    pub fn name(self) -> String {
+        format!("{}, pages of {}", self.form(), self.page_size)
+    }
+
+    /// The word for its form.
+    pub fn kind(self) -> &'static str {
+        match self.form {
+            Form::Plain => "plain",
+            Form::Packed { .. } => "packed",
+            Form::Archive { .. } => "archive",
+        }
+    }
+
+    /// Whether it is smaller than plain by being compressed.
+    pub fn is_compressed(self) -> bool {
+        self.form != Form::Plain
+    }
+
+    /// Whether the database can be written in it.
+    pub fn is_written(self) -> bool {
+        !matches!(self.form, Form::Archive { .. })
+    }
+}
+
+fn archive(source: &Source, target: File, frame_size: u32, level: i32) -> Result<()> {
+    let settings = Settings {
+        frame_size,
+        level,
+        threads: reader::threads(),
+    };
+    let mut content = Content::of(source)?;
+    let mut output = BufWriter::with_capacity(1 << 20, target);
+    let go_on = &mut |_| match interrupt::check() {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    };
+    match litepack_archive::create(&mut content.reader(), &mut output, &settings, go_on) {
+        Err(Error::Stopped) => interrupt::check(),
+        created => created.map(drop).context(CANNOT),
+    }
+}
+
+/// The page sizes to try for a database that has `own`.
+pub fn page_sizes(own: u32) -> Vec<u32> {
+    let mut sizes = PAGE_SIZES.to_vec();
+    if !sizes.contains(&own) {
+        sizes.push(own);
+    }
+    sizes.sort_unstable();
+    sizes
+}
+
+/// What is tried first, for one page size.
+pub fn first(page_size: u32) -> Vec<Candidate> {
+    // A frame has at least one page.
+    let frame_sizes = FRAME_SIZES.into_iter().filter(|size| *size >= page_size);
+    let archives = frame_sizes.map(|frame_size| Form::Archive {
+        frame_size,
+        level: DEFAULT_LEVEL,
+    });
+    let forms = [Form::Packed { best: false }].into_iter().chain(archives);
+    forms.map(|form| Candidate { page_size, form }).collect()
+}
+
+/// What is tried then because of one that is on the front.
+pub fn other_levels(found: Candidate) -> Vec<Candidate> {
+    let forms = match found.form {
+        Form::Plain => Vec::new(),
+        Form::Packed { .. } => vec![Form::Packed { best: true }],
+        Form::Archive { frame_size, .. } => ARCHIVE_LEVELS
+            .map(|level| Form::Archive { frame_size, level })
+            .to_vec(),
+    };
+    let page_size = found.page_size;
+    forms
+        .into_iter()
+        .map(|form| Candidate { page_size, form })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_size_is_tried_once_and_frames_hold_pages() {
+        assert_eq!(page_sizes(4096), PAGE_SIZES);
+        assert_eq!(page_sizes(8192), [4096, 8192, 16384, 65536]);
+        for (page_size, count) in [(512, 5), (4096, 5), (16384, 5), (65536, 4)] {
+            assert_eq!(first(page_size).len(), count, "{page_size}");
+        }
+        for found in first(4096) {
+            for other in other_levels(found) {
+                assert_ne!(found, other);
+                assert_eq!(found.is_written(), other.is_written());
+            }
+        }
+    }
+}

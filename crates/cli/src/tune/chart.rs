@@ -1,0 +1,100 @@
+//! Sizes and times as a picture: a point for each setting, the Pareto front as a line.
+
+use anyhow::{Result, anyhow};
+use plotters::prelude::*;
+
+use super::pareto;
+use super::report::Report;
+
+const SIZE: (u32, u32) = (960, 640);
+const MARGIN: u32 = 16;
+/// Room for labels of axes.
+const LABELS: u32 = 56;
+/// Room between the points and the edges.
+const ROOM: f64 = 1.15;
+const FONT: (&str, i32) = ("sans-serif", 14);
+const SMALL: (&str, i32) = ("sans-serif", 11);
+
+/// The picture as SVG.
+pub fn of(report: &Report) -> Result<String> {
+    let mut svg = String::new();
+    draw(report, &mut svg).map_err(|error| anyhow!("cannot draw the chart: {error}"))?;
+    Ok(svg)
+}
+
+fn draw(report: &Report, svg: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+    root.fill(&WHITE)?;
+    let at = |result: &pareto::Result| (result.bytes as f64 / MIB, result.time);
+    let most = |of: fn(&(f64, f64)) -> f64| {
+        let all = report.results.iter().map(|result| of(&at(result)));
+        all.fold(0.0, f64::max) * ROOM
+    };
+    let name = report.database.display();
+    let mut chart = ChartBuilder::on(&root)
+        .margin(MARGIN)
+        .set_label_area_size(LabelAreaPosition::Left, LABELS)
+        .set_label_area_size(LabelAreaPosition::Bottom, LABELS)
+        .caption(format!("{name}: size and query time"), ("sans-serif", 20))
+        .build_cartesian_2d(0.0..most(|at| at.0), 0.0..most(|at| at.1))?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .x_desc("size, MiB")
+        .y_desc("query time, plain file = 1")
+        .label_style(FONT)
+        .draw()?;
+    let front: Vec<(f64, f64)> = (report.front.iter())
+        .map(|place| at(&report.results[*place]))
+        .collect();
+    let line = PathElement::new(front, BLACK.mix(0.4).stroke_width(1));
+    chart.draw_series([line])?;
+    for (form, color) in FORMS {
+        let points = report.results.iter().enumerate();
+        let points = points.filter(|(_, result)| result.candidate.kind() == form);
+        let points = points.map(|(place, result)| {
+            let on_front = report.front.contains(&place);
+            let style = if on_front {
+                color.filled()
+            } else {
+                color.stroke_width(1)
+            };
+            Circle::new(at(result), if on_front { 5 } else { 3 }, style)
+        });
+        let drawn = chart.draw_series(points)?;
+        drawn
+            .label(form)
+            .legend(move |place| Circle::new(place, 5, color.filled()));
+    }
+    for place in &report.front {
+        let result = &report.results[*place];
+        let (x, y) = at(result);
+        let label = EmptyElement::at((x, y)) + Text::new(result.candidate.name(), (8, -14), SMALL);
+        chart.draw_series([label])?;
+    }
+    if let Some(place) = report.recommended {
+        let ring = Circle::new(at(&report.results[place]), 10, BLACK.stroke_width(2));
+        let drawn = chart.draw_series([ring])?;
+        drawn
+            .label("recommended")
+            .legend(|place| Circle::new(place, 6, BLACK.stroke_width(2)));
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .background_style(WHITE)
+        .border_style(BLACK.mix(0.3))
+        .label_font(FONT)
+        .draw()?;
+    root.present()?;
+    Ok(())
+}
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// The colour of each form.
+const FORMS: [(&str, RGBColor); 3] = [
+    ("plain", RGBColor(90, 90, 90)),
+    ("packed", RGBColor(0, 90, 180)),
+    ("archive", RGBColor(200, 80, 0)),
+];

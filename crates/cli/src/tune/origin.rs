@@ -1,0 +1,184 @@
+//! The user's database, which is only read: plain, packed or archived.
+//!
+//! Nothing is written beside it either. SQLite would make a `-shm` file for a database in WAL mode; when there is no
+//! WAL, such a database is read without one, as if nobody could change it, and [`Origin::expect_unchanged`] says
+//! whether that was so.
+
+use std::fs::{File, Metadata};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::header::{self, Kind};
+use crate::replace::with_suffix;
+use crate::source::open_file;
+use crate::{archive, database, interrupt, reader};
+
+/// The user's database.
+pub struct Origin {
+    /// Closed after all connections, as POSIX drops the locks of a process when it closes a file.
+    file: File,
+    path: PathBuf,
+    shown: PathBuf,
+    kind: Kind,
+    before: Metadata,
+    immutable: bool,
+}
+
+/// What the database says of itself.
+pub struct Facts {
+    /// Bytes of a page.
+    pub page_size: u32,
+    /// Bytes of all pages that are in use.
+    pub used: u64,
+    /// The encoding of text.
+    pub encoding: String,
+    /// The mode of `PRAGMA auto_vacuum`.
+    pub auto_vacuum: u8,
+}
+
+impl Origin {
+    /// Opens a file.
+    pub fn open(shown: &Path) -> Result<Origin> {
+        let name = shown.display();
+        let (file, path) = open_file(shown, false)?;
+        let cannot = || format!("cannot read {name}");
+        let kind = header::kind(&file).with_context(cannot)?;
+        match kind {
+            Kind::Plain | Kind::Packed => {}
+            Kind::Empty => bail!("{name} is empty; there is nothing to try"),
+            // Says what is wrong with one that is no archive.
+            Kind::Zstd => drop(archive::open(&file).with_context(cannot)?),
+            Kind::Other => bail!("{name} is not a SQLite database, or an encrypted one"),
+        }
+        if let Some(missing) = (kind == Kind::Plain)
+            .then(|| header::missing_bytes(&file))
+            .flatten()
+        {
+            bail!("{name} is truncated: {missing} bytes are missing");
+        }
+        let before = file.metadata().with_context(cannot)?;
+        let mut origin = Origin {
+            file,
+            path,
+            shown: shown.to_owned(),
+            kind,
+            before,
+            immutable: false,
+        };
+        origin.immutable = origin.is_wal()? && !origin.has_beside("-wal");
+        Ok(origin)
+    }
+
+    /// Its name as the user gave it.
+    pub fn shown(&self) -> &Path {
+        &self.shown
+    }
+
+    /// Its name, absolute and without links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its length and permissions when it was opened.
+    pub fn metadata(&self) -> &Metadata {
+        &self.before
+    }
+
+    /// The name by which SQLite reads it.
+    pub fn uri(&self) -> String {
+        let immutable = match self.immutable {
+            true => "&immutable=1",
+            false => "",
+        };
+        let uri = header::uri_of(&self.path);
+        format!("{uri}?mode=ro&vfs=litepack{immutable}")
+    }
+
+    /// What the database says of itself.
+    pub fn facts(&self) -> Result<Facts> {
+        let facts = || {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+                | OpenFlags::SQLITE_OPEN_URI
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let connection = Connection::open_with_flags(self.uri(), flags)?;
+            interrupt::stop(&connection);
+            let value = |pragma: &str| {
+                let sql = format!("PRAGMA main.{pragma}");
+                connection.query_row(&sql, [], |row| row.get::<_, i64>(0))
+            };
+            // Reads the header, which pragmas alone do not.
+            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+            let page_size = value("page_size")?;
+            let used = (value("page_count")? - value("freelist_count")?) * page_size;
+            Ok(Facts {
+                page_size: page_size as u32,
+                used: used.try_into().unwrap_or(0),
+                encoding: connection.query_row("PRAGMA encoding", [], |row| row.get(0))?,
+                auto_vacuum: value("auto_vacuum")? as u8,
+            })
+        };
+        facts().map_err(|error| self.explain(&error))
+    }
+
+    /// An error if the database was written while it was read as if that could not be.
+    pub fn expect_unchanged(&self) -> Result<()> {
+        let name = self.shown.display();
+        let now = self.file.metadata();
+        let now = now.with_context(|| format!("cannot read {name}"))?;
+        let same = now.len() == self.before.len()
+            && now.modified().ok() == self.before.modified().ok()
+            && !self.has_beside("-wal");
+        if self.immutable && !same {
+            bail!("{name} was written while it was read; try again");
+        }
+        Ok(())
+    }
+
+    /// SQLite's error in terms of what the user asked for.
+    pub fn explain(&self, error: &rusqlite::Error) -> anyhow::Error {
+        let name = self.shown.display();
+        let unwritable = matches!(
+            error.sqlite_error_code(),
+            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
+        );
+        for suffix in ["-wal", "-journal"] {
+            if unwritable && self.has_beside(suffix) {
+                return anyhow!(
+                    "{name} has changes in {name}{suffix} that must be worked into it first, which \
+                     this command does not do; open it once with a program that may write it"
+                );
+            }
+        }
+        database::explain(&self.shown, error)
+    }
+
+    fn has_beside(&self, suffix: &str) -> bool {
+        let beside = with_suffix(&self.path, suffix).metadata();
+        beside.is_ok_and(|found| found.len() > 0)
+    }
+
+    /// Whether the header asks for WAL mode. In an archive that means nothing.
+    fn is_wal(&self) -> Result<bool> {
+        let cannot = || format!("cannot read {}", self.shown.display());
+        let mut version = [0; 20];
+        let found = match self.kind {
+            Kind::Plain => {
+                litepack_store::Disk::read_at(&self.file, &mut version, 0).with_context(cannot)?
+            }
+            Kind::Packed => {
+                let mut store =
+                    reader::open(&self.file, &reader::options()).with_context(cannot)?;
+                store.read(0, &mut version).with_context(cannot)?
+            }
+            _ => 0,
+        };
+        Ok(found == version.len() && version[18..] == [2, 2])
+    }
+}

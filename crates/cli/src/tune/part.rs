@@ -1,0 +1,280 @@
+//! A part of a large database that is like the whole: of each table the same share of its bytes, in runs of rows that
+//! lie side by side, and all indexes on them.
+//!
+//! Compression sees pages, and columns within pages, so neighbours must stay neighbours: rows picked at random would
+//! have other differences between them than the user's. Runs begin at equal distances over the whole table, as old
+//! rows may look different from new ones. Small tables are copied whole.
+//!
+//! Triggers are not copied, as nothing is written. Of virtual tables only the tables that hold their content
+//! are: half of a full-text index cannot be queried.
+
+use std::path::Path;
+
+use anyhow::Result;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, Statement};
+
+use super::origin::Origin;
+use super::workload::quoted;
+use crate::interrupt;
+
+/// Most runs that the part of a table is made of.
+const RUNS: u64 = 16;
+/// No shorter runs, unless rows or the table end.
+const RUN_MIN: u64 = 64;
+/// A part of a table is no smaller, in pages.
+const PAGES_MIN: u64 = 16;
+/// The size of the part is looked at after so many bytes of rows.
+const LOOK: usize = 64 << 10;
+
+/// Copies about `budget` bytes of a database into a new file, and says what was left out and why.
+pub fn copy(origin: &Origin, budget: u64, part: &Path) -> Result<Vec<String>> {
+    let facts = origin.facts()?;
+    let made = || -> rusqlite::Result<Vec<String>> {
+        let connection = Connection::open(part)?;
+        interrupt::stop(&connection);
+        connection.pragma_update(None, "encoding", &facts.encoding)?;
+        connection.pragma_update(None, "page_size", facts.page_size)?;
+        connection.execute_batch(&format!(
+            "PRAGMA auto_vacuum={}; PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;
+             PRAGMA foreign_keys=OFF; PRAGMA ignore_check_constraints=ON;",
+            facts.auto_vacuum
+        ))?;
+        connection.execute("ATTACH ?1 AS source", [origin.uri()])?;
+        connection.execute_batch("BEGIN")?;
+        let share = budget as f64 / facts.used.max(1) as f64;
+        let mut copier = Copier {
+            connection: &connection,
+            share,
+            left_out: Vec::new(),
+        };
+        copier.all()?;
+        let left_out = copier.left_out;
+        connection.execute_batch("COMMIT")?;
+        let known = "SELECT count(*) FROM source.sqlite_schema WHERE name = 'sqlite_stat1'";
+        if connection.query_row(known, [], |row| row.get::<_, bool>(0))? {
+            connection.execute_batch("ANALYZE main")?;
+        }
+        Ok(left_out)
+    };
+    made().map_err(|error| origin.explain(&error))
+}
+
+struct Copier<'a> {
+    connection: &'a Connection,
+    /// The share of each table that is copied.
+    share: f64,
+    left_out: Vec<String>,
+}
+
+/// What a table is made of.
+struct Table {
+    name: String,
+    /// Names of the columns that hold something, quoted; the rowid is the first, if there is one that can be named.
+    columns: String,
+    count: usize,
+    /// What rows are in order of, quoted.
+    key: String,
+}
+
+impl Copier<'_> {
+    fn all(&mut self) -> rusqlite::Result<()> {
+        let sql = "SELECT l.name, s.sql, l.wr, l.type = 'virtual',
+                   (SELECT sum(pageno) FROM dbstat WHERE schema = 'source' AND name = l.name AND aggregate = TRUE)
+                   FROM pragma_table_list AS l JOIN source.sqlite_schema AS s ON s.name = l.name
+                   WHERE l.schema = 'source' AND s.type = 'table' AND l.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+                   ORDER BY s.rowid";
+        let tables = self.rows(sql, |row| {
+            Ok((
+                row.get::<_, String>(0)?,
+                row.get::<_, String>(1)?,
+                row.get::<_, bool>(2)?,
+                row.get::<_, bool>(3)?,
+                row.get::<_, Option<i64>>(4)?.map_or(0, i64::unsigned_abs),
+            ))
+        })?;
+        for (name, sql, without_rowid, is_virtual, pages) in tables {
+            if is_virtual {
+                let why = "only the tables with its content are in a sample";
+                self.left_out.push(format!("virtual table {name}: {why}"));
+                continue;
+            }
+            let copied = self.connection.execute_batch(&sql).and_then(|()| {
+                let table = self.table(&name, without_rowid)?;
+                self.table_part(&table, pages)
+            });
+            self.or_left_out("table", &name, copied)?;
+        }
+        for kind in ["index", "view"] {
+            let sql = format!(
+                "SELECT name, sql FROM source.sqlite_schema WHERE type = '{kind}' AND sql NOT NULL \
+                 AND tbl_name IN (SELECT name FROM main.sqlite_schema UNION ALL SELECT name \
+                 FROM source.sqlite_schema WHERE type = 'view') ORDER BY rowid"
+            );
+            let found = self.rows(&sql, |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+            })?;
+            for (name, sql) in found {
+                let made = self.connection.execute_batch(&sql);
+                self.or_left_out(kind, &name, made)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What only this program cannot do, for want of a function or a collation, is left out.
+    fn or_left_out(
+        &mut self,
+        kind: &str,
+        name: &str,
+        done: rusqlite::Result<()>,
+    ) -> rusqlite::Result<()> {
+        match done {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => {
+                self.left_out.push(format!("{kind} {name}: {error}"));
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    fn table(&self, name: &str, without_rowid: bool) -> rusqlite::Result<Table> {
+        let sql = "SELECT name, hidden, pk FROM pragma_table_xinfo(?1, 'source')";
+        let mut statement = self.connection.prepare(sql)?;
+        let columns = statement
+            .query_map([name], |row| {
+                Ok((
+                    row.get::<_, String>(0)?,
+                    row.get::<_, i64>(1)?,
+                    row.get::<_, i64>(2)?,
+                ))
+            })?
+            .collect::<rusqlite::Result<Vec<_>>>()?;
+        // Generated columns are hidden, and make themselves.
+        let stored = columns.iter().filter(|(_, hidden, _)| *hidden == 0);
+        let mut stored: Vec<String> = stored.map(|(name, ..)| quoted(name)).collect();
+        let first = columns.iter().find(|(.., pk)| *pk == 1);
+        let key = if without_rowid {
+            first.map(|(name, ..)| quoted(name))
+        } else {
+            rowid(columns.iter().map(|(name, ..)| name)).map(String::from)
+        };
+        if !without_rowid && let Some(rowid) = &key {
+            stored.insert(0, rowid.clone());
+        }
+        Ok(Table {
+            name: quoted(name),
+            // A table whose rowid has no name is copied from its beginning.
+            key: key.unwrap_or_default(),
+            count: stored.len(),
+            columns: stored.join(", "),
+        })
+    }
+
+    /// Copies the share of a table that has so many pages.
+    fn table_part(&self, table: &Table, pages: u64) -> rusqlite::Result<()> {
+        let Table {
+            name,
+            columns,
+            key,
+            count,
+        } = table;
+        let marks = vec!["?"; *count].join(", ");
+        // Runs of a table without integer keys may meet.
+        let insert = format!("INSERT OR IGNORE INTO main.{name}({columns}) VALUES ({marks})");
+        let mut insert = self.connection.prepare(&insert)?;
+        let select = format!("SELECT {columns} FROM source.{name}");
+        let target = ((pages as f64 * self.share) as u64).max(PAGES_MIN);
+        if pages <= target || key.is_empty() {
+            let end = if pages <= target { u64::MAX } else { target };
+            return self.run(&select, [], &mut insert, self.pages()?.saturating_add(end));
+        }
+        let begin = self.pages()?;
+        let ends = format!(
+            "SELECT (SELECT min({key}) FROM source.{name}), (SELECT max({key}) FROM source.{name})"
+        );
+        let ends = self.connection.query_row(&ends, [], |row| {
+            Ok((row.get::<_, i64>(0).ok(), row.get::<_, i64>(1).ok()))
+        })?;
+        let (Some(first), Some(last)) = ends else {
+            // Keys that cannot be divided: from both ends.
+            self.run(&select, [], &mut insert, begin + target.div_ceil(2))?;
+            let from_end = format!("{select} ORDER BY {key} DESC");
+            return self.run(&from_end, [], &mut insert, begin + target);
+        };
+        let runs = (target / RUN_MIN).clamp(1, RUNS);
+        let span = i128::from(last) - i128::from(first) + 1;
+        let start = |run: u64| {
+            let key = i128::from(first) + span * i128::from(run) / i128::from(runs);
+            i64::try_from(key).unwrap_or(i64::MAX)
+        };
+        let select = format!("{select} WHERE {key} >= ?1 AND {key} <= ?2 ORDER BY {key}");
+        for run in 0..runs {
+            let until = if run + 1 == runs {
+                last
+            } else {
+                start(run + 1).saturating_sub(1)
+            };
+            // What one run did not find, where rows are few, the next one may take.
+            let end = begin + target * (run + 1) / runs;
+            self.run(&select, [start(run), until], &mut insert, end)?;
+        }
+        Ok(())
+    }
+
+    /// Copies rows until the part has `end` pages.
+    fn run<const N: usize>(
+        &self,
+        select: &str,
+        parameters: [i64; N],
+        insert: &mut Statement<'_>,
+        end: u64,
+    ) -> rusqlite::Result<()> {
+        let mut select = self.connection.prepare(select)?;
+        let columns = select.column_count();
+        let mut rows = select.query(rusqlite::params_from_iter(parameters))?;
+        let mut copied = LOOK;
+        while let Some(row) = rows.next()? {
+            if copied >= LOOK {
+                if self.pages()? >= end {
+                    break;
+                }
+                copied = 0;
+            }
+            for at in 0..columns {
+                let value = row.get_ref(at)?;
+                copied += 1 + match value {
+                    ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
+                    _ => 4,
+                };
+                insert.raw_bind_parameter(at + 1, ToSqlOutput::Borrowed(value))?;
+            }
+            insert.raw_execute()?;
+        }
+        Ok(())
+    }
+
+    /// Pages of the part so far.
+    fn pages(&self) -> rusqlite::Result<u64> {
+        let sql = "PRAGMA main.page_count";
+        let mut pages = self.connection.prepare_cached(sql)?;
+        pages.query_row([], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))
+    }
+
+    fn rows<T>(
+        &self,
+        sql: &str,
+        each: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<Vec<T>> {
+        let mut statement = self.connection.prepare(sql)?;
+        statement.query_map([], each)?.collect()
+    }
+}
+
+/// A name of the rowid that no column of a table has taken.
+pub fn rowid<'a>(columns: impl Iterator<Item = &'a String> + Clone) -> Option<&'static str> {
+    ["rowid", "_rowid_", "oid"].into_iter().find(|alias| {
+        let mut columns = columns.clone();
+        !columns.any(|name| name.eq_ignore_ascii_case(alias))
+    })
+}

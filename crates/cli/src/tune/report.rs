@@ -1,0 +1,303 @@
+//! What was found, for people and for programs. docs/archive.md lists the fields.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use indicatif::HumanBytes;
+use serde_json::{Value, json};
+
+use super::candidates::{Candidate, Form};
+use super::pareto::Result;
+use super::queries::Query;
+use crate::header::Kind;
+
+/// All that was found.
+pub struct Report {
+    /// The database as the user named it.
+    pub database: PathBuf,
+    /// What it is.
+    pub kind: Kind,
+    /// Bytes of a page of it.
+    pub page_size: u32,
+    /// Bytes of it that are in use.
+    pub whole: u64,
+    /// Whether the sample is all of it.
+    pub is_whole: bool,
+    /// What of it was left out, and why.
+    pub left_out: Vec<String>,
+    /// What was measured.
+    pub queries: Vec<Query>,
+    /// The times of the queries on the plain file.
+    pub plain: Vec<Duration>,
+    /// What was tried; the plain file is the first.
+    pub results: Vec<Result>,
+    /// Which of them are on the Pareto front, from small to large.
+    pub front: Vec<usize>,
+    /// Which of them is recommended.
+    pub recommended: Option<usize>,
+    /// Which of those that can be written.
+    pub recommended_written: Option<usize>,
+}
+
+impl Report {
+    /// Bytes of the plain file that all is compared with.
+    pub fn plain_bytes(&self) -> u64 {
+        self.results.first().map_or(0, |plain| plain.bytes)
+    }
+
+    fn smaller(&self, result: &Result) -> f64 {
+        self.plain_bytes() as f64 / result.bytes.max(1) as f64
+    }
+}
+
+/// The report for people.
+pub fn text(report: &Report) -> String {
+    let shown = report.database.display();
+    let (bytes, pages) = (HumanBytes(report.plain_bytes()), report.page_size);
+    let mut out = if report.is_whole {
+        format!("{shown}: {bytes} as a plain file, pages of {pages} bytes\n")
+    } else {
+        format!(
+            "{shown}: tried on a sample of {bytes} out of {}, pages of {pages} bytes\n",
+            HumanBytes(report.whole)
+        )
+    };
+    for left_out in &report.left_out {
+        out += &format!("left out of the sample: {left_out}\n");
+    }
+    out += "\nqueries on the plain file\n";
+    for (at, (query, time)) in report.queries.iter().zip(&report.plain).enumerate() {
+        out += &format!("{:>3}  {:>9}  {}\n", at + 1, duration(*time), query.name);
+    }
+    out += &format!("\n{}\n", results(report));
+    out += "* the Pareto front: nothing else is smaller without being slower\n\
+            time: beside the plain file, mean of all queries; made in: seconds for what was tried\n\n";
+    out + &recommendation(report)
+}
+
+fn results(report: &Report) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(line(
+        ["", "", "page", "size", "smaller", "time", "made in"].map(String::from),
+    ));
+    let mut order: Vec<usize> = (0..report.results.len()).collect();
+    order.sort_by_key(|at| report.results[*at].bytes);
+    for at in order {
+        let result = &report.results[at];
+        let mark = if report.front.contains(&at) { "*" } else { "" };
+        let made = match result.candidate.form {
+            Form::Plain => String::new(),
+            _ => format!("{:.1} s", result.seconds),
+        };
+        table.add_row(line([
+            mark.into(),
+            result.candidate.form(),
+            result.candidate.page_size.to_string(),
+            HumanBytes(result.bytes).to_string(),
+            format!("{:.2} x", report.smaller(result)),
+            format!("{:.2} x", result.time),
+            made,
+        ]));
+    }
+    let lines = table.lines().map(|line| line.trim_end().to_owned() + "\n");
+    lines.collect()
+}
+
+fn line(cells: [String; 7]) -> Vec<Cell> {
+    let cell = |(at, text)| match at {
+        0 | 1 => Cell::new(text),
+        _ => Cell::new(text).set_alignment(CellAlignment::Right),
+    };
+    cells.into_iter().enumerate().map(cell).collect()
+}
+
+fn recommendation(report: &Report) -> String {
+    let Some(at) = report.recommended else {
+        return "recommended: leave it as it is; compressing it saves less than 5 %\n".into();
+    };
+    let mut out = one(report, "recommended", at);
+    if let Some(written) = report.recommended_written.filter(|written| *written != at) {
+        out += &format!("\n{}", one(report, "if it is to be written", written));
+    }
+    out
+}
+
+fn one(report: &Report, heading: &str, at: usize) -> String {
+    let result = &report.results[at];
+    let ratios: Vec<String> = (result.ratios.iter().enumerate())
+        .map(|(at, ratio)| format!("{}: {ratio:.2} x", at + 1))
+        .collect();
+    let mut out = format!(
+        "{heading}: {}\n{:.2} x smaller, {:.2} x the time ({})\n",
+        result.candidate.name(),
+        report.smaller(result),
+        result.time,
+        ratios.join(", ")
+    );
+    for command in commands(report, result.candidate) {
+        out += &format!("  {command}\n");
+    }
+    out
+}
+
+/// What to run to get a candidate from the user's database.
+fn commands(report: &Report, candidate: Candidate) -> Vec<String> {
+    let database = report.database.as_path();
+    let named = |suffix: &str| {
+        let mut name = database.as_os_str().to_owned();
+        name.push(suffix);
+        quoted(Path::new(&name))
+    };
+    let mut commands = Vec::new();
+    let mut from = quoted(database);
+    // The sqlite3 shell reads neither packed files nor archives.
+    let extract = match report.kind {
+        Kind::Packed => Some("litepack unpack"),
+        Kind::Zstd => Some("litepack archive extract"),
+        _ => None,
+    };
+    if let Some(extract) = extract {
+        let plain = named(".plain.db");
+        commands.push(format!("{extract} {from} {plain}"));
+        from = plain;
+    }
+    if candidate.page_size != report.page_size {
+        let vacuumed = named(".vacuumed.db");
+        let size = candidate.page_size;
+        // In a string of SQL, which is in quotes of the shell.
+        let target = vacuumed.trim_matches('\'').replace("'\\''", "'\\'''\\''");
+        commands.push(format!(
+            "sqlite3 {from} \"PRAGMA page_size={size}; VACUUM INTO '{target}'\""
+        ));
+        from = vacuumed;
+    }
+    commands.push(match candidate.form {
+        Form::Plain => return Vec::new(),
+        Form::Packed { best } => {
+            let best = if best { " --best" } else { "" };
+            format!("litepack pack{best} {from} {}", named(".packed.db"))
+        }
+        Form::Archive { frame_size, level } => format!(
+            "litepack archive create --frame-size {frame_size} --level {level} {from} {}",
+            named(".zst")
+        ),
+    });
+    commands
+}
+
+/// A name as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let name = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
+    if name.chars().all(plain) && !name.is_empty() {
+        name
+    } else {
+        format!("'{}'", name.replace('\'', "'\\''"))
+    }
+}
+
+fn duration(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    match seconds {
+        s if s >= 1.0 => format!("{s:.2} s"),
+        s if s >= 1e-3 => format!("{:.2} ms", s * 1e3),
+        s => format!("{:.1} us", s * 1e6),
+    }
+}
+
+/// The report for programs.
+pub fn json(report: &Report) -> Value {
+    let queries = report.queries.iter().zip(&report.plain);
+    let queries = queries.map(|(query, time)| {
+        json!({"name": query.name, "sql": query.sql, "plain_seconds": time.as_secs_f64()})
+    });
+    let all = report.results.iter().enumerate().map(|(at, result)| {
+        let mut fields = json!({
+            "page_size": result.candidate.page_size,
+            "bytes": result.bytes,
+            "ratio": report.smaller(result),
+            "time": result.time,
+            "query_times": result.ratios,
+            "seconds_to_make": result.seconds,
+            "pareto": report.front.contains(&at),
+            "recommended": report.recommended == Some(at),
+            "recommended_to_write": report.recommended_written == Some(at),
+            "commands": commands(report, result.candidate),
+        });
+        let settings = match result.candidate.form {
+            Form::Plain => json!({}),
+            Form::Packed { best } => json!({"best": best}),
+            Form::Archive { frame_size, level } => {
+                json!({"frame_size": frame_size, "level": level})
+            }
+        };
+        fields["form"] = result.candidate.kind().into();
+        fields["settings"] = settings;
+        fields
+    });
+    json!({
+        "database": report.database.display().to_string(),
+        "database_bytes": report.whole,
+        "sample_bytes": report.plain_bytes(),
+        "sample_is_whole": report.is_whole,
+        "left_out": report.left_out,
+        "page_size": report.page_size,
+        "queries": queries.collect::<Vec<_>>(),
+        "candidates": all.collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(name: &str, kind: Kind) -> Report {
+        Report {
+            database: name.into(),
+            kind,
+            page_size: 4096,
+            whole: 0,
+            is_whole: true,
+            left_out: Vec::new(),
+            queries: Vec::new(),
+            plain: Vec::new(),
+            results: Vec::new(),
+            front: Vec::new(),
+            recommended: None,
+            recommended_written: None,
+        }
+    }
+
+    #[test]
+    fn commands_begin_with_what_is_there() {
+        let of = |name: &str, kind, page_size, form| {
+            commands(&report(name, kind), Candidate { page_size, form }).join("; ")
+        };
+        let best = Form::Packed { best: true };
+        assert_eq!(
+            of("a.db", Kind::Plain, 4096, best),
+            "litepack pack --best a.db a.db.packed.db"
+        );
+        assert_eq!(
+            of(
+                "a.zst",
+                Kind::Zstd,
+                65536,
+                Form::Archive {
+                    frame_size: 262_144,
+                    level: 19
+                }
+            ),
+            "litepack archive extract a.zst a.zst.plain.db; \
+             sqlite3 a.zst.plain.db \"PRAGMA page_size=65536; VACUUM INTO 'a.zst.vacuumed.db'\"; \
+             litepack archive create --frame-size 262144 --level 19 a.zst.vacuumed.db a.zst.zst"
+        );
+        assert_eq!(
+            of("a b.db", Kind::Packed, 4096, Form::Packed { best: false }),
+            "litepack unpack 'a b.db' 'a b.db.plain.db'; litepack pack 'a b.db.plain.db' 'a b.db.packed.db'"
+        );
+        assert_eq!(of("a.db", Kind::Plain, 4096, Form::Plain), "");
+    }
+}

@@ -1,0 +1,221 @@
+//! The queries that are measured when the user names none, made from the schema: what most programs do with their
+//! largest table.
+//!
+//! Which rows are read is chosen at random, but the same ones each time, and others in each run.
+
+use std::collections::HashMap;
+
+use anyhow::{Result, bail};
+use rusqlite::Connection;
+use rusqlite::types::Value;
+
+use super::measure::RUNS;
+use super::part::rowid;
+use super::queries::Query;
+
+/// Single rows that are read in one run.
+const POINTS: usize = 100;
+/// Most rows of a range.
+const RANGE: u64 = 10_000;
+/// Most indexes of the table that are tried.
+const INDEXES: usize = 2;
+
+/// The queries for a plain database.
+pub fn of(connection: &Connection) -> Result<Vec<Query>> {
+    let Some(table) = Table::largest(connection)? else {
+        bail!("no table has rows, so there is nothing to try");
+    };
+    let Table {
+        name, last, rows, ..
+    } = &table;
+    let shown = &table.shown;
+    let mut queries = vec![Query {
+        name: format!("scan of all rows of {shown}"),
+        sql: format!("SELECT count(*), max({last}) FROM {name}"),
+        batches: vec![Vec::new()],
+    }];
+    let mut seed = 1;
+    let mut batches = |sql: &str, columns: usize, rows: usize| -> Result<Vec<Vec<Value>>> {
+        seed += 1;
+        let keys = sampled(connection, sql, columns, rows * (RUNS + 1), seed)?;
+        // All with as many keys as the statement has places for.
+        let chunks = keys.chunks(rows.min(keys.len()).max(1));
+        let full = chunks.filter(|chunk| chunk.len() == rows.min(keys.len()));
+        Ok(full.map(|chunk| chunk.concat()).collect())
+    };
+    if !table.key.is_empty() {
+        let key = table.key.join(", ");
+        let select = format!("SELECT {key} FROM {name}");
+        let points = batches(&select, table.key.len(), POINTS)?;
+        queries.push(Query {
+            name: format!("single rows of {shown} by key"),
+            sql: points_by(&table.key, &points, |equal| {
+                format!("SELECT t.* FROM k CROSS JOIN {name} AS t ON {equal}")
+            }),
+            batches: points,
+        });
+        let first = &table.key[0];
+        let count = (rows / 20).clamp(1, RANGE);
+        queries.push(Query {
+            name: format!("{count} rows of {shown} side by side"),
+            sql: format!("SELECT * FROM {name} WHERE {first} >= ?1 ORDER BY {first} LIMIT {count}"),
+            batches: batches(&format!("SELECT {first} FROM {name}"), 1, 1)?,
+        });
+    }
+    for (index, column) in table.indexes(connection)? {
+        let select = format!("SELECT {column} FROM {name} WHERE {column} NOT NULL");
+        let points = batches(&select, 1, POINTS)?;
+        if points.is_empty() {
+            continue;
+        }
+        let sql = points_by(&[column], &points, |equal| {
+            format!(
+                "SELECT (SELECT t.{last} FROM {name} AS t INDEXED BY {} WHERE {equal} LIMIT 1) FROM k",
+                quoted(&index)
+            )
+        });
+        queries.push(Query {
+            name: format!("single rows of {shown} by index {index}"),
+            sql,
+            batches: points,
+        });
+    }
+    // What cannot be prepared, such as an index that needs a function of another program, is not asked.
+    queries.retain(|query| connection.prepare(&query.sql).is_ok());
+    Ok(queries)
+}
+
+/// A query that looks keys up in the order in which they are bound, whatever the planner thinks of it.
+fn points_by(
+    columns: &[String],
+    batches: &[Vec<Value>],
+    select: impl Fn(&str) -> String,
+) -> String {
+    let names: Vec<String> = (0..columns.len()).map(|at| format!("c{at}")).collect();
+    let values = batches.first().map_or(1, Vec::len) / columns.len();
+    let marks = format!("({})", vec!["?"; columns.len()].join(", "));
+    let marks = vec![marks; values].join(", ");
+    let equal: Vec<String> = (columns.iter().zip(&names))
+        .map(|(column, name)| format!("t.{column} = k.{name}"))
+        .collect();
+    let select = select(&equal.join(" AND "));
+    format!("WITH k({}) AS (VALUES {marks}) {select}", names.join(", "))
+}
+
+/// A table that queries are made for; names are quoted where they go into SQL.
+struct Table {
+    shown: String,
+    name: String,
+    rows: u64,
+    /// The columns of the key by which rows are in order; empty if it has no name.
+    key: Vec<String>,
+    /// The last column, to reach which all of a row is read.
+    last: String,
+}
+
+impl Table {
+    /// The table with the most pages, if it has rows.
+    fn largest(connection: &Connection) -> rusqlite::Result<Option<Table>> {
+        let sql = "SELECT l.name, l.wr FROM dbstat AS d JOIN pragma_table_list AS l
+                   ON l.schema = 'main' AND l.name = d.name
+                   WHERE d.aggregate = TRUE AND l.type <> 'virtual' AND l.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+                   ORDER BY d.pageno DESC, l.name";
+        let mut statement = connection.prepare(sql)?;
+        let tables = statement.query_map([], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?))
+        })?;
+        for table in tables {
+            let (shown, without_rowid) = table?;
+            let name = quoted(&shown);
+            let count = format!("SELECT count(*) FROM {name}");
+            let rows = connection.query_row(&count, [], |row| row.get::<_, i64>(0))?;
+            if rows == 0 {
+                continue;
+            }
+            let sql = "SELECT name, pk FROM pragma_table_xinfo(?1) WHERE hidden = 0";
+            let mut columns = connection.prepare(sql)?;
+            let columns = columns
+                .query_map([&shown], |row| {
+                    Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
+                })?
+                .collect::<rusqlite::Result<HashMap<_, _>>>()?;
+            let sql = "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = 0 ORDER BY cid DESC";
+            let last: String = connection.query_row(sql, [&shown], |row| row.get(0))?;
+            return Ok(Some(Table {
+                key: key(&columns, without_rowid),
+                last: quoted(&last),
+                shown,
+                name,
+                rows: rows.unsigned_abs(),
+            }));
+        }
+        Ok(None)
+    }
+
+    /// Some indexes on all rows that begin with a column, and that column, quoted.
+    fn indexes(&self, connection: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
+        let sql =
+            "SELECT l.name, i.name FROM pragma_index_list(?1) AS l, pragma_index_info(l.name) AS i
+                   WHERE l.partial = 0 AND l.origin <> 'pk' AND i.seqno = 0 AND i.name NOT NULL
+                   ORDER BY l.seq DESC LIMIT ?2";
+        let mut statement = connection.prepare(sql)?;
+        let found = statement.query_map((&self.shown, INDEXES as i64), |row| {
+            Ok((row.get(0)?, quoted(&row.get::<_, String>(1)?)))
+        })?;
+        found.collect()
+    }
+}
+
+/// The columns of the key of a table with these columns and their places in its primary key.
+fn key(columns: &HashMap<String, i64>, without_rowid: bool) -> Vec<String> {
+    if without_rowid {
+        let mut key: Vec<_> = columns.iter().filter(|(_, pk)| **pk > 0).collect();
+        key.sort_by_key(|(_, pk)| **pk);
+        return key.into_iter().map(|(name, _)| quoted(name)).collect();
+    }
+    let alias = rowid(columns.keys());
+    alias.into_iter().map(String::from).collect()
+}
+
+/// Some of the rows that a statement gives, at random, as many of them as there are at most.
+fn sampled(
+    connection: &Connection,
+    sql: &str,
+    columns: usize,
+    count: usize,
+    mut seed: u64,
+) -> Result<Vec<Vec<Value>>> {
+    let mut next = |bound: usize| {
+        // splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+        seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = seed;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % bound as u64) as usize
+    };
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    let mut kept: Vec<Vec<Value>> = Vec::new();
+    let mut seen = 0;
+    while let Some(row) = rows.next()? {
+        // Text that is not UTF-8 is not looked for.
+        let Ok(key) = (0..columns).map(|at| row.get(at)).collect::<Result<_, _>>() else {
+            continue;
+        };
+        seen += 1;
+        if kept.len() < count {
+            kept.push(key);
+        } else if let Some(place) = kept.get_mut(next(seen)) {
+            *place = key;
+        }
+    }
+    for at in (1..kept.len()).rev() {
+        kept.swap(at, next(at + 1));
+    }
+    Ok(kept)
+}
+
+/// A name as SQL has it.
+pub fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
