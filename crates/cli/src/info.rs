@@ -20,6 +20,7 @@ use crate::reader;
 use crate::source::Source;
 use content::Content;
 use remote::Access;
+pub use text::printable;
 
 /// A report during which another program commits is made anew this often.
 const RETRIES: usize = 5;

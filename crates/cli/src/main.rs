@@ -73,13 +73,15 @@ fn main() -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(NO),
-        Err(error) if error.is::<interrupt::Interrupted>() => {
-            eprintln!("litepack: {error}");
-            ExitCode::from(INTERRUPTED)
-        }
-        Err(error) => {
-            eprintln!("litepack: {error:#}");
-            ExitCode::from(ERROR)
-        }
+        Err(error) => match error.downcast_ref::<interrupt::Interrupted>() {
+            Some(interrupted) => {
+                eprintln!("litepack: {interrupted}");
+                ExitCode::from(INTERRUPTED)
+            }
+            None => {
+                eprintln!("litepack: {error:#}");
+                ExitCode::from(ERROR)
+            }
+        },
     }
 }

@@ -177,6 +177,9 @@ fn a_sample_has_a_part_of_every_table() {
         assert_eq!(found["queries"].as_array().unwrap().len(), 8);
         let sample = found["sample_bytes"].as_u64().unwrap();
         assert!((500 << 10..1500 << 10).contains(&sample), "{sample}");
+        if encoding != "UTF-8" {
+            continue;
+        }
         let left_out = found["left_out"].to_string();
         assert!(left_out.contains("virtual table words"), "{left_out}");
         assert_eq!(found["left_out"].as_array().unwrap().len(), 2, "{left_out}");
@@ -193,6 +196,25 @@ fn a_sample_has_a_part_of_every_table() {
         let (part, whole) = (ratio(&found), ratio(&whole));
         assert!((0.8..1.25).contains(&(part / whole)), "{part} {whole}");
     }
+}
+
+/// What stands in the schema of a file is run to copy tables. More than one statement is refused: by newer versions of
+/// SQLite, when they read it, and by us.
+#[test]
+fn a_hostile_schema_does_nothing() {
+    let place = Place::new();
+    odd(&place, "a.db", 4000, "UTF-8");
+    let target = place.path("made.db");
+    let db = place.open("a.db");
+    db.execute_batch(&format!(
+        "PRAGMA writable_schema=ON;
+         UPDATE sqlite_schema SET sql = sql || '; ATTACH ''{}'' AS x; CREATE TABLE x.y(z);' WHERE name = 'taken';",
+        target.display()
+    ))
+    .unwrap();
+    drop(db);
+    place.refused(&["tune", "a.db", "--sample-mb", "1"], "a.db: ");
+    assert!(!target.exists());
 }
 
 #[test]
@@ -327,10 +349,14 @@ fn temporary_files_go_also_after_a_signal() {
     place.database("a.db", 4096, 50_000);
     std::fs::create_dir(place.path("tmp")).unwrap();
     let count = || std::fs::read_dir(place.path("tmp")).unwrap().count();
+    let begun = || {
+        let mut made = std::fs::read_dir(place.path("tmp")).unwrap();
+        made.any(|made| made.unwrap().path().join("candidate").exists())
+    };
     let mut command = place.command(&["tune", "a.db"]);
     command.env("TMPDIR", place.path("tmp"));
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    while count() == 0 {
+    while !begun() {
         assert_eq!(child.try_wait().unwrap(), None, "it ended before it began");
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
@@ -344,6 +370,7 @@ fn temporary_files_go_also_after_a_signal() {
     );
     let run = common::Run::of(child.wait_with_output().unwrap());
     assert_eq!(run.code, 130, "{run:?}");
+    assert_eq!(run.stderr, "litepack: interrupted; nothing was changed\n");
     assert_eq!(run.stdout, "");
     assert_eq!(count(), 0);
     let mut command = place.command(&["tune", "a.db", "--sample-mb", "1"]);

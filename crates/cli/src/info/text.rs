@@ -180,7 +180,7 @@ fn percent(part: u64, whole: u64) -> String {
 }
 
 /// A name that does nothing to a terminal: names in a database can hold anything.
-fn printable(name: &str) -> String {
+pub fn printable(name: &str) -> String {
     let mut shown: String = name
         .chars()
         .take(NAME_MAX)

@@ -86,7 +86,11 @@ impl Candidate {
             Form::Packed { best: false } => "packed".into(),
             Form::Packed { best: true } => "packed --best".into(),
             Form::Archive { frame_size, level } => {
-                format!("archive, frames of {} KiB, level {level}", frame_size >> 10)
+                let size = match frame_size >> 20 {
+                    0 => format!("{} KiB", frame_size >> 10),
+                    mib => format!("{mib} MiB"),
+                };
+                format!("archive, frames of {size}, level {level}")
             }
         }
     }

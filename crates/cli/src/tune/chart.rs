@@ -2,9 +2,11 @@
 
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::pareto;
 use super::report::Report;
+use crate::info::printable;
 
 const SIZE: (u32, u32) = (960, 640);
 const MARGIN: u32 = 16;
@@ -30,7 +32,7 @@ fn draw(report: &Report, svg: &mut String) -> Result<(), Box<dyn std::error::Err
         let all = report.results.iter().map(|result| of(&at(result)));
         all.fold(0.0, f64::max) * ROOM
     };
-    let name = report.database.display();
+    let name = printable(&report.database.display().to_string());
     let mut chart = ChartBuilder::on(&root)
         .margin(MARGIN)
         .set_label_area_size(LabelAreaPosition::Left, LABELS)
@@ -69,7 +71,16 @@ fn draw(report: &Report, svg: &mut String) -> Result<(), Box<dyn std::error::Err
     for place in &report.front {
         let result = &report.results[*place];
         let (x, y) = at(result);
-        let label = EmptyElement::at((x, y)) + Text::new(result.candidate.name(), (8, -14), SMALL);
+        // On the side where there is room.
+        let (side, away) = match x * 2.0 < most(|at| at.0) {
+            true => (HPos::Left, 8),
+            false => (HPos::Right, -8),
+        };
+        let style = SMALL
+            .into_text_style(&root)
+            .pos(Pos::new(side, VPos::Bottom));
+        let label =
+            EmptyElement::at((x, y)) + Text::new(result.candidate.name(), (away, -4), style);
         chart.draw_series([label])?;
     }
     if let Some(place) = report.recommended {
@@ -83,7 +94,6 @@ fn draw(report: &Report, svg: &mut String) -> Result<(), Box<dyn std::error::Err
         .configure_series_labels()
         .position(SeriesLabelPosition::UpperRight)
         .background_style(WHITE)
-        .border_style(BLACK.mix(0.3))
         .label_font(FONT)
         .draw()?;
     root.present()?;

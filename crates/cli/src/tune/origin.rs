@@ -76,6 +76,12 @@ impl Origin {
         &self.shown
     }
 
+    /// Where it is.
+    pub fn directory(&self) -> PathBuf {
+        let parent = self.path.parent();
+        parent.unwrap_or(Path::new(".")).to_owned()
+    }
+
     /// Its name, absolute and without links.
     pub fn path(&self) -> &Path {
         &self.path
@@ -180,5 +186,38 @@ impl Origin {
             _ => 0,
         };
         Ok(found == version.len() && version[18..] == [2, 2])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is read as if it could not change is noticed when it does.
+    #[test]
+    fn a_write_meanwhile_is_an_error() {
+        litepack_linked::register().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a.db");
+        let write = |sql: &str| Connection::open(&path).unwrap().execute_batch(sql);
+        write("PRAGMA journal_mode=WAL; CREATE TABLE t(a);").unwrap();
+        let origin = Origin::open(&path).unwrap();
+        assert!(origin.uri().contains("immutable"));
+        origin.facts().unwrap();
+        origin.expect_unchanged().unwrap();
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
+        // Still in the WAL, then worked in.
+        let writer = Connection::open(&path).unwrap();
+        writer
+            .execute_batch("INSERT INTO t VALUES(zeroblob(9999))")
+            .unwrap();
+        assert!(origin.expect_unchanged().is_err());
+        // With a WAL it is read as SQLite does.
+        let beside = Origin::open(&path).unwrap();
+        assert!(!beside.uri().contains("immutable"));
+        drop(writer);
+        let error = origin.expect_unchanged().unwrap_err().to_string();
+        assert!(error.contains("try again"), "{error}");
+        beside.expect_unchanged().unwrap();
     }
 }

@@ -16,6 +16,7 @@ use rusqlite::{Connection, ErrorCode, Statement};
 
 use super::origin::Origin;
 use super::workload::quoted;
+use crate::info::printable;
 use crate::interrupt;
 
 /// Most runs that the part of a table is made of.
@@ -96,10 +97,11 @@ impl Copier<'_> {
         for (name, sql, without_rowid, is_virtual, pages) in tables {
             if is_virtual {
                 let why = "only the tables with its content are in a sample";
+                let name = printable(&name);
                 self.left_out.push(format!("virtual table {name}: {why}"));
                 continue;
             }
-            let copied = self.connection.execute_batch(&sql).and_then(|()| {
+            let copied = self.create(&sql).and_then(|()| {
                 let table = self.table(&name, without_rowid)?;
                 self.table_part(&table, pages)
             });
@@ -115,11 +117,17 @@ impl Copier<'_> {
                 Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
             })?;
             for (name, sql) in found {
-                let made = self.connection.execute_batch(&sql);
+                let made = self.create(&sql);
                 self.or_left_out(kind, &name, made)?;
             }
         }
         Ok(())
+    }
+
+    /// Makes a table, index or view. The schema of a hostile file can hold more than one statement; SQLite reads only
+    /// the first, and others are an error here.
+    fn create(&self, sql: &str) -> rusqlite::Result<()> {
+        self.connection.execute(sql, []).map(drop)
     }
 
     /// What only this program cannot do, for want of a function or a collation, is left out.
@@ -131,7 +139,8 @@ impl Copier<'_> {
     ) -> rusqlite::Result<()> {
         match done {
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => {
-                self.left_out.push(format!("{kind} {name}: {error}"));
+                let (name, why) = (printable(name), printable(&error.to_string()));
+                self.left_out.push(format!("{kind} {name}: {why}"));
                 Ok(())
             }
             done => done,

@@ -6,8 +6,7 @@ use anyhow::{Context, Result, bail};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
-/// Longer statements are cut where people see them.
-const SHOWN: usize = 60;
+use crate::info::printable;
 
 /// A query that is measured.
 #[derive(Clone, Debug)]
@@ -60,13 +59,9 @@ fn only_reads(connection: &Connection, sql: &str) -> Result<()> {
     Ok(())
 }
 
-/// A statement in one line.
+/// A statement in one line, cut if it is long.
 fn shown(sql: &str) -> String {
-    let line = sql.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}...", &line[..end]),
-        None => line,
-    }
+    printable(&sql.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// The statements in a text, each with the line it begins in; without comments in front and behind them.
@@ -160,6 +155,6 @@ mod tests {
         assert!(refused("with x as (select 1) delete from t").contains("writes"));
         assert!(refused("select * from t where a = ?").contains("parameters"));
         assert!(refused("select * from missing").contains("no such table"));
-        assert!(refused(&format!("delete{}", " x".repeat(100))).ends_with("..."));
+        assert!(refused(&format!("delete{}", " x".repeat(100))).ends_with('…'));
     }
 }

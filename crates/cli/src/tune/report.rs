@@ -1,6 +1,6 @@
 //! What was found, for people and for programs. docs/archive.md lists the fields.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
@@ -144,14 +144,15 @@ fn one(report: &Report, heading: &str, at: usize) -> String {
 
 /// What to run to get a candidate from the user's database.
 fn commands(report: &Report, candidate: Candidate) -> Vec<String> {
-    let database = report.database.as_path();
-    let named = |suffix: &str| {
-        let mut name = database.as_os_str().to_owned();
-        name.push(suffix);
-        quoted(Path::new(&name))
+    let database = report.database.display().to_string();
+    // What begins with a dash would be taken for an option.
+    let database = match database.starts_with('-') {
+        true => format!("./{database}"),
+        false => database,
     };
+    let named = |suffix: &str| format!("{database}{suffix}");
     let mut commands = Vec::new();
-    let mut from = quoted(database);
+    let mut from = database.clone();
     // The sqlite3 shell reads neither packed files nor archives.
     let extract = match report.kind {
         Kind::Packed => Some("litepack unpack"),
@@ -160,41 +161,41 @@ fn commands(report: &Report, candidate: Candidate) -> Vec<String> {
     };
     if let Some(extract) = extract {
         let plain = named(".plain.db");
-        commands.push(format!("{extract} {from} {plain}"));
+        commands.push(format!("{extract} {} {}", quoted(&from), quoted(&plain)));
         from = plain;
     }
     if candidate.page_size != report.page_size {
         let vacuumed = named(".vacuumed.db");
-        let size = candidate.page_size;
-        // In a string of SQL, which is in quotes of the shell.
-        let target = vacuumed.trim_matches('\'').replace("'\\''", "'\\'''\\''");
-        commands.push(format!(
-            "sqlite3 {from} \"PRAGMA page_size={size}; VACUUM INTO '{target}'\""
-        ));
+        let sql = format!(
+            "PRAGMA page_size={}; VACUUM INTO '{}'",
+            candidate.page_size,
+            vacuumed.replace('\'', "''")
+        );
+        commands.push(format!("sqlite3 {} {}", quoted(&from), quoted(&sql)));
         from = vacuumed;
     }
-    commands.push(match candidate.form {
+    let (command, to) = match candidate.form {
         Form::Plain => return Vec::new(),
-        Form::Packed { best } => {
-            let best = if best { " --best" } else { "" };
-            format!("litepack pack{best} {from} {}", named(".packed.db"))
-        }
-        Form::Archive { frame_size, level } => format!(
-            "litepack archive create --frame-size {frame_size} --level {level} {from} {}",
-            named(".zst")
+        Form::Packed { best: false } => ("litepack pack".into(), named(".packed.db")),
+        Form::Packed { best: true } => ("litepack pack --best".into(), named(".packed.db")),
+        Form::Archive { frame_size, level } => (
+            format!("litepack archive create --frame-size {frame_size} --level {level}"),
+            named(".zst"),
         ),
-    });
+    };
+    commands.push(format!("{command} {} {}", quoted(&from), quoted(&to)));
     commands
 }
 
-/// A name as a shell takes it.
-fn quoted(path: &Path) -> String {
-    let name = path.display().to_string();
-    let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
-    if name.chars().all(plain) && !name.is_empty() {
-        name
+/// An argument as a shell takes it, as plain as it can be.
+fn quoted(text: &str) -> String {
+    let safe = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
+    if !text.is_empty() && text.chars().all(safe) {
+        text.to_owned()
+    } else if text.contains('\'') && !text.contains(['"', '$', '`', '\\', '!']) {
+        format!("\"{text}\"")
     } else {
-        format!("'{}'", name.replace('\'', "'\\''"))
+        format!("'{}'", text.replace('\'', "'\\''"))
     }
 }
 
@@ -299,5 +300,47 @@ mod tests {
             "litepack unpack 'a b.db' 'a b.db.plain.db'; litepack pack 'a b.db.plain.db' 'a b.db.packed.db'"
         );
         assert_eq!(of("a.db", Kind::Plain, 4096, Form::Plain), "");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_shell_takes_any_name() {
+        for name in [
+            "a.db",
+            "-a",
+            "a b",
+            "it's",
+            "$(x) `y` \"z\"",
+            "it's $HOME\\",
+            "ä!'",
+            "a\nb",
+        ] {
+            let best = Form::Packed { best: true };
+            let page_size = 512;
+            let candidate = Candidate {
+                page_size,
+                form: best,
+            };
+            let commands = commands(&report(name, Kind::Plain), candidate);
+            let arguments = |at: usize| {
+                let script = format!(
+                    "litepack() {{ printf '%s|' \"$@\"; }}; sqlite3() {{ printf '%s|' \"$@\"; }}; {}",
+                    commands[at]
+                );
+                let run = std::process::Command::new("sh")
+                    .args(["-c", &script])
+                    .output()
+                    .unwrap();
+                String::from_utf8(run.stdout).unwrap()
+            };
+            let name = name.replace("-a", "./-a");
+            let sql = name.replace('\'', "''");
+            let sql = format!("PRAGMA page_size=512; VACUUM INTO '{sql}.vacuumed.db'");
+            assert_eq!(arguments(0), format!("{name}|{sql}|"));
+            assert_eq!(
+                arguments(1),
+                format!("pack|--best|{name}.vacuumed.db|{name}.packed.db|")
+            );
+        }
     }
 }

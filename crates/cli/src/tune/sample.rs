@@ -41,7 +41,9 @@ impl Sample {
         let Facts {
             page_size, used, ..
         } = origin.facts()?;
-        let directory = directory(origin, used.min(budget) * COPIES + SLACK)?;
+        // Where all temporary files go, or else beside the database.
+        let places = [std::env::temp_dir(), origin.directory()];
+        let directory = directory(&places, used.min(budget) * COPIES + SLACK)?;
         let mut sample = Sample {
             directory,
             page_size,
@@ -97,26 +99,22 @@ impl Sample {
     }
 }
 
-/// A temporary directory with so many bytes free: where all temporary files go, or else beside the database.
-fn directory(origin: &Origin, bytes: u64) -> Result<TempDir> {
-    let beside = origin.path().parent().unwrap_or(Path::new("."));
-    let usual = std::env::temp_dir();
-    for place in [&usual, beside] {
+/// A temporary directory in the first of these places that has so many bytes free.
+fn directory(places: &[PathBuf], bytes: u64) -> Result<TempDir> {
+    for place in places {
         if fs4::available_space(place).is_ok_and(|free| free >= bytes) {
-            let made = tempfile::Builder::new()
-                .prefix(".litepack-tune-")
-                .tempdir_in(place);
-            if let Ok(made) = made {
+            let mut made = tempfile::Builder::new();
+            if let Ok(made) = made.prefix(".litepack-tune-").tempdir_in(place) {
                 return Ok(made);
             }
         }
     }
+    let places: Vec<String> = places.iter().map(|p| p.display().to_string()).collect();
     bail!(
-        "neither {} nor {} has {} free and can be written; set TMPDIR to a directory that has, or \
-         take a smaller sample with --sample-mb",
-        usual.display(),
-        beside.display(),
-        HumanBytes(bytes)
+        "there are not {} that can be written in {}; set TMPDIR to a directory that has them, or take \
+         a smaller sample with --sample-mb",
+        HumanBytes(bytes),
+        places.join(" or ")
     )
 }
 
@@ -144,5 +142,21 @@ fn no_row(error: rusqlite::Error) -> rusqlite::Result<()> {
     match error {
         rusqlite::Error::QueryReturnedNoRows => Ok(()),
         error => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn temporary_files_are_where_there_is_room() {
+        let place = TempDir::new().unwrap();
+        let places = [place.path().join("missing"), place.path().to_owned()];
+        let made = directory(&places, 1).unwrap();
+        assert_eq!(made.path().parent(), Some(place.path()));
+        let error = directory(&places, u64::MAX).unwrap_err().to_string();
+        assert!(error.contains("missing or "), "{error}");
+        assert!(error.contains("--sample-mb"), "{error}");
     }
 }

@@ -12,6 +12,7 @@ use rusqlite::types::Value;
 use super::measure::RUNS;
 use super::part::rowid;
 use super::queries::Query;
+use crate::info::printable;
 
 /// Single rows that are read in one run.
 const POINTS: usize = 100;
@@ -28,7 +29,7 @@ pub fn of(connection: &Connection) -> Result<Vec<Query>> {
     let Table {
         name, last, rows, ..
     } = &table;
-    let shown = &table.shown;
+    let shown = printable(&table.shown);
     let mut queries = vec![Query {
         name: format!("scan of all rows of {shown}"),
         sql: format!("SELECT count(*), max({last}) FROM {name}"),
@@ -75,7 +76,7 @@ pub fn of(connection: &Connection) -> Result<Vec<Query>> {
             )
         });
         queries.push(Query {
-            name: format!("single rows of {shown} by index {index}"),
+            name: format!("single rows of {shown} by index {}", printable(&index)),
             sql,
             batches: points,
         });
