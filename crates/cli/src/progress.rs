@@ -11,6 +11,7 @@ const TEMPLATE: &str = "{prefix:>9} [{bar:32}] {bytes}/{total_bytes} {bytes_per_
 const ROWS: &str = "{prefix:>9} [{bar:32}] {pos}/{len} rows {per_sec} {eta} left";
 
 const STEPS: &str = "{prefix:>9} [{bar:32}] {pos}/{len} {elapsed}, {msg}";
+const WAITING: &str = "{prefix:>9} {spinner} {elapsed}, {msg}";
 const SIZE: &str = "{prefix} {spinner} {bytes}, {elapsed}";
 
 /// So often is a bar drawn that nothing moves on.
@@ -37,7 +38,16 @@ impl Progress {
 
     /// A bar for a number of steps, each of which [`Progress::say`] names.
     pub fn of_steps(step: &'static str, total: u64) -> Progress {
-        let progress = Progress::with(STEPS, step, total);
+        Progress::ticking(STEPS, step, total)
+    }
+
+    /// A clock for a job that does not know how far it is, but what it is at.
+    pub fn waiting(step: &'static str) -> Progress {
+        Progress::ticking(WAITING, step, 0)
+    }
+
+    fn ticking(template: &str, step: &'static str, total: u64) -> Progress {
+        let progress = Progress::with(template, step, total);
         progress.0.enable_steady_tick(TICK);
         progress
     }

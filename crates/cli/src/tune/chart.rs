@@ -68,7 +68,7 @@ fn draw(report: &Report, svg: &mut String) -> Result<(), Box<dyn std::error::Err
             .label(form)
             .legend(move |place| Circle::new(place, 5, color.filled()));
     }
-    for place in &report.front {
+    for (number, place) in report.front.iter().enumerate() {
         let result = &report.results[*place];
         let (x, y) = at(result);
         // On the side where there is room.
@@ -76,11 +76,14 @@ fn draw(report: &Report, svg: &mut String) -> Result<(), Box<dyn std::error::Err
             true => (HPos::Left, 8),
             false => (HPos::Right, -8),
         };
-        let style = SMALL
-            .into_text_style(&root)
-            .pos(Pos::new(side, VPos::Bottom));
+        // Neighbours on the front may be close to each other.
+        let (above, up) = match number % 2 {
+            0 => (VPos::Bottom, -4),
+            _ => (VPos::Top, 4),
+        };
+        let style = SMALL.into_text_style(&root).pos(Pos::new(side, above));
         let label =
-            EmptyElement::at((x, y)) + Text::new(result.candidate.name(), (away, -4), style);
+            EmptyElement::at((x, y)) + Text::new(result.candidate.name(), (away, up), style);
         chart.draw_series([label])?;
     }
     if let Some(place) = report.recommended {

@@ -18,6 +18,7 @@ use super::origin::Origin;
 use super::workload::quoted;
 use crate::info::printable;
 use crate::interrupt;
+use crate::progress::Progress;
 
 /// Most runs that the part of a table is made of.
 const RUNS: u64 = 16;
@@ -29,7 +30,7 @@ const PAGES_MIN: u64 = 16;
 const LOOK: usize = 64 << 10;
 
 /// Copies about `budget` bytes of a database into a new file, and says what was left out and why.
-pub fn copy(origin: &Origin, budget: u64, part: &Path) -> Result<Vec<String>> {
+pub fn copy(origin: &Origin, budget: u64, part: &Path, progress: &Progress) -> Result<Vec<String>> {
     let facts = origin.facts()?;
     let made = || -> rusqlite::Result<Vec<String>> {
         let connection = Connection::open(part)?;
@@ -48,6 +49,7 @@ pub fn copy(origin: &Origin, budget: u64, part: &Path) -> Result<Vec<String>> {
             connection: &connection,
             share,
             left_out: Vec::new(),
+            progress,
         };
         copier.all()?;
         let left_out = copier.left_out;
@@ -66,6 +68,7 @@ struct Copier<'a> {
     /// The share of each table that is copied.
     share: f64,
     left_out: Vec<String>,
+    progress: &'a Progress,
 }
 
 /// What a table is made of.
@@ -95,6 +98,7 @@ impl Copier<'_> {
             ))
         })?;
         for (name, sql, without_rowid, is_virtual, pages) in tables {
+            self.progress.say(printable(&name));
             if is_virtual {
                 let why = "only the tables with its content are in a sample";
                 let name = printable(&name);
@@ -117,6 +121,7 @@ impl Copier<'_> {
                 Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
             })?;
             for (name, sql) in found {
+                self.progress.say(printable(&name));
                 let made = self.create(&sql);
                 self.or_left_out(kind, &name, made)?;
             }
@@ -228,7 +233,8 @@ impl Copier<'_> {
             let end = begin + target * (run + 1) / runs;
             self.run(&select, [start(run), until], &mut insert, end)?;
         }
-        Ok(())
+        // Keys that lie in few places leave most runs empty; the rest is what follows the first run.
+        self.run(&select, [first, last], &mut insert, begin + target)
     }
 
     /// Copies rows until the part has `end` pages.
@@ -286,4 +292,65 @@ pub fn rowid<'a>(columns: impl Iterator<Item = &'a String> + Clone) -> Option<&'
         let mut columns = columns.clone();
         !columns.any(|name| name.eq_ignore_ascii_case(alias))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_part_has_its_share_of_each_table_in_runs() {
+        litepack_linked::register().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let (whole, part) = (place.path().join("whole.db"), place.path().join("part.db"));
+        let db = Connection::open(&whole).unwrap();
+        db.execute_batch(
+            "PRAGMA synchronous=OFF;
+             CREATE TABLE large(id INTEGER PRIMARY KEY, a TEXT);
+             CREATE TABLE clumps(a TEXT);
+             CREATE TABLE keyed(k TEXT PRIMARY KEY, a TEXT) WITHOUT ROWID;
+             CREATE TABLE small(a TEXT);
+             CREATE INDEX i ON large(a);
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)
+                 INSERT INTO large SELECT i, hex(randomblob(60)) FROM n;
+             INSERT INTO clumps(rowid, a) SELECT id + id / 30000 * (1 << 60), a FROM large;
+             INSERT INTO keyed SELECT a, a FROM large WHERE id <= 30000;
+             INSERT INTO small SELECT a FROM large WHERE id <= 100;
+             CREATE TRIGGER t AFTER INSERT ON large BEGIN SELECT raise(FAIL, 'copied'); END;",
+        )
+        .unwrap();
+        drop(db);
+        let origin = Origin::open(&whole).unwrap();
+        let used = origin.facts().unwrap().used;
+        let left_out = copy(&origin, used / 5, &part, &Progress::hidden()).unwrap();
+        assert_eq!(left_out, [] as [String; 0]);
+
+        let db = Connection::open(&part).unwrap();
+        let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+        for (table, rows) in [("large", 60_000), ("clumps", 60_000), ("keyed", 30_000)] {
+            let found = number(&format!("SELECT count(*) FROM {table}"));
+            let share = found as f64 / f64::from(rows);
+            assert!((0.15..0.25).contains(&share), "{table}: {share}");
+        }
+        assert_eq!(number("SELECT count(*) FROM small"), 100);
+        let begins = "SELECT count(*) FROM large AS l
+            WHERE NOT EXISTS (SELECT 1 FROM large WHERE id = l.id - 1)";
+        assert!(
+            (4..=RUNS as i64).contains(&number(begins)),
+            "{}",
+            number(begins)
+        );
+        // Old and new rows.
+        assert_eq!(number("SELECT min(id) FROM large"), 1);
+        assert!(number("SELECT max(id) FROM large") > 50_000);
+        let kinds = "SELECT count(*) FROM sqlite_schema WHERE type = ";
+        assert_eq!(number(&format!("{kinds}'index'")), 1);
+        assert_eq!(number(&format!("{kinds}'trigger'")), 0);
+        let check: String = db
+            .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(check, "ok");
+        let size = part.metadata().unwrap().len() as f64 / used as f64;
+        assert!((0.15..0.27).contains(&size), "{size}");
+    }
 }

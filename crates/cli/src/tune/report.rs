@@ -129,10 +129,17 @@ fn one(report: &Report, heading: &str, at: usize) -> String {
     let ratios: Vec<String> = (result.ratios.iter().enumerate())
         .map(|(at, ratio)| format!("{}: {ratio:.2} x", at + 1))
         .collect();
+    let smaller = report.smaller(result);
+    let all = match report.is_whole {
+        true => String::new(),
+        false => {
+            let bytes = HumanBytes((report.whole as f64 / smaller) as u64);
+            format!(" (about {bytes} for all of it)")
+        }
+    };
     let mut out = format!(
-        "{heading}: {}\n{:.2} x smaller, {:.2} x the time ({})\n",
+        "{heading}: {}\n{smaller:.2} x smaller{all}, {:.2} x the time ({})\n",
         result.candidate.name(),
-        report.smaller(result),
         result.time,
         ratios.join(", ")
     );

@@ -51,13 +51,13 @@ impl Sample {
             is_whole: used <= budget,
             left_out: Vec::new(),
         };
-        let _progress = Progress::without_end("sampling");
+        let progress = Progress::waiting("sampling");
         let first = sample.plain(page_size);
         if sample.is_whole {
             vacuum(&origin.uri(), origin, page_size, &first)?;
         } else {
             let part = sample.path("part.db");
-            sample.left_out = part::copy(origin, budget, &part)?;
+            sample.left_out = part::copy(origin, budget, &part, &progress)?;
             vacuum(&header::uri_of(&part), origin, page_size, &first)?;
             std::fs::remove_file(&part).context("cannot remove a temporary file")?;
         }
