@@ -26,7 +26,10 @@ const QUERIES: [&str; 9] = [
 
 /// Serves files by name, with an ETag of its own for each, and each can be replaced.
 #[derive(Clone, Default)]
-struct Files(Arc<Mutex<HashMap<String, (Vec<u8>, u32)>>>);
+struct Files(Arc<Mutex<HashMap<String, Version>>>);
+
+/// The bytes, and which version they are.
+type Version = (Vec<u8>, u32);
 
 impl Files {
     fn put(&self, name: &str, bytes: Vec<u8>) {

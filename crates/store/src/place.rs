@@ -230,9 +230,9 @@ mod tests {
         let mut space = sieve(1000);
         let (mut nodes, mut units): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
         for round in 0..40 {
-            let done: Vec<u64> = nodes.drain(..).collect();
-            done.into_iter()
-                .for_each(|at| space.release(at, 1500).unwrap());
+            for at in std::mem::take(&mut nodes) {
+                space.release(at, 1500).unwrap();
+            }
             // Units are kept for a while.
             if units.len() > 500 {
                 for at in units.drain(..250) {
