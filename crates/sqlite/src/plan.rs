@@ -19,7 +19,8 @@ use litepack_store::Listed;
 const GROUP_MIN: u64 = 512 << 10;
 /// No more trees than this have dictionaries of their own: an encoder keeps as many prepared.
 const TREES_MAX: usize = 15;
-/// A dictionary may be as short as this, whatever share of its pages that is.
+/// A dictionary takes at most this share of its pages, but may be as short as 4 KiB.
+const SHARE: u64 = 100;
 const LEN_MIN: usize = 4 << 10;
 /// One sampled unit in so many is kept back to measure what a dictionary saves.
 const HELD_OUT: usize = 8;
@@ -41,8 +42,6 @@ pub struct Effort {
     pub columns: bool,
     /// Longest dictionary, in bytes; 0 for none at all.
     pub len_max: usize,
-    /// A dictionary takes at most one part in so many of its pages.
-    pub share: u64,
     /// Lengths tried: the longest one allowed, those shorter by this factor, and 4 KiB.
     pub step: usize,
     /// Bytes of sample for each byte of dictionary.
@@ -58,8 +57,6 @@ impl Effort {
             level,
             columns: true,
             len_max: 256 << 10,
-            // With two lengths to choose from: of 20 MB a hundredth is longer than what pays most.
-            share: 150,
             step: 64,
             samples: 16,
             threads,
@@ -72,7 +69,6 @@ impl Effort {
             level,
             columns: true,
             len_max: 1 << 20,
-            share: 100,
             step: 4,
             samples: 32,
             threads,
@@ -85,7 +81,7 @@ impl Effort {
 
     /// The lengths to try for a group of this size, longest first.
     fn lengths(self, bytes: u64) -> impl Iterator<Item = usize> {
-        let longest = usize::try_from(bytes / self.share).unwrap_or(usize::MAX);
+        let longest = usize::try_from(bytes / SHARE).unwrap_or(usize::MAX);
         let longest = longest.clamp(LEN_MIN, self.len_max.max(LEN_MIN));
         let step = self.step.max(2);
         let first = (self.len_max > 0).then_some(longest);
