@@ -1,18 +1,19 @@
 //! Reading ahead: units that are read one after the other are decoded before they are asked for.
 //!
 //! The handle itself reads the stored bytes, of neighbouring extents at once; a helper compares the checksums,
-//! decodes, and lays the pages down for the handle under their map entries, which name extent and checksum: what it
-//! has decoded is right for ever, whatever is committed meanwhile. The handle never waits for a helper. What has
-//! not arrived when it is read, the handle decodes itself, and what is wrong with bytes that were read
+//! decodes, and fills the cache, whose keys name extent and checksum: what it puts there is right for
+//! ever, whatever is committed meanwhile. The handle never waits for a helper. What is not in the
+//! cache yet when it is read, the handle decodes itself, and what is wrong with bytes that were read
 //! ahead is nobody's business until they are asked for.
 //!
-//! A page comes to the cache when it is asked for. If helpers put it there, asking for it would be its second use, and
-//! a scan of more than the cache holds would push out all that is really used again.
+//! When a page is there because of a helper, asking for it is its first use, and the cache is not told. Else
+//! every page of a scan would have been used twice, and a scan of more than the cache holds would push out all that is
+//! really used again.
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use litepack_codec::Dictionary;
 
@@ -32,8 +33,8 @@ const STEP_MAX: u64 = 4;
 const AHEAD_MAX: u64 = 64 << 10;
 /// Jobs that may wait for the helper.
 const WAITING_MAX: usize = 2;
-/// A cache with a smaller budget would lose pages before they are read.
-const BUDGET_MIN: u64 = 16 * AHEAD_MAX;
+/// A cache with a smaller budget would lose pages before they are read: what is new gets a small part of it.
+const BUDGET_MIN: u64 = 256 * AHEAD_MAX;
 /// How this handle reads.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
@@ -43,44 +44,17 @@ pub(crate) struct Ahead {
     run: u64,
     /// Units below this were given to a helper.
     until: u64,
-    arrived: Arrived,
-}
-
-/// Pages that helpers have decoded and nobody has asked for yet, in the order of the scan.
-#[derive(Clone, Debug, Default)]
-struct Arrived(Arc<Mutex<Pages>>);
-
-type Pages = VecDeque<(Entry, Arc<[u8]>)>;
-
-impl Arrived {
-    fn pages(&self) -> MutexGuard<'_, Pages> {
-        // A push or a removal is done or not.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Lays a page down. The oldest go when there are more than `most`: the scan has left them out.
-    fn put(&self, entry: Entry, page: Arc<[u8]>, most: u64) {
-        let mut pages = self.pages();
-        pages.push_back((entry, page));
-        while pages.len() as u64 > most {
-            pages.pop_front();
-        }
-    }
-
-    fn take(&self, entry: &Entry) -> Option<Arc<[u8]>> {
-        let mut pages = self.pages();
-        let at = pages.iter().position(|(known, _)| known == entry)?;
-        pages.drain(..=at).next_back().map(|(_, page)| page)
-    }
+    /// Units that were given to a helper and not asked for yet, in order.
+    given: VecDeque<u64>,
 }
 
 impl Ahead {
-    /// The page of this entry, if it was decoded ahead.
-    pub(crate) fn take(&self, entry: &Entry) -> Option<Arc<[u8]>> {
-        if self.until == 0 {
-            return None;
+    /// Whether a helper was given this unit and nobody has asked for it since.
+    pub(crate) fn is_first_use(&mut self, unit: u64) -> bool {
+        while self.given.front().is_some_and(|given| *given < unit) {
+            self.given.pop_front();
         }
-        self.arrived.take(entry)
+        self.given.pop_front_if(|given| *given == unit).is_some()
     }
 
     /// Notes that `unit` is read now, and says which units to fetch, looking at most `reach` ahead.
@@ -92,6 +66,7 @@ impl Ahead {
         self.position.store(unit, Ordering::Relaxed);
         if unit < last || unit - last > STEP_MAX {
             (self.run, self.until) = (0, 0);
+            self.given.clear();
             return None;
         }
         self.run += 1;
@@ -133,7 +108,10 @@ impl<D: Disk> Store<D> {
             return;
         }
         let position = Arc::clone(&self.ahead.position);
-        let (uuid, arrived) = (self.medium.uuid, self.ahead.arrived.clone());
+        let units = fetched[..read].iter().map(|fetched| fetched.unit);
+        self.ahead.given.extend(units);
+        let (uuid, file) = (self.medium.uuid, self.medium.file);
+        let cache = Arc::clone(&self.medium.cache);
         let unit_size = self.unit_size as usize;
         let job = move |tools: &mut Tools| {
             let mut page = vec![0; unit_size];
@@ -154,7 +132,7 @@ impl<D: Disk> Store<D> {
                     .decode(codec, stored, dictionary, &mut page)
                     .is_ok()
                 {
-                    arrived.put(fetched.entry, page.as_slice().into(), 2 * reach);
+                    cache.put_page(file, &fetched.entry, page.as_slice().into());
                 }
             }
         };
@@ -231,7 +209,7 @@ mod tests {
     fn options(threads: usize) -> Options {
         Options {
             threads,
-            cache: Arc::new(Cache::new(8 << 20)),
+            cache: Arc::new(Cache::new(BUDGET_MIN)),
             file: FileId::unique(),
             ..Options::default()
         }
@@ -257,9 +235,13 @@ mod tests {
     }
 
     fn filled() -> MemDisk {
+        filled_with(PAGES)
+    }
+
+    fn filled_with(pages: u64) -> MemDisk {
         let disk = MemDisk::default();
         let mut store = Store::open(&disk, options(1)).unwrap();
-        write(&mut store, 0..PAGES, 0);
+        write(&mut store, 0..pages, 0);
         store.close();
         disk
     }
@@ -287,11 +269,7 @@ mod tests {
     fn wait_for(store: &mut Store<&MemDisk>, number: u64) {
         let entry = store.entry(number).unwrap();
         let begun = Instant::now();
-        let has_it = |store: &Store<&MemDisk>| {
-            let pages = store.ahead.arrived.pages();
-            pages.iter().any(|(known, _)| *known == entry)
-        };
-        while !has_it(store) {
+        while !store.medium.cache.has_page(store.medium.file, &entry) {
             let waited = begun.elapsed();
             assert!(waited < Duration::from_secs(20), "nobody reads ahead");
             std::thread::yield_now();
@@ -301,28 +279,22 @@ mod tests {
     /// However fast helpers are: every page of the scan was decoded before it is asked for.
     #[test]
     fn a_scan_does_not_push_out_what_is_used_again_and_again() {
-        let disk = filled();
-        let options = Options {
-            cache: Arc::new(Cache::new(BUDGET_MIN)),
-            ..options(2)
+        const USED: u64 = 1500;
+        const ALL: u64 = 8000;
+        let disk = filled_with(ALL);
+        let options = options(2);
+        let alone = Options {
+            threads: 1,
+            ..options.clone()
         };
-        let mut often = reader(
-            &disk,
-            Options {
-                threads: 1,
-                ..options.clone()
-            },
-        );
-        let used: Vec<u64> = (0..100).collect();
-        for _ in 0..3 {
-            for number in &used {
-                read(&mut often, *number);
-            }
+        let mut often = reader(&disk, alone);
+        for number in (0..3).flat_map(|_| 0..USED) {
+            read(&mut often, number);
         }
         let mut scanner = reader(&disk, options);
         let mut waited_for = 0;
-        for number in 100..PAGES {
-            let last = scanner.ahead.until.min(PAGES);
+        for number in USED..ALL {
+            let last = scanner.ahead.until.min(ALL);
             if last > waited_for {
                 wait_for(&mut scanner, last - 1);
                 waited_for = last;
@@ -332,12 +304,12 @@ mod tests {
                 "page {number}"
             );
         }
-        let here = |number: &&u64| {
-            let entry = often.entry(**number).unwrap();
+        let here = |number: &u64| {
+            let entry = often.entry(*number).unwrap();
             often.medium.cache.has_page(often.medium.file, &entry)
         };
-        let left = used.iter().filter(here).count();
-        assert!(left > 95, "{left} of 100 are left");
+        let left = (0..USED).filter(here).count();
+        assert!(left > 1450, "{left} of {USED} are left");
     }
 
     #[test]

@@ -104,7 +104,16 @@ impl Cache {
     }
 
     pub(crate) fn page(&self, file: FileId, entry: &Entry) -> Option<Arc<[u8]>> {
-        match self.entries.get(&page_key(file, entry))? {
+        Cache::as_page(self.entries.get(&page_key(file, entry))?)
+    }
+
+    /// The same without making it more useful by asking.
+    pub(crate) fn peek_page(&self, file: FileId, entry: &Entry) -> Option<Arc<[u8]>> {
+        Cache::as_page(self.entries.peek(&page_key(file, entry))?)
+    }
+
+    fn as_page(value: Value) -> Option<Arc<[u8]>> {
+        match value {
             Value::Page(page) => Some(page),
             Value::Node(_) => None,
         }

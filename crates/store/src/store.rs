@@ -291,19 +291,14 @@ impl<D: Disk> Store<D> {
             return Ok(());
         }
         self.read_ahead(unit);
-        if let Some(page) = self.medium.cache.page(self.medium.file, &entry)
-            && page.len() == self.unit_size as usize
-        {
+        let (cache, file) = (&self.medium.cache, self.medium.file);
+        let cached = if self.ahead.is_first_use(unit) {
+            cache.peek_page(file, &entry)
+        } else {
+            cache.page(file, &entry)
+        };
+        if let Some(page) = cached.filter(|page| page.len() == self.unit_size as usize) {
             buf.copy_from_slice(&page[within..within + buf.len()]);
-            return Ok(());
-        }
-        if let Some(page) = self
-            .ahead
-            .take(&entry)
-            .filter(|page| page.len() == self.unit_size as usize)
-        {
-            buf.copy_from_slice(&page[within..within + buf.len()]);
-            self.medium.cache.put_page(self.medium.file, &entry, page);
             return Ok(());
         }
         if buf.len() == self.unit_size as usize {
