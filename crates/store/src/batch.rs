@@ -416,11 +416,17 @@ mod tests {
         assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
     }
 
-    /// Waits until the helper has nothing left to begin.
-    fn let_helpers_begin(crew: &Crew) {
+    /// 64 units that a helper was given, and has begun with all of them.
+    fn begun(crew: &mut Crew) -> Batch {
+        let mut batch = Batch::default();
+        for unit in 0..64 {
+            batch.insert(unit, &page(unit), Choice::default());
+        }
+        batch.begin(&RECIPE, 1, crew);
         while crew.waiting() > 0 {
             std::thread::yield_now();
         }
+        batch
     }
 
     #[test]
@@ -442,12 +448,7 @@ mod tests {
     #[test]
     fn a_unit_written_again_is_stored_as_it_was_written_last() {
         let (mut crew, mut tools) = (Crew::default(), Tools::default());
-        let mut batch = Batch::default();
-        for unit in 0..64 {
-            batch.insert(unit, &page(unit), Choice::default());
-        }
-        batch.begin(&RECIPE, 1, &mut crew);
-        let_helpers_begin(&crew);
+        let mut batch = begun(&mut crew);
         for round in (0..100).rev() {
             for unit in (0..64).step_by(3) {
                 assert!(batch.change(unit, 0, &page(unit + 1000 + round)));
@@ -471,12 +472,7 @@ mod tests {
             level: 3,
         };
         let (mut crew, mut tools) = (Crew::default(), Tools::default());
-        let mut batch = Batch::default();
-        for unit in 0..64 {
-            batch.insert(unit, &page(unit), Choice::default());
-        }
-        batch.begin(&RECIPE, 1, &mut crew);
-        let_helpers_begin(&crew);
+        let mut batch = begun(&mut crew);
         batch
             .choose_again(&mut crew, |_, _| Ok(with.clone()))
             .unwrap();
@@ -510,12 +506,7 @@ mod tests {
     #[test]
     fn a_job_that_ends_by_a_panic_is_done_again() {
         let (mut crew, mut tools) = (Crew::default(), Tools::default());
-        let mut batch = Batch::default();
-        for unit in 0..64 {
-            batch.insert(unit, &page(unit), Choice::default());
-        }
-        batch.begin(&RECIPE, 1, &mut crew);
-        let_helpers_begin(&crew);
+        let mut batch = begun(&mut crew);
         // As if two of the eight had: their results never come.
         let given = batch.given.as_mut().unwrap();
         let (to, results) = channel();

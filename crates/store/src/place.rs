@@ -110,8 +110,8 @@ impl Space {
                 for index in left {
                     let len = lens[index];
                     let fits = part.holes.best_fit(len);
-                    match fits.filter(|at| part.holes.remove(*at, len)) {
-                        Some(offset) => {
+                    match fits.filter(|(at, _)| part.holes.remove(*at, len)) {
+                        Some((offset, _)) => {
                             self.take(offset, len)?;
                             offsets[index] = offset;
                         }

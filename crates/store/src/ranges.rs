@@ -41,16 +41,10 @@ impl Index for ByLen {
 }
 
 impl Holes {
-    /// The smallest range that holds `len` bytes, the lowest among equals.
-    pub(crate) fn best_fit(&self, len: u64) -> Option<u64> {
-        let mut fitting = self.index.0.range((len, 0)..);
-        fitting.next().map(|(_, offset)| *offset)
-    }
-
-    /// The length of that range.
-    pub(crate) fn smallest(&self, len: u64) -> Option<u64> {
-        let mut fitting = self.index.0.range((len, 0)..);
-        fitting.next().map(|(len, _)| *len)
+    /// Offset and length of the smallest range that holds `len` bytes, the lowest among equals.
+    pub(crate) fn best_fit(&self, len: u64) -> Option<(u64, u64)> {
+        let (len, offset) = self.index.0.range((len, 0)..).next()?;
+        Some((*offset, *len))
     }
 
     /// The ranges alone.
@@ -218,8 +212,8 @@ mod tests {
         for (offset, len) in [(0, 100), (200, 10), (300, 50), (400, 10)] {
             assert!(set.insert(offset, len));
         }
-        assert_eq!(set.best_fit(10), Some(200));
-        assert_eq!(set.best_fit(11), Some(300));
+        assert_eq!(set.best_fit(10), Some((200, 10)));
+        assert_eq!(set.best_fit(11), Some((300, 50)));
         assert_eq!(set.best_fit(101), None);
     }
 }

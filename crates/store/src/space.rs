@@ -164,7 +164,7 @@ impl Space {
     /// # Errors
     /// [`Error::Limit`] when the file would outgrow 48-bit offsets.
     pub(crate) fn alloc(&mut self, len: u64) -> Result<u64> {
-        if let Some(offset) = self.free.best_fit(len) {
+        if let Some((offset, _)) = self.free.best_fit(len) {
             self.take(offset, len)?;
             return Ok(offset);
         }
@@ -203,7 +203,7 @@ impl Space {
 
     /// The length of the smallest hole that has room for so much.
     pub(crate) fn smallest(&self, len: u64) -> Option<u64> {
-        self.free.smallest(len)
+        self.free.best_fit(len).map(|(_, len)| len)
     }
 
     /// From where on a commit's extents of this kind are placed.
