@@ -2,6 +2,7 @@
 //! that compress.
 
 use rusqlite::{Connection, Result};
+use std::time::Duration;
 
 /// Makes `t(id, kind, data)` with so many rows of JSON, and `truth`, the same without compression.
 pub fn fill(db: &Connection, rows: u64) {
@@ -66,6 +67,9 @@ pub fn assert_true(db: &Connection, context: &str) {
 }
 
 /// Changes rows of `t` and of `truth` alike, a transaction each, until told to stop.
+///
+/// It pauses after each: SQLite's locks are not fair, and whoever else waits asks for them only ten times a second, so that a
+/// writer without a pause can keep it waiting for as long as it likes.
 pub fn disturb(db: &Connection, seed: u64, mut go_on: impl FnMut() -> bool) -> Result<()> {
     let mut rng = crate::rng::Rng::new(seed);
     while go_on() {
@@ -81,6 +85,7 @@ pub fn disturb(db: &Connection, seed: u64, mut go_on: impl FnMut() -> bool) -> R
             .inspect_err(|_| {
                 let _ = db.execute_batch("rollback");
             })?;
+        std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())
 }

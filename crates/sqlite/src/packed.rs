@@ -34,8 +34,6 @@ pub(crate) struct Packed<D: Disk> {
     /// The last change to the content was the end of a checkpoint. A change of the size that comes
     /// next belongs to it, and with `synchronous=OFF` no `xSync` follows that would publish it.
     checkpoint_sizes: bool,
-    /// What `PRAGMA mmap_size` was set to. Nothing is ever mapped.
-    mmap_size: i64,
     /// Maintenance that was begun through this handle.
     maintenance: Option<Maintenance>,
 }
@@ -61,7 +59,6 @@ impl<D: Disk> Packed<D> {
             wal_read_began: false,
             checkpoint_failed: false,
             checkpoint_sizes: false,
-            mmap_size: 0,
             maintenance: None,
         }
     }
@@ -191,15 +188,6 @@ impl<D: Disk> Packed<D> {
             Name::Threads => self.store.threads().to_string(),
             Name::CacheMb => (Cache::shared().budget() >> 20).to_string(),
         }
-    }
-
-    /// Sets the limit if it is not negative and returns the former one, as SQLite's VFSes do.
-    pub(crate) fn mmap_size(&mut self, limit: i64) -> i64 {
-        let former = self.mmap_size;
-        if limit >= 0 {
-            self.mmap_size = limit;
-        }
-        former
     }
 
     /// Where the page with this number lies: (offset, stored bytes).

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use litepack_store::{Error, Result};
 
 use super::api::{api, len};
+use super::controls;
 use super::guard::guard;
 use super::host::HostFile;
 use super::maintain::Request;
@@ -39,6 +40,8 @@ pub(crate) struct State {
     wal_index: *mut c_void,
     /// `nBackfill` when the running checkpoint began.
     backfill: u32,
+    /// What `PRAGMA mmap_size` was set to.
+    mmap_size: i64,
     /// Gives up its places in the process-wide tables when the file is closed.
     identity: Option<vfs::Identity>,
 }
@@ -63,6 +66,7 @@ pub(crate) unsafe fn open(
         packed,
         wal_index: std::ptr::null_mut(),
         backfill: 0,
+        mmap_size: 0,
         identity,
     };
     let object = PackedFile {
@@ -216,8 +220,8 @@ const WITH_SHARED_MEMORY: sqlite3_io_methods = sqlite3_io_methods {
     shm_lock: Some(shm_lock),
     shm_barrier: Some(shm_barrier),
     shm_unmap: Some(shm_unmap),
-    fetch: Some(fetch),
-    unfetch: Some(unfetch),
+    fetch: Some(controls::fetch),
+    unfetch: Some(controls::unfetch),
 };
 
 static METHODS_3: sqlite3_io_methods = WITH_SHARED_MEMORY;
@@ -399,29 +403,12 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
         // Advice on how the file should grow, which is not for the database's pages to say.
         fcntl::SIZE_HINT | fcntl::CHUNK_SIZE => OK,
         fcntl::MMAP_SIZE => {
-            let limit = arg.cast::<i64>();
-            // SAFETY: the argument is an i64 to read and write.
-            unsafe { limit.write(state.packed.mmap_size(limit.read())) };
-            OK
+            // SAFETY: the argument is this operation's.
+            unsafe { controls::mmap_size(arg, &mut state.mmap_size) }
         }
         fcntl::PRAGMA => {
-            let words = arg.cast::<*mut c_char>();
-            // SAFETY: the argument is an array of three strings: answer, name, value or null.
-            let (name, value) = unsafe { (*words.add(1), *words.add(2)) };
-            let text = |word| {
-                // SAFETY: as above.
-                let word = unsafe { CStr::from_ptr(word) };
-                word.to_string_lossy().into_owned()
-            };
-            let value = (!value.is_null()).then(|| text(value));
-            match state.pragma(&text(name), value.as_deref()) {
-                Some((code, answer)) => {
-                    // SAFETY: the first word is where the answer goes, in SQLite's memory.
-                    unsafe { words.write(api().text(&answer)) };
-                    code
-                }
-                None => NOTFOUND,
-            }
+            // SAFETY: as above.
+            unsafe { controls::pragma(arg, |name, value| state.pragma(name, value)) }
         }
         fcntl::VFSNAME => {
             // SAFETY: the argument is where a string in SQLite's memory goes.
@@ -452,7 +439,7 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
                 state.check()
             };
             // SAFETY: the argument is where a string in SQLite's memory goes.
-            unsafe { arg.cast::<*mut c_char>().write(api().text(&text)) };
+            unsafe { controls::put_text(arg, &text) };
             code
         }
         fcntl::LITEPACK_MAINTAIN => {
@@ -575,16 +562,4 @@ unsafe extern "C" fn shm_unmap(file: *mut sqlite3_file, delete: c_int) -> c_int 
         let (host, methods) = state.host();
         methods.shm_unmap.map_or(OK, |unmap| unmap(host, delete))
     }
-}
-
-/// The bytes of a page are on disk in no form that could be mapped: SQLite reads it instead. The methods
-/// are there because `PRAGMA mmap_size` only takes a value from a file that has them.
-unsafe extern "C" fn fetch(_: *mut sqlite3_file, _: i64, _: c_int, to: *mut *mut c_void) -> c_int {
-    // SAFETY: SQLite gives a place for the result.
-    unsafe { to.write(std::ptr::null_mut()) };
-    OK
-}
-
-unsafe extern "C" fn unfetch(_: *mut sqlite3_file, _: i64, _: *mut c_void) -> c_int {
-    OK
 }

@@ -2,12 +2,13 @@
 //!
 //! `types.rs` and `api.rs` say what SQLite looks like, `connection.rs` how statements are run on it;
 //! `vfs.rs`, `file.rs`, `readonly_file.rs`, `journal_file.rs`, `functions.rs` and `columns.rs` are what it
-//! calls; `host.rs` is what we call; `guard.rs` keeps panics in.
+//! calls, `controls.rs` what those files answer alike; `host.rs` is what we call; `guard.rs` keeps panics in.
 
 mod api;
 pub(crate) mod columns;
 #[allow(dead_code)]
 mod connection;
+mod controls;
 mod file;
 #[cfg(test)]
 mod file_test;

@@ -3,9 +3,10 @@
 //! The file is immutable to SQLite: it takes no locks, keeps what it has read, and looks for no journal and no WAL, so that a
 //! database whose header says WAL mode is read like any other.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 
 use super::api::{api, len};
+use super::controls;
 use super::file::HOST_OFFSET;
 use super::guard::guard;
 use super::maintain::Request;
@@ -29,7 +30,7 @@ const _: () = assert!(size_of::<ReadOnlyFile>() <= HOST_OFFSET);
 
 pub(super) struct State {
     content: Box<dyn ReadOnly>,
-    /// What `PRAGMA mmap_size` was set to. Nothing is ever mapped.
+    /// What `PRAGMA mmap_size` was set to.
     mmap_size: i64,
 }
 
@@ -94,8 +95,8 @@ static METHODS: sqlite3_io_methods = sqlite3_io_methods {
     shm_lock: None,
     shm_barrier: None,
     shm_unmap: None,
-    fetch: Some(fetch),
-    unfetch: Some(unfetch),
+    fetch: Some(controls::fetch),
+    unfetch: Some(controls::unfetch),
 };
 
 unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
@@ -180,23 +181,9 @@ unsafe extern "C" fn file_control(file: *mut sqlite3_file, op: c_int, arg: *mut 
 unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
     match op {
         fcntl::PRAGMA => {
-            let words = arg.cast::<*mut c_char>();
-            // SAFETY: the argument is an array of three strings: answer, name, value or null.
-            let (name, value) = unsafe { (*words.add(1), *words.add(2)) };
-            let text = |word| {
-                // SAFETY: as above.
-                let word = unsafe { CStr::from_ptr(word) };
-                word.to_string_lossy().into_owned()
-            };
-            let value = (!value.is_null()).then(|| text(value));
-            match pragma(&mut *state.content, &text(name), value.as_deref()) {
-                Some((code, answer)) => {
-                    // SAFETY: the first word is where the answer goes, in SQLite's memory.
-                    unsafe { words.write(api().text(&answer)) };
-                    code
-                }
-                None => NOTFOUND,
-            }
+            let content = &mut *state.content;
+            // SAFETY: the argument is this operation's.
+            unsafe { controls::pragma(arg, |name, value| pragma(content, name, value)) }
         }
         fcntl::LITEPACK_INFO | fcntl::LITEPACK_CHECK => {
             let answer = if op == fcntl::LITEPACK_INFO {
@@ -209,7 +196,7 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
                 Err(failure) => (failure.code, failure.why),
             };
             // SAFETY: the argument is where a string in SQLite's memory goes.
-            unsafe { arg.cast::<*mut c_char>().write(api().text(&text)) };
+            unsafe { controls::put_text(arg, &text) };
             code
         }
         fcntl::LITEPACK_MAINTAIN => {
@@ -218,33 +205,14 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
             READONLY
         }
         fcntl::MMAP_SIZE => {
-            let limit = arg.cast::<i64>();
-            // SAFETY: the argument is an i64 to read and write.
-            let asked = unsafe { limit.read() };
-            let former = state.mmap_size;
-            if asked >= 0 {
-                state.mmap_size = asked;
-            }
-            // SAFETY: as above.
-            unsafe { limit.write(former) };
-            OK
+            // SAFETY: the argument is this operation's.
+            unsafe { controls::mmap_size(arg, &mut state.mmap_size) }
         }
         fcntl::VFSNAME => {
             // SAFETY: the argument is where a string in SQLite's memory goes.
-            unsafe { arg.cast::<*mut c_char>().write(api().text(vfs::NAME)) };
+            unsafe { controls::put_text(arg, vfs::NAME) };
             OK
         }
         _ => NOTFOUND,
     }
-}
-
-/// The bytes of a page are nowhere in a form that could be mapped: SQLite reads it instead.
-unsafe extern "C" fn fetch(_: *mut sqlite3_file, _: i64, _: c_int, to: *mut *mut c_void) -> c_int {
-    // SAFETY: SQLite gives a place for the result.
-    unsafe { to.write(std::ptr::null_mut()) };
-    OK
-}
-
-unsafe extern "C" fn unfetch(_: *mut sqlite3_file, _: i64, _: *mut c_void) -> c_int {
-    OK
 }
