@@ -346,3 +346,52 @@ fn settings_reach_the_server_and_the_disk() {
     assert!((1..=1 << 20).contains(&kept), "{kept}");
     drop(plain);
 }
+
+/// Maintenance and `pack` put copies of what a reader wants first side by side.
+#[test]
+fn a_row_of_a_maintained_file_takes_few_requests() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    let place = Place::new();
+    let files = Files::default();
+    let plain = archives::plain(&place, 4096, |c| {
+        c.execute_batch(
+            "create table t(id integer primary key, name text, data blob);
+             with recursive n(i) as (select 1 union all select i + 1 from n where i < 60000)
+             insert into t select i, hex(randomblob(8)), randomblob(80) from n;
+             create index t_name on t(name);",
+        )
+    });
+    let path = packed(&place, &plain, "packed.db");
+    files.put("before.db", std::fs::read(&path).unwrap());
+    let maintained = vfs::open(&path).unwrap();
+    let left = maintained.query_row("select litepack_maintain(null, 1)", [], |row| row.get(0));
+    assert_eq!(left, Ok(0));
+    drop(maintained);
+    files.put("after.db", std::fs::read(&path).unwrap());
+    let server = files.serve();
+    let truth = vfs::open_plain(&plain).unwrap();
+    let name: String = truth
+        .query_row("select name from t where id = 31415", [], |row| row.get(0))
+        .unwrap();
+    let by_name = format!("select id, data from t where name = '{name}'");
+    let requests = |file: &str, sql: &str| {
+        let connection = open(&server.url(&format!("/{file}")), "").unwrap();
+        assert!(
+            Outcome::of(&truth, sql) == Outcome::of(&connection, sql),
+            "{file}: {sql}"
+        );
+        remote(&connection)["requests"].as_u64().unwrap()
+    };
+    for (sql, most) in [
+        ("select data from t where id = 777", 4),
+        (by_name.as_str(), 6),
+    ] {
+        let (before, after) = (requests("before.db", sql), requests("after.db", sql));
+        assert!(
+            after <= most && after < before,
+            "{sql}: {before}, then {after}"
+        );
+    }
+}

@@ -85,6 +85,8 @@ pub struct Owners {
     header: Header,
     pub(crate) trees: Vec<Tree>,
     slots: Slots,
+    /// Depth and number of each page of [`Owners::upper`].
+    upper: Vec<(u32, u32)>,
     damage: Vec<Damage>,
     damaged: u64,
 }
@@ -121,6 +123,7 @@ impl Owners {
             header: header.clone(),
             trees: Vec::new(),
             slots: Slots::default(),
+            upper: Vec::new(),
             damage: Vec::new(),
             damaged: 0,
         }
@@ -154,6 +157,15 @@ impl Owners {
         }
     }
 
+    /// The pages that ways to rows begin with, those that most ways need first: all pages of the schema, roots, and then
+    /// other pages with children, by their distance from the root.
+    pub fn upper(&self) -> Vec<u32> {
+        let mut upper = self.upper.clone();
+        // Stable: those of one depth stay in the order of the trees.
+        upper.sort_by_key(|(depth, _)| *depth);
+        upper.into_iter().map(|(_, page)| page).collect()
+    }
+
     /// What is wrong with the trees, up to a hundred places.
     pub fn damage(&self) -> &[Damage] {
         &self.damage
@@ -183,6 +195,11 @@ impl Owners {
             self.slots.set(page, slot.0);
         }
         free
+    }
+
+    /// Notes a page on the way to rows.
+    pub(crate) fn is_upper(&mut self, page: u32, depth: u32) {
+        self.upper.push((depth, page));
     }
 
     /// Says what a page that was taken is.

@@ -66,6 +66,7 @@ fn whole_report(place: &Place, name: &str) -> Value {
         "header_bytes",
         "map_bytes",
         "catalog_bytes",
+        "bundle_bytes",
         "free_list_bytes",
         "free_bytes",
     ] {

@@ -80,7 +80,9 @@ fn a_small_database_is_tried_whole() {
         );
         assert!(candidate["time"].as_f64().unwrap() > 0.0);
         let (ratio, size) = (&candidate["ratio"], candidate["bytes"].as_f64().unwrap());
-        assert_eq!(ratio.as_f64().unwrap(), before.len() as f64 / size);
+        // Reading a number from JSON may be off in its last bit.
+        let off = ratio.as_f64().unwrap() * size / before.len() as f64 - 1.0;
+        assert!(off.abs() < 1e-9, "{candidate}");
         settings.push(format!(
             "{} {} {}",
             candidate["form"], candidate["page_size"], candidate["settings"]

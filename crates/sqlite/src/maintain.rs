@@ -163,6 +163,9 @@ impl Maintenance {
                 .compact_some(at)?
                 .map_or(Stage::Finish, Stage::Compact),
             Stage::Finish => {
+                if let Some((units, room)) = self.plan.bundle(store.disk().len()?) {
+                    store.bundle(units, room)?;
+                }
                 store.set_maintained()?;
                 Stage::Done
             }

@@ -6,7 +6,7 @@
 //! same database has the same plan.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::convert::Infallible;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -32,6 +32,12 @@ const WORTHWHILE: u64 = 100;
 const KEPT: u64 = 50;
 /// A shape that fewer than one page in so many has is not worth a note.
 const SHAPE_SHARE: usize = 50;
+/// A bundle takes at most this share of its file, so that nobody pays much for what only remote readers need, and at most
+/// so many bytes: with four more blocks of 64 KiB, a cold query of one row by an index stays below a megabyte.
+const BUNDLE_SHARE: u64 = 256;
+const BUNDLE_MAX: u64 = 512 << 10;
+/// Not worth having below this.
+const BUNDLE_MIN: u64 = 16 << 10;
 
 /// How much work is put into dictionaries.
 #[derive(Clone, Copy, Debug)]
@@ -191,6 +197,18 @@ impl Plan {
     /// Which of them goes with this unit.
     pub fn dictionary_of(&self, unit: u64) -> Option<usize> {
         self.dictionaries[self.group_of(unit)]
+    }
+
+    /// What a file of `len` bytes is to have in its bundle: units, the most useful first, and the bytes it may take. `None` if
+    /// it is not worth having.
+    pub fn bundle(&self, len: u64) -> Option<(Vec<u64>, u64)> {
+        let room = (len / BUNDLE_SHARE).min(BUNDLE_MAX);
+        let owners = self.owners.as_ref().filter(|_| room >= BUNDLE_MIN)?;
+        let share = (self.unit / self.page_size).max(1);
+        let mut seen = HashSet::new();
+        let units = owners.upper().into_iter();
+        let units = units.map(|page| u64::from((page - 1) / share));
+        Some((units.filter(|unit| seen.insert(*unit)).collect(), room))
     }
 
     /// Gives the largest trees groups of their own.
@@ -386,7 +404,7 @@ impl Trial {
             let Some(dictionary) = train(&self.samples, &self.lens, len) else {
                 continue;
             };
-            let len = dictionary.bytes().len() as u64;
+            let len = dictionary.pack().len() as u64;
             let cost = self.cost(&mut encoder, Some(&dictionary)) + len;
             if cost < best.cost {
                 best = Best {

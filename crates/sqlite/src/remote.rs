@@ -52,6 +52,10 @@ impl Disk for Medium {
     fn truncate(&self, _: u64) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
+
+    fn is_far(&self) -> bool {
+        true
+    }
 }
 
 /// An open database on a server.

@@ -19,8 +19,9 @@ use crate::medium::Medium;
 
 /// No file has more items.
 pub(crate) const DICTIONARIES_MAX: usize = 4096;
-/// Largest dictionary.
+/// Largest dictionary, and the most that it takes in the file: zstd's bound for what it cannot compress.
 pub(crate) const DICTIONARY_LEN_MAX: usize = 1 << 20;
+pub(crate) const DICTIONARY_STORED_MAX: usize = DICTIONARY_LEN_MAX + (DICTIONARY_LEN_MAX >> 8);
 /// No item is for more shapes.
 pub(crate) const SHAPES_MAX: usize = 64;
 
@@ -30,6 +31,8 @@ struct Item {
     /// Where the dictionary is; [`Pointer::NONE`] for an item without one. Items that differ in
     /// level only have one place.
     pointer: Pointer,
+    /// Length and hash of the dictionary's bytes, which are stored compressed.
+    len: u32,
     hash: u128,
     /// Level of the pages that are settled with this item; 0 if the item is free to be another one.
     level: u8,
@@ -43,6 +46,7 @@ impl Item {
     fn free() -> Item {
         Item {
             pointer: Pointer::NONE,
+            len: 0,
             hash: 0,
             level: 0,
             successor: 0,
@@ -91,6 +95,7 @@ impl Catalog {
             out.extend(item.pointer.offset.to_le_bytes());
             out.extend(item.pointer.len.to_le_bytes());
             out.extend(item.pointer.sum.to_le_bytes());
+            out.extend(item.len.to_le_bytes());
             out.extend(item.hash.to_le_bytes());
             out.push(item.level);
             put_varint(&mut out, item.successor.into());
@@ -119,6 +124,8 @@ impl Catalog {
                 len,
                 sum: fields.u64()?,
             };
+            (len as usize <= DICTIONARY_STORED_MAX).then_some(())?;
+            let len = fields.u32()?;
             (len as usize <= DICTIONARY_LEN_MAX).then_some(())?;
             let hash = fields.u128()?;
             let level = level(fields.u8()?)? as u8;
@@ -129,6 +136,7 @@ impl Catalog {
             let shapes = (0..shapes).map(|_| fields.u32());
             items.push(Item {
                 pointer,
+                len,
                 hash,
                 level,
                 successor: successor as DictId,
@@ -201,7 +209,7 @@ impl Catalog {
     /// Length of all dictionaries that are given to pages.
     pub(crate) fn used_len(&self) -> u64 {
         let used = self.items.iter().filter(|item| item.is_used());
-        used.map(|item| u64::from(item.pointer.len)).sum()
+        used.map(|item| u64::from(item.len)).sum()
     }
 
     /// Whether any item is for pages of certain shapes.
@@ -258,6 +266,9 @@ impl Catalog {
         let (dictionary, pointer) = dictionary.unzip();
         self.add_item(Item {
             pointer: pointer.unwrap_or(Pointer::NONE),
+            len: dictionary
+                .as_ref()
+                .map_or(0, |dictionary| dictionary.bytes().len() as u32),
             hash: dictionary
                 .as_ref()
                 .map_or(0, |dictionary| dictionary.hash()),
@@ -366,15 +377,13 @@ impl Catalog {
         if let Some(loaded) = item.loaded.get() {
             return Ok(Some(loaded));
         }
-        let bytes = medium.extent(item.pointer, "dictionary")?;
-        if Dictionary::hash_of(&bytes) != item.hash {
+        let stored = medium.extent(item.pointer, "dictionary")?;
+        let bytes = Dictionary::unpack(&stored, item.len as usize);
+        let bytes = bytes.filter(|bytes| Dictionary::hash_of(bytes) == item.hash);
+        let bytes = bytes.ok_or_else(|| {
             let what = format!("dictionary {number}");
-            return Err(Error::damaged(
-                what,
-                item.pointer.offset,
-                "content hash is wrong",
-            ));
-        }
+            Error::damaged(what, item.pointer.offset, "content hash is wrong")
+        })?;
         let shared = || Dictionary::shared(&bytes);
         Ok(Some(item.loaded.get_or_init(shared)))
     }

@@ -37,6 +37,8 @@ impl<D: Disk> Store<D> {
         let Some(commit) = self.commit else {
             return Ok(CheckReport::default());
         };
+        // The extents themselves are checked, not copies of them.
+        let bundle = self.medium.bundle.take();
         let record = commit.record;
         let mut survey = Survey::new(record.end);
         let mut page = vec![0; self.unit_size as usize];
@@ -64,6 +66,8 @@ impl<D: Disk> Store<D> {
             });
         }
         self.survey_catalog(&mut survey, record.catalog)?;
+        self.survey_bundle(&mut survey, record.bundle)?;
+        self.medium.bundle = bundle;
         self.survey_space(&mut survey, record.space)?;
         let known = DATA_START + survey.used.total() + lock_bytes_below(record.end);
         Ok(CheckReport {

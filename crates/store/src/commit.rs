@@ -1,6 +1,6 @@
 //! Publishing a transaction, and making it durable.
 //!
-//! Order of writes: stored units, map nodes from the leaves up, dictionaries and catalog, the free-space
+//! Order of writes: stored units, map nodes from the leaves up, dictionaries and catalog, the bundle, the free-space
 //! link, and last the commit record in the slot that does not hold the last durable commit. One
 //! flush then makes all of it durable; a commit too large to be verified after a crash in no time is
 //! flushed before its record says so.
@@ -56,6 +56,7 @@ impl<D: Disk> Store<D> {
         }
         self.map.lower_if_empty();
         let catalog = self.write_catalog()?;
+        let bundle = self.write_bundle(catalog)?;
         let mut link = Vec::new();
         let offset = self.writer.space().write_link(&mut link)?;
         let link_pointer = self.medium.pointer_to(&link, offset)?;
@@ -79,6 +80,7 @@ impl<D: Disk> Store<D> {
             stored_units,
             stored_bytes,
             free_bytes: space.free_bytes(),
+            bundle,
         };
         // The last durable commit stays in its slot until this one is durable too.
         let slot = if last.durable {

@@ -34,6 +34,11 @@ pub trait Disk {
 
     /// Cuts the file to `len` bytes.
     fn truncate(&self, len: u64) -> io::Result<()>;
+
+    /// Whether a call costs so much more than the bytes it brings that what will be wanted should come at once.
+    fn is_far(&self) -> bool {
+        false
+    }
 }
 
 impl Disk for File {
@@ -171,5 +176,8 @@ impl<D: Disk + ?Sized> Disk for &D {
     }
     fn truncate(&self, len: u64) -> io::Result<()> {
         (**self).truncate(len)
+    }
+    fn is_far(&self) -> bool {
+        (**self).is_far()
     }
 }

@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use crate::catalog::{Catalog, DICTIONARIES_MAX, DICTIONARY_LEN_MAX};
+use crate::bundle::BUNDLE_LEN_MAX;
+use crate::catalog::{Catalog, DICTIONARIES_MAX, DICTIONARY_LEN_MAX, DICTIONARY_STORED_MAX};
 use crate::header::Header;
 use crate::layout::*;
 use crate::map::HEIGHT_MAX;
@@ -71,7 +72,9 @@ fn constants_are_as_documented() {
         ("HEIGHT_MAX", HEIGHT_MAX.into()),
         ("DICTIONARIES_MAX", DICTIONARIES_MAX as u64),
         ("DICTIONARY_LEN_MAX", DICTIONARY_LEN_MAX as u64),
+        ("DICTIONARY_STORED_MAX", DICTIONARY_STORED_MAX as u64),
         ("CHAIN_MAX", CHAIN_MAX as u64),
+        ("BUNDLE_LEN_MAX", BUNDLE_LEN_MAX),
     ]);
     let documented: HashMap<String, u64> = table("Constants")
         .into_iter()
@@ -124,6 +127,7 @@ fn commit_records_are_as_documented() {
         stored_units: 16,
         stored_bytes: 17,
         free_bytes: 18,
+        bundle: pointer(50),
     };
     let bytes = record.encode(uuid);
     assert_eq!(
@@ -144,7 +148,7 @@ fn commit_records_are_as_documented() {
     for (name, value) in expected {
         assert_eq!(number(&bytes, fields[name]), value, "{name}");
     }
-    for (name, value) in [("map", 20), ("catalog", 30), ("space", 40)] {
+    for (name, value) in [("map", 20), ("catalog", 30), ("space", 40), ("bundle", 50)] {
         let (offset, size) = fields[name];
         assert_eq!(size, 24);
         assert_eq!(number(&bytes, (offset, 8)), value);
@@ -247,14 +251,15 @@ fn the_catalog_is_as_documented() {
     catalog.replace(0, 2);
     catalog.replace(1, 2);
     let hash = twox_hash::XxHash3_128::oneshot(b"dictionary").to_le_bytes();
-    let expected: [&[u8]; 6] = [
+    let expected: [&[u8]; 7] = [
         &[0xac, 2, 7, 2, 2],
         &[
             0, 0x10, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 2, 3, 4, 5, 6, 7, 8, 9,
         ],
+        &[10, 0, 0, 0],
         &hash,
         &[3, 2, 1, 1, 2, 3, 4],
-        &[0; 36],
+        &[0; 40],
         &[19, 0, 0],
     ];
     assert_eq!(catalog.encode(), expected.concat());

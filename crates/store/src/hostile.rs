@@ -61,6 +61,7 @@ pub fn try_everything(data: &[u8]) {
         map,
         catalog,
         space,
+        bundle: if cyclic { map } else { space },
         ..Record::first(4096, end)
     };
     let _ = disk.write_at(&header.encode(), 0);

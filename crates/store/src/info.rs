@@ -31,6 +31,8 @@ pub struct Info {
     pub map_bytes: u64,
     /// Length of the list of dictionaries.
     pub catalog_bytes: u64,
+    /// Length of the copies for readers far away.
+    pub bundle_bytes: u64,
     /// Length of the list of free space.
     pub free_list_bytes: u64,
     /// Free bytes within the file, and whatever lies behind its end.
@@ -48,8 +50,9 @@ impl Info {
     pub fn unaccounted_bytes(&self) -> u64 {
         let dictionaries = self.dictionaries.iter().map(|len| u64::from(*len));
         let units = self.codecs.iter().map(|(_, _, bytes)| *bytes);
-        let lists = self.header_bytes + self.map_bytes + self.catalog_bytes + self.free_list_bytes;
-        let known = dictionaries.chain(units).sum::<u64>() + lists + self.free_bytes;
+        let lists = self.map_bytes + self.catalog_bytes + self.bundle_bytes + self.free_list_bytes;
+        let known = dictionaries.chain(units).sum::<u64>() + lists;
+        let known = known + self.header_bytes + self.free_bytes;
         self.file_bytes.saturating_sub(known)
     }
 }
@@ -140,6 +143,7 @@ impl<D: Disk> Store<D> {
         info.header_bytes = DATA_START + lock_bytes_below(record.end);
         info.map_bytes = survey.node_bytes;
         info.catalog_bytes = record.catalog.len.into();
+        info.bundle_bytes = record.bundle.len.into();
         info.free_list_bytes = self.survey_space(&mut survey, record.space)?;
         info.free_bytes = record.free_bytes + info.file_bytes.saturating_sub(record.end);
         info.dictionaries = self.catalog.pointers().map(|pointer| pointer.len).collect();

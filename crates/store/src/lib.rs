@@ -10,6 +10,7 @@
 //! batch.rs    encoding pages     crew.rs     helper threads
 //! medium.rs   verified reads         cache.rs        disk.rs     the six calls to the medium
 //! nearby.rs   neighbours read at once               ahead.rs    decoding ahead
+//! bundle.rs   copies for readers far away
 //! layout.rs   offsets, checksums     header.rs       record.rs   commit records
 //! ```
 //! Nothing that a commit refers to is ever overwritten while a crash could make the file fall back to
@@ -19,6 +20,7 @@
 mod ahead;
 mod arrange;
 mod batch;
+mod bundle;
 mod bytes;
 mod cache;
 mod catalog;

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use crate::bundle::Bundle;
 use crate::cache::{Cache, FileId};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -52,6 +53,8 @@ pub(crate) struct Medium<D> {
     pub(crate) file: FileId,
     pub(crate) cache: Arc<Cache>,
     pub(crate) at_hand: AtHand,
+    /// Of the commit that the handle is at, if the disk is far away.
+    pub(crate) bundle: Option<Bundle>,
 }
 
 impl<D: Disk> Medium<D> {
@@ -68,8 +71,17 @@ impl<D: Disk> Medium<D> {
         Ok(bytes)
     }
 
-    /// Fills `bytes` from the file.
+    /// A copy of an extent that need not be read.
+    pub(crate) fn bundled(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        self.bundle.as_ref()?.extent(offset, len)
+    }
+
+    /// Fills `bytes` from the file, or a copy of that part of it.
     pub(crate) fn fill(&self, bytes: &mut [u8], offset: u64, what: &str) -> Result<()> {
+        if let Some(copy) = self.bundled(offset, bytes.len()) {
+            bytes.copy_from_slice(copy);
+            return Ok(());
+        }
         if self.disk.read_at(bytes, offset)? == bytes.len() {
             Ok(())
         } else {

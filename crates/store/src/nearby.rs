@@ -28,14 +28,24 @@ pub(crate) struct Nearby {
 
 impl Nearby {
     /// The stored bytes of a unit, checked against the map.
-    pub(crate) fn unit<D: Disk>(&mut self, medium: &Medium<D>, entry: &Entry) -> Result<&[u8]> {
+    pub(crate) fn unit<'a, D: Disk>(
+        &'a mut self,
+        medium: &'a Medium<D>,
+        entry: &Entry,
+    ) -> Result<&'a [u8]> {
         if entry.len > UNIT_MAX {
             return Err(Error::damaged("page", entry.offset, "implausible length"));
         }
         let len = entry.len as usize;
+        let is_right = |bytes: &[u8]| medium.uuid.sum32(bytes) == entry.sum;
+        if let Some(copy) = medium
+            .bundled(entry.offset, len)
+            .filter(|copy| is_right(copy))
+        {
+            return Ok(copy);
+        }
         let is_neighbour = entry.offset.wrapping_sub(self.end) <= GAP_MAX;
         self.end = entry.offset + u64::from(entry.len);
-        let is_right = |bytes: &[u8]| medium.uuid.sum32(bytes) == entry.sum;
 
         let start = usize::try_from(entry.offset.wrapping_sub(self.offset)).unwrap_or(usize::MAX);
         let stop = start.saturating_add(len);
@@ -128,6 +138,7 @@ mod tests {
             file: FileId::unique(),
             cache: Arc::new(Cache::new(1 << 20)),
             at_hand: crate::medium::AtHand::default(),
+            bundle: None,
         };
         let entries = (0..count).map(|number| put(&medium, number, 0)).collect();
         (medium, entries)

@@ -153,7 +153,7 @@ impl Node {
 }
 
 /// 0 for a zero unit, else `1 + codec + 8 * settled + 16 * dictionary`.
-fn tag_of(entry: &Entry) -> u64 {
+pub(crate) fn tag_of(entry: &Entry) -> u64 {
     if entry.is_zero() {
         return 0;
     }
@@ -165,7 +165,7 @@ fn tag_of(entry: &Entry) -> u64 {
     1 + codec as u64 + 8 * u64::from(settled) + 16 * u64::from(dict)
 }
 
-fn storage_of(tag: u64) -> Option<Storage> {
+pub(crate) fn storage_of(tag: u64) -> Option<Storage> {
     let tag = tag.checked_sub(1)?;
     let codec = Codec::from_number((tag % 8) as u8)?;
     Some(Storage {

@@ -39,6 +39,8 @@ pub struct Record {
     pub stored_bytes: u64,
     /// Free bytes below `end`.
     pub free_bytes: u64,
+    /// Copies of what a reader far away wants first.
+    pub bundle: Pointer,
 }
 
 impl Record {
@@ -57,6 +59,7 @@ impl Record {
             stored_units: 0,
             stored_bytes: 0,
             free_bytes: 0,
+            bundle: Pointer::NONE,
         }
     }
 
@@ -70,15 +73,13 @@ impl Record {
         out.extend(self.unit_size.to_le_bytes());
         out.extend(u32::from(self.height).to_le_bytes());
         out.extend(self.end.to_le_bytes());
-        for pointer in [&self.map, &self.catalog, &self.space] {
-            out.extend(pointer.offset.to_le_bytes());
-            out.extend(pointer.len.to_le_bytes());
-            out.extend(0u32.to_le_bytes());
-            out.extend(pointer.sum.to_le_bytes());
+        for pointer in [self.map, self.catalog, self.space] {
+            put_pointer(&mut out, pointer);
         }
         for count in [self.stored_units, self.stored_bytes, self.free_bytes] {
             out.extend(count.to_le_bytes());
         }
+        put_pointer(&mut out, self.bundle);
         out.resize(RECORD_LEN - 8, 0);
         out.extend(uuid.sum64(&out).to_le_bytes());
         out.try_into().expect("a record has its length")
@@ -95,16 +96,8 @@ impl Record {
         let flags = fields.u32()?;
         let (seq, size, unit_size) = (fields.u64()?, fields.u64()?, fields.u32()?);
         let (height, end) = (fields.u32()?.try_into().ok()?, fields.u64()?);
-        let mut pointers = [Pointer::NONE; 3];
-        for pointer in &mut pointers {
-            let (offset, len, _) = (fields.u64()?, fields.u32()?, fields.u32()?);
-            *pointer = Pointer {
-                offset,
-                len,
-                sum: fields.u64()?,
-            };
-        }
-        let [map, catalog, space] = pointers;
+        let (map, catalog) = (pointer(&mut fields)?, pointer(&mut fields)?);
+        let space = pointer(&mut fields)?;
         Some(Record {
             seq,
             synced: flags & FLAG_SYNCED != 0,
@@ -118,8 +111,22 @@ impl Record {
             stored_units: fields.u64()?,
             stored_bytes: fields.u64()?,
             free_bytes: fields.u64()?,
+            bundle: pointer(&mut fields)?,
         })
     }
+}
+
+fn put_pointer(out: &mut Vec<u8>, pointer: Pointer) {
+    out.extend(pointer.offset.to_le_bytes());
+    out.extend(pointer.len.to_le_bytes());
+    out.extend(0u32.to_le_bytes());
+    out.extend(pointer.sum.to_le_bytes());
+}
+
+fn pointer(fields: &mut Reader<'_>) -> Option<Pointer> {
+    let (offset, len, _) = (fields.u64()?, fields.u32()?, fields.u32()?);
+    let sum = fields.u64()?;
+    Some(Pointer { offset, len, sum })
 }
 
 /// The mark's bytes for commit `seq`.

@@ -194,6 +194,9 @@ fn is_complete<D: Disk>(medium: &Medium<D>, record: &Record, base: Option<Record
                 }
             }
         }
+        if !record.bundle.is_none() && base.is_none_or(|base| base.bundle != record.bundle) {
+            medium.extent(record.bundle, "bundle")?;
+        }
         if record.height > 0 {
             let mut scratch = Vec::new();
             verify_tree(

@@ -104,6 +104,7 @@ impl<D: Disk> Store<D> {
                 file,
                 cache,
                 at_hand: AtHand::default(),
+                bundle: None,
             },
             commit: None,
             slots: NO_SLOTS,
@@ -202,7 +203,10 @@ impl<D: Disk> Store<D> {
                 ));
             }
         }
+        // It tells of places in the commit it was fetched for.
+        self.medium.bundle = None;
         let (commit, slots) = recover::current(&self.medium, self.commit.is_some())?;
+        self.medium.bundle = self.fetch_bundle(commit.record.bundle)?;
         let catalog = self.catalog_of(&commit)?;
         self.slots = slots;
         self.go_to(commit, catalog);
@@ -325,6 +329,9 @@ impl<D: Disk> Store<D> {
         let index = unit / FANOUT as u64;
         if self.map.is_changed() {
             return self.map.get(unit, &self.medium);
+        }
+        if let Some(entry) = self.medium.bundle.as_ref().and_then(|b| b.entry(unit)) {
+            return Ok(entry);
         }
         if self
             .last_leaf

@@ -69,7 +69,7 @@ impl<D: Disk> Store<D> {
     }
 
     fn put_dictionary(&mut self, dictionary: &Dictionary, shapes: Vec<Shape>) -> Result<DictId> {
-        let pointer = self.store_metadata(dictionary.bytes())?;
+        let pointer = self.store_metadata(&dictionary.pack())?;
         let with = Some((Dictionary::shared(dictionary.bytes()), pointer));
         self.writer.txn().catalog_changed = true;
         self.catalog

@@ -67,6 +67,8 @@ pub(crate) struct Txn {
     pub(crate) catalog_changed: bool,
     /// The page size in the database header, if this transaction wrote it.
     pub(crate) page_size: Option<u32>,
+    /// The units that the commit's bundle is to have, and its greatest length.
+    pub(crate) bundle: Option<(Vec<u64>, u64)>,
 }
 
 impl Txn {
@@ -252,6 +254,7 @@ impl<D: Disk> Store<D> {
             shrunk: false,
             catalog_changed: false,
             page_size: None,
+            bundle: None,
         });
         Ok(())
     }

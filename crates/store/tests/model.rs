@@ -106,7 +106,7 @@ fn upkeep(
     store.set_level(*[3, 3, 9].choose(rng).unwrap());
     let known = store.dictionaries()?;
     let any = |rng: &mut SmallRng| known.choose(rng).map_or(0, |known| known.number);
-    match rng.random_range(0..16) {
+    match rng.random_range(0..18) {
         0 => {
             let mut bytes = vec![0; rng.random_range(100..3 * PAGE)];
             rng.fill_bytes(&mut bytes);
@@ -128,7 +128,11 @@ fn upkeep(
         }
         6..8 => store.drop_unused_dictionaries(&[any(rng)])?,
         8 => store.set_maintained()?,
-        9..13 => {
+        9..11 => {
+            let units = (0..rng.random_range(0..100)).map(|_| rng.random_range(0..70));
+            store.bundle(units.collect(), rng.random_range(0..1 << 18))?;
+        }
+        11..15 => {
             if arranged.is_none() {
                 *arranged = store.arrange()?;
             }
@@ -169,6 +173,7 @@ fn verify_after_power_loss(disk: &CrashDisk, model: &Model, seed: u64, context: 
     let disk = CrashDisk::with_image(image);
     let mut store = open(&disk);
     let found = content(&mut store);
+    assert_same(&content(&mut open(&disk.far())), &found, context);
     assert!(
         model.possible.contains(&found),
         "{context}, loss {seed}: {} bytes are no committed content",
@@ -193,7 +198,8 @@ fn run(seed: u64, steps: usize, losses: u64) {
     let mut rng = SmallRng::seed_from_u64(seed);
     let disk = CrashDisk::default();
     let mut store = open(&disk);
-    let mut reader = open(&disk);
+    // As if it were on a server: with what commits bring for such readers.
+    let mut reader = open(&disk.far());
     let empty = || Model {
         current: vec![],
         committed: vec![],

@@ -101,7 +101,7 @@ fn bytes_are_given_and_none_taken() {
             assert_eq!((methods.device_characteristics)(file), IOCAP_IMMUTABLE);
             let control = methods.file_control;
             assert_eq!(control(file, fcntl::SYNC, std::ptr::null_mut()), NOTFOUND);
-            let mut limit;
+            let mut limit: i64;
             for (set, former) in [(1 << 20, 0), (-1, 1 << 20), (0, 1 << 20), (-1, 0)] {
                 limit = set;
                 assert_eq!(control(file, fcntl::MMAP_SIZE, (&raw mut limit).cast()), OK);

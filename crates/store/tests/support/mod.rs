@@ -29,6 +29,7 @@ struct State {
 #[derive(Clone, Debug, Default)]
 pub struct CrashDisk {
     state: Arc<Mutex<State>>,
+    far: bool,
 }
 
 fn apply(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
@@ -47,6 +48,15 @@ impl CrashDisk {
         };
         CrashDisk {
             state: Arc::new(Mutex::new(state)),
+            far: false,
+        }
+    }
+
+    /// The same disk, far away.
+    pub fn far(&self) -> CrashDisk {
+        CrashDisk {
+            far: true,
+            ..self.clone()
         }
     }
 
@@ -140,5 +150,9 @@ impl Disk for CrashDisk {
         state.live.truncate(len as usize);
         state.pending.push(Op::Truncate(len));
         Ok(())
+    }
+
+    fn is_far(&self) -> bool {
+        self.far
     }
 }
