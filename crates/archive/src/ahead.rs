@@ -6,6 +6,9 @@
 //! frame that a helper is at, the handle waits for; one that none has begun, it takes back. What is wrong with a frame
 //! that was read ahead is nobody's business until it is asked for: the handle then decodes it again and says so.
 //!
+//! Beside a scan something else may be read: the index that leads it through its table, say. That does not end the scan, but
+//! takes its place once it goes forward while the scan stands still.
+//!
 //! Waiting pays only if the helper is running. So the handle waits no longer than decoding would take itself, without
 //! sleeping (being woken would take as long again), and does without helpers for a while after it waited in vain.
 
@@ -86,12 +89,32 @@ impl Place {
     }
 }
 
-/// How a handle reads, and its helpers: none before there is a scan.
-pub(crate) struct Ahead {
-    limit: usize,
+/// Someone who reads frame after frame.
+#[derive(Clone, Copy, Default)]
+struct Reader {
     /// The frame read last, and steps from frame to frame up to there.
     last: u32,
     run: u32,
+}
+
+impl Reader {
+    /// Whether this is the frame after the last one; an empty frame may be in between.
+    fn is_next(self, number: u32) -> bool {
+        (1..=2).contains(&number.wrapping_sub(self.last))
+    }
+
+    fn go_on(&mut self, number: u32) {
+        self.last = number;
+        self.run = self.run.saturating_add(1);
+    }
+}
+
+/// How a handle reads, and its helpers: none before there is a scan.
+pub(crate) struct Ahead {
+    limit: usize,
+    /// What is read ahead of, and what else was read last.
+    scan: Reader,
+    aside: Reader,
     /// Frames below this were given to helpers.
     until: u32,
     /// Steps from frame to frame until helpers are tried again.
@@ -190,8 +213,8 @@ impl Ahead {
     pub(crate) fn new(limit: usize) -> Ahead {
         Ahead {
             limit,
-            last: 0,
-            run: 0,
+            scan: Reader::default(),
+            aside: Reader::default(),
             until: 0,
             pause: 0,
             next_pause: *PAUSE.start(),
@@ -209,25 +232,11 @@ impl Ahead {
 
     /// Notes that this frame is read now, and says how many jobs are wanted, and from which frame on.
     pub(crate) fn next(&mut self, number: u32) -> Option<(usize, u32)> {
-        if self.limit == 0 || number == self.last {
+        if self.limit == 0 || !self.is_scan(number) {
             return None;
         }
-        // Empty frames may be in between.
-        let step = number.wrapping_sub(self.last);
-        self.last = number;
-        if step > 2 {
-            (self.run, self.until) = (0, 0);
-            if !self.helpers.is_empty() {
-                self.shared.lock().decoded.clear();
-            }
-            return None;
-        }
-        self.run = self.run.saturating_add(1);
         if self.pause > 0 {
             self.pause -= 1;
-            return None;
-        }
-        if self.run < RUN_MIN {
             return None;
         }
         let unused = if self.helpers.is_empty() {
@@ -237,6 +246,49 @@ impl Ahead {
         };
         let wanted = (2 * self.limit).saturating_sub(unused);
         (wanted > 0).then(|| (wanted, self.until.max(number.saturating_add(1))))
+    }
+
+    /// Notes that this frame is read now; whether that is a step of a scan.
+    fn is_scan(&mut self, number: u32) -> bool {
+        if number == self.scan.last || number == self.aside.last {
+            return false;
+        }
+        if self.scan.is_next(number) {
+            self.scan.go_on(number);
+            self.aside.run = 0;
+        } else if self.aside.is_next(number) {
+            self.aside.go_on(number);
+            if self.aside.run < RUN_MIN {
+                return false;
+            }
+            std::mem::swap(&mut self.scan, &mut self.aside);
+            self.begin();
+        } else {
+            if self.scan.run < RUN_MIN {
+                self.scan = self.aside;
+            }
+            self.aside = Reader {
+                last: number,
+                run: 0,
+            };
+        }
+        number == self.scan.last && self.scan.run >= RUN_MIN
+    }
+
+    /// Drops what was for the scan before.
+    fn begin(&mut self) {
+        self.until = 0;
+        if !self.helpers.is_empty() {
+            let mut state = self.shared.lock();
+            state.decoded.clear();
+            state.jobs.clear();
+        }
+    }
+
+    /// Whether helpers may know something of this frame.
+    fn is_ahead_of(&self, number: u32) -> bool {
+        let is_theirs = !self.helpers.is_empty() && self.process == std::process::id();
+        is_theirs && number == self.scan.last
     }
 
     /// Gives a job to a helper.
@@ -273,7 +325,7 @@ impl Ahead {
 
     /// A frame that was decoded ahead. Those before it are dropped: the scan has left them out.
     pub(crate) fn take(&mut self, number: u32) -> Option<Arc<Vec<u8>>> {
-        if self.helpers.is_empty() || self.process != std::process::id() {
+        if !self.is_ahead_of(number) {
             return None;
         }
         let mut state = self.shared.lock();
@@ -292,7 +344,7 @@ impl Ahead {
     /// while a helper is at it, the next one, and then ask again. Waits a little where there is none. Jobs for
     /// frames before it are dropped: nobody will ask for them.
     pub(crate) fn claim(&mut self, number: u32) -> Option<Job> {
-        if self.helpers.is_empty() || self.process != std::process::id() {
+        if !self.is_ahead_of(number) {
             return None;
         }
         let mut state = self.shared.lock();
@@ -324,10 +376,8 @@ impl Ahead {
             state.jobs.drain(..at);
             return state.jobs.pop_front();
         }
-        // What lies behind the reader, or ahead of a scan that has ended, nobody will ask for.
-        let goes_on = self.run > 0;
-        let ahead = |job: &Job| goes_on && job.numbers().start > number;
-        state.jobs.retain(ahead);
+        // What lies behind the scan nobody will ask for.
+        state.jobs.retain(|job| job.numbers().start > number);
         None
     }
 }

@@ -71,6 +71,25 @@ fn a_scan_finds_frames_decoded_that_it_never_read() {
     }
 }
 
+/// As with an index that leads through its table.
+#[test]
+fn a_scan_goes_on_beside_other_reads() {
+    let database = database();
+    let file = archive(&database);
+    let mut archive = Archive::open(file.as_slice(), options(2)).unwrap();
+    for number in 0..FRAMES / 2 {
+        if number > u64::from(RUN_MIN) {
+            until(|| archive.ahead.has(number as u32));
+        }
+        assert_frame(&mut archive, &database, number);
+        // The index goes forward, too, but slowly; and later on there is what lies here and there.
+        assert_frame(&mut archive, &database, 150 + number / 4);
+        if number > u64::from(RUN_MIN) {
+            assert_frame(&mut archive, &database, 101 + number * 37 % 47);
+        }
+    }
+}
+
 struct Counted<'a> {
     file: &'a [u8],
     read: &'a Cell<usize>,

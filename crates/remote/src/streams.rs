@@ -11,6 +11,8 @@ const STREAMS: usize = 4;
 pub(crate) const REQUEST_MAX: u64 = (1 << 20) / BLOCK_SIZE;
 /// Blocks that a reader has gone forward before anything is fetched that it has not asked for by a request of its own.
 const RUN_MIN: u64 = 3;
+/// For each block that a reader has gone forward, so many are fetched ahead.
+const AHEAD: u64 = 4;
 
 /// What to fetch, in blocks.
 #[derive(Debug, PartialEq, Eq)]
@@ -79,7 +81,8 @@ impl Streams {
             }
         };
         stream.moved = self.moves;
-        stream.run += (last + 1).saturating_sub(stream.next);
+        // What was left out is no sign that more is wanted.
+        stream.run += (last + 1).saturating_sub(stream.next.max(first));
         stream.next = stream.next.max(last + 1);
         let window = (1 << stream.run.min(63)).min(REQUEST_MAX);
         if let Some(missing) = missing {
@@ -87,7 +90,9 @@ impl Streams {
         }
         let mut ahead = 0..0;
         if stream.run >= RUN_MIN {
-            let (from, until) = (stream.asked.max(stream.next), stream.next + self.depth);
+            // Rows found by an index may lie near each other for a while, too.
+            let depth = self.depth.min(AHEAD * stream.run);
+            let (from, until) = (stream.asked.max(stream.next), stream.next + depth);
             // Whole requests, not a block with each step.
             if until >= from + window {
                 ahead = from..from + (until - from) / window * window;
@@ -103,7 +108,7 @@ mod tests {
     use super::*;
 
     /// Reads block after block; everything planned is there at once. Returns the requests as (first, count).
-    fn scan(streams: &mut Streams, blocks: Range<u64>) -> Vec<(u64, u64)> {
+    fn scan(streams: &mut Streams, blocks: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
         let mut there = std::collections::BTreeSet::new();
         let mut requests = Vec::new();
         for block in blocks {
@@ -151,6 +156,20 @@ mod tests {
                 }
             );
         }
+    }
+
+    /// Here and there two or three of them lie side by side.
+    #[test]
+    fn rows_in_order_far_between_do_not_bring_what_is_between_them() {
+        let mut streams = Streams::new(4, 64 << 20);
+        let scattered = |n: u64| {
+            let mixed = (n ^ 0x5555).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32
+        };
+        let rows = || (0..20_000).filter(|n| scattered(*n) % 7 == 0);
+        let requests = scan(&mut streams, rows());
+        let fetched: u64 = requests.iter().map(|(_, count)| count).sum();
+        assert!(fetched < 2 * rows().count() as u64, "{fetched}");
     }
 
     #[test]
