@@ -90,6 +90,27 @@ fn a_scan_goes_on_beside_other_reads() {
     }
 }
 
+#[test]
+fn what_is_cached_already_is_left_out_and_not_the_end() {
+    let database = database();
+    let file = archive(&database);
+    let options = options(2);
+    let cached = RUN_MIN + 3..RUN_MIN + 7;
+    let mut other = Archive::open(file.as_slice(), options.clone()).unwrap();
+    for number in cached.clone() {
+        assert_frame(&mut other, &database, number.into());
+    }
+    let mut archive = Archive::open(file.as_slice(), options).unwrap();
+    for number in 0..=u64::from(RUN_MIN) {
+        assert_frame(&mut archive, &database, number);
+    }
+    until(|| archive.ahead.has(cached.start - 1) && archive.ahead.has(cached.end));
+    assert!(cached.into_iter().all(|number| !archive.ahead.has(number)));
+    for number in 0..FRAMES {
+        assert_frame(&mut archive, &database, number);
+    }
+}
+
 struct Counted<'a> {
     file: &'a [u8],
     read: &'a Cell<usize>,

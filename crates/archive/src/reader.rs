@@ -12,6 +12,8 @@ use crate::source::{Source, read_exact};
 
 /// Frames up to this size are decoded whole, however small the cache is.
 const WHOLE_MIN: u64 = 4 << 20;
+/// Cached frames to look beyond for what is to be decoded ahead, at most.
+const PASSED_MAX: u32 = 64;
 /// Of a frame decoded ahead the cache must have room for so many.
 const AHEAD_SHARE: u64 = 16;
 
@@ -227,13 +229,24 @@ impl<S: Source> Archive<S> {
             self.table.frame(from)
         };
         let mut planned = Vec::new();
+        let mut passed = 0;
         while planned.len() < jobs {
+            while let Some(frame) =
+                next.filter(|frame| passed < PASSED_MAX && self.is_cached(frame))
+            {
+                next = self.table.next(&frame);
+                passed += 1;
+            }
             let frames = self.for_helper(next);
             let Some(last) = frames.last() else { break };
             next = self.table.next(last);
             planned.push(frames);
         }
         self.give(planned);
+    }
+
+    fn is_cached(&self, frame: &Frame) -> bool {
+        self.place.cache.has(&self.place.key(frame, None))
     }
 
     /// As many of the frames from `next` on as make a job; none if the first is not for helpers.
@@ -244,7 +257,7 @@ impl<S: Source> Archive<S> {
         while let Some(frame) = next {
             let small = |len: u32| u64::from(len) <= share;
             let fits = small(frame.size) && small(frame.stored) && self.is_whole(&frame);
-            if !fits || self.place.cache.has(&self.place.key(&frame, None)) {
+            if !fits || self.is_cached(&frame) {
                 break;
             }
             size += u64::from(frame.size);
@@ -258,24 +271,32 @@ impl<S: Source> Archive<S> {
         frames
     }
 
-    /// Reads the stored bytes of frames that follow each other, in one call, and hands them out.
-    fn give(&mut self, planned: Vec<Vec<Frame>>) {
-        let stored = |frames: &[Frame]| frames.iter().map(|frame| frame.stored as usize).sum();
-        let Some(first) = planned.first().and_then(|frames| frames.first()) else {
-            return;
+    /// Reads the stored bytes of what is planned, in one call where frames follow each other, and hands them out.
+    fn give(&mut self, mut planned: Vec<Vec<Frame>>) {
+        let follows = |before: &Vec<Frame>, frames: &Vec<Frame>| {
+            let end = before
+                .last()
+                .map(|frame| frame.offset + u64::from(frame.stored));
+            end == frames.first().map(|frame| frame.offset)
         };
-        let total: usize = planned.iter().map(|frames| stored(frames)).sum();
-        let mut bytes = vec![0; total];
-        // What is wrong with these bytes is for the reader to say when it gets there.
-        if read_exact(&self.source, &mut bytes, first.offset).is_err() {
-            return;
-        }
-        for frames in planned {
-            let behind = bytes.split_off(stored(&frames));
-            self.ahead.give(Job {
-                frames,
-                stored: std::mem::replace(&mut bytes, behind),
-            });
+        let stored = |frames: &[Frame]| frames.iter().map(|frame| frame.stored as usize).sum();
+        for together in planned.chunk_by_mut(follows) {
+            let Some(first) = together.first().and_then(|frames| frames.first()) else {
+                return;
+            };
+            let total: usize = together.iter().map(|frames| stored(frames)).sum();
+            let mut bytes = vec![0; total];
+            // What is wrong with these bytes is for the reader to say when it gets there.
+            if read_exact(&self.source, &mut bytes, first.offset).is_err() {
+                return;
+            }
+            for frames in together {
+                let behind = bytes.split_off(stored(frames));
+                self.ahead.give(Job {
+                    frames: std::mem::take(frames),
+                    stored: std::mem::replace(&mut bytes, behind),
+                });
+            }
         }
     }
 }
