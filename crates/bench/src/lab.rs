@@ -3,6 +3,7 @@
 //! A prepared database is made once for each engine and data set. Work that only reads uses it;
 //! work that writes gets a copy of its own, so that every workload starts from the same file.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -41,15 +42,24 @@ pub struct Lab {
     pub rounds: u32,
     /// Long work is cut to a fifth in a quick run.
     pub quick: bool,
+    program: PathBuf,
     folder: PathBuf,
     scratch: tempfile::TempDir,
-    made: std::cell::RefCell<HashSet<PathBuf>>,
+    made: RefCell<HashSet<PathBuf>>,
+    left_out: RefCell<Vec<(&'static str, String)>>,
     progress: ProgressBar,
 }
 
 impl Lab {
     /// Uses `folder` for databases: generated ones stay there, all others go when the lab ends.
-    pub fn new(folder: &Path, size: Size, rounds: u32, quick: bool) -> Result<Self> {
+    /// `program` is the benchmark's, which takes parts as a [child](crate::child).
+    pub fn new(
+        program: PathBuf,
+        folder: &Path,
+        size: Size,
+        rounds: u32,
+        quick: bool,
+    ) -> Result<Self> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make {}", folder.display()))?;
         let scratch = tempfile::Builder::new().prefix("run-").tempdir_in(folder)?;
@@ -59,16 +69,18 @@ impl Lab {
         );
         progress.enable_steady_tick(std::time::Duration::from_millis(200));
         Ok(Self {
-            files: Engines::files(),
-            archives: Engines::archives(),
-            columns: Engines::columns(false),
-            sizes: Engines::sizes(false),
+            files: Engines::of(Group::Files, false),
+            archives: Engines::of(Group::Archives, false),
+            columns: Engines::of(Group::Columns, false),
+            sizes: Engines::of(Group::Sizes, false),
             size,
             rounds,
             quick,
+            program,
             folder: folder.to_owned(),
             scratch,
             made: Default::default(),
+            left_out: Default::default(),
             progress,
         })
     }
@@ -77,10 +89,12 @@ impl Lab {
     /// package registries.
     pub fn add_peers(&mut self, group: Group) {
         self.say("fetching what Litepack is compared with");
+        let engines = Engines::of(group, true);
         match group {
-            Group::Files | Group::Archives => {}
-            Group::Columns => self.columns = Engines::columns(true),
-            Group::Sizes => self.sizes = Engines::sizes(true),
+            Group::Files => self.files = engines,
+            Group::Archives => self.archives = engines,
+            Group::Columns => self.columns = engines,
+            Group::Sizes => self.sizes = engines,
         }
     }
 
@@ -94,10 +108,18 @@ impl Lab {
         }
     }
 
-    /// Who cannot take part, each once with the reason.
+    /// Leaves something out of the run, and says why in every report.
+    pub fn leave_out(&self, what: &'static str, reason: impl std::fmt::Display) {
+        self.left_out
+            .borrow_mut()
+            .push((what, format!("{reason:#}")));
+    }
+
+    /// Who cannot take part and what is left out, each once with the reason.
     pub fn missing(&self) -> Vec<(&'static str, String)> {
         let groups = [&self.files, &self.archives, &self.columns, &self.sizes];
         let mut missing = groups.map(|group| &group.missing[..]).concat();
+        missing.extend_from_slice(&self.left_out.borrow());
         missing.sort();
         missing.dedup();
         missing
@@ -165,6 +187,16 @@ impl Lab {
         Ok(target)
     }
 
+    /// What to start for a child process.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Where databases are made that go when the lab ends.
+    pub fn scratch(&self) -> &Path {
+        self.scratch.path()
+    }
+
     /// A path at which there is no file.
     pub fn free_path(&self) -> PathBuf {
         (0_u32..)
@@ -227,6 +259,7 @@ mod tests {
 
     fn lab(folder: &Path) -> Lab {
         Lab::new(
+            PathBuf::new(),
             folder,
             Size {
                 rows: 100,

@@ -4,6 +4,8 @@
 //! in [`data`]. A new engine is one file in [`engines`], a new workload one file in [`workloads`].
 #![deny(unsafe_code)]
 
+pub mod child;
+pub mod cold;
 pub mod data;
 pub mod demo;
 pub mod engines;

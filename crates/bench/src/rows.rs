@@ -1,6 +1,6 @@
 //! One line of a report: what was measured, on what, under which conditions, and the figures.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::engines::{Journal, Synchronous};
 use crate::stats::Summary;
@@ -28,6 +28,10 @@ pub enum Unit {
 pub enum Cache {
     /// The whole file; SQLite's own page cache is the default 2 MB.
     Warm,
+    /// Nothing: what it held of all files was dropped.
+    ColdDropped,
+    /// Nothing of the file, which it was advised to forget.
+    ColdAdvised,
     /// It makes no difference.
     Irrelevant,
 }
@@ -37,13 +41,15 @@ impl Cache {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Warm => "warm",
+            Self::ColdDropped => "cold (drop_caches)",
+            Self::ColdAdvised => "cold (fadvise)",
             Self::Irrelevant => "–",
         }
     }
 }
 
 /// The journal mode and `synchronous` of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
     /// Journal mode.
     pub journal: Journal,
@@ -131,15 +137,20 @@ pub struct Row {
 }
 
 impl Row {
-    /// How the row compares, if it does.
-    pub fn verdict(&self) -> Option<Verdict> {
-        let ratio = self.to_plain?;
-        let gain = if self.unit == Unit::PerSecond {
+    /// How many times better than plain SQLite: twice the rate and half the time are both 2. Nothing
+    /// for plain SQLite itself and for figures that are not to be trusted.
+    pub fn gain(&self) -> Option<f64> {
+        let ratio = self.to_plain.filter(|_| self.failure.is_none())?;
+        Some(if self.unit == Unit::PerSecond {
             ratio
         } else {
             1.0 / ratio
-        };
-        Some(match gain {
+        })
+    }
+
+    /// How the row compares, if it does.
+    pub fn verdict(&self) -> Option<Verdict> {
+        Some(match self.gain()? {
             gain if gain > 1.03 => Verdict::Better,
             gain if gain < 0.97 => Verdict::Worse,
             _ => Verdict::Even,

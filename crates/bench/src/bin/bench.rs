@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use litepack_bench::child;
 use litepack_bench::data::dataset::Size;
 use litepack_bench::engines::Group;
 use litepack_bench::lab::Lab;
@@ -45,10 +46,17 @@ struct Options {
     /// List the workloads and exit
     #[arg(long)]
     list: bool,
+    /// Take a part in the work of another process
+    #[arg(long, hide = true)]
+    child: Option<String>,
 }
 
 fn main() -> Result<ExitCode> {
     let options = Options::parse();
+    if let Some(part) = &options.child {
+        child::run(part)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if options.list {
         for workload in workloads::all() {
             println!("{:<18} {}", workload.name(), workload.about());
@@ -85,7 +93,8 @@ fn run(options: &Options) -> Result<Report> {
         scale_factor: options.sf.unwrap_or(scale_factor),
     };
     let folder = options.dir.clone().map_or_else(default_folder, Ok)?;
-    let mut lab = Lab::new(&folder, size, rounds, options.quick)?;
+    let program = std::env::current_exe()?;
+    let mut lab = Lab::new(program, &folder, size, rounds, options.quick)?;
     let machine = Machine::look(&folder)?;
 
     let chosen: Vec<_> = workloads::all()

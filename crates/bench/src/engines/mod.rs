@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, OpenFlags};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use archive::Archive;
 pub use columns::Columns;
@@ -26,7 +26,7 @@ use crate::data::dataset::Dataset;
 use crate::peers;
 
 /// How a transaction is made atomic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Journal {
     /// A rollback journal, SQLite's default.
@@ -46,7 +46,7 @@ impl Journal {
 }
 
 /// How often SQLite flushes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Synchronous {
     /// A commit that returned survives a power loss. SQLite's default.
@@ -119,7 +119,7 @@ pub trait Engine {
 }
 
 /// Which engines take part in a workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Group {
     /// Whole files, of any content.
     Files,
@@ -140,8 +140,19 @@ pub struct Engines {
 }
 
 impl Engines {
+    /// Those of a group; those that are not ours only where they may be fetched and built, which takes
+    /// minutes and the package registries.
+    pub fn of(group: Group, with_peers: bool) -> Self {
+        match group {
+            Group::Files => Self::files(),
+            Group::Archives => Self::archives(),
+            Group::Columns => Self::columns(with_peers),
+            Group::Sizes => Self::sizes(with_peers),
+        }
+    }
+
     /// Those that keep any database.
-    pub fn files() -> Self {
+    fn files() -> Self {
         let mut found = Self::plain();
         found.add(
             Litepack::NAME,
@@ -151,7 +162,7 @@ impl Engines {
     }
 
     /// Those, and archives.
-    pub fn archives() -> Self {
+    fn archives() -> Self {
         let mut found = Self::files();
         found.add(
             Archive::NAME,
@@ -161,7 +172,7 @@ impl Engines {
     }
 
     /// All that make files smaller; those that are not ours only where they may be fetched.
-    pub fn sizes(with_peers: bool) -> Self {
+    fn sizes(with_peers: bool) -> Self {
         let mut found = Self::files();
         found.add(
             Litepack::BEST,
@@ -178,7 +189,7 @@ impl Engines {
     }
 
     /// Those that compress one column of a table; sqlite-zstd only where it may be built.
-    pub fn columns(with_peer: bool) -> Self {
+    fn columns(with_peer: bool) -> Self {
         let mut found = Self::plain();
         found.add(
             Columns::NAME,
@@ -264,7 +275,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("source.db");
         crate::data::titles::create(&Connection::open(&source).unwrap(), 300, 1).unwrap();
-        for engine in Engines::files().ready {
+        for engine in Engines::of(Group::Files, false).ready {
             for (index, loader) in engine.loaders().iter().enumerate() {
                 let target = folder.path().join(format!("{}-{index}.db", engine.name()));
                 if *loader == litepack::COMMAND_LOADER && litepack_command().is_err() {

@@ -10,9 +10,14 @@ use super::Engine;
 /// Plain SQLite files.
 pub struct Plain;
 
+impl Plain {
+    /// As reports call it.
+    pub const NAME: &'static str = "plain";
+}
+
 impl Engine for Plain {
     fn name(&self) -> &'static str {
-        "plain"
+        Self::NAME
     }
 
     fn loaders(&self) -> &'static [&'static str] {

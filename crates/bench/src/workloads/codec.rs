@@ -87,7 +87,7 @@ enum Work {
 
 impl Codec {
     /// What the ways are compared with, in the place of plain SQLite.
-    pub(super) const YARDSTICK: &'static str = "zstd 3";
+    const YARDSTICK: &'static str = "zstd 3";
 }
 
 impl Workload for Codec {
@@ -103,6 +103,10 @@ impl Workload for Codec {
 
     fn group(&self) -> Group {
         Group::Files
+    }
+
+    fn yardstick(&self) -> &'static str {
+        Self::YARDSTICK
     }
 
     fn run(&self, lab: &Lab) -> Result<Vec<Vec<Row>>> {

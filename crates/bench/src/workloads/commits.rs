@@ -22,7 +22,8 @@ impl Session for Commits {
     }
 
     fn about(&self) -> &'static str {
-        "One new row in each transaction, one after the other; FULL waits for the disk each time."
+        "One new row in each transaction, one after the other; FULL waits for the disk each time. \
+         Aims: at least 2 × the rate in DELETE mode, 1 × in WAL mode."
     }
 
     fn title(&self, _lab: &Lab) -> String {

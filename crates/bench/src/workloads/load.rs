@@ -27,7 +27,7 @@ pub const FILES: Load = Load {
     name: "load",
     about: "`VACUUM INTO` runs inside the benchmark and leaves flushing to the operating system; \
          `litepack pack` is the command as a process of its own, which also flushes the new file \
-         and reads it back to verify it.",
+         and reads it back to verify it. Aim: at most 1.3 × the time for TPC-H.",
     title: "Bulk load from a plain file",
     group: Group::Files,
     data: &[Dataset::Titles, Dataset::Tpch],

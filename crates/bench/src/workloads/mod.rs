@@ -5,7 +5,9 @@
 //! file. Most work is a [`session`] on an open connection.
 
 mod archives;
+pub mod beside_writer;
 mod codec;
+mod cold_reads;
 mod column_size;
 mod columns;
 mod commits;
@@ -24,7 +26,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use anyhow::Result;
 use rusqlite::Connection;
 
-use crate::engines::Group;
+use crate::engines::{Group, Plain};
 use crate::lab::Lab;
 use crate::rows::Row;
 
@@ -39,6 +41,11 @@ pub trait Workload {
     /// Whose work it is.
     fn group(&self) -> Group;
 
+    /// The engine of the first row of each group, which the others are compared with.
+    fn yardstick(&self) -> &'static str {
+        Plain::NAME
+    }
+
     /// Measures all engines of the group. Engines that fail have a row that says so; an error ends the run.
     fn run(&self, lab: &Lab) -> Result<Vec<Vec<Row>>>;
 }
@@ -52,11 +59,15 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(tpch_queries::PRICING_SUMMARY),
         Box::new(tpch_queries::MARKET_SHARE),
         Box::new(point_reads::PointReads),
+        Box::new(cold_reads::POINTS),
         Box::new(range_reads::RangeReads),
+        Box::new(cold_reads::RANGES),
         Box::new(transactions::INSERT),
         Box::new(transactions::UPDATE_SEQUENTIAL),
         Box::new(transactions::UPDATE_RANDOM),
         Box::new(commits::Commits),
+        Box::new(beside_writer::THREADS),
+        Box::new(beside_writer::PROCESSES),
         Box::new(archives::Size),
         Box::new(archives::COUNT),
         Box::new(archives::FILTER),
@@ -110,38 +121,6 @@ fn mix(answer: u64, bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::dataset::Size;
-    use crate::engines::Litepack;
-
-    #[test]
-    fn every_workload_gives_comparable_rows() {
-        let folder = tempfile::tempdir().unwrap();
-        let size = Size {
-            rows: 3_000,
-            scale_factor: 0.01,
-        };
-        let lab = Lab::new(folder.path(), size, 2, true).unwrap();
-        for workload in all() {
-            let yardstick = match workload.name() {
-                "codec" => codec::Codec::YARDSTICK,
-                "maintenance" => maintenance::Maintenance::YARDSTICK,
-                _ => "plain",
-            };
-            for group in workload.run(&lab).unwrap() {
-                assert_eq!(group[0].engine, yardstick, "{}", workload.name());
-                assert!(group[0].to_plain.is_none());
-                for row in group {
-                    assert_eq!(row.workload, workload.name());
-                    let needs_command = row.engine == Litepack::BEST
-                        || row.way.is_some_and(|way| way.starts_with("litepack "));
-                    if !needs_command {
-                        assert_eq!(row.failure, None, "{} {}", row.workload, row.title);
-                        assert!(row.summary.unwrap().min > 0.0);
-                    }
-                }
-            }
-        }
-    }
 
     #[test]
     fn names_are_unique() {

@@ -33,7 +33,8 @@ pub struct Transactions {
 /// New rows at the end.
 pub const INSERT: Transactions = Transactions {
     name: "insert",
-    about: "1000 new rows at the end of the table in one transaction; the rate counts rows.",
+    about: "1000 new rows at the end of the table in one transaction; the rate counts rows. \
+            Aim: at least 1 × the rate.",
     title: "Insert 1000 in one transaction",
     rows: Rows::New,
 };
@@ -41,7 +42,8 @@ pub const INSERT: Transactions = Transactions {
 /// Neighbouring rows.
 pub const UPDATE_SEQUENTIAL: Transactions = Transactions {
     name: "update-sequential",
-    about: "1000 neighbouring rows get new text in one transaction; the rate counts rows.",
+    about: "1000 neighbouring rows get new text in one transaction; the rate counts rows. \
+            Aim: at least 1 × the rate.",
     title: "Update 1000 sequential in one transaction",
     rows: Rows::Neighbours,
 };
@@ -49,7 +51,8 @@ pub const UPDATE_SEQUENTIAL: Transactions = Transactions {
 /// Rows anywhere.
 pub const UPDATE_RANDOM: Transactions = Transactions {
     name: "update-random",
-    about: "1000 random rows get new text in one transaction; the rate counts rows.",
+    about: "1000 random rows get new text in one transaction; the rate counts rows. \
+            Aim: at least 1 × the rate.",
     title: "Update 1000 random in one transaction",
     rows: Rows::Scattered,
 };

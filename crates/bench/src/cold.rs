@@ -1,0 +1,129 @@
+//! Cold caches: makes the operating system forget a file, so that the next reads wait for the disk.
+//!
+//! What is cached of all files is dropped where that is permitted (Linux, as root), else the system is advised to forget the
+//! one file. Whether it did is not believed but looked up: after reading a file anew, the system must have
+//! fetched it from the disk. What a disk, or the host of a virtual machine, keeps in memory of its own stays there.
+
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::rows::Cache;
+
+const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+/// The content of files. Their names stay known: what finding a file costs is not the question.
+const CONTENT: &str = "1\n";
+const PROBE_LEN: usize = 1 << 20;
+
+/// A way that works.
+#[derive(Clone, Copy, Debug)]
+pub enum Cold {
+    /// Everything.
+    Drop,
+    /// One file.
+    Advise,
+}
+
+impl Cold {
+    /// Finds a way for files in this folder.
+    ///
+    /// # Errors
+    /// If there is none, with the reason.
+    pub fn find(folder: &Path) -> Result<Self> {
+        let way = match std::fs::write(DROP_CACHES, CONTENT) {
+            Ok(()) => Self::Drop,
+            Err(_) => Self::Advise,
+        };
+        let probe = folder.join("cold-probe");
+        let works = way.works(&probe);
+        // A leftover goes with the folder.
+        let _ = std::fs::remove_file(&probe);
+        ensure!(
+            works?,
+            "reading a file again did not reach the disk: its file system keeps it in memory"
+        );
+        Ok(way)
+    }
+
+    fn works(self, probe: &Path) -> Result<bool> {
+        std::fs::write(probe, vec![1; PROBE_LEN])?;
+        File::open(probe)?.sync_all()?;
+        self.forget(probe)?;
+        let before = fetched()?;
+        std::fs::read(probe)?;
+        Ok(fetched()? - before >= PROBE_LEN as u64)
+    }
+
+    /// Makes the system forget what it holds of a file, which must have been flushed.
+    pub fn forget(self, path: &Path) -> Result<()> {
+        match self {
+            Self::Drop => std::fs::write(DROP_CACHES, CONTENT)?,
+            Self::Advise => advise(path)?,
+        }
+        Ok(())
+    }
+
+    /// As reports say it.
+    pub const fn state(self) -> Cache {
+        match self {
+            Self::Drop => Cache::ColdDropped,
+            Self::Advise => Cache::ColdAdvised,
+        }
+    }
+}
+
+/// How many bytes this process had the disk read so far.
+fn fetched() -> Result<u64> {
+    let counts = std::fs::read_to_string("/proc/self/io")
+        .context("this system does not tell what it reads from disks")?;
+    let line = counts
+        .lines()
+        .find_map(|line| line.strip_prefix("read_bytes: "));
+    Ok(line.context("the system counts no reads")?.parse()?)
+}
+
+#[cfg(target_os = "linux")]
+fn advise(path: &Path) -> Result<()> {
+    use rustix::fs::{Advice, fadvise};
+    Ok(fadvise(File::open(path)?, 0, None, Advice::DontNeed)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise(_path: &Path) -> Result<()> {
+    anyhow::bail!("this system takes no advice to forget a file")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Beside this program, since the folder for temporary files may be in memory.
+    #[test]
+    fn a_forgotten_file_is_read_from_the_disk() {
+        let program = std::env::current_exe().unwrap();
+        let folder = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
+        let Ok(cold) = Cold::find(folder.path()) else {
+            return;
+        };
+        let path = folder.path().join("a.db");
+        std::fs::write(&path, vec![7; 3 * PROBE_LEN]).unwrap();
+        File::open(&path).unwrap().sync_all().unwrap();
+        let reading = || {
+            let before = fetched().unwrap();
+            std::fs::read(&path).unwrap();
+            fetched().unwrap() - before
+        };
+        // Other tests of this process read too.
+        cold.forget(&path).unwrap();
+        assert!(reading() >= 3 * PROBE_LEN as u64);
+    }
+
+    #[test]
+    fn a_file_system_in_memory_is_recognised() {
+        let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
+            return;
+        };
+        assert!(Cold::find(folder.path()).is_err());
+    }
+}
