@@ -41,8 +41,8 @@ test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager
 demo: build ## pack a database made on the spot and compare
 	cargo run --release -p litepack-bench --bin demo
 
-bench: build ## all measurements, against plain SQLite
-	cargo run --release -p litepack-bench --bin bench
+bench: build ## all measurements, against plain SQLite; renews docs/benchmarks.md and its charts
+	cargo run --release -p litepack-bench --bin bench -- --write-docs
 
 bench-quick: build ## the same on small data
 	cargo run --release -p litepack-bench --bin bench -- --quick

@@ -14,7 +14,9 @@ use litepack_bench::data::dataset::Size;
 use litepack_bench::engines::Group;
 use litepack_bench::lab::Lab;
 use litepack_bench::machine::Machine;
-use litepack_bench::report::{Report, Section, table, write_json, write_markdown};
+use litepack_bench::report::{
+    Report, Section, draw_charts, table, write_charts, write_json, write_markdown,
+};
 use litepack_bench::workloads;
 
 /// Measures Litepack against plain SQLite.
@@ -40,7 +42,10 @@ struct Options {
     /// beside this program]
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
-    /// Renew docs/benchmarks.md from this run
+    /// Write charts as SVG files into FOLDER
+    #[arg(long, value_name = "FOLDER")]
+    charts: Option<PathBuf>,
+    /// Renew docs/benchmarks.md and its charts from this run
     #[arg(long, conflicts_with = "only")]
     write_docs: bool,
     /// List the workloads and exit
@@ -70,6 +75,9 @@ fn main() -> Result<ExitCode> {
     println!("{}", table(&report));
     if let Some(path) = &options.json {
         write_json(&report, path)?;
+    }
+    if let Some(folder) = &options.charts {
+        write_charts(&draw_charts(&report)?, folder)?;
     }
     if options.write_docs {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks.md");

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use super::charts::{self, Chart};
 use super::{Report, Section, words};
 
 const HEAD: &str = "\
@@ -25,29 +26,37 @@ Rows in which Litepack loses are as much part of the table as those in which it 
 here passes or fails: figures from another machine will differ.
 ";
 
-/// Writes the page.
+/// The folder beside the page that charts go to.
+const CHARTS: &str = "charts";
+
+/// Writes the page, and its charts into a folder beside it.
 pub fn write(report: &Report, path: &Path) -> Result<()> {
-    std::fs::write(path, page(report)?).with_context(|| format!("cannot write {}", path.display()))
+    let charts = charts::draw(report)?;
+    charts::write(&charts, &path.with_file_name(CHARTS))?;
+    std::fs::write(path, page(report, &charts)?)
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn page(report: &Report) -> Result<String> {
+fn page(report: &Report, charts: &[Chart]) -> Result<String> {
     let mut out = String::from(HEAD);
-    let kind = if report.quick {
-        "quick run"
-    } else {
-        "full run"
-    };
     writeln!(out, "\n## The machine\n\n| | |\n|---|---|")?;
     for (label, text) in report.machine.lines() {
         writeln!(out, "| {label} | {text} |")?;
     }
     writeln!(
         out,
-        "| Kind of run | {kind}, up to {} turns for each engine |",
+        "| Kind of run | {}, up to {} turns for each engine |",
+        report.kind(),
         report.rounds
     )?;
     for (name, reason) in &report.missing {
         writeln!(out, "\n**Not measured:** {name}: {reason}.")?;
+    }
+    if !charts.is_empty() {
+        writeln!(out, "\n## In pictures")?;
+    }
+    for chart in charts {
+        writeln!(out, "\n![{}]({CHARTS}/{})", chart.title, chart.file)?;
     }
     for section in &report.sections {
         write_section(&mut out, section)?;
@@ -116,16 +125,9 @@ mod tests {
         }
     }
 
-    #[test]
-    fn losses_and_failures_are_told() {
-        let mut rows = vec![
-            row("plain", 1.0, None),
-            row("slow", 4.0, None),
-            row("wrong", 0.1, Some("no")),
-        ];
-        compare(&mut rows);
+    fn report_of(sections: Vec<Section>) -> Report {
         let folder = tempfile::tempdir().unwrap();
-        let report = Report {
+        Report {
             machine: Machine::look(folder.path()).unwrap(),
             size: Size {
                 rows: 1,
@@ -134,12 +136,51 @@ mod tests {
             quick: true,
             rounds: 1,
             missing: vec![("absent", "not here".into())],
-            sections: vec![Section {
-                about: "How.",
-                groups: vec![rows],
-            }],
+            sections,
+        }
+    }
+
+    #[test]
+    fn charts_lie_beside_the_page_and_show_no_failed_figure() {
+        let mut rows = vec![
+            row("plain", 1.0, None),
+            row("slow", 4.0, None),
+            row("wrong", 0.1, Some("no")),
+        ];
+        rows.iter_mut().for_each(|row| row.workload = "insert");
+        compare(&mut rows);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.md");
+        let section = Section {
+            about: "How.",
+            groups: vec![rows],
         };
-        let page = page(&report).unwrap();
+        write(&report_of(vec![section]), &path).unwrap();
+        let page = std::fs::read_to_string(path).unwrap();
+        assert!(page.contains("](charts/writes.svg)"), "{page}");
+        assert!(!page.contains("reads.svg"), "there is nothing to show");
+        let chart = std::fs::read_to_string(folder.path().join("charts/writes.svg")).unwrap();
+        assert!(
+            chart.contains("slow") && chart.contains("0.25 ×"),
+            "{chart}"
+        );
+        assert!(!chart.contains("wrong"));
+    }
+
+    #[test]
+    fn losses_and_failures_are_told() {
+        let mut rows = vec![
+            row("plain", 1.0, None),
+            row("slow", 4.0, None),
+            row("wrong", 0.1, Some("no")),
+        ];
+        compare(&mut rows);
+        let report = report_of(vec![Section {
+            about: "How.",
+            groups: vec![rows],
+        }]);
+        let charts = charts::draw(&report).unwrap();
+        let page = page(&report, &charts).unwrap();
         assert!(
             page.contains("| slow | 4.00 s |  | 4.00 × the time | worse |"),
             "{page}"

@@ -1,5 +1,6 @@
-//! What a run found, and the three forms it is told in: a terminal table, JSON, Markdown.
+//! What a run found, and the forms it is told in: a terminal table, JSON, Markdown with charts.
 
+mod charts;
 mod json;
 mod markdown;
 mod terminal;
@@ -9,6 +10,7 @@ use crate::data::dataset::Size;
 use crate::machine::Machine;
 use crate::rows::Row;
 
+pub use charts::{draw as draw_charts, write as write_charts};
 pub use json::write as write_json;
 pub use markdown::write as write_markdown;
 pub use terminal::table;
@@ -38,6 +40,11 @@ pub struct Section {
 }
 
 impl Report {
+    /// How thorough the run was.
+    pub fn kind(&self) -> &'static str {
+        if self.quick { "quick run" } else { "full run" }
+    }
+
     /// Every row.
     pub fn rows(&self) -> impl Iterator<Item = &Row> {
         self.sections

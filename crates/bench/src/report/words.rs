@@ -22,11 +22,11 @@ pub fn number(value: f64) -> String {
 }
 
 /// Divisor and name of the unit that suits a median.
-fn scale(unit: Unit, median: f64) -> (f64, &'static str) {
+pub fn scale(unit: Unit, median: f64) -> (f64, &'static str) {
     match unit {
-        Unit::Seconds if median < 1.0 => (0.001, "ms"),
-        Unit::Seconds => (1.0, "s"),
-        Unit::SecondsPerPage => (1e-6, "µs"),
+        Unit::Seconds if median >= 1.0 => (1.0, "s"),
+        Unit::Seconds if median >= 0.0001 => (0.001, "ms"),
+        Unit::Seconds | Unit::SecondsPerPage => (1e-6, "µs"),
         Unit::PerSecond => (1.0, "/s"),
         Unit::Bytes => (1e6, "MB"),
     }
@@ -86,7 +86,7 @@ pub fn verdict(row: &Row) -> String {
         let aim = ratio.aim.map(|aim| format!("aim {aim:.2} R"));
         return share.into_iter().chain(aim).collect::<Vec<_>>().join(", ");
     }
-    match row.verdict().filter(|_| row.failure.is_none()) {
+    match row.verdict() {
         Some(Verdict::Better) => "better",
         Some(Verdict::Even) => "even",
         Some(Verdict::Worse) => "worse",
@@ -120,6 +120,12 @@ pub fn durability(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_have_the_unit_that_suits_them() {
+        let units = [8e-6, 0.0002, 0.5, 1.0].map(|seconds| scale(Unit::Seconds, seconds).1);
+        assert_eq!(units, ["µs", "ms", "ms", "s"]);
+    }
 
     #[test]
     fn numbers_are_easy_to_read() {

@@ -1,0 +1,242 @@
+//! The figures as pictures: which rows make which chart, as SVG files.
+//!
+//! Few charts, each with what belongs together. Figures that failed are in none, and a chart without figures is not
+//! made. Speeds are shown as ratios to plain SQLite, faster always to the right.
+
+mod bars;
+mod lines;
+
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow};
+use plotters::style::RGBColor;
+
+use self::bars::{Bar, Bars, Cluster, Ruler};
+use self::lines::{Line, Lines, Panel};
+use super::{Report, words};
+use crate::rows::Row;
+
+/// A chart's file name and what it shows.
+pub struct Chart {
+    /// Without a folder.
+    pub file: &'static str,
+    /// As a heading.
+    pub title: &'static str,
+    svg: String,
+}
+
+/// The work in a chart of speeds.
+const SPEEDS: [(&str, &str, &[&str]); 4] = [
+    (
+        "reads.svg",
+        "Read speed",
+        &[
+            "tpch-",
+            "point-reads",
+            "range-reads",
+            "cold-",
+            "beside-writer-",
+        ],
+    ),
+    (
+        "writes.svg",
+        "Write speed",
+        &["load", "insert", "update-", "commits"],
+    ),
+    (
+        "archives.svg",
+        "Speed of queries on archives and packed files",
+        &["archive-count", "archive-filter", "archive-group"],
+    ),
+    (
+        "columns.svg",
+        "Speed with a compressed column",
+        &["columns-"],
+    ),
+];
+
+/// The colours of series, by the order of their names.
+const COLORS: [RGBColor; 6] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(120, 120, 120),
+    RGBColor(230, 159, 0),
+];
+
+/// All charts of a report.
+///
+/// # Errors
+/// If one cannot be drawn.
+pub fn draw(report: &Report) -> Result<Vec<Chart>> {
+    let mut charts = Vec::new();
+    let mut add = |file, title, svg: Result<String, lines::Failure>| -> Result<()> {
+        let svg = svg.map_err(|error| anyhow!("cannot draw {file}: {error}"))?;
+        charts.push(Chart { file, title, svg });
+        Ok(())
+    };
+    let note = note(report);
+    let sizes = sizes(report);
+    if !sizes.is_empty() {
+        let bars = Bars {
+            title: "File size: how many times smaller than the plain file",
+            note: &note,
+            ruler: Ruler::FromZero,
+            clusters: sizes,
+        };
+        add("sizes.svg", "File size", bars.svg())?;
+    }
+    for (file, title, works) in SPEEDS {
+        let clusters = speeds(report, works);
+        if !clusters.is_empty() {
+            let bars = Bars {
+                title: &format!("{title}: plain SQLite = 1, faster to the right"),
+                note: &note,
+                ruler: Ruler::AroundOne,
+                clusters,
+            };
+            add(file, title, bars.svg())?;
+        }
+    }
+    let panels = growth(report);
+    if !panels.is_empty() {
+        let lines = Lines {
+            title: "Cost as the file grows (size of the plain file)",
+            note: &note,
+            panels,
+        };
+        add("growth.svg", "Cost as the file grows", lines.svg())?;
+    }
+    Ok(charts)
+}
+
+/// Writes charts into a folder, which is made if it is not there.
+pub fn write(charts: &[Chart], folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for chart in charts {
+        let path = folder.join(chart.file);
+        std::fs::write(&path, &chart.svg)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn note(report: &Report) -> String {
+    let machine = &report.machine;
+    format!(
+        "{}, {} cores, {}; {}, {}",
+        machine.cpu,
+        machine.cores,
+        machine.file_system,
+        report.kind(),
+        machine.date
+    )
+}
+
+/// The groups of work whose name begins with one of these, in the order of the report.
+fn groups<'a>(report: &'a Report, works: &[&str]) -> impl Iterator<Item = &'a [Row]> {
+    let groups = report.sections.iter().flat_map(|section| &section.groups);
+    groups.map(Vec::as_slice).filter(move |group| {
+        group
+            .first()
+            .is_some_and(|row| works.iter().any(|work| row.workload.starts_with(work)))
+    })
+}
+
+fn sizes(report: &Report) -> Vec<Cluster> {
+    let clusters = groups(report, &["sizes"]).map(|group| Cluster {
+        label: group[0].data.clone(),
+        bars: group
+            .iter()
+            .filter_map(|row| {
+                Some(Bar {
+                    series: row.engine.into(),
+                    value: row.ratio?.times,
+                })
+            })
+            .collect(),
+    });
+    clusters
+        .filter(|cluster| !cluster.bars.is_empty())
+        .collect()
+}
+
+fn speeds(report: &Report, works: &[&str]) -> Vec<Cluster> {
+    let clusters = groups(report, works).map(|group| {
+        let bars = group.iter().filter_map(|row| {
+            // A way that plain SQLite has too names the work, not the contestant.
+            let series = if row.way == group[0].way {
+                row.engine.into()
+            } else {
+                words::engine(row)
+            };
+            Some(Bar {
+                series,
+                value: row.gain()?,
+            })
+        });
+        Cluster {
+            label: label(group),
+            bars: bars.collect(),
+        }
+    });
+    clusters
+        .filter(|cluster| !cluster.bars.is_empty())
+        .collect()
+}
+
+/// What tells a group from the others of its chart.
+fn label(group: &[Row]) -> String {
+    let row = &group[0];
+    let way = row
+        .way
+        .filter(|_| group.iter().all(|one| one.way == row.way));
+    let mut label = row.title.clone();
+    if let Some(way) = way {
+        label += &format!(": {way}");
+    }
+    match row.setting {
+        Some(setting) => label += &format!(", {}", setting.name()),
+        None => label += &format!(", {}", row.data),
+    }
+    label
+}
+
+/// One panel for each kind of work, one line for each engine.
+fn growth(report: &Report) -> Vec<Panel> {
+    let mut panels: Vec<Panel> = Vec::new();
+    for group in groups(report, &["growth"]) {
+        let title = &group[0].title;
+        if panels.last().is_none_or(|panel| panel.title != *title) {
+            panels.push(Panel {
+                title: title.clone(),
+                places: Vec::new(),
+                lines: Vec::new(),
+            });
+        }
+        let Some(panel) = panels.last_mut() else {
+            continue;
+        };
+        let place = panel.places.len();
+        panel.places.push(group[0].data.clone());
+        for row in group.iter().filter(|row| row.failure.is_none()) {
+            let Some(summary) = row.summary else {
+                continue;
+            };
+            let point = (place, summary.median);
+            match panel
+                .lines
+                .iter_mut()
+                .find(|line| line.series == row.engine)
+            {
+                Some(line) => line.points.push(point),
+                None => panel.lines.push(Line {
+                    series: row.engine.into(),
+                    points: vec![point],
+                }),
+            }
+        }
+    }
+    panels
+}
