@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::engines::{Engines, Group};
 use crate::rows::Setting;
 use crate::workloads::beside_writer::Reader;
+use crate::workloads::memory::Task;
 
 /// The option that makes this program a child.
 pub const OPTION: &str = "--child";
@@ -50,6 +51,8 @@ impl Database {
 pub enum Part {
     /// One of the readers beside a writer.
     Reader(Reader),
+    /// Work whose memory is of interest.
+    Memory(Task),
 }
 
 /// What a child does: it takes its part from the text, then orders from standard input.
@@ -59,6 +62,7 @@ pub fn run(part: &str) -> Result<()> {
             let conn = reader.open()?;
             serve(|order| reader.read(&conn, order))
         }
+        Part::Memory(task) => serve(|round| task.run(*round)),
     }
 }
 

@@ -9,9 +9,26 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::{Deserialize, Serialize};
 
 use crate::data::dataset::{Dataset, Size};
 use crate::engines::{Engine, Engines, Group, settle};
+
+/// How much data and work there is in a run.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Scale {
+    /// Of data.
+    pub size: Size,
+    /// Long work is cut to a fifth.
+    pub quick: bool,
+}
+
+impl Scale {
+    /// `full`, or a fifth of it in a quick run.
+    pub fn operations(self, full: u32) -> u32 {
+        if self.quick { (full / 5).max(1) } else { full }
+    }
+}
 
 /// What a turn of an engine yielded.
 #[derive(Clone, Copy, Debug)]
@@ -36,12 +53,10 @@ pub struct Lab {
     archives: Engines,
     columns: Engines,
     sizes: Engines,
-    /// How much data.
-    pub size: Size,
+    /// How much data and work.
+    pub scale: Scale,
     /// How many turns each engine takes.
     pub rounds: u32,
-    /// Long work is cut to a fifth in a quick run.
-    pub quick: bool,
     program: PathBuf,
     folder: PathBuf,
     scratch: tempfile::TempDir,
@@ -53,13 +68,7 @@ pub struct Lab {
 impl Lab {
     /// Uses `folder` for databases: generated ones stay there, all others go when the lab ends.
     /// `program` is the benchmark's, which takes parts as a [child](crate::child).
-    pub fn new(
-        program: PathBuf,
-        folder: &Path,
-        size: Size,
-        rounds: u32,
-        quick: bool,
-    ) -> Result<Self> {
+    pub fn new(program: PathBuf, folder: &Path, scale: Scale, rounds: u32) -> Result<Self> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make {}", folder.display()))?;
         let scratch = tempfile::Builder::new().prefix("run-").tempdir_in(folder)?;
@@ -73,9 +82,8 @@ impl Lab {
             archives: Engines::of(Group::Archives, false),
             columns: Engines::of(Group::Columns, false),
             sizes: Engines::of(Group::Sizes, false),
-            size,
+            scale,
             rounds,
-            quick,
             program,
             folder: folder.to_owned(),
             scratch,
@@ -125,11 +133,6 @@ impl Lab {
         missing
     }
 
-    /// `full`, or a fifth of it in a quick run.
-    pub fn operations(&self, full: u32) -> u32 {
-        if self.quick { (full / 5).max(1) } else { full }
-    }
-
     /// Says what is being done; shown on standard error if that is a terminal.
     pub fn say(&self, message: impl Into<std::borrow::Cow<'static, str>>) {
         self.progress.set_message(message);
@@ -142,8 +145,8 @@ impl Lab {
 
     /// The plain database of a data set.
     pub fn source(&self, data: Dataset) -> Result<PathBuf> {
-        self.say(format!("making {}", data.title(self.size)));
-        data.find_or_make(&self.folder, self.size)
+        self.say(format!("making {}", data.title(self.scale.size)));
+        data.find_or_make(&self.folder, self.scale.size)
     }
 
     /// The engine's database of a data set, in the cache of the operating system. Not to be
@@ -154,7 +157,7 @@ impl Lab {
         if !self.made.borrow().contains(&target) {
             self.say(format!(
                 "preparing {} for {}",
-                data.title(self.size),
+                data.title(self.scale.size),
                 engine.name()
             ));
             engine.prepare(&source, &target)?;
@@ -258,17 +261,14 @@ mod tests {
     use super::*;
 
     fn lab(folder: &Path) -> Lab {
-        Lab::new(
-            PathBuf::new(),
-            folder,
-            Size {
+        let scale = Scale {
+            size: Size {
                 rows: 100,
                 scale_factor: 0.01,
             },
-            2,
-            true,
-        )
-        .unwrap()
+            quick: true,
+        };
+        Lab::new(PathBuf::new(), folder, scale, 2).unwrap()
     }
 
     #[test]

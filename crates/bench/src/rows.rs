@@ -18,8 +18,10 @@ pub enum Unit {
     SecondsPerPage,
     /// Operations per second; more is better.
     PerSecond,
-    /// Less is better.
+    /// Of a file; less is better.
     Bytes,
+    /// Bytes of main memory; less is better.
+    Memory,
 }
 
 /// What the operating system had in memory when the clock started.
@@ -128,6 +130,8 @@ pub struct Row {
     pub summary: Option<Summary>,
     /// Median divided by that of plain SQLite; for plain SQLite itself, nothing.
     pub to_plain: Option<f64>,
+    /// Median less that of plain SQLite, where the difference tells more than the ratio.
+    pub over_plain: Option<f64>,
     /// How much smaller the file got, where that is what is measured.
     pub ratio: Option<Ratio>,
     /// What the database took on disk afterwards, where that tells something.
@@ -137,6 +141,25 @@ pub struct Row {
 }
 
 impl Row {
+    /// What most rows have in common: nothing.
+    pub const EMPTY: Self = Self {
+        workload: "",
+        title: String::new(),
+        data: String::new(),
+        engine: "",
+        way: None,
+        setting: None,
+        cache: Cache::Irrelevant,
+        unit: Unit::Bytes,
+        values: Vec::new(),
+        summary: None,
+        to_plain: None,
+        over_plain: None,
+        ratio: None,
+        file_bytes: None,
+        failure: None,
+    };
+
     /// How many times better than plain SQLite: twice the rate and half the time are both 2. Nothing
     /// for plain SQLite itself and for figures that are not to be trusted.
     pub fn gain(&self) -> Option<f64> {
@@ -165,10 +188,11 @@ pub fn compare(rows: &mut [Row]) {
     }
     let plain = rows.first().and_then(|row| row.summary);
     for row in rows.iter_mut().skip(1) {
-        row.to_plain = match (row.summary, plain) {
-            (Some(own), Some(plain)) if plain.median > 0.0 => Some(own.median / plain.median),
-            _ => None,
+        let (Some(own), Some(plain)) = (row.summary, plain) else {
+            continue;
         };
+        row.to_plain = (plain.median > 0.0).then(|| own.median / plain.median);
+        row.over_plain = (row.unit == Unit::Memory).then(|| own.median - plain.median);
     }
 }
 
@@ -178,20 +202,9 @@ mod tests {
 
     fn row(unit: Unit, values: &[f64]) -> Row {
         Row {
-            workload: "w",
-            title: String::new(),
-            data: String::new(),
-            engine: "e",
-            way: None,
-            setting: None,
-            cache: Cache::Warm,
             unit,
             values: values.to_vec(),
-            summary: None,
-            to_plain: None,
-            ratio: None,
-            file_bytes: None,
-            failure: None,
+            ..Row::EMPTY
         }
     }
 
@@ -207,6 +220,14 @@ mod tests {
             assert_eq!(rows[1].to_plain, Some(2.0));
             assert_eq!(rows[1].verdict(), Some(verdict));
         }
+    }
+
+    #[test]
+    fn memory_is_compared_by_difference_too() {
+        let mut rows = [row(Unit::Memory, &[5e6]), row(Unit::Memory, &[2e7])];
+        compare(&mut rows);
+        assert_eq!(rows[1].over_plain, Some(1.5e7));
+        assert_eq!(rows[1].verdict(), Some(Verdict::Worse));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use litepack_bench::data::dataset::Size;
 use litepack_bench::engines::Litepack;
-use litepack_bench::lab::Lab;
+use litepack_bench::lab::{Lab, Scale};
 use litepack_bench::workloads;
 
 #[test]
@@ -16,7 +16,8 @@ fn every_workload_gives_comparable_rows() {
         rows: 3_000,
         scale_factor: 0.01,
     };
-    let lab = Lab::new(program.into(), folder.path(), size, 2, true).unwrap();
+    let scale = Scale { size, quick: true };
+    let lab = Lab::new(program.into(), folder.path(), scale, 2).unwrap();
     for workload in workloads::all() {
         for group in workload.run(&lab).unwrap() {
             assert_eq!(group[0].engine, workload.yardstick(), "{}", workload.name());

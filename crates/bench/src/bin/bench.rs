@@ -12,7 +12,7 @@ use clap::Parser;
 use litepack_bench::child;
 use litepack_bench::data::dataset::Size;
 use litepack_bench::engines::Group;
-use litepack_bench::lab::Lab;
+use litepack_bench::lab::{Lab, Scale};
 use litepack_bench::machine::Machine;
 use litepack_bench::report::{
     Report, Section, draw_charts, table, write_charts, write_json, write_markdown,
@@ -102,7 +102,11 @@ fn run(options: &Options) -> Result<Report> {
     };
     let folder = options.dir.clone().map_or_else(default_folder, Ok)?;
     let program = std::env::current_exe()?;
-    let mut lab = Lab::new(program, &folder, size, rounds, options.quick)?;
+    let scale = Scale {
+        size,
+        quick: options.quick,
+    };
+    let mut lab = Lab::new(program, &folder, scale, rounds)?;
     let machine = Machine::look(&folder)?;
 
     let chosen: Vec<_> = workloads::all()

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
 
 use super::logs::{Indexes, Layout};
 use super::{GENERATION, blobs, logs, titles, tpch};
@@ -11,7 +12,7 @@ use super::{GENERATION, blobs, logs, titles, tpch};
 pub const SEED: u64 = 20_250_510;
 
 /// How much data a run uses.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Size {
     /// Titles; logs have half as many rows.
     pub rows: u64,

@@ -112,16 +112,12 @@ mod tests {
             title: "Some work".into(),
             data: "data".into(),
             engine,
-            way: None,
             setting: Some(Setting::DELETE_FULL),
             cache: Cache::Warm,
             unit: Unit::Seconds,
             values: vec![value],
-            summary: None,
-            to_plain: None,
-            ratio: None,
-            file_bytes: None,
             failure: failure.map(Into::into),
+            ..Row::EMPTY
         }
     }
 

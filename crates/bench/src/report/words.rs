@@ -28,7 +28,7 @@ pub fn scale(unit: Unit, median: f64) -> (f64, &'static str) {
         Unit::Seconds if median >= 0.0001 => (0.001, "ms"),
         Unit::Seconds | Unit::SecondsPerPage => (1e-6, "µs"),
         Unit::PerSecond => (1.0, "/s"),
-        Unit::Bytes => (1e6, "MB"),
+        Unit::Bytes | Unit::Memory => (1e6, "MB"),
     }
 }
 
@@ -75,16 +75,25 @@ pub fn to_plain(row: &Row) -> String {
         Unit::Seconds | Unit::SecondsPerPage => "the time",
         Unit::PerSecond => "the rate",
         Unit::Bytes => "the size",
+        Unit::Memory => "the memory",
     };
     format!("{ratio:.2} × {what}")
 }
 
-/// One word on the ratio; for a file that got smaller, its share of R and the aim.
+/// One word on the ratio; for a file that got smaller, its share of R and the aim; for memory, the
+/// difference.
 pub fn verdict(row: &Row) -> String {
     if let Some(ratio) = row.ratio {
         let share = ratio.of_whole_file.map(|share| format!("{share:.2} R"));
         let aim = ratio.aim.map(|aim| format!("aim {aim:.2} R"));
         return share.into_iter().chain(aim).collect::<Vec<_>>().join(", ");
+    }
+    if let Some(over) = row.over_plain.filter(|_| row.failure.is_none()) {
+        return format!(
+            "{}{} MB",
+            if over < 0.0 { "" } else { "+" },
+            number(over / 1e6)
+        );
     }
     match row.verdict() {
         Some(Verdict::Better) => "better",

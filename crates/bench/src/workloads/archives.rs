@@ -43,7 +43,7 @@ impl Workload for Size {
                 .map(|engine| {
                     let bytes = lab.prepared(&**engine, *data);
                     let bytes = bytes.map(|path| stored_bytes(&path));
-                    let data = data.title(lab.size);
+                    let data = data.title(lab.scale.size);
                     sizes::row(
                         self.name(),
                         "Archive: file size",
@@ -133,7 +133,7 @@ impl Query {
             Dataset::JsonLogs(_) => self.json,
             _ => self.columns,
         };
-        let title = data.title(lab.size);
+        let title = data.title(lab.scale.size);
         let enter = |engine: &dyn Engine| -> Result<Connection> {
             let path = lab.prepared(engine, data)?;
             let conn = engine.open(&path, Journal::Delete, Synchronous::Full)?;
@@ -159,16 +159,11 @@ impl Query {
             title: self.title.into(),
             data: title.clone(),
             engine: engine.name(),
-            way: None,
-            setting: None,
             cache: Cache::Warm,
             unit: Unit::Seconds,
             values: turns.values,
-            summary: None,
-            to_plain: None,
-            ratio: None,
-            file_bytes: None,
             failure: turns.failure,
+            ..Row::EMPTY
         });
         let mut rows: Vec<Row> = rows.collect();
         compare(&mut rows);

@@ -249,7 +249,7 @@ impl BesideWriter {
             let (mut commit_times, mut file_bytes) = (Vec::new(), None);
             if let Ok(one) = contestant {
                 commit_times.clone_from(&one.commit_times);
-                match one.leave(lab.size.rows) {
+                match one.leave(lab.scale.size.rows) {
                     Ok(bytes) => file_bytes = Some(bytes),
                     Err(error) => turns.failure = turns.failure.or(Some(format!("{error:#}"))),
                 }
@@ -265,18 +265,16 @@ impl BesideWriter {
                 group.push(Row {
                     workload: self.name,
                     title: self.title.into(),
-                    data: DATA.title(lab.size),
+                    data: DATA.title(lab.scale.size),
                     engine: engine.name(),
                     way: Some(way),
                     setting: Some(setting),
                     cache: Cache::Warm,
                     unit,
                     values,
-                    summary: None,
-                    to_plain: None,
-                    ratio: None,
                     file_bytes,
                     failure: turns.failure.clone(),
+                    ..Row::EMPTY
                 });
             }
         }
@@ -296,7 +294,7 @@ impl BesideWriter {
         writer.busy_timeout(BUSY)?;
         let who = (0..READERS).map(|number| Reader {
             database: database.clone(),
-            rows: lab.size.rows,
+            rows: lab.scale.size.rows,
             number,
         });
         let readers = match self.kind {
@@ -326,7 +324,7 @@ impl Contestant {
     fn turn(&mut self, lab: &Lab, round: u32, new_texts: &[String], texts: &[u64]) -> Result<Turn> {
         let order = Order {
             round,
-            milliseconds: lab.operations(MILLISECONDS),
+            milliseconds: lab.scale.operations(MILLISECONDS),
         };
         let time = Duration::from_millis(order.milliseconds.into());
         let writer = &self.writer;

@@ -137,7 +137,7 @@ impl Pages {
         let file = std::fs::File::open(lab.source(data)?)?;
         let len = file.metadata()?.len() as usize;
         let all = len / PAGE_LEN;
-        let stride = (all / lab.operations(SAMPLE) as usize).max(1);
+        let stride = (all / lab.scale.operations(SAMPLE) as usize).max(1);
         let mut pages = Pages {
             measured: Vec::new(),
             trained: Vec::new(),
@@ -271,18 +271,14 @@ impl Work {
             .map(|(way, turns)| Row {
                 workload: Codec.name(),
                 title: title.into(),
-                data: data.title(lab.size),
+                data: data.title(lab.scale.size),
                 engine: way.name,
                 way: Some(self.name()),
-                setting: None,
                 cache: Cache::Irrelevant,
                 unit,
                 values: turns.values,
-                summary: None,
-                to_plain: None,
-                ratio: None,
-                file_bytes: None,
                 failure: turns.failure,
+                ..Row::EMPTY
             })
             .collect();
         compare(&mut rows);

@@ -97,18 +97,14 @@ impl Workload for ColdReads {
         let rows = engines.iter().zip(turns).map(|(engine, turns)| Row {
             workload: self.name,
             title: self.title.into(),
-            data: DATA.title(lab.size),
+            data: DATA.title(lab.scale.size),
             engine: engine.name(),
-            way: None,
             setting: Some(SETTING),
             cache: cold.state(),
             unit: Unit::PerSecond,
             values: turns.values,
-            summary: None,
-            to_plain: None,
-            ratio: None,
-            file_bytes: None,
             failure: turns.failure,
+            ..Row::EMPTY
         });
         let mut rows: Vec<Row> = rows.collect();
         compare(&mut rows);
@@ -118,8 +114,8 @@ impl Workload for ColdReads {
 
 impl ColdReads {
     fn turn(&self, lab: &Lab, cold: Cold, one: &Contestant, round: u32) -> Result<Turn> {
-        let starts = lab.operations(self.starts);
-        let reads = lab.operations(self.reads);
+        let starts = lab.scale.operations(self.starts);
+        let reads = lab.scale.operations(self.reads);
         let mut rng = super::random(self.name, round);
         let (mut taken, mut answer) = (Duration::ZERO, 0);
         for _ in 0..starts {
@@ -128,7 +124,7 @@ impl ColdReads {
             let conn = one
                 .engine
                 .open(&one.path, SETTING.journal, SETTING.synchronous)?;
-            answer ^= (self.work)(&conn, lab.size.rows, reads, &mut rng)?;
+            answer ^= (self.work)(&conn, lab.scale.size.rows, reads, &mut rng)?;
             taken += start.elapsed();
         }
         let value = f64::from(starts * reads) / taken.as_secs_f64();

@@ -35,7 +35,7 @@ impl Workload for ColumnSize {
             rows.push(sizes::row(
                 self.name(),
                 "Compressed column: file size",
-                data.title(lab.size),
+                data.title(lab.scale.size),
                 engine.name(),
                 bytes,
             ));

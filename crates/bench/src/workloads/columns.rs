@@ -11,7 +11,7 @@ use super::session::Session;
 use super::transactions::{self, Transactions};
 use crate::data::dataset::Dataset;
 use crate::engines::Group;
-use crate::lab::{Lab, Turn};
+use crate::lab::{Scale, Turn};
 use crate::rows::{Setting, Unit};
 
 /// Some work on the compressed column.
@@ -76,8 +76,8 @@ impl<S: Session> Session for OnColumn<S> {
         Group::Columns
     }
 
-    fn title(&self, lab: &Lab) -> String {
-        let title = self.work.title(lab);
+    fn title(&self) -> String {
+        let title = self.work.title();
         let (first, rest) = title.split_at(1);
         format!("Compressed column: {}{rest}", first.to_lowercase())
     }
@@ -98,7 +98,7 @@ impl<S: Session> Session for OnColumn<S> {
         self.work.writes()
     }
 
-    fn turn(&self, lab: &Lab, conn: &Connection, round: u32) -> Result<Turn> {
-        self.work.turn(lab, conn, round)
+    fn turn(&self, scale: Scale, conn: &Connection, round: u32) -> Result<Turn> {
+        self.work.turn(scale, conn, round)
     }
 }

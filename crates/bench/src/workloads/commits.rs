@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use super::session::Session;
 use crate::data::dataset::{Dataset, SEED};
 use crate::data::titles::Titles;
-use crate::lab::{Lab, Turn};
+use crate::lab::{Scale, Turn};
 use crate::rows::{Setting, Unit};
 
 const COMMITS: u32 = 300;
@@ -26,7 +26,7 @@ impl Session for Commits {
          Aims: at least 2 × the rate in DELETE mode, 1 × in WAL mode."
     }
 
-    fn title(&self, _lab: &Lab) -> String {
+    fn title(&self) -> String {
         "Single-row commits".into()
     }
 
@@ -46,8 +46,8 @@ impl Session for Commits {
         true
     }
 
-    fn turn(&self, lab: &Lab, conn: &Connection, round: u32) -> Result<Turn> {
-        let commits = lab.operations(COMMITS);
+    fn turn(&self, scale: Scale, conn: &Connection, round: u32) -> Result<Turn> {
+        let commits = scale.operations(COMMITS);
         let texts: Vec<String> = Titles::new(SEED + 1 + u64::from(round))
             .take(commits as usize)
             .map(|title| title.to_json())

@@ -124,18 +124,15 @@ impl Load {
             .map(|(((engine, loader), turns), contestant)| Row {
                 workload: self.name,
                 title: self.title.into(),
-                data: data.title(lab.size),
+                data: data.title(lab.scale.size),
                 engine,
                 way: Some(loader),
-                setting: None,
                 cache: Cache::Warm,
                 unit: Unit::Seconds,
                 values: turns.values,
-                summary: None,
-                to_plain: None,
-                ratio: None,
                 file_bytes: contestant.as_ref().ok().map(|one| one.file_bytes),
                 failure: turns.failure,
+                ..Row::EMPTY
             })
             .collect();
         compare(&mut rows);

@@ -72,7 +72,13 @@ impl Workload for Maintenance {
         ]
         .map(|(state, bytes)| {
             let title = "File size after updates of a fifth of the rows";
-            row(self.name(), title, DATA.title(lab.size), state, Ok(bytes))
+            row(
+                self.name(),
+                title,
+                DATA.title(lab.scale.size),
+                state,
+                Ok(bytes),
+            )
         });
         compare(&mut rows);
         for file in [plain_file, packed, fresh] {
@@ -86,13 +92,13 @@ impl Workload for Maintenance {
 fn update(lab: &Lab, engine: &dyn Engine, path: &Path) -> Result<u64> {
     let conn: Connection = engine.open(path, Journal::Delete, Synchronous::Full)?;
     let (mut rng, mut titles) = (super::random("maintenance", 0), Titles::new(SEED + 1));
-    let mut left = lab.size.rows / CHANGED;
+    let mut left = lab.scale.size.rows / CHANGED;
     while left > 0 {
         let rows = left.min(ROWS_PER_TRANSACTION);
         let transaction = conn.unchecked_transaction()?;
         let mut update = transaction.prepare_cached("update title set data = ? where id = ?")?;
         for title in titles.by_ref().take(rows as usize) {
-            let id = rng.i64(1..=lab.size.rows as i64);
+            let id = rng.i64(1..=lab.scale.size.rows as i64);
             update.execute(params![title.to_json(), id])?;
         }
         drop(update);

@@ -13,6 +13,7 @@ mod columns;
 mod commits;
 mod load;
 mod maintenance;
+pub mod memory;
 mod point_reads;
 mod range_reads;
 mod scan;
@@ -81,6 +82,7 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(columns::INSERT),
         Box::new(columns::UPDATE_SEQUENTIAL),
         Box::new(columns::UPDATE_RANDOM),
+        Box::new(memory::Memory),
     ]
 }
 

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Statement};
 
 use super::session::Session;
 use crate::data::dataset::Dataset;
-use crate::lab::{Lab, Turn};
+use crate::lab::{Scale, Turn};
 use crate::rows::{Setting, Unit};
 
 const READS: u32 = 100_000;
@@ -27,7 +27,7 @@ impl Session for PointReads {
          Aim: at least 0.9 × the rate."
     }
 
-    fn title(&self, _lab: &Lab) -> String {
+    fn title(&self) -> String {
         "Random point reads".into()
     }
 
@@ -47,12 +47,12 @@ impl Session for PointReads {
         false
     }
 
-    fn turn(&self, lab: &Lab, conn: &Connection, round: u32) -> Result<Turn> {
-        let reads = lab.operations(READS);
+    fn turn(&self, scale: Scale, conn: &Connection, round: u32) -> Result<Turn> {
+        let reads = scale.operations(READS);
         let mut rng = super::random("point-reads", round);
         let mut statement = conn.prepare(SQL)?;
         let start = Instant::now();
-        let answer = read(&mut statement, lab.size.rows, reads, &mut rng)?;
+        let answer = read(&mut statement, scale.size.rows, reads, &mut rng)?;
         let value = f64::from(reads) / start.elapsed().as_secs_f64();
         Ok(Turn { value, answer })
     }

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Statement};
 
 use super::session::Session;
 use crate::data::dataset::Dataset;
-use crate::lab::{Lab, Turn};
+use crate::lab::{Scale, Turn};
 use crate::rows::{Setting, Unit};
 
 const SCANS: u32 = 500;
@@ -28,7 +28,7 @@ impl Session for RangeReads {
          Aim: at least 1 × the rate."
     }
 
-    fn title(&self, _lab: &Lab) -> String {
+    fn title(&self) -> String {
         format!("{LENGTH} sequential rows")
     }
 
@@ -48,12 +48,12 @@ impl Session for RangeReads {
         false
     }
 
-    fn turn(&self, lab: &Lab, conn: &Connection, round: u32) -> Result<Turn> {
-        let scans = lab.operations(SCANS);
+    fn turn(&self, scale: Scale, conn: &Connection, round: u32) -> Result<Turn> {
+        let scans = scale.operations(SCANS);
         let mut rng = super::random("range-reads", round);
         let mut statement = conn.prepare(SQL)?;
         let start = Instant::now();
-        let answer = read(&mut statement, lab.size.rows, scans, &mut rng)?;
+        let answer = read(&mut statement, scale.size.rows, scans, &mut rng)?;
         let value = f64::from(scans) / start.elapsed().as_secs_f64();
         Ok(Turn { value, answer })
     }

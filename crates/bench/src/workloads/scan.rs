@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::session::Session;
 use crate::data::dataset::Dataset;
-use crate::lab::{Lab, Turn};
+use crate::lab::{Scale, Turn};
 use crate::rows::{Setting, Unit};
 
 /// Every value of the column, once.
@@ -22,7 +22,7 @@ impl Session for Scan {
         "Every value of the column, given to the program."
     }
 
-    fn title(&self, _lab: &Lab) -> String {
+    fn title(&self) -> String {
         "Full scan".into()
     }
 
@@ -42,7 +42,7 @@ impl Session for Scan {
         false
     }
 
-    fn turn(&self, _lab: &Lab, conn: &Connection, _round: u32) -> Result<Turn> {
+    fn turn(&self, _scale: Scale, conn: &Connection, _round: u32) -> Result<Turn> {
         let mut statement = conn.prepare("select data from title")?;
         let mut answer = 0;
         let start = Instant::now();

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use super::Workload;
 use crate::data::dataset::Dataset;
 use crate::engines::{Engine, Group, Journal, stored_bytes};
-use crate::lab::{Lab, Turn};
+use crate::lab::{Lab, Scale, Turn};
 use crate::rows::{Cache, Row, Setting, Unit, compare};
 
 /// Work on an open connection.
@@ -26,7 +26,7 @@ pub trait Session {
         Group::Files
     }
     /// What is done, in a few words.
-    fn title(&self, lab: &Lab) -> String;
+    fn title(&self) -> String;
     /// On which data.
     fn data(&self) -> Dataset;
     /// Under which settings.
@@ -36,7 +36,7 @@ pub trait Session {
     /// Whether the database is changed, in which case [`content`] is compared at the end.
     fn writes(&self) -> bool;
     /// Does the work once; `round` decides on every random choice in it.
-    fn turn(&self, lab: &Lab, conn: &Connection, round: u32) -> Result<Turn>;
+    fn turn(&self, scale: Scale, conn: &Connection, round: u32) -> Result<Turn>;
 }
 
 struct Contestant {
@@ -66,7 +66,7 @@ impl<S: Session> Workload for S {
 }
 
 fn run_setting(work: &impl Session, lab: &Lab, setting: Setting) -> Result<Vec<Row>> {
-    let title = work.title(lab);
+    let title = work.title();
     // Changing the journal mode writes to the file, so only DELETE mode can share one.
     let own_file = work.writes() || setting.journal != Journal::Delete;
     let enter = |engine: &dyn Engine| -> Result<Contestant> {
@@ -80,7 +80,7 @@ fn run_setting(work: &impl Session, lab: &Lab, setting: Setting) -> Result<Vec<R
             setting.name(),
             engine.name()
         ));
-        work.turn(lab, &conn, 0)?;
+        work.turn(lab.scale, &conn, 0)?;
         Ok(Contestant { path, conn })
     };
     let engines = lab.engines(Session::group(work));
@@ -89,7 +89,7 @@ fn run_setting(work: &impl Session, lab: &Lab, setting: Setting) -> Result<Vec<R
 
     let label = format!("{title}, {}", setting.name());
     let mut all = lab.take_turns(&label, lab.rounds, &mut contestants, |contestant, round| {
-        work.turn(lab, &contestant.conn, round)
+        work.turn(lab.scale, &contestant.conn, round)
     });
     if work.writes() {
         lab.say(format!("{label}: comparing"));
@@ -109,18 +109,15 @@ fn run_setting(work: &impl Session, lab: &Lab, setting: Setting) -> Result<Vec<R
         rows.push(Row {
             workload: Session::name(work),
             title: title.clone(),
-            data: work.data().title(lab.size),
+            data: work.data().title(lab.scale.size),
             engine: engine.name(),
-            way: None,
             setting: Some(setting),
             cache: Cache::Warm,
             unit: work.unit(),
             values: turns.values,
-            summary: None,
-            to_plain: None,
-            ratio: None,
             file_bytes: leave(contestant, own_file),
             failure: turns.failure,
+            ..Row::EMPTY
         });
     }
     compare(&mut rows);

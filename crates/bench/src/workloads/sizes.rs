@@ -41,8 +41,8 @@ impl Workload for Sizes {
 
 fn run_data(lab: &Lab, data: Dataset) -> Result<Vec<Row>> {
     // All of it would take a quick run longer than its other work.
-    let with_best = !lab.quick || data != Dataset::Tpch;
-    let with_whole_file = !lab.quick || data == Dataset::Titles;
+    let with_best = !lab.scale.quick || data != Dataset::Tpch;
+    let with_whole_file = !lab.scale.quick || data == Dataset::Titles;
     let mut found = Vec::new();
     for engine in lab.engines(Group::Sizes) {
         if engine.takes(data) && (with_best || engine.name() != Litepack::BEST) {
@@ -52,7 +52,7 @@ fn run_data(lab: &Lab, data: Dataset) -> Result<Vec<Row>> {
     }
     if with_whole_file {
         let bytes = whole_file::compressed_bytes(&lab.source(data)?, |share| {
-            let title = data.title(lab.size);
+            let title = data.title(lab.scale.size);
             lab.say(format!("compressing {title} whole: {:.0} %", share * 100.0));
         });
         found.insert(1, (whole_file::NAME, bytes));
@@ -63,7 +63,7 @@ fn run_data(lab: &Lab, data: Dataset) -> Result<Vec<Row>> {
             row(
                 Sizes.name(),
                 "File size",
-                data.title(lab.size),
+                data.title(lab.scale.size),
                 engine,
                 bytes,
             )
@@ -87,16 +87,11 @@ pub(super) fn row(
         title: title.into(),
         data,
         engine,
-        way: None,
-        setting: None,
         cache: Cache::Irrelevant,
         unit: Unit::Bytes,
         values: bytes.iter().map(|bytes| *bytes as f64).collect(),
-        summary: None,
-        to_plain: None,
-        ratio: None,
-        file_bytes: None,
         failure: bytes.err().map(|error| format!("{error:#}")),
+        ..Row::EMPTY
     }
 }
 

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use super::session::Session;
 use crate::data::dataset::Dataset;
-use crate::lab::{Lab, Turn};
+use crate::lab::{Scale, Turn};
 use crate::rows::{Setting, Unit};
 
 /// One query.
@@ -65,7 +65,7 @@ impl Session for Query {
         self.about
     }
 
-    fn title(&self, _lab: &Lab) -> String {
+    fn title(&self) -> String {
         self.title.into()
     }
 
@@ -85,7 +85,7 @@ impl Session for Query {
         false
     }
 
-    fn turn(&self, _lab: &Lab, conn: &Connection, _round: u32) -> Result<Turn> {
+    fn turn(&self, _scale: Scale, conn: &Connection, _round: u32) -> Result<Turn> {
         let start = Instant::now();
         let rows = super::rows_of(conn, self.sql)?;
         let value = start.elapsed().as_secs_f64();

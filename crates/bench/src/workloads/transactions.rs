@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 use super::session::Session;
 use crate::data::dataset::{Dataset, SEED};
 use crate::data::titles::Titles;
-use crate::lab::{Lab, Turn};
+use crate::lab::{Scale, Turn};
 use crate::rows::{Setting, Unit};
 
 const TRANSACTIONS: u32 = 20;
@@ -66,7 +66,7 @@ impl Session for Transactions {
         self.about
     }
 
-    fn title(&self, _lab: &Lab) -> String {
+    fn title(&self) -> String {
         self.title.into()
     }
 
@@ -86,15 +86,15 @@ impl Session for Transactions {
         true
     }
 
-    fn turn(&self, lab: &Lab, conn: &Connection, round: u32) -> Result<Turn> {
-        let transactions = lab.operations(TRANSACTIONS);
+    fn turn(&self, scale: Scale, conn: &Connection, round: u32) -> Result<Turn> {
+        let transactions = scale.operations(TRANSACTIONS);
         let mut rng = super::random(self.name, round);
         let mut titles = Titles::new(SEED + 1 + u64::from(round));
         let mut taken = Duration::ZERO;
         for _ in 0..transactions {
             let work = self
                 .rows
-                .choose(lab.size.rows as i64, &mut rng, &mut titles);
+                .choose(scale.size.rows as i64, &mut rng, &mut titles);
             let start = Instant::now();
             self.rows.commit(conn, &work)?;
             taken += start.elapsed();
