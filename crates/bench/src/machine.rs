@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use serde::Serialize;
-use sysinfo::{Disks, System};
+use sysinfo::{Disk, Disks, System};
 
 use crate::stats::Summary;
 
@@ -77,15 +77,26 @@ impl Machine {
     }
 }
 
-/// The file system whose mount point is the longest beginning of the folder's path.
+/// The bytes that may still be written in a folder, if the system tells.
+pub fn free_bytes(folder: &Path) -> Option<u64> {
+    on_disk_of(folder, |disk| disk.available_space())
+}
+
 fn file_system(folder: &Path) -> Option<String> {
+    on_disk_of(folder, |disk| {
+        disk.file_system().to_string_lossy().into_owned()
+    })
+}
+
+/// Asks the disk whose mount point is the longest beginning of the folder's path.
+fn on_disk_of<T>(folder: &Path, ask: impl Fn(&Disk) -> T) -> Option<T> {
     let folder = folder.canonicalize().ok()?;
     let disks = Disks::new_with_refreshed_list().ok()?;
     let disk = disks
         .iter()
         .filter(|disk| folder.starts_with(disk.mount_point()))
         .max_by_key(|disk| disk.mount_point().as_os_str().len())?;
-    Some(disk.file_system().to_string_lossy().into_owned())
+    Some(ask(disk))
 }
 
 fn flush_milliseconds(folder: &Path) -> Result<f64> {

@@ -132,6 +132,8 @@ pub struct Row {
     pub to_plain: Option<f64>,
     /// Median less that of plain SQLite, where the difference tells more than the ratio.
     pub over_plain: Option<f64>,
+    /// Median divided by the engine's own on the smallest file, where files grow.
+    pub growth: Option<f64>,
     /// How much smaller the file got, where that is what is measured.
     pub ratio: Option<Ratio>,
     /// What the database took on disk afterwards, where that tells something.
@@ -155,6 +157,7 @@ impl Row {
         summary: None,
         to_plain: None,
         over_plain: None,
+        growth: None,
         ratio: None,
         file_bytes: None,
         failure: None,

@@ -81,7 +81,7 @@ pub fn to_plain(row: &Row) -> String {
 }
 
 /// One word on the ratio; for a file that got smaller, its share of R and the aim; for memory, the
-/// difference.
+/// difference; for a file that grows, what that costs.
 pub fn verdict(row: &Row) -> String {
     if let Some(ratio) = row.ratio {
         let share = ratio.of_whole_file.map(|share| format!("{share:.2} R"));
@@ -95,13 +95,18 @@ pub fn verdict(row: &Row) -> String {
             number(over / 1e6)
         );
     }
-    match row.verdict() {
-        Some(Verdict::Better) => "better",
-        Some(Verdict::Even) => "even",
-        Some(Verdict::Worse) => "worse",
-        None => "",
-    }
-    .into()
+    let verdict = row.verdict().map(|verdict| match verdict {
+        Verdict::Better => "better".into(),
+        Verdict::Even => "even".into(),
+        Verdict::Worse => "worse".into(),
+    });
+    let growth = row.growth.filter(|_| row.failure.is_none());
+    let growth = growth.map(|growth| format!("{} × the smallest file's", number(growth)));
+    verdict
+        .into_iter()
+        .chain(growth)
+        .collect::<Vec<String>>()
+        .join(", ")
 }
 
 /// The engine and, where it has several, the way.

@@ -11,6 +11,7 @@ mod cold_reads;
 mod column_size;
 mod columns;
 mod commits;
+mod growth;
 mod load;
 mod maintenance;
 pub mod memory;
@@ -83,6 +84,7 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(columns::UPDATE_SEQUENTIAL),
         Box::new(columns::UPDATE_RANDOM),
         Box::new(memory::Memory),
+        Box::new(growth::Growth),
     ]
 }
 

@@ -3,8 +3,9 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::COLORS;
 use super::lines::Failure;
+use super::{COLORS, GREY};
+use crate::engines::Plain;
 use crate::report::words;
 
 const WIDTH: i32 = 960;
@@ -197,9 +198,13 @@ pub fn series<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     })
 }
 
-/// The colour of a series.
+/// The colour of a series: grey is plain SQLite's, the others go by their order.
 pub fn color(series: &[&str], name: &str) -> RGBColor {
-    let place = series.iter().position(|known| *known == name);
+    if name == Plain::NAME {
+        return GREY;
+    }
+    let mut others = series.iter().filter(|name| **name != Plain::NAME);
+    let place = others.position(|known| *known == name);
     COLORS[place.unwrap_or_default() % COLORS.len()]
 }
 

@@ -55,13 +55,14 @@ const SPEEDS: [(&str, &str, &[&str]); 4] = [
     ),
 ];
 
-/// The colours of series, by the order of their names.
+const GREY: RGBColor = RGBColor(120, 120, 120);
+/// The colours of the other series, by the order of their names.
 const COLORS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),
-    RGBColor(120, 120, 120),
+    RGBColor(86, 180, 233),
     RGBColor(230, 159, 0),
 ];
 
@@ -207,10 +208,10 @@ fn label(group: &[Row]) -> String {
 fn growth(report: &Report) -> Vec<Panel> {
     let mut panels: Vec<Panel> = Vec::new();
     for group in groups(report, &["growth"]) {
-        let title = &group[0].title;
-        if panels.last().is_none_or(|panel| panel.title != *title) {
+        let title = group[0].way.unwrap_or_default();
+        if panels.last().is_none_or(|panel| panel.title != title) {
             panels.push(Panel {
-                title: title.clone(),
+                title: title.into(),
                 places: Vec::new(),
                 lines: Vec::new(),
             });
@@ -219,7 +220,8 @@ fn growth(report: &Report) -> Vec<Panel> {
             continue;
         };
         let place = panel.places.len();
-        panel.places.push(group[0].data.clone());
+        let size = group[0].data.rsplit(", ").next();
+        panel.places.push(size.unwrap_or_default().into());
         for row in group.iter().filter(|row| row.failure.is_none()) {
             let Some(summary) = row.summary else {
                 continue;
