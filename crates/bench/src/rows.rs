@@ -22,6 +22,10 @@ pub enum Unit {
     Bytes,
     /// Bytes of main memory; less is better.
     Memory,
+    /// To a server; less is better.
+    Requests,
+    /// Bytes from a server; less is better.
+    Fetched,
 }
 
 /// What the operating system had in memory when the clock started.
@@ -34,6 +38,8 @@ pub enum Cache {
     ColdDropped,
     /// Nothing of the file, which it was advised to forget.
     ColdAdvised,
+    /// Nothing; the file is on a server, and none of it was fetched yet.
+    Unfetched,
     /// It makes no difference.
     Irrelevant,
 }
@@ -45,6 +51,7 @@ impl Cache {
             Self::Warm => "warm",
             Self::ColdDropped => "cold (drop_caches)",
             Self::ColdAdvised => "cold (fadvise)",
+            Self::Unfetched => "cold (remote)",
             Self::Irrelevant => "–",
         }
     }
@@ -136,8 +143,10 @@ pub struct Row {
     pub growth: Option<f64>,
     /// How much smaller the file got, where that is what is measured.
     pub ratio: Option<Ratio>,
-    /// What the database took on disk afterwards, where that tells something.
+    /// What the database took on disk after work that wrote to it.
     pub file_bytes: Option<u64>,
+    /// The same divided by that of plain SQLite.
+    pub file_to_plain: Option<f64>,
     /// Why there are no values, or why they are not to be trusted.
     pub failure: Option<String>,
 }
@@ -160,6 +169,7 @@ impl Row {
         growth: None,
         ratio: None,
         file_bytes: None,
+        file_to_plain: None,
         failure: None,
     };
 
@@ -190,7 +200,12 @@ pub fn compare(rows: &mut [Row]) {
         row.summary = Summary::of(&row.values);
     }
     let plain = rows.first().and_then(|row| row.summary);
+    let plain_file = rows.first().and_then(|row| row.file_bytes);
     for row in rows.iter_mut().skip(1) {
+        row.file_to_plain = match (row.file_bytes, plain_file) {
+            (Some(own), Some(plain)) => Some(own as f64 / plain as f64),
+            _ => None,
+        };
         let (Some(own), Some(plain)) = (row.summary, plain) else {
             continue;
         };
@@ -231,6 +246,18 @@ mod tests {
         compare(&mut rows);
         assert_eq!(rows[1].over_plain, Some(1.5e7));
         assert_eq!(rows[1].verdict(), Some(Verdict::Worse));
+    }
+
+    #[test]
+    fn files_are_compared_after_writing() {
+        let after = |file_bytes| Row {
+            file_bytes,
+            ..row(Unit::PerSecond, &[1.0])
+        };
+        let mut rows = [after(Some(1000)), after(Some(100)), after(None)];
+        compare(&mut rows);
+        let found = rows.map(|row| row.file_to_plain);
+        assert_eq!(found, [None, Some(0.1), None]);
     }
 
     #[test]

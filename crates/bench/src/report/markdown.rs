@@ -74,13 +74,20 @@ fn write_section(out: &mut String, section: &Section) -> Result<()> {
         return Ok(());
     };
     writeln!(out, "\n## {}\n\n{}", first.title, section.about)?;
+    let rows = || section.groups.iter().flatten();
+    // Only work that writes leaves another file.
+    let with_files = rows().any(|row| row.file_bytes.is_some());
+    let (file, align) = match with_files {
+        true => (" file afterwards |", "--:|"),
+        false => ("", ""),
+    };
     writeln!(
         out,
-        "\n| data | journal+sync | cache | engine | median | min – max | to plain | |"
+        "\n| data | journal+sync | cache | engine | median | min – max | to plain | |{file}"
     )?;
-    writeln!(out, "|---|---|---|---|--:|--:|--:|---|")?;
-    for row in section.groups.iter().flatten() {
-        writeln!(
+    writeln!(out, "|---|---|---|---|--:|--:|--:|---|{align}")?;
+    for row in rows() {
+        write!(
             out,
             "| {} | {} | {} | {} | {} | {} | {} | {} |",
             row.data,
@@ -92,6 +99,10 @@ fn write_section(out: &mut String, section: &Section) -> Result<()> {
             words::to_plain(row),
             words::verdict(row),
         )?;
+        match with_files {
+            true => writeln!(out, " {} |", words::file(row))?,
+            false => writeln!(out)?,
+        }
     }
     for failure in section.groups.iter().flatten().filter_map(words::failure) {
         writeln!(out, "\n**Failed:** {failure}.")?;
@@ -161,6 +172,30 @@ mod tests {
             "{chart}"
         );
         assert!(!chart.contains("wrong"));
+    }
+
+    #[test]
+    fn files_have_a_column_where_something_was_written() {
+        let page_of = |file_bytes: [Option<u64>; 2]| {
+            let after = |(engine, file_bytes)| Row {
+                file_bytes,
+                ..row(engine, 1.0, None)
+            };
+            let mut rows = ["plain", "other"]
+                .into_iter()
+                .zip(file_bytes)
+                .map(after)
+                .collect::<Vec<_>>();
+            compare(&mut rows);
+            let section = Section {
+                about: "How.",
+                groups: vec![rows],
+            };
+            page(&report_of(vec![section]), &[]).unwrap()
+        };
+        let page = page_of([Some(20_000_000), Some(2_000_000)]);
+        assert!(page.contains("even | 2.00 MB, 0.10 × |"), "{page}");
+        assert!(!page_of([None, None]).contains("afterwards"));
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub fn table(report: &Report) -> String {
         "min – max",
         "to plain",
         "",
+        "file afterwards",
     ]);
     table.add_rows(report.rows().map(cells));
     let mut lines = table.lines();
@@ -44,7 +45,7 @@ pub fn table(report: &Report) -> String {
     out
 }
 
-fn cells(row: &Row) -> [Cell; 7] {
+fn cells(row: &Row) -> [Cell; 8] {
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
     [
         Cell::new(words::durability(row)),
@@ -54,5 +55,6 @@ fn cells(row: &Row) -> [Cell; 7] {
         right(words::spread(row)),
         right(words::to_plain(row)),
         Cell::new(words::verdict(row)),
+        right(words::file(row)),
     ]
 }

@@ -21,6 +21,14 @@ pub fn number(value: f64) -> String {
     out + rest
 }
 
+/// A number as the unit has it: requests are whole.
+fn figure(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Requests => value.to_string(),
+        _ => number(value),
+    }
+}
+
 /// Divisor and name of the unit that suits a median.
 pub fn scale(unit: Unit, median: f64) -> (f64, &'static str) {
     match unit {
@@ -29,6 +37,8 @@ pub fn scale(unit: Unit, median: f64) -> (f64, &'static str) {
         Unit::Seconds | Unit::SecondsPerPage => (1e-6, "µs"),
         Unit::PerSecond => (1.0, "/s"),
         Unit::Bytes | Unit::Memory => (1e6, "MB"),
+        Unit::Requests => (1.0, "requests"),
+        Unit::Fetched => (1e3, "kB"),
     }
 }
 
@@ -38,7 +48,7 @@ pub fn median(row: &Row) -> String {
         return "failed".into();
     };
     let (divisor, unit) = scale(row.unit, summary.median);
-    let median = format!("{} {unit}", number(summary.median / divisor));
+    let median = format!("{} {unit}", figure(row.unit, summary.median / divisor));
     match row.unit {
         Unit::SecondsPerPage => {
             let rate = PAGE_LEN as f64 / summary.median / 1e6;
@@ -55,8 +65,8 @@ pub fn spread(row: &Row) -> String {
             let (divisor, _) = scale(row.unit, summary.median);
             format!(
                 "{} – {}",
-                number(summary.min / divisor),
-                number(summary.max / divisor)
+                figure(row.unit, summary.min / divisor),
+                figure(row.unit, summary.max / divisor)
             )
         }
         _ => String::new(),
@@ -76,6 +86,8 @@ pub fn to_plain(row: &Row) -> String {
         Unit::PerSecond => "the rate",
         Unit::Bytes => "the size",
         Unit::Memory => "the memory",
+        Unit::Requests => "the requests",
+        Unit::Fetched => "the bytes",
     };
     format!("{ratio:.2} × {what}")
 }
@@ -106,6 +118,20 @@ pub fn verdict(row: &Row) -> String {
         .into_iter()
         .chain(growth)
         .collect::<Vec<String>>()
+        .join(", ")
+}
+
+/// The file after work that wrote to it, and how it compares.
+pub fn file(row: &Row) -> String {
+    let size = row
+        .file_bytes
+        .map(|bytes| format!("{} MB", number(bytes as f64 / 1e6)));
+    let to_plain = row
+        .file_to_plain
+        .map(|ratio| format!("{} ×", number(ratio)));
+    size.into_iter()
+        .chain(to_plain)
+        .collect::<Vec<_>>()
         .join(", ")
 }
 

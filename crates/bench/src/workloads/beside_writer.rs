@@ -258,10 +258,10 @@ impl BesideWriter {
                 commit_times.clear();
             }
             let ways = [
-                ("reads", Unit::PerSecond, turns.values),
-                ("a commit", Unit::Seconds, commit_times),
+                ("reads", Unit::PerSecond, turns.values, None),
+                ("a commit", Unit::Seconds, commit_times, file_bytes),
             ];
-            for ((way, unit, values), group) in ways.into_iter().zip(&mut groups) {
+            for ((way, unit, values, file_bytes), group) in ways.into_iter().zip(&mut groups) {
                 group.push(Row {
                     workload: self.name,
                     title: self.title.into(),

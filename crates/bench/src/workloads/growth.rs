@@ -169,7 +169,10 @@ impl Growth {
                 cache: Cache::Warm,
                 unit: Unit::Seconds,
                 values: turns.values,
-                file_bytes: one.ok().map(|(one, _)| stored_bytes(&one.path)),
+                file_bytes: one
+                    .ok()
+                    .filter(|_| operation == Operation::Commit)
+                    .map(|(one, _)| stored_bytes(&one.path)),
                 failure: turns.failure,
                 ..Row::EMPTY
             });

@@ -17,6 +17,7 @@ mod maintenance;
 pub mod memory;
 mod point_reads;
 mod range_reads;
+mod remote;
 mod scan;
 mod session;
 mod sizes;
@@ -74,6 +75,7 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(archives::COUNT),
         Box::new(archives::FILTER),
         Box::new(archives::GROUP),
+        Box::new(remote::Remote),
         Box::new(codec::Codec),
         Box::new(load::COLUMNS),
         Box::new(column_size::ColumnSize),

@@ -115,7 +115,7 @@ fn run_setting(work: &impl Session, lab: &Lab, setting: Setting) -> Result<Vec<R
             cache: Cache::Warm,
             unit: work.unit(),
             values: turns.values,
-            file_bytes: leave(contestant, own_file),
+            file_bytes: leave(contestant, own_file).filter(|_| work.writes()),
             failure: turns.failure,
             ..Row::EMPTY
         });
@@ -124,7 +124,7 @@ fn run_setting(work: &impl Session, lab: &Lab, setting: Setting) -> Result<Vec<R
     Ok(rows)
 }
 
-/// Closes the connection; gives the size of the file it wrote to, and removes it.
+/// Closes the connection; gives the size of its own file, and removes it.
 fn leave(contestant: Result<Contestant>, own_file: bool) -> Option<u64> {
     let Contestant { path, conn } = contestant.ok()?;
     drop(conn);
