@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::engines::{Journal, Synchronous};
 use crate::stats::Summary;
 
-/// The bytes of a page: all databases here have SQLite's default.
+/// The bytes of a page: SQLite's default, which all databases have but those with small pages.
 pub const PAGE_LEN: usize = 4096;
 
 /// What a figure counts, and so whether more of it is better.
@@ -34,6 +34,8 @@ pub enum Unit {
 pub enum Cache {
     /// The whole file; SQLite's own page cache is the default 2 MB.
     Warm,
+    /// The whole file, and SQLite's own page cache is 100 MB.
+    WarmLarge,
     /// Nothing: what it held of all files was dropped.
     ColdDropped,
     /// Nothing of the file, which it was advised to forget.
@@ -49,6 +51,7 @@ impl Cache {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Warm => "warm",
+            Self::WarmLarge => "warm, page cache 100 MB",
             Self::ColdDropped => "cold (drop_caches)",
             Self::ColdAdvised => "cold (fadvise)",
             Self::Unfetched => "cold (remote)",
@@ -210,7 +213,7 @@ pub fn compare(rows: &mut [Row]) {
             continue;
         };
         row.to_plain = (plain.median > 0.0).then(|| own.median / plain.median);
-        row.over_plain = (row.unit == Unit::Memory).then(|| own.median - plain.median);
+        row.over_plain = (row.unit == Unit::Memory).then_some(own.median - plain.median);
     }
 }
 

@@ -23,7 +23,7 @@ use litepack_bench::workloads;
 #[derive(Parser)]
 #[command(version)]
 struct Options {
-    /// Less data and fewer turns: under three minutes
+    /// Less data and fewer turns: under eight minutes
     #[arg(long)]
     quick: bool,
     /// Run only workloads whose name begins with PATTERN (may be given several times)

@@ -25,6 +25,8 @@ pub struct Size {
 pub enum Dataset {
     /// [`titles`]
     Titles,
+    /// The same in pages of 1 KiB.
+    SmallPages,
     /// [`logs`] as columns.
     Logs(Indexes),
     /// [`logs`] as JSON.
@@ -37,8 +39,9 @@ pub enum Dataset {
 
 impl Dataset {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Titles,
+        Self::SmallPages,
         Self::Logs(Indexes::Without),
         Self::Logs(Indexes::With),
         Self::JsonLogs(Indexes::Without),
@@ -58,6 +61,7 @@ impl Dataset {
         };
         match self {
             Self::Titles => format!("titles, {} rows of JSON", size.rows),
+            Self::SmallPages => format!("titles, {} rows of JSON, pages of 1 KiB", size.rows),
             Self::Logs(indexes) => {
                 format!(
                     "logs, {} rows in columns{}",
@@ -102,6 +106,9 @@ impl Dataset {
             let conn = Connection::open(&unfinished)?;
             // A file that is thrown away when it is not finished needs no care for crashes.
             conn.execute_batch("pragma journal_mode = off; pragma synchronous = off")?;
+            if self == Self::SmallPages {
+                conn.execute_batch("pragma page_size = 1024")?;
+            }
             self.create(&conn, size)?;
             conn.close().map_err(|(_, error)| error)?;
             std::fs::rename(unfinished, &path)?;
@@ -112,7 +119,7 @@ impl Dataset {
     fn create(self, conn: &Connection, size: Size) -> rusqlite::Result<()> {
         let lines = size.rows / 2;
         match self {
-            Self::Titles => titles::create(conn, size.rows, SEED),
+            Self::Titles | Self::SmallPages => titles::create(conn, size.rows, SEED),
             Self::Logs(indexes) => logs::create(conn, lines, SEED, Layout::Columns, indexes),
             Self::JsonLogs(indexes) => logs::create(conn, lines, SEED, Layout::Json, indexes),
             Self::Tpch => tpch::create(conn, size.scale_factor),
@@ -143,6 +150,22 @@ mod tests {
             path
         );
         assert_eq!(std::fs::metadata(&path).unwrap().modified().unwrap(), made);
+    }
+
+    #[test]
+    fn small_pages_are_small() {
+        let folder = tempfile::tempdir().unwrap();
+        let size = Size {
+            rows: 200,
+            scale_factor: 0.01,
+        };
+        for (data, expected) in [(Dataset::Titles, 4096), (Dataset::SmallPages, 1024)] {
+            let conn = Connection::open(data.find_or_make(folder.path(), size).unwrap()).unwrap();
+            let found: u32 = conn
+                .query_row("pragma page_size", [], |row| row.get(0))
+                .unwrap();
+            assert_eq!(found, expected);
+        }
     }
 
     #[test]

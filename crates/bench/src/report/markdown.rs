@@ -15,9 +15,11 @@ const HEAD: &str = "\
 Plain SQLite and Litepack, in the same process, on the same data, taking turns: plain, Litepack,
 plain, Litepack, and so on. Each figure is the median of all turns, the smallest and the largest
 stand beside it. Every ratio is to plain SQLite in the same run under the same settings. No option
-of Litepack and no pragma of SQLite is set but `--best`, the journal mode and `synchronous` where a
-row names them: the page size is 4 KiB, SQLite's page cache 2 MB. Answers and, after writing, the
-whole content are compared between the engines in every workload; a row whose answer differs says so.
+of Litepack and no pragma of SQLite is set but `--best`, and what a row names: the journal mode,
+`synchronous`, a page cache of 100 MB instead of SQLite's 2 MB, and pages of 1 KiB instead of 4 KiB.
+Warm means that the operating system has the whole file in memory, cold that it was made to forget
+it (by `drop_caches` or `posix_fadvise`). Answers and, after writing, the whole
+content are compared between the engines in every workload; a row whose answer differs says so.
 Compressed columns are measured beside sqlite-zstd 0.3.5, built from its published source and
 loaded into the same process; plain SQLite is the yardstick there too. File sizes are also compared
 with those of sqlite_zstd_vfs, made in the `sqlite3` shell with the library of GenomicSQLite 0.9.4.
@@ -63,8 +65,8 @@ fn page(report: &Report, charts: &[Chart]) -> Result<String> {
     }
     writeln!(
         out,
-        "\n## Run it yourself\n\n```sh\nmake bench-quick   # under 5 minutes\n\
-         make bench         # about an hour, twice that the first time; renews this page\n```"
+        "\n## Run it yourself\n\n```sh\nmake bench-quick   # under 8 minutes\n\
+         make bench         # over an hour, twice that the first time; renews this page\n```"
     )?;
     Ok(out)
 }

@@ -4,6 +4,7 @@
 //! one a way of it), plain SQLite first; [`codec`] has no SQLite, and [`maintenance`] compares with a fresh
 //! file. Most work is a [`session`] on an open connection.
 
+mod again;
 mod archives;
 pub mod beside_writer;
 mod codec;
@@ -21,6 +22,7 @@ mod remote;
 mod scan;
 mod session;
 mod sizes;
+mod small_pages;
 mod tpch_queries;
 mod transactions;
 
@@ -60,7 +62,9 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(load::FILES),
         Box::new(maintenance::Maintenance),
         Box::new(tpch_queries::PRICING_SUMMARY),
+        Box::new(tpch_queries::PRICING_SUMMARY_LARGE_CACHE),
         Box::new(tpch_queries::MARKET_SHARE),
+        Box::new(tpch_queries::MARKET_SHARE_LARGE_CACHE),
         Box::new(point_reads::PointReads),
         Box::new(cold_reads::POINTS),
         Box::new(range_reads::RangeReads),
@@ -71,6 +75,9 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(commits::Commits),
         Box::new(beside_writer::THREADS),
         Box::new(beside_writer::PROCESSES),
+        Box::new(small_pages::POINT_READS),
+        Box::new(small_pages::RANGE_READS),
+        Box::new(small_pages::UPDATE_RANDOM),
         Box::new(archives::Size),
         Box::new(archives::COUNT),
         Box::new(archives::FILTER),

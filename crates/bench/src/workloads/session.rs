@@ -31,6 +31,10 @@ pub trait Session {
     fn data(&self) -> Dataset;
     /// Under which settings.
     fn settings(&self) -> &'static [Setting];
+    /// With what in memory.
+    fn cache(&self) -> Cache {
+        Cache::Warm
+    }
     /// What a turn's value counts.
     fn unit(&self) -> Unit;
     /// Whether the database is changed, in which case [`content`] is compared at the end.
@@ -112,7 +116,7 @@ fn run_setting(work: &impl Session, lab: &Lab, setting: Setting) -> Result<Vec<R
             data: work.data().title(lab.scale.size),
             engine: engine.name(),
             setting: Some(setting),
-            cache: Cache::Warm,
+            cache: work.cache(),
             unit: work.unit(),
             values: turns.values,
             file_bytes: leave(contestant, own_file).filter(|_| work.writes()),

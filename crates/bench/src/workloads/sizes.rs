@@ -24,7 +24,7 @@ impl Workload for Sizes {
          compresses one column, at level 19 with one dictionary, and takes part where that is all the \
          text and has no index; sqlite_zstd_vfs has its defaults. Aims, without and with `--best`: titles \
          1.10 R and 1.45 R; logs 0.80 R and 1.00 R; TPC-H 0.80 R and 1.05 R; random blobs grow by less \
-         than 1 %. A quick run has R for titles only, and no `--best` for TPC-H."
+         than 1 %. A quick run has R for titles only, and no `--best` for TPC-H and small pages."
     }
 
     fn group(&self) -> Group {
@@ -41,8 +41,13 @@ impl Workload for Sizes {
 
 fn run_data(lab: &Lab, data: Dataset) -> Result<Vec<Row>> {
     // All of it would take a quick run longer than its other work.
-    let with_best = !lab.scale.quick || data != Dataset::Tpch;
-    let with_whole_file = !lab.scale.quick || data == Dataset::Titles;
+    let with_best = !lab.scale.quick || !matches!(data, Dataset::Tpch | Dataset::SmallPages);
+    // Titles in smaller pages are to zstd what they are in larger ones.
+    let with_whole_file = match data {
+        Dataset::Titles => true,
+        Dataset::SmallPages => false,
+        _ => !lab.scale.quick,
+    };
     let mut found = Vec::new();
     for engine in lab.engines(Group::Sizes) {
         if engine.takes(data) && (with_best || engine.name() != Litepack::BEST) {
@@ -115,7 +120,7 @@ fn aim(engine: &str, data: Dataset) -> Option<f64> {
         Dataset::Titles => (1.1, 1.45),
         Dataset::Logs(_) | Dataset::JsonLogs(_) => (0.8, 1.0),
         Dataset::Tpch => (0.8, 1.05),
-        Dataset::Blobs => return None,
+        Dataset::SmallPages | Dataset::Blobs => return None,
     };
     match engine {
         Litepack::NAME => Some(default),

@@ -35,13 +35,15 @@ const SPEEDS: [(&str, &str, &[&str]); 4] = [
             "point-reads",
             "range-reads",
             "cold-",
+            "small-pages-point",
+            "small-pages-range",
             "beside-writer-",
         ],
     ),
     (
         "writes.svg",
         "Write speed",
-        &["load", "insert", "update-", "commits"],
+        &["load", "insert", "update-", "commits", "small-pages-update"],
     ),
     (
         "archives.svg",
