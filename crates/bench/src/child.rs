@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::engines::{Engines, Group};
 use crate::rows::Setting;
 use crate::workloads::beside_writer::Reader;
-use crate::workloads::memory::Task;
+use crate::workloads::task::Task;
 
 /// The option that makes this program a child.
 pub const OPTION: &str = "--child";
@@ -51,8 +51,8 @@ impl Database {
 pub enum Part {
     /// One of the readers beside a writer.
     Reader(Reader),
-    /// Work whose memory is of interest.
-    Memory(Task),
+    /// Work on an open connection.
+    Task(Task),
 }
 
 /// What a child does: it takes its part from the text, then orders from standard input.
@@ -62,7 +62,10 @@ pub fn run(part: &str) -> Result<()> {
             let conn = reader.open()?;
             serve(|order| reader.read(&conn, order))
         }
-        Part::Memory(task) => serve(|round| task.run(*round)),
+        Part::Task(task) => {
+            let conn = task.database.open()?;
+            serve(|order| task.run(&conn, *order))
+        }
     }
 }
 

@@ -53,6 +53,7 @@ pub struct Lab {
     archives: Engines,
     columns: Engines,
     sizes: Engines,
+    apart: Engines,
     /// How much data and work.
     pub scale: Scale,
     /// How many turns each engine takes.
@@ -82,6 +83,7 @@ impl Lab {
             archives: Engines::of(Group::Archives, false),
             columns: Engines::of(Group::Columns, false),
             sizes: Engines::of(Group::Sizes, false),
+            apart: Engines::of(Group::Apart, false),
             scale,
             rounds,
             program,
@@ -103,6 +105,7 @@ impl Lab {
             Group::Archives => self.archives = engines,
             Group::Columns => self.columns = engines,
             Group::Sizes => self.sizes = engines,
+            Group::Apart => self.apart = engines,
         }
     }
 
@@ -113,6 +116,7 @@ impl Lab {
             Group::Archives => &self.archives.ready,
             Group::Columns => &self.columns.ready,
             Group::Sizes => &self.sizes.ready,
+            Group::Apart => &self.apart.ready,
         }
     }
 
@@ -125,7 +129,13 @@ impl Lab {
 
     /// Who cannot take part and what is left out, each once with the reason.
     pub fn missing(&self) -> Vec<(&'static str, String)> {
-        let groups = [&self.files, &self.archives, &self.columns, &self.sizes];
+        let groups = [
+            &self.files,
+            &self.archives,
+            &self.columns,
+            &self.sizes,
+            &self.apart,
+        ];
         let mut missing = groups.map(|group| &group.missing[..]).concat();
         missing.extend_from_slice(&self.left_out.borrow());
         missing.sort();

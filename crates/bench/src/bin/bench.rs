@@ -123,7 +123,7 @@ fn run(options: &Options) -> Result<Report> {
         !chosen.is_empty(),
         "no workload has such a name; --list shows all"
     );
-    for group in [Group::Columns, Group::Sizes] {
+    for group in [Group::Columns, Group::Sizes, Group::Apart] {
         if chosen.iter().any(|work| work.group() == group) {
             lab.add_peers(group);
         }

@@ -129,6 +129,8 @@ pub enum Group {
     Columns,
     /// All that make files smaller, each where it [can](Engine::takes).
     Sizes,
+    /// Whole files by engines of which some cannot be in one process with others.
+    Apart,
 }
 
 /// The engines of this build, and those that it cannot offer, each with the reason.
@@ -148,6 +150,7 @@ impl Engines {
             Group::Archives => Self::archives(),
             Group::Columns => Self::columns(with_peers),
             Group::Sizes => Self::sizes(with_peers),
+            Group::Apart => Self::apart(with_peers),
         }
     }
 
@@ -180,10 +183,16 @@ impl Engines {
         );
         if with_peers {
             found.add_sqlite_zstd();
-            found.add(
-                peers::zstd_vfs::NAME,
-                ZstdVfs::new().map(|engine| Box::new(engine) as _),
-            );
+            found.add_zstd_vfs();
+        }
+        found
+    }
+
+    /// Those that keep any database; sqlite_zstd_vfs only where it may be fetched.
+    fn apart(with_peers: bool) -> Self {
+        let mut found = Self::files();
+        if with_peers {
+            found.add_zstd_vfs();
         }
         found
     }
@@ -205,6 +214,13 @@ impl Engines {
         self.add(
             peers::sqlite_zstd::NAME,
             Columns::sqlite_zstd().map(|engine| Box::new(engine) as _),
+        );
+    }
+
+    fn add_zstd_vfs(&mut self) {
+        self.add(
+            peers::zstd_vfs::NAME,
+            ZstdVfs::new().map(|engine| Box::new(engine) as _),
         );
     }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use rusqlite::{Connection, LoadExtensionGuard};
 
 use super::{folder, output_of};
 
@@ -46,6 +47,20 @@ pub fn run(library: &Path, database: &str, sql: &str) -> Result<()> {
             .args([database, sql])
             .stdin(Stdio::null()),
     )?;
+    Ok(())
+}
+
+/// Gives this process the VFS `zstd`; it stays when the connection is closed.
+///
+/// # Errors
+/// SQLite's.
+pub fn load(conn: &Connection, library: &Path) -> Result<()> {
+    #[allow(unsafe_code)]
+    // SAFETY: the library was fetched by `library` as the published package of an extension, and was loaded there.
+    unsafe {
+        let _guard = LoadExtensionGuard::new(conn)?;
+        conn.load_extension(library, None::<&str>)?;
+    }
     Ok(())
 }
 

@@ -21,8 +21,8 @@ Warm means that the operating system has the whole file in memory, cold that it 
 it (by `drop_caches` or `posix_fadvise`). Answers and, after writing, the whole
 content are compared between the engines in every workload; a row whose answer differs says so.
 Compressed columns are measured beside sqlite-zstd 0.3.5, built from its published source and
-loaded into the same process; plain SQLite is the yardstick there too. File sizes are also compared
-with those of sqlite_zstd_vfs, made in the `sqlite3` shell with the library of GenomicSQLite 0.9.4.
+loaded into the same process; plain SQLite is the yardstick there too. Packed files are also compared
+with those of sqlite_zstd_vfs, by the library of GenomicSQLite 0.9.4, in processes of their own.
 Archives (`litepack archive create`, without options) are only read.
 Rows in which Litepack loses are as much part of the table as those in which it wins. Nothing
 here passes or fails: figures from another machine will differ.

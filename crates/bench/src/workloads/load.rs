@@ -111,7 +111,9 @@ impl Load {
             let answer = count(&conn, data)?;
             conn.close().map_err(|(_, error)| error)?;
             match self.group {
-                Group::Files | Group::Archives | Group::Sizes => std::fs::remove_file(target)?,
+                Group::Files | Group::Archives | Group::Sizes | Group::Apart => {
+                    std::fs::remove_file(target)?
+                }
                 // Compressing all rows takes minutes.
                 Group::Columns => lab.keep(contestant.engine, data, &target)?,
             }

@@ -5,6 +5,7 @@
 //! file. Most work is a [`session`] on an open connection.
 
 mod again;
+mod apart;
 mod archives;
 pub mod beside_writer;
 mod codec;
@@ -15,7 +16,7 @@ mod commits;
 mod growth;
 mod load;
 mod maintenance;
-pub mod memory;
+mod memory;
 mod point_reads;
 mod range_reads;
 mod remote;
@@ -23,6 +24,7 @@ mod scan;
 mod session;
 mod sizes;
 mod small_pages;
+pub mod task;
 mod tpch_queries;
 mod transactions;
 
@@ -92,6 +94,7 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(columns::INSERT),
         Box::new(columns::UPDATE_SEQUENTIAL),
         Box::new(columns::UPDATE_RANDOM),
+        Box::new(apart::Apart),
         Box::new(memory::Memory),
         Box::new(growth::Growth),
     ]

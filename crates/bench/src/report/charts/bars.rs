@@ -4,8 +4,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::lines::Failure;
-use super::{COLORS, GREY};
-use crate::engines::Plain;
+use super::{BLUE, COLORS, GREY};
+use crate::engines::{Litepack, Plain};
 use crate::report::words;
 
 const WIDTH: i32 = 960;
@@ -153,7 +153,11 @@ impl Bars<'_> {
         for mark in scale.marks() {
             let x = scale.x(mark);
             root.draw(&PathElement::new([(x, TOP - 6), (x, end)], GRID))?;
-            let label = format!("{mark} ×");
+            let label = if mark > 0.0 && mark < 1.0 {
+                format!("1/{} ×", mark.recip())
+            } else {
+                format!("{mark} ×")
+            };
             root.draw(&Text::new(label, (x, end + 12), text(SMALL, HPos::Center)))?;
         }
         let mut y = TOP;
@@ -198,14 +202,19 @@ pub fn series<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     })
 }
 
-/// The colour of a series: grey is plain SQLite's, the others go by their order.
+/// The colour of a series: plain SQLite and packed files have the same in all charts, the others go by
+/// their order.
 pub fn color(series: &[&str], name: &str) -> RGBColor {
-    if name == Plain::NAME {
-        return GREY;
+    let is_other = |name: &str| ![Plain::NAME, Litepack::NAME].contains(&name);
+    let mut others = series.iter().filter(|name| is_other(name));
+    match name {
+        Plain::NAME => GREY,
+        Litepack::NAME => BLUE,
+        _ => {
+            let place = others.position(|known| *known == name);
+            COLORS[place.unwrap_or_default() % COLORS.len()]
+        }
     }
-    let mut others = series.iter().filter(|name| **name != Plain::NAME);
-    let place = others.position(|known| *known == name);
-    COLORS[place.unwrap_or_default() % COLORS.len()]
 }
 
 /// The series from left to right, at this height.
@@ -247,6 +256,16 @@ mod tests {
             scale.x(1.0) - scale.x(0.5),
             "twice as fast looks as far from 1 as half as fast"
         );
+    }
+
+    #[test]
+    fn packed_files_look_the_same_in_every_chart() {
+        let charts = [vec!["other", "litepack"], vec!["litepack", "one", "other"]];
+        let found = charts.map(|series| color(&series, "litepack"));
+        assert_eq!(found[0], found[1]);
+        let series = ["plain", "litepack", "one", "other"];
+        let colors = series.map(|name| color(&series, name));
+        assert!((1..4).all(|index| !colors[..index].contains(&colors[index])));
     }
 
     #[test]

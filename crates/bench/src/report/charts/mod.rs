@@ -26,7 +26,7 @@ pub struct Chart {
 }
 
 /// The work in a chart of speeds.
-const SPEEDS: [(&str, &str, &[&str]); 4] = [
+const SPEEDS: [(&str, &str, &[&str]); 5] = [
     (
         "reads.svg",
         "Read speed",
@@ -50,6 +50,7 @@ const SPEEDS: [(&str, &str, &[&str]); 4] = [
         "Speed of queries on archives and packed files",
         &["archive-count", "archive-filter", "archive-group"],
     ),
+    ("peer.svg", "Speed beside sqlite_zstd_vfs", &["apart"]),
     (
         "columns.svg",
         "Speed with a compressed column",
@@ -58,9 +59,9 @@ const SPEEDS: [(&str, &str, &[&str]); 4] = [
 ];
 
 const GREY: RGBColor = RGBColor(120, 120, 120);
-/// The colours of the other series, by the order of their names.
-const COLORS: [RGBColor; 6] = [
-    RGBColor(0, 114, 178),
+const BLUE: RGBColor = RGBColor(0, 114, 178);
+/// The colours of series that are neither plain SQLite nor packed files.
+const COLORS: [RGBColor; 5] = [
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),

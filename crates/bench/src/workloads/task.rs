@@ -1,0 +1,126 @@
+//! Work on an open connection, done by a child process: for engines that cannot share one, and to see what a process takes.
+
+use anyhow::{Context, Result, bail};
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+
+use super::session::{Session, content};
+use super::{columns, commits, point_reads, range_reads, tpch_queries, transactions};
+use crate::child::{Child, Database, Part};
+use crate::engines::{Engine, Group};
+use crate::lab::{Lab, Scale, Turn};
+use crate::rows::Setting;
+
+/// Work that children know, by its name.
+fn sessions() -> [Box<dyn Session>; 8] {
+    [
+        Box::new(point_reads::PointReads),
+        Box::new(range_reads::RangeReads),
+        Box::new(tpch_queries::PRICING_SUMMARY),
+        Box::new(tpch_queries::MARKET_SHARE),
+        Box::new(transactions::INSERT),
+        Box::new(transactions::UPDATE_RANDOM),
+        Box::new(commits::Commits),
+        Box::new(columns::POINT_READS),
+    ]
+}
+
+/// What a child is to work on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Task {
+    /// A file of its own if it is written to.
+    pub database: Database,
+    work: String,
+    scale: Scale,
+}
+
+/// What it is to do next.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// The work as in this round.
+    Turn(u32),
+    /// To tell what the table holds.
+    Content,
+}
+
+/// What it has done.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Done {
+    value: f64,
+    answer: u64,
+    /// All of the process that was in main memory at once, so far; nothing if the system does not tell.
+    pub peak_bytes: Option<u64>,
+}
+
+impl Done {
+    /// As a turn with the figure of the work.
+    pub fn turn(self) -> Turn {
+        Turn {
+            value: self.value,
+            answer: self.answer,
+        }
+    }
+}
+
+impl Task {
+    /// Some work by an engine of this group.
+    pub fn new(
+        lab: &Lab,
+        group: Group,
+        engine: &dyn Engine,
+        work: &dyn Session,
+        setting: Setting,
+    ) -> Result<Self> {
+        Ok(Self {
+            database: Database {
+                group,
+                engine: engine.name().into(),
+                path: match work.writes() {
+                    true => lab.copy(engine, work.data())?,
+                    false => lab.prepared(engine, work.data())?,
+                },
+                setting,
+            },
+            work: work.name().into(),
+            scale: lab.scale,
+        })
+    }
+
+    /// Starts a child for it.
+    pub fn start(&self, lab: &Lab) -> Result<Child> {
+        Child::start(lab.program(), &Part::Task(self.clone()))
+    }
+
+    /// Does what is ordered, on a connection to its database.
+    pub fn run(&self, conn: &Connection, order: Order) -> Result<Done> {
+        let works = sessions();
+        let work = works.iter().find(|work| work.name() == self.work);
+        let work = work.with_context(|| format!("there is no work {}", self.work))?;
+        let Turn { value, answer } = match order {
+            Order::Turn(round) => work.turn(self.scale, conn, round)?,
+            Order::Content => Turn {
+                value: 0.0,
+                answer: content(conn)?,
+            },
+        };
+        Ok(Done {
+            value,
+            answer,
+            peak_bytes: peak_bytes().ok(),
+        })
+    }
+}
+
+/// The most that this process had in main memory.
+///
+/// # Errors
+/// Where the system does not tell.
+pub fn peak_bytes() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")
+        .context("this system does not tell how much memory a process took")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let Some((kibibytes, "kB")) = line.and_then(|line| line.trim().split_once(' ')) else {
+        bail!("this system does not tell the peak memory of a process");
+    };
+    Ok(kibibytes.parse::<u64>()? << 10)
+}
