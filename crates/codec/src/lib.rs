@@ -16,6 +16,8 @@ mod transform;
 pub use compress::{DecodeError, Decoder, Encoder, LEVELS, Level};
 pub use dictionary::{DictId, Dictionary, train};
 pub use shape::{Shape, shape};
+#[cfg(feature = "parts")]
+pub use transform::parts;
 
 /// How the bytes of a stored page are encoded. The number is the one in the file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

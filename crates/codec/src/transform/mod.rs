@@ -8,6 +8,7 @@
 //! column.rs   one column of the records           bytes.rs    reading and writing streams
 //! ints.rs  strings.rs  pattern.rs  json.rs        the coders columns go to
 //! undo.rs     the way back                        arena.rs  digits.rs    what it puts pieces together with
+//! parts.rs    the coders on their own, to be measured
 //! ```
 //!
 //! docs/format.md has the stream byte by byte.
@@ -21,6 +22,8 @@ mod json;
 mod page;
 #[cfg(test)]
 mod page_test;
+#[cfg(feature = "parts")]
+pub mod parts;
 mod pattern;
 mod record;
 mod strings;
