@@ -5,3 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod data;
+pub mod encodings;
+pub mod factors;
+pub mod pages;
+pub mod stats;

@@ -34,17 +34,20 @@ pub enum Distribution {
     Enumeration,
     /// Prices with two decimals, as doubles.
     Decimals,
+    /// Doubles with all their digits, each near the one before.
+    Measurements,
 }
 
 impl Distribution {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Lengths,
         Self::SortedIds,
         Self::Timestamps,
         Self::Uniform,
         Self::Enumeration,
         Self::Decimals,
+        Self::Measurements,
     ];
 
     /// As reports call it.
@@ -56,13 +59,14 @@ impl Distribution {
             Self::Uniform => "uniform 64-bit",
             Self::Enumeration => "small enumeration",
             Self::Decimals => "decimals as REAL",
+            Self::Measurements => "measurements as REAL",
         }
     }
 
     /// What its values are.
     pub const fn kind(self) -> Kind {
         match self {
-            Self::Decimals => Kind::Real,
+            Self::Decimals | Self::Measurements => Kind::Real,
             _ => Kind::Integer,
         }
     }
@@ -70,7 +74,7 @@ impl Distribution {
     /// A column of so many values.
     pub fn column(self, count: usize, seed: u64) -> Column {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let mut last = 0_i64;
+        let (mut last, mut level) = (0_i64, 20.0);
         let mut next = || match self {
             Self::Lengths => by_length(&mut rng),
             Self::SortedIds => {
@@ -95,6 +99,10 @@ impl Distribution {
                 // Most prices are low: evenly spread over three orders of magnitude.
                 let cents = (100.0 * 10_f64.powf(3.0 * rng.f64())).round();
                 (cents / 100.0).to_bits() as i64
+            }
+            Self::Measurements => {
+                level += rng.f64() - 0.5;
+                f64::to_bits(level) as i64
             }
         };
         Column {
@@ -161,6 +169,22 @@ mod tests {
         }
         assert!((9_500..10_700).contains(&counts[0]), "{counts:?}");
         assert!(counts.iter().is_sorted_by(|a, b| a > b), "{counts:?}");
+    }
+
+    #[test]
+    fn measurements_have_all_digits_and_are_near_each_other() {
+        let measured = values(Distribution::Measurements);
+        let reals: Vec<f64> = measured
+            .iter()
+            .map(|bits| f64::from_bits(*bits as u64))
+            .collect();
+        assert!(
+            reals
+                .windows(2)
+                .all(|pair| (pair[0] - pair[1]).abs() <= 0.5)
+        );
+        let round = |real: &&f64| (**real * 1e6).round() / 1e6 == **real;
+        assert_eq!(reals.iter().filter(round).count(), 0);
     }
 
     #[test]
