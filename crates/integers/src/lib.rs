@@ -4,8 +4,11 @@
 //! a module here, and its figures are told by [`report`].
 #![forbid(unsafe_code)]
 
+pub mod cases;
 pub mod data;
 pub mod encodings;
+pub mod engines;
 pub mod factors;
+pub mod imports;
 pub mod pages;
 pub mod stats;

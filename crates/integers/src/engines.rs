@@ -1,0 +1,174 @@
+//! Plain SQLite and Litepack, files that are read for the first time, and the `sqlite3` shell.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use litepack_bench::engines::{Engine, Engines, Litepack, file_uri};
+use rusqlite::{Connection, OpenFlags};
+use serde::{Deserialize, Serialize};
+
+/// Plain SQLite, Litepack as it comes, and Litepack's smallest files.
+///
+/// # Errors
+/// Litepack's.
+pub fn engines() -> Result<Vec<Box<dyn Engine>>> {
+    let engines = Engines::sizes(false);
+    if let Some((name, reason)) = engines.missing.first() {
+        bail!("{name}: {reason}");
+    }
+    Ok(engines.ready)
+}
+
+/// Where a new database is written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A plain file.
+    Plain,
+    /// A packed file, no option set.
+    Packed,
+    /// A packed file whose pages are written at level 19: what `--best` is for a file that is packed, not written.
+    Packed19,
+}
+
+impl Target {
+    /// All.
+    pub const ALL: [Self; 3] = [Self::Plain, Self::Packed, Self::Packed19];
+
+    /// As reports call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Packed => "litepack",
+            Self::Packed19 => "litepack, level=19",
+        }
+    }
+
+    /// The URI of a file.
+    pub fn uri(self, path: &Path) -> String {
+        let file = file_uri(path);
+        match self {
+            Self::Plain => file,
+            Self::Packed => format!("{file}?vfs=litepack"),
+            Self::Packed19 => format!("{file}?vfs=litepack&level=19"),
+        }
+    }
+
+    /// Makes a database in this process.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn create(self, path: &Path) -> Result<Connection> {
+        // Makes the VFS known to SQLite.
+        Litepack::new()?;
+        Ok(Connection::open_with_flags(
+            self.uri(path),
+            OpenFlags::default(),
+        )?)
+    }
+}
+
+/// How files get out of the operating system's cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cold {
+    /// The kernel drops all that it may: needs to be root on Linux.
+    DropCaches,
+    /// The kernel is asked to drop the pages of the file.
+    Advice,
+}
+
+const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+
+impl Cold {
+    /// What this process may do.
+    pub fn find() -> Self {
+        match std::fs::write(DROP_CACHES, "1") {
+            Ok(()) => Self::DropCaches,
+            Err(_) => Self::Advice,
+        }
+    }
+
+    /// As reports say it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DropCaches => "the kernel's page cache dropped before each",
+            Self::Advice => {
+                "the file's pages dropped by posix_fadvise before each, as drop_caches is not permitted here"
+            }
+        }
+    }
+
+    /// Flushes the file and takes it out of the cache.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn evict(self, path: &Path) -> Result<()> {
+        let file = File::open(path)?;
+        file.sync_all()?;
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+        if self == Self::DropCaches {
+            std::fs::write(DROP_CACHES, "1").context("cannot drop caches any more")?;
+        }
+        Ok(())
+    }
+}
+
+/// The `sqlite3` shell, with Litepack's extension.
+pub struct Shell {
+    extension: PathBuf,
+    /// Its version.
+    pub version: String,
+}
+
+impl Shell {
+    /// Looks for both; the extension is beside this program.
+    ///
+    /// # Errors
+    /// Says what is missing.
+    pub fn find() -> Result<Self> {
+        let output = Command::new("sqlite3").arg("--version").output();
+        let output = output.context("there is no sqlite3 shell (apt-get install sqlite3)")?;
+        let version = String::from_utf8_lossy(&output.stdout);
+        let version = version.split(' ').next().unwrap_or_default().into();
+        let program = std::env::current_exe()?;
+        let name = format!(
+            "{}litepack{}",
+            std::env::consts::DLL_PREFIX,
+            std::env::consts::DLL_SUFFIX
+        );
+        let extension = program.with_file_name(name);
+        ensure!(
+            extension.is_file(),
+            "there is no {} beside this program (cargo build --release -p litepack-loadable)",
+            extension.display()
+        );
+        let shell = Self { extension, version };
+        shell
+            .run(&["select 1"])
+            .context("the sqlite3 shell cannot load the extension")?;
+        Ok(shell)
+    }
+
+    /// Runs commands, each a line.
+    ///
+    /// # Errors
+    /// What the shell complains of.
+    pub fn run(&self, commands: &[&str]) -> Result<()> {
+        let output = Command::new("sqlite3")
+            .args(["-batch", "-bail", "-cmd"])
+            .arg(format!(".load '{}'", self.extension.display()))
+            .arg(":memory:")
+            .args(commands)
+            .stdin(Stdio::null())
+            .output()?;
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success() && complaint.is_empty(),
+            "sqlite3: {}",
+            complaint.trim()
+        );
+        Ok(())
+    }
+}
