@@ -4,6 +4,7 @@
 //! a module here, and its figures are told by [`report`].
 #![forbid(unsafe_code)]
 
+pub mod beside;
 pub mod cases;
 pub mod data;
 pub mod encodings;
@@ -11,4 +12,6 @@ pub mod engines;
 pub mod factors;
 pub mod imports;
 pub mod pages;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 pub mod stats;
