@@ -14,4 +14,5 @@ pub mod imports;
 pub mod pages;
 #[cfg(feature = "parquet")]
 pub mod parquet;
+pub mod profile;
 pub mod stats;
