@@ -15,4 +15,6 @@ pub mod pages;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod profile;
+pub mod report;
 pub mod stats;
+pub mod study;
