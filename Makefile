@@ -1,5 +1,6 @@
 .DEFAULT_GOAL := help
-.PHONY: help build lint test test-long e2e test-sqlite demo bench bench-quick fuzz deny
+.PHONY: help build lint test test-long e2e test-sqlite demo bench bench-quick bench-integers \
+	bench-integers-quick fuzz deny
 
 # Seconds for each fuzz target, and names of SQLite test files (default: all of the veryquick set).
 FUZZ_SECONDS ?= 60
@@ -8,7 +9,7 @@ FILES ?=
 RELEASE := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
 build: ## the extension target/release/liblitepack.so and the command target/release/litepack
 	@scripts/need cargo cc
@@ -46,6 +47,17 @@ bench: build ## all measurements, against plain SQLite; renews docs/benchmarks.m
 
 bench-quick: build ## the same on small data
 	cargo run --release -p litepack-bench --bin bench -- --quick
+
+# Parts that need a tool which cannot be had are left out, and the page says so.
+INTEGERS := cargo run --release -p litepack-integers --features parquet --bin bench-integers --
+
+bench-integers: build ## what integers cost, in 25 minutes; renews docs/integers.md and its charts
+	@scripts/need sqlite3 valgrind || true
+	$(INTEGERS) --write-docs --json $(RELEASE)/integers.json
+
+bench-integers-quick: build ## the same on small data, in 3 minutes, and without renewing the page
+	@scripts/need sqlite3 valgrind || true
+	$(INTEGERS) --quick
 
 fuzz: ## each fuzz target for FUZZ_SECONDS
 	@scripts/need cargo cc cargo-fuzz
