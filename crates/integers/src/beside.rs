@@ -29,6 +29,14 @@ pub struct Format {
     pub update: Spread,
 }
 
+/// The names of the ways to write Parquet: without and with dictionaries, then both under zstd at level 3.
+pub const FORMATS: [&str; 4] = [
+    "Parquet",
+    "Parquet, dictionary",
+    "Parquet, zstd 3",
+    "Parquet, zstd 3, dictionary",
+];
+
 /// Rows that are read one by one in a turn.
 const READS: usize = 200;
 

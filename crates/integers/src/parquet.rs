@@ -21,7 +21,7 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::PageIndexPolicy;
 use parquet::file::properties::WriterProperties;
 
-use crate::beside::{Format, places};
+use crate::beside::{FORMATS, Format, places};
 use crate::data::{Table, rows, words};
 use crate::stats::repeat;
 
@@ -33,11 +33,12 @@ const INTEGERS: usize = 1;
 /// Ways to write a file: name, compression, dictionaries.
 fn ways() -> Result<[(&'static str, Compression, bool); 4]> {
     let zstd = Compression::ZSTD(ZstdLevel::try_new(3)?);
+    let [bare, dictionary, compressed, both] = FORMATS;
     Ok([
-        ("Parquet", Compression::UNCOMPRESSED, false),
-        ("Parquet, dictionary", Compression::UNCOMPRESSED, true),
-        ("Parquet, zstd 3", zstd, false),
-        ("Parquet, zstd 3, dictionary", zstd, true),
+        (bare, Compression::UNCOMPRESSED, false),
+        (dictionary, Compression::UNCOMPRESSED, true),
+        (compressed, zstd, false),
+        (both, zstd, true),
     ])
 }
 

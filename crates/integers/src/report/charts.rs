@@ -1,4 +1,4 @@
-//! Bars in SVG: one chart for each question, readable on light and on dark pages.
+//! Bars in SVG: one chart for each question.
 
 use std::path::Path;
 
@@ -144,8 +144,8 @@ const WIDTH: i32 = 900;
 const LABELS: i32 = 170;
 const LINE: i32 = 15;
 const HEAD: i32 = 40;
-/// One color for each bar of a group, in their order; all are seen on white and on black.
-const COLORS: [RGBColor; 8] = [
+/// One for each name.
+const COLORS: [RGBColor; 10] = [
     RGBColor(120, 120, 130),
     RGBColor(66, 133, 200),
     RGBColor(219, 128, 40),
@@ -154,6 +154,8 @@ const COLORS: [RGBColor; 8] = [
     RGBColor(140, 110, 190),
     RGBColor(40, 160, 170),
     RGBColor(200, 160, 40),
+    RGBColor(90, 90, 60),
+    RGBColor(200, 110, 170),
 ];
 
 /// Bars from left to right, each with its name and figure; the longest takes the whole width.
@@ -164,6 +166,12 @@ fn bars(path: &Path, title: &str, groups: &[Group]) -> Result<()> {
     let longest = all()
         .map(|bar| bar.bounds.map_or(bar.value, |(_, high)| high))
         .fold(f64::MIN_POSITIVE, f64::max);
+    let mut names: Vec<&str> = Vec::new();
+    for bar in all() {
+        if !names.contains(&&*bar.name) {
+            names.push(&bar.name);
+        }
+    }
     let room = f64::from(WIDTH - LABELS - 80);
     let x = |value: f64| LABELS + (room * value / longest) as i32;
     let root = SVGBackend::new(path, (WIDTH as u32, height as u32)).into_drawing_area();
@@ -182,10 +190,14 @@ fn bars(path: &Path, title: &str, groups: &[Group]) -> Result<()> {
         root.draw_text(&group.name, &style(13, left), (10, y + LINE / 2))
             .map_err(failed)?;
         y += LINE;
-        for (index, bar) in group.bars.iter().enumerate() {
+        for bar in &group.bars {
             let (top, bottom, middle) = (y + 2, y + LINE - 2, y + LINE / 2);
             root.draw_text(&bar.name, &style(12, right), (LABELS - 8, middle))
                 .map_err(failed)?;
+            let index = names
+                .iter()
+                .position(|name| *name == bar.name)
+                .unwrap_or_default();
             let color = COLORS[index % COLORS.len()].filled();
             root.draw(&Rectangle::new(
                 [(LABELS, top), (x(bar.value).max(LABELS + 1), bottom)],

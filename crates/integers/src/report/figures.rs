@@ -11,10 +11,15 @@ use crate::study::Study;
 pub(super) fn all(study: &Study) -> BTreeMap<String, f64> {
     let mut all = BTreeMap::new();
     let mut put = |parts: &[&str], value: f64| {
-        let name = parts.join("/").to_lowercase();
-        let letter = |letter: char| letter.is_alphanumeric() || "/.+=".contains(letter);
-        let words = name.split(|c| !letter(c)).filter(|word| !word.is_empty());
-        all.insert(words.collect::<Vec<_>>().join("-"), value);
+        let slug = |part: &&str| {
+            let part = part.to_lowercase();
+            let words = part.split(|c: char| !c.is_alphanumeric() && c != '.');
+            words
+                .filter(|word| !word.is_empty())
+                .collect::<Vec<_>>()
+                .join("-")
+        };
+        all.insert(parts.iter().map(slug).collect::<Vec<_>>().join("/"), value);
     };
     let rows = study.rows as f64;
     for stored in &study.cases.stored {
@@ -80,7 +85,7 @@ pub(super) fn all(study: &Study) -> BTreeMap<String, f64> {
         let case = profile.case.to_string();
         put(
             &["instructions", &case, &profile.target],
-            profile.instructions as f64 / rows.min(profile.rows as f64),
+            profile.instructions as f64 / profile.rows as f64,
         );
         for (part, count) in &profile.parts {
             let share = 100.0 * *count as f64 / profile.instructions as f64;

@@ -42,8 +42,12 @@ fn fill(template: &str, study: &Study) -> Result<String> {
 fn value(place: &str, study: &Study, figures: &BTreeMap<String, f64>) -> Result<String> {
     let figure = |name: &str| match figures.get(name) {
         Some(figure) => Ok(Some(*figure)),
-        // The first part names what was run.
-        None if study.quick || !figures.keys().any(|other| same_part(other, name)) => Ok(None),
+        // Some part could not be measured, or this one was not asked for.
+        None if !study.missing.is_empty()
+            || !figures.keys().any(|other| same_part(other, name)) =>
+        {
+            Ok(None)
+        }
         None => bail!("no figure {name}"),
     };
     let words: Vec<&str> = place.split_whitespace().collect();
@@ -101,7 +105,15 @@ fn machine(study: &Study) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cases::Stored;
+    use crate::beside::{FORMATS, Format};
+    use crate::cases::{Cache, QUERIES, Reading, Stored};
+    use crate::data::Distribution;
+    use crate::engines::{Target, engines};
+    use crate::factors::{Factors, Length, Over};
+    use crate::imports::{Import, Means};
+    use crate::profile::{Part, Profile};
+    use crate::stats::Spread;
+    use crate::{encodings, pages};
 
     fn study() -> Study {
         let stored = |engine: &str, bytes| Stored {
@@ -118,6 +130,87 @@ mod tests {
         study
     }
 
+    /// A figure under every name that a run gives.
+    fn everything() -> Study {
+        let one = Spread::of(&[1.0]);
+        let mut study = Study {
+            rows: 1,
+            ..Study::default()
+        };
+        let engines: Vec<String> = engines().unwrap().iter().map(|e| e.name().into()).collect();
+        for distribution in Distribution::ALL {
+            for encoding in encodings::all() {
+                for over in Over::ALL {
+                    study.factors.push(Factors {
+                        distribution: distribution.name().into(),
+                        encoding: encoding.name().into(),
+                        by: String::new(),
+                        length: Length::Page,
+                        over,
+                        bytes: 1.0,
+                        decode: one,
+                        encode: one,
+                    });
+                }
+            }
+        }
+        let effort = std::time::Duration::ZERO;
+        let folder = tempfile::tempdir().unwrap();
+        study.pages = pages::measure(folder.path(), 20_000, effort, &|_| ()).unwrap();
+        for (case, table, _) in QUERIES {
+            for engine in &engines {
+                study.cases.stored.push(Stored {
+                    table: table.name().into(),
+                    engine: engine.clone(),
+                    bytes: 1,
+                });
+                study.cases.readings.push(Reading {
+                    case,
+                    journal: "DELETE".into(),
+                    cache: Cache::Warm,
+                    engine: engine.clone(),
+                    seconds: one,
+                });
+            }
+            for target in Target::ALL {
+                study.imports.push(Import {
+                    case: case + 4,
+                    rows: 1,
+                    means: Means::Statement,
+                    journal: "DELETE".into(),
+                    target: target.name().into(),
+                    seconds: one,
+                    bytes: 1,
+                });
+                study.profiles.push(Profile {
+                    case,
+                    target: target.name().into(),
+                    rows: 1,
+                    instructions: 1,
+                    parts: Part::ALL.map(|part| (part, 1)).to_vec(),
+                });
+            }
+        }
+        for format in engines.iter().map(String::as_str).chain(FORMATS) {
+            study.formats.push(Format {
+                table: "table1".into(),
+                format: format.into(),
+                bytes: 1,
+                integers: None,
+                scan: one,
+                row: one,
+                update: one,
+            });
+        }
+        study
+    }
+
+    #[test]
+    fn the_page_asks_for_what_is_measured() {
+        let page = fill(PAGE, &everything()).unwrap();
+        assert!(!page.contains("{{"), "{page}");
+    }
+
     #[test]
     fn places_are_filled() {
         let text = "A {{figure size/table1/plain}} {{times size/table1/plain size/table1/litepack-best}} {{figure warm/1/wal/plain}}.\n\
@@ -132,18 +225,21 @@ mod tests {
 
     #[test]
     fn what_there_is_not_is_refused() {
+        let mut study = study();
+        study.missing.clear();
         for text in [
             "{{figure size/table3/plain}}",
             "{{tables nothing}}",
             "{{other}}",
             "{{machine",
         ] {
-            assert!(fill(text, &study()).is_err(), "{text}");
+            assert!(fill(text, &study).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn the_page_asks_for_what_there_can_be() {
-        fill(PAGE, &Study::default()).unwrap();
+    fn a_page_without_figures_says_so() {
+        let page = fill(PAGE, &Study::default()).unwrap();
+        assert!(page.contains("*Not measured in this run.*") && page.contains("takes – bytes"));
     }
 }
