@@ -211,7 +211,7 @@ fn answer(conn: &Connection, sql: &str) -> Result<(i64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use litepack_bench::engines::Engines;
+    use litepack_bench::engines::{Engines, Group};
 
     #[test]
     fn the_answers_are_those_of_the_rows() {
@@ -249,7 +249,7 @@ mod tests {
     fn every_case_has_every_reading() {
         let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let files = prepare(
-            Engines::files().ready,
+            Engines::of(Group::Files, false).ready,
             folder.path(),
             scratch.path(),
             5000,

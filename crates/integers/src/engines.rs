@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use litepack_bench::engines::{Engine, Engines, Litepack, file_uri};
+use litepack_bench::engines::{Engine, Engines, Group, Litepack, file_uri};
 use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// # Errors
 /// Litepack's.
 pub fn engines() -> Result<Vec<Box<dyn Engine>>> {
-    let engines = Engines::sizes(false);
+    let engines = Engines::of(Group::Sizes, false);
     if let Some((name, reason)) = engines.missing.first() {
         bail!("{name}: {reason}");
     }
