@@ -82,7 +82,8 @@ pub fn free_bytes(folder: &Path) -> Option<u64> {
     on_disk_of(folder, |disk| disk.available_space())
 }
 
-fn file_system(folder: &Path) -> Option<String> {
+/// What kind of file system a folder is on.
+pub fn file_system(folder: &Path) -> Option<String> {
     on_disk_of(folder, |disk| {
         disk.file_system().to_string_lossy().into_owned()
     })
@@ -123,5 +124,6 @@ mod tests {
         let machine = Machine::look(folder.path()).unwrap();
         assert!(!machine.cpu.is_empty() && machine.cores > 0 && machine.memory_bytes > 0);
         assert_eq!(machine.date.len(), 10);
+        assert!(free_bytes(folder.path()) > Some(0));
     }
 }

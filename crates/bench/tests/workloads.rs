@@ -17,7 +17,7 @@ fn every_workload_gives_comparable_rows() {
         scale_factor: 0.01,
     };
     let scale = Scale { size, quick: true };
-    let lab = Lab::new(program.into(), folder.path(), scale, 2).unwrap();
+    let lab = Lab::new(program.into(), folder.path(), scale, 1).unwrap();
     for workload in workloads::all() {
         for group in workload.run(&lab).unwrap() {
             assert_eq!(group[0].engine, workload.yardstick(), "{}", workload.name());

@@ -160,11 +160,32 @@ pub fn durability(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows::compare;
 
     #[test]
     fn times_have_the_unit_that_suits_them() {
         let units = [8e-6, 0.0002, 0.5, 1.0].map(|seconds| scale(Unit::Seconds, seconds).1);
         assert_eq!(units, ["µs", "ms", "ms", "s"]);
+    }
+
+    #[test]
+    fn the_last_column_tells_what_matters_for_the_unit() {
+        let row = |unit, values: &[f64]| Row {
+            unit,
+            values: values.to_vec(),
+            ..Row::EMPTY
+        };
+        let mut memory = [row(Unit::Memory, &[9e6]), row(Unit::Memory, &[7.9e7])];
+        compare(&mut memory);
+        assert_eq!(verdict(&memory[1]), "+70.0 MB");
+        assert_eq!(to_plain(&memory[1]), "8.78 × the memory");
+        let mut grown = [row(Unit::Seconds, &[1.0]), row(Unit::Seconds, &[2.0])];
+        compare(&mut grown);
+        grown[1].growth = Some(1.5);
+        assert_eq!(verdict(&grown[1]), "worse, 1.50 × the smallest file's");
+        let mut asked = [row(Unit::Requests, &[3.0]), row(Unit::Requests, &[4.0])];
+        compare(&mut asked);
+        assert_eq!(median(&asked[1]), "4 requests");
     }
 
     #[test]

@@ -383,3 +383,40 @@ fn texts(lab: &Lab) -> Result<Vec<u64>> {
     let texts = statement.query_map([], |row| Ok(super::mix(0, row.get_ref(0)?.as_bytes()?)))?;
     Ok(texts.collect::<Result<_, _>>()?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines::Plain;
+
+    #[test]
+    fn what_was_never_written_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.db");
+        let conn = Connection::open(&path).unwrap();
+        crate::data::titles::create(&conn, 50, 1).unwrap();
+        let reader = Reader {
+            database: Database {
+                group: Group::Files,
+                engine: Plain::NAME.into(),
+                path,
+                setting: Setting::WAL_FULL,
+            },
+            rows: 50,
+            number: 2,
+        };
+        let order = Order {
+            round: 3,
+            milliseconds: 50,
+        };
+        let reading = reader.read(&reader.open().unwrap(), &order).unwrap();
+        assert!(reading.reads > 50, "it reads as long as it is told");
+        let mut statement = conn.prepare(point_reads::SQL).unwrap();
+        let mut texts: Vec<u64> = (1..=50)
+            .map(|id| text(&mut statement, id).unwrap())
+            .collect();
+        reader.check(order.round, reading, &texts).unwrap();
+        texts.iter_mut().for_each(|text| *text ^= 1);
+        assert!(reader.check(order.round, reading, &texts).is_err());
+    }
+}

@@ -124,3 +124,19 @@ pub fn peak_bytes() -> Result<u64> {
     };
     Ok(kibibytes.parse::<u64>()? << 10)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peak_stays_when_memory_is_given_back() {
+        const MUCH: usize = 48 << 20;
+        if peak_bytes().is_err() {
+            return;
+        }
+        let memory = std::hint::black_box(vec![1_u8; MUCH]);
+        drop(memory);
+        assert!(peak_bytes().unwrap() > MUCH as u64);
+    }
+}
