@@ -102,4 +102,27 @@ mod tests {
         }
         assert_eq!(counts[0] + counts[5] + counts[7], 0);
     }
+
+    #[test]
+    fn values_of_a_length_are_equally_likely() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        let mut counts = [[0.0; 4]; 9];
+        for _ in 0..400_000 {
+            let value = by_length(&mut rng);
+            let len = stored_len(value) as usize;
+            let far = value.unsigned_abs() >> (8 * len - 2) > 0;
+            counts[len][usize::from(far) + 2 * usize::from(value < 0)] += 1.0;
+        }
+        for (len, _) in LENGTHS {
+            let counts = counts[len as usize];
+            let mean = counts.iter().sum::<f64>() / 4.0;
+            // Values that are shorter leave gaps of a thirtieth of a quarter at most; chance does the rest.
+            for count in counts {
+                assert!(
+                    (count - mean).abs() < 0.1 * mean + 5.0 * mean.sqrt(),
+                    "{len}: {counts:?}"
+                );
+            }
+        }
+    }
 }
