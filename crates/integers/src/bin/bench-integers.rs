@@ -118,7 +118,7 @@ impl Size {
         let (rows, rounds, large, time, page_rows, counted_rows) = if options.quick {
             (500_000, (5, 3), 1 << 15, 20, 100_000, 50_000)
         } else {
-            (10_000_000, (7, 3), 1 << 18, 200, 400_000, 200_000)
+            (10_000_000, (7, 3), 1 << 17, 150, 400_000, 200_000)
         };
         Self {
             rows: options.rows.unwrap_or(rows),
