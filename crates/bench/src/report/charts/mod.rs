@@ -54,7 +54,13 @@ const SPEEDS: [(&str, &str, &[&str]); 5] = [
     (
         "columns.svg",
         "Speed with a compressed column",
-        &["columns-"],
+        &[
+            "columns-point",
+            "columns-range",
+            "columns-scan",
+            "columns-insert",
+            "columns-update",
+        ],
     ),
 ];
 
@@ -185,9 +191,28 @@ fn speeds(report: &Report, works: &[&str]) -> Vec<Cluster> {
             bars: bars.collect(),
         }
     });
-    clusters
+    let mut clusters: Vec<Cluster> = clusters
         .filter(|cluster| !cluster.bars.is_empty())
-        .collect()
+        .collect();
+    shorten(&mut clusters);
+    clusters
+}
+
+/// Takes away the beginning, up to a colon, that all labels have.
+fn shorten(clusters: &mut [Cluster]) {
+    let first = clusters.first().map(|first| first.label.split_once(": "));
+    let Some(Some((start, _))) = first else {
+        return;
+    };
+    let start = format!("{start}: ");
+    if clusters
+        .iter()
+        .all(|cluster| cluster.label.starts_with(&start))
+    {
+        for cluster in clusters {
+            cluster.label.drain(..start.len());
+        }
+    }
 }
 
 /// What tells a group from the others of its chart.
@@ -244,4 +269,24 @@ fn growth(report: &Report) -> Vec<Panel> {
         }
     }
     panels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_lose_what_all_of_them_say() {
+        let labels = |labels: [&str; 2]| {
+            let mut clusters = labels.map(|label| Cluster {
+                label: label.into(),
+                bars: Vec::new(),
+            });
+            shorten(&mut clusters);
+            clusters.map(|cluster| cluster.label)
+        };
+        assert_eq!(labels(["Archive: a", "Archive: b"]), ["a", "b"]);
+        assert_eq!(labels(["Archive: a", "b"]), ["Archive: a", "b"]);
+        assert_eq!(labels(["a", "b"]), ["a", "b"]);
+    }
 }
