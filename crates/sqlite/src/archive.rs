@@ -7,7 +7,6 @@
 //! made that its times do not show it, so one that has just changed is not shared. Beyond that, each connection reads the
 //! seek table itself, and shares only with those that found the same.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -100,26 +99,54 @@ impl Which {
     }
 }
 
-/// Archives that are open in this process.
-static OPEN: LazyLock<Mutex<HashMap<Which, Weak<Shared>>>> = LazyLock::new(Mutex::default);
+/// A file that is open, or was.
+struct Known {
+    which: Which,
+    file: FileId,
+    shared: Weak<Shared>,
+}
+
+impl Known {
+    fn is_open(&self) -> bool {
+        self.shared.strong_count() > 0
+    }
+}
+
+/// Archives that are open in this process, and those that were last: what is decoded of a file that is opened again
+/// soon is still there, and under a new identity would only be in the way of what is used.
+static KNOWN: LazyLock<Mutex<Vec<Known>>> = LazyLock::new(Mutex::default);
+/// Files that are remembered after nobody has them open any more.
+const REMEMBERED: usize = 16;
 
 /// What to share for a file with this table; `None` for one that cannot be told from others.
 fn share(which: Option<Which>, table: SeekTable) -> Arc<Shared> {
-    let alone = |table| {
-        let (file, table) = (FileId::unique(), Arc::new(table));
+    let alone = |file, table| {
+        let table = Arc::new(table);
         Arc::new(Shared { file, table })
     };
     let Some(which) = which else {
-        return alone(table);
+        return alone(FileId::unique(), table);
     };
-    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    open.retain(|_, shared| shared.strong_count() > 0);
-    let known = open.get(&which).and_then(Weak::upgrade);
-    if let Some(known) = known.filter(|known| known.table.is_same(&table)) {
-        return known;
-    }
-    let shared = alone(table);
-    open.insert(which, Arc::downgrade(&shared));
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let at = known.iter().position(|known| known.which == which);
+    let former = at.map(|at| known.remove(at));
+    let shared = match former.map(|former| (former.file, former.shared.upgrade())) {
+        Some((_, Some(shared))) if shared.table.is_same(&table) => shared,
+        // Keys of what is decoded hold a hash of the table as well.
+        Some((file, None)) => alone(file, table),
+        _ => alone(FileId::unique(), table),
+    };
+    let mut closed = known.iter().filter(|known| !known.is_open()).count();
+    known.retain(|known| {
+        let is_too_old = !known.is_open() && closed >= REMEMBERED;
+        closed -= usize::from(is_too_old);
+        !is_too_old
+    });
+    known.push(Known {
+        which,
+        file: shared.file,
+        shared: Arc::downgrade(&shared),
+    });
     shared
 }
 
@@ -262,15 +289,25 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_uses_any_more_is_forgotten() {
-        let stamp = FileStamp {
+    fn who_opens_a_file_again_finds_what_was_decoded_until_many_others_were_closed() {
+        let stamp = |number| FileStamp {
             device: 7,
-            ..stamp(1)
+            ..stamp(number)
         };
-        drop(share(local(stamp), table(b"one")));
-        let _other = share(local(FileStamp { number: 2, ..stamp }), table(b"one"));
-        let open = OPEN.lock().unwrap();
-        assert!(!open.contains_key(&Which::Local(stamp)));
+        let open = |number| share(local(stamp(number)), table(b"one")).file;
+        let first = open(1);
+        assert_eq!(open(1), first);
+        for number in 2..=REMEMBERED as u64 + 2 {
+            open(number);
+        }
+        assert_ne!(open(1), first);
+        let held = share(local(stamp(100)), table(b"one"));
+        for number in 2..=REMEMBERED as u64 + 2 {
+            open(number);
+        }
+        assert!(Arc::ptr_eq(&held, &share(local(stamp(100)), table(b"one"))));
+        let closed = |known: &&Known| !known.is_open();
+        assert!(KNOWN.lock().unwrap().iter().filter(closed).count() <= REMEMBERED + 8);
     }
 
     #[test]
