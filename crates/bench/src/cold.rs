@@ -8,6 +8,7 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
 
 use crate::rows::Cache;
 
@@ -17,7 +18,7 @@ const CONTENT: &str = "1\n";
 const PROBE_LEN: usize = 1 << 20;
 
 /// A way that works.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Cold {
     /// Everything.
     Drop,
@@ -48,15 +49,18 @@ impl Cold {
 
     fn works(self, probe: &Path) -> Result<bool> {
         std::fs::write(probe, vec![1; PROBE_LEN])?;
-        File::open(probe)?.sync_all()?;
         self.forget(probe)?;
         let before = fetched()?;
         std::fs::read(probe)?;
         Ok(fetched()? - before >= PROBE_LEN as u64)
     }
 
-    /// Makes the system forget what it holds of a file, which must have been flushed.
+    /// Flushes a file and makes the system forget what it holds of it.
+    ///
+    /// # Errors
+    /// The system's.
     pub fn forget(self, path: &Path) -> Result<()> {
+        File::open(path)?.sync_all()?;
         match self {
             Self::Drop => std::fs::write(DROP_CACHES, CONTENT)?,
             Self::Advise => advise(path)?,

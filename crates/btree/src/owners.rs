@@ -198,7 +198,7 @@ impl Owners {
     }
 
     /// Notes a page on the way to rows.
-    pub(crate) fn is_upper(&mut self, page: u32, depth: u32) {
+    pub(crate) fn note_upper(&mut self, page: u32, depth: u32) {
         self.upper.push((depth, page));
     }
 

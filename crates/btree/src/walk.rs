@@ -112,9 +112,9 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
         let role = if interior { Role::Interior } else { Role::Leaf };
         self.owners.settle(number, Slot::of(tree, role));
         if tree == SCHEMA {
-            self.owners.is_upper(number, 0);
+            self.owners.note_upper(number, 0);
         } else if interior || depth == 0 {
-            self.owners.is_upper(number, depth);
+            self.owners.note_upper(number, depth);
         }
         let first = self.waiting.len();
         for cell in page.cells() {

@@ -175,11 +175,7 @@ pub fn fill(source: &Source, packed: &File, effort: Effort, progress: &Progress)
         }
         progress.add(wanted as u64);
     }
-    if let Some((units, room)) = plan.bundle(Disk::len(packed)?) {
-        store.bundle(units, room)?;
-    }
-    // There is nothing that maintenance would do better.
-    store.set_maintained()?;
+    plan.finish(&mut store)?;
     store.close();
     Ok(())
 }

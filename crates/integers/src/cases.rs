@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use litepack_bench::cold::Cold;
+use litepack_bench::data::make_once;
 use litepack_bench::engines::{Engine, Journal, Synchronous, settle, stored_bytes};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::data::{Table, create};
-use crate::engines::Cold;
 use crate::stats::Spread;
 
 /// A test case that reads: its number, its table and its statement.
@@ -88,17 +89,7 @@ pub struct Cases {
 /// SQLite's.
 pub fn source(folder: &Path, table: Table, rows: u64) -> Result<PathBuf> {
     let path = folder.join(format!("integers-{}-{rows}.db", table.name()));
-    if !path.exists() {
-        let unfinished = path.with_extension("unfinished");
-        if unfinished.exists() {
-            std::fs::remove_file(&unfinished)?;
-        }
-        let conn = Connection::open(&unfinished)?;
-        conn.execute_batch("pragma journal_mode = off; pragma synchronous = off")?;
-        create(&conn, table, rows)?;
-        conn.close().map_err(|(_, error)| error)?;
-        std::fs::rename(unfinished, &path)?;
-    }
+    make_once(&path, |conn| create(conn, table, rows))?;
     Ok(path)
 }
 
@@ -136,11 +127,16 @@ pub fn prepare(
     Ok(Files { engines, files })
 }
 
-/// Measures all cases, `rounds` times each, the engines taking turns.
+/// Measures all cases, `rounds` times each, the engines taking turns; without a way to make files cold, warm ones only.
 ///
 /// # Errors
 /// An engine's, and if the engines answer differently.
-pub fn measure(files: &Files, rounds: u32, cold: Cold, say: &dyn Fn(String)) -> Result<Cases> {
+pub fn measure(
+    files: &Files,
+    rounds: u32,
+    cold: Option<Cold>,
+    say: &dyn Fn(String),
+) -> Result<Cases> {
     let Files { engines, files } = files;
     let stored = files.iter().map(|(table, index, path)| Stored {
         table: table.name().into(),
@@ -165,7 +161,7 @@ pub fn measure(files: &Files, rounds: u32, cold: Cold, say: &dyn Fn(String)) -> 
                     let open = || engine.open(path, journal, Synchronous::Full);
                     // The journal mode is set here, so that the clock does not see it.
                     drop(open()?);
-                    cold.evict(path)?;
+                    cold.map_or(Ok(()), |cold| cold.forget(path))?;
                     let start = Instant::now();
                     let conn = open()?;
                     for cache in [Cache::Cold, Cache::Warm] {
@@ -176,11 +172,11 @@ pub fn measure(files: &Files, rounds: u32, cold: Cold, say: &dyn Fn(String)) -> 
                         };
                         let answer = answer(&conn, sql)
                             .with_context(|| format!("{}: {sql}", engine.name()))?;
-                        let key = (case, journal.name(), cache, *index);
-                        times
-                            .entry(key)
-                            .or_default()
-                            .push(start.elapsed().as_secs_f64());
+                        let taken = start.elapsed().as_secs_f64();
+                        if cache == Cache::Warm || cold.is_some() {
+                            let key = (case, journal.name(), cache, *index);
+                            times.entry(key).or_default().push(taken);
+                        }
                         ensure!(
                             *expected.get_or_insert(answer) == answer,
                             "{} answers {answer:?} to {sql}, and not {expected:?}",
@@ -256,7 +252,7 @@ mod tests {
             &|_| (),
         )
         .unwrap();
-        let cases = measure(&files, 2, Cold::Advice, &|_| ()).unwrap();
+        let cases = measure(&files, 2, Some(Cold::Advise), &|_| ()).unwrap();
         assert_eq!(cases.readings.len(), 4 * 2 * 2 * 2);
         assert!(
             cases

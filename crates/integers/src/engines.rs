@@ -1,13 +1,11 @@
-//! Plain SQLite and Litepack, files that are read for the first time, and the `sqlite3` shell.
+//! Plain SQLite and Litepack, and the `sqlite3` shell.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use litepack_bench::engines::{Engine, Engines, Group, Litepack, file_uri};
 use rusqlite::{Connection, OpenFlags};
-use serde::{Deserialize, Serialize};
 
 /// Plain SQLite, Litepack as it comes, and Litepack's smallest files.
 ///
@@ -66,52 +64,6 @@ impl Target {
             self.uri(path),
             OpenFlags::default(),
         )?)
-    }
-}
-
-/// How files get out of the operating system's cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cold {
-    /// The kernel drops all that it may: needs to be root on Linux.
-    DropCaches,
-    /// The kernel is asked to drop the pages of the file.
-    Advice,
-}
-
-const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
-
-impl Cold {
-    /// What this process may do.
-    pub fn find() -> Self {
-        match std::fs::write(DROP_CACHES, "1") {
-            Ok(()) => Self::DropCaches,
-            Err(_) => Self::Advice,
-        }
-    }
-
-    /// As reports say it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::DropCaches => "the kernel's page cache dropped before each",
-            Self::Advice => {
-                "the file's pages dropped by posix_fadvise before each, as drop_caches is not permitted here"
-            }
-        }
-    }
-
-    /// Flushes the file and takes it out of the cache.
-    ///
-    /// # Errors
-    /// The file system's.
-    pub fn evict(self, path: &Path) -> Result<()> {
-        let file = File::open(path)?;
-        file.sync_all()?;
-        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
-        if self == Self::DropCaches {
-            std::fs::write(DROP_CACHES, "1").context("cannot drop caches any more")?;
-        }
-        Ok(())
     }
 }
 

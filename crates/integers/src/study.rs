@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use litepack_bench::cold::Cold;
 use serde::{Deserialize, Serialize};
 
 use crate::beside::Format;
 use crate::cases::Cases;
-use crate::engines::Cold;
 use crate::factors::Factors;
 use crate::imports::Import;
 use crate::pages::Pages;

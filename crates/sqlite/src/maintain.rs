@@ -163,10 +163,7 @@ impl Maintenance {
                 .compact_some(at)?
                 .map_or(Stage::Finish, Stage::Compact),
             Stage::Finish => {
-                if let Some((units, room)) = self.plan.bundle(store.disk().len()?) {
-                    store.bundle(units, room)?;
-                }
-                store.set_maintained()?;
+                self.plan.finish(store)?;
                 Stage::Done
             }
             Stage::Done => Stage::Done,

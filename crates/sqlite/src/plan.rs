@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use litepack_btree::{HEADER_LEN, Header, Owner, Owners};
 use litepack_codec::{DictId, Dictionary, Encoder, Level, Shape, shape, train};
-use litepack_store::Listed;
+use litepack_store::{Disk, Listed, Store};
 
 /// No dictionary for fewer bytes of pages.
 const GROUP_MIN: u64 = 512 << 10;
@@ -199,9 +199,20 @@ impl Plan {
         self.dictionaries[self.group_of(unit)]
     }
 
+    /// Notes that there is nothing that maintenance would do better, in a commit that brings a bundle if that is worth having.
+    ///
+    /// # Errors
+    /// As [`Store::set_maintained`].
+    pub fn finish<D: Disk>(&self, store: &mut Store<D>) -> litepack_store::Result<()> {
+        if let Some((units, room)) = self.bundle(store.disk().len()?) {
+            store.bundle(units, room)?;
+        }
+        store.set_maintained()
+    }
+
     /// What a file of `len` bytes is to have in its bundle: units, the most useful first, and the bytes it may take. `None` if
     /// it is not worth having.
-    pub fn bundle(&self, len: u64) -> Option<(Vec<u64>, u64)> {
+    fn bundle(&self, len: u64) -> Option<(Vec<u64>, u64)> {
         let room = (len / BUNDLE_SHARE).min(BUNDLE_MAX);
         let owners = self.owners.as_ref().filter(|_| room >= BUNDLE_MIN)?;
         let share = (self.unit / self.page_size).max(1);

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use crate::bytes::{Reader, put_varint};
 use crate::disk::Disk;
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::layout::Pointer;
 use crate::medium::Medium;
 use crate::node::{Entry, storage_of, tag_of};
@@ -214,12 +214,16 @@ impl<D: Disk> Store<D> {
         let Some(bundle) = survey.note(bundle)? else {
             return Ok(());
         };
-        let differs = |why: String| Error::damaged("bundle", pointer.offset, why);
+        let differs = |why| Damage {
+            what: "bundle".into(),
+            offset: pointer.offset,
+            why,
+        };
         for (unit, entry) in &bundle.units {
             let known = self.map.get(*unit, &self.medium);
             if survey.note(known)?.is_some_and(|known| known != *entry) {
                 let page = self.page_number(*unit);
-                survey.note::<()>(Err(differs(format!("has another place of page {page}"))))?;
+                survey.add(differs(format!("has another place of page {page}")));
             }
         }
         for (offset, range) in &bundle.extents {
@@ -227,8 +231,7 @@ impl<D: Disk> Store<D> {
             let mut original = vec![0; copy.len()];
             let n = self.medium.disk.read_at(&mut original, *offset)?;
             if original[..n] != *copy {
-                let why = format!("no copy of what lies at offset {offset}");
-                survey.note::<()>(Err(differs(why)))?;
+                survey.add(differs(format!("no copy of what lies at offset {offset}")));
             }
         }
         Ok(())
@@ -255,7 +258,6 @@ mod tests {
     use super::*;
     use crate::cache::{Cache, FileId};
     use crate::disk::MemDisk;
-    use crate::error::Damage;
     use crate::layout::DATA_START;
     use crate::store::Options;
 

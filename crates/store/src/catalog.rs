@@ -264,14 +264,13 @@ impl Catalog {
     ) -> Option<DictId> {
         shapes.truncate(SHAPES_MAX);
         let (dictionary, pointer) = dictionary.unzip();
+        let (len, hash) = dictionary.as_ref().map_or((0, 0), |dictionary| {
+            (dictionary.bytes().len() as u32, dictionary.hash())
+        });
         self.add_item(Item {
             pointer: pointer.unwrap_or(Pointer::NONE),
-            len: dictionary
-                .as_ref()
-                .map_or(0, |dictionary| dictionary.bytes().len() as u32),
-            hash: dictionary
-                .as_ref()
-                .map_or(0, |dictionary| dictionary.hash()),
+            len,
+            hash,
             level: level.clamp(*LEVELS.start(), *LEVELS.end()) as u8,
             successor: 0,
             shapes,

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::logs::{Indexes, Layout};
-use super::{GENERATION, blobs, logs, titles, tpch};
+use super::{GENERATION, blobs, logs, make_once, titles, tpch};
 
 /// The seed of all generated data.
 pub const SEED: u64 = 20_250_510;
@@ -98,21 +98,12 @@ impl Dataset {
     /// The plain database in `folder`, made if it is not there yet.
     pub fn find_or_make(self, folder: &Path, size: Size) -> anyhow::Result<PathBuf> {
         let path = folder.join(self.file_name(size));
-        if !path.exists() {
-            let unfinished = path.with_extension("unfinished");
-            if unfinished.exists() {
-                std::fs::remove_file(&unfinished)?;
-            }
-            let conn = Connection::open(&unfinished)?;
-            // A file that is thrown away when it is not finished needs no care for crashes.
-            conn.execute_batch("pragma journal_mode = off; pragma synchronous = off")?;
+        make_once(&path, |conn| {
             if self == Self::SmallPages {
                 conn.execute_batch("pragma page_size = 1024")?;
             }
-            self.create(&conn, size)?;
-            conn.close().map_err(|(_, error)| error)?;
-            std::fs::rename(unfinished, &path)?;
-        }
+            self.create(conn, size)
+        })?;
         Ok(path)
     }
 

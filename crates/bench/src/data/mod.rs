@@ -10,10 +10,36 @@ pub mod titles;
 pub mod tpch;
 mod words;
 
+use std::path::Path;
+
 use rusqlite::Connection;
 
 /// Raised whenever a generator makes other data than before, so that kept files are made anew.
 pub const GENERATION: u32 = 1;
+
+/// Has `create` make a database under this path, unless there is one.
+///
+/// # Errors
+/// The file system's and SQLite's.
+pub fn make_once(
+    path: &Path,
+    create: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+) -> anyhow::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let unfinished = path.with_extension("unfinished");
+    if unfinished.exists() {
+        std::fs::remove_file(&unfinished)?;
+    }
+    let conn = Connection::open(&unfinished)?;
+    // A file that is thrown away when it is not finished needs no care for crashes.
+    conn.execute_batch("pragma journal_mode = off; pragma synchronous = off")?;
+    create(&conn)?;
+    conn.close().map_err(|(_, error)| error)?;
+    std::fs::rename(unfinished, path)?;
+    Ok(())
+}
 
 /// A rank below `count` under Zipf's law: rank 0 comes most often, the tail is long.
 fn zipf(rng: &mut fastrand::Rng, count: usize) -> usize {

@@ -14,7 +14,7 @@ pub use charts::{draw as draw_charts, write as write_charts};
 pub use json::write as write_json;
 pub use markdown::write as write_markdown;
 pub use terminal::table;
-pub use words::number;
+pub use words::{grouped, number};
 
 /// All that a run found.
 pub struct Report {

@@ -9,6 +9,11 @@ pub fn number(value: f64) -> String {
         value if value >= 9.995 => 1,
         _ => 2,
     };
+    grouped(value, digits)
+}
+
+/// A number with so many digits behind the point, thousands set apart.
+pub fn grouped(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     let mut out = String::new();

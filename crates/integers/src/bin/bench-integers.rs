@@ -9,8 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use litepack_bench::cold::Cold;
 use litepack_bench::machine::Machine;
-use litepack_integers::engines::{Cold, Shell, engines};
+use litepack_integers::engines::{Shell, engines};
 use litepack_integers::factors::Effort;
 use litepack_integers::study::Study;
 use litepack_integers::{beside, cases, factors, imports, pages, profile, report};
@@ -176,9 +177,11 @@ fn run(options: &Options, folder: &Path, charts: &Path) -> Result<Study> {
     if wanted(Part::Reads) || wanted(Part::Formats) {
         let files = cases::prepare(engines()?, folder, scratch, size.rows, &say)?;
         if wanted(Part::Reads) {
-            let cold = Cold::find();
-            study.cold = Some(cold);
-            study.cases = cases::measure(&files, size.rounds.0, cold, &say)?;
+            match Cold::find(scratch) {
+                Ok(cold) => study.cold = Some(cold),
+                Err(reason) => study.missing.push(format!("cold readings: {reason:#}")),
+            }
+            study.cases = cases::measure(&files, size.rounds.0, study.cold, &say)?;
         }
         if wanted(Part::Formats) {
             study.formats = beside::measure(&files, size.rows, size.effort.time, &say)?;

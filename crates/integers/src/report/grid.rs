@@ -1,6 +1,7 @@
 //! A table of words and figures, for a terminal and as Markdown.
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
+use litepack_bench::report::grouped;
 
 use crate::stats::Spread;
 
@@ -64,16 +65,7 @@ pub(super) fn number(value: f64) -> String {
         value if value >= 0.0995 || value == 0.0 => 2,
         _ => 3,
     };
-    let text = format!("{value:.digits$}");
-    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
-    let mut out = String::new();
-    for (index, digit) in whole.chars().enumerate() {
-        if index > 0 && (whole.len() - index).is_multiple_of(3) {
-            out.push(' ');
-        }
-        out.push(digit);
-    }
-    out + rest
+    grouped(value, digits)
 }
 
 /// The median, and the bounds that one in twenty lies beyond.

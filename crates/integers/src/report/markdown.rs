@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use litepack_bench::cold::Cold;
 
 use super::grid::number;
 use super::{figures, tables};
@@ -83,6 +84,15 @@ fn same_part(one: &str, other: &str) -> bool {
     one.split('/').next() == other.split('/').next()
 }
 
+fn words(cold: Cold) -> &'static str {
+    match cold {
+        Cold::Drop => "the kernel's page cache dropped before each",
+        Cold::Advise => {
+            "the file's pages dropped by posix_fadvise before each, as drop_caches is not permitted here"
+        }
+    }
+}
+
 fn machine(study: &Study) -> String {
     let mut out = "| | |\n|---|---|\n".to_string();
     for (label, words) in &study.machine {
@@ -94,7 +104,7 @@ fn machine(study: &Study) -> String {
         number(study.rows as f64)
     );
     if let Some(cold) = study.cold {
-        out += &format!("| Cold | {} |\n", cold.name());
+        out += &format!("| Cold | {} |\n", words(cold));
     }
     for missing in &study.missing {
         out += &format!("\n**Not measured:** {missing}.\n");

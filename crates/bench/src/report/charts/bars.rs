@@ -1,11 +1,9 @@
 //! Horizontal bars in clusters, each with its value beside it.
 
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::HPos;
 
-use super::lines::Failure;
-use super::{BLUE, COLORS, GREY};
-use crate::engines::{Litepack, Plain};
+use super::canvas::{self, FONT, Failure, GRID, SMALL, color, series, text};
 use crate::report::words;
 
 const WIDTH: i32 = 960;
@@ -17,10 +15,6 @@ const TOP: i32 = 76;
 const BAR: i32 = 13;
 const GAP: i32 = 10;
 const BOTTOM: i32 = 52;
-const HEADING: (&str, i32) = ("sans-serif", 18);
-const FONT: (&str, i32) = ("sans-serif", 12);
-const SMALL: (&str, i32) = ("sans-serif", 11);
-const GRID: RGBColor = RGBColor(220, 220, 220);
 
 /// One bar.
 pub struct Bar {
@@ -124,121 +118,52 @@ impl Scale {
 impl Bars<'_> {
     /// The picture.
     pub fn svg(&self) -> Result<String, Failure> {
-        let mut svg = String::new();
-        self.draw(&mut svg)?;
-        Ok(svg)
-    }
-
-    fn draw(&self, svg: &mut String) -> Result<(), Failure> {
         let bars = || self.clusters.iter().flat_map(|cluster| &cluster.bars);
         let end = TOP + bars().count() as i32 * BAR + self.clusters.len() as i32 * GAP;
-        let size = (WIDTH as u32, (end + BOTTOM) as u32);
-        let root = SVGBackend::with_string(svg, size).into_drawing_area();
-        root.fill(&WHITE)?;
-        let text = |font: (&'static str, i32), side| {
-            font.into_font()
-                .color(&BLACK)
-                .pos(Pos::new(side, VPos::Center))
-        };
-        root.draw(&Text::new(self.title, (16, 22), text(HEADING, HPos::Left)))?;
-        root.draw(&Text::new(
-            self.note,
-            (16, end + BOTTOM - 14),
-            text(SMALL, HPos::Left),
-        ))?;
+        let size = (WIDTH, end + BOTTOM);
         let series = series(bars().map(|bar| bar.series.as_str()));
-        draw_legend(&root, &series, 48)?;
-
-        let scale = Scale::of(self.ruler, bars().map(|bar| bar.value));
-        for mark in scale.marks() {
-            let x = scale.x(mark);
-            root.draw(&PathElement::new([(x, TOP - 6), (x, end)], GRID))?;
-            let label = if mark > 0.0 && mark < 1.0 {
-                format!("1/{} ×", mark.recip())
-            } else {
-                format!("{mark} ×")
-            };
-            root.draw(&Text::new(label, (x, end + 12), text(SMALL, HPos::Center)))?;
-        }
-        let mut y = TOP;
-        for cluster in &self.clusters {
-            let height = cluster.bars.len() as i32 * BAR;
-            let middle = (LEFT - 34, y + height / 2);
-            root.draw(&Text::new(
-                cluster.label.as_str(),
-                middle,
-                text(FONT, HPos::Right),
-            ))?;
-            for bar in &cluster.bars {
-                let (from, to) = (scale.x(scale.origin()), scale.x(bar.value));
-                let corners = [(from.min(to), y + 1), (from.max(to), y + BAR - 1)];
-                let color = color(&series, &bar.series);
-                root.draw(&Rectangle::new(corners, color.filled()))?;
-                let (x, side) = if to < from {
-                    (to - 4, HPos::Right)
+        canvas::svg(size, self.title, self.note, &series, |root| {
+            let scale = Scale::of(self.ruler, bars().map(|bar| bar.value));
+            for mark in scale.marks() {
+                let x = scale.x(mark);
+                root.draw(&PathElement::new([(x, TOP - 6), (x, end)], GRID))?;
+                let label = if mark > 0.0 && mark < 1.0 {
+                    format!("1/{} ×", mark.recip())
                 } else {
-                    (to + 4, HPos::Left)
+                    format!("{mark} ×")
                 };
-                let value = format!("{} ×", words::number(bar.value));
-                root.draw(&Text::new(value, (x, y + BAR / 2), text(SMALL, side)))?;
-                y += BAR;
+                root.draw(&Text::new(label, (x, end + 12), text(SMALL, HPos::Center)))?;
             }
-            y += GAP;
-        }
-        let x = scale.x(scale.origin());
-        root.draw(&PathElement::new([(x, TOP - 6), (x, end)], BLACK))?;
-        root.present()?;
-        Ok(())
+            let mut y = TOP;
+            for cluster in &self.clusters {
+                let height = cluster.bars.len() as i32 * BAR;
+                let middle = (LEFT - 34, y + height / 2);
+                root.draw(&Text::new(
+                    cluster.label.as_str(),
+                    middle,
+                    text(FONT, HPos::Right),
+                ))?;
+                for bar in &cluster.bars {
+                    let (from, to) = (scale.x(scale.origin()), scale.x(bar.value));
+                    let corners = [(from.min(to), y + 1), (from.max(to), y + BAR - 1)];
+                    let color = color(&series, &bar.series);
+                    root.draw(&Rectangle::new(corners, color.filled()))?;
+                    let (x, side) = if to < from {
+                        (to - 4, HPos::Right)
+                    } else {
+                        (to + 4, HPos::Left)
+                    };
+                    let value = format!("{} ×", words::number(bar.value));
+                    root.draw(&Text::new(value, (x, y + BAR / 2), text(SMALL, side)))?;
+                    y += BAR;
+                }
+                y += GAP;
+            }
+            let x = scale.x(scale.origin());
+            root.draw(&PathElement::new([(x, TOP - 6), (x, end)], BLACK))?;
+            Ok(())
+        })
     }
-}
-
-/// Each name once, in the order of their first use.
-pub fn series<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    names.fold(Vec::new(), |mut known, name| {
-        if !known.contains(&name) {
-            known.push(name);
-        }
-        known
-    })
-}
-
-/// The colour of a series: plain SQLite and packed files have the same in all charts, the others go by
-/// their order.
-pub fn color(series: &[&str], name: &str) -> RGBColor {
-    let is_other = |name: &str| ![Plain::NAME, Litepack::NAME].contains(&name);
-    let mut others = series.iter().filter(|name| is_other(name));
-    match name {
-        Plain::NAME => GREY,
-        Litepack::NAME => BLUE,
-        _ => {
-            let place = others.position(|known| *known == name);
-            COLORS[place.unwrap_or_default() % COLORS.len()]
-        }
-    }
-}
-
-/// The series from left to right, at this height.
-pub fn draw_legend<DB: DrawingBackend>(
-    root: &DrawingArea<DB, plotters::coord::Shift>,
-    series: &[&str],
-    y: i32,
-) -> Result<(), Failure>
-where
-    DB::ErrorType: 'static,
-{
-    let mut x = 16;
-    for name in series {
-        let box_at = [(x, y - 6), (x + 12, y + 6)];
-        root.draw(&Rectangle::new(box_at, color(series, name).filled()))?;
-        let style = FONT
-            .into_font()
-            .color(&BLACK)
-            .pos(Pos::new(HPos::Left, VPos::Center));
-        root.draw(&Text::new(*name, (x + 18, y), style))?;
-        // Wide letters on average.
-        x += 40 + name.chars().count() as i32 * 7;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -256,16 +181,6 @@ mod tests {
             scale.x(1.0) - scale.x(0.5),
             "twice as fast looks as far from 1 as half as fast"
         );
-    }
-
-    #[test]
-    fn packed_files_look_the_same_in_every_chart() {
-        let charts = [vec!["other", "litepack"], vec!["litepack", "one", "other"]];
-        let found = charts.map(|series| color(&series, "litepack"));
-        assert_eq!(found[0], found[1]);
-        let series = ["plain", "litepack", "one", "other"];
-        let colors = series.map(|name| color(&series, name));
-        assert!((1..4).all(|index| !colors[..index].contains(&colors[index])));
     }
 
     #[test]

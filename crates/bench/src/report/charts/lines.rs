@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::HPos;
 
-use super::bars::{color, draw_legend, series};
+use super::canvas::{self, Failure, GRID, SMALL, color, series, text};
 use crate::report::words;
 use crate::rows::Unit;
 
@@ -15,14 +15,8 @@ const TOP: i32 = 110;
 const BOTTOM: i32 = 270;
 /// Of a panel: where its axis is, and where its lines end.
 const INNER: Range<i32> = 70..290;
-const HEADING: (&str, i32) = ("sans-serif", 18);
 const FONT: (&str, i32) = ("sans-serif", 13);
-const SMALL: (&str, i32) = ("sans-serif", 11);
-const GRID: RGBColor = RGBColor(220, 220, 220);
 const STEPS: i32 = 4;
-
-/// Why a chart cannot be drawn.
-pub type Failure = Box<dyn std::error::Error>;
 
 /// One line.
 pub struct Line {
@@ -55,69 +49,52 @@ pub struct Lines<'a> {
 impl Lines<'_> {
     /// The picture.
     pub fn svg(&self) -> Result<String, Failure> {
-        let mut svg = String::new();
-        self.draw(&mut svg)?;
-        Ok(svg)
-    }
-
-    fn draw(&self, svg: &mut String) -> Result<(), Failure> {
-        let width = PANEL * self.panels.len().max(2) as i32;
-        let root = SVGBackend::with_string(svg, (width as u32, HEIGHT as u32)).into_drawing_area();
-        root.fill(&WHITE)?;
-        let text = |font: (&'static str, i32), side| {
-            font.into_font()
-                .color(&BLACK)
-                .pos(Pos::new(side, VPos::Center))
-        };
-        root.draw(&Text::new(self.title, (16, 22), text(HEADING, HPos::Left)))?;
-        let note = (16, HEIGHT - 14);
-        root.draw(&Text::new(self.note, note, text(SMALL, HPos::Left)))?;
+        let size = (PANEL * self.panels.len().max(2) as i32, HEIGHT);
         let lines = || self.panels.iter().flat_map(|panel| &panel.lines);
         let series = series(lines().map(|line| line.series.as_str()));
-        draw_legend(&root, &series, 48)?;
-
-        for (index, panel) in self.panels.iter().enumerate() {
-            let left = PANEL * index as i32;
-            let title = (left + INNER.start, TOP - 26);
-            root.draw(&Text::new(
-                panel.title.as_str(),
-                title,
-                text(FONT, HPos::Left),
-            ))?;
-            let points = panel.lines.iter().flat_map(|line| &line.points);
-            let most = points.fold(0.0_f64, |most, (_, value)| most.max(*value));
-            let (divisor, unit) = words::scale(Unit::Seconds, most);
-            let y = |value: f64| {
-                BOTTOM - (value / most.max(f64::MIN_POSITIVE) * f64::from(BOTTOM - TOP)) as i32
-            };
-            for step in 0..=STEPS {
-                let value = most * f64::from(step) / f64::from(STEPS);
-                let ends = [(left + INNER.start, y(value)), (left + INNER.end, y(value))];
-                root.draw(&PathElement::new(ends, GRID))?;
-                let label = format!("{} {unit}", words::number(value / divisor));
-                let at = (left + INNER.start - 6, y(value));
-                root.draw(&Text::new(label, at, text(SMALL, HPos::Right)))?;
-            }
-            let between = (INNER.end - INNER.start) / (panel.places.len() as i32 - 1).max(1);
-            let x = |place: usize| left + INNER.start + between * place as i32;
-            for (place, label) in panel.places.iter().enumerate() {
-                let at = (x(place), BOTTOM + 16);
-                root.draw(&Text::new(label.as_str(), at, text(SMALL, HPos::Center)))?;
-            }
-            for line in &panel.lines {
-                let color = color(&series, &line.series);
-                let points: Vec<_> = line
-                    .points
-                    .iter()
-                    .map(|(place, value)| (x(*place), y(*value)))
-                    .collect();
-                for point in &points {
-                    root.draw(&Circle::new(*point, 3, color.filled()))?;
+        canvas::svg(size, self.title, self.note, &series, |root| {
+            for (index, panel) in self.panels.iter().enumerate() {
+                let left = PANEL * index as i32;
+                let title = (left + INNER.start, TOP - 26);
+                root.draw(&Text::new(
+                    panel.title.as_str(),
+                    title,
+                    text(FONT, HPos::Left),
+                ))?;
+                let points = panel.lines.iter().flat_map(|line| &line.points);
+                let most = points.fold(0.0_f64, |most, (_, value)| most.max(*value));
+                let (divisor, unit) = words::scale(Unit::Seconds, most);
+                let y = |value: f64| {
+                    BOTTOM - (value / most.max(f64::MIN_POSITIVE) * f64::from(BOTTOM - TOP)) as i32
+                };
+                for step in 0..=STEPS {
+                    let value = most * f64::from(step) / f64::from(STEPS);
+                    let ends = [(left + INNER.start, y(value)), (left + INNER.end, y(value))];
+                    root.draw(&PathElement::new(ends, GRID))?;
+                    let label = format!("{} {unit}", words::number(value / divisor));
+                    let at = (left + INNER.start - 6, y(value));
+                    root.draw(&Text::new(label, at, text(SMALL, HPos::Right)))?;
                 }
-                root.draw(&PathElement::new(points, color.stroke_width(2)))?;
+                let between = (INNER.end - INNER.start) / (panel.places.len() as i32 - 1).max(1);
+                let x = |place: usize| left + INNER.start + between * place as i32;
+                for (place, label) in panel.places.iter().enumerate() {
+                    let at = (x(place), BOTTOM + 16);
+                    root.draw(&Text::new(label.as_str(), at, text(SMALL, HPos::Center)))?;
+                }
+                for line in &panel.lines {
+                    let color = color(&series, &line.series);
+                    let points: Vec<_> = line
+                        .points
+                        .iter()
+                        .map(|(place, value)| (x(*place), y(*value)))
+                        .collect();
+                    for point in &points {
+                        root.draw(&Circle::new(*point, 3, color.filled()))?;
+                    }
+                    root.draw(&PathElement::new(points, color.stroke_width(2)))?;
+                }
             }
-        }
-        root.present()?;
-        Ok(())
+            Ok(())
+        })
     }
 }

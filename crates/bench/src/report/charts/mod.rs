@@ -4,14 +4,15 @@
 //! made. Speeds are shown as ratios to plain SQLite, faster always to the right.
 
 mod bars;
+mod canvas;
 mod lines;
 
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
-use plotters::style::RGBColor;
 
 use self::bars::{Bar, Bars, Cluster, Ruler};
+use self::canvas::Failure;
 use self::lines::{Line, Lines, Panel};
 use super::{Report, words};
 use crate::rows::Row;
@@ -64,24 +65,13 @@ const SPEEDS: [(&str, &str, &[&str]); 5] = [
     ),
 ];
 
-const GREY: RGBColor = RGBColor(120, 120, 120);
-const BLUE: RGBColor = RGBColor(0, 114, 178);
-/// The colours of series that are neither plain SQLite nor packed files.
-const COLORS: [RGBColor; 5] = [
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-];
-
 /// All charts of a report.
 ///
 /// # Errors
 /// If one cannot be drawn.
 pub fn draw(report: &Report) -> Result<Vec<Chart>> {
     let mut charts = Vec::new();
-    let mut add = |file, title, svg: Result<String, lines::Failure>| -> Result<()> {
+    let mut add = |file, title, svg: Result<String, Failure>| -> Result<()> {
         let svg = svg.map_err(|error| anyhow!("cannot draw {file}: {error}"))?;
         charts.push(Chart { file, title, svg });
         Ok(())
