@@ -3,7 +3,7 @@
 //! Short pieces are copied in one [`CHUNK`], whatever their length, which costs less than asking how long they are;
 //! what is too much is overwritten by what follows. So there is room for a chunk behind the last byte.
 
-use super::bytes::{Malformed, Reader, Result, Span};
+use super::bytes::{Malformed, Result, Span};
 use super::digits;
 
 /// As most values are shorter, one load and one store copy them.
@@ -136,24 +136,6 @@ impl Arena {
         Ok(Span::new(start, self.len))
     }
 
-    /// Undoes [`super::bytes::put_planes`]: appends the values one after another.
-    pub(crate) fn take_planes(
-        &mut self,
-        input: &mut Reader<'_>,
-        len: usize,
-        count: usize,
-    ) -> Result<()> {
-        let planes = input.take(len.checked_mul(count).ok_or(Malformed)?)?;
-        let at = self.grow(planes.len())?;
-        let values = &mut self.bytes[at..at + planes.len()];
-        for (plane, bytes) in planes.chunks_exact(count.max(1)).enumerate() {
-            for (value, byte) in values.chunks_exact_mut(len).zip(bytes) {
-                value[plane] = *byte;
-            }
-        }
-        Ok(())
-    }
-
     /// All its bytes, and a chunk.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len + CHUNK]
@@ -185,7 +167,6 @@ fn copy_exactly<'a>(from: &[u8], len: usize, to: &'a mut [u8]) -> Result<&'a mut
 
 #[cfg(test)]
 mod tests {
-    use super::super::bytes::put_planes;
     use super::*;
 
     #[test]
@@ -208,21 +189,5 @@ mod tests {
                 assert_eq!(page[..len], stream[..len]);
             }
         }
-    }
-
-    #[test]
-    fn planes_come_back() {
-        let values: [&[u8]; 3] = [b"abcd", b"efgh", b"ijkl"];
-        let mut out = Vec::new();
-        put_planes(&mut out, 4, values.into_iter());
-        assert_eq!(out, b"aeibfjcgkdhl");
-        let mut arena = Arena::default();
-        arena.begin(&out, 12);
-        arena.take_planes(&mut Reader::new(&out), 4, 3).unwrap();
-        assert_eq!(&arena.bytes()[12..24], b"abcdefghijkl");
-        let again = arena.take_planes(&mut Reader::new(&out), 4, 3);
-        assert_eq!(again, Err(Malformed), "there is no room for more");
-        let much = arena.take_planes(&mut Reader::new(&out), usize::MAX, 3);
-        assert_eq!(much, Err(Malformed));
     }
 }

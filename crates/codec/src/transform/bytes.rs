@@ -224,22 +224,6 @@ pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
     put_number(out, (value << 1 ^ value >> 63) as u64);
 }
 
-/// Writes equally long values by position: all first bytes, then all second bytes, and so on.
-pub(crate) fn put_planes<'a>(
-    out: &mut Vec<u8>,
-    len: usize,
-    values: impl Iterator<Item = &'a [u8]>,
-) {
-    let start = out.len();
-    let (count, _) = values.size_hint();
-    out.resize(start + count * len, 0);
-    for (index, value) in values.enumerate() {
-        for (plane, byte) in value.iter().enumerate() {
-            out[start + plane * count + index] = *byte;
-        }
-    }
-}
-
 /// Appends a bit for each item, the lowest first.
 pub(crate) fn put_bits(bits: impl Iterator<Item = bool>, out: &mut Vec<u8>) {
     let start = out.len();

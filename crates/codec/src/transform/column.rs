@@ -1,10 +1,10 @@
 //! One column of the records on a page: how its values are typed, and which coder they go to.
 
 use super::arena::Arena;
-use super::bytes::{Bits, Malformed, Reader, Result, Span, put_bits, put_number, put_planes};
+use super::bytes::{Bits, Malformed, Reader, Result, Span, put_bits, put_number};
 use super::record::{self, Field, NULL, REAL, Values};
 use super::undo::Buffers;
-use super::{ints, json, strings};
+use super::{decimals, ints, json, strings};
 
 /// How the values that are not NULL are stored, by the number in the stream.
 mod kind {
@@ -20,9 +20,14 @@ mod kind {
     pub(super) const MIXED: u8 = 6;
     /// Blobs, as the JSON that they stand for.
     pub(super) const JSONB: u8 = 7;
+    /// Reals and integers, as the integers of their last digit.
+    pub(super) const DECIMALS: u8 = 8;
     /// Flag: a bit for each row says whether its value is NULL.
     pub(super) const SOME_NULL: u8 = 0x10;
 }
+
+/// The bytes of a real.
+const REAL_LEN: usize = 8;
 
 /// What encoding needs beside its result; kept from page to page.
 #[derive(Default)]
@@ -101,8 +106,13 @@ pub(crate) fn encode(page: &[u8], fields: &[Field], work: &mut Work, out: &mut V
     }
     spans.clear();
     spans.extend(values.iter().map(|value| value.span));
-    let kind = if values.iter().all(|value| value.serial == REAL) {
-        put_planes(out, 8, spans.iter().map(|span| span.of(page)));
+    let number = |value: &Field| value.serial == REAL || record::is_integer(value.serial);
+    let kind = if values.iter().all(number) && decimals::encode(page, values, integers, out) {
+        kind::DECIMALS
+    } else if values.iter().all(|value| value.serial == REAL) {
+        for plane in 0..REAL_LEN {
+            out.extend(spans.iter().map(|span| span.of(page)[plane]));
+        }
         kind::REALS
     } else if values.iter().all(|value| record::is_text(value.serial)) {
         if looks_like_json(page, spans) && json::encode(page, spans, strings, json, out) {
@@ -164,13 +174,8 @@ pub(crate) fn decode(
             ints::decode(input, some, integers)?;
             put_integers(integers, arena, values)?;
         }
-        kind::REALS => {
-            let start = arena.len();
-            arena.take_planes(input, 8, some)?;
-            for start in (start..arena.len()).step_by(8) {
-                values.push(REAL as u32, Span::new(start, start + 8));
-            }
-        }
+        kind::REALS => take_reals(input, some, arena, values)?,
+        kind::DECIMALS => decimals::decode(input, some, arena, integers, values)?,
         kind::TEXTS => {
             strings::decode(input, some, arena, &mut values.pieces, strings)?;
             put_serials(13, values);
@@ -224,6 +229,25 @@ fn put_integers(integers: &[i64], arena: &mut Arena, values: &mut Values) -> Res
         *piece = Span::new(start, start + len);
         *word = record::word_of(*integer, len).to_le_bytes();
         start += word.len();
+    }
+    Ok(())
+}
+
+fn take_reals(
+    input: &mut Reader<'_>,
+    count: usize,
+    arena: &mut Arena,
+    values: &mut Values,
+) -> Result<()> {
+    let mut planes: [&[u8]; REAL_LEN] = [&[]; REAL_LEN];
+    for plane in &mut planes {
+        *plane = input.take(count)?;
+    }
+    let mut start = arena.len();
+    for (index, word) in arena.words(count)?.iter_mut().enumerate() {
+        *word = planes.map(|plane| plane[index]);
+        values.push(REAL as u32, Span::new(start, start + REAL_LEN));
+        start += REAL_LEN;
     }
     Ok(())
 }

@@ -1,12 +1,15 @@
-//! A column of integers: frame of reference, of the values or of their differences, by byte plane.
+//! A column of integers, the values or their differences: frame of reference by byte plane, or lengths and planes.
 //!
-//! Which of the two is chosen by the bits that are left. Planes are chosen over variable-length
-//! bytes because the high planes are nearly constant and cost an entropy coder nearly nothing.
+//! Values or differences is chosen by the bits that are left. Planes are chosen over variable-length bytes because the high
+//! planes are nearly constant and cost an entropy coder nearly nothing. Where a few values are much longer than the others,
+//! high planes are neither constant nor full: then each value's length comes first, and a plane has only those that reach it.
 
 use super::bytes::{Malformed, Reader, Result, put_signed};
 
 /// Flag in the tag byte beside the width: the planes hold differences of neighbours.
 const DELTA: u8 = 0x10;
+/// Flag in the tag byte instead of a width: there is no frame, but a length of each value.
+const LENGTHS: u8 = 0x20;
 
 /// How far values lie apart.
 struct Frame {
@@ -31,6 +34,15 @@ impl Frame {
         }
     }
 
+    fn above(&self, value: &i64) -> u64 {
+        value.wrapping_sub(self.least) as u64
+    }
+
+    /// The bytes of a value's distance to the least.
+    fn bytes(&self, value: &i64) -> u32 {
+        (71 - self.above(value).leading_zeros()) / 8
+    }
+
     fn width(&self) -> u8 {
         (64 - self.range.leading_zeros()).div_ceil(8) as u8
     }
@@ -41,33 +53,108 @@ pub(crate) fn encode(values: &mut Vec<i64>, out: &mut Vec<u8>) {
     let Some(&first) = values.first() else {
         return;
     };
-    let plain = Frame::of(values);
+    let count = values.len();
+    values.resize(2 * count - 1, 0);
+    let (values, deltas) = values.split_at_mut(count);
+    for (delta, pair) in deltas.iter_mut().zip(values.windows(2)) {
+        *delta = pair[1].wrapping_sub(pair[0]);
+    }
+    let (values, deltas) = (&*values, &*deltas);
+    let (plain, delta) = (Frame::of(values), Frame::of(deltas));
     // A second base has to be written, about a byte.
     const BASE: u32 = 8;
-    let count = values.len();
-    if count > 2 && plain.bits > BASE {
-        values.resize(2 * count - 1, 0);
-        let (values, deltas) = values.split_at_mut(count);
-        for (delta, pair) in deltas.iter_mut().zip(values.windows(2)) {
-            *delta = pair[1].wrapping_sub(pair[0]);
+    let is_delta = count > 2 && delta.bits + BASE < plain.bits;
+    let (frame, framed, others) = if is_delta {
+        (delta, deltas, values)
+    } else {
+        (plain, values, deltas)
+    };
+    let width = frame.width();
+    let mut by_length = None;
+    if width > 1 {
+        let by_plane = Reach::of(framed, |value| frame.bytes(value)).bits_by_plane();
+        let bits = |values: &[i64]| Reach::of(values, len_of).bits_by_length();
+        let own = bits(framed);
+        if own < by_plane {
+            by_length = Some((framed, is_delta));
         }
-        let delta = Frame::of(deltas);
-        if delta.bits + BASE < plain.bits {
-            out.push(delta.width() | DELTA);
-            put_signed(out, first);
-            put_signed(out, delta.least);
-            return put_planes(deltas, &delta, out);
+        // A few values far off spoil the choice between values and differences.
+        if count > 2 && bits(others) < own.min(by_plane / 2) {
+            by_length = Some((others, !is_delta));
         }
     }
-    out.push(plain.width());
-    put_signed(out, plain.least);
-    put_planes(&values[..count], &plain, out);
+    if let Some((values, is_delta)) = by_length {
+        put_tag(LENGTHS, is_delta.then_some(first), out);
+        return put_lengths(values, out);
+    }
+    put_tag(width, is_delta.then_some(first), out);
+    put_signed(out, frame.least);
+    for plane in 0..width {
+        let byte = |value: &i64| (frame.above(value) >> (8 * plane)) as u8;
+        out.extend(framed.iter().map(byte));
+    }
 }
 
-fn put_planes(values: &[i64], frame: &Frame, out: &mut Vec<u8>) {
-    for plane in 0..frame.width() {
-        let byte = |value: &i64| (value.wrapping_sub(frame.least) as u64 >> (8 * plane)) as u8;
-        out.extend(values.iter().map(byte));
+/// Appends the tag, and the first value of those that differences follow.
+fn put_tag(tag: u8, first: Option<i64>, out: &mut Vec<u8>) {
+    match first {
+        Some(first) => {
+            out.push(tag | DELTA);
+            put_signed(out, first);
+        }
+        None => out.push(tag),
+    }
+}
+
+/// The bytes that a value needs, its sign included; none for 0.
+fn len_of(value: &i64) -> u32 {
+    match value {
+        0 => 0,
+        _ => (72 - (value ^ value >> 63).leading_zeros()) / 8,
+    }
+}
+
+/// How many values are so many bytes long.
+struct Reach([u32; 9]);
+
+impl Reach {
+    fn of(values: &[i64], len: impl Fn(&i64) -> u32) -> Reach {
+        let mut counts = [0; 9];
+        for value in values {
+            counts[len(value) as usize] += 1;
+        }
+        Reach(counts)
+    }
+
+    /// How many bits an entropy coder makes of so many bytes that are not what most of `all` are: those bytes, and
+    /// where they stand, which it says by a bit for each of the others, or by a match before each.
+    fn bits(some: u32, all: u32) -> u32 {
+        const MATCH: u32 = 16;
+        8 * some + (all - some).min(MATCH * some)
+    }
+
+    fn bits_by_plane(&self) -> u32 {
+        let all = self.0.iter().sum();
+        let longer = |plane: usize| self.0[plane + 1..].iter().sum();
+        (0..8).map(|plane| Self::bits(longer(plane), all)).sum()
+    }
+
+    fn bits_by_length(&self) -> u32 {
+        let all: u32 = self.0.iter().sum();
+        let others = all - self.0.iter().max().expect("nine counts");
+        let lens = all.min(Self::bits(others, all));
+        let bytes: u32 = (0..).zip(self.0).map(|(len, count)| len * count).sum();
+        lens + 8 * bytes
+    }
+}
+
+fn put_lengths(values: &[i64], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend(values.iter().map(|value| len_of(value) as u8));
+    let longest = out[start..].iter().copied().max().unwrap_or(0);
+    for plane in 0..longest {
+        let long = values.iter().filter(|value| len_of(value) > plane.into());
+        out.extend(long.map(|value| (value >> (8 * plane)) as u8));
     }
 }
 
@@ -77,22 +164,55 @@ pub(crate) fn decode(input: &mut Reader<'_>, count: usize, values: &mut Vec<i64>
         return Ok(());
     }
     let tag = input.byte()?;
-    let width = tag & !DELTA;
-    if width > 8 {
-        return Err(Malformed);
-    }
-    let base = input.signed()?;
     if tag & DELTA == 0 {
-        return take_planes(input, base, width, count, values);
+        return take(input, tag, count, values);
     }
-    let least = input.signed()?;
-    values.push(base);
+    let mut last = input.signed()?;
+    values.push(last);
     let start = values.len();
-    take_planes(input, least, width, count - 1, values)?;
-    let mut last = base;
+    take(input, tag & !DELTA, count - 1, values)?;
     for value in &mut values[start..] {
         last = last.wrapping_add(*value);
         *value = last;
+    }
+    Ok(())
+}
+
+/// Appends values or differences.
+fn take(input: &mut Reader<'_>, width: u8, count: usize, values: &mut Vec<i64>) -> Result<()> {
+    match width {
+        0..=8 => {
+            let least = input.signed()?;
+            take_planes(input, least, width, count, values)
+        }
+        LENGTHS => take_lengths(input, count, values),
+        _ => Err(Malformed),
+    }
+}
+
+/// Appends the values of planes that have only those that reach them.
+fn take_lengths(input: &mut Reader<'_>, count: usize, values: &mut Vec<i64>) -> Result<()> {
+    let lens = input.take(count)?;
+    let longest = lens.iter().copied().max().unwrap_or(0);
+    if longest > 8 {
+        return Err(Malformed);
+    }
+    let start = values.len();
+    values.resize(start + count, 0);
+    let values = &mut values[start..];
+    for plane in 0..longest {
+        let long = lens.iter().filter(|len| **len > plane).count();
+        let mut bytes = input.take(long)?.iter();
+        let reaching = values.iter_mut().zip(lens);
+        let reaching = reaching.filter(|(_, len)| **len > plane);
+        for ((value, _), byte) in reaching.zip(&mut bytes) {
+            *value |= i64::from(*byte) << (8 * plane);
+        }
+    }
+    for (value, len) in values.iter_mut().zip(lens) {
+        // The highest byte has the sign; a value without bytes is 0 before and after.
+        let above = (64 - 8 * u32::from(*len)) & 63;
+        *value = *value << above >> above;
     }
     Ok(())
 }
@@ -144,7 +264,39 @@ mod tests {
         assert!(there_and_back(&[5; 100]) <= 2);
     }
 
+    #[test]
+    fn a_few_long_values_do_not_make_the_others_longer() {
+        let mut values: Vec<i64> = (0..99).map(|i| i * 37 % 100 - 50).collect();
+        values.push(i64::MAX);
+        values.push(i64::MIN);
+        values.push(1_000_000);
+        // Tag, lengths, bytes; and the same of differences.
+        assert_eq!(there_and_back(&values), 1 + 102 + 98 + 8 + 8 + 3);
+        let mut ascending = Vec::new();
+        let mut last = 0;
+        for i in 0_i64..100 {
+            let jump = i % 10 == 5;
+            last += if jump { i << 40 } else { i * 37 % 100 };
+            ascending.push(last);
+        }
+        assert_eq!(there_and_back(&ascending), 2 + 99 + 89 + 10 * 6);
+    }
+
+    #[test]
+    fn a_length_that_no_value_has_is_refused() {
+        let mut stored = vec![LENGTHS, 9];
+        stored.resize(20, 0);
+        let back = decode(&mut Reader::new(&stored), 1, &mut Vec::new());
+        assert_eq!(back, Err(Malformed));
+    }
+
     proptest! {
+        #[test]
+        fn integers_of_any_lengths_come_back(values in proptest::collection::vec((any::<i64>(), 0..9_u32), 0..200)) {
+            let cut = |(value, len): &(i64, u32)| value.checked_shr(64 - 7 * len).unwrap_or(0);
+            there_and_back(&values.iter().map(cut).collect::<Vec<_>>());
+        }
+
         #[test]
         fn any_integers_come_back(values in proptest::collection::vec(any::<i64>(), 0..50)) {
             there_and_back(&values);

@@ -16,6 +16,7 @@
 mod arena;
 mod bytes;
 mod column;
+mod decimals;
 mod digits;
 mod ints;
 mod json;

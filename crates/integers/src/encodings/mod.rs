@@ -3,7 +3,6 @@
 //! Each gets the values and how many there are, as a page or a file knows that anyway. What is not ours is a
 //! library's, but for the loops around it.
 
-mod candidates;
 mod fixed;
 mod frame;
 mod leb128;
@@ -50,7 +49,7 @@ pub trait Encoding {
     ) -> Result<()>;
 }
 
-/// All of them, SQLite's first; after Litepack's, those that it does not have.
+/// All of them, SQLite's first.
 pub fn all() -> Vec<Box<dyn Encoding>> {
     vec![
         Box::new(record::Record),
@@ -60,8 +59,6 @@ pub fn all() -> Vec<Box<dyn Encoding>> {
         Box::new(frame::Frames::default()),
         Box::new(planes::Planes),
         Box::new(ours::Ours::default()),
-        Box::new(candidates::LengthsAndPlanes),
-        Box::new(candidates::Scaled::default()),
         Box::new(numeric::Pcodec),
     ]
 }
