@@ -105,7 +105,7 @@ impl<D: Disk> Store<D> {
             catalog,
             slot_bytes,
         });
-        self.last_leaf = None;
+        self.leaves.clear();
         self.commit = Some(Commit {
             record,
             slot,

@@ -9,7 +9,7 @@
 //! catalog.rs  dictionaries           queue.rs        check.rs    info.rs   survey.rs
 //! batch.rs    encoding pages     crew.rs     helper threads
 //! medium.rs   verified reads         cache.rs        disk.rs     the six calls to the medium
-//! nearby.rs   neighbours read at once               ahead.rs    decoding ahead
+//! at_hand.rs  map nodes     nearby.rs   neighbours read at once    ahead.rs    decoding ahead
 //! bundle.rs   copies for readers far away
 //! layout.rs   offsets, checksums     header.rs       record.rs   commit records
 //! ```
@@ -19,6 +19,7 @@
 
 mod ahead;
 mod arrange;
+mod at_hand;
 mod batch;
 mod bundle;
 mod bytes;

@@ -1,8 +1,8 @@
 //! Checked reading: a disk, the identity its checksums are seeded with, and the cache above it.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
+use crate::at_hand::AtHand;
 use crate::bundle::Bundle;
 use crate::cache::{Cache, FileId};
 use crate::disk::Disk;
@@ -13,37 +13,6 @@ use crate::node::Node;
 
 /// No map node is longer; a longer one is refused before memory is taken for it.
 const NODE_LEN_MAX: u32 = 1 << 16;
-
-/// Map nodes that a handle keeps at hand, at most: those of a database of 128 MiB in pages of 4 KiB.
-const AT_HAND: usize = 256;
-
-/// Map nodes this handle has used, where they are found without asking the cache that all handles share. A node
-/// is known by its pointer, so that what is here is never wrong.
-#[derive(Debug, Default)]
-pub(crate) struct AtHand {
-    slots: RefCell<Vec<Slot>>,
-}
-
-type Slot = Option<(Pointer, Arc<Node>)>;
-
-impl AtHand {
-    /// Checksums are as good as any hash.
-    fn slot(pointer: &Pointer) -> usize {
-        pointer.sum as usize % AT_HAND
-    }
-
-    fn get(&self, pointer: &Pointer) -> Option<Arc<Node>> {
-        let slots = self.slots.borrow();
-        let (known, node) = slots.get(AtHand::slot(pointer))?.as_ref()?;
-        (known == pointer).then(|| Arc::clone(node))
-    }
-
-    fn put(&self, pointer: Pointer, node: &Arc<Node>) {
-        let mut slots = self.slots.borrow_mut();
-        slots.resize(AT_HAND, None);
-        slots[AtHand::slot(&pointer)] = Some((pointer, Arc::clone(node)));
-    }
-}
 
 /// Reads extents and accepts only what its parent's checksum vouches for.
 #[derive(Debug)]

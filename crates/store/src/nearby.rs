@@ -137,7 +137,7 @@ mod tests {
             uuid: FileUuid([3; 16]),
             file: FileId::unique(),
             cache: Arc::new(Cache::new(1 << 20)),
-            at_hand: crate::medium::AtHand::default(),
+            at_hand: crate::at_hand::AtHand::default(),
             bundle: None,
         };
         let entries = (0..count).map(|number| put(&medium, number, 0)).collect();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use litepack_codec::Level;
 
 use crate::ahead::Ahead;
+use crate::at_hand::{AtHand, Leaves};
 use crate::cache::{Cache, FileId};
 use crate::catalog::Catalog;
 use crate::crew::{Crew, Tools};
@@ -17,7 +18,7 @@ use crate::error::{Damage, Error, Result};
 use crate::header::{FileKind, Header, kind_of};
 use crate::layout::{DATA_START, FileUuid, UNIT_MIN};
 use crate::map::PageMap;
-use crate::medium::{AtHand, Medium};
+use crate::medium::Medium;
 use crate::nearby::Nearby;
 use crate::node::{Entry, FANOUT, Node};
 use crate::recover::{self, Commit, NO_SLOTS, Slots};
@@ -73,8 +74,7 @@ pub struct Store<D: Disk> {
     /// SQLite's page size, for naming pages; the unit size until page 1 was seen.
     pub(crate) page_size: u32,
     pub(crate) writer: Writer,
-    /// The leaf of the last read: a scan asks the same one over a hundred times.
-    pub(crate) last_leaf: Option<(u64, Arc<Node>)>,
+    pub(crate) leaves: Leaves,
     pub(crate) tools: Tools,
     pub(crate) crew: Crew,
     pub(crate) ahead: Ahead,
@@ -114,7 +114,7 @@ impl<D: Disk> Store<D> {
             size: 0,
             page_size: UNIT_MIN,
             writer: Writer::new(level, columns, threads),
-            last_leaf: None,
+            leaves: Leaves::default(),
             tools: Tools::default(),
             crew: Crew::default(),
             ahead: Ahead::default(),
@@ -235,7 +235,7 @@ impl<D: Disk> Store<D> {
         self.map = PageMap::new(record.map, record.height);
         self.unit_size = record.unit_size;
         self.size = record.size;
-        self.last_leaf = None;
+        self.leaves.clear();
         self.commit = Some(commit);
     }
 
@@ -333,20 +333,14 @@ impl<D: Disk> Store<D> {
         if let Some(entry) = self.medium.bundle.as_ref().and_then(|b| b.entry(unit)) {
             return Ok(entry);
         }
-        if self
-            .last_leaf
-            .as_ref()
-            .is_none_or(|(known, _)| *known != index)
+        if self.leaves.get(index).is_none()
+            && let Some(leaf) = self.map.leaf_on_disk(index, &self.medium)?
         {
-            let leaf = self.map.leaf_on_disk(index, &self.medium)?;
-            self.last_leaf = leaf.map(|leaf| (index, leaf));
+            self.leaves.put(index, leaf);
         }
-        Ok(match &self.last_leaf {
-            Some((_, leaf)) => match &**leaf {
-                Node::Leaf(entries) => entries[(unit % FANOUT as u64) as usize],
-                Node::Inner(_) => Entry::ZERO,
-            },
-            None => Entry::ZERO,
+        Ok(match self.leaves.get(index) {
+            Some(Node::Leaf(entries)) => entries[(unit % FANOUT as u64) as usize],
+            _ => Entry::ZERO,
         })
     }
 
