@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! packed.rs    a packed database: SQLite's calls in, the store's commits out
+//! wal_index.rs what the WAL index tells it of checkpoints
 //! journal.rs   its rollback journal, in memory
 //! read_only.rs a file that is only read     archive.rs   an archive as one, shared by its connections
 //! remote.rs    a file on a web server as one    remote_options.rs   its URI parameters
@@ -27,6 +28,7 @@ mod read_only;
 mod remote;
 mod remote_options;
 mod report;
+mod wal_index;
 
 pub use remote::remote_info;
 pub use report::{

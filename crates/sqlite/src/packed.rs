@@ -15,6 +15,7 @@ use litepack_store::{Cache, CheckReport, Disk, Info, Result, Store};
 use crate::codes::{LOCK_NONE, LOCK_RESERVED};
 use crate::maintain::{Maintenance, Progress, default_level};
 use crate::options::{Name, Setting};
+use crate::wal_index::Checkpoints;
 
 /// A check that meets damage while another process commits is repeated this often.
 const CHECK_RETRIES: usize = 5;
@@ -28,6 +29,10 @@ pub(crate) struct Packed<D: Disk> {
     /// not needed: what a later checkpoint writes is not what this transaction reads from the
     /// database, and an extent that is reused meanwhile fails its checksum.
     wal_read_began: bool,
+    /// What the WAL index said when the store was last looked at, if the store holds all that it says.
+    held: Option<Checkpoints>,
+    /// The commit that look ended at.
+    looked_at: u64,
     /// The commit at the end of a checkpoint failed; SQLite ignores the code there, so it is told
     /// at the next call that it heeds.
     checkpoint_failed: bool,
@@ -57,6 +62,8 @@ impl<D: Disk> Packed<D> {
             store,
             lock: LOCK_NONE,
             wal_read_began: false,
+            held: None,
+            looked_at: 0,
             checkpoint_failed: false,
             checkpoint_sizes: false,
             maintenance: None,
@@ -73,6 +80,27 @@ impl<D: Disk> Packed<D> {
             self.store.refresh()?;
             self.wal_read_began = false;
         }
+        Ok(())
+    }
+
+    /// Whether the next read is a WAL transaction's first.
+    pub(crate) fn wal_read_is_new(&self) -> bool {
+        self.wal_read_began && self.lock != LOCK_NONE
+    }
+
+    /// As [`Packed::read`] does, for the first read of a WAL transaction: looks at the store only if checkpoints have got
+    /// further than at the last look.
+    pub(crate) fn catch_up_with(&mut self, index: Option<Checkpoints>) -> Result<()> {
+        if index.is_some() && index == self.held {
+            self.wal_read_began = false;
+            return Ok(());
+        }
+        self.held = None;
+        self.catch_up()?;
+        let moved = self.store.seq() != self.looked_at;
+        self.looked_at = self.store.seq();
+        // Without a new commit, the checkpoint that the index tells of may be one that failed and will be taken back.
+        self.held = index.filter(|index| moved || index.are_none());
         Ok(())
     }
 
@@ -147,6 +175,7 @@ impl<D: Disk> Packed<D> {
         self.lock = level;
         if first {
             self.store.refresh()?;
+            self.looked_at = self.store.seq();
         }
         Ok(())
     }
@@ -244,5 +273,78 @@ impl<D: Disk> Packed<D> {
             }
         }
         self.store.check(&mut |_| {})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use litepack_store::{MemDisk, Options};
+
+    use super::*;
+    use crate::codes::LOCK_SHARED;
+
+    fn packed(disk: &MemDisk) -> Packed<&MemDisk> {
+        let store = Store::open(disk, Options::default()).unwrap();
+        let mut packed = Packed::new(store);
+        packed.locked(LOCK_SHARED).unwrap();
+        packed
+    }
+
+    fn store(byte: u8, writer: &mut Packed<&MemDisk>) {
+        writer.write(0, &[byte; 4096]).unwrap();
+        writer.publish().unwrap();
+    }
+
+    /// What a WAL transaction reads when the index says that so many frames are in the database.
+    fn read(frames: u32, reader: &mut Packed<&MemDisk>) -> u8 {
+        let index = Checkpoints::read(|offset| if offset == 96 { frames } else { 1000 });
+        assert!(index.is_some());
+        reader.wal_read_begins();
+        assert!(reader.wal_read_is_new());
+        reader.catch_up_with(index).unwrap();
+        let mut byte = [0];
+        reader.read(0, &mut byte).unwrap();
+        assert!(!reader.wal_read_is_new());
+        byte[0]
+    }
+
+    #[test]
+    fn a_wal_reader_looks_when_checkpoints_got_further() {
+        let disk = MemDisk::new(Vec::new());
+        let mut writer = packed(&disk);
+        store(1, &mut writer);
+        let mut reader = packed(&disk);
+        assert_eq!(read(0, &mut reader), 1);
+        // A checkpoint has published, and has not told the index yet: until then all is in the WAL.
+        store(2, &mut writer);
+        assert_eq!(read(0, &mut reader), 1, "it need not look");
+        assert_eq!(read(10, &mut reader), 2);
+        store(3, &mut writer);
+        assert_eq!(read(10, &mut reader), 2, "it need not look");
+    }
+
+    #[test]
+    fn a_wal_reader_does_not_rely_on_a_checkpoint_without_a_commit() {
+        let disk = MemDisk::new(Vec::new());
+        let mut writer = packed(&disk);
+        store(1, &mut writer);
+        let mut reader = packed(&disk);
+        assert_eq!(read(10, &mut reader), 1);
+        // It failed and was taken back; the next one succeeds.
+        store(2, &mut writer);
+        assert_eq!(read(10, &mut reader), 2);
+    }
+
+    #[test]
+    fn a_wal_reader_looks_after_it_had_no_lock() {
+        let disk = MemDisk::new(Vec::new());
+        let mut writer = packed(&disk);
+        store(1, &mut writer);
+        let mut reader = packed(&disk);
+        assert_eq!(read(0, &mut reader), 1);
+        reader.unlocking(LOCK_NONE);
+        store(2, &mut writer);
+        reader.locked(LOCK_SHARED).unwrap();
+        assert_eq!(read(0, &mut reader), 2);
     }
 }

@@ -21,6 +21,7 @@ use crate::options::{Pragma, from_pragma};
 use crate::packed::Packed;
 use crate::read_only::NOT_REMOTE;
 use crate::report::{check_text, info_json};
+use crate::wal_index::{self, Checkpoints};
 
 /// What SQLite sees: its own field, then ours. The host's file follows in the same memory.
 #[repr(C)]
@@ -191,14 +192,31 @@ impl State {
         !self.wal_index.is_null()
     }
 
-    /// `nBackfill` in the WAL index: how many frames of the WAL readers may take from the database
-    /// instead (<https://sqlite.org/walformat.html#the_wal_index_file_format>, offset 96).
-    fn backfill_word(&self) -> Option<&AtomicU32> {
-        const OFFSET: usize = 96;
-        // SAFETY: the region is 32 KiB of shared memory that stays mapped until `shm_unmap`, and
-        // every process uses this word atomically.
+    /// A word of the WAL index, while that is mapped.
+    fn index_word(&self, offset: usize) -> Option<&AtomicU32> {
+        // SAFETY: the region is 32 KiB of shared memory that stays mapped until `shm_unmap`; SQLite's processes use the
+        // words that are asked for atomically, or between barriers while no one relies on them.
         (!self.wal_index.is_null())
-            .then(|| unsafe { AtomicU32::from_ptr(self.wal_index.byte_add(OFFSET).cast()) })
+            .then(|| unsafe { AtomicU32::from_ptr(self.wal_index.byte_add(offset).cast()) })
+    }
+
+    /// `nBackfill`: how many frames of the WAL readers may take from the database instead.
+    fn backfill_word(&self) -> Option<&AtomicU32> {
+        self.index_word(wal_index::BACKFILL)
+    }
+
+    /// At the first read of a WAL transaction, sees what checkpoints have brought.
+    fn catch_up(&mut self) -> Result<()> {
+        if !self.packed.wal_read_is_new() {
+            return Ok(());
+        }
+        // Not before SQLite has read the index itself: then the store could be behind what SQLite knows.
+        let word = |offset| {
+            self.index_word(offset)
+                .map_or(0, |word| word.load(Ordering::SeqCst))
+        };
+        let checkpoints = Checkpoints::read(word);
+        self.packed.catch_up_with(checkpoints)
     }
 }
 
@@ -265,13 +283,18 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
 unsafe extern "C" fn read(file: *mut sqlite3_file, to: *mut c_void, n: c_int, at: i64) -> c_int {
     // SAFETY: SQLite gives a buffer of `n` bytes.
     let buf = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), len(n)) };
-    let read = |state: &mut State| match state.packed.read(at as u64, buf) {
-        Ok(done) if done == buf.len() => OK,
-        Ok(done) => {
-            buf[done..].fill(0);
-            IOERR_SHORT_READ
+    let read = |state: &mut State| {
+        let read = state
+            .catch_up()
+            .and_then(|()| state.packed.read(at as u64, buf));
+        match read {
+            Ok(done) if done == buf.len() => OK,
+            Ok(done) => {
+                buf[done..].fill(0);
+                IOERR_SHORT_READ
+            }
+            Err(error) => report(Err(error), While::Reading),
         }
-        Err(error) => report(Err(error), While::Reading),
     };
     // SAFETY: SQLite calls this on an open file.
     unsafe { with(file, read) }

@@ -1,0 +1,80 @@
+//! What the WAL index tells of checkpoints (<https://sqlite.org/walformat.html#the_wal_index_file_format>).
+//!
+//! In WAL mode only checkpoints change what the database holds, and a reader takes from it only what the index says is
+//! there. So a handle that holds all of it need not look for newer commits.
+
+/// How far checkpoints have got in which WAL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Checkpoints {
+    salt: [u32; 2],
+    /// Frames of the WAL that are in the database.
+    frames: u32,
+}
+
+/// The header is there twice, the second copy is written first.
+const COPIES: [usize; 2] = [0, 48];
+/// Frames in the WAL, within a copy.
+const FRAMES: usize = 16;
+const SALTS: [usize; 2] = [32, 36];
+/// `nBackfill`.
+pub(crate) const BACKFILL: usize = 96;
+
+impl Checkpoints {
+    /// Reads the index by its words of 32 bits at given offsets. `None` while it is being changed, and when there is no
+    /// WAL yet: then nothing tells one from the next.
+    pub(crate) fn read(word: impl Fn(usize) -> u32) -> Option<Checkpoints> {
+        let header = |copy: usize| (SALTS.map(|salt| word(copy + salt)), word(copy + FRAMES));
+        let (salt, in_wal) = header(COPIES[0]);
+        let frames = word(BACKFILL);
+        let whole = (salt, in_wal) == header(COPIES[1]);
+        // A WAL that begins anew gets its header before the number of frames that are in the database is reset.
+        (whole && salt != [0; 2] && frames <= in_wal).then_some(Checkpoints { salt, frames })
+    }
+
+    /// Whether all of the WAL's frames are still to be read from it.
+    pub(crate) fn are_none(self) -> bool {
+        self.frames == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An index whose copies of the header say (salt, frames in the WAL).
+    fn read(first: (u32, u32), second: (u32, u32), backfill: u32) -> Option<Checkpoints> {
+        Checkpoints::read(|offset| match offset {
+            16 => first.1,
+            32 => first.0,
+            64 => second.1,
+            80 => second.0,
+            96 => backfill,
+            36 | 84 => 7,
+            _ => panic!("offset {offset}"),
+        })
+    }
+
+    #[test]
+    fn the_same_checkpoints_are_equal_and_others_are_not() {
+        let some = read((5, 100), (5, 100), 40).unwrap();
+        assert_eq!(read((5, 120), (5, 120), 40), Some(some));
+        assert_ne!(read((5, 100), (5, 100), 41), Some(some));
+        assert_ne!(read((6, 100), (6, 100), 40), Some(some));
+        assert!(!some.are_none() && read((6, 9), (6, 9), 0).unwrap().are_none());
+    }
+
+    #[test]
+    fn an_index_that_is_being_changed_tells_nothing() {
+        // SQLite writes the second copy, then the first, then the number of frames.
+        assert_eq!(read((5, 100), (6, 0), 100), None);
+        assert_eq!(read((6, 100), (6, 0), 100), None);
+        assert_eq!(read((5, 0), (6, 0), 0), None);
+        assert_eq!(read((6, 0), (6, 0), 100), None);
+        assert!(read((6, 0), (6, 0), 0).is_some());
+    }
+
+    #[test]
+    fn without_a_wal_there_is_nothing_to_tell() {
+        assert_eq!(Checkpoints::read(|_| 0), None);
+    }
+}
