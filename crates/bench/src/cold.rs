@@ -1,4 +1,4 @@
-//! Cold caches: makes the operating system forget a file, so that the next reads wait for the disk.
+//! Cold caches: makes the operating system forget a file, and Litepack its pages, so that the next reads wait for the disk.
 //!
 //! What is cached of all files is dropped where that is permitted (Linux, as root), else the system is advised to forget the
 //! one file. Whether it did is not believed but looked up: after reading a file anew, the system must have
@@ -8,6 +8,7 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use litepack_store::Cache as Pages;
 use serde::{Deserialize, Serialize};
 
 use crate::rows::Cache;
@@ -55,7 +56,7 @@ impl Cold {
         Ok(fetched()? - before >= PROBE_LEN as u64)
     }
 
-    /// Flushes a file and makes the system forget what it holds of it.
+    /// Flushes a file and makes the system forget what it holds of it, and Litepack what it keeps of files that are closed.
     ///
     /// # Errors
     /// The system's.
@@ -65,6 +66,10 @@ impl Cold {
             Self::Drop => std::fs::write(DROP_CACHES, CONTENT)?,
             Self::Advise => advise(path)?,
         }
+        let kept = Pages::shared();
+        let budget = kept.budget();
+        kept.set_budget(0);
+        kept.set_budget(budget);
         Ok(())
     }
 

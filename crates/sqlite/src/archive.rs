@@ -8,71 +8,18 @@
 //! seek table itself, and shares only with those that found the same.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use litepack_archive::{Archive, Cache, Error, FileId, Options, SeekTable, Source};
 use serde_json::Value;
 
 use crate::codes::code_of_archive;
+use crate::file_stamp::FileStamp;
 use crate::options::{Name, Setting};
 use crate::read_only::{Failure, ReadOnly};
+use crate::remembered::Remembered;
 use crate::report::{archive_check_text, archive_info_json};
-
-/// Times of files are no finer than this on the coarsest file systems.
-const SETTLED: Duration = Duration::from_secs(2);
-
-/// A file in one state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct FileStamp {
-    device: u64,
-    number: u64,
-    len: u64,
-    /// When its content and when anything about it was last changed, since 1970.
-    modified: Duration,
-    changed: Duration,
-}
-
-impl FileStamp {
-    /// The file of this name, if it can be told.
-    #[cfg(unix)]
-    pub(crate) fn of(path: &[u8]) -> Option<FileStamp> {
-        use std::os::unix::ffi::OsStrExt;
-        use std::os::unix::fs::MetadataExt;
-        let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
-        let found = std::fs::metadata(path).ok()?;
-        let time = |seconds: i64, nanos: i64| {
-            Some(Duration::new(
-                seconds.try_into().ok()?,
-                nanos.try_into().ok()?,
-            ))
-        };
-        Some(FileStamp {
-            device: found.dev(),
-            number: found.ino(),
-            len: found.len(),
-            modified: time(found.mtime(), found.mtime_nsec())?,
-            changed: time(found.ctime(), found.ctime_nsec())?,
-        })
-    }
-
-    #[cfg(not(unix))]
-    pub(crate) fn of(_: &[u8]) -> Option<FileStamp> {
-        None
-    }
-
-    /// The same, if the name still means this file in this state.
-    pub(crate) fn confirmed(self, path: &[u8]) -> Option<FileStamp> {
-        FileStamp::of(path).filter(|now| *now == self)
-    }
-
-    /// Whether a change from now on would show in its times.
-    fn is_settled(&self, now: SystemTime) -> bool {
-        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        now.checked_sub(self.modified.max(self.changed))
-            .is_some_and(|age| age > SETTLED)
-    }
-}
 
 /// What connections to the same archive share.
 #[derive(Debug)]
@@ -99,24 +46,8 @@ impl Which {
     }
 }
 
-/// A file that is open, or was.
-struct Known {
-    which: Which,
-    file: FileId,
-    shared: Weak<Shared>,
-}
-
-impl Known {
-    fn is_open(&self) -> bool {
-        self.shared.strong_count() > 0
-    }
-}
-
-/// Archives that are open in this process, and those that were last: what is decoded of a file that is opened again
-/// soon is still there, and under a new identity would only be in the way of what is used.
-static KNOWN: LazyLock<Mutex<Vec<Known>>> = LazyLock::new(Mutex::default);
-/// Files that are remembered after nobody has them open any more.
-const REMEMBERED: usize = 16;
+/// Archives, and what connections to them share.
+static ARCHIVES: Remembered<Which, FileId, Shared> = Remembered::new();
 
 /// What to share for a file with this table; `None` for one that cannot be told from others.
 fn share(which: Option<Which>, table: SeekTable) -> Arc<Shared> {
@@ -127,27 +58,15 @@ fn share(which: Option<Which>, table: SeekTable) -> Arc<Shared> {
     let Some(which) = which else {
         return alone(FileId::unique(), table);
     };
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let at = known.iter().position(|known| known.which == which);
-    let former = at.map(|at| known.remove(at));
-    let shared = match former.map(|former| (former.file, former.shared.upgrade())) {
-        Some((_, Some(shared))) if shared.table.is_same(&table) => shared,
-        // Keys of what is decoded hold a hash of the table as well.
-        Some((file, None)) => alone(file, table),
-        _ => alone(FileId::unique(), table),
-    };
-    let mut closed = known.iter().filter(|known| !known.is_open()).count();
-    known.retain(|known| {
-        let is_too_old = !known.is_open() && closed >= REMEMBERED;
-        closed -= usize::from(is_too_old);
-        !is_too_old
-    });
-    known.push(Known {
-        which,
-        file: shared.file,
-        shared: Arc::downgrade(&shared),
-    });
-    shared
+    ARCHIVES.open(which, |known| {
+        let shared = match known {
+            Some((_, Some(shared))) if shared.table.is_same(&table) => shared,
+            // Keys of what is decoded hold a hash of the table as well.
+            Some((file, None)) => alone(file, table),
+            _ => alone(FileId::unique(), table),
+        };
+        (shared.file, shared)
+    })
 }
 
 /// An open archive.
@@ -239,6 +158,8 @@ fn failure(error: Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
     use super::*;
 
     fn archive(text: &[u8]) -> Vec<u8> {
@@ -289,25 +210,9 @@ mod tests {
     }
 
     #[test]
-    fn who_opens_a_file_again_finds_what_was_decoded_until_many_others_were_closed() {
-        let stamp = |number| FileStamp {
-            device: 7,
-            ..stamp(number)
-        };
-        let open = |number| share(local(stamp(number)), table(b"one")).file;
-        let first = open(1);
-        assert_eq!(open(1), first);
-        for number in 2..=REMEMBERED as u64 + 2 {
-            open(number);
-        }
-        assert_ne!(open(1), first);
-        let held = share(local(stamp(100)), table(b"one"));
-        for number in 2..=REMEMBERED as u64 + 2 {
-            open(number);
-        }
-        assert!(Arc::ptr_eq(&held, &share(local(stamp(100)), table(b"one"))));
-        let closed = |known: &&Known| !known.is_open();
-        assert!(KNOWN.lock().unwrap().iter().filter(closed).count() <= REMEMBERED + 8);
+    fn who_opens_a_file_again_finds_what_was_decoded() {
+        let open = || share(local(stamp(7)), table(b"one")).file;
+        assert_eq!(open(), open());
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! packed.rs    a packed database: SQLite's calls in, the store's commits out
 //! wal_index.rs what the WAL index tells it of checkpoints
 //! journal.rs   its rollback journal, in memory
+//! identity.rs  which file it is, for others that have it open
+//! file_stamp.rs  whether a file is the same  remembered.rs   files that are or were open
 //! read_only.rs a file that is only read     archive.rs   an archive as one, shared by its connections
 //! remote.rs    a file on a web server as one    remote_options.rs   its URI parameters
 //! options.rs   URI parameters and pragmas       report.rs   what info and check answer
@@ -19,12 +21,15 @@ mod codes;
 mod columns;
 #[allow(unsafe_code)]
 pub mod ffi;
+mod file_stamp;
+mod identity;
 mod journal;
 mod maintain;
 mod options;
 mod packed;
 pub mod plan;
 mod read_only;
+mod remembered;
 mod remote;
 mod remote_options;
 mod report;

@@ -1,9 +1,8 @@
 //! A database on a web server, as one that is only read: a packed file, an archive or a plain database, told by its
 //! first bytes. What it is made of is read by range when it is needed.
 
-use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use litepack_archive::{Source, begins_like_zstd};
 use litepack_remote::{Cache, Error, Options, Remote};
@@ -15,6 +14,7 @@ use crate::codes::{CANTOPEN, IOERR_READ, LOCK_SHARED, MISUSE, NOTADB, While, cod
 use crate::options::{Name, Setting};
 use crate::packed::Packed;
 use crate::read_only::{Failure, ReadOnly};
+use crate::remembered::Remembered;
 use crate::remote_options;
 use crate::report::{check_text, info_json, page_size};
 
@@ -80,26 +80,14 @@ struct PackedFile {
     _file: Arc<FileId>,
 }
 
-/// Packed files on servers that are open in this process, by [`Remote::identity`].
-static OPEN: LazyLock<Mutex<HashMap<u128, Weak<FileId>>>> = LazyLock::new(Mutex::default);
-
-/// The name of a file's pages in the cache.
-fn file_id(identity: u128) -> Arc<FileId> {
-    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    open.retain(|_, file| file.strong_count() > 0);
-    let known = open.get(&identity).and_then(Weak::upgrade);
-    known.unwrap_or_else(|| {
-        let file = Arc::new(FileId::unique());
-        open.insert(identity, Arc::downgrade(&file));
-        file
-    })
-}
+/// Packed files on servers, by [`Remote::identity`].
+static FILES: Remembered<u128, FileId, FileId> = Remembered::new();
 
 impl PackedFile {
     fn open(remote: &Arc<Remote>) -> litepack_store::Result<PackedFile> {
         let options = litepack_store::Options::default();
         let mut store = Store::open(Medium(Arc::clone(remote)), options)?;
-        let file = file_id(remote.identity());
+        let file = FILES.name(remote.identity(), FileId::unique);
         store.set_file(*file);
         let mut packed = Packed::new(store);
         // The file never changes: what there is to see under the first lock is all there will be.

@@ -1,4 +1,4 @@
-//! The process-wide cache of decoded pages and map nodes, with one byte budget for all open files.
+//! The process-wide cache of decoded pages, map nodes and dictionaries, with one byte budget for all open files.
 //!
 //! Keys hold the extent's offset, length and checksum as well as the file, so an entry is never
 //! wrong: when a page moves or changes its key changes, and the old entry ages out.
@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use litepack_codec::Dictionary;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache as Sharded;
 
@@ -35,7 +36,7 @@ enum Key {
         len: u32,
         sum: u32,
     },
-    Node {
+    Metadata {
         file: FileId,
         offset: u64,
         len: u32,
@@ -47,6 +48,7 @@ enum Key {
 enum Value {
     Page(Arc<[u8]>),
     Node(Arc<Node>),
+    Dictionary(Arc<Dictionary>),
 }
 
 #[derive(Clone)]
@@ -58,11 +60,13 @@ impl Weighter<Key, Value> for Bytes {
         match value {
             Value::Page(page) => OVERHEAD + page.len() as u64,
             Value::Node(_) => OVERHEAD + (FANOUT * size_of::<Entry>()) as u64,
+            // zstd prepares tables from it, and a copy.
+            Value::Dictionary(dictionary) => (32 << 10) + 2 * dictionary.bytes().len() as u64,
         }
     }
 }
 
-/// Decoded pages and nodes, least useful ones dropped first.
+/// Decoded pages, nodes and dictionaries, least useful ones dropped first.
 pub struct Cache {
     entries: Sharded<Key, Value, Bytes>,
 }
@@ -115,7 +119,7 @@ impl Cache {
     fn as_page(value: Value) -> Option<Arc<[u8]>> {
         match value {
             Value::Page(page) => Some(page),
-            Value::Node(_) => None,
+            Value::Node(_) | Value::Dictionary(_) => None,
         }
     }
 
@@ -130,15 +134,32 @@ impl Cache {
     }
 
     pub(crate) fn node(&self, file: FileId, pointer: &Pointer) -> Option<Arc<Node>> {
-        match self.entries.get(&node_key(file, pointer))? {
+        match self.entries.get(&metadata_key(file, pointer))? {
             Value::Node(node) => Some(node),
-            Value::Page(_) => None,
+            Value::Page(_) | Value::Dictionary(_) => None,
         }
     }
 
     pub(crate) fn put_node(&self, file: FileId, pointer: &Pointer, node: Arc<Node>) {
         self.entries
-            .insert(node_key(file, pointer), Value::Node(node));
+            .insert(metadata_key(file, pointer), Value::Node(node));
+    }
+
+    pub(crate) fn dictionary(&self, file: FileId, pointer: &Pointer) -> Option<Arc<Dictionary>> {
+        match self.entries.get(&metadata_key(file, pointer))? {
+            Value::Dictionary(dictionary) => Some(dictionary),
+            Value::Page(_) | Value::Node(_) => None,
+        }
+    }
+
+    pub(crate) fn put_dictionary(
+        &self,
+        file: FileId,
+        pointer: &Pointer,
+        dictionary: Arc<Dictionary>,
+    ) {
+        self.entries
+            .insert(metadata_key(file, pointer), Value::Dictionary(dictionary));
     }
 }
 
@@ -151,11 +172,34 @@ fn page_key(file: FileId, entry: &Entry) -> Key {
     }
 }
 
-fn node_key(file: FileId, pointer: &Pointer) -> Key {
-    Key::Node {
+fn metadata_key(file: FileId, pointer: &Pointer) -> Key {
+    Key::Metadata {
         file,
         offset: pointer.offset,
         len: pointer.len,
         sum: pointer.sum,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_budget_nothing_is_kept() {
+        let cache = Cache::new(DEFAULT_BUDGET);
+        let file = FileId::unique();
+        let entry = |offset| Entry {
+            offset,
+            len: 100,
+            ..Entry::ZERO
+        };
+        for offset in 1..100 {
+            cache.put_page(file, &entry(offset), Arc::from([0; 4096]));
+        }
+        assert!(cache.has_page(file, &entry(50)));
+        cache.set_budget(0);
+        cache.set_budget(DEFAULT_BUDGET);
+        assert!((1..100).all(|offset| !cache.has_page(file, &entry(offset))));
     }
 }

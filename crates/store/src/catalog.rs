@@ -55,6 +55,18 @@ impl Item {
         }
     }
 
+    /// The dictionary from the file, which has one for this item.
+    fn read(&self, number: DictId, medium: &Medium<impl Disk>) -> Result<Arc<Dictionary>> {
+        let stored = medium.extent(self.pointer, "dictionary")?;
+        let bytes = Dictionary::unpack(&stored, self.len as usize);
+        let bytes = bytes.filter(|bytes| Dictionary::hash_of(bytes) == self.hash);
+        let bytes = bytes.ok_or_else(|| {
+            let what = format!("dictionary {number}");
+            Error::damaged(what, self.pointer.offset, "content hash is wrong")
+        })?;
+        Ok(Dictionary::shared(&bytes))
+    }
+
     fn is_free(&self) -> bool {
         self.level == 0
     }
@@ -362,29 +374,47 @@ impl Catalog {
         if number == 0 {
             return Ok(None);
         }
-        let item = self.item(number).filter(|item| !item.is_free());
-        let item = item.ok_or_else(|| {
-            Error::damaged(
-                format!("dictionary {number}"),
-                0,
-                "the catalog has no such dictionary",
-            )
-        })?;
+        let item = self.used_item(number)?;
         if item.pointer.is_none() {
             return Ok(None);
         }
         if let Some(loaded) = item.loaded.get() {
             return Ok(Some(loaded));
         }
-        let stored = medium.extent(item.pointer, "dictionary")?;
-        let bytes = Dictionary::unpack(&stored, item.len as usize);
-        let bytes = bytes.filter(|bytes| Dictionary::hash_of(bytes) == item.hash);
-        let bytes = bytes.ok_or_else(|| {
-            let what = format!("dictionary {number}");
-            Error::damaged(what, item.pointer.offset, "content hash is wrong")
-        })?;
-        let shared = || Dictionary::shared(&bytes);
-        Ok(Some(item.loaded.get_or_init(shared)))
+        let (cache, file) = (&medium.cache, medium.file);
+        let cached = cache.dictionary(file, &item.pointer);
+        let dictionary = match cached.filter(|cached| cached.hash() == item.hash) {
+            Some(cached) => cached,
+            None => {
+                let dictionary = item.read(number, medium)?;
+                cache.put_dictionary(file, &item.pointer, Arc::clone(&dictionary));
+                dictionary
+            }
+        };
+        Ok(Some(item.loaded.get_or_init(|| dictionary)))
+    }
+
+    /// Reads the dictionary of this item from the file, wherever else it is known.
+    ///
+    /// # Errors
+    /// As [`Catalog::get`].
+    pub(crate) fn verify(&self, number: DictId, medium: &Medium<impl Disk>) -> Result<()> {
+        let item = self.used_item(number)?;
+        if !item.pointer.is_none() {
+            item.read(number, medium)?;
+        }
+        Ok(())
+    }
+
+    fn used_item(&self, number: DictId) -> Result<&Item> {
+        let item = self.item(number).filter(|item| !item.is_free());
+        item.ok_or_else(|| {
+            Error::damaged(
+                format!("dictionary {number}"),
+                0,
+                "the catalog has no such dictionary",
+            )
+        })
     }
 
     /// The dictionary that a unit stored so is decoded with. Units that are stored as they are have a number, too,

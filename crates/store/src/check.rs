@@ -78,3 +78,46 @@ impl<D: Disk> Store<D> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::disk::{Disk, MemDisk};
+    use crate::store::{Options, Store};
+
+    const UNIT: usize = 4096;
+
+    #[test]
+    fn a_check_reads_the_file_and_not_what_is_kept_of_it() {
+        let disk = MemDisk::default();
+        let mut store = Store::open(&disk, Options::default()).unwrap();
+        for unit in 0..1000_u64 {
+            let text = format!("unit {unit}: {}; ", unit * 7919 % 1009);
+            let page: Vec<u8> = text.bytes().cycle().take(UNIT).collect();
+            store.write(unit * UNIT as u64, &page).unwrap();
+            if unit % 100 == 99 {
+                store.commit().unwrap();
+            }
+        }
+        store.flush().unwrap();
+        let mut page = vec![0; UNIT];
+        for unit in 0..1000 {
+            store.read(unit * UNIT as u64, &mut page).unwrap();
+        }
+        assert!(store.check(&mut |_| {}).unwrap().is_ok());
+        let record = store.commit.unwrap().record;
+        let number = store.catalog.used().next().expect("a dictionary");
+        store.catalog.get(number, &store.medium).unwrap().unwrap();
+        let dictionary = store.catalog.pointers().next().expect("a dictionary");
+        for (what, place) in [("page map node", record.map), ("dictionary", dictionary)] {
+            let mut byte = [0];
+            disk.read_at(&mut byte, place.offset).unwrap();
+            disk.write_at(&[!byte[0]], place.offset).unwrap();
+            let damage = store.check(&mut |_| {}).unwrap().damage;
+            assert!(
+                damage.iter().any(|found| found.what.starts_with(what)),
+                "{what}: {damage:?}"
+            );
+            disk.write_at(&byte, place.offset).unwrap();
+        }
+    }
+}

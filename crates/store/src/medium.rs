@@ -59,7 +59,7 @@ impl<D: Disk> Medium<D> {
     }
 
     /// A map node from the file.
-    fn read_node(&self, pointer: Pointer, level: u8) -> Result<Arc<Node>> {
+    pub(crate) fn read_node(&self, pointer: Pointer, level: u8) -> Result<Arc<Node>> {
         const WHAT: &str = "page map node";
         if pointer.len > NODE_LEN_MAX {
             return Err(Error::damaged(WHAT, pointer.offset, "implausible length"));
@@ -67,9 +67,7 @@ impl<D: Disk> Medium<D> {
         let bytes = self.extent(pointer, WHAT)?;
         let node = Node::decode(&bytes, level)
             .ok_or_else(|| Error::damaged(WHAT, pointer.offset, "malformed"))?;
-        let node = Arc::new(node);
-        self.cache.put_node(self.file, &pointer, Arc::clone(&node));
-        Ok(node)
+        Ok(Arc::new(node))
     }
 
     /// The checksummed reference to `bytes` placed at `offset`.
@@ -95,7 +93,11 @@ impl<D: Disk> NodeSource for Medium<D> {
         let cached = self.cache.node(self.file, &pointer).filter(is_right);
         let node = match cached {
             Some(node) => node,
-            None => self.read_node(pointer, level)?,
+            None => {
+                let node = self.read_node(pointer, level)?;
+                self.cache.put_node(self.file, &pointer, Arc::clone(&node));
+                node
+            }
         };
         self.at_hand.put(pointer, &node);
         Ok(node)

@@ -4,7 +4,7 @@
 //! decoded unit from the cache or reads, verifies and decodes the extent. Writing is in `txn.rs` and
 //! `commit.rs`.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use litepack_codec::Level;
 
@@ -46,12 +46,16 @@ pub struct Options {
 /// The level when nobody asks for another one: as fast as writing gets without giving ratio away.
 pub const DEFAULT_LEVEL: Level = 3;
 
+/// Processors at hand, four at most; to ask takes longer than to open a file.
+static THREADS: LazyLock<usize> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(4)));
+
 impl Default for Options {
     fn default() -> Self {
         Options {
             level: DEFAULT_LEVEL,
             columns: true,
-            threads: std::thread::available_parallelism().map_or(1, |n| n.get().min(4)),
+            threads: *THREADS,
             cache: Arc::clone(Cache::shared()),
             file: FileId::unique(),
         }

@@ -6,7 +6,6 @@ use crate::catalog::Catalog;
 use crate::disk::Disk;
 use crate::error::{Damage, Error, Result};
 use crate::layout::{Pointer, extent_is_sane};
-use crate::map::NodeSource;
 use crate::node::{Entry, FANOUT, Node};
 use crate::ranges::RangeSet;
 use crate::record::Record;
@@ -94,7 +93,8 @@ impl<D: Disk> Store<D> {
             {
                 continue;
             }
-            let node = self.medium.node(pointer, level);
+            // From the file, not from where it was kept.
+            let node = self.medium.read_node(pointer, level);
             let Some(node) = survey.note(node)? else {
                 continue;
             };
@@ -134,7 +134,7 @@ impl<D: Disk> Store<D> {
             survey.claim("dictionary", pointer.offset, pointer.len.into());
         }
         for number in catalog.numbers() {
-            let found = catalog.get(number, &self.medium).map(|_| ());
+            let found = catalog.verify(number, &self.medium);
             survey.note(found)?;
         }
         Ok(())

@@ -270,8 +270,8 @@ mod tests {
         values.push(i64::MAX);
         values.push(i64::MIN);
         values.push(1_000_000);
-        // Tag, lengths, bytes; and the same of differences.
-        assert_eq!(there_and_back(&values), 1 + 102 + 98 + 8 + 8 + 3);
+        // Lengths, bytes, and what says so.
+        assert!(there_and_back(&values) <= 102 + 98 + 8 + 8 + 3 + 2);
         let mut ascending = Vec::new();
         let mut last = 0;
         for i in 0_i64..100 {

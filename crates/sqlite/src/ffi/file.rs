@@ -17,6 +17,7 @@ use crate::codes::{
     BUSY, CORRUPT, Code, ERROR, INTERNAL, IOCAP_KEPT, IOERR_SHORT_READ, LOCK_NONE, LOCK_SHARED,
     NOTFOUND, OK, READONLY, While, code_of, fcntl,
 };
+use crate::identity::Identity;
 use crate::options::{Pragma, from_pragma};
 use crate::packed::Packed;
 use crate::read_only::NOT_REMOTE;
@@ -44,7 +45,7 @@ pub(crate) struct State {
     /// What `PRAGMA mmap_size` was set to.
     mmap_size: i64,
     /// Gives up its places in the process-wide tables when the file is closed.
-    identity: Option<vfs::Identity>,
+    identity: Option<Identity>,
 }
 
 /// Makes `file` a packed database.
@@ -55,7 +56,7 @@ pub(crate) struct State {
 pub(crate) unsafe fn open(
     file: *mut sqlite3_file,
     packed: Packed<HostFile>,
-    identity: Option<vfs::Identity>,
+    identity: Option<Identity>,
 ) {
     let shared_memory = packed.disk().methods().version >= 2;
     let methods = if shared_memory {

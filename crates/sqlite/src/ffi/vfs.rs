@@ -3,13 +3,12 @@
 //! Ours are main databases that are packed (or new) and their rollback journals, and archives. Any other file is
 //! opened by the host directly in SQLite's memory, so that from then on we are not in the way at all.
 
-use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use litepack_archive::begins_like_zstd;
-use litepack_store::{Disk, FileId, FileKind, FileUuid, HEADER_LEN, Options, Store, kind_of};
+use litepack_store::{Disk, FileKind, HEADER_LEN, Options, Store, kind_of};
 
 use super::api::{Api, api};
 use super::file::{self, HOST_OFFSET};
@@ -18,11 +17,13 @@ use super::host::{HostFile, HostSource};
 use super::journal_file;
 use super::readonly_file;
 use super::types::{Symbol, sqlite3_file, sqlite3_vfs};
-use crate::archive::{ArchiveFile, FileStamp, Which};
+use crate::archive::{ArchiveFile, Which};
 use crate::codes::{
     ACCESS_EXISTS, CANTOPEN, Code, MISUSE, NOTADB, OK, OPEN_CREATE, OPEN_EXCLUSIVE, OPEN_MAIN_DB,
     OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, While, code_of,
 };
+use crate::file_stamp::FileStamp;
+use crate::identity::{Identity, is_packed_journal};
 use crate::options::{Setting, from_uri};
 use crate::packed::Packed;
 use crate::read_only::{Failure, ReadOnly};
@@ -45,117 +46,6 @@ struct Shim {
     is_default: bool,
 }
 
-/// Names of the journals of packed databases that are open in this process, and which files those are.
-///
-/// SQLite could tell the database of a journal (`sqlite3_database_file_object`), but only for names that it
-/// made itself: a VFS above ours that makes its own would have it read past them.
-static JOURNALS: LazyLock<Mutex<HashMap<CString, Vec<Inode>>>> = LazyLock::new(Mutex::default);
-/// Files open in this process by what the system and the file itself say they are.
-static FILES: LazyLock<Mutex<HashMap<FileKey, (FileId, usize)>>> = LazyLock::new(Mutex::default);
-
-/// Device and number of a file, where the system has such things.
-type Inode = Option<(u64, u64)>;
-type FileKey = (u64, u64, FileUuid);
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // Both maps are consistent between any two statements that touch them.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What a packed database holds in the process-wide tables for as long as it is open.
-pub(crate) struct Identity {
-    journal: CString,
-    inode: Inode,
-    key: Option<FileKey>,
-}
-
-impl Identity {
-    fn new(path: &CStr, uuid: FileUuid) -> (Identity, FileId) {
-        let mut journal = path.to_bytes().to_vec();
-        journal.extend(JOURNAL_SUFFIX);
-        let journal = CString::new(journal).unwrap_or_default();
-        let inode = inode_of(path.to_bytes());
-        lock(&JOURNALS)
-            .entry(journal.clone())
-            .or_default()
-            .push(inode);
-        // A file that is still empty has no identity of its own yet: it shares no pages.
-        let known = inode.filter(|_| uuid != FileUuid([0; 16]));
-        let key = known.map(|(device, number)| (device, number, uuid));
-        let file = match key {
-            Some(key) => {
-                let mut files = lock(&FILES);
-                let (file, count) = files.entry(key).or_insert_with(|| (FileId::unique(), 0));
-                *count += 1;
-                *file
-            }
-            None => FileId::unique(),
-        };
-        (
-            Identity {
-                journal,
-                inode,
-                key,
-            },
-            file,
-        )
-    }
-}
-
-impl Drop for Identity {
-    fn drop(&mut self) {
-        let mut journals = lock(&JOURNALS);
-        if let Some(inodes) = journals.get_mut(&self.journal) {
-            if let Some(at) = inodes.iter().position(|inode| *inode == self.inode) {
-                inodes.swap_remove(at);
-            }
-            if inodes.is_empty() {
-                journals.remove(&self.journal);
-            }
-        }
-        if let Some(key) = &self.key {
-            let mut files = lock(&FILES);
-            if let Some((_, count)) = files.get_mut(key) {
-                *count -= 1;
-                if *count == 0 {
-                    files.remove(key);
-                }
-            }
-        }
-    }
-}
-
-const JOURNAL_SUFFIX: &[u8] = b"-journal";
-
-/// Whether this is the journal of a packed database that is open in this process and still the file of
-/// that name.
-fn is_packed_journal(name: &CStr) -> bool {
-    let journals = lock(&JOURNALS);
-    let Some(inodes) = journals.get(name) else {
-        return false;
-    };
-    let path = name
-        .to_bytes()
-        .strip_suffix(JOURNAL_SUFFIX)
-        .unwrap_or_default();
-    inodes.contains(&inode_of(path))
-}
-
-#[cfg(unix)]
-fn inode_of(path: &[u8]) -> Inode {
-    use std::os::unix::ffi::OsStrExt;
-    use std::os::unix::fs::MetadataExt;
-    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
-    std::fs::metadata(path)
-        .ok()
-        .map(|found| (found.dev(), found.ino()))
-}
-
-#[cfg(not(unix))]
-fn inode_of(_: &[u8]) -> Inode {
-    None
-}
-
 /// Registers the VFS `litepack` over the host's default VFS, and with `default` a second one that
 /// becomes the default itself. Does nothing the second time.
 ///
@@ -163,7 +53,7 @@ fn inode_of(_: &[u8]) -> Inode {
 /// In words.
 pub(crate) fn register(default: bool) -> Result<(), String> {
     static REGISTERING: Mutex<()> = Mutex::new(());
-    let _one_at_a_time = lock(&REGISTERING);
+    let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
     let api = api();
     let ours = api.vfs_find(Some(NAME_C));
     let host = if ours.is_null() {
@@ -397,8 +287,8 @@ unsafe fn open_main(
     };
     match Store::open(disk, Options::default()) {
         Ok(mut store) => {
-            let (identity, id) = Identity::new(path, store.uuid());
-            store.set_file(id);
+            let identity = Identity::new(path, store.uuid());
+            store.set_file(identity.file());
             let mut packed = Packed::new(store);
             for setting in settings {
                 packed.apply(setting);

@@ -1,0 +1,165 @@
+//! Which files the process has open as packed databases: how the cache names their pages, and which journals are theirs.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use litepack_store::{FileId, FileUuid};
+
+use crate::file_stamp::FileStamp;
+use crate::remembered::Remembered;
+
+/// Names of the journals of packed databases that are open in this process, and which files those are.
+///
+/// SQLite could tell the database of a journal (`sqlite3_database_file_object`), but only for names that it
+/// made itself: a VFS above ours that makes its own would have it read past them.
+static JOURNALS: LazyLock<Mutex<HashMap<CString, Vec<Inode>>>> = LazyLock::new(Mutex::default);
+/// Files by what the system and the file itself say they are.
+static FILES: Remembered<FileKey, Named, FileId> = Remembered::new();
+
+/// Device and number of a file, where the system has such things.
+type Inode = Option<(u64, u64)>;
+type FileKey = (u64, u64, FileUuid);
+
+/// How the cache names a file's pages.
+#[derive(Clone, Copy)]
+struct Named {
+    file: FileId,
+    /// The file's state when a handle was last closed. In another one it gets another name when it is opened again: what the
+    /// cache has of it would answer for what was lost since.
+    closed: Option<FileStamp>,
+}
+
+const JOURNAL_SUFFIX: &[u8] = b"-journal";
+
+fn journals() -> MutexGuard<'static, HashMap<CString, Vec<Inode>>> {
+    // The map is consistent between any two statements that touch it.
+    JOURNALS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a packed database holds in the process-wide tables for as long as it is open.
+pub(crate) struct Identity {
+    path: CString,
+    journal: CString,
+    inode: Inode,
+    key: Option<FileKey>,
+    file: Arc<FileId>,
+}
+
+impl Identity {
+    pub(crate) fn new(path: &CStr, uuid: FileUuid) -> Identity {
+        let mut journal = path.to_bytes().to_vec();
+        journal.extend(JOURNAL_SUFFIX);
+        let journal = CString::new(journal).unwrap_or_default();
+        let stamp = FileStamp::of(path.to_bytes());
+        let inode = stamp.map(|stamp| (stamp.device, stamp.number));
+        journals().entry(journal.clone()).or_default().push(inode);
+        // A file that is still empty has no identity of its own yet: it shares no pages.
+        let known = inode.filter(|_| uuid != FileUuid([0; 16]));
+        let key = known.map(|(device, number)| (device, number, uuid));
+        let file = match key {
+            Some(key) => FILES.open(key, |known| share(known, stamp)),
+            None => Arc::new(FileId::unique()),
+        };
+        Identity {
+            path: path.into(),
+            journal,
+            inode,
+            key,
+            file,
+        }
+    }
+
+    /// The name of the file's pages in the cache.
+    pub(crate) fn file(&self) -> FileId {
+        *self.file
+    }
+}
+
+/// The name for a file in this state.
+fn share(
+    known: Option<(Named, Option<Arc<FileId>>)>,
+    stamp: Option<FileStamp>,
+) -> (Named, Arc<FileId>) {
+    match known {
+        Some((named, Some(open))) => (named, open),
+        Some((named, None)) if stamp.is_some() && named.closed == stamp => {
+            (named, Arc::new(named.file))
+        }
+        _ => {
+            let file = FileId::unique();
+            (Named { file, closed: None }, Arc::new(file))
+        }
+    }
+}
+
+impl Drop for Identity {
+    fn drop(&mut self) {
+        if let Some(key) = &self.key {
+            let stamp = FileStamp::of(self.path.to_bytes());
+            FILES.rename(key, |named| named.closed = stamp);
+        }
+        let mut journals = journals();
+        if let Some(inodes) = journals.get_mut(&self.journal) {
+            if let Some(at) = inodes.iter().position(|inode| *inode == self.inode) {
+                inodes.swap_remove(at);
+            }
+            if inodes.is_empty() {
+                journals.remove(&self.journal);
+            }
+        }
+    }
+}
+
+/// Whether this is the journal of a packed database that is open in this process and still the file of
+/// that name.
+pub(crate) fn is_packed_journal(name: &CStr) -> bool {
+    let journals = journals();
+    let Some(inodes) = journals.get(name) else {
+        return false;
+    };
+    let path = name
+        .to_bytes()
+        .strip_suffix(JOURNAL_SUFFIX)
+        .unwrap_or_default();
+    inodes.contains(&inode_of(path))
+}
+
+fn inode_of(path: &[u8]) -> Inode {
+    FileStamp::of(path).map(|stamp| (stamp.device, stamp.number))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn stamp(len: u64) -> Option<FileStamp> {
+        Some(FileStamp {
+            device: 1,
+            number: 2,
+            len,
+            modified: Duration::ZERO,
+            changed: Duration::ZERO,
+        })
+    }
+
+    #[test]
+    fn a_file_keeps_its_name_while_it_is_open_or_unchanged() {
+        let (first, open) = share(None, stamp(1));
+        let open_elsewhere = share(Some((first, Some(open))), stamp(2));
+        assert_eq!(*open_elsewhere.1, first.file);
+        let closed = Named {
+            closed: stamp(2),
+            ..first
+        };
+        assert_eq!(*share(Some((closed, None)), stamp(2)).1, first.file);
+        assert_ne!(*share(Some((closed, None)), stamp(1)).1, first.file);
+        let untold = Named {
+            closed: None,
+            ..first
+        };
+        assert_ne!(*share(Some((untold, None)), None).1, first.file);
+    }
+}
