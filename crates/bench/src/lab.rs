@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -64,6 +65,24 @@ pub struct Lab {
     made: RefCell<HashSet<PathBuf>>,
     left_out: RefCell<Vec<(&'static str, String)>>,
     progress: ProgressBar,
+}
+
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// From now on the first interruption ends the run after the work under way, with a report of what is measured by then, and
+/// the second one at once.
+///
+/// # Errors
+/// The system's.
+pub fn heed_interruptions() -> Result<()> {
+    ctrlc::set_handler(|| {
+        if STOPPED.swap(true, Ordering::Relaxed) {
+            const INTERRUPTED: i32 = 130;
+            std::process::exit(INTERRUPTED);
+        }
+        eprintln!("stopping after what is under way; once more to stop at once");
+    })
+    .context("cannot watch for interruptions")
 }
 
 impl Lab {
@@ -125,6 +144,15 @@ impl Lab {
         self.left_out
             .borrow_mut()
             .push((what, format!("{reason:#}")));
+    }
+
+    /// Leaves something out if somebody wants the run to end.
+    pub fn is_stopped(&self, what: &'static str) -> bool {
+        let is_stopped = STOPPED.load(Ordering::Relaxed);
+        if is_stopped {
+            self.leave_out(what, "the run was interrupted");
+        }
+        is_stopped
     }
 
     /// Who cannot take part and what is left out, each once with the reason.

@@ -1,7 +1,7 @@
 //! `bench`: measures Litepack against plain SQLite and tells the result.
 //!
 //! The table goes to standard output, progress to standard error. Exit code 1 means that an
-//! engine failed or gave a wrong answer, never that it was slow.
+//! engine failed or gave a wrong answer, never that it was slow. An interrupted run reports what it has.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use clap::Parser;
 use litepack_bench::child;
 use litepack_bench::data::dataset::Size;
 use litepack_bench::engines::Group;
-use litepack_bench::lab::{Lab, Scale};
+use litepack_bench::lab::{Lab, Scale, heed_interruptions};
 use litepack_bench::machine::Machine;
 use litepack_bench::report::{
     Report, Section, draw_charts, table, write_charts, write_json, write_markdown,
@@ -71,6 +71,7 @@ fn main() -> Result<ExitCode> {
     if cfg!(debug_assertions) {
         eprintln!("warning: this is a debug build; its figures mean nothing");
     }
+    heed_interruptions()?;
     let report = run(&options)?;
     println!("{}", table(&report));
     if let Some(path) = &options.json {
@@ -130,6 +131,9 @@ fn run(options: &Options) -> Result<Report> {
     }
     let mut sections = Vec::new();
     for workload in chosen {
+        if lab.is_stopped(workload.name()) {
+            continue;
+        }
         let groups = workload
             .run(&lab)
             .with_context(|| format!("in {}", workload.name()))?;

@@ -92,6 +92,9 @@ impl Workload for Growth {
         // For each operation, the groups of all steps.
         let mut found = Operation::ALL.map(|operation| (operation, Vec::new()));
         for wanted in steps(lab.scale) {
+            if lab.is_stopped("growth") {
+                break;
+            }
             let needed = ((wanted - rows) * ROW_LEN) as f64 * ROOM;
             let size = size(wanted);
             if let Some(free) = free_bytes(lab.scratch()).filter(|free| (*free as f64) < needed) {
