@@ -115,7 +115,7 @@ pub(crate) struct Ahead {
     /// What is read ahead of, and what else was read last.
     scan: Reader,
     aside: Reader,
-    /// Frames below this were given to helpers, or need not be decoded.
+    /// Frames below this were given to helpers.
     until: u32,
     /// Steps from frame to frame until helpers are tried again.
     pause: u32,
@@ -289,11 +289,6 @@ impl Ahead {
     fn is_ahead_of(&self, number: u32) -> bool {
         let is_theirs = !self.helpers.is_empty() && self.process == std::process::id();
         is_theirs && number == self.scan.last
-    }
-
-    /// Notes that this frame need not be decoded.
-    pub(crate) fn pass(&mut self, number: u32) {
-        self.until = number.saturating_add(1);
     }
 
     /// Gives a job to a helper.

@@ -12,7 +12,7 @@ use crate::source::{Source, read_exact};
 
 /// Frames up to this size are decoded whole, however small the cache is.
 const WHOLE_MIN: u64 = 4 << 20;
-/// Frames ahead of the reader that are looked at for what is to be decoded, if those before are cached.
+/// Cached frames to look beyond for what is to be decoded ahead, at most.
 const PASSED_MAX: u32 = 64;
 /// Of a frame decoded ahead the cache must have room for so many.
 const AHEAD_SHARE: u64 = 16;
@@ -229,14 +229,13 @@ impl<S: Source> Archive<S> {
             self.table.frame(from)
         };
         let mut planned = Vec::new();
-        let most = frame.number.saturating_add(PASSED_MAX);
+        let mut passed = 0;
         while planned.len() < jobs {
             while let Some(frame) =
-                next.filter(|frame| frame.number < most && self.is_cached(frame))
+                next.filter(|frame| passed < PASSED_MAX && self.is_cached(frame))
             {
-                // Looked at once, not again with each step.
-                self.ahead.pass(frame.number);
                 next = self.table.next(&frame);
+                passed += 1;
             }
             let frames = self.for_helper(next);
             let Some(last) = frames.last() else { break };
