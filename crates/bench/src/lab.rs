@@ -146,8 +146,8 @@ impl Lab {
             .push((what, format!("{reason:#}")));
     }
 
-    /// Leaves something out if somebody wants the run to end.
-    pub fn is_stopped(&self, what: &'static str) -> bool {
+    /// Leaves something out if somebody wants the run to end; true then.
+    pub fn leave_out_if_stopped(&self, what: &'static str) -> bool {
         let is_stopped = STOPPED.load(Ordering::Relaxed);
         if is_stopped {
             self.leave_out(what, "the run was interrupted");

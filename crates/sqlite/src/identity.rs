@@ -39,7 +39,6 @@ fn journals() -> MutexGuard<'static, HashMap<CString, Vec<Inode>>> {
 
 /// What a packed database holds in the process-wide tables for as long as it is open.
 pub(crate) struct Identity {
-    path: CString,
     journal: CString,
     inode: Inode,
     key: Option<FileKey>,
@@ -52,7 +51,7 @@ impl Identity {
         journal.extend(JOURNAL_SUFFIX);
         let journal = CString::new(journal).unwrap_or_default();
         let stamp = FileStamp::of(path.to_bytes());
-        let inode = stamp.map(|stamp| (stamp.device, stamp.number));
+        let inode = inode_of(stamp);
         journals().entry(journal.clone()).or_default().push(inode);
         // A file that is still empty has no identity of its own yet: it shares no pages.
         let known = inode.filter(|_| uuid != FileUuid([0; 16]));
@@ -62,7 +61,6 @@ impl Identity {
             None => Arc::new(FileId::unique()),
         };
         Identity {
-            path: path.into(),
             journal,
             inode,
             key,
@@ -96,7 +94,7 @@ fn share(
 impl Drop for Identity {
     fn drop(&mut self) {
         if let Some(key) = &self.key {
-            let stamp = FileStamp::of(self.path.to_bytes());
+            let stamp = FileStamp::of(database_of(&self.journal));
             FILES.rename(key, |named| named.closed = stamp);
         }
         let mut journals = journals();
@@ -118,15 +116,17 @@ pub(crate) fn is_packed_journal(name: &CStr) -> bool {
     let Some(inodes) = journals.get(name) else {
         return false;
     };
-    let path = name
-        .to_bytes()
-        .strip_suffix(JOURNAL_SUFFIX)
-        .unwrap_or_default();
-    inodes.contains(&inode_of(path))
+    inodes.contains(&inode_of(FileStamp::of(database_of(name))))
 }
 
-fn inode_of(path: &[u8]) -> Inode {
-    FileStamp::of(path).map(|stamp| (stamp.device, stamp.number))
+/// The path of the database that a journal of this name is for.
+fn database_of(journal: &CStr) -> &[u8] {
+    let path = journal.to_bytes().strip_suffix(JOURNAL_SUFFIX);
+    path.unwrap_or_default()
+}
+
+fn inode_of(stamp: Option<FileStamp>) -> Inode {
+    stamp.map(|stamp| (stamp.device, stamp.number))
 }
 
 #[cfg(test)]

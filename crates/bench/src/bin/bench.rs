@@ -131,7 +131,7 @@ fn run(options: &Options) -> Result<Report> {
     }
     let mut sections = Vec::new();
     for workload in chosen {
-        if lab.is_stopped(workload.name()) {
+        if lab.leave_out_if_stopped(workload.name()) {
             continue;
         }
         let groups = workload

@@ -92,7 +92,7 @@ impl Workload for Growth {
         // For each operation, the groups of all steps.
         let mut found = Operation::ALL.map(|operation| (operation, Vec::new()));
         for wanted in steps(lab.scale) {
-            if lab.is_stopped("growth") {
+            if lab.leave_out_if_stopped("growth") {
                 break;
             }
             let needed = ((wanted - rows) * ROW_LEN) as f64 * ROOM;

@@ -53,17 +53,21 @@ pub(crate) fn encode(values: &mut Vec<i64>, out: &mut Vec<u8>) {
     let Some(&first) = values.first() else {
         return;
     };
+    let plain = Frame::of(values);
+    // A second base has to be written, about a byte.
+    const BASE: u32 = 8;
     let count = values.len();
-    values.resize(2 * count - 1, 0);
+    let has_deltas = count > 2 && plain.bits > BASE;
+    if has_deltas {
+        values.resize(2 * count - 1, 0);
+    }
     let (values, deltas) = values.split_at_mut(count);
     for (delta, pair) in deltas.iter_mut().zip(values.windows(2)) {
         *delta = pair[1].wrapping_sub(pair[0]);
     }
     let (values, deltas) = (&*values, &*deltas);
-    let (plain, delta) = (Frame::of(values), Frame::of(deltas));
-    // A second base has to be written, about a byte.
-    const BASE: u32 = 8;
-    let is_delta = count > 2 && delta.bits + BASE < plain.bits;
+    let delta = Frame::of(deltas);
+    let is_delta = has_deltas && delta.bits + BASE < plain.bits;
     let (frame, framed, others) = if is_delta {
         (delta, deltas, values)
     } else {
@@ -79,7 +83,7 @@ pub(crate) fn encode(values: &mut Vec<i64>, out: &mut Vec<u8>) {
             by_length = Some((framed, is_delta));
         }
         // A few values far off spoil the choice between values and differences.
-        if count > 2 && bits(others) < own.min(by_plane / 2) {
+        if has_deltas && bits(others) < own.min(by_plane / 2) {
             by_length = Some((others, !is_delta));
         }
     }
