@@ -132,7 +132,7 @@ impl<D: Disk> Store<D> {
                     .decode(codec, stored, dictionary, &mut page)
                     .is_ok()
                 {
-                    cache.put_page(file, &fetched.entry, page.as_slice().into());
+                    cache.put_page(file, &fetched.entry, &page, &mut tools.spare);
                 }
             }
         };

@@ -15,6 +15,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use litepack_codec::{DictId, Level, Storage};
 
+use crate::cache::copy_into;
 use crate::catalog::Choice;
 use crate::crew::{Crew, Tools};
 use crate::error::Result;
@@ -111,14 +112,9 @@ impl Batch {
 
     /// Adds a whole unit that is not here yet.
     pub(crate) fn insert(&mut self, unit: u64, bytes: &[u8], choice: Choice) {
-        let spare = self.spare.pop().and_then(|mut page| {
-            let memory = Arc::get_mut(&mut page).filter(|memory| memory.len() == bytes.len())?;
-            memory.copy_from_slice(bytes);
-            Some(page)
-        });
         self.bytes += bytes.len();
         self.waiting.push(unit);
-        let bytes = spare.unwrap_or_else(|| bytes.into());
+        let bytes = copy_into(self.spare.pop(), bytes);
         self.units.insert(unit, Page { bytes, choice });
     }
 

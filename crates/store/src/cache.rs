@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use litepack_codec::Dictionary;
-use quick_cache::Weighter;
 use quick_cache::sync::Cache as Sharded;
+use quick_cache::{DefaultHashBuilder, Lifecycle, Weighter};
 
 use crate::layout::Pointer;
 use crate::node::{Entry, FANOUT, Node};
@@ -66,9 +66,45 @@ impl Weighter<Key, Value> for Bytes {
     }
 }
 
+/// What one insertion pushed out: dropped when the cache is no longer locked, except for the memory of a page.
+#[derive(Default)]
+struct PushedOut {
+    page: Option<Arc<[u8]>>,
+    others: Vec<Value>,
+}
+
+#[derive(Clone)]
+struct Keeping;
+
+impl Lifecycle<Key, Value> for Keeping {
+    type RequestState = PushedOut;
+
+    fn on_evict(&self, out: &mut PushedOut, _: Key, value: Value) {
+        match value {
+            Value::Page(page) if out.page.is_none() => out.page = Some(page),
+            value => out.others.push(value),
+        }
+    }
+}
+
+/// Memory of a page that was pushed out of the cache, for the next one that whoever has it puts there. A full cache
+/// then neither allocates nor frees: threads that do both in each other's memory wait for each other, and leave holes.
+#[derive(Debug, Default)]
+pub(crate) struct Spare(Option<Arc<[u8]>>);
+
+/// A copy of `bytes`, in the memory of a former page if nobody else has that and it fits.
+pub(crate) fn copy_into(former: Option<Arc<[u8]>>, bytes: &[u8]) -> Arc<[u8]> {
+    let reused = former.and_then(|mut page| {
+        let memory = Arc::get_mut(&mut page).filter(|memory| memory.len() == bytes.len())?;
+        memory.copy_from_slice(bytes);
+        Some(page)
+    });
+    reused.unwrap_or_else(|| bytes.into())
+}
+
 /// Decoded pages, nodes and dictionaries, least useful ones dropped first.
 pub struct Cache {
-    entries: Sharded<Key, Value, Bytes>,
+    entries: Sharded<Key, Value, Bytes, DefaultHashBuilder, Keeping>,
 }
 
 impl std::fmt::Debug for Cache {
@@ -87,7 +123,13 @@ impl Cache {
     pub fn new(budget: u64) -> Cache {
         let expected = (budget / 4096).max(16) as usize;
         Cache {
-            entries: Sharded::with_weighter(expected, budget, Bytes),
+            entries: Sharded::with(
+                expected,
+                budget,
+                Bytes,
+                DefaultHashBuilder::default(),
+                Keeping,
+            ),
         }
     }
 
@@ -128,9 +170,13 @@ impl Cache {
         self.entries.contains_key(&page_key(file, entry))
     }
 
-    pub(crate) fn put_page(&self, file: FileId, entry: &Entry, page: Arc<[u8]>) {
+    /// Keeps a copy of a page.
+    pub(crate) fn put_page(&self, file: FileId, entry: &Entry, bytes: &[u8], spare: &mut Spare) {
+        let page = copy_into(spare.0.take(), bytes);
+        let mut out = PushedOut::default();
         self.entries
-            .insert(page_key(file, entry), Value::Page(page));
+            .insert_with_lifecycle(page_key(file, entry), Value::Page(page), &mut out);
+        spare.0 = out.page;
     }
 
     pub(crate) fn node(&self, file: FileId, pointer: &Pointer) -> Option<Arc<Node>> {
@@ -195,11 +241,41 @@ mod tests {
             ..Entry::ZERO
         };
         for offset in 1..100 {
-            cache.put_page(file, &entry(offset), Arc::from([0; 4096]));
+            cache.put_page(file, &entry(offset), &[0; 4096], &mut Spare::default());
         }
         assert!(cache.has_page(file, &entry(50)));
         cache.set_budget(0);
         cache.set_budget(DEFAULT_BUDGET);
         assert!((1..100).all(|offset| !cache.has_page(file, &entry(offset))));
+    }
+
+    #[test]
+    fn what_is_pushed_out_is_memory_for_what_comes_unless_someone_has_it() {
+        let cache = Cache::new(1 << 20);
+        let file = FileId::unique();
+        let entry = |offset| Entry {
+            offset,
+            len: 100,
+            ..Entry::ZERO
+        };
+        let mut spare = Spare::default();
+        let mut held = Vec::new();
+        let mut reused = 0;
+        for number in 1..4000_u64 {
+            let bytes = [number as u8; 4096];
+            let former = spare.0.as_ref().filter(|page| Arc::strong_count(page) == 1);
+            let former = former.map(|page| page.as_ptr());
+            cache.put_page(file, &entry(number), &bytes, &mut spare);
+            let page = cache.peek_page(file, &entry(number)).expect("just put");
+            assert!(*page == bytes);
+            reused += u32::from(former == Some(page.as_ptr()));
+            if number % 3 == 0 {
+                held.push((number, page));
+            }
+        }
+        assert!(reused > 2000, "{reused}");
+        for (number, page) in held {
+            assert!(*page == [number as u8; 4096], "page {number}");
+        }
     }
 }

@@ -11,10 +11,13 @@ use std::thread::JoinHandle;
 
 use litepack_codec::{Decoder, Encoder, Level};
 
+use crate::cache::Spare;
+
 /// What a thread needs for its jobs, kept from one to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Tools {
     pub(crate) decoder: Decoder,
+    pub(crate) spare: Spare,
     encoder: Option<Encoder>,
 }
 

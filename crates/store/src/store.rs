@@ -311,21 +311,26 @@ impl<D: Disk> Store<D> {
         }
         if buf.len() == self.unit_size as usize {
             self.load(unit, &entry, buf)?;
-            let page = Arc::from(&*buf);
-            self.medium.cache.put_page(self.medium.file, &entry, page);
+            self.keep(&entry, buf);
         } else {
             let mut page = std::mem::take(&mut self.unit);
             page.resize(self.unit_size as usize, 0);
             let loaded = self.load(unit, &entry, &mut page);
             if loaded.is_ok() {
                 buf.copy_from_slice(&page[within..within + buf.len()]);
-                let page = Arc::from(&*page);
-                self.medium.cache.put_page(self.medium.file, &entry, page);
+                self.keep(&entry, &page);
             }
             self.unit = page;
             loaded?;
         }
         Ok(())
+    }
+
+    fn keep(&mut self, entry: &Entry, page: &[u8]) {
+        let file = self.medium.file;
+        self.medium
+            .cache
+            .put_page(file, entry, page, &mut self.tools.spare);
     }
 
     /// Where a unit is stored.
