@@ -18,6 +18,7 @@
 
 mod archive;
 mod codes;
+mod cold;
 mod columns;
 #[allow(unsafe_code)]
 pub mod ffi;

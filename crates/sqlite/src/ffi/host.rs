@@ -1,7 +1,10 @@
 //! A file of the host VFS, as the medium of a store.
 
+use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
+use std::ops::Range;
+use std::time::Instant;
 
 use litepack_archive::Source;
 use litepack_store::Disk;
@@ -11,6 +14,7 @@ use crate::codes::{
     Code, IOERR_SHORT_READ, OK, OPEN_CREATE, OPEN_DELETEONCLOSE, OPEN_EXCLUSIVE, OPEN_MAIN_DB,
     OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, OPEN_TEMP_JOURNAL, from_host,
 };
+use crate::cold::Cold;
 
 /// SQLITE_SYNC_NORMAL; the store never writes what a plain sync of its file would miss.
 const SYNC_NORMAL: c_int = 2;
@@ -24,6 +28,7 @@ pub(crate) struct HostFile {
     vfs: *mut sqlite3_vfs,
     /// The file's path, for syncing its name.
     path: CString,
+    cold: RefCell<Cold>,
 }
 
 impl std::fmt::Debug for HostFile {
@@ -41,7 +46,13 @@ impl HostFile {
         vfs: *mut sqlite3_vfs,
         path: CString,
     ) -> HostFile {
-        HostFile { file, vfs, path }
+        let cold = RefCell::default();
+        HostFile {
+            file,
+            vfs,
+            path,
+            cold,
+        }
     }
 
     pub(crate) fn file(&self) -> *mut sqlite3_file {
@@ -56,24 +67,15 @@ impl HostFile {
 
 impl Disk for HostFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let wanted = self.readable(offset, buf.len())?;
-        let mut done = 0;
-        for part in buf[..wanted].chunks_mut(PART_MAX) {
-            let (pointer, len) = (part.as_mut_ptr().cast::<c_void>(), part.len() as c_int);
-            let at = offset + done as u64;
-            // SAFETY: the file is open and the buffer holds its length.
-            match unsafe { (self.methods().read)(self.file, pointer, len, at as i64) } {
-                IOERR_SHORT_READ => {
-                    // A VFS fills up with zeros and does not say from where: ask for the length. If
-                    // the file has grown since, it was still short when it was read.
-                    let left = usize::try_from(self.len()?.saturating_sub(at)).unwrap_or(0);
-                    return Ok(done + left.min(part.len() - 1));
-                }
-                code => from_host(code)?,
-            }
-            done += part.len();
+        let block = self.cold.borrow_mut().before(offset);
+        if let Some(block) = block {
+            self.bring(block);
         }
-        Ok(done)
+        let begun = Instant::now();
+        let read = self.read_now(buf, offset)?;
+        let len = || Disk::len(self).unwrap_or(u64::MAX);
+        self.cold.borrow_mut().after(begun.elapsed(), len);
+        Ok(read)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -125,6 +127,33 @@ fn host_error(code: Code) -> io::Error {
 }
 
 impl HostFile {
+    fn read_now(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let wanted = self.readable(offset, buf.len())?;
+        let mut done = 0;
+        for part in buf[..wanted].chunks_mut(PART_MAX) {
+            let (pointer, len) = (part.as_mut_ptr().cast::<c_void>(), part.len() as c_int);
+            let at = offset + done as u64;
+            // SAFETY: the file is open and the buffer holds its length.
+            match unsafe { (self.methods().read)(self.file, pointer, len, at as i64) } {
+                IOERR_SHORT_READ => {
+                    // A VFS fills up with zeros and does not say from where: ask for the length. If
+                    // the file has grown since, it was still short when it was read.
+                    let left = usize::try_from(self.len()?.saturating_sub(at)).unwrap_or(0);
+                    return Ok(done + left.min(part.len() - 1));
+                }
+                code => from_host(code)?,
+            }
+            done += part.len();
+        }
+        Ok(done)
+    }
+
+    /// Has the system read a part of the file. Trouble there is nobody's business until it is asked for.
+    fn bring(&self, block: Range<u64>) {
+        let mut bytes = vec![0; (block.end - block.start) as usize];
+        let _ = self.read_now(&mut bytes, block.start);
+    }
+
     /// How much of `wanted` bytes to ask for. Only at the head of the file the length is asked for first:
     /// there it decides what kind of file this is. Further on, what is read has a checksum.
     fn readable(&self, offset: u64, wanted: usize) -> io::Result<usize> {
