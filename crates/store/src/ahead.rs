@@ -20,7 +20,7 @@ use litepack_codec::Dictionary;
 use crate::crew::Tools;
 use crate::disk::Disk;
 use crate::layout::UNIT_MAX;
-use crate::node::Entry;
+use crate::leaf::Entry;
 use crate::store::Store;
 
 /// So many units read one after the other make a scan; what is shorter is not worth waking a thread.

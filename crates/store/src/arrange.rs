@@ -10,7 +10,8 @@
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::layout::{DATA_START, Pointer};
-use crate::node::{FANOUT, Node};
+use crate::leaf::{Entry, FANOUT, Leaf};
+use crate::node::Node;
 use crate::store::Store;
 
 /// Worth doing if it saves one part in so many of the file, and as many bytes.
@@ -68,13 +69,13 @@ impl<D: Disk> Store<D> {
             let Node::Leaf(entries) = &*node else {
                 continue;
             };
-            let stored = || entries.iter().filter(|entry| !entry.is_zero());
+            let stored = || entries.entries().filter(|entry| !entry.is_zero());
             let lowest = stored().map(|entry| entry.offset).min();
             first = first.min(lowest.unwrap_or(first));
-            let mut ideal = entries.clone();
+            let mut ideal = Leaf::empty();
             let mut offset = lowest.unwrap_or(DATA_START);
-            for entry in ideal.iter_mut().filter(|entry| !entry.is_zero()) {
-                entry.offset = offset;
+            for (slot, entry) in entries.entries().enumerate().filter(|(_, e)| !e.is_zero()) {
+                ideal.set(slot, Entry { offset, ..entry });
                 offset += u64::from(entry.len);
             }
             encoded.clear();
@@ -131,13 +132,13 @@ impl<D: Disk> Store<D> {
             let Node::Leaf(entries) = &*node else {
                 continue;
             };
-            for (entry, unit) in entries.iter().zip(leaf * FANOUT as u64..) {
+            for (entry, unit) in entries.entries().zip(leaf * FANOUT as u64..) {
                 let stop = entry.offset + u64::from(entry.len);
                 if entry.is_zero() || stop <= window.start || entry.offset >= window.end {
                     continue;
                 }
                 let offset = self.writer.space().alloc(entry.len.into())?;
-                self.move_unit(unit, entry, offset)?;
+                self.move_unit(unit, &entry, offset)?;
                 moved += u64::from(entry.len);
             }
         }
@@ -153,10 +154,10 @@ impl<D: Disk> Store<D> {
         'units: for leaf in at.unit / FANOUT as u64..self.leaves() {
             let node = self.map.leaf_on_disk(leaf, &self.medium)?;
             let entries = match node.as_deref() {
-                Some(Node::Leaf(entries)) => entries.as_slice(),
-                _ => &[],
+                Some(Node::Leaf(entries)) => Some(entries.entries()),
+                _ => None,
             };
-            for (entry, unit) in entries.iter().zip(leaf * FANOUT as u64..) {
+            for (entry, unit) in entries.into_iter().flatten().zip(leaf * FANOUT as u64..) {
                 let len = u64::from(entry.len);
                 if unit < at.unit || entry.is_zero() || entry.offset < at.to {
                     continue;
@@ -176,7 +177,7 @@ impl<D: Disk> Store<D> {
                     break 'units;
                 }
                 self.writer.space().take(offset, len)?;
-                self.move_unit(unit, entry, offset)?;
+                self.move_unit(unit, &entry, offset)?;
                 at.to = offset + len;
                 moved += len;
             }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::layout::Pointer;
 use crate::node::Node;
 
-/// Map nodes that a handle keeps at hand, at most: those of a database of 128 MiB in pages of 4 KiB.
-const AT_HAND: usize = 256;
+/// Map nodes that a handle keeps at hand, at most: those of a database of 256 MiB in pages of 4 KiB.
+const AT_HAND: usize = 512;
 
 /// Map nodes this handle has used, where they are found without asking the cache that all handles share. A node
 /// is known by its pointer, so that what is here is never wrong.
@@ -45,8 +45,8 @@ pub(crate) struct Leaves {
     slots: Vec<Option<(u64, Arc<Node>)>>,
 }
 
-/// Leaves kept, at most: those of a database of 32 MiB in pages of 4 KiB.
-const LEAVES: usize = 64;
+/// Leaves kept, at most: those of a database of 256 MiB in pages of 4 KiB.
+const LEAVES: usize = 512;
 
 impl Leaves {
     /// Another commit has other leaves.

@@ -11,7 +11,8 @@ use quick_cache::sync::Cache as Sharded;
 use quick_cache::{DefaultHashBuilder, Lifecycle, Weighter};
 
 use crate::layout::Pointer;
-use crate::node::{Entry, FANOUT, Node};
+use crate::leaf::Entry;
+use crate::node::Node;
 
 /// The budget when nobody asks for another one.
 pub const DEFAULT_BUDGET: u64 = 64 << 20;
@@ -59,7 +60,7 @@ impl Weighter<Key, Value> for Bytes {
         const OVERHEAD: u64 = 128;
         match value {
             Value::Page(page) => OVERHEAD + page.len() as u64,
-            Value::Node(_) => OVERHEAD + (FANOUT * size_of::<Entry>()) as u64,
+            Value::Node(node) => OVERHEAD + node.bytes() as u64,
             // zstd prepares tables from it, and a copy.
             Value::Dictionary(dictionary) => (32 << 10) + 2 * dictionary.bytes().len() as u64,
         }

@@ -44,11 +44,13 @@ impl<D: Disk> Store<D> {
         let mut page = vec![0; self.unit_size as usize];
         let (mut units, mut bytes) = (0, 0);
         self.survey_map(&mut survey, &record, |store, survey, first, entries| {
-            let stored = (first..).zip(entries).filter(|(_, entry)| !entry.is_zero());
+            let stored = (first..)
+                .zip(entries.entries())
+                .filter(|(_, entry)| !entry.is_zero());
             for (unit, entry) in stored {
                 let what = format!("page {}", store.page_number(unit));
                 survey.claim(&what, entry.offset, entry.len.into());
-                let loaded = store.load(unit, entry, &mut page);
+                let loaded = store.load(unit, &entry, &mut page);
                 survey.note(loaded)?;
                 units += 1;
                 bytes += u64::from(entry.len);

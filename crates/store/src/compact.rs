@@ -8,7 +8,8 @@ use crate::commit::COMPACT_MIN;
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::layout::{DATA_START, Pointer};
-use crate::node::{Entry, FANOUT, Node};
+use crate::leaf::{Entry, FANOUT};
+use crate::node::Node;
 use crate::recover::{Commit, verify_unit};
 use crate::store::Store;
 
@@ -127,7 +128,7 @@ impl<D: Disk> Store<D> {
             let Node::Leaf(entries) = &*node else {
                 continue;
             };
-            for (index, entry) in entries.iter().enumerate() {
+            for (index, entry) in entries.entries().enumerate() {
                 if entry.is_zero() || entry.offset + u64::from(entry.len) <= limit {
                     continue;
                 }
@@ -135,7 +136,7 @@ impl<D: Disk> Store<D> {
                     all_moved = false;
                     continue;
                 };
-                self.move_unit(leaf * FANOUT as u64 + index as u64, entry, offset)?;
+                self.move_unit(leaf * FANOUT as u64 + index as u64, &entry, offset)?;
                 queued += u64::from(entry.len);
                 moved += u64::from(entry.len);
             }

@@ -7,8 +7,8 @@ use crate::bundle::BUNDLE_LEN_MAX;
 use crate::catalog::{Catalog, DICTIONARIES_MAX, DICTIONARY_LEN_MAX, DICTIONARY_STORED_MAX};
 use crate::header::Header;
 use crate::layout::*;
+use crate::leaf::FANOUT;
 use crate::map::HEIGHT_MAX;
-use crate::node::FANOUT;
 use crate::record::{Record, encode_mark};
 use crate::space::CHAIN_MAX;
 
@@ -184,7 +184,8 @@ fn codecs_are_as_documented() {
 /// A leaf, an inner node and a free-space list, byte by byte as the text describes them.
 #[test]
 fn columns_are_as_documented() {
-    use crate::node::{Entry, Node};
+    use crate::leaf::Entry;
+    use crate::node::Node;
     use litepack_codec::{Codec, Storage};
     let mut leaf = Node::empty(0);
     if let Node::Leaf(entries) = &mut leaf {
@@ -199,9 +200,9 @@ fn columns_are_as_documented() {
             sum,
             storage,
         };
-        entries[1] = entry(2048, 300, 0x0403_0201);
-        entries[2] = entry(2348, 5, 0x0807_0605);
-        entries[3] = entry(2340, 5, 0x0c0b_0a09);
+        entries.set(1, entry(2048, 300, 0x0403_0201));
+        entries.set(2, entry(2348, 5, 0x0807_0605));
+        entries.set(3, entry(2340, 5, 0x0c0b_0a09));
     }
     let mut bytes = Vec::new();
     leaf.encode(&mut bytes);

@@ -87,7 +87,10 @@ impl<D: Disk> Store<D> {
         };
         let mut survey = Survey::new(commit.record.end);
         self.survey_map(&mut survey, &commit.record, |store, _, first, entries| {
-            for (number, entry) in (first..).zip(entries).filter(|(_, entry)| !entry.is_zero()) {
+            for (number, entry) in (first..)
+                .zip(entries.entries())
+                .filter(|(_, entry)| !entry.is_zero())
+            {
                 each(StoredUnit {
                     number,
                     len: entry.len,
@@ -172,8 +175,9 @@ impl<D: Disk> Store<D> {
 mod tests {
     use super::*;
     use crate::disk::MemDisk;
+    use crate::leaf::FANOUT;
     use crate::map::NodeSource;
-    use crate::node::{FANOUT, Node};
+    use crate::node::Node;
     use crate::store::Options;
 
     const UNIT: u64 = 4096;

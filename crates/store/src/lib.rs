@@ -3,7 +3,8 @@
 //! ```text
 //! store.rs    a handle: open, refresh, read          txn.rs      write, truncate, rollback
 //! recover.rs  which commit a file is at              commit.rs   publish, flush, close
-//! map.rs      the page map tree      node.rs         train.rs    dictionaries for growing files
+//! map.rs      the page map tree      node.rs         leaf.rs     where units are
+//! train.rs    dictionaries for growing files
 //! space.rs    free space   ranges.rs   place.rs      compact.rs  giving space back
 //! maintain.rs storing pages again                    arrange.rs  extents in order
 //! catalog.rs  dictionaries           queue.rs        check.rs    info.rs   survey.rs
@@ -38,6 +39,7 @@ mod header;
 pub mod hostile;
 mod info;
 mod layout;
+mod leaf;
 mod maintain;
 mod map;
 mod medium;

@@ -13,7 +13,8 @@ use litepack_codec::{DictId, Dictionary, Level, Shape};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::layout::Pointer;
-use crate::node::{Entry, FANOUT, Node};
+use crate::leaf::{Entry, FANOUT};
+use crate::node::Node;
 use crate::store::Store;
 
 /// A step stores so many units again, at most.
@@ -174,7 +175,8 @@ impl<D: Disk> Store<D> {
             if let Some(node) = self.map.leaf_on_disk(leaf, &self.medium)?
                 && let Node::Leaf(entries) = &*node
             {
-                entries.iter().filter(|e| !e.is_zero()).for_each(&mut each);
+                let stored = entries.entries().filter(|e| !e.is_zero());
+                stored.for_each(|entry| each(&entry));
             }
         }
         Ok(())

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::layout::Pointer;
-use crate::node::{Entry, FANOUT, Node};
+use crate::leaf::{Entry, FANOUT};
+use crate::node::Node;
 
 /// Levels that cover every unit of the largest possible file.
 pub(crate) const HEIGHT_MAX: u8 = 8;
@@ -87,10 +88,10 @@ impl PageMap {
     pub(crate) fn get(&self, unit: u64, source: &impl NodeSource) -> Result<Entry> {
         let index = unit / FANOUT as u64;
         if let Some(Node::Leaf(entries)) = self.changed.get(&(0, index)) {
-            return Ok(entries[slot(unit)]);
+            return Ok(entries.get(slot(unit)));
         }
         Ok(match self.leaf_on_disk(index, source)?.as_deref() {
-            Some(Node::Leaf(entries)) => entries[slot(unit)],
+            Some(Node::Leaf(entries)) => entries.get(slot(unit)),
             _ => Entry::ZERO,
         })
     }
@@ -154,7 +155,7 @@ impl PageMap {
         }
         let leaf = self.change(0, unit / FANOUT as u64, source)?;
         match leaf {
-            Node::Leaf(entries) => Ok(std::mem::replace(&mut entries[slot(unit)], entry)),
+            Node::Leaf(entries) => Ok(entries.set(slot(unit), entry)),
             Node::Inner(_) => Err(Error::damaged("page map", 0, "a leaf is no leaf")),
         }
     }
@@ -221,13 +222,11 @@ impl PageMap {
         }
         match self.change(level, index, source)? {
             Node::Leaf(entries) => {
-                for entry in entries
-                    .iter_mut()
-                    .skip(first_kept)
-                    .filter(|entry| !entry.is_zero())
-                {
-                    release(entry.offset, entry.len, true)?;
-                    *entry = Entry::ZERO;
+                for slot in first_kept..FANOUT {
+                    let entry = entries.set(slot, Entry::ZERO);
+                    if !entry.is_zero() {
+                        release(entry.offset, entry.len, true)?;
+                    }
                 }
             }
             Node::Inner(children) => {

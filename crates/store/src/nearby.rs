@@ -8,8 +8,8 @@
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::layout::UNIT_MAX;
+use crate::leaf::Entry;
 use crate::medium::Medium;
-use crate::node::Entry;
 
 /// Bytes read in one call when reading goes on from neighbour to neighbour.
 const STRETCH: usize = 16 << 10;

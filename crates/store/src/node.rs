@@ -5,47 +5,15 @@
 //! at nine to one a page is 460 bytes and sixteen bytes of map for it would be dear: a leaf of
 //! neighbouring extents costs under seven bytes a unit.
 
-use litepack_codec::{Codec, DictId, Storage};
-
 use crate::bytes::{Reader, put_varint, unzigzag, zigzag};
 use crate::layout::{OFFSET_LIMIT, Pointer};
-
-/// Children of a node. Small, because a commit rewrites the path to every page it changes.
-pub const FANOUT: usize = 128;
-
-/// Where and how one unit is stored. All zero (the default) means "nothing stored: all zero bytes".
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Byte offset of the extent.
-    pub offset: u64,
-    /// Stored length in bytes; 0 if nothing is stored.
-    pub len: u32,
-    /// 32-bit checksum of the stored bytes.
-    pub sum: u32,
-    /// How the bytes decode.
-    pub storage: Storage,
-}
-
-impl Entry {
-    /// A unit of zeros.
-    pub const ZERO: Entry = Entry {
-        offset: 0,
-        len: 0,
-        sum: 0,
-        storage: Storage::RAW,
-    };
-
-    /// Whether nothing is stored.
-    pub fn is_zero(&self) -> bool {
-        self.len == 0
-    }
-}
+use crate::leaf::{Entry, FANOUT, Leaf, storage_of, tag_of};
 
 /// One node of the page map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
     /// Level 0.
-    Leaf(Box<[Entry; FANOUT]>),
+    Leaf(Leaf),
     /// Any higher level.
     Inner(Box<[Pointer; FANOUT]>),
 }
@@ -57,7 +25,7 @@ impl Node {
     /// A node of `level` without children.
     pub fn empty(level: u8) -> Node {
         if level == 0 {
-            Node::Leaf(Box::new([Entry::ZERO; FANOUT]))
+            Node::Leaf(Leaf::empty())
         } else {
             Node::Inner(Box::new([Pointer::NONE; FANOUT]))
         }
@@ -66,18 +34,26 @@ impl Node {
     /// Whether the node describes nothing at all.
     pub fn is_empty(&self) -> bool {
         match self {
-            Node::Leaf(entries) => entries.iter().all(Entry::is_zero),
+            Node::Leaf(leaf) => leaf.entries().all(|entry| entry.is_zero()),
             Node::Inner(children) => children.iter().all(Pointer::is_none),
+        }
+    }
+
+    /// Bytes it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Node::Leaf(leaf) => leaf.bytes(),
+            Node::Inner(children) => size_of_val(&**children),
         }
     }
 
     /// Appends the bytes on disk.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Node::Leaf(entries) => {
+            Node::Leaf(leaf) => {
                 out.push(KIND_LEAF);
-                put_runs(out, entries.iter().map(tag_of));
-                let stored = || entries.iter().filter(|entry| !entry.is_zero());
+                put_runs(out, leaf.entries().map(|entry| tag_of(&entry)));
+                let stored = || leaf.entries().filter(|entry| !entry.is_zero());
                 stored().for_each(|entry| put_varint(out, entry.len.into()));
                 put_offsets(out, stored().map(|entry| (entry.offset, entry.len)));
                 stored().for_each(|entry| out.extend(entry.sum.to_le_bytes()));
@@ -100,79 +76,40 @@ impl Node {
     /// against the file's end, which is the caller's to know.
     pub fn decode(bytes: &[u8], level: u8) -> Option<Node> {
         let mut fields = Reader::new(bytes);
-        let mut node = Node::empty(level);
-        match (&mut node, fields.u8()?) {
-            (Node::Leaf(entries), KIND_LEAF) => {
+        match (fields.u8()?, level) {
+            (KIND_LEAF, 0) => {
                 let tags = read_runs(&mut fields)?;
-                let mut stored: Vec<(usize, Entry)> = Vec::with_capacity(FANOUT);
-                for (index, tag) in tags.into_iter().enumerate().filter(|(_, tag)| *tag != 0) {
-                    let storage = storage_of(tag)?;
-                    stored.push((
-                        index,
-                        Entry {
-                            storage,
-                            ..Entry::ZERO
-                        },
-                    ));
-                }
-                for (_, entry) in &mut stored {
+                let mut entries = [Entry::ZERO; FANOUT];
+                let is_stored = |(_, tag): &(_, u64)| *tag != 0;
+                for (entry, tag) in entries.iter_mut().zip(tags).filter(is_stored) {
+                    entry.storage = storage_of(tag)?;
                     entry.len = fields.varint_u32().filter(|len| *len > 0)?;
                 }
-                read_offsets(
-                    &mut fields,
-                    stored.iter_mut().map(|(_, e)| (&mut e.offset, e.len)),
-                )?;
-                for (index, mut entry) in stored {
+                let stored = entries.iter_mut().filter(|entry| !entry.is_zero());
+                read_offsets(&mut fields, stored.map(|e| (&mut e.offset, e.len)))?;
+                for entry in entries.iter_mut().filter(|entry| !entry.is_zero()) {
                     entry.sum = fields.u32()?;
-                    entries[index] = entry;
                 }
+                Some(Node::Leaf(Leaf::from(&entries)))
             }
-            (Node::Inner(children), KIND_INNER) => {
+            (KIND_INNER, 1..) => {
                 let tags = read_runs(&mut fields)?;
-                let mut stored: Vec<(usize, Pointer)> = Vec::with_capacity(FANOUT);
-                for (index, tag) in tags.into_iter().enumerate().filter(|(_, tag)| *tag != 0) {
+                let mut children = Box::new([Pointer::NONE; FANOUT]);
+                let is_stored = |(_, tag): &(_, u64)| *tag != 0;
+                for (child, tag) in children.iter_mut().zip(tags).filter(is_stored) {
                     (tag == 1).then_some(())?;
-                    stored.push((index, Pointer::NONE));
-                }
-                for (_, child) in &mut stored {
                     child.len = fields.varint_u32().filter(|len| *len > 0)?;
                 }
-                read_offsets(
-                    &mut fields,
-                    stored.iter_mut().map(|(_, c)| (&mut c.offset, c.len)),
-                )?;
-                for (index, mut child) in stored {
+                let stored = children.iter_mut().filter(|child| child.len > 0);
+                read_offsets(&mut fields, stored.map(|c| (&mut c.offset, c.len)))?;
+                for child in children.iter_mut().filter(|child| child.len > 0) {
                     child.sum = fields.u64()?;
-                    children[index] = child;
                 }
+                Some(Node::Inner(children))
             }
-            _ => return None,
+            _ => None,
         }
-        Some(node)
     }
-}
-
-/// 0 for a zero unit, else `1 + codec + 8 * settled + 16 * dictionary`.
-pub(crate) fn tag_of(entry: &Entry) -> u64 {
-    if entry.is_zero() {
-        return 0;
-    }
-    let Storage {
-        codec,
-        dict,
-        settled,
-    } = entry.storage;
-    1 + codec as u64 + 8 * u64::from(settled) + 16 * u64::from(dict)
-}
-
-pub(crate) fn storage_of(tag: u64) -> Option<Storage> {
-    let tag = tag.checked_sub(1)?;
-    let codec = Codec::from_number((tag % 8) as u8)?;
-    Some(Storage {
-        codec,
-        dict: DictId::try_from(tag / 16).ok()?,
-        settled: tag & 8 != 0,
-    })
 }
 
 /// Run lengths of equal tags, each as (run, tag); the runs of a node add up to [`FANOUT`].
@@ -246,6 +183,7 @@ fn read_offsets<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use litepack_codec::{Codec, Storage};
     use proptest::prelude::*;
 
     /// Offset, length, checksum, raw or not, dictionary.
@@ -268,12 +206,12 @@ mod tests {
             let mut node = Node::empty(0);
             let Node::Leaf(leaf) = &mut node else { unreachable!() };
             let mut next = 2048;
-            for (slot, entry) in leaf.iter_mut().zip(&entries) {
+            for (slot, entry) in entries.iter().enumerate() {
                 if let Some((offset, len, sum, raw, (dict, settled))) = *entry {
                     let codec = if raw { Codec::Raw } else { Codec::Zstd };
                     let offset = if in_line { next } else { offset };
                     next = offset + u64::from(len);
-                    *slot = Entry { offset, len, sum, storage: Storage { codec, dict, settled } };
+                    leaf.set(slot, Entry { offset, len, sum, storage: Storage { codec, dict, settled } });
                 }
             }
             let mut bytes = Vec::new();
@@ -313,19 +251,23 @@ mod tests {
             unreachable!()
         };
         let mut offset = 1 << 30;
-        for (i, slot) in leaf.iter_mut().enumerate() {
-            let len = 400 + i as u32;
+        for slot in 0..FANOUT {
+            let len = 400 + slot as u32;
             let storage = Storage {
                 codec: Codec::Zstd,
                 dict: 1,
                 settled: true,
             };
-            *slot = Entry {
-                offset,
-                len,
-                sum: 0x9e37_79b9u32.wrapping_mul(i as u32),
-                storage,
-            };
+            let sum = 0x9e37_79b9u32.wrapping_mul(slot as u32);
+            leaf.set(
+                slot,
+                Entry {
+                    offset,
+                    len,
+                    sum,
+                    storage,
+                },
+            );
             offset += u64::from(len);
         }
         let mut bytes = Vec::new();

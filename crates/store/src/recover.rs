@@ -15,9 +15,10 @@ use crate::layout::{
     DATA_START, MARK_LEN, MARK_OFFSET, OFFSET_LIMIT, Pointer, RECORD_LEN, SLOT_OFFSETS, UNIT_MAX,
     UNIT_MIN,
 };
+use crate::leaf::Entry;
 use crate::map::{HEIGHT_MAX, NodeSource};
 use crate::medium::Medium;
-use crate::node::{Entry, FANOUT, Node};
+use crate::node::Node;
 use crate::record::{Record, decode_mark};
 use crate::space::{CHAIN_MAX, Link, decode_link};
 
@@ -245,18 +246,10 @@ fn verify_tree<D: Disk>(
             }
         }
         (Node::Leaf(entries), base) => {
-            const NOTHING: [Entry; FANOUT] = [Entry::ZERO; FANOUT];
-            let known = match base {
-                Some(Node::Leaf(entries)) => entries,
-                _ => &NOTHING,
-            };
-            for (entry, known) in entries
-                .iter()
-                .zip(known)
-                .filter(|(entry, _)| !entry.is_zero())
-            {
-                if entry != known {
-                    verify_unit(medium, entry, scratch)?;
+            for (slot, entry) in entries.entries().enumerate() {
+                let is_known = matches!(base, Some(Node::Leaf(known)) if known.get(slot) == entry);
+                if !entry.is_zero() && !is_known {
+                    verify_unit(medium, &entry, scratch)?;
                 }
             }
         }

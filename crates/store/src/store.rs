@@ -17,10 +17,11 @@ use crate::disk::Disk;
 use crate::error::{Damage, Error, Result};
 use crate::header::{FileKind, Header, kind_of};
 use crate::layout::{DATA_START, FileUuid, UNIT_MIN};
+use crate::leaf::{Entry, FANOUT};
 use crate::map::PageMap;
 use crate::medium::Medium;
 use crate::nearby::Nearby;
-use crate::node::{Entry, FANOUT, Node};
+use crate::node::Node;
 use crate::recover::{self, Commit, NO_SLOTS, Slots};
 use crate::txn::{Writer, page_size_in};
 
@@ -348,7 +349,7 @@ impl<D: Disk> Store<D> {
             self.leaves.put(index, leaf);
         }
         Ok(match self.leaves.get(index) {
-            Some(Node::Leaf(entries)) => entries[(unit % FANOUT as u64) as usize],
+            Some(Node::Leaf(entries)) => entries.get((unit % FANOUT as u64) as usize),
             _ => Entry::ZERO,
         })
     }

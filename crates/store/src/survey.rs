@@ -6,7 +6,8 @@ use crate::catalog::Catalog;
 use crate::disk::Disk;
 use crate::error::{Damage, Error, Result};
 use crate::layout::{Pointer, extent_is_sane};
-use crate::node::{Entry, FANOUT, Node};
+use crate::leaf::{FANOUT, Leaf};
+use crate::node::Node;
 use crate::ranges::RangeSet;
 use crate::record::Record;
 use crate::space::Space;
@@ -81,7 +82,7 @@ impl<D: Disk> Store<D> {
         &mut self,
         survey: &mut Survey,
         record: &Record,
-        mut leaf: impl FnMut(&mut Self, &mut Survey, u64, &[Entry]) -> Result<()>,
+        mut leaf: impl FnMut(&mut Self, &mut Survey, u64, &Leaf) -> Result<()>,
     ) -> Result<()> {
         let mut waiting = Vec::new();
         if let Some(level) = record.height.checked_sub(1) {
@@ -107,7 +108,7 @@ impl<D: Disk> Store<D> {
                     waiting.extend(below.map(|(index, child)| (*child, level - 1, index)));
                     waiting[first..].reverse();
                 }
-                Node::Leaf(entries) => leaf(self, survey, index * FANOUT as u64, &**entries)?,
+                Node::Leaf(entries) => leaf(self, survey, index * FANOUT as u64, entries)?,
             }
         }
         Ok(())

@@ -12,7 +12,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::header::Header;
 use crate::layout::{DATA_START, RECORD_LEN, SLOT_OFFSETS, UNIT_MIN, unit_size_for};
-use crate::node::Entry;
+use crate::leaf::Entry;
 use crate::place::Kind;
 use crate::queue::WriteQueue;
 use crate::record::Record;
