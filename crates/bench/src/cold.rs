@@ -66,10 +66,7 @@ impl Cold {
             Self::Drop => std::fs::write(DROP_CACHES, CONTENT)?,
             Self::Advise => advise(path)?,
         }
-        let kept = Pages::shared();
-        let budget = kept.budget();
-        kept.set_budget(0);
-        kept.set_budget(budget);
+        Pages::shared().clear();
         Ok(())
     }
 

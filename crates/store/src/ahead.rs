@@ -90,7 +90,7 @@ impl<D: Disk> Store<D> {
     /// Notes that `unit` is read now, and has a helper decode what probably comes next.
     pub(crate) fn read_ahead(&mut self, unit: u64) {
         let helpers = self.writer.threads - 1;
-        if helpers == 0 || self.medium.cache.budget() < BUDGET_MIN {
+        if helpers == 0 {
             return;
         }
         let reach = (AHEAD_MAX / u64::from(self.unit_size)).max(2);
@@ -98,7 +98,7 @@ impl<D: Disk> Store<D> {
             return;
         };
         // A scan can be faster than its helper, and then does a share of the decoding itself.
-        if self.crew.waiting() >= WAITING_MAX {
+        if self.crew.waiting() >= WAITING_MAX || self.medium.cache.budget() < BUDGET_MIN {
             return;
         }
         let fetched = self.fetchable(range);

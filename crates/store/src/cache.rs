@@ -4,7 +4,7 @@
 //! wrong: when a page moves or changes its key changes, and the old entry ages out.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use litepack_codec::Dictionary;
 use quick_cache::sync::Cache as Sharded;
@@ -14,8 +14,8 @@ use crate::layout::Pointer;
 use crate::leaf::Entry;
 use crate::node::Node;
 
-/// The budget when nobody asks for another one.
-pub const DEFAULT_BUDGET: u64 = 64 << 20;
+/// The budget when nobody asks for another one: 64 MB with what else a process takes for a packed file.
+pub const DEFAULT_BUDGET: u64 = 54 << 20;
 
 /// Identity of an open file within this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,6 +106,42 @@ pub(crate) fn copy_into(former: Option<Arc<[u8]>>, bytes: &[u8]) -> Arc<[u8]> {
 /// Decoded pages, nodes and dictionaries, least useful ones dropped first.
 pub struct Cache {
     entries: Sharded<Key, Value, Bytes, DefaultHashBuilder, Keeping>,
+    shares: Mutex<Shares>,
+}
+
+/// Who has the memory, in bytes.
+#[derive(Debug)]
+struct Shares {
+    budget: u64,
+    lent: u64,
+}
+
+impl Shares {
+    /// What is left to keep entries in. Half of the budget is, whatever was lent.
+    fn left(&self) -> u64 {
+        self.budget - self.lent.min(self.budget / 2)
+    }
+}
+
+/// A part of a cache's budget that someone has for something else until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Loan {
+    cache: Arc<Cache>,
+    bytes: u64,
+}
+
+impl Loan {
+    pub(crate) fn new(cache: &Arc<Cache>, bytes: u64) -> Loan {
+        cache.share(|shares| shares.lent += bytes);
+        let cache = Arc::clone(cache);
+        Loan { cache, bytes }
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.cache.share(|shares| shares.lent -= self.bytes);
+    }
 }
 
 impl std::fmt::Debug for Cache {
@@ -131,6 +167,7 @@ impl Cache {
                 DefaultHashBuilder::default(),
                 Keeping,
             ),
+            shares: Mutex::new(Shares { budget, lent: 0 }),
         }
     }
 
@@ -142,12 +179,30 @@ impl Cache {
 
     /// Changes the budget; what no longer fits is dropped.
     pub fn set_budget(&self, bytes: u64) {
-        self.entries.set_capacity(bytes);
+        self.share(|shares| shares.budget = bytes);
     }
 
     /// The budget in bytes.
     pub fn budget(&self) -> u64 {
-        self.entries.capacity()
+        self.shares().budget
+    }
+
+    /// Drops everything.
+    pub fn clear(&self) {
+        self.entries.clear();
+    }
+
+    fn shares(&self) -> MutexGuard<'_, Shares> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn share(&self, change: impl FnOnce(&mut Shares)) {
+        let mut shares = self.shares();
+        let before = shares.left();
+        change(&mut shares);
+        if shares.left() != before {
+            self.entries.set_capacity(shares.left());
+        }
     }
 
     pub(crate) fn page(&self, file: FileId, entry: &Entry) -> Option<Arc<[u8]>> {
@@ -248,6 +303,21 @@ mod tests {
         cache.set_budget(0);
         cache.set_budget(DEFAULT_BUDGET);
         assert!((1..100).all(|offset| !cache.has_page(file, &entry(offset))));
+    }
+
+    #[test]
+    fn what_is_lent_is_given_back() {
+        let cache = Arc::new(Cache::new(64 << 20));
+        let lend = || Loan::new(&cache, 24 << 20);
+        let loans = (lend(), lend());
+        assert_eq!(cache.entries.capacity(), 32 << 20);
+        drop(loans.0);
+        assert_eq!(cache.entries.capacity(), 40 << 20);
+        cache.set_budget(80 << 20);
+        assert_eq!(cache.entries.capacity(), 56 << 20);
+        drop(loans.1);
+        assert_eq!(cache.entries.capacity(), 80 << 20);
+        assert_eq!(cache.budget(), 80 << 20);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use litepack_codec::{DictId, Encoder, LEVELS, Level, shape};
 
 use crate::batch::{Batch, Recipe};
+use crate::cache::Loan;
 use crate::catalog::{Catalog, Choice};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -24,6 +25,11 @@ use crate::store::Store;
 pub(crate) const BUFFER_MAX: usize = 8 << 20;
 /// Bytes of stored pages that are worth a write while helpers encode the next.
 const WRITTEN_TOGETHER: usize = 16 << 10;
+/// A transaction with more changed pages has memory of the cache's budget from then on, for them, what they were
+/// before, and what encodes them.
+const LOAN_MIN: usize = 1 << 20;
+/// How much.
+const LOAN: u64 = 26 << 20;
 /// Changed map leaves kept in memory before they are written.
 pub(crate) const LEAVES_MAX: usize = 2048;
 
@@ -34,6 +40,8 @@ pub(crate) struct Writer {
     level: Level,
     columns: bool,
     batch: Batch,
+    /// Since the first transaction that was large; the next one finds the memory.
+    loan: Option<Loan>,
     /// The dictionary of the pages being written, if the caller knows.
     wanted: Option<DictId>,
     pub(crate) space: Option<Space>,
@@ -103,6 +111,7 @@ impl Writer {
             level: level.clamp(*LEVELS.start(), *LEVELS.end()),
             columns,
             batch: Batch::default(),
+            loan: None,
             wanted: None,
             space: None,
             txn: None,
@@ -318,6 +327,9 @@ impl<D: Disk> Store<D> {
 
     /// Writes a batch if the buffer is full.
     pub(crate) fn relieve(&mut self) -> Result<()> {
+        if self.writer.loan.is_none() && self.writer.batch.bytes() > LOAN_MIN {
+            self.writer.loan = Some(Loan::new(&self.medium.cache, LOAN));
+        }
         if self.writer.batch.bytes() > BUFFER_MAX {
             self.write_batch()?;
             self.write_queue()?;
