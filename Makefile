@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
-.PHONY: help build lint test test-long e2e test-sqlite demo bench bench-quick bench-integers \
-	bench-integers-quick fuzz deny
+.PHONY: help build lint test test-long test-threads e2e test-sqlite demo bench bench-quick \
+	bench-integers bench-integers-quick fuzz deny
 
 # Seconds for each fuzz target, and names of SQLite test files (default: all of the veryquick set).
 FUZZ_SECONDS ?= 60
@@ -33,6 +33,10 @@ e2e: build ## the built extension and command, used by the sqlite3 shell and Pyt
 test-long: ## the same tests with many more rounds, and the slow ones
 	@scripts/need cargo cc nginx openssl sqlite3 python3
 	CARGO_PROFILE_RELEASE_LTO=off LITEPACK_LONG=1 cargo test --release --workspace -- --include-ignored
+
+test-threads: ## those in which threads meet, under ThreadSanitizer (LITEPACK_SEED=N for another run)
+	@scripts/need cargo cc nginx nightly openssl
+	tests/threads/run
 
 test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager*" for some of it)
 	@scripts/need cargo cc make python3 tcl apt-source
