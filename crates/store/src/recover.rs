@@ -70,9 +70,10 @@ pub(crate) fn current<D: Disk>(medium: &Medium<D>, live: bool) -> Result<(Commit
                 attempt += 1;
             }
             Ok(Verdict::Torn(commit)) => return Ok((commit, slots)),
-            // A writer may have moved on while its former commit was being read.
-            Err(error) if read_slots(&medium.disk)? == slots => return Err(error),
-            Err(_) => {}
+            // A writer may have moved on while its former commit was being read, and reused what was missing.
+            Ok(Verdict::Incomplete { .. }) | Err(_) if read_slots(&medium.disk)? != slots => {}
+            Ok(Verdict::Incomplete { former }) => return Ok((former, slots)),
+            Err(error) => return Err(error),
         }
     }
 }
@@ -81,6 +82,10 @@ enum Verdict {
     Current(Commit),
     /// The other slot does not hold a valid record although it was written to.
     Torn(Commit),
+    /// Not all of the newest commit is there.
+    Incomplete {
+        former: Commit,
+    },
 }
 
 fn judge<D: Disk>(medium: &Medium<D>, slots: &Slots, live: bool) -> Result<Verdict> {
@@ -123,11 +128,12 @@ fn judge<D: Disk>(medium: &Medium<D>, slots: &Slots, live: bool) -> Result<Verdi
     match other {
         Some((record, slot)) => {
             validate(&record, slot)?;
-            Ok(Verdict::Current(Commit {
+            let former = Commit {
                 record,
                 slot,
                 durable: true,
-            }))
+            };
+            Ok(Verdict::Incomplete { former })
         }
         None => Err(Error::damaged(
             "newest commit",

@@ -208,15 +208,27 @@ impl<D: Disk> Store<D> {
                 ));
             }
         }
-        // It tells of places in the commit it was fetched for.
-        self.medium.bundle = None;
-        let (commit, slots) = recover::current(&self.medium, self.commit.is_some())?;
-        self.medium.bundle = self.fetch_bundle(commit.record.bundle)?;
-        let catalog = self.catalog_of(&commit)?;
+        let (commit, slots, catalog) = loop {
+            // It tells of places in the commit it was fetched for.
+            self.medium.bundle = None;
+            let (commit, slots) = recover::current(&self.medium, self.commit.is_some())?;
+            match self.fetch_of(&commit) {
+                Ok(catalog) => break (commit, slots, catalog),
+                // A writer may have moved on, and reused what was to be read.
+                Err(_) if recover::read_slots(&self.medium.disk)? != slots => {}
+                Err(error) => return Err(error),
+            }
+        };
         self.slots = slots;
         self.go_to(commit, catalog);
         self.writer.forget_space();
         Ok(true)
+    }
+
+    /// Takes over the bundle of a commit and returns its catalog.
+    fn fetch_of(&mut self, commit: &Commit) -> Result<Catalog> {
+        self.medium.bundle = self.fetch_bundle(commit.record.bundle)?;
+        self.catalog_of(commit)
     }
 
     /// The catalog of a commit, read again only if it is another one.

@@ -1,0 +1,119 @@
+//! A handle that looks at the file while another one commits, at each point of its look: it sees the commit that was
+//! there or a later one.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+
+use litepack_codec::Dictionary;
+use litepack_store::{Disk, MemDisk, Options, Store};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+const PAGE: usize = 4096;
+const PAGES: usize = 30;
+
+/// A disk on which something happens between two reads.
+struct Meddled<'a, F> {
+    disk: &'a MemDisk,
+    /// Reads until then, and that one.
+    reads: Cell<usize>,
+    meddle: F,
+}
+
+impl<F: Fn()> Disk for Meddled<'_, F> {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let left = self.reads.get();
+        self.reads.set(left.saturating_sub(1));
+        if left == 1 {
+            (self.meddle)();
+        }
+        self.disk.read_at(buf, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.disk.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.disk.len()
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.disk.truncate(len)
+    }
+}
+
+fn commit(store: &mut Store<&MemDisk>, version: u8, rng: &mut StdRng) {
+    let mut page = vec![0; PAGE];
+    for number in 0..PAGES {
+        rng.fill_bytes(&mut page[..PAGE / 4]);
+        page[0] = version;
+        store.write((number * PAGE) as u64, &page).unwrap();
+    }
+    let dictionary = Dictionary::new(vec![version; 2000]);
+    store.add_dictionary(&dictionary, vec![1]).unwrap();
+    store.commit().unwrap();
+}
+
+/// Without syncs, a commit's bytes are reused soon. What is missing of it then was not lost with the power: the durable commit
+/// before it is not the current one.
+fn looks_while_others_commit(durable: impl Fn(u8) -> bool) {
+    let mut meddled = 0;
+    for reads in 1.. {
+        let disk = MemDisk::default();
+        let mut writer = Store::open(&disk, Options::default()).unwrap();
+        let mut rng = StdRng::seed_from_u64(reads as u64);
+        commit(&mut writer, 1, &mut rng);
+        writer.flush().unwrap();
+        commit(&mut writer, 2, &mut rng);
+        let others = RefCell::new((writer, rng));
+        let meddle = || {
+            let (writer, rng) = &mut *others.borrow_mut();
+            for version in 3..7 {
+                commit(writer, version, rng);
+                if durable(version) {
+                    writer.flush().unwrap();
+                }
+            }
+        };
+        let disk = Meddled {
+            disk: &disk,
+            reads: Cell::new(reads),
+            meddle,
+        };
+        let mut reader = Store::open(&disk, Options::default()).unwrap();
+        let looked = reader.refresh();
+        looked.unwrap_or_else(|error| panic!("overtaken before read {reads}: {error}"));
+        let is_over = disk.reads.replace(0) > 0;
+        let mut page = vec![0; PAGE];
+        for number in 0..PAGES {
+            reader.read((number * PAGE) as u64, &mut page).unwrap();
+            let version = page[0];
+            assert!(version >= 2, "overtaken before read {reads}: {version}");
+        }
+        if is_over {
+            break;
+        }
+        meddled += 1;
+    }
+    assert!(meddled > PAGES, "it looked too shortly: {meddled} reads");
+}
+
+#[test]
+fn overtaken_by_commits_that_nobody_syncs() {
+    looks_while_others_commit(|_| false);
+}
+
+#[test]
+fn overtaken_by_durable_commits() {
+    looks_while_others_commit(|_| true);
+}
+
+#[test]
+fn overtaken_by_both() {
+    looks_while_others_commit(|version| version % 2 == 0);
+}
