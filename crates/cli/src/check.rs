@@ -11,9 +11,6 @@ use crate::progress::Progress;
 use crate::reader;
 use crate::source::Source;
 
-/// A check that meets damage while another program commits is repeated this often.
-const RETRIES: usize = 5;
-
 /// Reads everything in a packed file and tells what is damaged.
 #[derive(clap::Args)]
 #[command(
@@ -55,15 +52,8 @@ fn report(source: &Source) -> litepack_store::Result<CheckReport> {
     // What cannot be told here is told by the check.
     let info = store.info().unwrap_or_default();
     let unit_size = u64::from(info.unit_size);
-    let mut retries = RETRIES;
-    loop {
-        let progress = Progress::new("checking", info.stored_units * unit_size);
-        let report = store.check(&mut |done| progress.set(done * unit_size))?;
-        if report.is_ok() || retries == 0 || !store.refresh()? {
-            return Ok(report);
-        }
-        retries -= 1;
-    }
+    let progress = Progress::new("checking", info.stored_units * unit_size);
+    store.check(&mut |done| progress.set(done * unit_size))
 }
 
 fn as_json(report: &CheckReport) -> serde_json::Value {

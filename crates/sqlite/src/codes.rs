@@ -121,6 +121,7 @@ pub(crate) fn code_of(error: &Error, doing: While) -> Code {
         Error::Damaged(_) => IOERR_CORRUPTFS,
         Error::NotPacked => NOTADB,
         Error::Unsupported(_) => CANTOPEN,
+        Error::Overtaken => BUSY,
         Error::Limit(_) => FULL,
         // The enum is open for the store's sake; a new kind is an I/O error until it has its code.
         _ => IOERR,
@@ -160,6 +161,7 @@ mod tests {
         let error = Error::from(from_host(FULL).unwrap_err());
         assert_eq!(code_of(&error, While::Writing), FULL);
         assert_eq!(code_of(&Error::Limit("x"), While::Writing), FULL);
+        assert_eq!(code_of(&Error::Overtaken, While::Reading), BUSY);
         assert_eq!(
             code_of(&Error::from(io::Error::other("x")), While::Reading),
             IOERR

@@ -17,9 +17,6 @@ use crate::maintain::{Maintenance, Progress, default_level};
 use crate::options::{Name, Setting};
 use crate::wal_index::Checkpoints;
 
-/// A check that meets damage while another process commits is repeated this often.
-const CHECK_RETRIES: usize = 5;
-
 /// The state of one open packed database.
 #[derive(Debug)]
 pub(crate) struct Packed<D: Disk> {
@@ -247,7 +244,8 @@ impl<D: Disk> Packed<D> {
             self.maintenance = None;
             return Ok(Upkeep::Nothing);
         }
-        self.maintenance = Some(Maintenance::plan(&mut self.store, level)?);
+        let plan = |store: &mut Store<D>| Maintenance::plan(store, level);
+        self.maintenance = Some(self.store.steadily(plan, |_| true)?);
         Ok(Upkeep::Planned)
     }
 
@@ -266,12 +264,6 @@ impl<D: Disk> Packed<D> {
     }
 
     pub(crate) fn check(&mut self) -> Result<CheckReport> {
-        for _ in 0..CHECK_RETRIES {
-            let report = self.store.check(&mut |_| {})?;
-            if report.is_ok() || !self.store.refresh()? {
-                return Ok(report);
-            }
-        }
         self.store.check(&mut |_| {})
     }
 }

@@ -31,9 +31,13 @@ impl<D: Disk> Store<D> {
     /// file. `progress` is called with the number of units passed so far.
     ///
     /// # Errors
-    /// Only when the file cannot be read at all; damage is in the report.
+    /// Only when the file cannot be read at all, or others commit too much meanwhile; damage is in the report.
     pub fn check(&mut self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
         self.refresh()?;
+        self.steadily(|store| store.check_once(progress), CheckReport::is_ok)
+    }
+
+    fn check_once(&mut self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
         let Some(commit) = self.commit else {
             return Ok(CheckReport::default());
         };

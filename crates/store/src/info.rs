@@ -106,9 +106,13 @@ impl<D: Disk> Store<D> {
     /// Where the space of the file goes.
     ///
     /// # Errors
-    /// When the file cannot be read at all.
+    /// When the file cannot be read at all, or others commit too much meanwhile.
     pub fn info(&mut self) -> Result<Info> {
         self.refresh()?;
+        self.steadily(Store::info_once, |info| info.damage.is_empty())
+    }
+
+    fn info_once(&mut self) -> Result<Info> {
         let mut unreadable = None;
         match self.read(0, &mut [0; 100]) {
             Err(Error::Damaged(damage)) => unreadable = Some(damage),

@@ -27,6 +27,8 @@ use crate::txn::{Writer, page_size_in};
 
 /// Reads that meet a reused extent are tried again at the newer commit, this often at most.
 const STALE_RETRIES: usize = 1000;
+/// And what reads all of the file.
+const LONG_RETRIES: usize = 5;
 
 /// How a handle works. [`Options::default`] is the recommended configuration.
 #[derive(Clone, Debug)]
@@ -229,6 +231,29 @@ impl<D: Disk> Store<D> {
     fn fetch_of(&mut self, commit: &Commit) -> Result<Catalog> {
         self.medium.bundle = self.fetch_bundle(commit.record.bundle)?;
         self.catalog_of(commit)
+    }
+
+    /// Does `work`, which reads much, and does it again at the newer commit if it met damage and others have committed
+    /// meanwhile: they may have reused what it read. `is_sound` tells damage that `work` only noted.
+    ///
+    /// # Errors
+    /// Those of `work`; [`Error::Overtaken`] if it met damage again and again.
+    pub fn steadily<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Self) -> Result<T>,
+        is_sound: impl Fn(&T) -> bool,
+    ) -> Result<T> {
+        for _ in 0..LONG_RETRIES {
+            let result = work(self);
+            let met_damage = match &result {
+                Ok(found) => !is_sound(found),
+                Err(error) => matches!(error, Error::Damaged(_)),
+            };
+            if !met_damage || !self.refresh()? {
+                return result;
+            }
+        }
+        Err(Error::Overtaken)
     }
 
     /// The catalog of a commit, read again only if it is another one.

@@ -1,11 +1,11 @@
-//! A handle that looks at the file while another one commits, at each point of its look: it sees the commit that was
-//! there or a later one.
+//! A handle that looks at the file, or checks all of it, while another one commits, at each point of that: it sees the
+//! commit that was there or a later one, and no damage.
 
 use std::cell::{Cell, RefCell};
 use std::io;
 
 use litepack_codec::Dictionary;
-use litepack_store::{Disk, MemDisk, Options, Store};
+use litepack_store::{Disk, Error, MemDisk, Options, Store};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -17,7 +17,21 @@ struct Meddled<'a, F> {
     disk: &'a MemDisk,
     /// Reads until then, and that one.
     reads: Cell<usize>,
+    /// Every so many reads from then on; 0 if once is enough.
+    every: usize,
     meddle: F,
+}
+
+impl<'a, F: Fn()> Meddled<'a, F> {
+    /// Nothing happens until `reads` is set.
+    fn new(disk: &'a MemDisk, meddle: F) -> Self {
+        Meddled {
+            disk,
+            reads: Cell::new(0),
+            every: 0,
+            meddle,
+        }
+    }
 }
 
 impl<F: Fn()> Disk for Meddled<'_, F> {
@@ -25,6 +39,7 @@ impl<F: Fn()> Disk for Meddled<'_, F> {
         let left = self.reads.get();
         self.reads.set(left.saturating_sub(1));
         if left == 1 {
+            self.reads.set(self.every);
             (self.meddle)();
         }
         self.disk.read_at(buf, offset)
@@ -59,42 +74,50 @@ fn commit(store: &mut Store<&MemDisk>, version: u8, rng: &mut StdRng) {
     store.commit().unwrap();
 }
 
+/// A file of two commits, the first of them durable, and a handle that can go on in between.
+fn with_a_writer<T>(
+    seed: usize,
+    is_durable: impl Fn(u8) -> bool,
+    work: impl FnOnce(&MemDisk, &dyn Fn()) -> T,
+) -> T {
+    let disk = MemDisk::default();
+    let mut writer = Store::open(&disk, Options::default()).unwrap();
+    let mut rng = StdRng::seed_from_u64(seed as u64);
+    commit(&mut writer, 1, &mut rng);
+    writer.flush().unwrap();
+    commit(&mut writer, 2, &mut rng);
+    let others = RefCell::new((writer, rng));
+    work(&disk, &|| {
+        let (writer, rng) = &mut *others.borrow_mut();
+        for version in 3..7 {
+            commit(writer, version, rng);
+            if is_durable(version) {
+                writer.flush().unwrap();
+            }
+        }
+    })
+}
+
 /// Without syncs, a commit's bytes are reused soon. What is missing of it then was not lost with the power: the durable commit
 /// before it is not the current one.
-fn looks_while_others_commit(durable: impl Fn(u8) -> bool) {
+fn looks_while_others_commit(is_durable: impl Fn(u8) -> bool) {
     let mut meddled = 0;
     for reads in 1.. {
-        let disk = MemDisk::default();
-        let mut writer = Store::open(&disk, Options::default()).unwrap();
-        let mut rng = StdRng::seed_from_u64(reads as u64);
-        commit(&mut writer, 1, &mut rng);
-        writer.flush().unwrap();
-        commit(&mut writer, 2, &mut rng);
-        let others = RefCell::new((writer, rng));
-        let meddle = || {
-            let (writer, rng) = &mut *others.borrow_mut();
-            for version in 3..7 {
-                commit(writer, version, rng);
-                if durable(version) {
-                    writer.flush().unwrap();
-                }
+        let is_over = with_a_writer(reads, &is_durable, |disk, meddle| {
+            let disk = Meddled::new(disk, meddle);
+            disk.reads.set(reads);
+            let mut reader = Store::open(&disk, Options::default()).unwrap();
+            let looked = reader.refresh();
+            looked.unwrap_or_else(|error| panic!("overtaken before read {reads}: {error}"));
+            let is_over = disk.reads.replace(0) > 0;
+            let mut page = vec![0; PAGE];
+            for number in 0..PAGES {
+                reader.read((number * PAGE) as u64, &mut page).unwrap();
+                let version = page[0];
+                assert!(version >= 2, "overtaken before read {reads}: {version}");
             }
-        };
-        let disk = Meddled {
-            disk: &disk,
-            reads: Cell::new(reads),
-            meddle,
-        };
-        let mut reader = Store::open(&disk, Options::default()).unwrap();
-        let looked = reader.refresh();
-        looked.unwrap_or_else(|error| panic!("overtaken before read {reads}: {error}"));
-        let is_over = disk.reads.replace(0) > 0;
-        let mut page = vec![0; PAGE];
-        for number in 0..PAGES {
-            reader.read((number * PAGE) as u64, &mut page).unwrap();
-            let version = page[0];
-            assert!(version >= 2, "overtaken before read {reads}: {version}");
-        }
+            is_over
+        });
         if is_over {
             break;
         }
@@ -116,4 +139,50 @@ fn overtaken_by_durable_commits() {
 #[test]
 fn overtaken_by_both() {
     looks_while_others_commit(|version| version % 2 == 0);
+}
+
+#[test]
+fn what_is_overtaken_by_a_commit_is_not_damaged() {
+    let mut meddled = 0;
+    for reads in 1.. {
+        let is_over = with_a_writer(
+            reads,
+            |_| false,
+            |disk, meddle| {
+                let disk = Meddled::new(disk, meddle);
+                let mut reader = Store::open(&disk, Options::default()).unwrap();
+                reader.refresh().unwrap();
+                disk.reads.set(reads);
+                let report = reader.check(&mut |_| {}).unwrap();
+                assert!(report.is_ok(), "before read {reads}: {report:?}");
+                let is_over = disk.reads.replace(reads) > 0;
+                let info = reader.info().unwrap();
+                assert!(info.damage.is_empty(), "before read {reads}: {info:?}");
+                is_over
+            },
+        );
+        if is_over {
+            break;
+        }
+        meddled += 1;
+    }
+    assert!(meddled > 5, "it checked too shortly: {meddled} reads");
+}
+
+#[test]
+fn a_check_that_is_overtaken_for_ever_says_so() {
+    with_a_writer(
+        1,
+        |_| false,
+        |disk, meddle| {
+            let mut disk = Meddled::new(disk, meddle);
+            // A look takes fewer reads, a check more.
+            disk.every = 7;
+            let mut reader = Store::open(&disk, Options::default()).unwrap();
+            reader.refresh().unwrap();
+            disk.reads.set(7);
+            let result = reader.check(&mut |_| {});
+            assert!(matches!(result, Err(Error::Overtaken)), "{result:?}");
+        },
+    );
 }
