@@ -170,6 +170,40 @@ fn what_is_overtaken_by_a_commit_is_not_damaged() {
 }
 
 #[test]
+fn what_is_read_while_others_commit_is_never_older() {
+    let mut meddled = 0;
+    for reads in 1.. {
+        let is_over = with_a_writer(
+            reads,
+            |version| version == 4,
+            |disk, meddle| {
+                let disk = Meddled::new(disk, meddle);
+                let mut reader = Store::open(&disk, Options::default()).unwrap();
+                reader.refresh().unwrap();
+                disk.reads.set(reads);
+                let mut last = 2;
+                for number in 0..PAGES {
+                    let mut page = vec![0; PAGE];
+                    reader.read((number * PAGE) as u64, &mut page).unwrap();
+                    assert!(
+                        page[0] >= last,
+                        "before read {reads}: {} after {last}",
+                        page[0]
+                    );
+                    last = page[0];
+                }
+                disk.reads.get() > 0
+            },
+        );
+        if is_over {
+            break;
+        }
+        meddled += 1;
+    }
+    assert!(meddled > 3, "it read too shortly: {meddled} reads");
+}
+
+#[test]
 fn a_check_that_is_overtaken_for_ever_says_so() {
     with_a_writer(
         1,
