@@ -15,7 +15,7 @@ use crate::leaf::Entry;
 use crate::node::Node;
 
 /// The budget when nobody asks for another one: 64 MB with what else a process takes for a packed file.
-pub const DEFAULT_BUDGET: u64 = 54 << 20;
+pub const DEFAULT_BUDGET: u64 = 40 << 20;
 
 /// Identity of an open file within this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -29,7 +29,7 @@ const WRITTEN_TOGETHER: usize = 16 << 10;
 /// before, and what encodes them.
 const LOAN_MIN: usize = 1 << 20;
 /// How much.
-const LOAN: u64 = 26 << 20;
+const LOAN: u64 = 20 << 20;
 /// Changed map leaves kept in memory before they are written.
 pub(crate) const LEAVES_MAX: usize = 2048;
 
