@@ -8,6 +8,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const MOST: u64 = 200 << 20;
+/// So many rows take more than the cache of decoded pages has by default.
+const ROWS: u32 = 480_000;
 
 /// The peak of a running process, in bytes; none when it is gone or the system does not tell.
 fn peak_of(process: u32) -> Option<u64> {
@@ -39,6 +41,22 @@ fn peak_of_litepack(arguments: &[&Path]) -> u64 {
     }
 }
 
+/// A plain database with a table of so many rows.
+fn make_rows_of_json(path: &Path, rows: u32) {
+    vfs::open_plain(path)
+        .expect("a new database")
+        .execute_batch(&format!(
+            "pragma synchronous = off; pragma journal_mode = off;
+             create table t(id integer primary key, x text);
+             insert into t with recursive n(i) as (select 1 union all select i + 1 from n
+               where i < {rows}) select i, printf('{{\"id\":%d,\"hash\":\"%x\",\"title\":\"row %d ' ||
+               'of very many rows\",\"kind\":\"%s\",\"score\":%d,\"note\":\"%x %x\"}}',
+               i, i * 2654435761, i, iif(i % 3, 'film', 'series'), i % 100, i * 40503, i * 7919)
+               from n;"
+        ))
+        .expect("data");
+}
+
 /// What a process of its own does with the database of [`programs_take_64_mb_more_at_most`], and the peak of its memory.
 fn peak_of_work(path: &Path, work: &str) -> u64 {
     let output = Command::new(std::env::current_exe().expect("this program"))
@@ -66,8 +84,10 @@ fn work_of_a_child() {
         false => vfs::open(path),
     };
     let db = db.expect("it opens");
-    let anywhere = "(select abs(random()) % 480000 from (
-        with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000) select i from n))";
+    let anywhere = format!(
+        "(select abs(random()) % {ROWS} from (
+        with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000) select i from n))"
+    );
     let sql = match work.as_str() {
         "scan" => "select sum(length(x)) from t;".into(),
         "points" => format!("select sum(length(x)) from t where id in {anywhere}; ").repeat(2),
@@ -87,18 +107,7 @@ fn programs_take_64_mb_more_at_most() {
         directory.path().join("plain.db"),
         directory.path().join("packed.db"),
     );
-    vfs::open_plain(&plain)
-        .expect("a new database")
-        .execute_batch(
-            "pragma synchronous = off; pragma journal_mode = off;
-             create table t(id integer primary key, x text);
-             insert into t with recursive n(i) as (select 1 union all select i + 1 from n
-               where i < 480000) select i, printf('{\"id\":%d,\"hash\":\"%x\",\"title\":\"row %d ' ||
-               'of many rows\",\"kind\":\"%s\",\"score\":%d,\"note\":\"%x %x\"}',
-               i, i * 2654435761, i, iif(i % 3, 'film', 'series'), i % 100, i * 40503, i * 7919)
-               from n;",
-        )
-        .expect("data");
+    make_rows_of_json(&plain, ROWS);
     peak_of_litepack(&[Path::new("pack"), &plain, &packed]);
     for work in ["scan", "points", "updates"] {
         let (less, more) = (peak_of_work(&plain, work), peak_of_work(&packed, work));
@@ -121,19 +130,7 @@ fn the_command_takes_little_memory_however_large_the_database() {
         directory.path().join("source.db"),
         directory.path().join("packed.db"),
     );
-    let rows = scale(1_200_000, 5_000_000);
-    vfs::open_plain(&source)
-        .expect("a new database")
-        .execute_batch(&format!(
-            "pragma synchronous = off; pragma journal_mode = off;
-             create table t(id integer primary key, x text);
-             insert into t with recursive n(i) as (select 1 union all select i + 1 from n
-               where i < {rows}) select i, printf('{{\"id\":%d,\"hash\":\"%x\",\"title\":\"row %d ' ||
-               'of very many rows\",\"kind\":\"%s\",\"score\":%d,\"note\":\"%x %x\"}}',
-               i, i * 2654435761, i, iif(i % 3, 'film', 'series'), i % 100, i * 40503, i * 7919)
-               from n;"
-        ))
-        .expect("data");
+    make_rows_of_json(&source, scale(1_200_000, 5_000_000));
     let size = std::fs::metadata(&source).expect("a file").len();
     let back = directory.path().join("back.db");
     for arguments in [

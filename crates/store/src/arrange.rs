@@ -69,12 +69,12 @@ impl<D: Disk> Store<D> {
             let Node::Leaf(entries) = &*node else {
                 continue;
             };
-            let stored = || entries.entries().filter(|entry| !entry.is_zero());
+            let stored = || entries.iter().filter(|entry| !entry.is_zero());
             let lowest = stored().map(|entry| entry.offset).min();
             first = first.min(lowest.unwrap_or(first));
             let mut ideal = Leaf::empty();
             let mut offset = lowest.unwrap_or(DATA_START);
-            for (slot, entry) in entries.entries().enumerate().filter(|(_, e)| !e.is_zero()) {
+            for (slot, entry) in entries.iter().enumerate().filter(|(_, e)| !e.is_zero()) {
                 ideal.set(slot, Entry { offset, ..entry });
                 offset += u64::from(entry.len);
             }
@@ -132,7 +132,7 @@ impl<D: Disk> Store<D> {
             let Node::Leaf(entries) = &*node else {
                 continue;
             };
-            for (entry, unit) in entries.entries().zip(leaf * FANOUT as u64..) {
+            for (entry, unit) in entries.iter().zip(leaf * FANOUT as u64..) {
                 let stop = entry.offset + u64::from(entry.len);
                 if entry.is_zero() || stop <= window.start || entry.offset >= window.end {
                     continue;
@@ -154,7 +154,7 @@ impl<D: Disk> Store<D> {
         'units: for leaf in at.unit / FANOUT as u64..self.leaves() {
             let node = self.map.leaf_on_disk(leaf, &self.medium)?;
             let entries = match node.as_deref() {
-                Some(Node::Leaf(entries)) => Some(entries.entries()),
+                Some(Node::Leaf(entries)) => Some(entries.iter()),
                 _ => None,
             };
             for (entry, unit) in entries.into_iter().flatten().zip(leaf * FANOUT as u64..) {

@@ -49,7 +49,7 @@ impl<D: Disk> Store<D> {
         let (mut units, mut bytes) = (0, 0);
         self.survey_map(&mut survey, &record, |store, survey, first, entries| {
             let stored = (first..)
-                .zip(entries.entries())
+                .zip(entries.iter())
                 .filter(|(_, entry)| !entry.is_zero());
             for (unit, entry) in stored {
                 let what = format!("page {}", store.page_number(unit));

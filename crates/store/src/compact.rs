@@ -128,7 +128,7 @@ impl<D: Disk> Store<D> {
             let Node::Leaf(entries) = &*node else {
                 continue;
             };
-            for (index, entry) in entries.entries().enumerate() {
+            for (index, entry) in entries.iter().enumerate() {
                 if entry.is_zero() || entry.offset + u64::from(entry.len) <= limit {
                     continue;
                 }

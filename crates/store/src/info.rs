@@ -88,7 +88,7 @@ impl<D: Disk> Store<D> {
         let mut survey = Survey::new(commit.record.end);
         self.survey_map(&mut survey, &commit.record, |store, _, first, entries| {
             for (number, entry) in (first..)
-                .zip(entries.entries())
+                .zip(entries.iter())
                 .filter(|(_, entry)| !entry.is_zero())
             {
                 each(StoredUnit {

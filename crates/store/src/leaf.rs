@@ -158,7 +158,7 @@ impl Leaf {
     }
 
     /// All entries in order.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = Entry> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Entry> {
         (0..FANOUT).map(|slot| self.get(slot))
     }
 
@@ -190,7 +190,7 @@ impl Leaf {
 
 impl PartialEq for Leaf {
     fn eq(&self, other: &Leaf) -> bool {
-        self.entries().eq(other.entries())
+        self.iter().eq(other.iter())
     }
 }
 
@@ -234,7 +234,7 @@ mod tests {
             for (slot, entry) in changes {
                 let former = std::mem::replace(&mut model[slot], entry);
                 prop_assert_eq!(leaf.set(slot, entry), former);
-                prop_assert!(leaf.entries().eq(model));
+                prop_assert!(leaf.iter().eq(model));
             }
         }
     }

@@ -175,7 +175,7 @@ impl<D: Disk> Store<D> {
             if let Some(node) = self.map.leaf_on_disk(leaf, &self.medium)?
                 && let Node::Leaf(entries) = &*node
             {
-                let stored = entries.entries().filter(|e| !e.is_zero());
+                let stored = entries.iter().filter(|e| !e.is_zero());
                 stored.for_each(|entry| each(&entry));
             }
         }

@@ -34,7 +34,7 @@ impl Node {
     /// Whether the node describes nothing at all.
     pub fn is_empty(&self) -> bool {
         match self {
-            Node::Leaf(leaf) => leaf.entries().all(|entry| entry.is_zero()),
+            Node::Leaf(leaf) => leaf.iter().all(|entry| entry.is_zero()),
             Node::Inner(children) => children.iter().all(Pointer::is_none),
         }
     }
@@ -52,8 +52,8 @@ impl Node {
         match self {
             Node::Leaf(leaf) => {
                 out.push(KIND_LEAF);
-                put_runs(out, leaf.entries().map(|entry| tag_of(&entry)));
-                let stored = || leaf.entries().filter(|entry| !entry.is_zero());
+                put_runs(out, leaf.iter().map(|entry| tag_of(&entry)));
+                let stored = || leaf.iter().filter(|entry| !entry.is_zero());
                 stored().for_each(|entry| put_varint(out, entry.len.into()));
                 put_offsets(out, stored().map(|entry| (entry.offset, entry.len)));
                 stored().for_each(|entry| out.extend(entry.sum.to_le_bytes()));

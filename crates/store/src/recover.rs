@@ -71,8 +71,8 @@ pub(crate) fn current<D: Disk>(medium: &Medium<D>, live: bool) -> Result<(Commit
             }
             Ok(Verdict::Torn(commit)) => return Ok((commit, slots)),
             // A writer may have moved on while its former commit was being read, and reused what was missing.
-            Ok(Verdict::Incomplete { .. }) | Err(_) if read_slots(&medium.disk)? != slots => {}
-            Ok(Verdict::Incomplete { former }) => return Ok((former, slots)),
+            Ok(Verdict::Incomplete(_)) | Err(_) if read_slots(&medium.disk)? != slots => {}
+            Ok(Verdict::Incomplete(former)) => return Ok((former, slots)),
             Err(error) => return Err(error),
         }
     }
@@ -82,10 +82,8 @@ enum Verdict {
     Current(Commit),
     /// The other slot does not hold a valid record although it was written to.
     Torn(Commit),
-    /// Not all of the newest commit is there.
-    Incomplete {
-        former: Commit,
-    },
+    /// Not all of the newest commit is there; the one before.
+    Incomplete(Commit),
 }
 
 fn judge<D: Disk>(medium: &Medium<D>, slots: &Slots, live: bool) -> Result<Verdict> {
@@ -128,12 +126,11 @@ fn judge<D: Disk>(medium: &Medium<D>, slots: &Slots, live: bool) -> Result<Verdi
     match other {
         Some((record, slot)) => {
             validate(&record, slot)?;
-            let former = Commit {
+            Ok(Verdict::Incomplete(Commit {
                 record,
                 slot,
                 durable: true,
-            };
-            Ok(Verdict::Incomplete { former })
+            }))
         }
         None => Err(Error::damaged(
             "newest commit",
@@ -252,7 +249,7 @@ fn verify_tree<D: Disk>(
             }
         }
         (Node::Leaf(entries), base) => {
-            for (slot, entry) in entries.entries().enumerate() {
+            for (slot, entry) in entries.iter().enumerate() {
                 let is_known = matches!(base, Some(Node::Leaf(known)) if known.get(slot) == entry);
                 if !entry.is_zero() && !is_known {
                     verify_unit(medium, &entry, scratch)?;

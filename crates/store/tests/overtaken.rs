@@ -98,32 +98,39 @@ fn with_a_writer<T>(
     })
 }
 
+/// Does `work` again and again, each time with one more read before others commit, until they no longer do before it is over,
+/// as it says. They have to in more than `least` of its reads.
+fn at_each_read(
+    least: usize,
+    is_durable: impl Fn(u8) -> bool,
+    work: impl Fn(&Meddled<'_, &dyn Fn()>, usize) -> bool,
+) {
+    let is_over = |reads: &usize| {
+        with_a_writer(*reads, &is_durable, |disk, meddle| {
+            work(&Meddled::new(disk, meddle), *reads)
+        })
+    };
+    let last = (1..).find(is_over).expect("some number of reads");
+    assert!(last - 1 > least, "it was over too soon: {} reads", last - 1);
+}
+
 /// Without syncs, a commit's bytes are reused soon. What is missing of it then was not lost with the power: the durable commit
 /// before it is not the current one.
 fn looks_while_others_commit(is_durable: impl Fn(u8) -> bool) {
-    let mut meddled = 0;
-    for reads in 1.. {
-        let is_over = with_a_writer(reads, &is_durable, |disk, meddle| {
-            let disk = Meddled::new(disk, meddle);
-            disk.reads.set(reads);
-            let mut reader = Store::open(&disk, Options::default()).unwrap();
-            let looked = reader.refresh();
-            looked.unwrap_or_else(|error| panic!("overtaken before read {reads}: {error}"));
-            let is_over = disk.reads.replace(0) > 0;
-            let mut page = vec![0; PAGE];
-            for number in 0..PAGES {
-                reader.read((number * PAGE) as u64, &mut page).unwrap();
-                let version = page[0];
-                assert!(version >= 2, "overtaken before read {reads}: {version}");
-            }
-            is_over
-        });
-        if is_over {
-            break;
+    at_each_read(PAGES, is_durable, |disk, reads| {
+        disk.reads.set(reads);
+        let mut reader = Store::open(disk, Options::default()).unwrap();
+        let looked = reader.refresh();
+        looked.unwrap_or_else(|error| panic!("overtaken before read {reads}: {error}"));
+        let is_over = disk.reads.replace(0) > 0;
+        let mut page = vec![0; PAGE];
+        for number in 0..PAGES {
+            reader.read((number * PAGE) as u64, &mut page).unwrap();
+            let version = page[0];
+            assert!(version >= 2, "overtaken before read {reads}: {version}");
         }
-        meddled += 1;
-    }
-    assert!(meddled > PAGES, "it looked too shortly: {meddled} reads");
+        is_over
+    });
 }
 
 #[test]
@@ -143,64 +150,46 @@ fn overtaken_by_both() {
 
 #[test]
 fn what_is_overtaken_by_a_commit_is_not_damaged() {
-    let mut meddled = 0;
-    for reads in 1.. {
-        let is_over = with_a_writer(
-            reads,
-            |_| false,
-            |disk, meddle| {
-                let disk = Meddled::new(disk, meddle);
-                let mut reader = Store::open(&disk, Options::default()).unwrap();
-                reader.refresh().unwrap();
-                disk.reads.set(reads);
-                let report = reader.check(&mut |_| {}).unwrap();
-                assert!(report.is_ok(), "before read {reads}: {report:?}");
-                let is_over = disk.reads.replace(reads) > 0;
-                let info = reader.info().unwrap();
-                assert!(info.damage.is_empty(), "before read {reads}: {info:?}");
-                is_over
-            },
-        );
-        if is_over {
-            break;
-        }
-        meddled += 1;
-    }
-    assert!(meddled > 5, "it checked too shortly: {meddled} reads");
+    at_each_read(
+        5,
+        |_| false,
+        |disk, reads| {
+            let mut reader = Store::open(disk, Options::default()).unwrap();
+            reader.refresh().unwrap();
+            disk.reads.set(reads);
+            let report = reader.check(&mut |_| {}).unwrap();
+            assert!(report.is_ok(), "before read {reads}: {report:?}");
+            let is_over = disk.reads.replace(reads) > 0;
+            let info = reader.info().unwrap();
+            assert!(info.damage.is_empty(), "before read {reads}: {info:?}");
+            is_over
+        },
+    );
 }
 
 #[test]
 fn what_is_read_while_others_commit_is_never_older() {
-    let mut meddled = 0;
-    for reads in 1.. {
-        let is_over = with_a_writer(
-            reads,
-            |version| version == 4,
-            |disk, meddle| {
-                let disk = Meddled::new(disk, meddle);
-                let mut reader = Store::open(&disk, Options::default()).unwrap();
-                reader.refresh().unwrap();
-                disk.reads.set(reads);
-                let mut last = 2;
-                for number in 0..PAGES {
-                    let mut page = vec![0; PAGE];
-                    reader.read((number * PAGE) as u64, &mut page).unwrap();
-                    assert!(
-                        page[0] >= last,
-                        "before read {reads}: {} after {last}",
-                        page[0]
-                    );
-                    last = page[0];
-                }
-                disk.reads.get() > 0
-            },
-        );
-        if is_over {
-            break;
-        }
-        meddled += 1;
-    }
-    assert!(meddled > 3, "it read too shortly: {meddled} reads");
+    at_each_read(
+        3,
+        |version| version == 4,
+        |disk, reads| {
+            let mut reader = Store::open(disk, Options::default()).unwrap();
+            reader.refresh().unwrap();
+            disk.reads.set(reads);
+            let mut last = 2;
+            let mut page = vec![0; PAGE];
+            for number in 0..PAGES {
+                reader.read((number * PAGE) as u64, &mut page).unwrap();
+                let version = page[0];
+                assert!(
+                    version >= last,
+                    "before read {reads}: {version} after {last}"
+                );
+                last = version;
+            }
+            disk.reads.get() > 0
+        },
+    );
 }
 
 #[test]
