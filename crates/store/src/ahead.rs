@@ -38,10 +38,12 @@ const BUDGET_MIN: u64 = 256 * AHEAD_MAX;
 /// How this handle reads.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
-    /// The unit read last. Helpers leave out what is no longer ahead of it.
+    /// The unit read last of those read one after the other. Helpers leave out what is no longer ahead of it.
     position: Arc<AtomicU64>,
-    /// Units read one after the other up to there.
+    /// How many these are.
     run: u64,
+    /// The unit read since, if that was one elsewhere.
+    aside: Option<u64>,
     /// Units below this were given to a helper.
     until: u64,
     /// Units that were given to a helper and not asked for yet, in order.
@@ -51,6 +53,9 @@ pub(crate) struct Ahead {
 impl Ahead {
     /// Whether a helper was given this unit and nobody has asked for it since.
     pub(crate) fn is_first_use(&mut self, unit: u64) -> bool {
+        if self.aside == Some(unit) {
+            return false;
+        }
         while self.given.front().is_some_and(|given| *given < unit) {
             self.given.pop_front();
         }
@@ -60,12 +65,19 @@ impl Ahead {
     /// Notes that `unit` is read now, and says which units to fetch, looking at most `reach` ahead.
     fn next(&mut self, unit: u64, reach: u64) -> Option<Range<u64>> {
         let last = self.position.load(Ordering::Relaxed);
-        if unit == last {
+        if unit == last || self.aside == Some(unit) {
+            return None;
+        }
+        let follows = |last: u64| unit > last && unit - last <= STEP_MAX;
+        let aside = self.aside.take();
+        if !follows(last) && aside.is_none() && self.run >= RUN_MIN {
+            // After the leaves of one inner page of a b-tree comes the next inner page, wherever that lies.
+            self.aside = Some(unit);
             return None;
         }
         self.position.store(unit, Ordering::Relaxed);
-        if unit < last || unit - last > STEP_MAX {
-            (self.run, self.until) = (0, 0);
+        if !follows(last) {
+            (self.run, self.until) = (u64::from(aside.is_some_and(follows)), 0);
             self.given.clear();
             return None;
         }
@@ -310,6 +322,28 @@ mod tests {
         };
         let left = (0..USED).filter(here).count();
         assert!(left > 1450, "{left} of {USED} are left");
+    }
+
+    /// What is fetched ahead while units are read in this order.
+    fn fetched(ahead: &mut Ahead, units: impl IntoIterator<Item = u64>) -> Vec<Range<u64>> {
+        let units = units.into_iter();
+        units.filter_map(|unit| ahead.next(unit, 16)).collect()
+    }
+
+    #[test]
+    fn one_read_elsewhere_does_not_end_a_scan_and_two_do() {
+        let mut ahead = Ahead::default();
+        assert_eq!(fetched(&mut ahead, 1..=20), [9..25, 25..34]);
+        ahead.given.extend(21..34);
+        assert!(fetched(&mut ahead, [900]).is_empty());
+        assert!(!ahead.is_first_use(900));
+        assert_eq!(fetched(&mut ahead, 21..=26), [34..43]);
+        assert!(
+            ahead.is_first_use(26),
+            "it was given before the read elsewhere"
+        );
+        assert!(fetched(&mut ahead, [900, 500, 27]).is_empty());
+        assert_eq!(fetched(&mut ahead, 28..40), [36..52]);
     }
 
     #[test]
