@@ -176,6 +176,7 @@ pub fn fill(source: &Source, packed: &File, effort: Effort, progress: &Progress)
         progress.add(wanted as u64);
     }
     plan.finish(&mut store)?;
+    store.settle()?;
     store.close();
     Ok(())
 }

@@ -164,6 +164,7 @@ impl Maintenance {
                 .map_or(Stage::Finish, Stage::Compact),
             Stage::Finish => {
                 self.plan.finish(store)?;
+                store.settle()?;
                 Stage::Done
             }
             Stage::Done => Stage::Done,

@@ -4,7 +4,7 @@
 //! docs/design.md. In short:
 //! - `FCNTL_SYNC`, `CKPT_DONE` (with the change of size that follows it) and `COMMIT_PHASETWO` publish
 //!   what was written;
-//! - `xSync` makes it durable;
+//! - `xSync` makes it durable, the change of size after a checkpoint even for good: SQLite is about to throw the WAL away;
 //! - giving up the write lock without any of these drops it.
 
 use std::ffi::c_int;
@@ -36,9 +36,16 @@ pub(crate) struct Packed<D: Disk> {
     /// The last change to the content was the end of a checkpoint. A change of the size that comes
     /// next belongs to it, and with `synchronous=OFF` no `xSync` follows that would publish it.
     checkpoint_sizes: bool,
+    /// A rollback-mode transaction has put the database into WAL mode.
+    enters_wal: bool,
     /// Maintenance that was begun through this handle.
     maintenance: Option<Maintenance>,
 }
+
+/// Where the database header says which journal mode it is for, and what it says in WAL mode
+/// (<https://sqlite.org/fileformat2.html#file_format_version_numbers>).
+const VERSIONS: std::ops::Range<usize> = 18..20;
+const WAL_VERSIONS: [u8; 2] = [2, 2];
 
 /// What there is to do for a step of maintenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +70,7 @@ impl<D: Disk> Packed<D> {
             looked_at: 0,
             checkpoint_failed: false,
             checkpoint_sizes: false,
+            enters_wal: false,
             maintenance: None,
         }
     }
@@ -87,13 +95,19 @@ impl<D: Disk> Packed<D> {
 
     /// As [`Packed::read`] does, for the first read of a WAL transaction: looks at the store only if checkpoints have got
     /// further than at the last look.
-    pub(crate) fn catch_up_with(&mut self, index: Option<Checkpoints>) -> Result<()> {
+    /// `frames` is how many frames of the WAL the index says are in the database.
+    pub(crate) fn catch_up_with(&mut self, index: Option<Checkpoints>, frames: u32) -> Result<()> {
         if index.is_some() && index == self.held {
             self.wal_read_began = false;
             return Ok(());
         }
         self.held = None;
         self.catch_up()?;
+        if frames > 0 && self.store.fell_back() {
+            // After a power loss the index is made anew, and no frame is in the database.
+            self.wal_read_began = true;
+            return Err(self.store.newest_is_damaged("a running process has read it"));
+        }
         let moved = self.store.seq() != self.looked_at;
         self.looked_at = self.store.seq();
         // Without a new commit, the checkpoint that the index tells of may be one that failed and will be taken back.
@@ -108,6 +122,9 @@ impl<D: Disk> Packed<D> {
 
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.checkpoint_sizes = false;
+        if offset == 0 {
+            self.enters_wal = bytes.get(VERSIONS) == Some(&WAL_VERSIONS);
+        }
         self.store.write(offset, bytes)
     }
 
@@ -121,7 +138,9 @@ impl<D: Disk> Packed<D> {
         self.catch_up()?;
         self.store.truncate(size)?;
         if std::mem::take(&mut self.checkpoint_sizes) {
-            self.store.commit()?;
+            // All of the WAL is in the database, so SQLite may restart it: whatever becomes of this commit, the one before
+            // is of no use any more. With `synchronous=OFF` no `xSync` comes, and yet this has to hold.
+            self.store.flush_for_good()?;
         }
         Ok(())
     }
@@ -136,6 +155,10 @@ impl<D: Disk> Packed<D> {
 
     /// `FCNTL_SYNC`, `COMMIT_PHASETWO`: the database is consistent.
     pub(crate) fn publish(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.enters_wal) {
+            // From here on there is a WAL that goes with this commit and no former one.
+            return self.store.flush_for_good();
+        }
         self.store.commit()
     }
 
@@ -152,6 +175,7 @@ impl<D: Disk> Packed<D> {
 
     /// `CKPT_DONE`: publishes what the checkpoint wrote, and remembers a failure, as SQLite does not.
     pub(crate) fn checkpoint_done(&mut self) -> Result<()> {
+        self.enters_wal = false;
         let result = self.store.commit();
         self.checkpoint_failed = result.is_err();
         self.checkpoint_sizes = true;
@@ -182,6 +206,7 @@ impl<D: Disk> Packed<D> {
     pub(crate) fn unlocking(&mut self, level: c_int) {
         if level < LOCK_RESERVED && self.lock >= LOCK_RESERVED {
             self.store.rollback();
+            self.enters_wal = false;
         }
         self.checkpoint_sizes = false;
         self.lock = level;
@@ -221,12 +246,11 @@ impl<D: Disk> Packed<D> {
         self.store.place_of_page(number)
     }
 
-    /// Whether the database is in WAL mode, by its header
-    /// (<https://sqlite.org/fileformat2.html#file_format_version_numbers>).
+    /// Whether the database is in WAL mode, by its header.
     pub(crate) fn is_wal(&mut self) -> Result<bool> {
-        let mut versions = [0; 2];
-        self.store.read(18, &mut versions)?;
-        Ok(versions == [2, 2])
+        let mut versions = [0; WAL_VERSIONS.len()];
+        self.store.read(VERSIONS.start as u64, &mut versions)?;
+        Ok(versions == WAL_VERSIONS)
     }
 
     /// Finds out what maintenance has to do, at this level or the file's own.
@@ -293,7 +317,7 @@ mod tests {
         assert!(index.is_some());
         reader.wal_read_begins();
         assert!(reader.wal_read_is_new());
-        reader.catch_up_with(index).unwrap();
+        reader.catch_up_with(index, frames).unwrap();
         let mut byte = [0];
         reader.read(0, &mut byte).unwrap();
         assert!(!reader.wal_read_is_new());

@@ -2,13 +2,13 @@
 //!
 //! Order of writes: stored units, map nodes from the leaves up, dictionaries and catalog, the bundle, the free-space
 //! link, and last the commit record in the slot that does not hold the last durable commit. One
-//! flush then makes all of it durable; a commit too large to be verified after a crash in no time is
-//! flushed before its record says so.
+//! flush then makes all of it durable, and the slot's mark says so before anyone is told. A commit too large to be
+//! verified after a power loss in no time gets its mark flushed, too.
 
 use crate::catalog::Catalog;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::layout::{MARK_OFFSET, Pointer, RECORD_LEN, SLOT_OFFSETS, unit_size_for};
+use crate::layout::{MARK_OFFSETS, Pointer, RECORD_LEN, SLOT_OFFSETS, unit_size_for};
 use crate::map::PageMap;
 use crate::place::Kind;
 use crate::record::{Record, encode_mark};
@@ -16,8 +16,8 @@ use crate::recover::{Commit, read_slots};
 use crate::store::Store;
 use crate::txn::{Before, TakeBack};
 
-/// A commit that wrote more than this is flushed before its record is final, so that opening after a
-/// crash never has more than this to verify (or four times that, with commits nobody flushed).
+/// The mark of a commit that wrote more than this is flushed with it, so that opening after a power loss seldom has more
+/// than this to verify (or four times that, with commits nobody flushed).
 const VERIFIED_AT_OPEN_MAX: u64 = 1 << 20;
 /// Commits without a flush (synchronous=OFF) are flushed when they add up to this: it bounds what
 /// must be verified after a crash and lets the space they freed be used again.
@@ -69,7 +69,6 @@ impl<D: Disk> Store<D> {
         let space = self.writer.space();
         let record = Record {
             seq: last.record.seq + 1,
-            synced: false,
             size: self.size,
             unit_size: self.unit_size,
             height: self.map.height(),
@@ -106,6 +105,7 @@ impl<D: Disk> Store<D> {
             slot_bytes,
         });
         self.leaves.clear();
+        self.fell_back = false;
         self.commit = Some(Commit {
             record,
             slot,
@@ -120,7 +120,8 @@ impl<D: Disk> Store<D> {
         Ok(due && record.free_bytes > tolerated.max(COMPACT_MIN))
     }
 
-    /// Makes the newest commit durable, after committing what may still be pending.
+    /// Makes the newest commit durable, after committing what may still be pending. From then on damage to it is told
+    /// from a torn write, unless a power loss comes before anything later reaches the disk.
     ///
     /// # Errors
     /// The commit is taken back: the one before is current again, on disk too.
@@ -129,25 +130,32 @@ impl<D: Disk> Store<D> {
         let Some(commit) = self.commit.filter(|commit| !commit.durable) else {
             return Ok(());
         };
+        let is_large = self.writer.unflushed_bytes > VERIFIED_AT_OPEN_MAX;
         if let Err(error) = self.try_flush(commit) {
             self.take_back(commit);
             return Err(error);
         }
-        self.writer.made_durable = true;
+        self.mark();
+        if is_large {
+            // The commit is durable already. Without the mark it takes longer to open the file, no more.
+            let _ = self.flush_mark();
+        }
         self.trim()
+    }
+
+    /// As [`Store::flush`]; and when it returns, no power loss can bring an older commit back in silence, whatever becomes
+    /// of the newest one. It is for who is about to throw away what the commit could be made again from, as SQLite does with
+    /// its WAL.
+    ///
+    /// # Errors
+    /// Those of [`Store::flush`]; and if only the mark could not be flushed, the commit stays.
+    pub fn flush_for_good(&mut self) -> Result<()> {
+        self.flush()?;
+        self.flush_mark()
     }
 
     fn try_flush(&mut self, mut commit: Commit) -> Result<()> {
         self.medium.disk.sync()?;
-        if self.writer.unflushed_bytes > VERIFIED_AT_OPEN_MAX {
-            commit.record.synced = true;
-            let bytes = commit.record.encode(self.medium.uuid);
-            self.medium
-                .disk
-                .write_at(&bytes, SLOT_OFFSETS[commit.slot])?;
-            self.slots[commit.slot] = bytes;
-            self.medium.disk.sync()?;
-        }
         commit.durable = true;
         self.commit = Some(commit);
         self.writer.unflushed_bytes = 0;
@@ -156,6 +164,60 @@ impl<D: Disk> Store<D> {
             Some(space) => space.flushed(),
             None => Ok(()),
         }
+    }
+
+    /// Notes on the medium, without a flush, that the newest commit is durable, if it is. The slot's mark is written when
+    /// the other slot's is durable, so a power loss can tear one of the two at most. The caller keeps others from
+    /// committing. Failing costs only the knowledge.
+    pub(crate) fn mark(&mut self) {
+        let Some(Commit { record, slot, .. }) = self.commit.filter(|commit| commit.durable) else {
+            return;
+        };
+        if self.writer.marked.is_none_or(|(seq, _)| seq != record.seq) {
+            let mark = encode_mark(record.seq, self.medium.uuid);
+            let written = self.medium.disk.write_at(&mark, MARK_OFFSETS[slot]);
+            self.writer.marked = written.ok().map(|()| (record.seq, false));
+        }
+    }
+
+    /// Makes the mark of the newest commit durable.
+    fn flush_mark(&mut self) -> Result<()> {
+        let Some(Commit { record, .. }) = self.commit.filter(|commit| commit.durable) else {
+            return Ok(());
+        };
+        self.mark();
+        match self.writer.marked {
+            Some((seq, true)) if seq == record.seq => Ok(()),
+            Some((seq, false)) if seq == record.seq => {
+                self.medium.disk.sync()?;
+                self.writer.marked = Some((seq, true));
+                Ok(())
+            }
+            _ => {
+                let text = "the mark of a durable commit could not be written";
+                Err(std::io::Error::other(text).into())
+            }
+        }
+    }
+
+    /// Has both slots hold the newest commit, durably: then the damage of one costs nothing. The caller sees to it
+    /// that no other handle commits meanwhile.
+    ///
+    /// # Errors
+    /// When the medium fails; the newest commit stays.
+    pub fn settle(&mut self) -> Result<()> {
+        self.flush_for_good()?;
+        let Some(Commit { record, slot, .. }) = self.commit else {
+            return Ok(());
+        };
+        let bytes = record.encode(self.medium.uuid);
+        if self.slots != [bytes; 2] {
+            let disk = &self.medium.disk;
+            disk.write_at(&bytes, SLOT_OFFSETS[1 - slot])?;
+            disk.sync()?;
+            self.slots[1 - slot] = bytes;
+        }
+        Ok(())
     }
 
     /// Undoes a commit that could not be made durable, so that nobody goes on from a state that a
@@ -218,17 +280,9 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
-    /// Notes on the medium that the newest commit is durable, so that from now on damage to it is
-    /// told from a torn write. Called when a handle is closed; failing costs only that knowledge.
+    /// Ends the handle's work; what no commit holds is dropped.
     pub fn close(mut self) -> D {
         self.rollback();
-        if let Some(commit) = self.commit
-            && commit.durable
-            && self.writer.made_durable
-        {
-            let mark = encode_mark(commit.record.seq, self.medium.uuid);
-            let _ = self.medium.disk.write_at(&mark, MARK_OFFSET);
-        }
         self.medium.disk
     }
 

@@ -60,7 +60,8 @@ fn constants_are_as_documented() {
         ("SLOT_A", SLOT_OFFSETS[0]),
         ("SLOT_B", SLOT_OFFSETS[1]),
         ("RECORD_LEN", RECORD_LEN as u64),
-        ("MARK_OFFSET", MARK_OFFSET),
+        ("MARK_A", MARK_OFFSETS[0]),
+        ("MARK_B", MARK_OFFSETS[1]),
         ("MARK_LEN", MARK_LEN as u64),
         ("DATA_START", DATA_START),
         ("LOCK_START", LOCK_BYTES.start),
@@ -116,7 +117,6 @@ fn commit_records_are_as_documented() {
     };
     let record = Record {
         seq: 11,
-        synced: true,
         size: 12,
         unit_size: 13,
         height: 14,
@@ -135,7 +135,7 @@ fn commit_records_are_as_documented() {
         u32::from_le_bytes(*b"LPcr").into()
     );
     let expected = [
-        ("flags", 1),
+        ("reserved", 0),
         ("seq", 11),
         ("size", 12),
         ("unit_size", 13),
@@ -162,7 +162,7 @@ fn commit_records_are_as_documented() {
 
 #[test]
 fn the_mark_is_as_documented() {
-    let fields = fields("Mark of durability", MARK_LEN);
+    let fields = fields("Marks of durability", MARK_LEN);
     let bytes = encode_mark(77, FileUuid([3; 16]));
     assert_eq!(
         number(&bytes, fields["magic"]),

@@ -20,7 +20,7 @@ pub struct Header {
 /// What the first bytes of a file say it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// No bytes, or a packed file whose making was cut off before its first commit: an empty database.
+    /// No bytes, or a packed file whose making was cut off before it had a header: an empty database.
     Empty,
     /// A packed file.
     Packed,
@@ -33,12 +33,11 @@ pub fn kind_of(head: &[u8], len: u64) -> FileKind {
     if len == 0 {
         return FileKind::Empty;
     }
-    if len <= DATA_START && Header::decode(head).is_err() {
-        // Nothing is ever stored in a file before its header is durable, so a short file with a torn
-        // header (cut, or partly or wholly zero) holds nothing.
-        if head.starts_with(&MAGIC) || head.iter().all(|byte| *byte == 0) {
-            return FileKind::Empty;
-        }
+    // A new file gets its header last, when the rest of its head is durable, and nothing is stored before. So a file
+    // that is no longer than its head and has no header yet holds nothing. One that begins with the magic was
+    // finished: if it is shorter, or the header is wrong, that is damage.
+    if len <= DATA_START && head.iter().all(|byte| *byte == 0) {
+        return FileKind::Empty;
     }
     if head.starts_with(&MAGIC) {
         FileKind::Packed
@@ -135,7 +134,9 @@ mod tests {
         let header = Header::new().unwrap().encode();
         assert_eq!(kind_of(&[], 0), FileKind::Empty);
         assert_eq!(kind_of(&[0; 512], 2048), FileKind::Empty);
-        assert_eq!(kind_of(&header[..100], 100), FileKind::Empty);
+        assert_eq!(kind_of(&[0; 100], 100), FileKind::Empty);
+        assert_eq!(kind_of(&header[..100], 100), FileKind::Packed);
+        assert_eq!(kind_of(&header[..15], 15), FileKind::Other);
         assert_eq!(kind_of(&header, 2048), FileKind::Packed);
         assert_eq!(kind_of(&header, 1 << 20), FileKind::Packed);
         assert_eq!(kind_of(&[0; 512], 1 << 20), FileKind::Other);

@@ -7,8 +7,8 @@ use crate::bytes::Reader;
 use crate::cache::{Cache, FileId};
 use crate::disk::{Disk, MemDisk};
 use crate::header::Header;
-use crate::layout::{DATA_START, FileUuid, Pointer, SLOT_OFFSETS};
-use crate::record::Record;
+use crate::layout::{DATA_START, FileUuid, MARK_OFFSETS, Pointer, SLOT_OFFSETS};
+use crate::record::{Record, encode_mark};
 use crate::store::{Options, Store};
 
 /// Takes up to `len` bytes off the front.
@@ -30,6 +30,10 @@ pub fn try_everything(data: &[u8]) {
     };
     let (height, unit, size, seq) = (byte() % 10, byte() % 8, byte(), byte());
     let (lens, cyclic) = ([byte(), byte(), byte(), byte()], byte() % 4 == 0);
+
+    // Half of the time nothing vouches for the commit, so that it is verified.
+    let seq = 2 + u64::from(seq);
+    let marked = if seq.is_multiple_of(2) { 1 } else { seq };
 
     let disk = MemDisk::default();
     let mut end = DATA_START;
@@ -53,8 +57,7 @@ pub fn try_everything(data: &[u8]) {
         map = catalog;
     }
     let record = Record {
-        seq: 1 + u64::from(seq),
-        synced: seq % 2 == 0,
+        seq,
         size: u64::from(size) << (size % 40),
         unit_size: 2048 << unit,
         height: if map.is_none() { 0 } else { height },
@@ -65,7 +68,13 @@ pub fn try_everything(data: &[u8]) {
         ..Record::first(4096, end)
     };
     let _ = disk.write_at(&header.encode(), 0);
-    let _ = disk.write_at(&record.encode(header.uuid), SLOT_OFFSETS[0]);
+    let records = [Record::first(4096, end), record];
+    for (record, slot) in records.iter().zip(SLOT_OFFSETS) {
+        let _ = disk.write_at(&record.encode(header.uuid), slot);
+    }
+    for (seq, mark) in [1, marked].into_iter().zip(MARK_OFFSETS) {
+        let _ = disk.write_at(&encode_mark(seq, header.uuid), mark);
+    }
 
     let cache = Arc::new(Cache::new(1 << 20));
     let options = Options {

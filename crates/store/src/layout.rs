@@ -1,10 +1,10 @@
 //! Where things are in a packed file and how they are checksummed. Normative text: docs/format.md.
 //!
 //! ```text
-//! 0     512   1024  1536  2048                                        end
-//! | head | A   | B   | mark | extents and free space ...               |
+//! 0     512   1024  1536   2048                                        end
+//! | head | A   | B   | marks | extents and free space ...               |
 //! ```
-//! Sizes are multiples of a disk sector so that writing one never touches another.
+//! Header, slots and marks have a disk sector each, so that writing one never touches another.
 
 use twox_hash::XxHash3_64;
 
@@ -18,9 +18,9 @@ pub const HEADER_LEN: usize = 512;
 pub const SLOT_OFFSETS: [u64; 2] = [512, 1024];
 /// Length of a commit record within its slot.
 pub const RECORD_LEN: usize = 256;
-/// Offset of the mark of durability.
-pub const MARK_OFFSET: u64 = 1536;
-/// Length of the mark.
+/// Offsets of the marks of durability, one for each slot.
+pub const MARK_OFFSETS: [u64; 2] = [1536, 1792];
+/// Length of a mark.
 pub const MARK_LEN: usize = 64;
 /// Where extents begin.
 pub const DATA_START: u64 = 2048;

@@ -1,24 +1,20 @@
-//! Commit records and the mark of durability: the only bytes of the file that are overwritten.
+//! Commit records and marks of durability: the only bytes of the file that are overwritten.
 //!
-//! Two slots hold the newest commit and the one it would fall back to. The mark says which commit is
-//! known to have reached the medium; from then on, finding that commit unreadable is damage, not a
-//! torn write.
+//! Two slots hold the newest commit and the one it would fall back to. The mark of a slot says which commit
+//! in it was last known to have reached the medium; from then on, finding that commit unreadable is damage, not
+//! a torn write.
 
 use crate::bytes::Reader;
 use crate::layout::{FileUuid, MARK_LEN, Pointer, RECORD_LEN};
 
 const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"LPcr");
 const MARK_MAGIC: u32 = u32::from_le_bytes(*b"LPmk");
-const FLAG_SYNCED: u32 = 1;
 
 /// One commit: everything that is needed to read the database as of that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Counts commits, from 1.
     pub seq: u64,
-    /// Everything this record refers to was on the medium before the record was written, so it need
-    /// not be verified after a crash.
-    pub synced: bool,
     /// Logical length of the database in bytes.
     pub size: u64,
     /// Bytes of the database per extent.
@@ -48,7 +44,6 @@ impl Record {
     pub fn first(unit_size: u32, end: u64) -> Record {
         Record {
             seq: 1,
-            synced: true,
             size: 0,
             unit_size,
             height: 0,
@@ -67,7 +62,7 @@ impl Record {
     pub fn encode(&self, uuid: FileUuid) -> [u8; RECORD_LEN] {
         let mut out = Vec::with_capacity(RECORD_LEN);
         out.extend(RECORD_MAGIC.to_le_bytes());
-        out.extend((if self.synced { FLAG_SYNCED } else { 0 }).to_le_bytes());
+        out.extend(0u32.to_le_bytes());
         out.extend(self.seq.to_le_bytes());
         out.extend(self.size.to_le_bytes());
         out.extend(self.unit_size.to_le_bytes());
@@ -93,14 +88,13 @@ impl Record {
         if Reader::new(sum).u64()? != uuid.sum64(body) || fields.u32()? != RECORD_MAGIC {
             return None;
         }
-        let flags = fields.u32()?;
+        fields.u32()?;
         let (seq, size, unit_size) = (fields.u64()?, fields.u64()?, fields.u32()?);
         let (height, end) = (fields.u32()?.try_into().ok()?, fields.u64()?);
         let (map, catalog) = (pointer(&mut fields)?, pointer(&mut fields)?);
         let space = pointer(&mut fields)?;
         Some(Record {
             seq,
-            synced: flags & FLAG_SYNCED != 0,
             size,
             unit_size,
             height,
@@ -139,16 +133,15 @@ pub(crate) fn encode_mark(seq: u64, uuid: FileUuid) -> [u8; MARK_LEN] {
     out
 }
 
-/// The commit the mark vouches for; 0 if it vouches for none.
-pub(crate) fn decode_mark(bytes: &[u8], uuid: FileUuid) -> u64 {
-    let read = || {
-        let (body, sum) = bytes.get(..MARK_LEN)?.split_at(MARK_LEN - 8);
-        let mut fields = Reader::new(body);
-        let valid = Reader::new(sum).u64()? == uuid.sum64(body) && fields.u32()? == MARK_MAGIC;
-        fields.u32()?;
-        valid.then_some(fields.u64()?)
-    };
-    read().unwrap_or(0)
+/// The commit that a mark vouches for; `None` if the mark is torn or damaged. Every file has both marks from the
+/// beginning, so there is no such thing as "no mark".
+pub(crate) fn decode_mark(bytes: &[u8], uuid: FileUuid) -> Option<u64> {
+    let (body, sum) = bytes.get(..MARK_LEN)?.split_at(MARK_LEN - 8);
+    let mut fields = Reader::new(body);
+    let valid = Reader::new(sum).u64()? == uuid.sum64(body) && fields.u32()? == MARK_MAGIC;
+    fields.u32()?;
+    let seq = fields.u64()?;
+    valid.then_some(seq)
 }
 
 #[cfg(test)]
@@ -181,12 +174,13 @@ mod tests {
     #[test]
     fn a_damaged_mark_vouches_for_nothing() {
         let bytes = encode_mark(42, UUID);
-        assert_eq!(decode_mark(&bytes, UUID), 42);
+        assert_eq!(decode_mark(&bytes, UUID), Some(42));
         for bit in 0..MARK_LEN * 8 {
             let mut bad = bytes;
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(decode_mark(&bad, UUID), 0, "bit {bit}");
+            assert_eq!(decode_mark(&bad, UUID), None, "bit {bit}");
         }
-        assert_eq!(decode_mark(&[], UUID), 0);
+        assert_eq!(decode_mark(&[], UUID), None);
+        assert_eq!(decode_mark(&[0; MARK_LEN], UUID), None);
     }
 }

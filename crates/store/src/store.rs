@@ -16,7 +16,7 @@ use crate::crew::{Crew, Tools};
 use crate::disk::Disk;
 use crate::error::{Damage, Error, Result};
 use crate::header::{FileKind, Header, kind_of};
-use crate::layout::{DATA_START, FileUuid, UNIT_MIN};
+use crate::layout::{DATA_START, FileUuid, SLOT_OFFSETS, UNIT_MIN};
 use crate::leaf::{Entry, FANOUT};
 use crate::map::PageMap;
 use crate::medium::Medium;
@@ -73,6 +73,8 @@ pub struct Store<D: Disk> {
     /// The commit this handle reads; `None` while the file is empty.
     pub(crate) commit: Option<Commit>,
     pub(crate) slots: Slots,
+    /// The newest commit was cut off by a power loss; this handle is at the one before.
+    pub(crate) fell_back: bool,
     pub(crate) catalog: Catalog,
     pub(crate) map: PageMap,
     pub(crate) unit_size: u32,
@@ -115,6 +117,7 @@ impl<D: Disk> Store<D> {
             },
             commit: None,
             slots: NO_SLOTS,
+            fell_back: false,
             catalog: Catalog::default(),
             map: PageMap::new(crate::layout::Pointer::NONE, 0),
             unit_size: UNIT_MIN,
@@ -170,6 +173,19 @@ impl<D: Disk> Store<D> {
         self.commit.map_or(0, |commit| commit.record.seq)
     }
 
+    /// Whether the newest commit was cut off by a power loss, so that this handle is at the one before it. Where
+    /// something shows that the newest one was all there once, that is damage, and the caller's to say.
+    pub fn fell_back(&self) -> bool {
+        self.fell_back
+    }
+
+    /// The error to give when the newest commit was all there once, for the reason `why`, and no longer is.
+    pub fn newest_is_damaged(&self, why: &str) -> Error {
+        let slot = self.commit.map_or(0, |commit| 1 - commit.slot);
+        let why = format!("not all of it is there, and {why}");
+        Error::damaged("newest commit", SLOT_OFFSETS[slot], why)
+    }
+
     /// Bytes of the database that are stored together.
     pub fn unit_size(&self) -> u32 {
         self.unit_size
@@ -210,19 +226,20 @@ impl<D: Disk> Store<D> {
                 ));
             }
         }
-        let (commit, slots, catalog) = loop {
+        let (found, catalog) = loop {
             // It tells of places in the commit it was fetched for.
             self.medium.bundle = None;
-            let (commit, slots) = recover::current(&self.medium, self.commit.is_some())?;
-            match self.fetch_of(&commit) {
-                Ok(catalog) => break (commit, slots, catalog),
+            let found = recover::current(&self.medium, self.commit.is_some())?;
+            match self.fetch_of(&found.commit) {
+                Ok(catalog) => break (found, catalog),
                 // A writer may have moved on, and reused what was to be read.
-                Err(_) if recover::read_slots(&self.medium.disk)? != slots => {}
+                Err(_) if recover::read_slots(&self.medium.disk)? != found.slots => {}
                 Err(error) => return Err(error),
             }
         };
-        self.slots = slots;
-        self.go_to(commit, catalog);
+        self.slots = found.slots;
+        self.fell_back = found.fell_back;
+        self.go_to(found.commit, catalog);
         self.writer.forget_space();
         Ok(true)
     }

@@ -12,11 +12,11 @@ use crate::catalog::{Catalog, Choice};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::header::Header;
-use crate::layout::{DATA_START, RECORD_LEN, SLOT_OFFSETS, UNIT_MIN, unit_size_for};
+use crate::layout::{DATA_START, MARK_OFFSETS, RECORD_LEN, SLOT_OFFSETS, UNIT_MIN, unit_size_for};
 use crate::leaf::Entry;
 use crate::place::Kind;
 use crate::queue::WriteQueue;
-use crate::record::Record;
+use crate::record::{Record, encode_mark};
 use crate::recover::{Commit, read_slots};
 use crate::space::Space;
 use crate::store::Store;
@@ -55,7 +55,8 @@ pub(crate) struct Writer {
     pub(crate) take_back: Option<TakeBack>,
     /// Database size below which training is not tried (again).
     pub(crate) training_due_at: u64,
-    pub(crate) made_durable: bool,
+    /// The commit whose mark of durability this handle has written, and whether the mark is durable itself.
+    pub(crate) marked: Option<(u64, bool)>,
     /// The running commits are those of a compaction.
     pub(crate) compacting: bool,
     /// Bytes this handle has written, and how many they must be before it compacts again.
@@ -120,7 +121,7 @@ impl Writer {
             before: None,
             take_back: None,
             training_due_at: 0,
-            made_durable: false,
+            marked: None,
             compacting: false,
             written_bytes: 0,
             compact_after: 0,
@@ -240,16 +241,16 @@ impl<D: Disk> Store<D> {
         if self.commit.is_none() {
             self.create()?;
         }
-        let commit = self
-            .commit
-            .as_mut()
-            .expect("it was just created if it was missing");
+        if self.writer.space.is_none()
+            && let Some(commit) = self.commit.as_mut().filter(|commit| !commit.durable)
+        {
+            self.medium.disk.sync()?;
+            commit.durable = true;
+            self.mark();
+        }
+        let commit = self.commit.ok_or(Error::Limit("no commit to follow"))?;
         let record = commit.record;
         if self.writer.space.is_none() {
-            if !commit.durable {
-                self.medium.disk.sync()?;
-                commit.durable = true;
-            }
             self.writer.before = None;
             self.writer.unflushed_bytes = 0;
             let medium = &self.medium;
@@ -273,14 +274,22 @@ impl<D: Disk> Store<D> {
         let header = Header::new()?;
         self.medium.uuid = header.uuid;
         let record = Record::first(UNIT_MIN, DATA_START);
-        let mut area = vec![0; DATA_START as usize];
-        let bytes = header.encode();
-        area[..bytes.len()].copy_from_slice(&bytes);
-        let bytes = record.encode(header.uuid);
-        let at = SLOT_OFFSETS[0] as usize;
-        area[at..at + bytes.len()].copy_from_slice(&bytes);
+        let mut head = vec![0; DATA_START as usize];
+        let mut put = |bytes: &[u8], offset: u64| {
+            let at = offset as usize;
+            head[at..at + bytes.len()].copy_from_slice(bytes);
+        };
+        for offset in SLOT_OFFSETS {
+            put(&record.encode(header.uuid), offset);
+        }
+        for offset in MARK_OFFSETS {
+            put(&encode_mark(record.seq, header.uuid), offset);
+        }
         let disk = &self.medium.disk;
-        disk.write_at(&area, 0)?;
+        // What has a header has all that comes behind it, too.
+        disk.write_at(&head, 0)?;
+        disk.sync()?;
+        disk.write_at(&header.encode(), 0)?;
         disk.sync()?;
         disk.sync_name()?;
         self.slots = read_slots(disk)?;

@@ -1,4 +1,5 @@
 //! A disk that remembers what was not synced, so that a test can ask what a power loss would leave.
+#![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::io;
 use std::sync::{Arc, Mutex};
