@@ -93,20 +93,6 @@ impl Damage {
         }
     }
 
-    /// Whether this may damage two things at once at the head of the file, where the commit records
-    /// and the mark of durability are: if the mark and the newest commit are both gone, nothing tells
-    /// that the older commit is not the last.
-    pub fn hits_more_than_one_thing_at_the_head(&self) -> bool {
-        const HEAD: usize = 4096;
-        match *self {
-            Damage::Garbage { at, len, .. } | Damage::Zeros { at, len } => at < HEAD && len >= 16,
-            // Two places at once: the mark and what it vouches for.
-            Damage::Swap { one, other, .. } => one.min(other) < HEAD,
-            Damage::Copy { to, len, .. } => to < HEAD && len >= 16,
-            _ => false,
-        }
-    }
-
     /// The damaged bytes.
     pub fn apply(&self, victim: &Victim) -> Vec<u8> {
         let mut bytes = victim.bytes.clone();

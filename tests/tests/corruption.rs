@@ -125,8 +125,7 @@ fn watch() {
 }
 
 /// Tries one damage. The older state may come back when the last commit was never flushed, or when
-/// a block as it was before that commit, or one that takes away both that commit and the mark that it was flushed, is
-/// the damage; by nothing else.
+/// a block as it was before that commit is the damage; by nothing else.
 fn trial(victim: &Victim, damage: &Damage, directory: &Path) -> Verdict {
     let number = TRIALS.fetch_add(1, Ordering::SeqCst);
     // A new name each time: no cache may know this file.
@@ -134,9 +133,7 @@ fn trial(victim: &Victim, damage: &Damage, directory: &Path) -> Verdict {
     std::fs::write(&path, damage.apply(victim)).expect("writable");
     let verdict = scan(&path, victim);
     std::fs::remove_file(&path).expect("removable");
-    let may_fall_back = !victim.durable
-        || matches!(damage, Damage::Stale { .. })
-        || damage.hits_more_than_one_thing_at_the_head();
+    let may_fall_back = !victim.durable || matches!(damage, Damage::Stale { .. });
     let wrong = verdict == Verdict::Wrong || (verdict == Verdict::Older && !may_fall_back);
     assert!(!wrong, "{}: {damage:?} gives {verdict:?}", victim.name);
     assert_eq!(

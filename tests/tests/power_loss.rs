@@ -2,7 +2,7 @@
 //! `integrity_check` and holds exactly what was committed; nothing acknowledged under
 //! synchronous=FULL is lost, in a rollback journal mode too, where plain SQLite may lose the last commit.
 
-use litepack_simdisk::{Battery, Durability, Journal, Layer, seed_or};
+use litepack_simdisk::{Battery, CrashMode, Durability, Journal, Layer, seed_or};
 
 /// Litepack over the simulated disk whose VFS is `parent`.
 fn litepack(parent: &str) -> Layer {
@@ -56,6 +56,25 @@ fn delete_mode_without_syncs_is_never_corrupt() {
 fn a_killed_process_loses_nothing_even_without_syncs() {
     battery().survive_kills(Journal::Delete, "OFF");
     battery().survive_kills(Journal::Wal, "OFF");
+}
+
+#[test]
+fn rot_after_a_kill_is_never_an_older_commit() {
+    for journal in [Journal::Delete, Journal::Wal] {
+        battery().survive_rot(journal, &[CrashMode::KeepAll], Durability::Acknowledged);
+    }
+}
+
+/// Nor after a power loss in WAL mode, where the WAL may have begun anew.
+#[test]
+fn rot_after_a_power_loss_in_wal_mode_is_never_a_mixture() {
+    battery().survive_rot(Journal::Wal, &CrashMode::ALL, Durability::Acknowledged);
+}
+
+/// In a rollback mode it can take the last commit with it, as its mark may not have reached the disk; no more than that.
+#[test]
+fn rot_after_a_power_loss_takes_the_last_commit_at_most() {
+    battery().survive_rot(Journal::Delete, &CrashMode::ALL, Durability::AllButLast);
 }
 
 #[test]

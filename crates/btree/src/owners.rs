@@ -1,6 +1,7 @@
 //! What each page is and to which tree it belongs.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::header::Header;
 use crate::walk;
@@ -155,6 +156,19 @@ impl Owners {
         } else {
             Slot(self.slots.get(page)).owner()
         }
+    }
+
+    /// Stretches of pages, in order, of which something may be known. Of all others nothing is, however many the database
+    /// claims to have.
+    pub fn known(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        let end = u64::from(self.pages()) + 1;
+        let chunks = self.slots.0.iter().enumerate();
+        chunks
+            .filter(|(_, slots)| slots.is_some())
+            .map(move |(chunk, _)| {
+                let first = (chunk * CHUNK) as u64;
+                first.max(1)..(first + CHUNK as u64).min(end)
+            })
     }
 
     /// The pages that ways to rows begin with, those that most ways need first: all pages of the schema, roots, and then

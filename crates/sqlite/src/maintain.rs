@@ -84,6 +84,7 @@ impl Maintenance {
     /// When the file cannot be read or is damaged.
     pub(crate) fn plan<D: Disk>(store: &mut Store<D>, level: Level) -> Result<Maintenance> {
         store.refresh()?;
+        store.verify_map()?;
         let known = store.dictionaries()?;
         let effort = Effort::ordinary(level, store.threads());
         let (size, unit) = (store.size(), store.unit_size());

@@ -106,7 +106,9 @@ impl<D: Disk> Packed<D> {
         if frames > 0 && self.store.fell_back() {
             // After a power loss the index is made anew, and no frame is in the database.
             self.wal_read_began = true;
-            return Err(self.store.newest_is_damaged("a running process has read it"));
+            return Err(self
+                .store
+                .newest_is_damaged("a running process has read it"));
         }
         let moved = self.store.seq() != self.looked_at;
         self.looked_at = self.store.seq();

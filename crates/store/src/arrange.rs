@@ -62,7 +62,9 @@ impl<D: Disk> Store<D> {
         };
         let (mut gain, mut first) = (record.free_bytes, record.end);
         let (mut encoded, mut in_order) = (Vec::new(), Vec::new());
-        for leaf in 0..self.leaves() {
+        let mut next = 0;
+        while let Some(leaf) = self.next_leaf(next)? {
+            next = leaf + 1;
             let Some(node) = self.map.leaf_on_disk(leaf, &self.medium)? else {
                 continue;
             };
@@ -121,7 +123,9 @@ impl<D: Disk> Store<D> {
         let window = at.to..at.window;
         self.writer.space().set_aside(window.clone())?;
         let mut moved = 0;
-        for leaf in from..self.leaves() {
+        let mut after = from;
+        while let Some(leaf) = self.next_leaf(after)? {
+            after = leaf + 1;
             if moved >= MOVED_PER_STEP {
                 let next = Next::Clear(leaf);
                 return Ok(Arranged { next, ..at });
@@ -151,7 +155,13 @@ impl<D: Disk> Store<D> {
     fn fill(&mut self, mut at: Arranged) -> Result<Arranged> {
         let mut moved = 0;
         let end = self.writer.space().end();
-        'units: for leaf in at.unit / FANOUT as u64..self.leaves() {
+        let mut after = at.unit / FANOUT as u64;
+        'units: loop {
+            let Some(leaf) = self.next_leaf(after)? else {
+                at.unit = self.leaves() * FANOUT as u64;
+                break;
+            };
+            after = leaf + 1;
             let node = self.map.leaf_on_disk(leaf, &self.medium)?;
             let entries = match node.as_deref() {
                 Some(Node::Leaf(entries)) => Some(entries.iter()),
@@ -188,9 +198,8 @@ impl<D: Disk> Store<D> {
         if at.unit >= self.leaves() * FANOUT as u64 {
             let mut after = self.writer.space().snapshot_room();
             for level in 0..self.map.height() {
-                for index in 0..self.nodes(level) {
-                    let place = self.map.place_of(level, index, &self.medium)?;
-                    after += place.map_or(0, |place| u64::from(place.len));
+                for found in self.places(level) {
+                    after += u64::from(found?.1.len);
                 }
             }
             let dictionaries = self.catalog.pointers();
@@ -226,12 +235,16 @@ impl<D: Disk> Store<D> {
     /// Marks some leaves from this one on for rewriting, where `chosen` says so of their places, and after the last
     /// the nodes above them. Returns the leaf to go on with.
     fn touch_some(&mut self, from: u64, chosen: impl Fn(Pointer) -> bool) -> Result<Option<u64>> {
-        let stop = from + NODES_PER_STEP;
-        for leaf in from..stop.min(self.leaves()) {
+        let mut next = from;
+        for _ in 0..NODES_PER_STEP {
+            let Some(leaf) = self.next_leaf(next)? else {
+                break;
+            };
+            next = leaf + 1;
             self.touch_node(0, leaf, &chosen)?;
         }
-        if stop < self.leaves() {
-            return Ok(Some(stop));
+        if let Some(leaf) = self.next_leaf(next)? {
+            return Ok(Some(leaf));
         }
         self.touch_nodes(1, &chosen)?;
         Ok(None)

@@ -174,10 +174,8 @@ impl<D: Disk> Store<D> {
         };
         add(&mut contents, catalog, "catalog")?;
         for level in (1..self.map.height()).rev() {
-            for index in 0..self.nodes(level) {
-                if let Some(place) = self.map.place_of(level, index, &self.medium)? {
-                    add(&mut contents, place, "page map node")?;
-                }
+            for found in self.places(level) {
+                add(&mut contents, found?.1, "page map node")?;
             }
         }
         let kept = contents.room - contents.room / DICTIONARIES;

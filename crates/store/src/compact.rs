@@ -48,6 +48,7 @@ impl<D: Disk> Store<D> {
     }
 
     fn try_compact(&mut self) -> Result<()> {
+        self.verify_map()?;
         let mut at = 0;
         while let Some(next) = self.compact_step(at, u64::MAX)? {
             at = next;
@@ -114,7 +115,9 @@ impl<D: Disk> Store<D> {
         let limit = limit.saturating_sub(left).max(DATA_START);
         self.writer.space().set_aside(limit..u64::MAX)?;
         let (mut queued, mut moved, mut all_moved) = (0, 0, true);
-        for leaf in from..self.leaves() {
+        let mut next = from;
+        while let Some(leaf) = self.next_leaf(next)? {
+            next = leaf + 1;
             if moved >= most {
                 self.write_queue()?;
                 return Ok(Moved {
@@ -163,15 +166,34 @@ impl<D: Disk> Store<D> {
         self.set_entry(unit, Entry { offset, ..*entry })
     }
 
+    /// The lowest index from `from` on of a leaf of the map that is stored.
+    pub(crate) fn next_leaf(&self, from: u64) -> Result<Option<u64>> {
+        let next = self.map.next(0, from, &self.medium)?;
+        Ok(next.filter(|leaf| *leaf < self.leaves()))
+    }
+
     /// Leaves of the map, empty ones included.
     pub(crate) fn leaves(&self) -> u64 {
         let per_leaf = u64::from(self.unit_size) * FANOUT as u64;
         self.size.div_ceil(per_leaf)
     }
 
-    /// Nodes at a level of the map, and where each of them is if it is stored and has not changed.
-    pub(crate) fn nodes(&self, level: u8) -> u64 {
-        self.leaves().div_ceil((FANOUT as u64).pow(level.into()))
+    /// Where the nodes of a level of the map are, with their indexes: those that are stored and have not changed.
+    pub(crate) fn places(&self, level: u8) -> impl Iterator<Item = Result<(u64, Pointer)>> + '_ {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            loop {
+                let index = match self.map.next(level, from, &self.medium).transpose()? {
+                    Ok(index) => index,
+                    Err(error) => return Some(Err(error)),
+                };
+                from = index + 1;
+                match self.map.place_of(level, index, &self.medium).transpose() {
+                    Some(place) => return Some(place.map(|place| (index, place))),
+                    None => continue,
+                }
+            }
+        })
     }
 
     /// Marks map nodes of a level and those above for rewriting, where `chosen` says so of their places; their
@@ -182,7 +204,9 @@ impl<D: Disk> Store<D> {
         chosen: impl Fn(Pointer) -> bool,
     ) -> Result<()> {
         for level in lowest..self.map.height() {
-            for index in 0..self.nodes(level) {
+            let mut from = 0;
+            while let Some(index) = self.map.next(level, from, &self.medium)? {
+                from = index + 1;
                 self.touch_node(level, index, &chosen)?;
             }
             if self.map.changed_leaves() > crate::txn::LEAVES_MAX {

@@ -107,9 +107,139 @@ pub fn try_everything(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
+    use crate::leaf::{Entry, FANOUT, Leaf};
+    use crate::map::HEIGHT_MAX;
     use crate::node::Node;
     use proptest::prelude::*;
+
+    /// A file of which the second commit has a map of this height: the children of each node are one and the same node. A
+    /// kibibyte of it names more units than there are atoms.
+    fn that_repeats_itself(height: u8, size: u64, marked: u64) -> MemDisk {
+        let header = Header {
+            uuid: FileUuid([9; 16]),
+            compatible: 0,
+        };
+        let disk = MemDisk::default();
+        let mut end = DATA_START;
+        let mut put = |bytes: &[u8]| {
+            let offset = end;
+            end += bytes.len() as u64;
+            disk.write_at(bytes, offset).unwrap();
+            Pointer {
+                offset,
+                len: bytes.len() as u32,
+                sum: header.uuid.sum64(bytes),
+            }
+        };
+        let unit = put(&[0; 16]);
+        let entry = Entry {
+            offset: unit.offset,
+            len: unit.len,
+            sum: unit.sum as u32,
+            ..Entry::ZERO
+        };
+        let mut leaf = Leaf::empty();
+        (0..FANOUT).for_each(|slot| _ = leaf.set(slot, entry));
+        let mut node = Node::Leaf(leaf);
+        let mut map = Pointer::NONE;
+        for _ in 0..height {
+            let mut bytes = Vec::new();
+            node.encode(&mut bytes);
+            map = put(&bytes);
+            node = Node::Inner(Box::new([map; FANOUT]));
+        }
+        let first = Record::first(4096, DATA_START);
+        let record = Record {
+            seq: 2,
+            size,
+            height,
+            map,
+            stored_units: 1,
+            stored_bytes: 16,
+            end,
+            ..first
+        };
+        for (record, slot) in [first, record].iter().zip(SLOT_OFFSETS) {
+            disk.write_at(&record.encode(header.uuid), slot).unwrap();
+        }
+        for (seq, mark) in [1, marked].into_iter().zip(MARK_OFFSETS) {
+            disk.write_at(&encode_mark(seq, header.uuid), mark).unwrap();
+        }
+        disk.write_at(&header.encode(), 0).unwrap();
+        disk
+    }
+
+    #[test]
+    fn a_map_that_repeats_itself_costs_no_more_than_its_length() {
+        let begun = Instant::now();
+        for height in 2..=HEIGHT_MAX {
+            let options = || Options {
+                threads: 1,
+                file: FileId::unique(),
+                ..Options::default()
+            };
+            // Nothing vouches for the commit, so it is verified: it is not the one to go on from.
+            let disk = that_repeats_itself(height, 1 << 40, 1);
+            let mut store = Store::open(&disk, options()).unwrap();
+            store.refresh().unwrap();
+            assert_eq!((store.seq(), store.fell_back()), (1, true));
+            // As it is marked, it is damaged.
+            let disk = that_repeats_itself(height, 1 << 40, 2);
+            let mut store = Store::open(&disk, options()).unwrap();
+            store.refresh().unwrap();
+            assert_eq!(store.seq(), 2);
+            assert!(!store.check(&mut |_| {}).unwrap().is_ok());
+            assert!(!store.info().unwrap().damage.is_empty());
+            assert!(store.verify_map().is_err());
+            assert!(store.compact().is_err());
+        }
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    }
+
+    /// How long the database is, is a mere claim.
+    #[test]
+    fn a_file_that_claims_to_be_long_costs_no_more_than_its_length() {
+        let begun = Instant::now();
+        let disk = MemDisk::default();
+        let mut store = Store::open(&disk, Options::default()).unwrap();
+        store.write(0, &[7; 4096]).unwrap();
+        // SQLite's largest database with pages of this size.
+        let size = u64::from(u32::MAX) * 4096;
+        store.write(size - 4096, &[8; 4096]).unwrap();
+        store.flush().unwrap();
+        assert!(store.check(&mut |_| {}).unwrap().is_ok());
+        assert!(store.info().unwrap().damage.is_empty());
+        assert_eq!(store.dictionary_of(1 << 30).unwrap(), 0);
+        let mut at = Some(0);
+        while let Some(from) = at {
+            at = store.store_again(from, &|_| 0).unwrap();
+        }
+        store.drop_unused_dictionaries(&[]).unwrap();
+        store.commit().unwrap();
+        store.arrange().unwrap();
+        store.compact().unwrap();
+        store.bundle(vec![0, 1], 4096).unwrap();
+        store.set_maintained().unwrap();
+        store.truncate(4096).unwrap();
+        store.flush().unwrap();
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+
+        // More than SQLite's limit is damage.
+        let record = Record {
+            seq: 9,
+            size: size + 4097,
+            ..Record::first(4096, DATA_START)
+        };
+        let uuid = store.uuid();
+        disk.write_at(&record.encode(uuid), SLOT_OFFSETS[0])
+            .unwrap();
+        let mut store = Store::open(&disk, Options::default()).unwrap();
+        let why = store.refresh().unwrap_err().to_string();
+        assert!(why.contains("implausible"), "{why}");
+    }
 
     /// Node bytes that decode more often than random ones do.
     fn node_bytes() -> impl Strategy<Value = Vec<u8>> {

@@ -19,8 +19,8 @@ use crate::store::Store;
 
 /// A step stores so many units again, at most.
 const UNITS_PER_STEP: usize = 64;
-/// A step looks at so many units, at most.
-const LOOKED_AT_PER_STEP: u64 = 64 * FANOUT as u64;
+/// A step looks at so many leaves of the map, at most.
+const LEAVES_PER_STEP: u64 = 64;
 
 /// A dictionary of a file, and the shapes of the pages that it is for.
 #[derive(Clone, Debug)]
@@ -126,24 +126,30 @@ impl<D: Disk> Store<D> {
         self.guarded(|store| {
             store.begin()?;
             let units = store.size.div_ceil(u64::from(store.unit_size));
-            let stop = units.min(from.saturating_add(LOOKED_AT_PER_STEP));
             let mut page = vec![0; store.unit_size as usize];
-            let mut stored = 0;
-            for unit in from..stop {
-                if stored == UNITS_PER_STEP {
-                    return Ok(Some(unit));
+            let (mut stored, mut at) = (0, from);
+            for _ in 0..LEAVES_PER_STEP {
+                let Some(leaf) = store.next_leaf(at / FANOUT as u64)? else {
+                    return Ok(None);
+                };
+                let stop = (leaf + 1) * FANOUT as u64;
+                for unit in at.max(leaf * FANOUT as u64)..stop.min(units) {
+                    if stored == UNITS_PER_STEP {
+                        return Ok(Some(unit));
+                    }
+                    let entry = store.entry(unit)?;
+                    let number = store.catalog.current(wanted(unit));
+                    if entry.is_zero() || entry.storage.settled && entry.storage.dict == number {
+                        continue;
+                    }
+                    store.load(unit, &entry, &mut page)?;
+                    let choice = store.catalog.choice(number, &store.medium)?;
+                    store.writer.put(unit, &page, choice);
+                    stored += 1;
                 }
-                let entry = store.entry(unit)?;
-                let number = store.catalog.current(wanted(unit));
-                if entry.is_zero() || entry.storage.settled && entry.storage.dict == number {
-                    continue;
-                }
-                store.load(unit, &entry, &mut page)?;
-                let choice = store.catalog.choice(number, &store.medium)?;
-                store.writer.put(unit, &page, choice);
-                stored += 1;
+                at = stop;
             }
-            Ok((stop < units).then_some(stop))
+            Ok(Some(at))
         })
     }
 
@@ -171,7 +177,9 @@ impl<D: Disk> Store<D> {
 
     /// Calls `each` for every stored unit's entry as of the last commit.
     pub(crate) fn for_each_entry(&mut self, mut each: impl FnMut(&Entry)) -> Result<()> {
-        for leaf in 0..self.leaves() {
+        let mut next = 0;
+        while let Some(leaf) = self.next_leaf(next)? {
+            next = leaf + 1;
             if let Some(node) = self.map.leaf_on_disk(leaf, &self.medium)?
                 && let Node::Leaf(entries) = &*node
             {

@@ -84,6 +84,47 @@ impl PageMap {
         self.node_on_disk(0, index, source)
     }
 
+    /// The lowest index from `from` on of a node of this level that is stored. How many units a file claims to have costs
+    /// nothing that way.
+    pub(crate) fn next(
+        &self,
+        level: u8,
+        from: u64,
+        source: &impl NodeSource,
+    ) -> Result<Option<u64>> {
+        if level + 1 >= self.height {
+            let is_there = from == 0 && level < self.height && !self.root.is_none();
+            return Ok(is_there.then_some(0));
+        }
+        let (up, mut at) = (level + 1, from);
+        while let Some(parent) = self.next_parent(up, at / FANOUT as u64, source)? {
+            let first = (parent * FANOUT as u64).max(at);
+            let on_disk;
+            let node = match self.changed.get(&(up, parent)) {
+                Some(node) => Some(node),
+                None => {
+                    on_disk = self.node_on_disk(up, parent, source)?;
+                    on_disk.as_deref()
+                }
+            };
+            if let Some(Node::Inner(children)) = node
+                && let Some(found) = (slot(first)..FANOUT).find(|child| !children[*child].is_none())
+            {
+                return Ok(Some(parent * FANOUT as u64 + found as u64));
+            }
+            at = (parent + 1) * FANOUT as u64;
+        }
+        Ok(None)
+    }
+
+    /// As [`PageMap::next`], or a node that has changed: the top of a tree that has grown is not stored yet.
+    fn next_parent(&self, level: u8, from: u64, source: &impl NodeSource) -> Result<Option<u64>> {
+        let changed = self.changed.range((level, from)..=(level, u64::MAX));
+        let changed = changed.map(|((_, index), _)| *index).next();
+        let stored = self.next(level, from, source)?;
+        Ok([changed, stored].into_iter().flatten().min())
+    }
+
     /// The entry of a unit.
     pub(crate) fn get(&self, unit: u64, source: &impl NodeSource) -> Result<Entry> {
         let index = unit / FANOUT as u64;

@@ -114,6 +114,23 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
+    /// Sees to it that the page map of the newest commit is a tree and no longer than its file: what goes through all of it
+    /// comes to an end then.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if it is not.
+    pub fn verify_map(&mut self) -> Result<()> {
+        let Some(commit) = self.commit else {
+            return Ok(());
+        };
+        let mut survey = Survey::new(commit.record.end);
+        self.survey_map(&mut survey, &commit.record, |_, _, _, _| Ok(()))?;
+        match survey.damage.into_iter().next() {
+            Some(damage) => Err(Error::Damaged(damage)),
+            None => Ok(()),
+        }
+    }
+
     /// Reads the catalog and all dictionaries.
     pub(crate) fn survey_catalog(&self, survey: &mut Survey, pointer: Pointer) -> Result<()> {
         if pointer.is_none() || !survey.claim("catalog", pointer.offset, pointer.len.into()) {

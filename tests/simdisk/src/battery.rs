@@ -47,10 +47,24 @@ impl Battery {
         self.run(&campaign, &format!("{journal:?} {synchronous}, killed"));
     }
 
-    fn run(&self, campaign: &Campaign, what: &str) {
+    /// Crashes a mixed workload everywhere in these ways, and flips a bit of a database in each state: it has to keep its
+    /// promise, or refuse.
+    pub fn survive_rot(&self, journal: Journal, modes: &[CrashMode], promise: Durability) {
+        let work = Workload::mixed(journal, self.synchronous, false, self.seed);
+        let mut campaign = Campaign::new(work, promise, CRASHES, self.seed);
+        campaign.modes = modes.to_vec();
+        campaign.rounds = 10 / modes.len() as u64;
+        campaign.rot = true;
+        let report = self.run(&campaign, &format!("{journal:?}, rot"));
+        assert!(report.refused > 0, "no rot was noticed");
+        assert!(report.refused < report.crashes, "nothing was answered");
+    }
+
+    fn run(&self, campaign: &Campaign, what: &str) -> Report {
         let report = crash_campaign(campaign, &self.layer);
         show(what, &report);
         report.assert_clean();
+        report
     }
 
     fn sweep(&self, journal: Journal, attach: bool, fault: Fault) {

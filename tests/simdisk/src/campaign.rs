@@ -72,6 +72,8 @@ pub struct Campaign {
     pub deep_every: u64,
     /// Whether names and lengths survive in order ([`SimDisk::set_ordered_metadata`]).
     pub ordered_metadata: bool,
+    /// One bit of a database flips in each state: then it is right, or an error.
+    pub rot: bool,
     /// Stop after so many failures.
     pub max_failures: usize,
     /// What the random choices follow from.
@@ -94,6 +96,7 @@ impl Campaign {
             rounds: if long { 2 } else { 1 },
             deep_every: if long { 4 } else { 8 },
             ordered_metadata: false,
+            rot: false,
             max_failures: 5,
             seed,
         }
@@ -146,6 +149,8 @@ pub struct Report {
     pub crashes: u64,
     /// Different disk states among them.
     pub states: u64,
+    /// With rot: how many of the crashes were answered with an error.
+    pub refused: u64,
     /// How long it took.
     pub elapsed: Duration,
     /// What went wrong.
@@ -187,6 +192,7 @@ pub fn crash_campaign(campaign: &Campaign, layer: &dyn Fn(&str) -> Layer) -> Rep
         ops,
         crashes: 0,
         states: 0,
+        refused: 0,
         elapsed: Duration::ZERO,
         failures: Vec::new(),
     };
@@ -195,7 +201,12 @@ pub fn crash_campaign(campaign: &Campaign, layer: &dyn Fn(&str) -> Layer) -> Rep
             report.crashes += 1;
             let seed = campaign.seed.wrapping_add(round << 32);
             let images = disk.crash_images(op, mode, seed);
-            if let Err(what) = search.judge(images, &log, op) {
+            let judged = if campaign.rot {
+                search.judge_rotten(images, &log, op, seed)
+            } else {
+                search.judge(images, &log, op)
+            };
+            if let Err(what) = judged {
                 let images = disk.crash_images(op, mode, seed);
                 keep(&format!("seed{seed}-op{op}-{mode:?}"), &images);
                 let place = disk.describe(op);
@@ -213,6 +224,7 @@ pub fn crash_campaign(campaign: &Campaign, layer: &dyn Fn(&str) -> Layer) -> Rep
         }
     }
     report.states = search.states();
+    report.refused = search.refused();
     report.elapsed = started.elapsed();
     report
 }
@@ -220,7 +232,8 @@ pub fn crash_campaign(campaign: &Campaign, layer: &dyn Fn(&str) -> Layer) -> Rep
 /// Each mode, the random ones so often as the campaign wants.
 fn dice(campaign: &Campaign) -> impl Iterator<Item = (CrashMode, u64)> + '_ {
     campaign.modes.iter().flat_map(|mode| {
-        let fixed = matches!(mode, CrashMode::LoseAll | CrashMode::KeepAll);
+        // Rot falls elsewhere each time.
+        let fixed = matches!(mode, CrashMode::LoseAll | CrashMode::KeepAll) && !campaign.rot;
         (0..if fixed { 1 } else { campaign.rounds }).map(|round| (*mode, round))
     })
 }

@@ -142,6 +142,19 @@ impl SimDisk {
             .collect()
     }
 
+    /// The medium loses a bit, in front of all who have the file open. What a crash would leave does not show it.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such byte.
+    pub fn rot(&self, name: &str, at: u64, bit: u32) {
+        let mut state = self.lock();
+        let inode = state.names.get(&full_name(name)).copied();
+        let node = inode.and_then(|inode| state.nodes.get_mut(&inode));
+        let byte = node.and_then(|node| node.data.get_mut(at as usize));
+        *byte.expect("the file has that byte") ^= 1 << bit;
+    }
+
     /// Arms a fault; several may be armed, the first that applies decides.
     pub fn inject(&self, fault: Fault) {
         self.lock().faults.arm(fault);

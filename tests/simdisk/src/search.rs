@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::campaign::{Campaign, Durability};
-use crate::content::Content;
+use crate::content::{Content, content_of};
 use crate::crash::CrashMode;
 use crate::disk::{Images, SimDisk};
 use crate::driver::{Log, MakeLayer, Stack};
@@ -18,6 +18,8 @@ pub(crate) struct Search<'a> {
     layer: MakeLayer<'a>,
     /// What each state of the disk turned out to hold.
     seen: HashMap<u64, Result<Content, String>>,
+    /// Rotten states that were answered with an error.
+    refused: u64,
 }
 
 impl<'a> Search<'a> {
@@ -26,12 +28,46 @@ impl<'a> Search<'a> {
             campaign,
             layer,
             seen: HashMap::new(),
+            refused: 0,
         }
     }
 
     /// How many different states there were.
     pub fn states(&self) -> u64 {
         self.seen.len() as u64
+    }
+
+    /// How many rotten states were answered with an error.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// An error in words if `images`, in which a bit flips, answers with what is no state to be in after a crash at `op`.
+    /// Nothing but the content is looked at: a program runs no `integrity_check`.
+    pub fn judge_rotten(
+        &mut self,
+        mut images: Images,
+        log: &Log,
+        op: u64,
+        seed: u64,
+    ) -> Result<(), String> {
+        let mut rng = Rng::derived(seed, op);
+        let Some(flipped) = flip(&mut images, &mut rng) else {
+            return Ok(());
+        };
+        let disk = SimDisk::from_images(images);
+        let stack = Stack::new(&disk, self.layer);
+        let work = &self.campaign.workload;
+        let found = stack
+            .open(work.attach)
+            .and_then(|db| content_of(&db, work.schemas()));
+        match found {
+            Err(_) => self.refused += 1,
+            Ok(found) => self
+                .expect(log, op, &found)
+                .map_err(|e| format!("{flipped}: {e}"))?,
+        }
+        Ok(())
     }
 
     /// An error in words if `images` is no state to be in after a crash at `op`.
@@ -49,11 +85,15 @@ impl<'a> Search<'a> {
                 found
             }
         };
-        let found = found?;
-        if self.allowed(log, op, &found) {
+        self.expect(log, op, &found?)
+    }
+
+    /// An error in words if this is no content to have after a crash at `op`.
+    fn expect(&self, log: &Log, op: u64, found: &Content) -> Result<(), String> {
+        if self.allowed(log, op, found) {
             return Ok(());
         }
-        let nearest = log.states.iter().rposition(|state| *state == found);
+        let nearest = log.states.iter().rposition(|state| state == found);
         let acked = log.events.iter().rposition(|event| event.end <= op);
         let name = |index: Option<usize>| index.map_or("nothing", |at| log.events[at].label);
         Err(match nearest {
@@ -127,4 +167,20 @@ impl<'a> Search<'a> {
             (earliest..=begun).any(|state| value(state) == found[db])
         })
     }
+}
+
+/// Flips a bit of a database, half of the time near its head. `None` if there is none yet.
+fn flip(images: &mut Images, rng: &mut Rng) -> Option<String> {
+    const HEAD: u64 = 2048;
+    let databases = images
+        .iter_mut()
+        .filter(|(name, data)| name.ends_with(".db") && !data.is_empty());
+    let mut databases: Vec<_> = databases.collect();
+    let chosen = rng.below(databases.len().max(1) as u64) as usize;
+    let (name, data) = databases.get_mut(chosen)?;
+    let len = data.len() as u64;
+    let reach = if rng.chance(50) { len.min(HEAD) } else { len };
+    let (at, bit) = (rng.below(reach), rng.below(8));
+    data[at as usize] ^= 1 << bit;
+    Some(format!("bit {bit} of byte {at} of {name} flipped"))
 }

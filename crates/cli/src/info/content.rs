@@ -184,13 +184,23 @@ impl<'a> Tally<'a> {
             trees: vec![Share::default(); owners.map_or(0, |owners| owners.trees().len())],
             others: Default::default(),
         };
-        let mut left = info.logical_bytes;
-        for page in 1..=tally.pages {
+        // How many pages there are is a mere claim: those of which nothing is known are not looked at one by one.
+        let (mut pages, mut bytes) = (tally.pages, info.logical_bytes);
+        for page in owners
+            .into_iter()
+            .flat_map(|owners| owners.known().flatten())
+        {
+            let before = (page - 1).saturating_mul(page_size);
+            let plain = page_size.min(info.logical_bytes.saturating_sub(before));
             let share = tally.share(page);
             share.pages += 1;
-            share.plain += page_size.min(left);
-            left = left.saturating_sub(page_size);
+            share.plain += plain;
+            pages -= 1;
+            bytes -= plain;
         }
+        let unknown = &mut tally.others[Other::Unknown as usize];
+        unknown.pages += pages;
+        unknown.plain += bytes;
         tally
     }
 

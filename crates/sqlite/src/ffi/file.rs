@@ -217,7 +217,8 @@ impl State {
                 .map_or(0, |word| word.load(Ordering::SeqCst))
         };
         let checkpoints = Checkpoints::read(word);
-        self.packed.catch_up_with(checkpoints, word(wal_index::BACKFILL))
+        self.packed
+            .catch_up_with(checkpoints, word(wal_index::BACKFILL))
     }
 }
 

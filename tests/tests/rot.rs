@@ -1,0 +1,138 @@
+//! A bit rots while processes are alive: whoever opens the file then gets the right answer or an error, and never falls back
+//! behind what those who have it open have committed.
+
+use litepack_simdisk::{Rng, SimDisk, SimVfs, seed_or};
+use litepack_tests::scale;
+use rusqlite::{Connection, OpenFlags, Result};
+
+/// A simulated disk with Litepack over it.
+struct Machine {
+    name: String,
+    disk: SimDisk,
+    _host: SimVfs,
+}
+
+impl Machine {
+    fn new(name: &str) -> Machine {
+        litepack_linked::register().expect("Litepack registers");
+        let disk = SimDisk::new();
+        let host = disk.register(name);
+        litepack_linked::register_vfs(&format!("litepack-{name}"), name).expect("over the disk");
+        Machine {
+            name: name.into(),
+            disk,
+            _host: host,
+        }
+    }
+
+    fn open(&self) -> Result<Connection> {
+        let uri = format!("file:/a.db?vfs=litepack-{}", self.name);
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_URI;
+        let connection = Connection::open_with_flags(uri, flags)?;
+        connection.execute_batch("pragma wal_autocheckpoint = 0")?;
+        Ok(connection)
+    }
+
+    /// Has bits rot, one at a time, and asks for the answer of a newcomer each time. Returns how often there was one.
+    fn expect(&self, rng: &mut Rng, rows: i64, total: i64) -> u64 {
+        let len = self.disk.live_images()["/a.db"].len() as u64;
+        let mut answered = 0;
+        let trials = scale(150, 3000) as u64;
+        for trial in 0..trials {
+            // Half of them where the commit records are.
+            let reach = if rng.chance(50) { len.min(2048) } else { len };
+            let (at, bit) = (rng.below(reach), rng.below(8) as u32);
+            self.disk.rot("/a.db", at, bit);
+            let answer = self.open().and_then(|db| {
+                db.query_row("select count(*), sum(v) from account", [], |row| {
+                    Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+                })
+            });
+            if let Ok(found) = answer {
+                answered += 1;
+                let context = format!("trial {trial}: bit {bit} of byte {at}");
+                assert_eq!(found, (rows, total), "{context}: silently wrong");
+            }
+            self.disk.rot("/a.db", at, bit);
+        }
+        assert!(answered < trials, "no rot was noticed: this shows nothing");
+        answered
+    }
+}
+
+const FILL: &str = "create table account(id integer primary key, v, pad);
+    insert into account with recursive n(i) as (select 1 union all select i + 1 from n where i < 500)
+      select i, 1000, hex(randomblob(60)) from n;";
+
+/// Changes all pages, and the sum.
+fn change(db: &Connection, by: i64) {
+    let sql = format!("update account set v = v + {by}, pad = hex(randomblob(60))");
+    db.execute_batch(&sql).expect("an update");
+}
+
+#[test]
+fn beside_a_writer_that_has_committed_and_is_idle() {
+    let seed = seed_or(1);
+    println!("seed {seed}");
+    let mut rng = Rng::derived(seed, 1);
+    let machine = Machine::new("idle");
+    let writer = machine.open().unwrap();
+    writer.execute_batch(FILL).unwrap();
+    for round in 1..4 {
+        change(&writer, 1);
+        assert!(machine.expect(&mut rng, 500, 500_000 + 500 * round) > 0);
+    }
+}
+
+#[test]
+fn after_a_checkpoint_and_with_a_wal_that_has_begun_anew() {
+    let seed = seed_or(2);
+    println!("seed {seed}");
+    let mut rng = Rng::derived(seed, 2);
+    for synchronous in ["normal", "full", "off"] {
+        let machine = Machine::new(&format!("anew-{synchronous}"));
+        let writer = machine.open().unwrap();
+        let pragmas = format!("pragma journal_mode = wal; pragma synchronous = {synchronous};");
+        writer.execute_batch(&pragmas).unwrap();
+        writer.execute_batch(FILL).unwrap();
+        change(&writer, 1);
+        writer
+            .execute_batch("pragma wal_checkpoint(restart)")
+            .unwrap();
+        writer
+            .execute_batch("update account set v = v + 1 where id <= 20")
+            .unwrap();
+        assert!(machine.expect(&mut rng, 500, 500_520) > 0);
+    }
+}
+
+/// A reader keeps the checkpoint from being a whole one, so that no flush follows it; and those that come later are told to take
+/// its pages from the database.
+#[test]
+fn after_a_partial_checkpoint() {
+    let seed = seed_or(3);
+    println!("seed {seed}");
+    let mut rng = Rng::derived(seed, 3);
+    let machine = Machine::new("partial");
+    let writer = machine.open().unwrap();
+    writer.execute_batch("pragma journal_mode = wal").unwrap();
+    writer.execute_batch(FILL).unwrap();
+    writer
+        .execute_batch("pragma wal_checkpoint(truncate)")
+        .unwrap();
+    change(&writer, 1);
+    let reader = machine.open().unwrap();
+    reader
+        .execute_batch("begin; select count(*) from account")
+        .unwrap();
+    writer
+        .execute_batch("update account set v = v + 1 where id <= 20")
+        .unwrap();
+    let moved: i64 = writer
+        .query_row("pragma wal_checkpoint(passive)", [], |row| row.get(2))
+        .unwrap();
+    assert!(moved > 0, "nothing was checkpointed: this shows nothing");
+    assert!(machine.expect(&mut rng, 500, 500_520) > 0);
+}
