@@ -145,9 +145,9 @@ impl<D: Disk> Store<D> {
     /// Drops the bundle of the commit before, and writes the one that was asked for.
     pub(crate) fn write_bundle(&mut self, catalog: Pointer) -> Result<Pointer> {
         let former = self.commit.map_or(Pointer::NONE, |c| c.record.bundle);
-        let space = self.writer.space();
         if !former.is_none() {
-            space.release(former.offset, former.len.into())?;
+            self.writer
+                .release_content(former.offset, former.len.into())?;
         }
         let Some((units, room)) = self.writer.txn().bundle.take() else {
             return Ok(Pointer::NONE);

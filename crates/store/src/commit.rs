@@ -7,6 +7,7 @@
 
 use crate::catalog::Catalog;
 use crate::disk::Disk;
+use crate::erase::Erase;
 use crate::error::{Error, Result};
 use crate::layout::{MARK_OFFSETS, Pointer, RECORD_LEN, SLOT_OFFSETS, unit_size_for};
 use crate::map::PageMap;
@@ -14,7 +15,7 @@ use crate::place::Kind;
 use crate::record::{Record, encode_mark};
 use crate::recover::{Commit, read_slots};
 use crate::store::Store;
-use crate::txn::{Before, TakeBack};
+use crate::txn::{Before, TakeBack, Writer};
 
 /// The mark of a commit that wrote more than this is flushed with it, so that opening after a power loss seldom has more
 /// than this to verify (or four times that, with commits nobody flushed).
@@ -41,7 +42,7 @@ impl<D: Disk> Store<D> {
             // page that is reported when it is read) must not make it fail.
             let _ = self.compact();
         }
-        if self.writer.unflushed_bytes > UNFLUSHED_MAX {
+        if self.writer.unflushed_bytes > UNFLUSHED_MAX || self.writer.owed.wants_flush() {
             self.flush()?;
         }
         Ok(())
@@ -112,12 +113,13 @@ impl<D: Disk> Store<D> {
             durable: false,
         });
         let tolerated = if shrunk {
-            record.end / 4
+            (record.end / 4).max(SHRUNK_MIN)
         } else {
-            record.end / 5 * 2
+            (record.end / 5 * 2).max(COMPACT_MIN)
         };
-        let due = self.writer.written_bytes >= self.writer.compact_after;
-        Ok(due && record.free_bytes > tolerated.max(COMPACT_MIN))
+        // When all is written anew, that comes once, after the last commit of it.
+        let due = self.writer.written_bytes >= self.writer.compact_after && !self.writer.anew;
+        Ok(due && record.free_bytes > tolerated)
     }
 
     /// Makes the newest commit durable, after committing what may still be pending. From then on damage to it is told
@@ -140,7 +142,9 @@ impl<D: Disk> Store<D> {
             // The commit is durable already. Without the mark it takes longer to open the file, no more.
             let _ = self.flush_mark();
         }
-        self.trim()
+        let trimmed = self.trim();
+        self.erase_owed();
+        trimmed
     }
 
     /// As [`Store::flush`]; and when it returns, no power loss can bring an older commit back in silence, whatever becomes
@@ -282,6 +286,8 @@ impl<D: Disk> Store<D> {
 
     /// Ends the handle's work; what no commit holds is dropped.
     pub fn close(mut self) -> D {
+        // Nobody's lock is held any more: what a transaction left behind must not be overwritten now.
+        self.set_erase(Erase::Never);
         self.rollback();
         self.medium.disk
     }
@@ -387,8 +393,12 @@ impl<D: Disk> Store<D> {
             start += u64::from(step);
         }
         self.write_batch()?;
-        let space = self.writer.space();
+        let Writer { space, owed, .. } = &mut self.writer;
+        let Some(space) = space else {
+            return Ok(());
+        };
         old.truncate(0, &self.medium, &mut |offset, len, _| {
+            owed.add(offset, len.into());
             space.release(offset, len.into())
         })?;
         let root = old.root();
@@ -402,5 +412,7 @@ impl<D: Disk> Store<D> {
 
 /// Free space below this is not worth compacting for.
 pub(crate) const COMPACT_MIN: u64 = 64 << 10;
+/// Nor below this if the database got shorter: small files are to shrink, too.
+const SHRUNK_MIN: u64 = 16 << 10;
 /// Bytes behind the end that may stay, so that a file that grows and shrinks is not cut each time.
 const TRIM_SLACK: u64 = 64 << 10;

@@ -6,6 +6,7 @@
 
 use crate::commit::COMPACT_MIN;
 use crate::disk::Disk;
+use crate::erase::Erase;
 use crate::error::Result;
 use crate::layout::{DATA_START, Pointer};
 use crate::leaf::{Entry, FANOUT};
@@ -13,8 +14,11 @@ use crate::node::Node;
 use crate::recover::{Commit, verify_unit};
 use crate::store::Store;
 
-/// Room for what the moves themselves write: map nodes and the free-space link.
-const SLACK: u64 = 16 << 10;
+/// Room for what the moves themselves write, map nodes and the free-space link, in a file of which so much is used.
+fn slack(used: u64) -> u64 {
+    (used / 32).clamp(2 << 10, 16 << 10)
+}
+
 /// Room, as a part of what is used, for holes that nothing fits into: little where the free space is in
 /// one piece. Where it is scattered a few extents find no hole then, and one at the end of the file is
 /// enough to keep all of it, so they are tried again with more room.
@@ -25,6 +29,10 @@ const QUEUED_MAX: u64 = 4 << 20;
 /// Bytes that a step of maintenance moves, and the share of the file that may stay free.
 const MOVED_PER_STEP: u64 = 512 << 10;
 const FREE_SHARE: u64 = 50;
+
+/// The share of a file that may stay free when all of it was written anew, and a few bytes.
+const LOOSE: u64 = 20;
+const LOOSE_MIN: u64 = 2 << 10;
 
 /// What a pass over the map's leaves did.
 struct Moved {
@@ -55,7 +63,51 @@ impl<D: Disk> Store<D> {
         }
         // What was moved away from is the end of the file now; this commit gives it back.
         self.guarded(Self::begin)?;
-        self.commit_and_flush()
+        self.commit_and_flush()?;
+        self.cut()
+    }
+
+    /// Whether the whole database is being written anew, as far as it is not committed yet.
+    pub fn set_anew(&mut self, anew: bool) {
+        self.writer.anew = anew;
+    }
+
+    /// To be called when the whole database was written anew: makes it durable, gives back what is free of the file, and
+    /// overwrites what little cannot be given back, so that nothing of the former content is left.
+    ///
+    /// # Errors
+    /// As [`Store::flush`]. What comes after that cannot make the commit fail: the file is as large as it was then.
+    pub fn tidy(&mut self) -> Result<()> {
+        self.flush()?;
+        if self.writer.space.is_some() {
+            self.writer.compacting = true;
+            let _ = self.try_tidy();
+            self.writer.compacting = false;
+        }
+        Ok(())
+    }
+
+    fn try_tidy(&mut self) -> Result<()> {
+        if self.erase() == Erase::WithCommit {
+            self.drop_unused_dictionaries(&[])?;
+            self.commit_and_flush()?;
+        }
+        let free = |store: &Self| store.commit.map_or(0, |commit| commit.record.free_bytes);
+        let end = |store: &Self| store.commit.map_or(0, |commit| commit.record.end);
+        if free(self) > end(self) / LOOSE + LOOSE_MIN {
+            self.try_compact()?;
+        }
+        // Where free space was in pieces that nothing fits into.
+        if free(self) > end(self) / LOOSE + LOOSE_MIN {
+            let mut at = self.arrange()?;
+            while let Some(next) = at {
+                at = self.arrange_some(next)?;
+                self.writer.compacting = true;
+            }
+            self.try_compact()?;
+        }
+        self.cut()?;
+        self.erase_all()
     }
 
     pub(crate) fn commit_and_flush(&mut self) -> Result<()> {
@@ -108,7 +160,7 @@ impl<D: Disk> Store<D> {
         self.begin()?;
         let space = self.writer.space();
         let used = space.end() - space.free_bytes();
-        let limit = used + used / room + SLACK;
+        let limit = used + used / room + slack(used);
         space.set_aside(limit..u64::MAX)?;
         // A dictionary that no hole is large enough for comes last, behind all that has moved down.
         let left = self.move_dictionaries(limit)?;
@@ -249,8 +301,8 @@ impl<D: Disk> Store<D> {
             let bytes = self.medium.extent(pointer, "dictionary")?;
             self.writer.queue.push(offset, &bytes);
             self.catalog.moved(pointer, Pointer { offset, ..pointer });
-            let space = self.writer.space();
-            space.release(pointer.offset, pointer.len.into())?;
+            self.writer
+                .release_content(pointer.offset, pointer.len.into())?;
             self.writer.txn().catalog_changed = true;
         }
         self.write_queue()?;
@@ -266,7 +318,7 @@ impl<D: Disk> Store<D> {
         let above = self.catalog.pointers().filter(|at| at.offset >= used);
         let room: u64 = above.map(|at| u64::from(at.len)).sum();
         let space = self.writer.space();
-        let room = room + space.snapshot_room() + SLACK;
+        let room = room + space.snapshot_room() + slack(used);
         let Some(lowest) = space.first_fit(0, room, u64::MAX) else {
             return Ok(());
         };

@@ -6,6 +6,7 @@
 //! map.rs      the page map tree      node.rs         leaf.rs     where units are
 //! train.rs    dictionaries for growing files
 //! space.rs    free space   ranges.rs   place.rs      compact.rs  giving space back
+//! erase.rs    what was deleted is overwritten
 //! maintain.rs storing pages again                    arrange.rs  extents in order
 //! catalog.rs  dictionaries           queue.rs        check.rs    info.rs   survey.rs
 //! batch.rs    encoding pages     crew.rs     helper threads
@@ -31,6 +32,7 @@ mod commit;
 mod compact;
 mod crew;
 mod disk;
+mod erase;
 mod error;
 #[cfg(test)]
 mod format_test;
@@ -60,6 +62,7 @@ pub use arrange::Arranged;
 pub use cache::{Cache, DEFAULT_BUDGET, FileId};
 pub use check::CheckReport;
 pub use disk::{Disk, MemDisk};
+pub use erase::Erase;
 pub use error::{Damage, Error, Result};
 pub use header::{FileKind, Header, kind_of};
 pub use info::{Info, StoredUnit};

@@ -167,8 +167,7 @@ impl<D: Disk> Store<D> {
             for place in store.catalog.keep(used) {
                 store
                     .writer
-                    .space()
-                    .release(place.offset, place.len.into())?;
+                    .release_content(place.offset, place.len.into())?;
                 store.writer.txn().catalog_changed = true;
             }
             Ok(())

@@ -201,6 +201,19 @@ impl Space {
         self.free.within(from..u64::MAX)
     }
 
+    /// What of this part of the file could be taken now, all that lies behind the end included.
+    pub(crate) fn free_within(&self, part: Range<u64>) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let behind = part.start.max(self.end)..part.end;
+        let behind = (!behind.is_empty()).then(|| (behind.start, behind.end - behind.start));
+        let below = self.free.within(part.start..part.end.min(self.end));
+        below.chain(behind)
+    }
+
+    /// What the running transaction has taken.
+    pub(crate) fn fresh(&self) -> RangeSet {
+        self.fresh.clone()
+    }
+
     /// The length of the smallest hole that has room for so much.
     pub(crate) fn smallest(&self, len: u64) -> Option<u64> {
         self.free.best_fit(len).map(|(_, len)| len)

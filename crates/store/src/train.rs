@@ -7,6 +7,7 @@
 use litepack_codec::{DictId, Dictionary, Encoder, Shape, train};
 
 use crate::disk::Disk;
+use crate::erase::Erase;
 use crate::error::Result;
 use crate::maintain::TOO_MANY;
 use crate::store::Store;
@@ -78,10 +79,11 @@ impl<D: Disk> Store<D> {
     }
 
     /// The length of the dictionary to be trained, if the database has outgrown the one it has. Not if someone
-    /// chose dictionaries for pages of certain shapes: then it is for maintenance to see what else is worth one.
+    /// chose dictionaries for pages of certain shapes: then it is for maintenance to see what else is worth one. Nor if
+    /// what is deleted is to be erased: it would stay in the samples.
     pub(crate) fn training_due(&self) -> Option<usize> {
         let len = dictionary_len_for(self.size)?;
-        if self.catalog.has_shapes() {
+        if self.catalog.has_shapes() || self.erase() == Erase::WithCommit {
             return None;
         }
         let outgrown = len as u64 >= self.catalog.used_len().saturating_mul(GROWTH);

@@ -10,6 +10,7 @@ use crate::batch::{Batch, Recipe};
 use crate::cache::Loan;
 use crate::catalog::{Catalog, Choice};
 use crate::disk::Disk;
+use crate::erase::{Erase, Owed};
 use crate::error::{Error, Result};
 use crate::header::Header;
 use crate::layout::{DATA_START, MARK_OFFSETS, RECORD_LEN, SLOT_OFFSETS, UNIT_MIN, unit_size_for};
@@ -62,6 +63,9 @@ pub(crate) struct Writer {
     /// Bytes this handle has written, and how many they must be before it compacts again.
     pub(crate) written_bytes: u64,
     pub(crate) compact_after: u64,
+    pub(crate) owed: Owed,
+    /// The whole database is being written anew.
+    pub(crate) anew: bool,
 }
 
 /// The running transaction.
@@ -125,6 +129,8 @@ impl Writer {
             compacting: false,
             written_bytes: 0,
             compact_after: 0,
+            owed: Owed::default(),
+            anew: false,
         }
     }
 
@@ -164,6 +170,12 @@ impl Writer {
         self.space
             .as_mut()
             .expect("a transaction has its free space loaded")
+    }
+
+    /// Gives back an extent with content: when it is free, it may be to be erased.
+    pub(crate) fn release_content(&mut self, offset: u64, len: u64) -> Result<()> {
+        self.owed.add(offset, len);
+        self.space().release(offset, len)
     }
 
     pub(crate) fn txn(&mut self) -> &mut Txn {
@@ -226,6 +238,7 @@ impl<D: Disk> Store<D> {
         self.writer.queue.clear();
         if let (Some(txn), Some(commit)) = (self.writer.txn.take(), self.commit) {
             self.crew.clear();
+            self.erase_dropped();
             self.writer.space = None;
             self.go_to(commit, txn.catalog_before);
         }
@@ -253,9 +266,7 @@ impl<D: Disk> Store<D> {
         if self.writer.space.is_none() {
             self.writer.before = None;
             self.writer.unflushed_bytes = 0;
-            let medium = &self.medium;
-            let read = |pointer| medium.extent(pointer, "free-space chain");
-            self.writer.space = Some(Space::load(record.space, record.end, read)?);
+            self.writer.space = Some(self.load_space(&record)?);
         }
         self.writer.txn = Some(Txn {
             catalog_before: self.catalog.clone(),
@@ -267,6 +278,12 @@ impl<D: Disk> Store<D> {
             bundle: None,
         });
         Ok(())
+    }
+
+    /// The free space of a durable commit.
+    pub(crate) fn load_space(&self, record: &Record) -> Result<Space> {
+        let read = |pointer| self.medium.extent(pointer, "free-space chain");
+        Space::load(record.space, record.end, read)
     }
 
     /// Makes an empty file a packed one that holds the empty database.
@@ -379,6 +396,10 @@ impl<D: Disk> Store<D> {
     fn choice(&mut self, unit: u64, bytes: &[u8]) -> Result<Choice> {
         let number = match self.writer.wanted {
             Some(number) => self.catalog.current(number),
+            // A dictionary has samples of what has been deleted; this is when the file can do without.
+            None if self.writer.anew && self.erase() == Erase::WithCommit => {
+                self.catalog.current(0)
+            }
             None => {
                 let former = self.entry(unit)?.storage.dict;
                 number_for(&self.catalog, self.page_size, bytes, former)
@@ -407,7 +428,9 @@ impl<D: Disk> Store<D> {
                 self.buffer(kept - 1, 0, &page)?;
             }
             self.writer.batch.truncate(kept);
-            let Writer { space, txn, .. } = &mut self.writer;
+            let Writer {
+                space, txn, owed, ..
+            } = &mut self.writer;
             let (Some(space), Some(txn)) = (space, txn) else {
                 return Ok(());
             };
@@ -415,6 +438,7 @@ impl<D: Disk> Store<D> {
                 .truncate(kept, &self.medium, &mut |offset, len, is_page| {
                     if is_page {
                         txn.count_out(len);
+                        owed.add(offset, len.into());
                     }
                     space.release(offset, len.into())
                 })?;
@@ -476,8 +500,7 @@ impl<D: Disk> Store<D> {
         if !former.is_zero() {
             self.writer.txn().count_out(former.len);
             self.writer
-                .space()
-                .release(former.offset, former.len.into())?;
+                .release_content(former.offset, former.len.into())?;
         }
         Ok(())
     }

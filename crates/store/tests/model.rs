@@ -7,11 +7,11 @@ mod support;
 use std::sync::Arc;
 
 use litepack_codec::Dictionary;
-use litepack_store::{Arranged, Cache, Error, FileId, Options, Store};
+use litepack_store::{Arranged, Cache, Erase, Error, FileId, Options, Store};
 use rand::rngs::StdRng as SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
-use support::CrashDisk;
+use support::{CrashDisk, seeds};
 
 const PAGE: usize = 4096;
 
@@ -48,14 +48,6 @@ fn page(rng: &mut SmallRng, len: usize) -> Vec<u8> {
         }
     }
     page
-}
-
-fn seeds(default: u64, long: u64) -> Vec<u64> {
-    if let Ok(seed) = std::env::var("LITEPACK_SEED") {
-        return vec![seed.parse().expect("LITEPACK_SEED is a number")];
-    }
-    let many = std::env::var_os("LITEPACK_LONG").is_some();
-    (0..if many { long } else { default }).collect()
 }
 
 /// What the model knows: contents by commit, from the last flushed one on.
@@ -127,6 +119,7 @@ fn upkeep(
             store.store_again(from, &wanted)?;
         }
         6..8 => store.drop_unused_dictionaries(&[any(rng)])?,
+        8 if rng.random() => store.tidy()?,
         8 => store.set_maintained()?,
         9..11 => {
             let units = (0..rng.random_range(0..100)).map(|_| rng.random_range(0..70));
@@ -197,6 +190,12 @@ fn verify_after_power_loss(disk: &CrashDisk, model: &Model, seed: u64, context: 
 fn run(seed: u64, steps: usize, losses: u64) {
     let mut rng = SmallRng::seed_from_u64(seed);
     let disk = CrashDisk::default();
+    let erase = [Erase::Never, Erase::WithFlush, Erase::WithCommit][seed as usize % 3];
+    let open = |disk: &CrashDisk| {
+        let mut store = open(disk);
+        store.set_erase(erase);
+        store
+    };
     let mut store = open(&disk);
     // As if it were on a server: with what commits bring for such readers.
     let mut reader = open(&disk.far());
@@ -294,6 +293,8 @@ fn a_failed_call_loses_nothing_that_was_committed() {
         let mut rng = SmallRng::seed_from_u64(seed);
         let disk = CrashDisk::default();
         let mut store = open(&disk);
+        let erase = [Erase::Never, Erase::WithFlush, Erase::WithCommit];
+        store.set_erase(erase[seed as usize % 3]);
         let mut model = Model {
             current: vec![],
             committed: vec![],

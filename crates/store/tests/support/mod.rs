@@ -11,6 +11,16 @@ use rand::{RngExt, SeedableRng};
 /// Writes are torn at multiples of this.
 const SECTOR: usize = 512;
 
+/// The seeds to run: LITEPACK_SEED alone, or so many, and with LITEPACK_LONG so many more.
+#[allow(dead_code, reason = "not every test program asks")]
+pub fn seeds(default: u64, long: u64) -> Vec<u64> {
+    if let Ok(seed) = std::env::var("LITEPACK_SEED") {
+        return vec![seed.parse().expect("LITEPACK_SEED is a number")];
+    }
+    let many = std::env::var_os("LITEPACK_LONG").is_some();
+    (0..if many { long } else { default }).collect()
+}
+
 #[derive(Clone, Debug)]
 enum Op {
     Write(u64, Vec<u8>),
@@ -23,6 +33,8 @@ struct State {
     durable: Vec<u8>,
     pending: Vec<Op>,
     calls: u64,
+    /// Which of the calls were syncs.
+    syncs: Vec<u64>,
     fail_from: Option<(u64, u64)>,
 }
 
@@ -54,6 +66,7 @@ impl CrashDisk {
     }
 
     /// The same disk, far away.
+    #[allow(dead_code, reason = "not every test program asks")]
     pub fn far(&self) -> CrashDisk {
         CrashDisk {
             far: true,
@@ -64,6 +77,13 @@ impl CrashDisk {
     /// Writes and syncs so far.
     pub fn calls(&self) -> u64 {
         self.state.lock().unwrap().calls
+    }
+
+    /// How many of the calls from this one on were syncs.
+    #[allow(dead_code, reason = "not every test program asks")]
+    pub fn syncs_since(&self, call: u64) -> usize {
+        let state = self.state.lock().unwrap();
+        state.syncs.iter().filter(|at| **at >= call).count()
     }
 
     /// Lets calls `from..until` fail.
@@ -135,6 +155,8 @@ impl Disk for CrashDisk {
 
     fn sync(&self) -> io::Result<()> {
         let mut state = self.state.lock().unwrap();
+        let call = state.calls;
+        state.syncs.push(call);
         CrashDisk::count(&mut state)?;
         state.durable = state.live.clone();
         state.pending.clear();
