@@ -105,6 +105,104 @@ fn a_vacuumed_file_shrinks() {
     }
 }
 
+/// Small files and larger ones, after `VACUUM` as large as if they had just been made, give or take a tenth and a few KiB.
+#[test]
+fn a_vacuumed_file_is_as_small_as_a_fresh_one() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    for settings in [
+        "pragma synchronous = full;",
+        "pragma synchronous = off;",
+        "pragma secure_delete = on;",
+        "pragma journal_mode = wal;",
+        "pragma journal_mode = wal; pragma synchronous = off;",
+        "pragma auto_vacuum = full;",
+        "pragma page_size = 1024;",
+    ] {
+        for (rows, kept) in [
+            (100, 90),
+            (500, 250),
+            (4000, 400),
+            (4000, 3000),
+            (30_000, 12_000),
+        ] {
+            let directory = tempfile::tempdir().expect("a temporary directory");
+            let path = directory.path().join("a.db");
+            let connection = create(&path, settings);
+            let change = format!(
+                "insert or replace into t with recursive n(i) as (select 1 union all select i + 1 from n
+                   where i < {rows}) select i, printf('%x %x', i * 2654435761, i * 7919 * 104729) from n;
+                 update t set x = x || id where id % 7 = 0; update t set x = id || x where id % 5 = 0;
+                 delete from t where id % {rows} >= {kept};"
+            );
+            connection.execute_batch(&change).expect("changes");
+            connection
+                .execute_batch("vacuum; pragma wal_checkpoint(truncate)")
+                .expect("a vacuum");
+            let (used, fresh_path) = (size(&path), directory.path().join("fresh.db"));
+            let uri = vfs::uri(&fresh_path, vfs::under_test(), "");
+            connection.execute("vacuum into ?", [uri]).expect("a copy");
+            let fresh = size(&fresh_path);
+            println!("{settings} {rows}, {kept}: {used} bytes, fresh {fresh}");
+            assert!(
+                used <= fresh + fresh / 10 + (6 << 10),
+                "{settings} {kept} of {rows} rows: {used} bytes, fresh {fresh}"
+            );
+            content::assert_sound(&connection, settings);
+        }
+    }
+}
+
+/// What auto_vacuum cuts off a small file is given back, too, and not at every commit.
+#[test]
+fn a_small_file_gets_smaller_with_its_database() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    for (settings, shrink) in [
+        ("pragma auto_vacuum = full;", ""),
+        ("pragma auto_vacuum = full; pragma synchronous = off;", ""),
+        (
+            "pragma auto_vacuum = incremental;",
+            "pragma incremental_vacuum;",
+        ),
+        (
+            "pragma auto_vacuum = incremental; pragma journal_mode = wal;",
+            "pragma incremental_vacuum; pragma wal_checkpoint(truncate);",
+        ),
+    ] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("a.db");
+        let connection = create(&path, settings);
+        connection
+            .execute_batch(
+                "create table kept(x); insert into kept select x from t limit 200;
+                 pragma wal_checkpoint(truncate);",
+            )
+            .expect("a table");
+        let full = size(&path);
+        connection
+            .execute_batch("drop table t")
+            .expect("a smaller database");
+        for pragma in shrink.split_terminator(';') {
+            // Each step of an incremental vacuum is a row.
+            let mut statement = connection.prepare(pragma).expect("a pragma");
+            let mut steps = statement.query([]).expect("it runs");
+            while steps.next().expect("a step").is_some() {}
+        }
+        let fresh_path = directory.path().join("fresh.db");
+        let uri = vfs::uri(&fresh_path, vfs::under_test(), "");
+        connection.execute("vacuum into ?", [uri]).expect("a copy");
+        let (used, fresh) = (size(&path), size(&fresh_path));
+        println!("{settings} {full} bytes, then {used}, fresh {fresh}");
+        assert!(
+            used <= fresh + fresh / 3 + (20 << 10),
+            "{settings}: {used} bytes, fresh {fresh}"
+        );
+    }
+}
+
 #[test]
 fn a_long_reader_makes_the_file_grow_only_while_it_reads() {
     if !vfs::is_litepack() {

@@ -46,12 +46,14 @@ pub(crate) mod fcntl {
     use std::ffi::c_int;
     pub(crate) const SIZE_HINT: c_int = 5;
     pub(crate) const CHUNK_SIZE: c_int = 6;
+    pub(crate) const OVERWRITE: c_int = 11;
     pub(crate) const VFSNAME: c_int = 12;
     pub(crate) const PRAGMA: c_int = 14;
     pub(crate) const MMAP_SIZE: c_int = 18;
     pub(crate) const SYNC: c_int = 21;
     pub(crate) const COMMIT_PHASETWO: c_int = 22;
     pub(crate) const ZIPVFS: c_int = 25;
+    pub(crate) const PDB: c_int = 30;
     pub(crate) const BEGIN_ATOMIC_WRITE: c_int = 31;
     pub(crate) const COMMIT_ATOMIC_WRITE: c_int = 32;
     pub(crate) const ROLLBACK_ATOMIC_WRITE: c_int = 33;

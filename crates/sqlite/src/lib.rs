@@ -9,6 +9,7 @@
 //! read_only.rs a file that is only read     archive.rs   an archive as one, shared by its connections
 //! remote.rs    a file on a web server as one    remote_options.rs   its URI parameters
 //! options.rs   URI parameters and pragmas       report.rs   what info and check answer
+//! secure_delete.rs  when deleted content is overwritten
 //! maintain.rs  storing pages again, giving space back
 //! plan.rs      which dictionaries a database should have
 //! columns/     the SQL functions of compressed columns
@@ -34,6 +35,7 @@ mod remembered;
 mod remote;
 mod remote_options;
 mod report;
+mod secure_delete;
 mod wal_index;
 
 pub use remote::remote_info;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use litepack_codec::{DictId, LEVELS, Level};
 use litepack_rows::sql::{Sql, Value};
-use litepack_store::{Arranged, Disk, Result, Store};
+use litepack_store::{Arranged, Disk, Erase, Result, Store};
 
 use crate::codes::BUSY;
 use crate::columns::maintenance::limits;
@@ -86,7 +86,11 @@ impl Maintenance {
         store.refresh()?;
         store.verify_map()?;
         let known = store.dictionaries()?;
-        let effort = Effort::ordinary(level, store.threads());
+        let mut effort = Effort::ordinary(level, store.threads());
+        if store.erase() == Erase::WithCommit {
+            // What is deleted later would stay in it.
+            effort.len_max = 0;
+        }
         let (size, unit) = (store.size(), store.unit_size());
         let catalog = store.catalog_version();
         Ok(Maintenance {

@@ -15,6 +15,7 @@ use litepack_store::{Cache, CheckReport, Disk, Info, Result, Store};
 use crate::codes::{LOCK_NONE, LOCK_RESERVED};
 use crate::maintain::{Maintenance, Progress, default_level};
 use crate::options::{Name, Setting};
+use crate::secure_delete::SecureDelete;
 use crate::wal_index::Checkpoints;
 
 /// The state of one open packed database.
@@ -40,6 +41,10 @@ pub(crate) struct Packed<D: Disk> {
     enters_wal: bool,
     /// Maintenance that was begun through this handle.
     maintenance: Option<Maintenance>,
+    secure_delete: SecureDelete,
+    /// `VACUUM` was told to write the whole database anew, and not all of that is committed to the file. In WAL mode it
+    /// comes there with a checkpoint.
+    vacuuming: bool,
 }
 
 /// Where the database header says which journal mode it is for, and what it says in WAL mode
@@ -72,6 +77,8 @@ impl<D: Disk> Packed<D> {
             checkpoint_sizes: false,
             enters_wal: false,
             maintenance: None,
+            secure_delete: SecureDelete::new(false),
+            vacuuming: false,
         }
     }
 
@@ -140,6 +147,8 @@ impl<D: Disk> Packed<D> {
         self.catch_up()?;
         self.store.truncate(size)?;
         if std::mem::take(&mut self.checkpoint_sizes) {
+            self.store.commit()?;
+            self.vacuumed()?;
             // All of the WAL is in the database, so SQLite may restart it: whatever becomes of this commit, the one before
             // is of no use any more. With `synchronous=OFF` no `xSync` comes, and yet this has to hold.
             self.store.flush_for_good()?;
@@ -155,13 +164,52 @@ impl<D: Disk> Packed<D> {
         Ok(())
     }
 
-    /// `FCNTL_SYNC`, `COMMIT_PHASETWO`: the database is consistent.
+    /// `FCNTL_SYNC`: the database is consistent.
     pub(crate) fn publish(&mut self) -> Result<()> {
         if std::mem::take(&mut self.enters_wal) {
             // From here on there is a WAL that goes with this commit and no former one.
             return self.store.flush_for_good();
         }
         self.store.commit()
+    }
+
+    /// `COMMIT_PHASETWO`: so it is, and the transaction is over.
+    pub(crate) fn committed(&mut self) -> Result<()> {
+        self.store.commit()?;
+        if self.vacuuming && !self.is_wal()? {
+            self.vacuumed()?;
+        }
+        Ok(())
+    }
+
+    /// `FCNTL_OVERWRITE`: `VACUUM` is about to write the whole database anew.
+    pub(crate) fn overwrite_begins(&mut self) {
+        self.set_vacuuming(true);
+    }
+
+    fn set_vacuuming(&mut self, vacuuming: bool) {
+        self.vacuuming = vacuuming;
+        self.store.set_anew(vacuuming);
+    }
+
+    /// All that `VACUUM` wrote is in the file.
+    fn vacuumed(&mut self) -> Result<()> {
+        if self.vacuuming {
+            self.store.tidy()?;
+            self.set_vacuuming(false);
+        }
+        Ok(())
+    }
+
+    /// What holds of `PRAGMA secure_delete`.
+    pub(crate) fn secure_delete(&mut self) -> &mut SecureDelete {
+        &mut self.secure_delete
+    }
+
+    /// `PRAGMA secure_delete = value`, for this database at least.
+    pub(crate) fn hear_secure_delete(&mut self, value: &str) {
+        self.secure_delete.hear(value);
+        self.store.set_erase(self.secure_delete.now());
     }
 
     /// `xSync`.
@@ -172,6 +220,7 @@ impl<D: Disk> Packed<D> {
 
     pub(crate) fn checkpoint_starts(&mut self) -> Result<()> {
         self.checkpoint_failed = false;
+        self.store.set_erase(self.secure_delete.now());
         self.store.refresh().map(|_| ())
     }
 
@@ -196,6 +245,9 @@ impl<D: Disk> Packed<D> {
         let first = self.lock == LOCK_NONE;
         self.checkpoint_sizes = false;
         self.lock = level;
+        if level >= LOCK_RESERVED {
+            self.store.set_erase(self.secure_delete.now());
+        }
         if first {
             self.store.refresh()?;
             self.looked_at = self.store.seq();
@@ -209,6 +261,7 @@ impl<D: Disk> Packed<D> {
         if level < LOCK_RESERVED && self.lock >= LOCK_RESERVED {
             self.store.rollback();
             self.enters_wal = false;
+            self.set_vacuuming(false);
         }
         self.checkpoint_sizes = false;
         self.lock = level;
@@ -265,6 +318,7 @@ impl<D: Disk> Packed<D> {
         if known.is_some() && (level.is_none() || level == known) {
             return Ok(Upkeep::Step);
         }
+        self.store.set_erase(self.secure_delete.now());
         let level = level.unwrap_or_else(|| default_level(&self.store));
         if self.store.size() == 0 || self.store.is_maintained(level) {
             self.maintenance = None;

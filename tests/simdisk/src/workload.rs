@@ -299,9 +299,11 @@ impl Maker {
 
     fn shrink(&mut self) {
         self.sql("vacuum", "VACUUM".to_owned());
+        self.quiet("erase", "PRAGMA secure_delete = ON");
         self.sql("delete most", "DELETE FROM t WHERE id % 4 <> 1".to_owned());
         self.singles(1);
         self.sql("shrinking vacuum", "VACUUM".to_owned());
+        self.quiet("erase no more", "PRAGMA secure_delete = OFF");
         self.sql("drop table", "DROP TABLE k".to_owned());
         let rows = self.inserts("t", 30);
         self.transaction("reuse free pages", &rows, "COMMIT");

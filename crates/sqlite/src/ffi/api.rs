@@ -60,6 +60,7 @@ pub(crate) mod slot {
     pub(crate) const RESULT_ERROR_CODE: usize = 146;
     pub(crate) const CONTEXT_DB_HANDLE: usize = 149;
     pub(crate) const LIMIT: usize = 151;
+    pub(crate) const COMPILEOPTION_USED: usize = 161;
     pub(crate) const CREATE_FUNCTION_V2: usize = 162;
     pub(crate) const DB_CONFIG: usize = 163;
     pub(crate) const EXTENDED_ERRCODE: usize = 166;
@@ -144,6 +145,21 @@ impl Api {
                     std::mem::transmute(function);
                 log(code, c"litepack: %s".as_ptr(), part.as_ptr());
             }
+        }
+    }
+
+    /// Whether SQLite was compiled with this option. One without such diagnostics does not say.
+    pub(crate) fn compiled_with(&self, option: &CStr) -> bool {
+        // SAFETY: the position is in the table of every SQLite that is new enough; the signature is
+        // sqlite3_compileoption_used's, and a build without it has null there.
+        unsafe {
+            !self.table.add(slot::COMPILEOPTION_USED).read().is_null()
+                && call!(
+                    self,
+                    slot::COMPILEOPTION_USED,
+                    fn(*const c_char) -> c_int,
+                    option.as_ptr()
+                ) != 0
         }
     }
 

@@ -172,7 +172,20 @@ impl State {
         (code, text)
     }
 
+    /// Asks the host's file.
+    fn forward(&self, op: c_int, arg: *mut c_void) -> Code {
+        let (host, methods) = self.host();
+        // SAFETY: the host's file is open, and the argument is the operation's.
+        unsafe { (methods.file_control)(host, op, arg) }
+    }
+
     fn pragma(&mut self, name: &str, value: Option<&str>) -> Option<(Code, String)> {
+        if let Some(value) = value
+            && name.eq_ignore_ascii_case("secure_delete")
+        {
+            // The rest of it is SQLite's to do.
+            self.packed.hear_secure_delete(value);
+        }
         Some(match from_pragma(name, value)? {
             Err(why) => (ERROR, why),
             Ok(Pragma::Version) => (OK, crate::VERSION.to_string()),
@@ -417,7 +430,18 @@ unsafe extern "C" fn file_control(file: *mut sqlite3_file, op: c_int, arg: *mut 
 /// `arg` is what SQLite documents for `op`.
 unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
     match op {
-        fcntl::SYNC | fcntl::COMMIT_PHASETWO => report(state.packed.publish(), While::Writing),
+        fcntl::SYNC => report(state.packed.publish(), While::Writing),
+        fcntl::COMMIT_PHASETWO => report(state.packed.committed(), While::Writing),
+        fcntl::OVERWRITE => {
+            state.packed.overwrite_begins();
+            OK
+        }
+        fcntl::PDB => {
+            // SAFETY: the argument is where the connection's address is.
+            let connection = unsafe { arg.cast::<*const c_void>().read() };
+            state.packed.secure_delete().join(connection.addr());
+            state.forward(op, arg)
+        }
         fcntl::CKPT_START => {
             state.backfill = state
                 .backfill_word()
@@ -477,11 +501,7 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
         | fcntl::BEGIN_ATOMIC_WRITE
         | fcntl::COMMIT_ATOMIC_WRITE
         | fcntl::ROLLBACK_ATOMIC_WRITE => NOTFOUND,
-        _ => {
-            let (host, methods) = state.host();
-            // SAFETY: the host's file is open, and the argument is the operation's.
-            unsafe { (methods.file_control)(host, op, arg) }
-        }
+        _ => state.forward(op, arg),
     }
 }
 

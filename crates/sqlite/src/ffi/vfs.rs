@@ -29,6 +29,7 @@ use crate::packed::Packed;
 use crate::read_only::{Failure, ReadOnly};
 use crate::remote::RemoteFile;
 use crate::remote_options;
+use crate::secure_delete::SecureDelete;
 
 /// The VFS's name.
 pub(crate) const NAME: &str = "litepack";
@@ -290,6 +291,7 @@ unsafe fn open_main(
             let identity = Identity::new(path, store.uuid());
             store.set_file(identity.file());
             let mut packed = Packed::new(store);
+            *packed.secure_delete() = SecureDelete::new(api().compiled_with(c"SECURE_DELETE"));
             for setting in settings {
                 packed.apply(setting);
             }
