@@ -437,9 +437,10 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
             OK
         }
         fcntl::PDB => {
-            // SAFETY: the argument is where the connection's address is.
-            let connection = unsafe { arg.cast::<*const c_void>().read() };
-            state.packed.secure_delete().join(connection.addr());
+            // SAFETY: the argument is where the connection's address is, or null if it was not SQLite that asked.
+            if let Some(connection) = unsafe { arg.cast::<*const c_void>().as_ref() } {
+                state.packed.secure_delete().join(connection.addr());
+            }
             state.forward(op, arg)
         }
         fcntl::CKPT_START => {
