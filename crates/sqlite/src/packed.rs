@@ -175,7 +175,7 @@ impl<D: Disk> Packed<D> {
 
     /// `COMMIT_PHASETWO`: so it is, and the transaction is over.
     pub(crate) fn committed(&mut self) -> Result<()> {
-        self.store.commit()?;
+        self.publish()?;
         if self.vacuuming && !self.is_wal()? {
             self.vacuumed()?;
         }
