@@ -3,7 +3,7 @@
 
 use crate::rng::Rng;
 use rusqlite::{Connection, Error};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How the victim works.
 #[derive(Clone, Debug)]
@@ -69,9 +69,17 @@ pub fn work(
                 connection.query_row(&checkpoint, [], |_| Ok(()))?;
             }
             _ => {
-                transaction(&mut connection, habits, &mut rng, last + 1)?;
+                let birth = habits.second.is_some() && rng.chance(40);
+                if birth {
+                    let uri = birth_uri(path, last + 1);
+                    connection.execute("attach ? as born", [uri])?;
+                }
+                transaction(&mut connection, habits, &mut rng, last + 1, birth)?;
                 last += 1;
                 report(last);
+                if birth {
+                    connection.execute_batch("detach born")?;
+                }
             }
         }
     }
@@ -82,6 +90,7 @@ fn transaction(
     habits: &Habits,
     rng: &mut Rng,
     n: i64,
+    birth: bool,
 ) -> Result<(), Error> {
     let items = if rng.chance(15) {
         rng.between(500, 4000)
@@ -106,7 +115,29 @@ fn transaction(
         transaction.execute("insert into twin values (?, ?)", (n, rng.text(300)))?;
         transaction.execute("update twin set body = body || '' where n > ?", [n - items])?;
     }
+    if birth {
+        transaction.execute_batch(&format!(
+            "create table born.twin as select * from item where n = {n} limit 50"
+        ))?;
+    }
     transaction.commit()
+}
+
+/// Where databases are born, one in a transaction.
+fn births(path: &Path) -> PathBuf {
+    path.with_extension("births")
+}
+
+/// The URI of the database that is born in transaction `n`: packed ones and plain ones in turns.
+fn birth_uri(path: &Path, n: i64) -> String {
+    let directory = births(path);
+    std::fs::create_dir_all(&directory).expect("a directory for databases");
+    let vfs = if n % 2 == 0 {
+        crate::vfs::under_test()
+    } else {
+        crate::vfs::PLAIN
+    };
+    crate::vfs::uri(&directory.join(format!("{n}.db")), vfs, "")
 }
 
 fn insert(connection: &Connection, n: i64, items: i64) -> Result<usize, Error> {
@@ -151,6 +182,35 @@ pub fn judge(path: &Path, acknowledged: i64) -> i64 {
     let wrong = number(&format!("select count(*) from item where body <> {BODY}"));
     assert_eq!(wrong, 0, "rows with a wrong body");
     last
+}
+
+/// Judges the databases that were born in transactions of a killed process: each has its table exactly if the transaction is in the
+/// first database, too. What was right is removed.
+pub fn judge_births(path: &Path) -> usize {
+    let Ok(directory) = std::fs::read_dir(births(path)) else {
+        return 0;
+    };
+    let names = directory.map(|entry| entry.expect("an entry").file_name());
+    let numbers: Vec<i64> = names
+        .filter_map(|name| name.to_str()?.strip_suffix(".db")?.parse().ok())
+        .collect();
+    let first = crate::vfs::open(path).expect("the first database opens");
+    for n in &numbers {
+        let connection = crate::vfs::open_uri(&birth_uri(path, *n)).expect("what was born opens");
+        crate::content::assert_sound(&connection, "born");
+        let count = |connection: &Connection, what: &str| -> i64 {
+            connection
+                .query_row(&format!("select count(*) from {what}"), [], |row| {
+                    row.get(0)
+                })
+                .unwrap_or_else(|e| panic!("{what}: {e}"))
+        };
+        let there = count(&connection, "sqlite_schema where name = 'twin'");
+        let expected = count(&first, &format!("txn where n = {n}"));
+        assert_eq!(there, expected, "transaction {n} in the new and in the old");
+    }
+    std::fs::remove_dir_all(births(path)).expect("removable");
+    numbers.len()
 }
 
 /// Judges the second database of a killed process: it has the same transactions as the first. The

@@ -107,15 +107,15 @@ fn a_packed_database_survives_kill_9_without_a_journal_too() {
     }
 }
 
-/// The same with a second database in every transaction, packed or plain: a transaction is in both
-/// or in neither. SQLite promises that in rollback modes, unless `synchronous` is off.
+/// The same with a second database in every transaction, packed or plain, and in many a third that is new: a transaction is in
+/// all or in none. SQLite promises that in rollback modes, unless `synchronous` is off.
 fn run_pair_trials(second_vfs: &str) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("first.db");
     let second_path = directory.path().join("second.db");
     let second = vfs::uri(&second_path, second_vfs, "");
     let mut rng = Rng::new(scale(5, 55));
-    let mut last = 0;
+    let (mut last, mut births) = (0, 0);
     for trial in 0..scale(8, 60) {
         let journal = *rng.pick(&["delete", "truncate", "persist"]);
         let synchronous = *rng.pick(&["normal", "full"]);
@@ -136,8 +136,10 @@ fn run_pair_trials(second_vfs: &str) {
         }
         last = churn::judge(&path, acknowledged);
         churn::judge_second(&path, &second);
+        births += churn::judge_births(&path);
     }
-    println!("{last} transactions");
+    println!("{last} transactions, {births} databases born in them");
+    assert!(births > 0);
 }
 
 #[test]

@@ -10,14 +10,38 @@ fn litepack(parent: &str) -> Layer {
     let vfs = format!("litepack-{parent}");
     litepack_linked::register_vfs(&vfs, parent).expect("Litepack goes over the simulated disk");
     Layer {
+        aux: vfs.clone(),
         vfs,
         guard: Box::new(()),
     }
 }
 
+/// `main` packed and `aux` plain.
+fn beside_plain(parent: &str) -> Layer {
+    Layer {
+        aux: parent.to_owned(),
+        ..litepack(parent)
+    }
+}
+
+/// The other way round.
+fn plain_beside(parent: &str) -> Layer {
+    Layer {
+        vfs: parent.to_owned(),
+        ..litepack(parent)
+    }
+}
+
+/// Which of two databases are packed.
+const PAIRS: [fn(&str) -> Layer; 3] = [litepack, beside_plain, plain_beside];
+
 fn battery() -> Battery {
+    battery_over(litepack)
+}
+
+fn battery_over(layer: fn(&str) -> Layer) -> Battery {
     Battery {
-        layer: litepack,
+        layer,
         synchronous: "FULL",
         seed: seed_or(20_261_121),
     }
@@ -32,7 +56,24 @@ fn rollback_journal_modes_full_lose_nothing() {
 
 #[test]
 fn two_databases_commit_together() {
-    battery().survive(Journal::Delete, "EXTRA", true, Durability::Acknowledged);
+    for layer in PAIRS {
+        let battery = battery_over(layer);
+        battery.survive(Journal::Delete, "EXTRA", true, Durability::Acknowledged);
+    }
+}
+
+#[test]
+fn databases_are_born_together() {
+    for layer in PAIRS {
+        battery_over(layer).births_survive();
+    }
+}
+
+#[test]
+fn faults_while_a_database_is_born() {
+    for layer in PAIRS {
+        battery_over(layer).faults_while_born();
+    }
 }
 
 #[test]

@@ -21,9 +21,12 @@ pub(crate) const FULL: Code = 13;
 pub(crate) const CANTOPEN: Code = 14;
 pub(crate) const MISUSE: Code = 21;
 pub(crate) const NOTADB: Code = 26;
+pub(crate) const READONLY_DIRECTORY: Code = READONLY | 6 << 8;
 pub(crate) const OK_LOAD_PERMANENTLY: Code = 1 << 8;
 pub(crate) const IOERR_READ: Code = IOERR | 1 << 8;
 pub(crate) const IOERR_SHORT_READ: Code = IOERR | 2 << 8;
+pub(crate) const IOERR_WRITE: Code = IOERR | 3 << 8;
+pub(crate) const IOERR_TRUNCATE: Code = IOERR | 6 << 8;
 pub(crate) const IOERR_CORRUPTFS: Code = IOERR | 33 << 8;
 
 pub(crate) const OPEN_READONLY: c_int = 0x1;
@@ -34,6 +37,7 @@ pub(crate) const OPEN_EXCLUSIVE: c_int = 0x10;
 pub(crate) const OPEN_MAIN_DB: c_int = 0x100;
 pub(crate) const OPEN_MAIN_JOURNAL: c_int = 0x800;
 pub(crate) const OPEN_TEMP_JOURNAL: c_int = 0x1000;
+pub(crate) const OPEN_SUPER_JOURNAL: c_int = 0x4000;
 
 pub(crate) const ACCESS_EXISTS: c_int = 0;
 
@@ -46,9 +50,11 @@ pub(crate) mod fcntl {
     use std::ffi::c_int;
     pub(crate) const SIZE_HINT: c_int = 5;
     pub(crate) const CHUNK_SIZE: c_int = 6;
+    pub(crate) const FILE_POINTER: c_int = 7;
     pub(crate) const OVERWRITE: c_int = 11;
     pub(crate) const VFSNAME: c_int = 12;
     pub(crate) const PRAGMA: c_int = 14;
+    pub(crate) const BUSYHANDLER: c_int = 15;
     pub(crate) const MMAP_SIZE: c_int = 18;
     pub(crate) const SYNC: c_int = 21;
     pub(crate) const COMMIT_PHASETWO: c_int = 22;
@@ -69,6 +75,8 @@ pub(crate) mod fcntl {
     pub(crate) const LITEPACK_CHECK: c_int = 0x4c50_0002;
     /// Ours: a step of maintenance, for the request that the argument points to.
     pub(crate) const LITEPACK_MAINTAIN: c_int = 0x4c50_0003;
+    /// Ours: why a file was only opened to say that it cannot be, into a `char*` as above.
+    pub(crate) const LITEPACK_REFUSED: c_int = 0x4c50_0004;
 }
 
 /// What the file capabilities of the host VFS still mean for a packed file: everything about how

@@ -23,8 +23,8 @@ pub trait Disk {
     /// Returns once everything written so far would survive a power loss.
     fn sync(&self) -> io::Result<()>;
 
-    /// Returns once the file's name would survive a power loss. Called once, after the first sync of
-    /// a file that the store has just filled for the first time.
+    /// Returns once the file's name would survive a power loss. Called before anything is written into
+    /// an empty file.
     fn sync_name(&self) -> io::Result<()> {
         Ok(())
     }

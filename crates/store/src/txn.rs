@@ -303,12 +303,16 @@ impl<D: Disk> Store<D> {
             put(&encode_mark(record.seq, header.uuid), offset);
         }
         let disk = &self.medium.disk;
-        // What has a header has all that comes behind it, too.
+        // First, as who tries again after a failure finds the file empty, and so comes here again.
+        disk.sync_name()?;
         disk.write_at(&head, 0)?;
         disk.sync()?;
-        disk.write_at(&header.encode(), 0)?;
-        disk.sync()?;
-        disk.sync_name()?;
+        // Last, as a header says that all of this is there.
+        let finished = disk.write_at(&header.encode(), 0);
+        if let Err(error) = finished.and_then(|()| disk.sync()) {
+            let _ = disk.write_at(&[0; HEADER_LEN], 0);
+            return Err(error.into());
+        }
         self.slots = read_slots(disk)?;
         let commit = Commit {
             record,

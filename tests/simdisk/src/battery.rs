@@ -1,7 +1,7 @@
 //! The campaigns that plain SQLite and a layer over it both have to pass: what to crash and what to fail,
 //! with what promise. The tests name the layer; this says what is done to it.
 
-use crate::campaign::{Campaign, Durability, Report, crash_campaign};
+use crate::campaign::{Campaign, Durability, Points, Report, crash_campaign};
 use crate::crash::CrashMode;
 use crate::driver::Layer;
 use crate::fault::{Call, CallSet, Fault, FaultError};
@@ -60,6 +60,30 @@ impl Battery {
         assert!(report.refused < report.crashes, "nothing was answered");
     }
 
+    /// Crashes and kills everywhere while databases are born in transactions over two: each is in both or in neither.
+    pub fn births_survive(&self) {
+        for old in [true, false] {
+            let work = Workload::births(old, "EXTRA", self.seed);
+            let mut campaign = Campaign::new(work, Durability::Acknowledged, CRASHES, self.seed);
+            // There are few places, and the one that matters is one of them.
+            campaign.points = Points::All;
+            self.run(&campaign, &format!("births, beside an old one: {old}"));
+        }
+    }
+
+    /// One call after the other fails while databases are born so, or the disk is full from then on.
+    pub fn faults_while_born(&self) {
+        for old in [true, false] {
+            for fault in [
+                Fault::new(CallSet::IO, FaultError::Io),
+                Fault::new(CallSet::WRITES, FaultError::Full).forever(),
+            ] {
+                let work = Workload::births(old, self.synchronous, self.seed);
+                self.sweep_over(work, &format!("births, beside an old one: {old}"), fault);
+            }
+        }
+    }
+
     fn run(&self, campaign: &Campaign, what: &str) -> Report {
         let report = crash_campaign(campaign, &self.layer);
         show(what, &report);
@@ -69,10 +93,14 @@ impl Battery {
 
     fn sweep(&self, journal: Journal, attach: bool, fault: Fault) {
         let work = Workload::short(journal, self.synchronous, attach, self.seed);
+        self.sweep_over(work, &format!("{journal:?} attach={attach}"), fault);
+    }
+
+    fn sweep_over(&self, work: Workload, what: &str, fault: Fault) {
         let campaign = FaultCampaign::new(work, fault.clone(), FAULTS, self.seed);
         let report = fault_campaign(&campaign, &self.layer);
         println!(
-            "{journal:?} attach={attach} {fault:?}: {} calls, {} runs, {} reported, {:?}",
+            "{what} {fault:?}: {} calls, {} runs, {} reported, {:?}",
             report.calls, report.runs, report.reported, report.elapsed
         );
         assert!(report.reported > 0, "no fault was ever reported");

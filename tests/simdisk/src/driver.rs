@@ -14,6 +14,8 @@ use crate::workload::{Step, Workload};
 pub struct Layer {
     /// The name to open databases with.
     pub vfs: String,
+    /// The name to open `aux` with.
+    pub aux: String,
     /// Dropped when the stack is taken down, before the simulated VFS goes.
     pub guard: Box<dyn Any>,
 }
@@ -22,6 +24,7 @@ pub struct Layer {
 pub fn plain(parent: &str) -> Layer {
     Layer {
         vfs: parent.to_owned(),
+        aux: parent.to_owned(),
         guard: Box::new(()),
     }
 }
@@ -46,17 +49,17 @@ impl Stack {
         }
     }
 
-    fn url(&self, name: &str) -> String {
-        let vfs = &self.layer.vfs;
+    fn url(&self, name: &str, vfs: &str) -> String {
         let separator = if vfs.contains('?') { '&' } else { '?' };
         format!("file:/{name}.db{separator}vfs={vfs}")
     }
 
     /// Opens `main.db`, and attaches `aux.db` if the workload wants it.
     pub fn open(&self, attach: bool) -> rusqlite::Result<Connection> {
-        let db = Connection::open_with_flags(self.url("main"), OpenFlags::default())?;
+        let db =
+            Connection::open_with_flags(self.url("main", &self.layer.vfs), OpenFlags::default())?;
         if attach {
-            db.execute("ATTACH ?1 AS aux", [self.url("aux")])?;
+            db.execute("ATTACH ?1 AS aux", [self.url("aux", &self.layer.aux)])?;
         }
         Ok(db)
     }

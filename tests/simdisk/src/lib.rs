@@ -13,11 +13,10 @@
 //!   sector (by file offset) may separately be new or old, or zero past the old end of file;
 //! - the new length of a file may survive without the data, and the data without earlier
 //!   unsynced truncations, in any order, until `xSync` of that file;
-//! - a new name is durable after the first sync of its file; when the file is a journal, WAL or
-//!   super-journal that first sync also makes the other names of its directory durable, as
-//!   SQLite's unix VFS does;
-//! - a deletion is durable when made with `syncDir`, or by a later directory sync; until then it
-//!   may or may not survive, each name on its own.
+//! - a name is not durable by a sync of its file (POSIX promises no such thing), but by one of its directory, as
+//!   SQLite's unix VFS has them: at the first sync of a new journal, WAL or super-journal, and with a deletion made
+//!   with `syncDir`;
+//! - so is a deletion; until then a change of a name may or may not survive, each on its own.
 #![deny(unsafe_code)]
 
 mod battery;

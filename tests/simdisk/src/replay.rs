@@ -84,7 +84,6 @@ impl Replay {
             }
             Op::Sync { inode, dir } => {
                 self.sync_content(history, *inode);
-                self.sync_own_name(*inode);
                 if let Some(dir) = dir {
                     self.sync_names(|change| directory_of(&change.name) == dir);
                 }
@@ -106,17 +105,6 @@ impl Replay {
             for op in file.pending.drain(..) {
                 history[op as usize - 1].apply(&mut file.data);
             }
-        }
-    }
-
-    /// Makes the creation of the file durable, and what happened to its name before that.
-    fn sync_own_name(&mut self, inode: Inode) {
-        let created = self
-            .pending_names
-            .iter()
-            .find(|change| change.to == Some(inode));
-        if let Some((name, op)) = created.map(|change| (change.name.clone(), change.op)) {
-            self.sync_names(|change| change.name == name && change.op <= op);
         }
     }
 

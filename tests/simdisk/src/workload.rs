@@ -136,6 +136,44 @@ impl Workload {
             steps: make.steps,
         }
     }
+
+    /// A database is born in a transaction over two: beside one that is there already, or both at once.
+    pub fn births(old: bool, synchronous: &'static str, seed: u64) -> Self {
+        let mut make = Maker {
+            rng: Rng::derived(seed, 4),
+            steps: Vec::new(),
+            next: 1,
+        };
+        let columns = "(id INTEGER PRIMARY KEY, grp INT, doc TEXT, raw BLOB)";
+        let (table, twin) = (
+            format!("CREATE TABLE t{columns};"),
+            format!("CREATE TABLE aux.a{columns};"),
+        );
+        let mut both = String::new();
+        if old {
+            let rows = make.inserts("t", 40);
+            make.transaction("schema", &format!("{table} {rows}"), "COMMIT");
+        } else {
+            both = format!("{table} {}", make.inserts("t", 40));
+        }
+        let moved = "INSERT INTO aux.a SELECT * FROM t WHERE id % 2; DELETE FROM t WHERE id % 2;";
+        // It is born more than once: what was rolled back leaves nothing.
+        make.transaction("not born", &format!("{both} {twin} {moved}"), "ROLLBACK");
+        make.transaction("born", &format!("{both} {twin} {moved}"), "COMMIT");
+        let rows = make.inserts("t", 3);
+        make.transaction(
+            "both",
+            &format!("{rows} UPDATE aux.a SET grp = 7;"),
+            "COMMIT",
+        );
+        Workload {
+            journal: Journal::Delete,
+            synchronous,
+            page_size: 1024,
+            attach: true,
+            steps: make.steps,
+        }
+    }
 }
 
 struct Maker {

@@ -53,6 +53,16 @@ fn two_databases_commit_together() {
 }
 
 #[test]
+fn databases_are_born_together() {
+    let battery = Battery {
+        layer: plain,
+        synchronous: "EXTRA",
+        seed: seed(),
+    };
+    battery.births_survive();
+}
+
+#[test]
 fn wal_full_loses_nothing() {
     survive(Journal::Wal, "FULL", false, Durability::Acknowledged);
 }

@@ -23,6 +23,11 @@ fn io_errors_that_stay() {
 }
 
 #[test]
+fn faults_while_a_database_is_born() {
+    battery().faults_while_born();
+}
+
+#[test]
 fn one_io_error_with_two_databases() {
     battery().one_io_error_with_two_databases();
 }

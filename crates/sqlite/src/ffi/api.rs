@@ -407,15 +407,40 @@ impl Api {
         op: c_int,
         argument: *mut c_void,
     ) -> Code {
+        // SAFETY: as for this function.
+        unsafe { self.file_control_on(self.connection_of(context), schema, op, argument) }
+    }
+
+    /// The connection that a function runs on.
+    ///
+    /// # Safety
+    /// `context` is the running function's.
+    pub(crate) unsafe fn connection_of(&self, context: *mut sqlite3_context) -> *mut sqlite3 {
         type Ctx = *mut sqlite3_context;
-        // SAFETY: the signatures are those of sqlite3_context_db_handle and sqlite3_file_control.
+        // SAFETY: the signature is sqlite3_context_db_handle's.
         unsafe {
-            let db = call!(
+            call!(
                 self,
                 slot::CONTEXT_DB_HANDLE,
                 fn(Ctx) -> *mut sqlite3,
                 context
-            );
+            )
+        }
+    }
+
+    /// Sends a file control to the database `schema` of a connection.
+    ///
+    /// # Safety
+    /// `db` is an open connection, and `argument` what the operation asks for.
+    pub(crate) unsafe fn file_control_on(
+        &self,
+        db: *mut sqlite3,
+        schema: &CStr,
+        op: c_int,
+        argument: *mut c_void,
+    ) -> Code {
+        // SAFETY: the signature is sqlite3_file_control's.
+        unsafe {
             call!(
                 self,
                 slot::FILE_CONTROL,
@@ -428,21 +453,20 @@ impl Api {
         }
     }
 
-    /// Sends a file control that answers with a string to the database `schema` of the running
-    /// function's connection.
+    /// Sends a file control that answers with a string to the database `schema` of a connection.
     ///
     /// # Safety
-    /// `context` is the running function's.
+    /// `db` is an open connection.
     pub(crate) unsafe fn ask_file(
         &self,
-        context: *mut sqlite3_context,
+        db: *mut sqlite3,
         schema: &CStr,
         op: c_int,
     ) -> (Code, Option<String>) {
         let mut answer: *mut c_char = std::ptr::null_mut();
         // SAFETY: as for this function; the answer, if any, is a string from SQLite's allocator.
         unsafe {
-            let code = self.file_control(context, schema, op, (&raw mut answer).cast());
+            let code = self.file_control_on(db, schema, op, (&raw mut answer).cast());
             let text =
                 (!answer.is_null()).then(|| CStr::from_ptr(answer).to_string_lossy().into_owned());
             self.free(answer.cast());

@@ -34,6 +34,13 @@ pub(super) unsafe fn pragma(
     }
 }
 
+/// The offset of a read or write of `n` bytes at `at`. SQLite's numbers have signs, and those it means none of do not become
+/// large ones here.
+pub(super) fn place(n: c_int, at: i64) -> Option<u64> {
+    let end = at.checked_add(n.into())?;
+    (n >= 0 && end >= at).then(|| at.try_into().ok())?
+}
+
 /// Answers with a string in SQLite's memory.
 ///
 /// # Safety

@@ -14,8 +14,8 @@ use super::maintain::Request;
 use super::types::{sqlite3_file, sqlite3_io_methods};
 use super::vfs;
 use crate::codes::{
-    BUSY, CORRUPT, Code, ERROR, INTERNAL, IOCAP_KEPT, IOERR_SHORT_READ, LOCK_NONE, LOCK_SHARED,
-    NOTFOUND, OK, READONLY, While, code_of, fcntl,
+    BUSY, CORRUPT, Code, ERROR, INTERNAL, IOCAP_KEPT, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE,
+    IOERR_WRITE, LOCK_NONE, LOCK_SHARED, MISUSE, NOTFOUND, OK, READONLY, While, code_of, fcntl,
 };
 use crate::identity::Identity;
 use crate::options::{Pragma, from_pragma};
@@ -36,6 +36,23 @@ pub(crate) struct PackedFile {
 /// Where the host's file begins behind a [`PackedFile`].
 pub(crate) const HOST_OFFSET: usize = size_of::<PackedFile>().next_multiple_of(16);
 
+/// As `SQLITE_FCNTL_BUSYHANDLER` brings it: a function, and what to call it with.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Busy {
+    handler: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+    argument: *mut c_void,
+}
+
+impl Busy {
+    /// Waits as the connection was told to; false if it was told to give up by now.
+    fn wait(self) -> bool {
+        // SAFETY: SQLite gave both for that, and the file that they came for is open.
+        self.handler
+            .is_some_and(|handler| unsafe { handler(self.argument) } != 0)
+    }
+}
+
 pub(crate) struct State {
     pub(super) packed: Packed<HostFile>,
     /// The first region of the WAL index, while it is mapped.
@@ -44,6 +61,8 @@ pub(crate) struct State {
     backfill: u32,
     /// What `PRAGMA mmap_size` was set to.
     mmap_size: i64,
+    /// What SQLite has the connection do while others are in the way.
+    busy: Option<Busy>,
     /// Gives up its places in the process-wide tables when the file is closed.
     identity: Option<Identity>,
 }
@@ -69,6 +88,7 @@ pub(crate) unsafe fn open(
         wal_index: std::ptr::null_mut(),
         backfill: 0,
         mmap_size: 0,
+        busy: None,
         identity,
     };
     let object = PackedFile {
@@ -124,52 +144,47 @@ impl State {
         (self.packed.disk().file(), self.packed.disk().methods())
     }
 
-    /// Runs `body` with at least a shared lock, as a statement that touched a table would have.
-    fn locked(&mut self, body: impl FnOnce(&mut Self) -> Code) -> Code {
+    /// The words of `body`, or of what went wrong, with at least a shared lock, as a statement that touched a table would have; it
+    /// waits for it as one, too.
+    fn locked(
+        &mut self,
+        body: impl FnOnce(&mut Packed<HostFile>) -> Result<String>,
+    ) -> (Code, String) {
+        let in_words = |result: Result<String>| match result {
+            Ok(text) => (OK, text),
+            Err(error) => {
+                let text = error.to_string();
+                (report(Err(error), While::Reading), text)
+            }
+        };
         if self.packed.lock_level() != LOCK_NONE {
-            return body(self);
+            return in_words(body(&mut self.packed));
         }
         let (file, methods) = self.host();
         let (lock, unlock) = (methods.lock, methods.unlock);
-        // SAFETY: the host's file is open.
-        match unsafe { lock(file, LOCK_SHARED) } {
-            OK => {
-                let refreshed = self.packed.locked(LOCK_SHARED);
-                let code = match report(refreshed, While::Reading) {
-                    OK => body(self),
-                    code => code,
-                };
-                self.packed.unlocking(LOCK_NONE);
-                // SAFETY: as above.
-                unsafe { unlock(file, LOCK_NONE) };
-                code
+        loop {
+            // SAFETY: the host's file is open.
+            match unsafe { lock(file, LOCK_SHARED) } {
+                OK => break,
+                BUSY if self.busy.is_some_and(Busy::wait) => {}
+                BUSY => return (BUSY, "database is locked".into()),
+                code => return (code, format!("cannot lock the database (code {code})")),
             }
-            code => code,
         }
+        let refreshed = self.packed.locked(LOCK_SHARED);
+        let answer = in_words(refreshed.and_then(|()| body(&mut self.packed)));
+        self.packed.unlocking(LOCK_NONE);
+        // SAFETY: as above.
+        unsafe { unlock(file, LOCK_NONE) };
+        answer
     }
 
     fn info(&mut self) -> (Code, String) {
-        let mut text = String::new();
-        let code = self.locked(|state| {
-            let info = state
-                .packed
-                .info()
-                .map(|info| text = info_json(&info).to_string());
-            report(info, While::Reading)
-        });
-        (code, text)
+        self.locked(|packed| packed.info().map(|info| info_json(&info).to_string()))
     }
 
     fn check(&mut self) -> (Code, String) {
-        let mut text = String::new();
-        let code = self.locked(|state| {
-            let checked = state
-                .packed
-                .check()
-                .map(|report| text = check_text(&report));
-            report(checked, While::Reading)
-        });
-        (code, text)
+        self.locked(|packed| packed.check().map(|report| check_text(&report)))
     }
 
     /// Asks the host's file.
@@ -296,12 +311,15 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
 }
 
 unsafe extern "C" fn read(file: *mut sqlite3_file, to: *mut c_void, n: c_int, at: i64) -> c_int {
+    let Some(offset) = controls::place(n, at) else {
+        return IOERR_READ;
+    };
     // SAFETY: SQLite gives a buffer of `n` bytes.
     let buf = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), len(n)) };
     let read = |state: &mut State| {
         let read = state
             .catch_up()
-            .and_then(|()| state.packed.read(at as u64, buf));
+            .and_then(|()| state.packed.read(offset, buf));
         match read {
             Ok(done) if done == buf.len() => OK,
             Ok(done) => {
@@ -321,28 +339,38 @@ unsafe extern "C" fn write(
     n: c_int,
     at: i64,
 ) -> c_int {
+    let Some(offset) = controls::place(n, at) else {
+        return IOERR_WRITE;
+    };
     // SAFETY: SQLite gives a buffer of `n` bytes.
     let bytes = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), len(n)) };
     // SAFETY: SQLite calls this on an open file.
     unsafe {
         with(file, |state| {
-            report(state.packed.write(at as u64, bytes), While::Writing)
+            report(state.packed.write(offset, bytes), While::Writing)
         })
     }
 }
 
 unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: i64) -> c_int {
+    let Ok(size) = u64::try_from(size) else {
+        return IOERR_TRUNCATE;
+    };
     // SAFETY: SQLite calls this on an open file.
     unsafe {
         with(file, |state| {
-            report(state.packed.truncate(size as u64), While::Writing)
+            report(state.packed.truncate(size), While::Writing)
         })
     }
 }
 
-unsafe extern "C" fn sync(file: *mut sqlite3_file, _: c_int) -> c_int {
+unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
+    let sync = |state: &mut State| {
+        state.packed.disk().set_sync_flags(flags);
+        report(state.packed.flush(), While::Writing)
+    };
     // SAFETY: SQLite calls this on an open file.
-    unsafe { with(file, |state| report(state.packed.flush(), While::Writing)) }
+    unsafe { with(file, sync) }
 }
 
 unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int {
@@ -450,6 +478,8 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
             report(state.packed.checkpoint_starts(), While::Writing)
         }
         fcntl::CKPT_DONE => report(state.packed.checkpoint_done(), While::Writing),
+        // SAFETY: the argument is an i64.
+        fcntl::SIZE_HINT if unsafe { arg.cast::<i64>().read() } < 0 => MISUSE,
         // Advice on how the file should grow, which is not for the database's pages to say.
         fcntl::SIZE_HINT | fcntl::CHUNK_SIZE => OK,
         fcntl::MMAP_SIZE => {
@@ -469,7 +499,7 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
             let pair = arg.cast::<i64>();
             // SAFETY: the argument is two i64: in page number, out offset and stored size.
             let page = unsafe { pair.read() };
-            match state.packed.place_of_page(page as u64) {
+            match state.packed.place_of_page(page.try_into().unwrap_or(0)) {
                 Ok(place) => {
                     let (offset, size) = place.unwrap_or((0, 0));
                     // SAFETY: as above.
@@ -502,7 +532,13 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
         | fcntl::BEGIN_ATOMIC_WRITE
         | fcntl::COMMIT_ATOMIC_WRITE
         | fcntl::ROLLBACK_ATOMIC_WRITE => NOTFOUND,
-        _ => state.forward(op, arg),
+        _ => {
+            if op == fcntl::BUSYHANDLER {
+                // SAFETY: the argument is a function and what to call it with, both good for as long as the file is open.
+                state.busy = Some(unsafe { arg.cast::<Busy>().read() });
+            }
+            state.forward(op, arg)
+        }
     }
 }
 

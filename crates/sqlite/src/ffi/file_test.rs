@@ -3,12 +3,14 @@
 
 use std::ffi::{c_int, c_void};
 
-use litepack_store::{FileId, Options, Store};
+use litepack_store::{FileId, MemDisk, Options, Store};
 
 use super::file::{self, HOST_OFFSET, with};
 use super::host::HostFile;
 use super::types::{sqlite3_file, sqlite3_io_methods};
-use crate::codes::{INTERNAL, IOERR_SHORT_READ, NOTFOUND, OK};
+use crate::codes::{
+    INTERNAL, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, MISUSE, NOTFOUND, OK,
+};
 use crate::packed::Packed;
 
 /// A host's file: SQLite's field, then its content and lock.
@@ -17,6 +19,8 @@ struct MemoryFile {
     base: sqlite3_file,
     bytes: *mut Vec<u8>,
     lock: c_int,
+    /// The flags of every sync.
+    synced: *mut Vec<c_int>,
 }
 
 unsafe fn content<'a>(file: *mut sqlite3_file) -> &'a mut Vec<u8> {
@@ -68,7 +72,9 @@ unsafe extern "C" fn truncate(file: *mut sqlite3_file, len: i64) -> c_int {
     OK
 }
 
-unsafe extern "C" fn sync(_: *mut sqlite3_file, _: c_int) -> c_int {
+unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
+    // SAFETY: as for `content`.
+    unsafe { (*(*file.cast::<MemoryFile>()).synced).push(flags) };
     OK
 }
 
@@ -120,9 +126,12 @@ static HOST: sqlite3_io_methods = sqlite3_io_methods {
     unfetch: None,
 };
 
-#[test]
-fn a_panic_is_an_internal_error_and_poisons_the_file() {
-    let mut bytes = Vec::new();
+/// Calls `body` with an open packed file that has these bytes, and the host's; gives the flags of every sync.
+fn over_memory(
+    bytes: &mut Vec<u8>,
+    body: impl FnOnce(*mut sqlite3_file, *mut MemoryFile),
+) -> Vec<c_int> {
+    let mut synced = Vec::new();
     let mut memory = vec![0u128; (HOST_OFFSET + size_of::<MemoryFile>()).div_ceil(16)];
     let file: *mut sqlite3_file = memory.as_mut_ptr().cast();
     // SAFETY: the memory holds our file and the host's, and nothing else uses them.
@@ -133,8 +142,9 @@ fn a_panic_is_an_internal_error_and_poisons_the_file() {
         };
         host.cast::<MemoryFile>().write(MemoryFile {
             base,
-            bytes: &raw mut bytes,
+            bytes,
             lock: 0,
+            synced: &raw mut synced,
         });
         let disk = HostFile::new(host, std::ptr::null_mut(), c"memory".into());
         let options = Options {
@@ -143,7 +153,84 @@ fn a_panic_is_an_internal_error_and_poisons_the_file() {
         };
         let store = Store::open(disk, options).unwrap();
         file::open(file, Packed::new(store), None);
+        body(file, host.cast());
+    }
+    synced
+}
 
+/// The bytes of a packed file with one page.
+fn packed() -> Vec<u8> {
+    let disk = MemDisk::default();
+    let mut store = Store::open(&disk, Options::default()).unwrap();
+    store.write(0, &[7; 4096]).unwrap();
+    store.flush().unwrap();
+    store.close();
+    disk.snapshot()
+}
+
+#[test]
+fn syncs_are_as_full_as_sqlite_asks() {
+    // SQLITE_SYNC_NORMAL, _FULL and _DATAONLY, which means nothing for a file that grows with each commit.
+    for (asked, expected) in [(2, 2), (3, 3), (0x12, 2), (0x13, 3)] {
+        let synced = over_memory(&mut packed(), |file, _| {
+            // SAFETY: the file is open, and the buffer as long as said.
+            unsafe {
+                let methods = &*(*file).methods;
+                assert_eq!((methods.lock)(file, 1), OK);
+                assert_eq!((methods.lock)(file, 2), OK);
+                for byte in 1..4 {
+                    let page = [byte; 4096];
+                    let from = page.as_ptr().cast();
+                    assert_eq!((methods.write)(file, from, 4096, 0), OK);
+                    assert_eq!((methods.sync)(file, asked), OK);
+                }
+                assert_eq!((methods.unlock)(file, 0), OK);
+                assert_eq!((methods.close)(file), OK);
+            }
+        });
+        assert!(synced.len() >= 3, "{synced:?}");
+        assert_eq!(synced.last(), Some(&expected), "{asked:#x}: {synced:?}");
+        assert!(
+            synced[1..].iter().all(|flags| *flags == expected),
+            "{synced:?}"
+        );
+    }
+}
+
+#[test]
+fn negative_numbers_are_refused() {
+    over_memory(&mut packed(), |file, _| {
+        // SAFETY: the file is open, and the buffer as long as said.
+        unsafe {
+            let methods = &*(*file).methods;
+            assert_eq!((methods.lock)(file, 1), OK);
+            assert_eq!((methods.lock)(file, 2), OK);
+            let mut page = [0u8; 16];
+            let to = page.as_mut_ptr().cast();
+            for (n, at) in [(16, -1), (-1, 0), (16, i64::MIN), (16, i64::MAX - 1)] {
+                assert_eq!((methods.read)(file, to, n, at), IOERR_READ);
+                assert_eq!((methods.write)(file, to, n, at), IOERR_WRITE);
+            }
+            for size in [-1, i64::MIN] {
+                assert_eq!((methods.truncate)(file, size), IOERR_TRUNCATE);
+                let mut hint = size;
+                let hint = (&raw mut hint).cast();
+                assert_eq!((methods.file_control)(file, 5, hint), MISUSE);
+            }
+            let mut size = 0;
+            assert_eq!((methods.file_size)(file, &raw mut size), OK);
+            assert_eq!(size, 4096);
+            assert_eq!((methods.unlock)(file, 0), OK);
+            assert_eq!((methods.close)(file), OK);
+        }
+    });
+}
+
+#[test]
+fn a_panic_is_an_internal_error_and_poisons_the_file() {
+    let mut bytes = Vec::new();
+    // SAFETY: the file is open, and nothing else uses it.
+    over_memory(&mut bytes, |file, host| unsafe {
         let methods = &*(*file).methods;
         assert_eq!((methods.lock)(file, 1), OK);
         let mut size = -1;
@@ -161,9 +248,9 @@ fn a_panic_is_an_internal_error_and_poisons_the_file() {
         assert_eq!((methods.write)(file, page.as_ptr().cast(), 16, 0), INTERNAL);
         assert_eq!((methods.sync)(file, 2), INTERNAL);
         assert_eq!((methods.unlock)(file, 0), OK);
-        assert_eq!((*host.cast::<MemoryFile>()).lock, 0);
+        assert_eq!((*host).lock, 0);
         assert_eq!((methods.close)(file), OK);
         assert!((*file).methods.is_null());
-    }
+    });
     assert!(bytes.is_empty(), "a poisoned file writes nothing");
 }

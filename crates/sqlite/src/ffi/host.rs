@@ -1,7 +1,8 @@
 //! A file of the host VFS, as the medium of a store.
 
-use std::cell::RefCell;
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::ops::Range;
 use std::time::Instant;
@@ -11,13 +12,20 @@ use litepack_store::Disk;
 
 use super::types::{sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
 use crate::codes::{
-    Code, IOERR_SHORT_READ, OK, OPEN_CREATE, OPEN_DELETEONCLOSE, OPEN_EXCLUSIVE, OPEN_MAIN_DB,
-    OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, OPEN_TEMP_JOURNAL, from_host,
+    CANTOPEN, Code, IOERR_SHORT_READ, OK, OPEN_CREATE, OPEN_DELETEONCLOSE, OPEN_EXCLUSIVE,
+    OPEN_MAIN_DB, OPEN_READONLY, OPEN_READWRITE, OPEN_SUPER_JOURNAL, OPEN_TEMP_JOURNAL,
+    READONLY_DIRECTORY, from_host,
 };
 use crate::cold::Cold;
 
-/// SQLITE_SYNC_NORMAL; the store never writes what a plain sync of its file would miss.
-const SYNC_NORMAL: c_int = 2;
+/// SQLITE_SYNC_NORMAL, and what is added to make it SQLITE_SYNC_FULL.
+const SYNC_NORMAL: c_int = 0x2;
+const SYNC_FULL: c_int = 0x3;
+/// How often to look for a name that nobody has, to sync a directory by.
+const NAMES_TRIED: u32 = 8;
+/// Behind the file's own name; not longer than `-journal` with the five characters of chance that follow, so
+/// that it fits wherever a journal does.
+const SYNC_SUFFIX: &[u8] = b"-lp";
 /// SQLite never reads or writes more than its largest page at once, and its own Unix VFS relies on
 /// that: it takes lengths modulo 128 KiB.
 const PART_MAX: usize = 1 << 16;
@@ -28,6 +36,8 @@ pub(crate) struct HostFile {
     vfs: *mut sqlite3_vfs,
     /// The file's path, for syncing its name.
     path: CString,
+    /// How SQLite wants the file synced.
+    sync_flags: Cell<c_int>,
     cold: RefCell<Cold>,
 }
 
@@ -51,8 +61,22 @@ impl HostFile {
             file,
             vfs,
             path,
+            // Until SQLite says how, which is when a new file gets its head: nothing stands on less than that.
+            sync_flags: Cell::new(SYNC_FULL),
             cold,
         }
+    }
+
+    /// Has the file synced from now on as SQLite asked for in a call of `xSync`. Never as data alone: that is for a file
+    /// that has its length, and where SQLite writes over a page the store writes a new one behind.
+    pub(crate) fn set_sync_flags(&self, flags: c_int) {
+        let full = flags & SYNC_FULL == SYNC_FULL;
+        self.sync_flags
+            .set(if full { SYNC_FULL } else { SYNC_NORMAL });
+    }
+
+    pub(crate) fn path(&self) -> &CStr {
+        &self.path
     }
 
     pub(crate) fn file(&self) -> *mut sqlite3_file {
@@ -91,22 +115,35 @@ impl Disk for HostFile {
 
     fn sync(&self) -> io::Result<()> {
         // SAFETY: the file is open.
-        from_host(unsafe { (self.methods().sync)(self.file, SYNC_NORMAL) })
+        from_host(unsafe { (self.methods().sync)(self.file, self.sync_flags.get()) })
     }
 
-    /// SQLite's VFSes sync a directory when a new journal in it is synced, so that is what is done.
+    /// SQLite's VFSes sync a directory when a file in it is deleted, if they are asked to. So an empty file is made and
+    /// deleted. It has a name of our own that nobody else has: whatever ends in `-journal`, `-wal` or `-mj...` is
+    /// SQLite's, and may be what a transaction over several databases hangs on at this moment.
     fn sync_name(&self) -> io::Result<()> {
-        let mut name = self.path.as_bytes().to_vec();
-        name.extend(b"-journal\0\0\0");
-        let name = name.as_ptr().cast::<c_char>();
-        let flags = OPEN_READWRITE | OPEN_CREATE | OPEN_MAIN_JOURNAL;
-        // SAFETY: the name is a journal's, ended by more than one NUL as SQLite's are.
-        let mut journal = unsafe { OwnedFile::open(self.vfs, name, flags) }.map_err(host_error)?;
-        let synced = journal.disk(self.vfs).sync();
-        drop(journal);
+        let mut tries = 0;
+        let name = loop {
+            let name = beside(&self.path);
+            let flags = OPEN_READWRITE | OPEN_CREATE | OPEN_EXCLUSIVE | OPEN_SUPER_JOURNAL;
+            let pointer = name[NAME_MARGIN..].as_ptr().cast::<c_char>();
+            tries += 1;
+            // SAFETY: the name is laid out as a super-journal's is, and outlives the file.
+            match unsafe { OwnedFile::open(self.vfs, pointer, flags) } {
+                Ok(file) => {
+                    drop(file);
+                    break name;
+                }
+                // Who must not make files in this directory did not make the database there either: its name is
+                // older than this, and not ours to look after.
+                Err(READONLY_DIRECTORY) => return Ok(()),
+                Err(code) if code & 0xff == CANTOPEN && tries < NAMES_TRIED => {}
+                Err(code) => return Err(host_error(code)),
+            }
+        };
+        let pointer = name[NAME_MARGIN..].as_ptr().cast::<c_char>();
         // SAFETY: the VFS is registered for ever, and the name is as above.
-        let deleted = unsafe { ((*self.vfs).delete)(self.vfs, name, 0) };
-        synced.and(from_host(deleted))
+        from_host(unsafe { ((*self.vfs).delete)(self.vfs, pointer, 1) })
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -124,6 +161,20 @@ impl Disk for HostFile {
 
 fn host_error(code: Code) -> io::Error {
     io::Error::other(crate::codes::HostCode(code))
+}
+
+/// NULs that SQLite has before a name, as it looks there for where the names of a database begin, and at least as many behind.
+const NAME_MARGIN: usize = 4;
+
+/// A name beside a file that nobody has, between NULs.
+fn beside(path: &CStr) -> Vec<u8> {
+    let chance = RandomState::new().hash_one(path);
+    let mut name = vec![0; NAME_MARGIN];
+    name.extend(path.to_bytes());
+    name.extend(SYNC_SUFFIX);
+    name.extend(format!("{:05x}", chance >> 44).bytes());
+    name.extend([0; NAME_MARGIN]);
+    name
 }
 
 impl HostFile {

@@ -6,12 +6,13 @@ use std::ffi::{c_char, c_int, c_void};
 use litepack_store::Disk;
 
 use super::api::len;
+use super::controls;
 use super::guard::guard;
 use super::host::{HostFile, OwnedFile};
 use super::types::{sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
 use crate::codes::{
-    Code, IOERR_SHORT_READ, NOTFOUND, OK, OPEN_CREATE, OPEN_MAIN_JOURNAL, OPEN_READWRITE, While,
-    code_of,
+    Code, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, NOTFOUND, OK, OPEN_CREATE,
+    OPEN_MAIN_JOURNAL, OPEN_READWRITE, While, code_of,
 };
 use crate::journal::{Journal, names_super_journal};
 
@@ -166,11 +167,14 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
 }
 
 unsafe extern "C" fn read(file: *mut sqlite3_file, to: *mut c_void, n: c_int, at: i64) -> c_int {
+    let Some(offset) = controls::place(n, at) else {
+        return IOERR_READ;
+    };
     // SAFETY: SQLite gives a buffer of `n` bytes.
     let buf = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), len(n)) };
     let read = |state: &mut State| match &mut state.content {
         Content::Memory(journal) => {
-            let done = journal.read(at as u64, buf);
+            let done = journal.read(offset, buf);
             buf[done..].fill(0);
             if done == buf.len() {
                 Ok(())
@@ -197,26 +201,36 @@ unsafe extern "C" fn write(
     n: c_int,
     at: i64,
 ) -> c_int {
+    let Some(offset) = controls::place(n, at) else {
+        return IOERR_WRITE;
+    };
     // SAFETY: SQLite gives a buffer of `n` bytes.
     let bytes = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), len(n)) };
     // SAFETY: SQLite calls this on an open journal.
-    unsafe { with(file, |state| state.write(at as u64, bytes)) }
+    unsafe { with(file, |state| state.write(offset, bytes)) }
 }
 
 unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: i64) -> c_int {
+    let Ok(size) = u64::try_from(size) else {
+        return IOERR_TRUNCATE;
+    };
     let truncate = |state: &mut State| {
         if let Content::Memory(journal) = &mut state.content {
-            journal.truncate(size as u64);
+            journal.truncate(size);
         }
-        state.on_file(|disk| disk.truncate(size as u64))
+        state.on_file(|disk| disk.truncate(size))
     };
     // SAFETY: SQLite calls this on an open journal.
     unsafe { with(file, truncate) }
 }
 
-unsafe extern "C" fn sync(file: *mut sqlite3_file, _: c_int) -> c_int {
+unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
+    let sync = |disk: HostFile| {
+        disk.set_sync_flags(flags);
+        disk.sync()
+    };
     // SAFETY: SQLite calls this on an open journal.
-    unsafe { with(file, |state| state.on_file(|disk| disk.sync())) }
+    unsafe { with(file, |state| state.on_file(sync)) }
 }
 
 unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int {

@@ -13,7 +13,7 @@ use super::maintain::Request;
 use super::types::{sqlite3_file, sqlite3_io_methods};
 use super::vfs;
 use crate::codes::{
-    Code, INTERNAL, IOCAP_IMMUTABLE, IOERR_SHORT_READ, NOTFOUND, OK, READONLY, fcntl,
+    Code, INTERNAL, IOCAP_IMMUTABLE, IOERR_READ, IOERR_SHORT_READ, NOTFOUND, OK, READONLY, fcntl,
 };
 use crate::read_only::{Failure, NOT_WRITTEN, ReadOnly, pragma};
 
@@ -115,9 +115,12 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
 }
 
 unsafe extern "C" fn read(file: *mut sqlite3_file, to: *mut c_void, n: c_int, at: i64) -> c_int {
+    let Some(offset) = controls::place(n, at) else {
+        return IOERR_READ;
+    };
     // SAFETY: SQLite gives a buffer of `n` bytes.
     let buf = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), len(n)) };
-    let read = |state: &mut State| match state.content.read_at(buf, at as u64) {
+    let read = |state: &mut State| match state.content.read_at(buf, offset) {
         Ok(done) if done == buf.len() => OK,
         Ok(done) => {
             buf[done..].fill(0);
@@ -199,6 +202,14 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
             unsafe { controls::put_text(arg, &text) };
             code
         }
+        fcntl::LITEPACK_REFUSED => match state.content.refused() {
+            Some(why) => {
+                // SAFETY: the argument is where a string in SQLite's memory goes.
+                unsafe { controls::put_text(arg, why) };
+                OK
+            }
+            None => NOTFOUND,
+        },
         fcntl::LITEPACK_MAINTAIN => {
             // SAFETY: the argument is a request.
             unsafe { &mut *arg.cast::<Request>() }.why = Some(NOT_WRITTEN);

@@ -1,0 +1,67 @@
+//! A transaction over three databases, one of which is new: the last is refused its writes when the new one has had all of its own.
+//! SQLite rolls back, and the new one has to be as empty as it was.
+
+use litepack_simdisk::{CallSet, Fault, FaultError, SimDisk};
+use rusqlite::{Connection, OpenFlags};
+
+fn count(db: &Connection, what: &str) -> i64 {
+    db.query_row(&format!("select count(*) from {what}"), [], |row| {
+        row.get(0)
+    })
+    .unwrap_or_else(|error| panic!("{what}: {error}"))
+}
+
+#[test]
+fn a_new_database_is_empty_again_after_a_refused_write() {
+    for (number, journal) in ["delete", "truncate", "persist"].into_iter().enumerate() {
+        let disk = SimDisk::new();
+        let plain = format!("refused-write-{number}");
+        let _vfs = disk.register(&plain);
+        let packed = format!("litepack-{plain}");
+        litepack_linked::register().expect("Litepack registers");
+        litepack_linked::register_vfs(&packed, &plain).expect("over the simulated disk");
+        let uri = |name: &str, vfs: &str| format!("file:/{name}.db?vfs={vfs}");
+        let open = |name: &str, vfs: &str| {
+            Connection::open_with_flags(uri(name, vfs), OpenFlags::default()).expect("it opens")
+        };
+        let db = open("old", &packed);
+        db.execute_batch(&format!(
+            "pragma journal_mode = {journal};
+             create table t(k, v);
+             insert into t with recursive n(i) as (select 1 union all select i + 1 from n where i < 100)
+               select i, hex(randomblob(500)) from n;"
+        ))
+        .expect("an old database");
+        for (name, vfs) in [("new", &packed), ("last", &plain)] {
+            db.execute(&format!("attach ? as {name}"), [uri(name, vfs)])
+                .expect("attached");
+            db.execute_batch(&format!("pragma {name}.journal_mode = {journal}"))
+                .expect("a pragma");
+        }
+        disk.inject(Fault::new(CallSet::WRITES, FaultError::Full).on_names_ending("last.db"));
+        let refused = db.execute_batch(
+            "begin; create table new.t as select * from main.t; create table last.t(x);
+             delete from main.t; commit",
+        );
+        refused.expect_err("the last database is refused its first page");
+        disk.clear_faults();
+        if !db.is_autocommit() {
+            db.execute_batch("rollback").expect("it rolls back");
+        }
+        assert_eq!(count(&db, "new.sqlite_schema"), 0, "{journal}");
+        assert_eq!(count(&db, "main.t"), 100, "{journal}");
+        drop(db);
+        for (name, vfs, tables) in [
+            ("old", &packed, 1),
+            ("new", &packed, 0),
+            ("last", &plain, 0),
+        ] {
+            let db = open(name, vfs);
+            assert_eq!(count(&db, "sqlite_schema"), tables, "{journal}: {name}");
+            let said: String = db
+                .query_row("pragma integrity_check", [], |row| row.get(0))
+                .expect("a check");
+            assert_eq!(said, "ok", "{journal}: {name}");
+        }
+    }
+}
