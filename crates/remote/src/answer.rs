@@ -1,9 +1,10 @@
 //! What an answer to a request for a range has to look like. Nothing in it is believed that does not fit the request.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
-use ureq::http::header::{self, HeaderMap};
+use ureq::http::header::{self, HeaderMap, HeaderName};
 
 /// `Content-Range: bytes START-END/TOTAL`, with the end after the last byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,19 +42,17 @@ fn number(text: &str) -> Option<u64> {
 /// # Errors
 /// In words.
 pub(crate) fn check(headers: &HeaderMap, asked: &Range<u64>) -> Result<ContentRange, String> {
-    let text = |name| {
-        headers
-            .get(name)
-            .map(|value| String::from_utf8_lossy(value.as_bytes()))
-    };
-    if let Some(encoding) = text(header::CONTENT_ENCODING)
-        && !encoding.trim().eq_ignore_ascii_case("identity")
-    {
-        return Err(format!(
-            "it was encoded on the way (Content-Encoding: {encoding}), although it was asked for as it is; switch that off for this file"
-        ));
+    for value in headers.get_all(header::CONTENT_ENCODING) {
+        let encoding = String::from_utf8_lossy(value.as_bytes());
+        let mut codings = encoding.split(',').map(str::trim);
+        if !codings.all(|coding| coding.is_empty() || coding.eq_ignore_ascii_case("identity")) {
+            return Err(format!(
+                "it was encoded on the way (Content-Encoding: {encoding}), although it was asked for as it is; switch that off for this file"
+            ));
+        }
     }
-    let shown = text(header::CONTENT_RANGE)
+    let text = |name| only(headers, name);
+    let shown = text(&header::CONTENT_RANGE)?
         .ok_or("it has no Content-Range and so does not say which part it is")?;
     let range = ContentRange::parse(&shown)
         .ok_or_else(|| format!("Content-Range: {shown} is not valid"))?;
@@ -67,7 +66,7 @@ pub(crate) fn check(headers: &HeaderMap, asked: &Range<u64>) -> Result<ContentRa
             asked.end - 1
         ));
     }
-    if let Some(length) = text(header::CONTENT_LENGTH) {
+    if let Some(length) = text(&header::CONTENT_LENGTH)? {
         let size = range.bytes.end - range.bytes.start;
         if number(length.trim()) != Some(size) {
             return Err(format!(
@@ -76,6 +75,24 @@ pub(crate) fn check(headers: &HeaderMap, asked: &Range<u64>) -> Result<ContentRa
         }
     }
     Ok(range)
+}
+
+/// What a header says that an answer has once. If it is there several times, all have to say the same: who is on the way might have believed another.
+///
+/// # Errors
+/// In words.
+pub(crate) fn only<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<Cow<'a, str>>, String> {
+    let mut values = headers.get_all(name).iter().map(|value| value.as_bytes());
+    let Some(first) = values.next() else {
+        return Ok(None);
+    };
+    if values.any(|other| other.trim_ascii() != first.trim_ascii()) {
+        return Err(format!("it says two different things by {name}"));
+    }
+    Ok(Some(String::from_utf8_lossy(first)))
 }
 
 /// How long the server wants to be left alone (RFC 9110, 10.2.3).
@@ -140,6 +157,7 @@ mod tests {
             ])
             .is_ok()
         );
+        assert!(fits(&[ok, ok, ("content-length", "10"), ("content-length", "10")]).is_ok());
         assert_eq!(
             fits(&[("content-range", "bytes 10-14/15")]).unwrap().total,
             15
@@ -153,6 +171,16 @@ mod tests {
             vec![ok, ("content-length", "11")],
             vec![ok, ("content-length", "9")],
             vec![ok, ("content-encoding", "gzip")],
+            vec![
+                ok,
+                ("content-encoding", "identity"),
+                ("content-encoding", "gzip"),
+            ],
+            vec![ok, ("content-encoding", "identity, gzip")],
+            vec![ok, ("content-range", "bytes 0-9/100")],
+            vec![("content-range", "bytes 0-9/100"), ok],
+            vec![ok, ("content-range", "bytes 10-19/101")],
+            vec![ok, ("content-length", "10"), ("content-length", "11")],
         ] {
             assert!(fits(&wrong).is_err(), "{wrong:?}");
         }

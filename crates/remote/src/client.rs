@@ -38,6 +38,8 @@ pub(crate) struct Client {
     attempts: u32,
     first_wait: Duration,
     longest_wait: Duration,
+    /// How long a server may have us wait in all before one answer.
+    patience: Duration,
     pub(crate) counters: Counters,
 }
 
@@ -91,7 +93,8 @@ impl Client {
             led_to: Mutex::new(None),
             attempts: options.attempts,
             first_wait: options.first_wait,
-            longest_wait: options.longest_wait,
+            longest_wait: options.longest_wait.min(options.read_timeout),
+            patience: options.read_timeout,
             counters: Counters::default(),
         })
     }
@@ -108,6 +111,8 @@ impl Client {
         pinned: Option<&Version>,
     ) -> Result<(Vec<u8>, Version)> {
         let mut attempt = 1;
+        // How long the server may still have us wait.
+        let mut patience = self.patience;
         loop {
             match self.attempt(range, pinned) {
                 Ok(answer) => return Ok(answer),
@@ -120,7 +125,10 @@ impl Client {
                     });
                 }
                 Err(Failure::Passing { after, .. }) => {
-                    std::thread::sleep(self.wait_before(attempt, after));
+                    let asked = after.unwrap_or_default().min(patience);
+                    let asked = asked.min(self.longest_wait);
+                    patience -= asked;
+                    std::thread::sleep(self.wait_before(attempt).max(asked));
                     self.counters.retries.add(1);
                     attempt += 1;
                 }
@@ -140,12 +148,11 @@ impl Client {
         self.agent.clone().shutdown();
     }
 
-    fn wait_before(&self, attempt: u32, after: Option<Duration>) -> Duration {
+    fn wait_before(&self, attempt: u32) -> Duration {
         let doubled = self.first_wait.saturating_mul(1 << (attempt - 1).min(16));
         // Those who failed together do not come back together.
         let chance = getrandom::u32().map_or(1.0, |n| f64::from(n) / f64::from(u32::MAX));
-        let wait = doubled.min(self.longest_wait).mul_f64(0.5 + chance / 2.0);
-        wait.max(after.unwrap_or_default()).min(self.longest_wait)
+        doubled.min(self.longest_wait).mul_f64(0.5 + chance / 2.0)
     }
 
     fn attempt(
@@ -265,7 +272,7 @@ impl Client {
             why,
         };
         let part = check(&head.headers, range).map_err(unusable)?;
-        let version = Version::of(&head.headers, part.total);
+        let version = Version::of(&head.headers, part.total).map_err(unusable)?;
         if let Some(what) = pinned.and_then(|pinned| pinned.difference(&version)) {
             return Err(changed(what).into());
         }
@@ -350,6 +357,14 @@ fn failure(at: &Location, error: ureq::Error) -> Failure {
 fn is_certificate(error: &io::Error) -> bool {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
     matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
+}
+
+/// Whether there are root certificates in a file.
+///
+/// # Errors
+/// [`Error::Settings`], which repeats nothing of the file.
+pub fn check_certificates(path: &Path) -> Result<()> {
+    root_certificates(path).map(|_| ())
 }
 
 fn root_certificates(path: &Path) -> Result<RootCerts> {

@@ -43,10 +43,14 @@ impl Disk {
         builder.recursive(true);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&settings.directory).map_err(|error| {
+        // What is wrong with one that is there already is said below.
+        if let Err(error) = builder.create(&settings.directory)
+            && fs::symlink_metadata(&settings.directory).is_err()
+        {
             let path = settings.directory.display();
-            Error::Settings(format!("cache directory {path}: {error}"))
-        })?;
+            return Err(Error::Settings(format!("cache directory {path}: {error}")));
+        }
+        settings.check()?;
         Ok(Disk {
             directory: settings.directory.clone(),
             limit: settings.limit,
@@ -108,11 +112,7 @@ impl Disk {
         if size > self.limit {
             return;
         }
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let beside = self
-            .directory
-            .join(format!("{:x}-{number:x}{UNFINISHED}", std::process::id()));
+        let beside = unfinished(&self.directory);
         let written = write(&beside, key, block).and_then(|()| fs::rename(&beside, self.path(key)));
         if written.is_err() {
             let _ = fs::remove_file(&beside);
@@ -153,12 +153,82 @@ impl Disk {
     }
 }
 
-fn write(path: &Path, key: &Key, block: &[u8]) -> std::io::Result<()> {
+impl DiskCache {
+    /// Whether the directory is there, is written by us and by nobody else.
+    ///
+    /// # Errors
+    /// [`Error::Settings`], with what is wrong with it.
+    pub fn check(&self) -> Result<()> {
+        let failed = |why: &str| {
+            let path = self.directory.display();
+            Error::Settings(format!("cache directory {path}: {why}"))
+        };
+        let io = |error: std::io::Error| failed(&error.to_string());
+        let data = fs::symlink_metadata(&self.directory).map_err(io)?;
+        if data.is_symlink() {
+            return Err(failed("it is a link; give the directory itself"));
+        }
+        if !data.is_dir() {
+            return Err(failed("it is not a directory"));
+        }
+        #[cfg(unix)]
+        self.check_owner(&data).map_err(|why| failed(&why))?;
+        Ok(())
+    }
+
+    #[cfg(unix)]
+    fn check_owner(&self, data: &fs::Metadata) -> std::result::Result<(), String> {
+        use std::os::unix::fs::MetadataExt as _;
+        const GROUP_AND_OTHERS_WRITE: u32 = 0o022;
+        const OTHERS_WRITE: u32 = 0o002;
+        /// Others may not rename or remove what is not theirs.
+        const STICKY: u32 = 0o1000;
+        if data.mode() & GROUP_AND_OTHERS_WRITE != 0 {
+            return Err("others can write into it; chmod 700 makes it yours alone".into());
+        }
+        // Who owns what we make is us: the standard library has no other way to ask.
+        let probe = unfinished(&self.directory);
+        let made = create(&probe).and_then(|file| file.metadata());
+        let _ = fs::remove_file(&probe);
+        let made = made.map_err(|error| format!("it cannot be written into: {error}"))?;
+        if made.uid() != data.uid() {
+            return Err("it belongs to somebody else".into());
+        }
+        // Whoever can rename a directory above it can put another one in its place.
+        let path = self
+            .directory
+            .canonicalize()
+            .map_err(|error| error.to_string())?;
+        for above in path.ancestors().skip(1) {
+            let mode = fs::metadata(above)
+                .map_err(|error| error.to_string())?
+                .mode();
+            if mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
+                return Err(format!("everyone can write into {}", above.display()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A name for what is not finished yet, that no one else uses.
+fn unfinished(directory: &Path) -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    directory.join(format!("{:x}-{number:x}{UNFINISHED}", std::process::id()))
+}
+
+/// Makes a file for its owner alone.
+fn create(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
+    options.open(path)
+}
+
+fn write(path: &Path, key: &Key, block: &[u8]) -> std::io::Result<()> {
+    let mut file = create(path)?;
     let mut bytes = Vec::with_capacity(MAGIC.len() + block.len() + SUM_LEN);
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(block);
@@ -253,6 +323,54 @@ mod tests {
         assert!(used() > limit / 2);
         assert!(!disk.has(&key(1)) && disk.has(&key(199)));
         assert!(stranger.exists() && !abandoned.exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_directory_that_others_can_write_is_refused() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let place = tempfile::tempdir().unwrap();
+        let allow = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let check = |path: &Path| {
+            let directory = path.to_owned();
+            let cache = DiskCache {
+                directory,
+                limit: 1 << 20,
+            };
+            let opened = Disk::open(&cache).map(|_| ());
+            let checked = cache.check();
+            assert_eq!(opened.is_ok(), checked.is_ok());
+            checked.map_err(|error| error.to_string())
+        };
+        let (mine, link, file) = (
+            place.path().join("mine"),
+            place.path().join("link"),
+            place.path().join("file"),
+        );
+        fs::create_dir(&mine).unwrap();
+        symlink(&mine, &link).unwrap();
+        fs::write(&file, "").unwrap();
+        assert!(check(&link).unwrap_err().contains("it is a link"));
+        assert!(check(&file).unwrap_err().contains("not a directory"));
+        for (mode, is_right) in [
+            (0o700, true),
+            (0o755, true),
+            (0o775, false),
+            (0o757, false),
+            (0o1777, false),
+        ] {
+            allow(&mine, mode);
+            assert_eq!(check(&mine).is_ok(), is_right, "{mode:o}");
+        }
+        allow(&mine, 0o700);
+        // Nor may one above be for everyone, unless nobody can take away there what is not theirs.
+        for (mode, is_right) in [(0o777, false), (0o1777, true), (0o700, true)] {
+            allow(place.path(), mode);
+            assert_eq!(check(&mine).is_ok(), is_right, "{mode:o} above");
+        }
+        assert_eq!(fs::read_dir(&mine).unwrap().count(), 0);
     }
 
     #[cfg(unix)]

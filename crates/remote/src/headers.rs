@@ -12,6 +12,8 @@ use crate::error::{Error, Result};
 
 /// A file of headers is no longer than this, in bytes.
 const FILE_MAX: u64 = 64 << 10;
+const TWO_NAMES: &str =
+    "more than one of URL, token and headers says who you are (the header authorization)";
 /// Headers that are ours to set, or the connection's.
 const RESERVED: [HeaderName; 14] = [
     header::ACCEPT_ENCODING,
@@ -53,9 +55,7 @@ impl Headers {
             )));
         }
         if name == header::AUTHORIZATION && self.get(&name).is_some() {
-            return Err(Error::Settings(
-                "more than one of URL, token and headers says who you are (the header authorization)".into(),
-            ));
+            return Err(Error::Settings(TWO_NAMES.into()));
         }
         let mut value = HeaderValue::from_str(value.trim()).map_err(|_| {
             Error::Settings(format!(
@@ -75,7 +75,40 @@ impl Headers {
         self.add(&format!("Authorization: Bearer {}", token.trim()))
     }
 
-    /// Adds the headers in a file, one in a line. Empty lines and those that begin with `#` are passed over.
+    /// Adds headers, one in a line. Empty lines and those that begin with `#` are passed over.
+    ///
+    /// # Errors
+    /// [`Error::Settings`], naming the line by its number.
+    pub fn add_lines(&mut self, text: &str) -> Result<()> {
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if !line.is_empty() && !line.starts_with('#') {
+                self.add(line)
+                    .map_err(|error| Error::Settings(format!("line {}: {error}", number + 1)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds others.
+    ///
+    /// # Errors
+    /// [`Error::Settings`] if both have an `Authorization`.
+    pub fn add_all(&mut self, others: &Headers) -> Result<()> {
+        let authorization = &header::AUTHORIZATION;
+        if self.get(authorization).is_some() && others.get(authorization).is_some() {
+            return Err(Error::Settings(TWO_NAMES.into()));
+        }
+        self.0.extend(others.0.iter().cloned());
+        Ok(())
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Adds the headers in a file, as [`Headers::add_lines`] does.
     ///
     /// # Errors
     /// [`Error::Settings`], naming file and line.
@@ -89,14 +122,8 @@ impl Headers {
         if text.len() as u64 > FILE_MAX {
             return Err(failed(format!("longer than {FILE_MAX} bytes")));
         }
-        for (number, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if !line.is_empty() && !line.starts_with('#') {
-                self.add(line)
-                    .map_err(|error| failed(format!("line {}: {error}", number + 1)))?;
-            }
-        }
-        Ok(())
+        self.add_lines(&text)
+            .map_err(|error| failed(error.to_string()))
     }
 
     fn get(&self, name: &HeaderName) -> Option<&HeaderValue> {
@@ -138,6 +165,20 @@ mod tests {
             .collect();
         assert_eq!(all, [("x-api-key", "s3cret"), ("x-tenant", "a: b")]);
         assert!(!format!("{headers:?} {:?}", headers.0).contains("s3cret"));
+    }
+
+    #[test]
+    fn there_is_one_authorization() {
+        let one = file("Authorization: s3cret\nX-A: 1").unwrap();
+        let mut both = Headers::default();
+        both.add_all(&one).unwrap();
+        both.add_all(&file("X-A: 2").unwrap()).unwrap();
+        assert_eq!(both.count(), 3);
+        let error = both.add_all(&one).unwrap_err().to_string();
+        assert!(
+            error.contains("more than one") && !error.contains("s3cret"),
+            "{error}"
+        );
     }
 
     #[test]

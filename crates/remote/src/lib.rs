@@ -27,8 +27,10 @@ mod traffic;
 mod version;
 
 pub use cache::{BLOCK_SIZE, Cache, DEFAULT_BUDGET};
+pub use client::check_certificates;
 pub use error::{Error, Result};
 pub use headers::Headers;
+pub use location::Origin;
 pub use options::{DiskCache, Options};
 pub use remote::Remote;
 pub use traffic::Traffic;

@@ -102,6 +102,36 @@ impl Location {
     }
 }
 
+/// Scheme, host and port: to whom a secret may be sent.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Origin(String);
+
+impl Origin {
+    /// Written `https://host` or `https://host:port`, and nothing more: it would be believed to count.
+    ///
+    /// # Errors
+    /// [`Error::Settings`], which repeats nothing of the text.
+    pub fn parse(text: &str) -> Result<Origin> {
+        let (location, basic) = Location::parse(text)?;
+        let bare = location.0.path() == "/" && location.0.query().is_none();
+        if !bare || basic.is_some() || text.contains('#') {
+            let text =
+                "an origin is written https://host or https://host:port, and nothing behind it";
+            return Err(Error::Settings(text.into()));
+        }
+        Ok(Origin(location.0.origin().ascii_serialization()))
+    }
+
+    /// Of a URL.
+    ///
+    /// # Errors
+    /// [`Error::Settings`] if it is none for the web.
+    pub fn of(url: &str) -> Result<Origin> {
+        let (location, _) = Location::parse(url)?;
+        Ok(Origin(location.0.origin().ascii_serialization()))
+    }
+}
+
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut url = self.0.clone();
@@ -187,6 +217,29 @@ mod tests {
         assert!(at("http://h/a").is_same_origin(&at("http://H:80/b")));
         for other in ["https://h/a", "http://i/a", "http://h:81/a", "http://h.h/a"] {
             assert!(!at("http://h/a").is_same_origin(&at(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_written_without_a_path() {
+        let origin = |text| Origin::parse(text).unwrap();
+        for same in ["https://h", "https://H:443/", "https://h/"] {
+            assert_eq!(origin(same), Origin::of("https://u:p@h/a?b#c").unwrap());
+        }
+        for other in ["http://h", "https://h:1", "https://i", "https://h.h"] {
+            assert_ne!(origin(other), Origin::of("https://h/a").unwrap());
+        }
+        for wrong in [
+            "https://h/s3cret",
+            "https://s3cret@h",
+            "https://h?s3cret",
+            "https://h#s3cret",
+            "h",
+            "ftp://h",
+            "",
+        ] {
+            let error = Origin::parse(wrong).unwrap_err().to_string();
+            assert!(!error.contains("s3cret"), "{error}");
         }
     }
 

@@ -25,7 +25,8 @@ pub struct Options {
     /// The longest wait before the second attempt; before each further one it is twice as long. How much of it is waited is
     /// left to chance, from half of it up. 200 ms.
     pub first_wait: Duration,
-    /// No wait is longer, even if the server asks for it. 30 s.
+    /// No wait is longer, nor longer than `read_timeout`, even if the server asks for it; and all that it asks for before one answer is
+    /// not longer than `read_timeout` either. 30 s.
     pub longest_wait: Duration,
     /// Requests that may be under way at once: more than one only in scans. 4.
     pub at_once: usize,
@@ -35,7 +36,8 @@ pub struct Options {
     pub disk_cache: Option<DiskCache>,
 }
 
-/// A directory for blocks. Several processes may share it; who can write into it is trusted with the data.
+/// A directory for blocks, of whoever runs this and writable by nobody else: who can write into it can change what is read.
+/// Several processes may share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskCache {
     /// The directory, made if it is not there.

@@ -5,6 +5,8 @@
 
 use ureq::http::header::{self, HeaderMap, HeaderName};
 
+use crate::answer::only;
+
 /// What an answer says of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
@@ -16,17 +18,22 @@ pub(crate) struct Version {
 
 impl Version {
     /// Of a file with this length, by the headers of an answer.
-    pub(crate) fn of(headers: &HeaderMap, len: u64) -> Version {
-        let text = |name: HeaderName| {
-            let value = headers.get(name)?.to_str().ok()?.trim();
-            (!value.is_empty()).then(|| value.to_string())
+    ///
+    /// # Errors
+    /// If they contradict each other, in words.
+    pub(crate) fn of(headers: &HeaderMap, len: u64) -> Result<Version, String> {
+        let text = |name: HeaderName| -> Result<Option<String>, String> {
+            only(headers, &name)?;
+            let value = headers.get(name).and_then(|value| value.to_str().ok());
+            let value = value.map(str::trim).filter(|value| !value.is_empty());
+            Ok(value.map(str::to_string))
         };
-        Version {
-            etag: text(header::ETAG)
+        Ok(Version {
+            etag: text(header::ETAG)?
                 .filter(|etag| is_quoted(etag.strip_prefix("W/").unwrap_or(etag))),
-            modified: text(header::LAST_MODIFIED),
+            modified: text(header::LAST_MODIFIED)?,
             len,
-        }
+        })
     }
 
     fn strong(&self) -> Option<&str> {
@@ -84,7 +91,7 @@ mod tests {
                 headers.insert(name, value.parse().unwrap());
             }
         }
-        Version::of(&headers, len)
+        Version::of(&headers, len).unwrap()
     }
 
     #[test]

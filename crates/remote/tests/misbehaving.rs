@@ -358,6 +358,45 @@ fn a_busy_server_is_left_alone_for_as_long_as_it_wants_within_bounds() {
 }
 
 #[test]
+fn a_busy_server_is_not_waited_for_longer_than_the_timeout() {
+    let file = file(LEN);
+    let server = Server::start(move |request| match request.number {
+        0..3 => Reply::status("503 Service Unavailable").with("Retry-After", "3600"),
+        _ => Reply::part(&file, "\"one\"", request),
+    });
+    let options = Options {
+        read_timeout: Duration::from_secs(1),
+        longest_wait: Duration::from_secs(3600),
+        ..options()
+    };
+    let began = Instant::now();
+    let remote = Remote::open(&server.url("/"), options).unwrap();
+    let took = began.elapsed();
+    assert_eq!(remote.traffic().retries, 3);
+    assert!(took >= Duration::from_secs(1), "{took:?}");
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+#[test]
+fn headers_that_are_there_twice_have_to_agree() {
+    for (name, value) in [
+        ("Content-Encoding", "gzip"),
+        ("Content-Range", "bytes 0-1/2"),
+        ("ETag", "\"other\""),
+    ] {
+        let error = error(move |_, reply| {
+            let mut reply = match name {
+                "Content-Encoding" => reply.with(name, "identity"),
+                _ => reply,
+            };
+            reply.headers.push((name.into(), value.into()));
+            reply
+        });
+        assert!(matches!(error, Error::Answer { .. }), "{name}: {error}");
+    }
+}
+
+#[test]
 fn what_will_not_change_is_not_asked_for_again() {
     for status in [
         "400 Bad Request",
