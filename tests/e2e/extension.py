@@ -384,6 +384,43 @@ def an_unknown_setting_is_an_error(place):
         except sqlite3.Error:
             continue
         raise AssertionError(f"{parameters} was accepted")
+    # The error itself says what is wrong, and nothing was made.
+    try:
+        packed(place + "/new.db", "&levle=3")
+    except sqlite3.Error as error:
+        assert "did you mean 'level'?" in str(error), error
+    else:
+        raise AssertionError("levle was accepted")
+    assert not os.path.exists(place + "/new.db")
+    connection = packed(place + "/new.db", "&_journal_mode=WAL&timezone=UTC")
+    connection.executescript(FILL)
+
+
+def a_report_names_a_packed_file_opened_without_litepack(place):
+    path = place + "/packed.db"
+    packed(path).executescript(FILL)
+    try:
+        one(plain(path), "select litepack_info()")
+    except sqlite3.DatabaseError as error:
+        # Newer versions of SQLite read the schema before they call any function.
+        if sqlite3.sqlite_version_info < (3, 50):
+            assert "vfs=litepack" in str(error), error
+    else:
+        raise AssertionError("it has a report")
+
+
+def headers_for_servers_are_told_by_statements_alone(place):
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    tell = "select litepack_remote_headers(?, ?)"
+    assert one(connection, tell, "https://h.example", "X-A: 1\nX-B: s3cret") == 2
+    assert one(connection, tell, "https://h.example", None) == 0
+    connection.execute("create view v as select litepack_remote_headers('https://h', 'X-A: 1')")
+    for sql in ["select * from v", "select litepack_remote_config('cache_dir', '/nonexistent')"]:
+        try:
+            one(connection, sql)
+        except sqlite3.Error:
+            continue
+        raise AssertionError(f"{sql} was accepted")
 
 
 def sqlite_keeps_its_default_vfs(place):
@@ -483,6 +520,8 @@ NAMED = [
     threads_read_while_one_writes,
     a_second_process_sees_what_the_first_wrote,
     an_unknown_setting_is_an_error,
+    a_report_names_a_packed_file_opened_without_litepack,
+    headers_for_servers_are_told_by_statements_alone,
     an_archive_answers_like_the_database_and_refuses_writes,
     threads_read_an_archive,
     a_zstd_file_without_a_seek_table_is_refused,

@@ -277,7 +277,7 @@ fn what_cannot_be_opened_says_so() {
         let error = open(url, parameters)
             .map(|connection| text(&connection, "select 1 from sqlite_schema"));
         match error {
-            Ok(answer) => answer.unwrap_err().code,
+            Ok(answer) => answer.err().map_or(0, |error| error.code),
             Err(error) => Failure::from(error).code,
         }
     };
@@ -297,6 +297,7 @@ fn what_cannot_be_opened_says_so() {
     ] {
         assert_eq!(code(&url, wrong), 21, "{wrong}");
     }
+    assert_eq!(code(&url, "&_journal_mode=WAL&timezone=UTC"), 0);
     // Without a URL these mean nothing.
     vfs::open(&place.path("x.db"))
         .unwrap()
@@ -321,13 +322,51 @@ fn settings_reach_the_server_and_the_disk() {
     let files = Files::default();
     let plain = all_kinds(&place, 4096, JSON_ROWS, &files);
     let server = files.serve();
-    std::fs::write(place.path("headers"), "X-Api-Key: one\n").unwrap();
-    let parameters = format!(
-        "&bearer=two&header=X-Other:three&headers_file={}&cache_dir={}&cache_dir_mb=1&cache_mb=3",
-        place.path("headers").display(),
-        place.path("blocks").display()
-    );
-    let connection = open(&server.url("/plain.db"), &parameters).unwrap();
+    let blocks = place.path("blocks");
+    std::fs::create_dir(&blocks).unwrap();
+    let told = Connection::open_in_memory().unwrap();
+    let tell = |sql: &str, values: &[&str]| {
+        told.query_row(sql, rusqlite::params_from_iter(values), |row| {
+            row.get::<_, rusqlite::types::Value>(0)
+        })
+        .map_err(|error| error.to_string())
+    };
+    let set = "select litepack_remote_config(?, ?)";
+    tell(set, &["cache_dir", blocks.to_str().unwrap()]).unwrap();
+    tell("select litepack_remote_config('cache_dir_mb', 1)", &[]).unwrap();
+    let headers = "select litepack_remote_headers(?, ?)";
+    let (here, elsewhere) = (server.url(""), "http://elsewhere.example");
+    tell(headers, &[&here, "# who we are\nX-Api-Key: one\n"]).unwrap();
+    tell(headers, &[elsewhere, "X-Elsewhere: s3cret"]).unwrap();
+    for (sql, values, why) in [
+        (
+            headers,
+            [here.as_str(), "s3cret"],
+            "line 1: a header is written",
+        ),
+        (
+            headers,
+            ["http://h/s3cret", "X-A: 1"],
+            "an origin is written",
+        ),
+        (set, ["cache_dir", "/nonexistent/s"], "/nonexistent/s"),
+        (set, ["ca_file", "/nonexistent/c"], "/nonexistent/c"),
+        (
+            set,
+            ["cache", "1"],
+            "there are ca_file, cache_dir and cache_dir_mb",
+        ),
+    ] {
+        let error = tell(sql, &values).unwrap_err();
+        assert!(error.contains(why) && !error.contains("s3cret"), "{error}");
+    }
+    // No view of a database that somebody made calls them.
+    told.execute_batch("create view v as select litepack_remote_headers('http://h', 'X-A: 1')")
+        .unwrap();
+    let unsafe_use = tell("select * from v", &[]).unwrap_err();
+    assert!(unsafe_use.contains("unsafe use of"), "{unsafe_use}");
+    let parameters = "&bearer=two&header=X-Other:three&cache_mb=3";
+    let connection = open(&server.url("/plain.db"), parameters).unwrap();
     assert_eq!(text(&connection, "pragma litepack_cache_mb").unwrap(), "3");
     text(
         &connection,
@@ -338,9 +377,13 @@ fn settings_reach_the_server_and_the_disk() {
         let sent =
             ["authorization", "x-other", "x-api-key"].map(|name| request.header(name).unwrap());
         assert_eq!(sent, ["Bearer two", "three", "one"]);
+        assert!(request.header("x-elsewhere").is_none());
     }
-    let blocks = std::fs::read_dir(place.path("blocks")).unwrap();
-    let kept: u64 = blocks
+    tell("select litepack_remote_config('cache_dir', null)", &[]).unwrap();
+    tell("select litepack_remote_config('cache_dir_mb', null)", &[]).unwrap();
+    tell("select litepack_remote_headers(?, null)", &[&here]).unwrap();
+    let kept: u64 = std::fs::read_dir(blocks)
+        .unwrap()
         .map(|file| file.unwrap().metadata().unwrap().len())
         .sum();
     assert!((1..=1 << 20).contains(&kept), "{kept}");

@@ -22,6 +22,7 @@ mod info;
 mod interrupt;
 mod limits;
 mod maintain;
+mod malformed;
 mod pack;
 mod progress;
 mod reader;

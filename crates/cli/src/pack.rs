@@ -14,6 +14,7 @@ use litepack_sqlite::plan::{self, Effort, Plan};
 use litepack_store::{DEFAULT_LEVEL, Disk, Listed, Options, Store};
 
 use crate::interrupt;
+use crate::malformed;
 use crate::progress::{Progress, summary};
 use crate::reader::{self, CHUNK};
 use crate::replace::Replacement;
@@ -112,6 +113,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         );
     }
     let before = source.metadata()?;
+    if arguments.in_place {
+        source.warn_of_links(&before);
+    }
+    let file = source.file();
+    let warning = malformed::warning(
+        &source.shown().display().to_string(),
+        before.len(),
+        |at, buf| Ok(Disk::read_at(file, buf, at)? == buf.len()),
+    )?;
+    if let Some(warning) = warning {
+        eprintln!("{warning}");
+    }
     let progress = Progress::new("packing", before.len());
     fill(&source, target.file(), arguments.effort(), &progress)?;
     drop(progress);

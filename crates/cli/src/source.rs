@@ -119,6 +119,18 @@ impl Source {
         metadata.with_context(|| format!("cannot read {}", self.shown.display()))
     }
 
+    /// Says that the file has other names, which keep what it was when it is replaced.
+    pub fn warn_of_links(&self, metadata: &Metadata) {
+        let others = links(metadata).saturating_sub(1);
+        if others > 0 {
+            let name = self.shown.display();
+            let names = if others == 1 { "name" } else { "names" };
+            eprintln!(
+                "warning: {name} has {others} other {names} (hard links), which will go on meaning the file as it was"
+            );
+        }
+    }
+
     /// From now on the file holds the whole database and nobody changes it, while others may go on
     /// reading.
     pub fn hold(&mut self) -> Result<()> {
@@ -333,13 +345,17 @@ fn is_unwritable(error: &rusqlite::Error) -> bool {
     )
 }
 
-#[cfg(unix)]
 fn nothing_links_to(file: &File) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+    file.metadata().is_ok_and(|metadata| links(&metadata) == 0)
+}
+
+/// How many names a file has.
+#[cfg(unix)]
+fn links(metadata: &Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::nlink(metadata)
 }
 
 #[cfg(not(unix))]
-fn nothing_links_to(_: &File) -> bool {
-    false
+fn links(_: &Metadata) -> u64 {
+    1
 }

@@ -52,6 +52,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
     };
     let before = source.metadata()?;
+    if arguments.in_place {
+        source.warn_of_links(&before);
+    }
     let size = reader::open(source.file(), &reader::options())
         .with_context(named)?
         .size();

@@ -266,3 +266,41 @@ fn a_file_cut_short_anywhere_is_damaged() {
         }
     }
 }
+
+#[test]
+fn a_malformed_database_is_stored_as_it_is_and_said_to_be_so() {
+    let place = Place::new();
+    place.database("a.db", 4096, 5000);
+    let mut damaged = bytes(&place.path("a.db"));
+    let page = damaged.len() / 4096 / 2;
+    damaged[page * 4096..(page + 1) * 4096].fill(0xa5);
+    std::fs::write(place.path("a.db"), &damaged).unwrap();
+    for command in [
+        &["pack", "a.db", "a.packed"][..],
+        &["archive", "create", "a.db", "a.zst"],
+    ] {
+        let run = place.ok(command);
+        let page = format!("page {} ", page + 1);
+        assert!(
+            run.stderr.contains("malformed") && run.stderr.contains(&page),
+            "{}",
+            run.stderr
+        );
+    }
+    place.ok(&["unpack", "a.packed", "back.db"]);
+    assert!(damaged == bytes(&place.path("back.db")));
+}
+
+#[cfg(unix)]
+#[test]
+fn other_names_of_a_file_that_is_replaced_are_said() {
+    let place = Place::new();
+    place.database("a.db", 4096, 100);
+    let plain = bytes(&place.path("a.db"));
+    std::fs::hard_link(place.path("a.db"), place.path("b.db")).unwrap();
+    let run = place.ok(&["pack", "--in-place", "a.db"]);
+    assert!(run.stderr.contains("1 other name (hard"), "{}", run.stderr);
+    assert!(plain == bytes(&place.path("b.db")));
+    let run = place.ok(&["unpack", "--in-place", "a.db"]);
+    assert!(!run.stderr.contains("hard"), "{}", run.stderr);
+}

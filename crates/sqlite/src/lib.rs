@@ -8,7 +8,10 @@
 //! file_stamp.rs  whether a file is the same  remembered.rs   files that are or were open
 //! read_only.rs a file that is only read     archive.rs   an archive as one, shared by its connections
 //! remote.rs    a file on a web server as one    remote_options.rs   its URI parameters
-//! options.rs   URI parameters and pragmas       report.rs   what info and check answer
+//! remote_config.rs   what a program tells of servers, and no URI may
+//! options.rs   URI parameters and pragmas       near.rs     names misspelt
+//! foreign.rs   what a file is that is none of them
+//! refused.rs   a file whose URI is wrong        report.rs   what info and check answer
 //! secure_delete.rs  when deleted content is overwritten
 //! maintain.rs  storing pages again, giving space back
 //! plan.rs      which dictionaries a database should have
@@ -24,20 +27,25 @@ mod columns;
 #[allow(unsafe_code)]
 pub mod ffi;
 mod file_stamp;
+mod foreign;
 mod identity;
 mod journal;
 mod maintain;
+mod near;
 mod options;
 mod packed;
 pub mod plan;
 mod read_only;
+mod refused;
 mod remembered;
 mod remote;
+mod remote_config;
 mod remote_options;
 mod report;
 mod secure_delete;
 mod wal_index;
 
+pub use litepack_remote::Options as RemoteOptions;
 pub use remote::remote_info;
 pub use report::{
     archive_check_text, archive_damage_json, archive_info_json, check_text, damage_json, info_json,

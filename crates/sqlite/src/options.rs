@@ -1,9 +1,8 @@
 //! Everything a user can set: URI parameters when opening, and the same names as pragmas later.
 
-use std::fmt::Write as _;
-
 use litepack_codec::LEVELS;
 
+use crate::near::meant;
 use crate::remote_options;
 
 /// Parameters of `file:` URIs that belong to SQLite itself (<https://sqlite.org/uri.html>).
@@ -100,31 +99,29 @@ impl Name {
     }
 }
 
-/// The settings in the parameters of a URI. Those of a file on a server are another's to read ([`crate::remote_options`]).
+/// The settings in the parameters of a URI. Those of a file on a server are another's to read ([`crate::remote_options`]), and names
+/// that nobody here knows are other libraries', as SQLite takes them to be.
 ///
 /// # Errors
-/// An unknown parameter or a bad value, in words.
+/// A bad value, or a name that is one of ours misspelt, in words.
 pub(crate) fn from_uri(parameters: &[(String, String)]) -> Result<Vec<Setting>, String> {
-    let ours = parameters.iter().filter(|(key, _)| {
-        !OF_SQLITE.contains(&key.as_str()) && !remote_options::names().any(|name| name == key)
-    });
-    ours.map(|(key, value)| match Name::parse(key) {
-        Some(name) => name
-            .with(value)
-            .map_err(|why| format!("URI parameter {key}: {why}")),
-        None => {
-            let mut text = format!("unknown URI parameter '{key}'; there are");
-            for name in Name::ALL
-                .iter()
-                .map(|(name, _)| *name)
-                .chain(remote_options::names())
-            {
-                let _ = write!(text, " {name}");
+    let mut settings = Vec::new();
+    for (key, value) in parameters {
+        if let Some(name) = Name::parse(key) {
+            let setting = name.with(value);
+            settings.push(setting.map_err(|why| format!("URI parameter {key}: {why}"))?);
+        } else if !OF_SQLITE.contains(&key.as_str())
+            && !remote_options::names().any(|name| name == key)
+        {
+            let ours = Name::ALL.iter().map(|(name, _)| *name);
+            if let Some(meant) = meant(key, ours.chain(remote_options::names())) {
+                return Err(format!(
+                    "unknown URI parameter '{key}': did you mean '{meant}'?"
+                ));
             }
-            Err(text)
         }
-    })
-    .collect()
+    }
+    Ok(settings)
 }
 
 /// What a pragma asks for; `None` if it is none of ours.
@@ -182,11 +179,30 @@ mod tests {
                 .unwrap_err()
                 .contains("not a number")
         );
-        assert!(
-            uri(&[("levle", "3")])
-                .unwrap_err()
-                .contains("unknown URI parameter 'levle'")
+        assert_eq!(
+            uri(&[("levle", "3")]).unwrap_err(),
+            "unknown URI parameter 'levle': did you mean 'level'?"
         );
+        assert!(
+            uri(&[("ulr", "3")])
+                .unwrap_err()
+                .contains("did you mean 'url'?")
+        );
+    }
+
+    #[test]
+    fn parameters_of_other_libraries_pass() {
+        let others = [
+            ("_journal_mode", "WAL"),
+            ("_pragma", "foreign_keys(1)"),
+            ("uri", "true"),
+            ("check_same_thread", "0"),
+            ("level", "7"),
+            ("vfs", "litepack"),
+            ("modeof", "x"),
+            ("", ""),
+        ];
+        assert_eq!(uri(&others), Ok(vec![Setting::Level(7)]));
     }
 
     #[test]

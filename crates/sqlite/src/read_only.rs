@@ -1,7 +1,7 @@
 //! A database that is only read, as SQLite sees it: bytes by offset, settings, reports. Nothing here knows where the
 //! bytes come from.
 
-use crate::codes::{Code, ERROR, OK, READONLY};
+use crate::codes::{Code, ERROR, MISUSE, OK, READONLY};
 use crate::options::{Name, Pragma, Setting, from_pragma};
 
 /// What went wrong, for SQLite and for people.
@@ -32,6 +32,11 @@ pub(crate) trait ReadOnly {
     /// "ok", or a line for each piece of damage.
     fn check(&mut self) -> Result<String, Failure>;
 
+    /// Why it is no database at all but was opened to say so; `None` for any other.
+    fn refused(&self) -> Option<&str> {
+        None
+    }
+
     /// Where a file on a server is and what reading it took so far, as JSON; `None` for any other.
     fn remote(&self) -> Option<String> {
         None
@@ -58,6 +63,9 @@ pub(crate) fn pragma(
         Ok(answer) => (OK, answer),
         Err(why) => (ERROR, format!("{}: {why}", name.to_ascii_lowercase())),
     };
+    if let Some(why) = file.refused() {
+        return Some((MISUSE, why.into()));
+    }
     Some(match from_pragma(name, value)? {
         Err(why) => (ERROR, why),
         Ok(Pragma::Version) => (OK, crate::VERSION.to_string()),

@@ -15,7 +15,6 @@ use crate::options::{Name, Setting};
 use crate::packed::Packed;
 use crate::read_only::{Failure, ReadOnly};
 use crate::remembered::Remembered;
-use crate::remote_options;
 use crate::report::{check_text, info_json, page_size};
 
 /// The file, as what is above it wants its bytes.
@@ -243,15 +242,12 @@ impl RemoteFile {
     }
 }
 
-/// The report on a database on a server as a JSON object, with what making it took as `remote`. The parameters are those that a URI
-/// may have (docs/compatibility.md), `url` among them.
+/// The report on a database on a server as a JSON object, with what making it took as `remote`.
 ///
 /// # Errors
 /// In words.
-pub fn remote_info(parameters: &[(String, String)]) -> Result<Value, String> {
-    let found = remote_options::from_uri(parameters)?;
-    let (url, options) = found.ok_or("there is no url")?;
-    let mut file = RemoteFile::open(&url, options).map_err(|failure| failure.why)?;
+pub fn remote_info(url: &str, options: Options) -> Result<Value, String> {
+    let mut file = RemoteFile::open(url, options).map_err(|failure| failure.why)?;
     file.report().map_err(|failure| failure.why)
 }
 

@@ -1,51 +1,47 @@
-//! URI parameters of a database on a web server: `url`, and its companions, which mean nothing without it.
+//! URI parameters of a database on a web server: `url`, and its companions. None of them names a local file: a URI may come from
+//! whoever can write an ATTACH. What does is in [`crate::remote_config`].
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use litepack_remote::{DiskCache, Options};
+use litepack_remote::Options;
 
-/// The limit of a cache directory when nobody asks for another one, in MiB.
-const CACHE_DIR_MB: u64 = 1024;
+use crate::remote_config;
 
 /// What there is to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Name {
     /// `url=URL`: where the file is. Percent-encoded, as every value in a URI is.
     Url,
-    /// `headers_file=PATH`: a file with a header in each line, `Name: value`, that go with every request.
-    HeadersFile,
-    /// `header=Name: value`: one more. Who can see the URI can see it.
+    /// `header=Name: value`: goes with every request. Who can see the URI can see it.
     Header,
     /// `bearer=TOKEN`: the same as `header=Authorization: Bearer TOKEN`.
     Bearer,
-    /// `ca_file=PATH`: root certificates (PEM) to trust instead of the system's.
-    CaFile,
-    /// `cache_dir=PATH`: a directory to keep blocks in, beyond the life of the process.
-    CacheDir,
-    /// `cache_dir_mb=N`: how much there may be in it, in MiB.
-    CacheDirMb,
     /// `timeout=N`: seconds within which the server has to connect, to begin its answer, and to go on with it.
     Timeout,
     /// `retries=N`: how often a request is sent again (0 to 20).
     Retries,
 }
 
-const ALL: [(&str, Name); 9] = [
+const ALL: [(&str, Name); 5] = [
     ("url", Name::Url),
-    ("headers_file", Name::HeadersFile),
     ("header", Name::Header),
     ("bearer", Name::Bearer),
-    ("ca_file", Name::CaFile),
-    ("cache_dir", Name::CacheDir),
-    ("cache_dir_mb", Name::CacheDirMb),
     ("timeout", Name::Timeout),
     ("retries", Name::Retries),
 ];
 
+/// Names that a URI had once, with what is there instead.
+const ELSEWHERE: [(&str, &str); 4] = [
+    ("headers_file", "litepack_remote_headers(origin, headers)"),
+    ("ca_file", "litepack_remote_config('ca_file', path)"),
+    ("cache_dir", "litepack_remote_config('cache_dir', path)"),
+    ("cache_dir_mb", "litepack_remote_config('cache_dir_mb', n)"),
+];
+
 /// The names of all of them.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    ALL.iter().map(|(name, _)| *name)
+    let elsewhere = ELSEWHERE.iter().map(|(name, _)| *name);
+    ALL.iter().map(|(name, _)| *name).chain(elsewhere)
 }
 
 /// What the parameters say of a database on a server, the others left out; `None` if it is not on one.
@@ -56,12 +52,16 @@ pub(crate) fn from_uri(
     parameters: &[(String, String)],
 ) -> Result<Option<(String, Options)>, String> {
     let mut options = Options::default();
-    let (mut url, mut limit_mb, mut first) = (None, None, None);
+    let (mut url, mut first) = (None, None);
     for (key, value) in parameters {
+        if let Some((_, instead)) = ELSEWHERE.iter().find(|(known, _)| known == key) {
+            return Err(format!(
+                "URI parameter {key}: a URI names no local files; call {instead}"
+            ));
+        }
         let Some((_, name)) = ALL.iter().find(|(known, _)| known == key) else {
             continue;
         };
-        first = first.or(Some(key));
         let wrong = |why: String| format!("URI parameter {key}: {why}");
         let number = |min: u64, max: u64| match value.trim().parse() {
             Ok(number) if (min..=max).contains(&number) => Ok(number),
@@ -69,18 +69,17 @@ pub(crate) fn from_uri(
         };
         let in_words = |error: litepack_remote::Error| wrong(error.to_string());
         match name {
+            // Without a URL these are some other library's.
+            Name::Timeout | Name::Retries if !parameters.iter().any(|(key, _)| key == "url") => {}
             Name::Url => url = Some(value.clone()),
-            Name::HeadersFile => options.headers.add_file(value.as_ref()).map_err(in_words)?,
-            Name::Header => options.headers.add(value).map_err(in_words)?,
-            Name::Bearer => options.headers.add_bearer(value).map_err(in_words)?,
-            Name::CaFile => options.root_certificates = Some(PathBuf::from(value)),
-            Name::CacheDir => {
-                options.disk_cache = Some(DiskCache {
-                    directory: PathBuf::from(value),
-                    limit: CACHE_DIR_MB << 20,
-                });
+            Name::Header => {
+                first = first.or(Some(key));
+                options.headers.add(value).map_err(in_words)?;
             }
-            Name::CacheDirMb => limit_mb = Some(number(1, 1 << 30)?),
+            Name::Bearer => {
+                first = first.or(Some(key));
+                options.headers.add_bearer(value).map_err(in_words)?;
+            }
             Name::Timeout => {
                 let timeout = Duration::from_secs(number(1, 3600)?);
                 (options.connect_timeout, options.read_timeout) = (timeout, timeout);
@@ -88,13 +87,11 @@ pub(crate) fn from_uri(
             Name::Retries => options.attempts = 1 + number(0, 20)? as u32,
         }
     }
-    match (&mut options.disk_cache, limit_mb) {
-        (Some(cache), Some(mb)) => cache.limit = mb << 20,
-        (None, Some(_)) => return Err("URI parameter cache_dir_mb: there is no cache_dir".into()),
-        _ => {}
-    }
     match (url, first) {
-        (Some(url), _) => Ok(Some((url, options))),
+        (Some(url), _) => {
+            remote_config::apply(&url, &mut options)?;
+            Ok(Some((url, options)))
+        }
         (None, None) => Ok(None),
         (None, Some(key)) => Err(format!("URI parameter {key}: there is no url")),
     }
@@ -112,13 +109,12 @@ mod tests {
     #[test]
     fn every_parameter_reaches_its_option() {
         assert!(parse(&[("level", "3")]).unwrap().is_none());
+        let of_others = [("timeout", "none"), ("retries", "forever")];
+        assert!(parse(&of_others).unwrap().is_none());
         let (url, options) = parse(&[
             ("url", "http://h/x"),
             ("bearer", "t"),
             ("header", "X-A: 1"),
-            ("ca_file", "/ca"),
-            ("cache_dir", "/c"),
-            ("cache_dir_mb", "7"),
             ("timeout", "3"),
             ("retries", "0"),
         ])
@@ -126,15 +122,6 @@ mod tests {
         .unwrap();
         assert_eq!(url, "http://h/x");
         assert_eq!(format!("{:?}", options.headers), "Headers(2)");
-        assert_eq!(options.root_certificates, Some("/ca".into()));
-        let directory = "/c".into();
-        assert_eq!(
-            options.disk_cache,
-            Some(DiskCache {
-                directory,
-                limit: 7 << 20
-            })
-        );
         assert_eq!(options.read_timeout, Duration::from_secs(3));
         assert_eq!(options.connect_timeout, Duration::from_secs(3));
         assert_eq!(options.attempts, 1);
@@ -146,10 +133,6 @@ mod tests {
             (
                 [("bearer", "s3cret"), ("level", "3")],
                 "bearer: there is no url",
-            ),
-            (
-                [("url", "http://h/"), ("cache_dir_mb", "3")],
-                "there is no cache_dir",
             ),
             (
                 [("url", "http://h/"), ("timeout", "s3cret")],
@@ -164,8 +147,12 @@ mod tests {
                 "header: a header is written",
             ),
             (
-                [("url", "http://h/"), ("headers_file", "/nonexistent")],
-                "/nonexistent",
+                [("url", "http://h/"), ("headers_file", "/etc/s3cret")],
+                "call litepack_remote_headers(origin, headers)",
+            ),
+            (
+                [("cache_dir", "/s3cret"), ("level", "3")],
+                "call litepack_remote_config('cache_dir', path)",
             ),
         ] {
             let error = parse(&pairs).unwrap_err();

@@ -16,6 +16,7 @@ use litepack_archive::{
 use super::{compare, open};
 use crate::content::Content;
 use crate::interrupt;
+use crate::malformed;
 use crate::progress::{Progress, summary};
 use crate::reader;
 use crate::replace::{Replacement, is_same_file};
@@ -74,6 +75,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let before = source.metadata()?;
     let mut content = Content::of(&source)?;
+    let name = source.shown().display().to_string();
+    let warning = malformed::warning(&name, content.size(), |at, buf| {
+        Ok(content.read_at(buf, at)? == buf.len())
+    })?;
+    if let Some(warning) = warning {
+        eprintln!("{warning}");
+    }
     let mut output = BufWriter::with_capacity(1 << 20, target.file());
     let created = fill(&mut content, &mut output, arguments)?;
     drop(output);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use indicatif::HumanBytes;
+use litepack_sqlite::RemoteOptions;
 use serde_json::Value;
 
 /// How to ask the server.
@@ -40,19 +41,14 @@ pub fn url(file: &Path) -> Option<&str> {
 
 /// The report as a JSON object.
 pub fn report(url: &str, access: &Access) -> Result<Value> {
-    let mut parameters = vec![("url".to_string(), url.to_string())];
-    for (name, path) in [
-        ("headers_file", &access.headers_file),
-        ("ca_file", &access.ca_file),
-    ] {
-        if let Some(path) = path {
-            let path = path
-                .to_str()
-                .ok_or_else(|| anyhow!("{} is not UTF-8", path.display()))?;
-            parameters.push((name.into(), path.into()));
-        }
+    let mut options = RemoteOptions {
+        root_certificates: access.ca_file.clone(),
+        ..RemoteOptions::default()
+    };
+    if let Some(file) = &access.headers_file {
+        options.headers.add_file(file)?;
     }
-    litepack_sqlite::remote_info(&parameters).map_err(|why| anyhow!(why))
+    litepack_sqlite::remote_info(url, options).map_err(|why| anyhow!(why))
 }
 
 /// The report for people.

@@ -1,4 +1,4 @@
-//! How SQLite calls the functions of compressed columns, and that of maintenance: one way in for all of them.
+//! How SQLite calls the functions of compressed columns, of maintenance and of web servers: one way in for all of them.
 //!
 //! What a function does is a safe function over a [`Call`], in [`crate::columns`]. What it is
 //! registered with, and what its connection remembers, is freed with the connection; what an
@@ -39,7 +39,8 @@ pub(crate) struct Call<'a> {
 /// `db` is an open connection.
 pub(super) unsafe fn register(api: &Api, db: *mut sqlite3) -> Code {
     let state = Rc::new(State::default());
-    for known in FUNCTIONS.iter().chain(crate::maintain::FUNCTIONS) {
+    let others = [crate::maintain::FUNCTIONS, crate::remote_config::FUNCTIONS];
+    for known in FUNCTIONS.iter().chain(others.into_iter().flatten()) {
         // What only computes may run from anywhere, what writes or trains only by the user's own words.
         let flags = function::UTF8
             | match known.act {

@@ -1,13 +1,16 @@
 //! The SQL functions, registered with every connection.
 
-use std::ffi::{CString, c_int};
+use std::ffi::{CStr, CString, c_int};
 use std::sync::atomic::Ordering;
+
+use litepack_archive::begins_like_zstd;
+use litepack_store::{FileKind, HEADER_LEN, kind_of};
 
 use super::api::{Api, api, function};
 use super::guard::guard;
-use super::types::{sqlite3, sqlite3_context, sqlite3_value};
+use super::types::{sqlite3, sqlite3_context, sqlite3_file, sqlite3_value};
 use super::vfs::NEW_ARE_PACKED;
-use crate::codes::{Code, ERROR, NOTFOUND, OK, fcntl};
+use crate::codes::{Code, ERROR, NOTADB, NOTFOUND, OK, fcntl};
 
 /// Registers all functions with a connection.
 ///
@@ -52,7 +55,8 @@ unsafe extern "C" fn version(context: *mut sqlite3_context, _: c_int, _: *mut *m
     unsafe { api().result_text(context, crate::VERSION) };
 }
 
-/// `litepack_info([schema])`: a JSON report on a packed database; NULL for any other.
+/// `litepack_info([schema])`: a JSON report on a packed database; NULL for any other, and an error for a packed one that was opened
+/// as a plain one.
 unsafe extern "C" fn info(
     context: *mut sqlite3_context,
     count: c_int,
@@ -87,9 +91,13 @@ unsafe fn ask(context: *mut sqlite3_context, schema: Option<String>, op: c_int) 
     };
     // SAFETY: as for this function.
     unsafe {
-        match api().ask_file(context, &name, op) {
+        let db = api().connection_of(context);
+        match api().ask_file(db, &name, op) {
             (OK, Some(text)) => api().result_text(context, &text),
-            (OK | NOTFOUND, _) => api().result_null(context),
+            (OK | NOTFOUND, _) => match stranger(db, &name) {
+                Some(why) => api().result_error(context, NOTADB, why),
+                None => api().result_null(context),
+            },
             // SQLite's answer when there is no database of that name.
             (ERROR, _) => {
                 api().result_error(context, ERROR, &format!("unknown database {schema}"));
@@ -102,6 +110,50 @@ unsafe fn ask(context: *mut sqlite3_context, schema: Option<String>, op: c_int) 
         }
     }
     OK
+}
+
+/// What to say of a file of ours that was opened without Litepack; `None` for any other.
+///
+/// # Safety
+/// `db` is an open connection.
+unsafe fn stranger(db: *mut sqlite3, schema: &CStr) -> Option<&'static str> {
+    let mut file: *mut sqlite3_file = std::ptr::null_mut();
+    let mut head = [0; HEADER_LEN];
+    // SAFETY: the argument is where the file goes, which is open if it has methods; the buffer holds its length. Who reads
+    // without a lock may read anything, and only what is right at all times is told.
+    let len = unsafe {
+        let pointer = (&raw mut file).cast();
+        let code = api().file_control_on(db, schema, fcntl::FILE_POINTER, pointer);
+        if code != OK || file.is_null() || (*file).methods.is_null() {
+            return None;
+        }
+        let methods = &*(*file).methods;
+        let mut len = 0;
+        let code = (methods.read)(file, head.as_mut_ptr().cast(), head.len() as c_int, 0);
+        if code != OK || (methods.file_size)(file, &raw mut len) != OK {
+            return None;
+        }
+        u64::try_from(len).ok()?
+    };
+    if kind_of(&head, len) == FileKind::Packed {
+        Some("this is a packed file, opened without Litepack: open it with vfs=litepack")
+    } else if begins_like_zstd(&head) {
+        Some("this may be an archive, opened without Litepack: open it with vfs=litepack")
+    } else {
+        None
+    }
+}
+
+/// Why the main database of a connection was only opened to say that it cannot be.
+///
+/// # Safety
+/// `db` is an open connection.
+pub(super) unsafe fn refused(api: &Api, db: *mut sqlite3) -> Option<String> {
+    // SAFETY: as for this function.
+    match unsafe { api.ask_file(db, c"main", fcntl::LITEPACK_REFUSED) } {
+        (OK, why) => why,
+        _ => None,
+    }
 }
 
 /// `litepack_new_databases(['packed' | 'plain'])`: what the default VFS makes of new databases in

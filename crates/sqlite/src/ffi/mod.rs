@@ -25,7 +25,7 @@ mod vfs;
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::codes::{ERROR, OK, OK_LOAD_PERMANENTLY};
+use crate::codes::{ERROR, MISUSE, OK, OK_LOAD_PERMANENTLY};
 pub use api::EntryPoint;
 pub use types::sqlite3;
 
@@ -87,11 +87,21 @@ unsafe fn load(
 /// Called by SQLite for every new connection.
 unsafe extern "C" fn functions_only(
     db: *mut sqlite3,
-    _: *mut *mut c_char,
+    error: *mut *mut c_char,
     table: *const c_void,
 ) -> c_int {
     // SAFETY: SQLite calls this as an entry point of a connection that is being opened.
-    let register = || unsafe { api::Api::init(table).map(|api| functions::register(api, db)) };
+    let register = || unsafe {
+        let api = api::Api::init(table)?;
+        if let Some(why) = functions::refused(api, db) {
+            // Now the program hears of it; `xOpen` has no words.
+            if !error.is_null() {
+                error.write(api.text(&format!("litepack: {why}")));
+            }
+            return Ok(MISUSE);
+        }
+        Ok::<_, String>(functions::register(api, db))
+    };
     match std::panic::catch_unwind(register) {
         Ok(Ok(code)) => code,
         _ => ERROR,

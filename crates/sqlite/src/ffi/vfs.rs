@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use litepack_archive::begins_like_zstd;
+use litepack_remote::Options as RemoteOptions;
 use litepack_store::{Disk, FileKind, HEADER_LEN, Options, Store, kind_of};
 
 use super::api::{Api, api};
@@ -23,10 +24,12 @@ use crate::codes::{
     OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, While, code_of,
 };
 use crate::file_stamp::FileStamp;
+use crate::foreign;
 use crate::identity::{Identity, is_packed_journal};
 use crate::options::{Setting, from_uri};
 use crate::packed::Packed;
 use crate::read_only::{Failure, ReadOnly};
+use crate::refused::Refused;
 use crate::remote::RemoteFile;
 use crate::remote_options;
 use crate::secure_delete::SecureDelete;
@@ -223,10 +226,20 @@ unsafe fn open_main(
     // SAFETY: the name is a main database's.
     let explicit =
         !shim.is_default || unsafe { api().uri_parameter(name, c"vfs") }.as_deref() == Some(NAME);
-    // SAFETY: as above.
-    if explicit && unsafe { api().uri_parameter(name, c"url") }.is_some() {
+    // As the default VFS we may meet parameters that are meant for someone else.
+    let asked = if explicit {
+        // SAFETY: as above.
+        match Asked::of(&unsafe { api().uri_parameters(name) }) {
+            Ok(asked) => asked,
+            // SAFETY: as for this function.
+            Err(why) => return unsafe { refuse(out, why, flags, out_flags) },
+        }
+    } else {
+        Asked::default()
+    };
+    if let Some((url, options)) = asked.remote {
         // SAFETY: as for this function.
-        return unsafe { open_remote(name, out, flags, out_flags) };
+        return unsafe { open_remote(&url, options, asked.settings, out, flags, out_flags) };
     }
     // SAFETY: the memory has room for the host's file behind ours.
     let host_file = unsafe { out.byte_add(HOST_OFFSET) };
@@ -264,7 +277,7 @@ unsafe fn open_main(
             // SAFETY: the file is open; it is opened again as one that is only read.
             return unsafe {
                 close_host(host_file);
-                open_archive(shim, name, explicit, out, flags, out_flags)
+                open_archive(shim, name, asked.settings, explicit, out, flags, out_flags)
             };
         }
     };
@@ -276,23 +289,13 @@ unsafe fn open_main(
             open_below(shim, name, out, flags & !OPEN_EXCLUSIVE, out_flags)
         };
     }
-    // SAFETY: the name is a main database's.
-    let settings = match unsafe { settings(name, explicit) } {
-        Ok(settings) => settings,
-        Err(why) => {
-            api().log(MISUSE, &format!("{}: {why}", path.to_string_lossy()));
-            // SAFETY: the file is open.
-            unsafe { close_host(host_file) };
-            return MISUSE;
-        }
-    };
     match Store::open(disk, Options::default()) {
         Ok(mut store) => {
             let identity = Identity::new(path, store.uuid());
             store.set_file(identity.file());
             let mut packed = Packed::new(store);
             *packed.secure_delete() = SecureDelete::new(api().compiled_with(c"SECURE_DELETE"));
-            for setting in settings {
+            for setting in asked.settings {
                 packed.apply(setting);
             }
             // SAFETY: SQLite gave this memory, and the host's file in it is the medium.
@@ -322,6 +325,7 @@ unsafe fn open_main(
 unsafe fn open_archive(
     shim: &Shim,
     name: *const c_char,
+    settings: Vec<Setting>,
     explicit: bool,
     out: *mut sqlite3_file,
     flags: c_int,
@@ -352,11 +356,9 @@ unsafe fn open_archive(
             return code;
         }
     };
-    // SAFETY: the name is a main database's.
-    let applied = unsafe { settings(name, explicit) }
-        .and_then(|settings| settings.into_iter().try_for_each(|one| archive.apply(one)));
-    if let Err(why) = applied {
-        return tell(MISUSE, &why);
+    if let Err(why) = settings.into_iter().try_for_each(|one| archive.apply(one)) {
+        // SAFETY: as for this function; nothing is open in SQLite's memory.
+        return unsafe { refuse(out, why, flags, out_flags) };
     }
     // SAFETY: SQLite gave this memory, and the host's file in it is closed.
     unsafe { open_read_only(out, Box::new(archive), flags, out_flags) };
@@ -368,43 +370,40 @@ unsafe fn open_archive(
 /// # Safety
 /// As [`open_main`].
 unsafe fn open_remote(
-    name: *const c_char,
+    url: &str,
+    options: RemoteOptions,
+    settings: Vec<Setting>,
     out: *mut sqlite3_file,
     flags: c_int,
     out_flags: *mut c_int,
 ) -> Code {
-    let tell = |code, why: &str| {
-        api().log(code, why);
-        code
-    };
-    // SAFETY: the name is a main database's.
-    let parameters = unsafe { api().uri_parameters(name) };
-    if parameters
-        .iter()
-        .any(|(key, value)| key == "cache" && value == "shared")
-    {
-        // SQLite would take two URLs under one path for one database. That the C API asked for it is not to be seen.
-        return tell(MISUSE, "cache=shared cannot be used together with url");
-    }
-    let opened = || -> Result<RemoteFile, Failure> {
+    let opened = RemoteFile::open(url, options).and_then(|mut file| {
         let misused = |why| Failure { code: MISUSE, why };
-        let settings = from_uri(&parameters).map_err(misused)?;
-        let found = remote_options::from_uri(&parameters).map_err(misused)?;
-        let (url, options) = found.ok_or_else(|| misused("there is no url".into()))?;
-        let mut file = RemoteFile::open(&url, options)?;
-        for setting in settings {
-            file.apply(setting).map_err(misused)?;
-        }
-        Ok(file)
-    };
-    match opened() {
+        let mut settings = settings.into_iter();
+        let applied = settings.try_for_each(|setting| file.apply(setting));
+        applied.map(|()| file).map_err(misused)
+    });
+    match opened {
         Ok(file) => {
             // SAFETY: SQLite gave this memory, and nothing is open in it.
             unsafe { open_read_only(out, Box::new(file), flags, out_flags) };
             OK
         }
-        Err(failure) => tell(failure.code, &failure.why),
+        // SAFETY: as above.
+        Err(Failure { code: MISUSE, why }) => unsafe { refuse(out, why, flags, out_flags) },
+        Err(failure) => readonly_file::report(&failure),
     }
+}
+
+/// Opens what was asked for in a wrong way, so that somebody hears the words.
+///
+/// # Safety
+/// As [`readonly_file::open`].
+unsafe fn refuse(out: *mut sqlite3_file, why: String, flags: c_int, out_flags: *mut c_int) -> Code {
+    api().log(MISUSE, &why);
+    // SAFETY: as for this function.
+    unsafe { open_read_only(out, Box::new(Refused(why)), flags, out_flags) };
+    OK
 }
 
 /// Makes `out` a database that is only read, whatever was asked for.
@@ -454,24 +453,36 @@ fn kind(disk: &HostFile) -> litepack_store::Result<Kind> {
         FileKind::Empty => Kind::Empty,
         FileKind::Packed => Kind::Packed,
         FileKind::Other if begins_like_zstd(&head[..n]) => Kind::Zstd,
-        FileKind::Other => Kind::Other,
+        FileKind::Other => {
+            if let Some(what) = foreign::what(&head[..n]) {
+                let path = disk.path().to_string_lossy();
+                api().log(NOTADB, &format!("{path}: not a database but {what}"));
+            }
+            Kind::Other
+        }
     })
 }
 
-/// The settings in a database's URI. As the default VFS we may meet parameters that are meant for
-/// someone else; where the user asked for us, an unknown one is a mistake.
-///
-/// # Safety
-/// `name` is a main database's.
-unsafe fn settings(name: *const c_char, explicit: bool) -> Result<Vec<Setting>, String> {
-    if !explicit {
-        return Ok(Vec::new());
+/// What the URI of a database asks for.
+#[derive(Default)]
+struct Asked {
+    settings: Vec<Setting>,
+    remote: Option<(String, RemoteOptions)>,
+}
+
+impl Asked {
+    /// # Errors
+    /// In words.
+    fn of(parameters: &[(String, String)]) -> Result<Asked, String> {
+        let settings = from_uri(parameters)?;
+        let remote = remote_options::from_uri(parameters)?;
+        let is_shared = |(key, value): &(String, String)| key == "cache" && value == "shared";
+        if remote.is_some() && parameters.iter().any(is_shared) {
+            // SQLite would take two URLs under one path for one database. That the C API asked for it is not to be seen.
+            return Err("cache=shared cannot be used together with url".into());
+        }
+        Ok(Asked { settings, remote })
     }
-    // SAFETY: as for this function.
-    let parameters = unsafe { api().uri_parameters(name) };
-    // What only a file on a server has is a mistake here.
-    remote_options::from_uri(&parameters)?;
-    from_uri(&parameters)
 }
 
 unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync: c_int) -> c_int {

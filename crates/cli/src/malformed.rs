@@ -1,0 +1,41 @@
+//! Says that a database is malformed before it is stored in another form: what is packed is right by its checksums for ever after, and
+//! nobody would look for the fault there.
+
+use anyhow::Result;
+use litepack_btree::{HEADER_LEN, Header, Owners};
+
+/// Looks at the pages of a database of `size` bytes that `read` gives, false where they cannot be read. The words are for standard error.
+///
+/// # Errors
+/// Those of `read`.
+pub fn warning(
+    name: &str,
+    size: u64,
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<bool>,
+) -> Result<Option<String>> {
+    let mut head = [0; HEADER_LEN];
+    if size == 0 || !read(0, &mut head)? {
+        return Ok(None);
+    }
+    let what = match Header::parse(&head, size) {
+        None => "its header makes no sense".to_string(),
+        Some(header) => {
+            let page_size = u64::from(header.page_size);
+            let owners = Owners::find(&header, |page, buf| {
+                read((u64::from(page) - 1) * page_size, buf)
+            })?;
+            let Some(first) = owners.damage().first() else {
+                return Ok(None);
+            };
+            let tree = first
+                .tree
+                .and_then(|tree| owners.trees().get(tree as usize));
+            let whose = tree.map_or("the list of free pages", |tree| &tree.name);
+            let (page, why, all) = (first.page, first.why, owners.damaged());
+            format!("page {page} ({whose}) {why}; {all} such places in all")
+        }
+    };
+    Ok(Some(format!(
+        "warning: the database in {name} is malformed, and is stored as it is: {what}. PRAGMA integrity_check says more"
+    )))
+}

@@ -1,0 +1,55 @@
+//! A file whose URI is wrong. `xOpen` has no words for that, so the file opens, and says what is wrong to whoever asks: the functions
+//! that are called for each new connection, which make opening it fail with these words, and any pragma. All else fails.
+
+use crate::codes::MISUSE;
+use crate::options::{Name, Setting};
+use crate::read_only::{Failure, ReadOnly};
+
+/// SQLite reads so much of a file when it opens it, and not again alone.
+const FIRST_READ: usize = 100;
+
+/// What is wrong.
+pub(crate) struct Refused(pub(crate) String);
+
+impl Refused {
+    fn failure(&self) -> Failure {
+        Failure {
+            code: MISUSE,
+            why: self.0.clone(),
+        }
+    }
+}
+
+impl ReadOnly for Refused {
+    fn read_at(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
+        if offset == 0 && buf.len() == FIRST_READ {
+            return Ok(0);
+        }
+        Err(self.failure())
+    }
+
+    /// Not nothing: SQLite would take that for an empty database, and read no page.
+    fn size(&self) -> u64 {
+        65536
+    }
+
+    fn setting(&self, _: Name) -> Result<String, String> {
+        Err(self.0.clone())
+    }
+
+    fn apply(&mut self, _: Setting) -> Result<(), String> {
+        Err(self.0.clone())
+    }
+
+    fn info(&mut self) -> Result<String, Failure> {
+        Err(self.failure())
+    }
+
+    fn check(&mut self) -> Result<String, Failure> {
+        Err(self.failure())
+    }
+
+    fn refused(&self) -> Option<&str> {
+        Some(&self.0)
+    }
+}

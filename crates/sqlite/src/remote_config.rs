@@ -1,0 +1,159 @@
+//! What a program tells about web servers and no URI may: who it is to them, and which local files matter. It comes from the
+//! program's own statements alone (the functions are SQLITE_DIRECTONLY, so no schema calls them) and holds for the process.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use litepack_remote::{DiskCache, Headers, Options, Origin, check_certificates};
+use litepack_rows::sql::{Result, Value};
+
+use crate::columns::{Function, Operate, function};
+use crate::ffi::columns::Call;
+
+/// The limit of a cache directory when nobody asks for another one, in MiB.
+const CACHE_DIR_MB: u64 = 1024;
+
+/// What was told.
+struct Config {
+    headers: BTreeMap<Origin, Headers>,
+    ca_file: Option<PathBuf>,
+    cache_dir: Option<PathBuf>,
+    cache_dir_mb: u64,
+}
+
+static CONFIG: Mutex<Config> = Mutex::new(Config {
+    headers: BTreeMap::new(),
+    ca_file: None,
+    cache_dir: None,
+    cache_dir_mb: CACHE_DIR_MB,
+});
+
+fn config() -> MutexGuard<'static, Config> {
+    // Every change is one assignment.
+    CONFIG.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Config {
+    fn disk_cache(&self) -> Option<DiskCache> {
+        let directory = self.cache_dir.clone()?;
+        Some(DiskCache {
+            directory,
+            limit: self.cache_dir_mb << 20,
+        })
+    }
+}
+
+/// Adds to `options` what was told of the server of `url`.
+///
+/// # Errors
+/// If the URL is none, or it and what was told both say who we are; in words without a secret.
+pub(crate) fn apply(url: &str, options: &mut Options) -> std::result::Result<(), String> {
+    let origin = Origin::of(url).map_err(|error| error.to_string())?;
+    let config = config();
+    if let Some(headers) = config.headers.get(&origin) {
+        let added = options.headers.add_all(headers);
+        added.map_err(|error| error.to_string())?;
+    }
+    options.root_certificates.clone_from(&config.ca_file);
+    options.disk_cache = config.disk_cache();
+    Ok(())
+}
+
+/// `litepack_remote_headers(origin, headers | NULL)` and `litepack_remote_config(name [, value | NULL])`.
+pub(crate) const FUNCTIONS: &[Function] = &[
+    function(c"litepack_remote_headers", &[2], Operate(headers)),
+    function(c"litepack_remote_config", &[1, 2], Operate(configure)),
+];
+
+/// Sets the headers, one in a line, that go with every request to an origin; NULL takes them away. Answers how many there are.
+fn headers(call: &Call<'_>) -> Result<()> {
+    let in_words = |error: litepack_remote::Error| call.error(error);
+    let origin = call.argument(0).text();
+    let origin = origin.ok_or_else(|| call.error("an origin is text: https://host"))?;
+    let origin = Origin::parse(&origin).map_err(in_words)?;
+    let mut headers = Headers::default();
+    match call.argument(1) {
+        Value::Null => {}
+        lines => {
+            let lines = lines.text();
+            let lines = lines.ok_or_else(|| call.error("headers are text, one in a line"))?;
+            headers.add_lines(&lines).map_err(in_words)?;
+        }
+    }
+    let count = headers.count();
+    let mut config = config();
+    if count == 0 {
+        config.headers.remove(&origin);
+    } else {
+        config.headers.insert(origin, headers);
+    }
+    call.answer(Value::Integer(count as i64));
+    Ok(())
+}
+
+/// Sets one of the settings, unless it is only asked for, and answers its value; NULL is the default.
+fn configure(call: &Call<'_>) -> Result<()> {
+    let name = call.argument(0).text().unwrap_or_default();
+    if call.count() > 1 {
+        set(call, &name)?;
+    }
+    let config = config();
+    let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    let text = match name.as_str() {
+        "ca_file" => path(&config.ca_file),
+        "cache_dir" => path(&config.cache_dir),
+        "cache_dir_mb" => {
+            call.answer(Value::Integer(config.cache_dir_mb as i64));
+            return Ok(());
+        }
+        _ => return Err(call.error("there are ca_file, cache_dir and cache_dir_mb")),
+    };
+    call.answer(
+        text.as_ref()
+            .map_or(Value::Null, |text| Value::Text(text.as_bytes())),
+    );
+    Ok(())
+}
+
+/// A value is looked at now, where the program hears what is wrong with it, and not only when a file is opened.
+fn set(call: &Call<'_>, name: &str) -> Result<()> {
+    let in_words = |error: litepack_remote::Error| call.error(error);
+    let value = call.argument(1);
+    let path = || match value {
+        Value::Null => Ok(None),
+        value => match value.text() {
+            Some(path) => Ok(Some(PathBuf::from(path))),
+            None => Err(call.error(format_args!("{name} is text, or NULL for none"))),
+        },
+    };
+    match name {
+        "ca_file" => {
+            let path = path()?;
+            if let Some(path) = &path {
+                check_certificates(path).map_err(in_words)?;
+            }
+            config().ca_file = path;
+        }
+        "cache_dir" => {
+            let directory = path()?;
+            if let Some(directory) = directory.clone() {
+                let cache = DiskCache {
+                    directory,
+                    limit: 0,
+                };
+                cache.check().map_err(in_words)?;
+            }
+            config().cache_dir = directory;
+        }
+        "cache_dir_mb" => {
+            config().cache_dir_mb = match value {
+                Value::Null => CACHE_DIR_MB,
+                Value::Integer(mb) if (1..=1 << 30).contains(&mb) => mb as u64,
+                _ => return Err(call.error("cache_dir_mb is a number between 1 and 1073741824")),
+            };
+        }
+        _ => {}
+    }
+    Ok(())
+}
