@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn slips_are_told_from_other_names() {
-        let meant = |name| meant(name, OURS.into_iter());
+        let meant = |name: &str| meant(name, OURS.into_iter());
         for (name, ours) in [
             ("levle", "level"),
             ("lvel", "level"),
