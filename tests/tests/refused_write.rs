@@ -13,7 +13,17 @@ fn count(db: &Connection, what: &str) -> i64 {
 
 #[test]
 fn a_new_database_is_empty_again_after_a_refused_write() {
-    for (number, journal) in ["delete", "truncate", "persist"].into_iter().enumerate() {
+    let modes = ["delete", "truncate", "persist"];
+    // Refused is a page, or what names the super-journal in the journal: then nothing but the new one's journal refers to that.
+    let refused = [
+        ("last.db", 1),
+        ("last.db-journal", 2),
+        ("last.db-journal", 3),
+    ];
+    let cases = modes
+        .iter()
+        .flat_map(|mode| refused.map(|(name, at)| (*mode, name, at)));
+    for (number, (journal, suffix, at)) in cases.enumerate() {
         let disk = SimDisk::new();
         let plain = format!("refused-write-{number}");
         let _vfs = disk.register(&plain);
@@ -38,7 +48,8 @@ fn a_new_database_is_empty_again_after_a_refused_write() {
             db.execute_batch(&format!("pragma {name}.journal_mode = {journal}"))
                 .expect("a pragma");
         }
-        disk.inject(Fault::new(CallSet::WRITES, FaultError::Full).on_names_ending("last.db"));
+        let full = Fault::new(CallSet::WRITES, FaultError::Full);
+        disk.inject(full.on_names_ending(suffix).at(at));
         let refused = db.execute_batch(
             "begin; create table new.t as select * from main.t; create table last.t(x);
              delete from main.t; commit",
