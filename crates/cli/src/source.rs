@@ -28,6 +28,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A writer may slip in between a checkpoint and our lock this often.
 const ATTEMPTS: usize = 20;
 
+/// Lets the schema of a database, which somebody else may have written, call innocuous functions only.
+pub fn distrust(connection: &Connection) -> rusqlite::Result<()> {
+    let trusted = DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA;
+    connection.set_db_config(trusted, false).map(drop)
+}
+
 /// An open database; the fields are in the order in which they must be closed.
 pub struct Source {
     connection: Option<Connection>,
@@ -214,6 +220,7 @@ impl Source {
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(uri, flags)?;
+        distrust(&connection)?;
         connection.busy_timeout(PATIENCE)?;
         Ok(connection)
     }

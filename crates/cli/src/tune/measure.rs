@@ -14,6 +14,7 @@ use rusqlite::{Connection, OpenFlags, Params, Statement, params_from_iter};
 
 use super::queries::Query;
 use crate::interrupt::Interrupted;
+use crate::source::distrust;
 use crate::{header, interrupt};
 
 /// Most times that a query is run after it was warmed up.
@@ -58,6 +59,7 @@ impl Measured {
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(uri, flags)?;
+        distrust(&connection)?;
         interrupt::stop(&connection);
         Ok(Measured(connection))
     }

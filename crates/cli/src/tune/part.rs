@@ -19,6 +19,7 @@ use super::workload::quoted;
 use crate::info::printable;
 use crate::interrupt;
 use crate::progress::Progress;
+use crate::source::distrust;
 
 /// Most runs that the part of a table is made of.
 const RUNS: u64 = 16;
@@ -34,6 +35,7 @@ pub fn copy(origin: &Origin, budget: u64, part: &Path, progress: &Progress) -> R
     let facts = origin.facts()?;
     let made = || -> rusqlite::Result<Vec<String>> {
         let connection = Connection::open(part)?;
+        distrust(&connection)?;
         interrupt::stop(&connection);
         connection.pragma_update(None, "encoding", &facts.encoding)?;
         connection.pragma_update(None, "page_size", facts.page_size)?;
