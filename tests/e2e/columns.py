@@ -148,6 +148,49 @@ def a_bad_configuration_changes_nothing(place):
     assert schema(connection) == before
 
 
+def a_chooser_calls_innocuous_functions_only(place):
+    path, connection = make(place)
+    enable(connection)
+    calls = []
+    connection.create_function("spy", 1, lambda value: calls.append(value) or "a")
+    connection.create_function("pure", 1, lambda value: calls.append(value) or "a", deterministic=True)
+    connection.create_function("regexp", 2, lambda pattern, value: calls.append(value))
+    choosers = ["spy(data)", "pure(data)", "0 and spy(data)", "case when 0 then \"spy\"(data) else 'a' end"]
+    choosers += ["(select spy(data))", "data like 'x' or data regexp 'x'", "load_extension('x')"]
+    for chooser in choosers:
+        connection.execute("update _zstd_configs set config = json_set(config, '$.dict_chooser', ?)", (chooser,))
+        for call in ["litepack_columns()", "zstd_incremental_maintenance(null, 1)"]:
+            try:
+                connection.execute(f"select {call}").fetchone()
+                raise AssertionError(f"{chooser} was followed")
+            except sqlite3.OperationalError as error:
+                assert "dict_chooser" in str(error) and "refused" in str(error), error
+    assert not calls, calls
+    # What SQLite has is innocuous, in the versions too that forgot to say so of JSON.
+    chooser = "json_extract(data, '$.tags[0]') || (data ->> '$.tags[1]' like 'genre 1%') || strftime('%Y', id, 'unixepoch')"
+    connection.execute("update _zstd_configs set config = json_set(config, '$.dict_chooser', ?)", (chooser,))
+    maintain(connection)
+    assert one(connection, "select litepack_columns()")
+
+
+def a_dictionary_that_calls_for_dictionaries_is_an_error(place):
+    path = os.path.join(place, "hostile.db")
+    maker = connect(path, with_extension=False)
+    maker.create_function("zstd_decompress", 4, lambda *_: b"x", deterministic=True)
+    maker.executescript("""
+        create table _zstd_dicts(id integer primary key, dict generated always as (zstd_decompress(x'00', 0, id + 1, 1)));
+        insert into _zstd_dicts(id) with recursive n(i) as (select 1 union all select i + 1 from n where i < 50000)
+          select i from n;
+        create view news as select zstd_decompress(x'00', 0, 1, 1) as title;""")
+    maker.close()
+    connection = connect(path)
+    try:
+        connection.execute("select * from news").fetchone()
+        raise AssertionError("read")
+    except sqlite3.OperationalError as error:
+        assert "no dictionary 1" in str(error), error
+
+
 CHECKS = [
     rows_and_types_stay,
     everything_is_undone,
@@ -155,6 +198,8 @@ CHECKS = [
     others_read_and_write_during_maintenance,
     triggers_and_defaults_work_through_the_view,
     a_bad_configuration_changes_nothing,
+    a_chooser_calls_innocuous_functions_only,
+    a_dictionary_that_calls_for_dictionaries_is_an_error,
 ]
 
 

@@ -71,4 +71,15 @@ stock app.db <<<"$schema" >after.sql
 check "disabling gives the schema back" "$(cat undone.txt; diff before.sql after.sql && echo same)" "*same"
 check "and a file for everybody" "$(stock app.db <<<"$content
 pragma integrity_check;")" "$answer"$'\n'"ok"
+
+for ask in "select zstd_incremental_maintenance(null, 1);" "select litepack_columns();"; do
+    rm -f hostile.db owned
+    stock hostile.db <<<"$fill"
+    loaded hostile.db >/dev/null <<'SQL'
+select zstd_enable_transparent('{"table": "events", "column": "data", "compression_level": 3, "dict_chooser": "''a''"}');
+update _zstd_configs set config = json_set(config, '$.dict_chooser', 'writefile(''owned'', ''x'') || ''a''');
+SQL
+    got=$(loaded hostile.db <<<"$ask")
+    check "a database writes no file by its chooser" "$(ls owned 2>&1) $got" "*No such file*writefile()*"
+done
 echo "end of part"

@@ -68,6 +68,37 @@ impl Dictionary {
         }
     }
 
+    /// The same, `None` when memory does not suffice: for bytes as long as somebody else made them.
+    pub fn try_shared(bytes: &[u8]) -> Option<Arc<Dictionary>> {
+        let hash = Dictionary::hash_of(bytes);
+        let known = {
+            let shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+            shared.get(&hash).and_then(Weak::upgrade)
+        };
+        if let Some(known) = known.filter(|known| known.bytes() == bytes) {
+            return Some(known);
+        }
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(bytes.len()).ok()?;
+        copy.extend_from_slice(bytes);
+        let new = Arc::new(Dictionary {
+            bytes: copy.into_boxed_slice(),
+            hash,
+            decode: OnceLock::new(),
+        });
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        match shared.get(&hash).and_then(Weak::upgrade) {
+            // Another thread was faster.
+            Some(known) if known.bytes() == bytes => Some(known),
+            Some(_) => Some(new),
+            None => {
+                shared.retain(|_, held| held.strong_count() > 0);
+                shared.insert(hash, Arc::downgrade(&new));
+                Some(new)
+            }
+        }
+    }
+
     /// The dictionary as it is stored: a zstd frame of its bytes.
     pub fn pack(&self) -> Vec<u8> {
         zstd::bulk::compress(&self.bytes, PACK_LEVEL).expect("memory for it is there")
@@ -156,6 +187,11 @@ mod tests {
         drop(held);
         assert!(weak.upgrade().is_none());
         assert_eq!(Dictionary::shared(b"held by two").bytes(), b"held by two");
+        let held = Dictionary::try_shared(b"held by three").expect("memory");
+        assert!(Arc::ptr_eq(&held, &Dictionary::shared(b"held by three")));
+        assert!(
+            Dictionary::try_shared(b"held by three").is_some_and(|same| Arc::ptr_eq(&held, &same))
+        );
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! What changes of a schema need: trying out, settings put back, views and triggers that mention a
 //! table, rows moved from one table to another.
 
+use crate::head::{self, Head};
 use crate::sql::{Error, Result, Sql, Statement, Value};
+use crate::stored::has_helper;
+use crate::table::{backing, fronting};
 use crate::tokens::{Text, create_as, create_in, quote};
 use crate::transaction::Savepoint;
 
@@ -75,11 +78,19 @@ pub struct Object {
 }
 
 impl Object {
-    /// Creates it, with this text.
+    /// Creates it, with this text, on its table or on the one before or behind that.
     ///
     /// # Errors
-    /// SQLite's.
+    /// That the text is not one that creates it, and SQLite's.
     pub fn create(&self, db: &impl Sql, sql: &str) -> Result<()> {
+        let behind = backing(&self.table);
+        let mut tables = vec![self.table.as_str(), &behind];
+        tables.extend(fronting(&self.table));
+        let name = match self.kind.as_str() {
+            "table" => Head::of(sql).map_or(String::new(), |head| head.name),
+            _ => self.name.clone(),
+        };
+        head::expect(sql, &self.kind, &name, &tables)?;
         db.run(&create_in(sql, self.schema), &[])
             .map_err(|error| error.context(format!("creating {} {} anew", self.kind, self.name)))
     }
@@ -179,14 +190,14 @@ pub struct Copy<'a> {
 /// Creates the table `new` from the text `sql`, moves the rows of `old` there and drops `old`.
 ///
 /// # Errors
-/// SQLite's.
+/// That the text creates neither of the two tables, and SQLite's.
 pub fn move_rows(db: &impl Sql, old: &str, new: &str, sql: &str, copy: &Copy<'_>) -> Result<()> {
-    let name = Text::new(sql)
-        .created_name()
-        .filter(|name| name.eq_ignore_ascii_case(new));
-    let sql = match name {
-        Some(_) => sql.to_string(),
-        None => create_as(sql, &quote(new)),
+    let is_new = Head::of(sql).is_some_and(|head| head.is("table", new));
+    let sql = if is_new {
+        sql.to_string()
+    } else {
+        head::expect(sql, "table", old, &[old])?;
+        create_as(sql, &quote(new))
     };
     db.run(&create_in(&sql, "main"), &[])?;
     let rowid = copy
@@ -207,7 +218,7 @@ pub fn move_rows(db: &impl Sql, old: &str, new: &str, sql: &str, copy: &Copy<'_>
         ),
         &[],
     )?;
-    if crate::config::exists(db, "sqlite_sequence")? {
+    if has_helper(db, "sqlite_sequence")? {
         let names = [Value::from(old), Value::from(new)];
         db.run(
             "delete from main.sqlite_sequence where name = ?2 and ?1 <> ?2",

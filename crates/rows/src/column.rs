@@ -3,14 +3,19 @@
 //!
 //! Works on what SQLite and the texts of the schema tell, so on databases of sqlite-zstd as well.
 
+use crate::chooser;
 use crate::config::Config;
-use crate::sql::{OwnedValue, Result, Sql, Statement, Value};
+use crate::sql::{Error, OwnedValue, Result, Sql, Statement, Value};
+use crate::stored;
 use crate::tokens::{Text, quote};
 
 /// A batch has no more rows than this, however small they are.
 const ROWS_MAX: usize = 50_000;
 /// A batch is not larger than this whatever is configured; a single value may be.
 const BYTES_MAX: usize = 16 << 20;
+
+/// The name of a group is not longer than this.
+const GROUP_MAX: usize = 64 << 10;
 
 /// What identifies a row: its rowid, or its primary key.
 pub type Key = Vec<OwnedValue>;
@@ -57,7 +62,7 @@ impl Column {
     /// All compressed columns of the main database.
     ///
     /// # Errors
-    /// SQLite's, or when a configuration cannot be read.
+    /// SQLite's, or when a configuration cannot be read or is not to be followed.
     pub fn all(db: &impl Sql) -> Result<Vec<Column>> {
         let configs = Config::all(db)?;
         configs
@@ -69,7 +74,7 @@ impl Column {
     /// The compressed column `column` of `table`.
     ///
     /// # Errors
-    /// When it is not compressed, and SQLite's.
+    /// When it is not compressed, when its configuration is not to be followed, and SQLite's.
     pub fn get(db: &impl Sql, table: &str, column: &str) -> Result<Column> {
         let (id, config) = Config::get(db, table, column)?;
         Column::open(db, id, config)
@@ -77,22 +82,24 @@ impl Column {
 
     fn open(db: &impl Sql, id: i64, config: Config) -> Result<Column> {
         let backing = backing(&config.table);
+        let physical = unquoted(&config.table);
+        let needed = [config.column.as_str(), &format!("_{}_dict", config.column)];
+        stored::expect(db, &physical, &needed)?;
+        if let Some(why) = chooser::objection(db, &config.dict_chooser)? {
+            return Err(refused(&config, &why));
+        }
         let mut names = Vec::new();
         let mut primary = Vec::new();
-        let sql = "select name, pk from pragma_table_xinfo(?1, 'main')";
-        db.rows(
-            sql,
-            &[Value::from(unquoted(&config.table).as_str())],
-            |row| {
-                let name = row.column(0).text().unwrap_or_default();
-                match row.column(1).integer() {
-                    Some(place) if place > 0 => primary.push((place, quote(&name))),
-                    _ => {}
-                }
-                names.push(name);
-                Ok(())
-            },
-        )?;
+        let pragma = format!("pragma main.table_xinfo({})", quote(&physical));
+        db.rows(&pragma, &[], |row| {
+            let name = row.column(1).text().unwrap_or_default();
+            match row.column(5).integer() {
+                Some(place) if place > 0 => primary.push((place, quote(&name))),
+                _ => {}
+            }
+            names.push(name);
+            Ok(())
+        })?;
         primary.sort();
         let is_column = |alias: &str| names.iter().any(|name| name.eq_ignore_ascii_case(alias));
         let rowid = ["rowid", "_rowid_", "oid"].into_iter().find(|alias| {
@@ -118,13 +125,29 @@ impl Column {
                 visible.push_str(&format!(", {plain} as {}", quote(name)));
             }
         }
-        Ok(Column {
+        let column = Column {
             id,
             is_text: kind(db, &config)?,
             config,
             keys,
             visible,
-        })
+        };
+        column.expect_of_a_row(db)?;
+        Ok(column)
+    }
+
+    /// Checks that the chooser says something of each row: an aggregate, which would say something of all
+    /// rows together, cannot be in a WHERE.
+    fn expect_of_a_row(&self, db: &impl Sql) -> Result<()> {
+        let sql = format!(
+            "select 1 from (select 1{} from {}) as {} where ({}\n) is null",
+            self.visible,
+            self.backing(),
+            quote(&unquoted(&self.config.table)),
+            self.config.dict_chooser
+        );
+        let prepared = db.prepare(&sql).map(|_| ());
+        prepared.map_err(|error| refused(&self.config, &error.message))
     }
 
     /// The backing table, as SQL.
@@ -145,6 +168,11 @@ impl Column {
     /// The columns of the key, as SQL.
     pub fn keys(&self) -> String {
         self.keys.join(", ")
+    }
+
+    /// How many columns the key has.
+    pub fn key_len(&self) -> usize {
+        self.keys.len()
     }
 
     /// What may be compressed of a value: text that is valid in a text column, blobs in any other.
@@ -227,7 +255,7 @@ impl Column {
     /// SQLite's, among them those of the chooser.
     pub fn read(&self, db: &impl Sql, which: Which, after: Option<&Key>) -> Result<Vec<Row>> {
         let step = usize::try_from(self.config.incremental_compression_step_bytes);
-        let limit = step.unwrap_or(BYTES_MAX).min(BYTES_MAX);
+        let limit = step.unwrap_or(BYTES_MAX).clamp(1, BYTES_MAX);
         let mut statement = db
             .prepare(&self.select(which, after.is_some()))
             .map_err(|error| error.context(self.name()))?;
@@ -237,13 +265,24 @@ impl Column {
         let (mut rows, mut bytes) = (Vec::new(), 0);
         let count = self.keys.len();
         while bytes < limit && rows.len() < ROWS_MAX && statement.step()? {
-            let row = Row {
-                key: (0..count).map(|i| statement.column(i).to_owned()).collect(),
-                stored: statement.column(count).to_owned(),
+            let group = statement.column(count + 2);
+            let long = group.bytes().map_or(0, <[u8]>::len);
+            if long > GROUP_MAX {
+                let why = format!("it gives a text of {long} bytes, and {GROUP_MAX} are the most");
+                return Err(refused(&self.config, &why));
+            }
+            let key: Result<Key> = (0..=count)
+                .map(|index| statement.column(index).to_owned())
+                .collect();
+            let mut row = Row {
+                key: key?,
+                stored: OwnedValue::Null,
                 dictionary: statement.column(count + 1).integer(),
-                group: statement.column(count + 2).text(),
+                group: group.text(),
             };
-            bytes += row.stored.as_value().bytes().map_or(8, <[u8]>::len);
+            row.stored = row.key.pop().unwrap_or(OwnedValue::Null);
+            let parts = row.key.iter().chain([&row.stored]);
+            bytes += long + parts.map(OwnedValue::weight).sum::<usize>();
             rows.push(row);
         }
         Ok(rows)
@@ -302,6 +341,13 @@ impl<T: Statement> Replace<T> {
         while self.0.step()? {}
         Ok(())
     }
+}
+
+fn refused(config: &Config, why: &str) -> Error {
+    Error::new(format!(
+        "{}.{}: dict_chooser {} is refused: {why}; litepack_configure_column sets another one",
+        config.table, config.column, config.dict_chooser
+    ))
 }
 
 fn unquoted(table: &str) -> String {

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::sql::{Error, Result, Sql, Statement, Value};
+use crate::stored::{self, has_helper};
 
 /// One compressed column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub struct Config {
     #[serde(default = "step_bytes")]
     pub incremental_compression_step_bytes: i64,
 }
+
+/// A stored configuration is not longer than this.
+const LENGTH_MAX: usize = 1 << 20;
 
 fn min_dict_size() -> i64 {
     5000
@@ -171,10 +175,11 @@ impl Config {
     /// Every column's configuration with its id; none where nothing was ever enabled.
     ///
     /// # Errors
-    /// SQLite's, or a row that is no configuration.
+    /// SQLite's, a row that is no configuration, or a table of ours that is no table.
     pub fn all(db: &impl Sql) -> Result<Vec<(i64, Config)>> {
         let mut all = Vec::new();
-        if !exists(db, "_zstd_configs")? {
+        stored::expect_helpers(db)?;
+        if !has_helper(db, "_zstd_configs")? {
             return Ok(all);
         }
         db.rows(
@@ -182,12 +187,17 @@ impl Config {
             &[],
             |row| {
                 let id = row.column(0).integer().unwrap_or_default();
-                let text = row.column(1).text().unwrap_or_default();
-                let config = serde_json::from_str(&text).map_err(|error| {
+                let text = row.column(1).bytes().unwrap_or_default();
+                let wrong = |why: String| {
                     Error::new(format!(
-                        "row {id} of _zstd_configs: {error}; correct it there"
+                        "row {id} of _zstd_configs: {why}; correct it there"
                     ))
-                })?;
+                };
+                if text.len() > LENGTH_MAX {
+                    return Err(wrong(format!("it has {} bytes", text.len())));
+                }
+                let config =
+                    serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
                 all.push((id, config));
                 Ok(())
             },
@@ -217,19 +227,6 @@ impl Config {
             ))
         })
     }
-}
-
-/// Whether the main database has a table of this name.
-///
-/// # Errors
-/// SQLite's.
-pub fn exists(db: &impl Sql, table: &str) -> Result<bool> {
-    let found = db.row(
-        "select 1 from main.sqlite_schema where type = 'table' and name = ?1 collate nocase",
-        &[Value::from(table)],
-        |_| Ok(()),
-    )?;
-    Ok(found.is_some())
 }
 
 fn is_valid(key: &str, value: &serde_json::Value) -> bool {

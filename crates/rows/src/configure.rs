@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::refuse;
 use crate::sql::{Result, Sql};
 use crate::table::Table;
+use crate::transaction::atomically;
 
 /// Changes the configuration of a column by a JSON object with the keys to change.
 ///
@@ -13,5 +14,5 @@ pub fn configure(db: &impl Sql, table: &str, column: &str, patch: &str) -> Resul
     let (id, config) = Config::get(db, table, column)?;
     let config = config.patched(patch)?;
     refuse::chooser(db, &Table::compressed(db, table)?, &config)?;
-    config.update(db, id)
+    atomically(db, || config.update(db, id))
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use litepack_codec::Dictionary;
 
 use crate::frame::{Compressor, Form};
-use crate::sql::Result;
+use crate::sql::{Result, copied};
 
 const WORKERS_MAX: usize = 8;
 /// So much is done sooner than a thread starts.
@@ -57,7 +57,12 @@ impl Crew {
     /// When memory is short, or zstd refuses a dictionary.
     pub fn compress(&mut self, tasks: &[Task<'_>]) -> Result<Vec<Vec<u8>>> {
         let bytes: usize = tasks.iter().map(|task| task.content.len()).sum();
-        let has_large = tasks.iter().any(|task| task.content.len() > LARGE);
+        let has_large = tasks.iter().any(|task| {
+            let dictionary = task
+                .dictionary
+                .map_or(0, |dictionary| dictionary.bytes().len());
+            task.content.len().max(dictionary) > LARGE
+        });
         let most = if has_large { 2 } else { WORKERS_MAX };
         let portion = (tasks.len() * ALONE_BYTES / bytes.max(1)).clamp(1, PORTION_MAX);
         let wanted = (bytes / ALONE_BYTES).clamp(1, most);
@@ -67,9 +72,13 @@ impl Crew {
         let (first, others) = workers[..count].split_at_mut(1);
         let parts = std::thread::scope(|scope| {
             let next = &next;
+            // Threads that cannot be started are done without.
             let started: Vec<_> = others
                 .iter_mut()
-                .map(|worker| scope.spawn(move || worker.work(level, tasks, next, portion)))
+                .map_while(|worker| {
+                    let work = move || worker.work(level, tasks, next, portion);
+                    std::thread::Builder::new().spawn_scoped(scope, work).ok()
+                })
                 .collect();
             let own = first[0].work(level, tasks, next, portion);
             let others = started.into_iter().map(|thread| match thread.join() {
@@ -105,7 +114,7 @@ impl Worker {
             }
             for (index, task) in tasks.iter().enumerate().skip(from).take(portion) {
                 self.compress(level, task, &mut frame)?;
-                done.push((index, frame.as_slice().into()));
+                done.push((index, copied(&frame)?));
             }
         }
     }

@@ -9,11 +9,12 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use litepack_codec::Dictionary;
 
 use crate::sql::{Error, Result, Sql, Statement, Value};
+use crate::stored::{self, Found, find_then};
 use crate::tokens::quote;
 
 /// The id that stands for compression without a dictionary.
@@ -23,8 +24,12 @@ pub const NO_DICTIONARY_KEY: &str = "[nodict]";
 
 /// sqlite-zstd reads ids into 32 bits, and -1 and what it counts up from 0 are taken.
 const CONTENT_IDS: u64 = (1 << 31) - 3;
-/// A connection remembers dictionaries of so many bytes together.
-const REMEMBERED_BYTES: usize = 64 << 20;
+/// Dictionaries that are kept take so much memory together; a single one may take more.
+const KEPT_BYTES: usize = 128 << 20;
+/// What zstd prepares of a dictionary, beside a copy of it.
+const PREPARED_BYTES: usize = 32 << 10;
+/// How many ids are known at a time.
+const KNOWN_MAX: usize = 10_000;
 
 /// The id that dictionaries of this content have, from -2 downwards.
 pub fn content_id(bytes: &[u8]) -> i64 {
@@ -40,30 +45,83 @@ pub fn is_content_id(id: i64) -> bool {
     id < NO_DICTIONARY
 }
 
-/// What one connection remembers of dictionaries.
-#[derive(Debug, Default)]
-pub struct Dictionaries {
-    /// By ids that follow from content.
-    certain: RefCell<Remembered>,
-    /// By other ids, as of a state of the databases.
-    passing: RefCell<(Option<Stamp>, Remembered)>,
+/// The dictionary with these bytes.
+///
+/// # Errors
+/// When memory is short.
+pub fn of_bytes(bytes: &[u8]) -> Result<Arc<Dictionary>> {
+    Dictionary::try_shared(bytes).ok_or_else(Error::no_memory)
 }
 
-#[derive(Debug, Default)]
-struct Remembered {
-    by_id: BTreeMap<i64, Arc<Dictionary>>,
+/// Dictionaries held in memory, however many a database has.
+#[derive(Debug)]
+pub struct Kept<K> {
+    held: BTreeMap<K, Arc<Dictionary>>,
     bytes: usize,
 }
 
-impl Remembered {
-    fn add(&mut self, id: i64, dictionary: &Arc<Dictionary>) {
-        let len = dictionary.bytes().len();
-        if self.bytes + len > REMEMBERED_BYTES {
-            *self = Remembered::default();
+impl<K> Default for Kept<K> {
+    fn default() -> Self {
+        Kept {
+            held: BTreeMap::new(),
+            bytes: 0,
         }
-        self.bytes += len;
-        self.by_id.insert(id, dictionary.clone());
     }
+}
+
+impl<K: Ord> Kept<K> {
+    /// The one held under this key.
+    pub fn get(&self, key: &K) -> Option<&Arc<Dictionary>> {
+        self.held.get(key)
+    }
+
+    /// Holds one more; those before it may have to go.
+    pub fn add(&mut self, key: K, dictionary: &Arc<Dictionary>) {
+        let len = dictionary.bytes().len();
+        self.make_room(len);
+        self.bytes += cost(len);
+        if let Some(replaced) = self.held.insert(key, dictionary.clone()) {
+            self.bytes -= cost(replaced.bytes().len());
+        }
+    }
+
+    /// Lets all go if a dictionary of this length would be too much beside them.
+    pub fn make_room(&mut self, len: usize) {
+        if self.bytes + cost(len) > KEPT_BYTES {
+            self.clear();
+        }
+    }
+
+    /// Lets all go.
+    pub fn clear(&mut self) {
+        *self = Kept::default();
+    }
+}
+
+/// The memory that a dictionary of this length takes.
+fn cost(len: usize) -> usize {
+    len.saturating_mul(2).saturating_add(PREPARED_BYTES)
+}
+
+/// Which dictionary an id stands for, for as long as something keeps that dictionary.
+type Known = BTreeMap<i64, Weak<Dictionary>>;
+
+fn note(known: &mut Known, id: i64, dictionary: &Arc<Dictionary>) {
+    if known.len() >= KNOWN_MAX {
+        known.clear();
+    }
+    known.insert(id, Arc::downgrade(dictionary));
+}
+
+/// What one connection remembers of dictionaries.
+#[derive(Debug, Default)]
+pub struct Dictionaries {
+    /// Those remembered in any way, by hash.
+    kept: RefCell<Kept<u128>>,
+    /// By ids that follow from content.
+    certain: RefCell<Known>,
+    /// By other ids, as of a state of the databases.
+    passing: RefCell<(Option<Stamp>, Known)>,
 }
 
 /// A state of databases that cannot be exchanged for others without this changing.
@@ -77,7 +135,7 @@ struct Stamp(Vec<Option<u32>>);
 #[derive(Debug, Default)]
 pub struct Run {
     changes: i64,
-    found: BTreeMap<i64, Arc<Dictionary>>,
+    found: Known,
 }
 
 impl Run {
@@ -96,11 +154,11 @@ impl Run {
             self.changes = changes;
             self.found.clear();
         }
-        if let Some(found) = self.found.get(&id) {
-            return Ok(found.clone());
+        if let Some(found) = self.found.get(&id).and_then(Weak::upgrade) {
+            return Ok(found);
         }
         let found = dictionaries.get(db, id)?;
-        self.found.insert(id, found.clone());
+        note(&mut self.found, id, &found);
         Ok(found)
     }
 }
@@ -108,7 +166,7 @@ impl Run {
 impl Dictionaries {
     /// The dictionary of an id that follows from content, if it is remembered.
     pub fn remembered(&self, id: i64) -> Option<Arc<Dictionary>> {
-        self.certain.borrow().by_id.get(&id).cloned()
+        self.certain.borrow().get(&id).and_then(Weak::upgrade)
     }
 
     /// The dictionary that `id`, other than [`NO_DICTIONARY`], stands for in the databases of this
@@ -122,53 +180,58 @@ impl Dictionaries {
                 return Ok(known);
             }
             let found = self.look_up(db, id)?;
-            self.certain.borrow_mut().add(id, &found);
+            note(&mut self.certain.borrow_mut(), id, &found);
             return Ok(found);
         }
-        let Some(stamp) = stamp(db, id)? else {
+        let Some(stamp) = stamp(db)? else {
             return self.look_up(db, id);
         };
         {
             let mut passing = self.passing.borrow_mut();
             if passing.0.as_ref() == Some(&stamp) {
-                if let Some(known) = passing.1.by_id.get(&id) {
-                    return Ok(known.clone());
+                if let Some(known) = passing.1.get(&id).and_then(Weak::upgrade) {
+                    return Ok(known);
                 }
             } else {
-                *passing = (Some(stamp), Remembered::default());
+                *passing = (Some(stamp), Known::default());
             }
         }
         let found = self.look_up(db, id)?;
-        self.passing.borrow_mut().1.add(id, &found);
+        note(&mut self.passing.borrow_mut().1, id, &found);
         Ok(found)
     }
 
+    /// Reads a dictionary, and keeps it.
     fn look_up(&self, db: &impl Sql, id: i64) -> Result<Arc<Dictionary>> {
         let mut found: Option<(String, Arc<Dictionary>)> = None;
         let mut damaged = None;
         for (schema, _) in databases(db)? {
-            let Some(bytes) = stored(db, &schema, id)? else {
-                continue;
-            };
-            if is_content_id(id) && content_id(&bytes) != id {
-                damaged = Some(schema);
-                continue;
-            }
-            match &found {
-                None => found = Some((schema, Dictionary::shared(&bytes))),
-                Some((_, same)) if same.bytes() == bytes => {}
-                Some((first, _)) => {
-                    return Err(Error::new(format!(
+            stored(db, &schema, id, |bytes| {
+                if is_content_id(id) && content_id(bytes) != id {
+                    damaged = Some(schema.clone());
+                    return Ok(());
+                }
+                match &found {
+                    None => {
+                        self.kept.borrow_mut().make_room(bytes.len());
+                        found = Some((schema.clone(), of_bytes(bytes)?));
+                        Ok(())
+                    }
+                    Some((_, same)) if same.bytes() == bytes => Ok(()),
+                    Some((first, _)) => Err(Error::new(format!(
                         "the databases {first} and {schema} each have a dictionary {id} in \
                          _zstd_dicts, and they differ, so it is not known which one a value was \
                          compressed with: open the two one at a time, or give one of them new \
                          dictionaries with litepack_retrain and litepack_recompress"
-                    )));
+                    ))),
                 }
-            }
+            })?;
         }
         match (found, damaged) {
-            (Some((_, dictionary)), _) => Ok(dictionary),
+            (Some((_, dictionary)), _) => {
+                self.kept.borrow_mut().add(dictionary.hash(), &dictionary);
+                Ok(dictionary)
+            }
             (None, Some(schema)) => Err(Error::corrupt(format!(
                 "dictionary {id} in {schema}._zstd_dicts is damaged, and values compressed with it \
                  cannot be read: restore this row of _zstd_dicts from a backup"
@@ -192,46 +255,42 @@ fn databases(db: &impl Sql) -> Result<Vec<(String, String)>> {
     Ok(databases)
 }
 
-/// The bytes of a dictionary in one database.
-fn stored(db: &impl Sql, schema: &str, id: i64) -> Result<Option<Vec<u8>>> {
-    if !has_table(db, schema)? {
-        return Ok(None);
-    }
-    let sql = format!(
-        "select dict from {}._zstd_dicts where id = ?",
-        quote(schema)
-    );
-    db.row(&sql, &[Value::Integer(id)], |row| {
-        let bytes = row.column(0).bytes();
-        Ok(bytes.unwrap_or_default().to_vec())
+/// Calls `each` with the bytes of a dictionary, if a database has it in a table: what is no table could
+/// do anything when it is read.
+fn stored(
+    db: &impl Sql,
+    schema: &str,
+    id: i64,
+    each: impl FnOnce(&[u8]) -> Result<()>,
+) -> Result<()> {
+    find_then(db, schema, "_zstd_dicts", &["id", "dict"], |found| {
+        if found != Found::Table {
+            return Ok(());
+        }
+        let sql = format!(
+            "select dict from {}._zstd_dicts where id = ?",
+            quote(schema)
+        );
+        let read = db.row(&sql, &[Value::Integer(id)], |row| {
+            each(row.column(0).bytes().unwrap_or_default())
+        });
+        read.map(|_| ())
     })
 }
 
-/// Whether there is such a table, which is neither a view nor virtual: reading one of these on behalf
-/// of a file from elsewhere could do anything.
-fn has_table(db: &impl Sql, schema: &str) -> Result<bool> {
-    let sql = format!(
-        "select 1 from {}.sqlite_schema where type = 'table' and name = '_zstd_dicts' \
-         collate nocase and rootpage > 0",
-        quote(schema)
-    );
-    Ok(db.row(&sql, &[], |_| Ok(()))?.is_some())
-}
-
-/// The present state of the databases, if nothing but a change of that state can give `id` another
+/// The present state of the databases, if nothing but a change of that state can give an id another
 /// meaning: only `main`, in a file, and `temp`, which are never detached, and nothing being written.
-fn stamp(db: &impl Sql, id: i64) -> Result<Option<Stamp>> {
+fn stamp(db: &impl Sql) -> Result<Option<Stamp>> {
     let databases = databases(db)?;
     let fixed = databases.iter().all(|(name, file)| match name.as_str() {
         "main" => !file.is_empty(),
         name => name == "temp",
     });
-    if !fixed || databases.iter().any(|(name, _)| db.is_writing(name)) || !has_table(db, "main")? {
+    if !fixed || databases.iter().any(|(name, _)| db.is_writing(name)) {
         return Ok(None);
     }
     // The version is that of the state being read, so something has to be read meanwhile.
-    let sql = "select 1 from main._zstd_dicts where id = ?";
-    let versions = db.row(sql, &[Value::Integer(id)], |_| {
+    let versions = db.row("select 1 from main.sqlite_schema limit 1", &[], |_| {
         Ok(databases
             .iter()
             .map(|(name, _)| db.data_version(name))
@@ -243,7 +302,7 @@ fn stamp(db: &impl Sql, id: i64) -> Result<Option<Stamp>> {
 /// Creates the tables that sqlite-zstd and this extension share, where they are missing.
 ///
 /// # Errors
-/// SQLite's.
+/// That something else has the name of one, and SQLite's.
 pub fn ensure_tables(db: &impl Sql) -> Result<()> {
     db.run(
         "create table if not exists main._zstd_dicts \
@@ -255,6 +314,7 @@ pub fn ensure_tables(db: &impl Sql) -> Result<()> {
          (id integer primary key autoincrement, config json not null)",
         &[],
     )?;
+    stored::expect_helpers(db)?;
     // Rows that name no dictionary refer to this one, so that foreign keys hold.
     let id = Value::Integer(NO_DICTIONARY);
     if db
@@ -325,11 +385,23 @@ mod tests {
 
     #[test]
     fn memory_for_dictionaries_is_bounded() {
-        let mut remembered = Remembered::default();
+        let mut kept = Kept::default();
         let dictionary = Arc::new(Dictionary::new(vec![1; 20 << 20]));
         for id in 2..20 {
-            remembered.add(-id, &dictionary);
-            assert!(remembered.bytes <= REMEMBERED_BYTES && remembered.by_id.len() <= 3);
+            kept.add(-id, &dictionary);
+            assert!(kept.bytes <= KEPT_BYTES && kept.held.len() <= 3);
+            kept.add(-id, &dictionary);
+            assert_eq!(kept.bytes, kept.held.len() * cost(20 << 20));
         }
+        // One that is larger than all may be has to be read nevertheless, and is alone.
+        kept.add(-1, &Arc::new(Dictionary::new(vec![1; 70 << 20])));
+        assert_eq!(kept.held.len(), 1);
+        kept.add(-2, &dictionary);
+        assert_eq!(kept.held.len(), 1);
+        // Small ones take more than their bytes.
+        for id in 0..100_000 {
+            kept.add(id, &Arc::new(Dictionary::new([7])));
+        }
+        assert!(kept.held.len() <= KEPT_BYTES / PREPARED_BYTES);
     }
 }

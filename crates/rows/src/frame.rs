@@ -6,7 +6,7 @@
 use litepack_codec::Dictionary;
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, FrameFormat};
 
-use crate::sql::{Error, NOMEM, Result, TOOBIG};
+use crate::sql::{Error, Result};
 
 /// What a frame carries beside the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,22 +195,6 @@ fn new_context(form: Form) -> Result<DCtx<'static>> {
 
 fn damaged(why: &str) -> Error {
     Error::corrupt(format!("a compressed value is damaged ({why})"))
-}
-
-impl Error {
-    fn no_memory() -> Error {
-        Error {
-            code: NOMEM,
-            message: "out of memory".into(),
-        }
-    }
-
-    fn too_big() -> Error {
-        Error {
-            code: TOOBIG,
-            message: "string or blob too big".into(),
-        }
-    }
 }
 
 /// How many bytes the frame (in standard form: the frames) can hold at most, by the sizes of its

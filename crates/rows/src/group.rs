@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use litepack_codec::Dictionary;
 
-use crate::dictionary::{NO_DICTIONARY, NO_DICTIONARY_KEY, content_id, is_content_id};
+use crate::dictionary::{
+    Kept, NO_DICTIONARY, NO_DICTIONARY_KEY, content_id, is_content_id, of_bytes,
+};
 use crate::sql::{Error, Result, Sql, Statement, Value};
 
 /// What happens to the rows of a group.
@@ -40,7 +42,18 @@ impl Decision {
 
 /// The groups met so far.
 #[derive(Debug, Default)]
-pub struct Groups(HashMap<String, Option<Decision>>);
+pub struct Groups {
+    /// Those that have no dictionary: whether that is decided, or for a survey to say.
+    without: HashMap<String, Option<Decision>>,
+    /// The ids of those that have one.
+    with: HashMap<String, i64>,
+    dictionaries: Kept<i64>,
+    /// Bytes in the names that can be looked up again.
+    names: usize,
+}
+
+/// Names that take more than this together are looked up again.
+const NAMES_MAX: usize = 16 << 20;
 
 impl Groups {
     /// What to do with the rows of a group; `None` if it has no dictionary.
@@ -54,8 +67,13 @@ impl Groups {
         if group == NO_DICTIONARY_KEY {
             return Ok(Some(Decision::Bare));
         }
-        if let Some(known) = self.0.get(group) {
+        if let Some(known) = self.without.get(group) {
             return Ok(known.clone());
+        }
+        if let Some(id) = self.with.get(group)
+            && let Some(dictionary) = self.dictionaries.get(id)
+        {
+            return Ok(Some(Decision::With(*id, dictionary.clone())));
         }
         let sql = "select id, dict from main._zstd_dicts where chooser_key = ?1";
         let found = db.row(sql, &[Value::from(group)], |row| {
@@ -63,18 +81,30 @@ impl Groups {
             let id = row.column(0).integer().unwrap_or_default();
             checked(id, bytes).map(|dictionary| Decision::With(id, dictionary))
         })?;
-        self.0.insert(group.to_string(), found.clone());
+        self.names += group.len() + size_of::<Decision>();
+        if self.names > NAMES_MAX {
+            self.names = 0;
+            self.with.clear();
+            self.without.retain(|_, decision| decision.is_some());
+        }
+        if let Some(Decision::With(id, dictionary)) = &found {
+            self.dictionaries.add(*id, dictionary);
+            self.with.insert(group.to_string(), *id);
+        } else {
+            self.without.insert(group.to_string(), found.clone());
+        }
         Ok(found)
     }
 
     /// Rows of this group stay as they are.
     pub fn leave(&mut self, group: &str) {
-        self.0.insert(group.to_string(), Some(Decision::Leave));
+        self.without
+            .insert(group.to_string(), Some(Decision::Leave));
     }
 
     /// Forgets everything, because dictionaries have changed.
     pub fn clear(&mut self) {
-        self.0.clear();
+        *self = Groups::default();
     }
 }
 
@@ -101,5 +131,5 @@ fn checked(id: i64, bytes: &[u8]) -> Result<Arc<Dictionary>> {
             "dictionary {id} in _zstd_dicts is damaged: restore this row from a backup"
         )));
     }
-    Ok(Dictionary::shared(bytes))
+    of_bytes(bytes)
 }

@@ -11,12 +11,15 @@
 //! config.rs      the configuration of a column
 //! tokens.rs      SQL text, token by token
 //! table.rs       what SQLite knows of a table
+//! head.rs        what a CREATE statement creates
 //! change.rs      what changes of a schema need
 //! memory.rs      tables as they were
 //! view.rs        the view and the triggers that write through it
 //! triggers.rs    users' triggers, carried to the backing table
 //! refuse.rs      why a column cannot be compressed
 //! transaction.rs all or nothing, and triggers switched off meanwhile
+//! chooser.rs     which expressions may choose a row's dictionary
+//! stored.rs      what of a database is read without being asked for
 //! column.rs      a compressed column as maintenance reads and writes it
 //! group.rs       what the chooser's answer means for a row
 //! crew.rs        compression on all cores
@@ -33,6 +36,7 @@
 
 pub mod alter;
 pub mod change;
+pub mod chooser;
 pub mod column;
 pub mod config;
 pub mod configure;
@@ -42,6 +46,7 @@ pub mod disable;
 pub mod enable;
 pub mod frame;
 pub mod group;
+pub mod head;
 pub mod index;
 pub mod maintain;
 pub mod memory;
@@ -51,6 +56,7 @@ pub mod retrain;
 pub mod sql;
 pub mod state;
 pub mod status;
+pub mod stored;
 pub mod survey;
 pub mod table;
 pub mod tokens;

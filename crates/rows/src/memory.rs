@@ -5,8 +5,9 @@
 //! since, and in a database that sqlite-zstd wrote, the original is worked out from what is there.
 
 use crate::change::{Object, objects};
-use crate::config;
+use crate::head;
 use crate::sql::{Result, Sql, Statement, Value};
+use crate::stored::has_helper;
 use crate::table::{Table, backing, dict_column, plain_column};
 use crate::tokens::{Text, quote};
 use crate::triggers::named;
@@ -33,14 +34,14 @@ pub struct Remembered {
 /// The table, its indexes, its triggers, and the triggers of others that were changed for it.
 ///
 /// # Errors
-/// SQLite's.
+/// That a text is not that of the object it is kept for, and SQLite's.
 pub fn recall(db: &impl Sql, table: &Table) -> Result<Vec<Remembered>> {
     let columns: Vec<&str> = table
         .compressed_columns()
         .map(|c| c.name.as_str())
         .collect();
     let mut texts = Vec::new();
-    if config::exists(db, "_litepack_objects")? {
+    if has_helper(db, "_litepack_objects")? {
         db.rows(
             "select type, name, original, made from main._litepack_objects where table_name = ?1",
             &[Value::from(table.name.as_str())],
@@ -53,15 +54,29 @@ pub fn recall(db: &impl Sql, table: &Table) -> Result<Vec<Remembered>> {
     }
     let mut all = Vec::new();
     for object in objects(db, &["table", "index", "trigger"])? {
-        let known = texts
-            .iter()
-            .find(|(kind, name, ..)| *kind == object.kind && *name == object.name);
+        // Nothing is kept of a temporary object: that is the connection's own, and has more rights.
+        let known = texts.iter().find(|(kind, name, ..)| {
+            object.schema == "main" && *kind == object.kind && *name == object.name
+        });
         let own = object.table.eq_ignore_ascii_case(&table.physical);
         if !own && known.is_none() || is_helper(table, &object) {
             continue;
         }
         let original = match known {
-            Some((_, _, original, made)) if *made == object.sql => original.clone(),
+            Some((_, _, original, made)) if *made == object.sql => {
+                let name = match object.kind.as_str() {
+                    "table" => &table.name,
+                    _ => &object.name,
+                };
+                let mut tables = vec![table.name.as_str()];
+                if !own {
+                    tables.push(&object.table);
+                }
+                head::expect(original, &object.kind, name, &tables).map_err(|error| {
+                    error.context("a row of _litepack_objects, which can be deleted there")
+                })?;
+                original.clone()
+            }
             _ => plain_text(&object.kind, &object.sql, Some(&table.name), &columns),
         };
         all.push(Remembered { object, original });
@@ -105,7 +120,7 @@ pub fn remember(db: &impl Sql, table: &str, all: &[Remembered]) -> Result<()> {
 /// # Errors
 /// SQLite's.
 pub fn forget(db: &impl Sql, table: &str) -> Result<()> {
-    if config::exists(db, "_litepack_objects")? {
+    if has_helper(db, "_litepack_objects")? {
         db.run(
             "delete from main._litepack_objects where table_name = ?1",
             &[Value::from(table)],

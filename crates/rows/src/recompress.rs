@@ -3,28 +3,27 @@
 //! As maintenance does it, in short steps that may be interrupted; every row can be read at each
 //! moment, because old dictionaries stay until [`crate::unused`] finds no row that needs them.
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Instant;
-
-use litepack_codec::Dictionary;
 
 use crate::column::{Column, Row, Which};
 use crate::crew::{Crew, Task};
-use crate::dictionary::NO_DICTIONARY;
+use crate::dictionary::{Kept, NO_DICTIONARY};
 use crate::frame::{Decompressor, Form};
 use crate::group::{Decision, Groups, dictionary};
 use crate::maintain::{Change, Limits, write};
-use crate::sql::{OwnedValue, Result, Sql};
+use crate::sql::{OwnedValue, Result, Sql, copied};
 use crate::state::State;
 use crate::survey::stored_len;
 use crate::transaction::{Quiet, atomically};
+
+/// So many bytes are held decoded, and the value that goes beyond it.
+const PLAIN_MAX: usize = 32 << 20;
 
 /// Reads the frames of a column.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     decompressor: Decompressor,
-    dictionaries: HashMap<i64, Arc<Dictionary>>,
+    dictionaries: Kept<i64>,
 }
 
 impl Frames {
@@ -38,8 +37,8 @@ impl Frames {
         let (Some(id), OwnedValue::Blob(frame)) = (row.dictionary, &row.stored) else {
             return Ok(column.content(&row.stored));
         };
-        if id != NO_DICTIONARY && !self.dictionaries.contains_key(&id) {
-            self.dictionaries.insert(id, dictionary(db, id)?);
+        if id != NO_DICTIONARY && self.dictionaries.get(&id).is_none() {
+            self.dictionaries.add(id, &dictionary(db, id)?);
         }
         let dictionary = self.dictionaries.get(&id).map(|found| &**found);
         let plain =
@@ -66,17 +65,26 @@ pub fn recompress(db: &impl Sql, table: &str, column: &str, limits: &Limits) -> 
     loop {
         let after = state.recompressed();
         let rows = column.read(db, Which::Compressed, after.as_ref())?;
-        state.set_recompressed(rows.last().map(|row| &row.key));
-        let changes = changes(db, &column, &rows, &mut crew, &mut groups, &mut frames)?;
-        let over = limits.over() || rows.is_empty();
-        let started = Instant::now();
-        if over || !changes.is_empty() {
-            atomically(db, || write(db, &column, &changes, &state))?;
+        let mut rest = &rows[..];
+        loop {
+            let plain = decode(db, &column, rest, &mut groups, &mut frames)?;
+            let (done, later) = rest.split_at(plain.rows);
+            rest = later;
+            let changes = changes(&column, plain.found, &mut crew)?;
+            state.set_recompressed(done.last().map(|row| &row.key));
+            let over = limits.over() || rows.is_empty();
+            let started = Instant::now();
+            if over || !changes.is_empty() {
+                atomically(db, || write(db, &column, &changes, &state))?;
+            }
+            if over {
+                return Ok(!rows.is_empty());
+            }
+            limits.pause(db, started.elapsed())?;
+            if rest.is_empty() {
+                break;
+            }
         }
-        if over {
-            return Ok(!rows.is_empty());
-        }
-        limits.pause(db, started.elapsed())?;
     }
 }
 
@@ -88,17 +96,26 @@ struct Plain<'a> {
     decision: Decision,
 }
 
-/// What is to be written of a batch.
-fn changes<'a>(
+/// What the first rows of a batch hold.
+struct Decoded<'a> {
+    rows: usize,
+    found: Vec<Plain<'a>>,
+}
+
+/// Decodes as many rows as memory is for, at least one if there is one: a small frame may hold much.
+fn decode<'a>(
     db: &impl Sql,
     column: &Column,
     rows: &'a [Row],
-    crew: &mut Crew,
     groups: &mut Groups,
     frames: &mut Frames,
-) -> Result<Vec<Change<'a>>> {
-    let mut plain = Vec::new();
+) -> Result<Decoded<'a>> {
+    let (mut done, mut bytes, mut found) = (0, 0, Vec::new());
     for row in rows {
+        if bytes > PLAIN_MAX {
+            break;
+        }
+        done += 1;
         // Without a dictionary of today, or left alone today: it stays as it is.
         let decision = groups.decide(db, row.group.as_deref())?;
         let (Some(old), Some(decision)) = (row.dictionary, decision) else {
@@ -108,14 +125,20 @@ fn changes<'a>(
             continue;
         }
         if let Some(content) = frames.content(db, column, row)? {
-            plain.push(Plain {
+            bytes += content.len();
+            found.push(Plain {
                 row,
                 old,
-                content: content.to_vec(),
+                content: copied(content)?,
                 decision,
             });
         }
     }
+    Ok(Decoded { rows: done, found })
+}
+
+/// What is to be written of rows.
+fn changes<'a>(column: &Column, plain: Vec<Plain<'a>>, crew: &mut Crew) -> Result<Vec<Change<'a>>> {
     let tasks: Vec<Task<'_>> = plain
         .iter()
         .map(|plain| Task {

@@ -1,9 +1,10 @@
 //! Why a column cannot be compressed, found out before anything is changed, and what to do instead.
 
+use crate::chooser::objection;
 use crate::config::Config;
 use crate::sql::{Error, Result, Sql, Statement, Value};
 use crate::table::{Column, Storage, Table, affinity, backing, dict_column, plain_column};
-use crate::tokens::{not_an_expression, quote};
+use crate::tokens::quote;
 use crate::view::trigger_name;
 
 /// How many rows a chooser is tried on.
@@ -55,7 +56,7 @@ pub fn column(db: &impl Sql, table: &Table, column: &Column) -> Result<()> {
     names(db, table, column)
 }
 
-/// Checks that the chooser is an expression over the table that gives text or NULL.
+/// Checks that the chooser is an expression over the table, without side effects, that gives text or NULL.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -68,8 +69,8 @@ pub fn chooser(db: &impl Sql, table: &Table, config: &Config) -> Result<()> {
             table.name
         )))
     };
-    if let Some(why) = not_an_expression(chooser) {
-        return refuse(why);
+    if let Some(why) = objection(db, chooser)? {
+        return refuse(&why);
     }
     let physical = quote(&table.physical);
     // Aggregates are no expression of a row: WHERE does not take them.

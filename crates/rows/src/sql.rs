@@ -40,6 +40,22 @@ impl Error {
         }
     }
 
+    /// Memory is short.
+    pub fn no_memory() -> Error {
+        Error {
+            code: NOMEM,
+            message: "out of memory".into(),
+        }
+    }
+
+    /// A value exceeds the connection's length limit, or what a value may be here.
+    pub fn too_big() -> Error {
+        Error {
+            code: TOOBIG,
+            message: "string or blob too big".into(),
+        }
+    }
+
     /// The same error, with what was being done put before it.
     #[must_use]
     pub fn context(self, doing: impl std::fmt::Display) -> Error {
@@ -105,15 +121,30 @@ impl<'a> Value<'a> {
     }
 
     /// A copy that owns its bytes.
-    pub fn to_owned(self) -> OwnedValue {
-        match self {
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub fn to_owned(self) -> Result<OwnedValue> {
+        Ok(match self {
             Value::Null => OwnedValue::Null,
             Value::Integer(value) => OwnedValue::Integer(value),
             Value::Real(value) => OwnedValue::Real(value),
-            Value::Text(bytes) => OwnedValue::Text(bytes.to_vec()),
-            Value::Blob(bytes) => OwnedValue::Blob(bytes.to_vec()),
-        }
+            Value::Text(bytes) => OwnedValue::Text(copied(bytes)?),
+            Value::Blob(bytes) => OwnedValue::Blob(copied(bytes)?),
+        })
     }
+}
+
+/// A copy of bytes of which there may be many.
+///
+/// # Errors
+/// When memory is short.
+pub fn copied(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len())
+        .map_err(|_| Error::no_memory())?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
 }
 
 impl<'a> From<&'a str> for Value<'a> {
@@ -144,6 +175,14 @@ pub enum OwnedValue {
 }
 
 impl OwnedValue {
+    /// About how many bytes it takes.
+    pub fn weight(&self) -> usize {
+        match self {
+            OwnedValue::Text(bytes) | OwnedValue::Blob(bytes) => bytes.len(),
+            _ => 8,
+        }
+    }
+
     /// This value, borrowed.
     pub fn as_value(&self) -> Value<'_> {
         match self {

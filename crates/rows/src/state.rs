@@ -11,9 +11,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde::{Deserialize, Serialize};
 
 use crate::column::{Column, Key};
-use crate::config::exists;
 use crate::sql::{OwnedValue, Result, Sql, Statement, Value};
+use crate::stored::has_helper;
 use crate::transaction::lock;
+
+/// A longer state is not read. Long keys may take some room in it, and the names of groups.
+const STATE_MAX: usize = 256 << 20;
 
 const STATES: &str = "_litepack_maintenance";
 const MADE: &str = "_litepack_dictionaries";
@@ -52,7 +55,7 @@ impl Rows {
         for value in key {
             Part::from(value).hash(&mut hasher);
         }
-        self.count += 1;
+        self.count = self.count.saturating_add(1);
         self.hash = self.hash.wrapping_add(hasher.finish());
     }
 
@@ -63,14 +66,15 @@ impl Rows {
     pub fn not_compressed(db: &impl Sql, column: &Column) -> Result<Rows> {
         let mut rows = Rows::default();
         let keys = column.keys();
-        let count = keys.split(", ").count();
+        let count = column.key_len();
         let sql = format!(
             "select {keys} from {} where {} is null",
             column.backing(),
             column.marker()
         );
         db.rows(&sql, &[], |row| {
-            rows.add(&(0..count).map(|i| row.column(i).to_owned()).collect());
+            let key: Result<Key> = (0..count).map(|i| row.column(i).to_owned()).collect();
+            rows.add(&key?);
             Ok(())
         })?;
         Ok(rows)
@@ -138,19 +142,17 @@ impl State {
     pub fn load(db: &impl Sql, column: &Column) -> Result<State> {
         let config = column.config.json();
         let mut found: Option<State> = None;
-        if exists(db, STATES)? {
+        if has_helper(db, STATES)? {
             let sql = format!("select state from main.{STATES} where config = ?1");
             db.row(&sql, &[Value::Integer(column.id)], |row| {
                 // A state that cannot be read is not worth more than none.
-                found = row
-                    .column(0)
-                    .bytes()
-                    .and_then(|json| serde_json::from_slice(json).ok());
+                let json = row.column(0).bytes().filter(|json| json.len() <= STATE_MAX);
+                found = json.and_then(|json| serde_json::from_slice(json).ok());
                 Ok(())
             })?;
         }
         Ok(found
-            .filter(|state| state.config == config)
+            .filter(|state| state.config == config && state.fits(column))
             .unwrap_or(State {
                 config,
                 ..State::default()
@@ -174,6 +176,12 @@ impl State {
         let sql = format!("insert or replace into main.{STATES}(config, state) values(?1, ?2)");
         let values = [Value::Integer(column.id), Value::from(json.as_str())];
         db.run(&sql, &values)
+    }
+
+    /// Whether the keys in it are keys of this column's table.
+    fn fits(&self, column: &Column) -> bool {
+        let fits = |key: &Vec<Part>| key.len() == column.key_len();
+        self.position.as_ref().is_none_or(fits) && self.recompressed.as_ref().is_none_or(fits)
     }
 
     /// A new pass begins.
@@ -224,7 +232,7 @@ pub fn note_dictionary(db: &impl Sql, id: i64) -> Result<()> {
 /// SQLite's.
 pub fn noted_dictionaries(db: &impl Sql) -> Result<Vec<i64>> {
     let mut ids = Vec::new();
-    if exists(db, MADE)? {
+    if has_helper(db, MADE)? {
         db.rows(&format!("select id from main.{MADE}"), &[], |row| {
             ids.extend(row.column(0).integer());
             Ok(())

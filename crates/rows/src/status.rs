@@ -51,13 +51,14 @@ fn tell(db: &impl Sql, column: &Column) -> Result<Json> {
     let state = State::load(db, column)?;
     let seen = state.complete && state.left == Rows::not_compressed(db, column)?;
     let mut reasons: BTreeMap<String, (i64, i64)> = BTreeMap::new();
-    for (group, kind, sum) in not_compressed(db, column)? {
+    not_compressed(db, column, |group, kind, sum| {
         raw += sum;
-        let why = why(db, column, &state, seen, &mut groups, group, &kind)?;
+        let why = why(db, column, &state, seen, &mut groups, group, kind)?;
         let reason = reasons.entry(why).or_default();
         reason.0 += sum.rows;
         reason.1 += sum.plain;
-    }
+        Ok(())
+    })?;
     let reasons: Vec<Json> = reasons
         .into_iter()
         .map(|(why, (rows, bytes))| json!({"why": why, "rows": rows, "bytes": bytes}))
@@ -106,9 +107,12 @@ fn frames(db: &impl Sql, column: &Column) -> Result<Vec<(i64, Sum)>> {
     Ok(found)
 }
 
-/// Values stored as they are, by group and type.
-fn not_compressed(db: &impl Sql, column: &Column) -> Result<Vec<(Option<String>, String, Sum)>> {
-    let mut found = Vec::new();
+/// Calls `each` for the values stored as they are, by group and type.
+fn not_compressed(
+    db: &impl Sql,
+    column: &Column,
+    mut each: impl FnMut(Option<String>, &str, Sum) -> Result<()>,
+) -> Result<()> {
     let sql = column.sum_raw();
     db.rows(&sql, &[], |row| {
         let number = |index| row.column(index).integer().unwrap_or_default();
@@ -118,10 +122,8 @@ fn not_compressed(db: &impl Sql, column: &Column) -> Result<Vec<(Option<String>,
             stored: number(3),
         };
         let kind = row.column(1).text().unwrap_or_default();
-        found.push((row.column(0).text(), kind, sum));
-        Ok(())
-    })?;
-    Ok(found)
+        each(row.column(0).text(), &kind, sum)
+    })
 }
 
 /// Why rows of a group and a type are not compressed.

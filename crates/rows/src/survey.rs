@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use litepack_codec::Dictionary;
-
 use crate::config::Config;
+use crate::dictionary::of_bytes;
 use crate::frame::{Compressor, Form};
 use crate::sql::Result;
 use crate::state::Left;
@@ -186,7 +185,7 @@ fn judge(config: &Config, largest: u64, group: Group) -> Result<Verdict> {
 impl Samples {
     /// The share of its bytes that a dictionary saves, on values it was not trained on.
     fn saving(&self, level: i32, dictionary: &[u8]) -> Result<f64> {
-        let dictionary = Dictionary::shared(dictionary);
+        let dictionary = of_bytes(dictionary)?;
         let mut compressor = Compressor::new(level, Some(&dictionary), Form::Compact)?;
         let (mut before, mut after, mut frame) = (0, 0, Vec::new());
         for value in self.trial.values() {

@@ -2,8 +2,10 @@
 //!
 //! A table with compressed columns is read through its backing table, but described as users see it.
 
-use crate::config::{self, Config};
+use crate::config::Config;
+use crate::head::Head;
 use crate::sql::{Error, Result, Sql, Statement, Value};
+use crate::stored::{self, Found};
 use crate::tokens::{Text, quote};
 
 /// How a column is stored.
@@ -74,6 +76,11 @@ pub fn backing(table: &str) -> String {
     format!("_{table}_zstd")
 }
 
+/// The table that a backing table belongs to, by its name.
+pub fn fronting(backing: &str) -> Option<&str> {
+    backing.strip_prefix('_')?.strip_suffix("_zstd")
+}
+
 /// The column that tells how a row's value of `column` is stored.
 pub fn dict_column(column: &str) -> String {
     format!("_{column}_dict")
@@ -125,14 +132,9 @@ impl Table {
             )));
         }
         if kind == "table" {
-            if is_virtual(&sql) {
-                return Err(Error::new(format!(
-                    "{name} is a virtual table, whose rows are stored by its module; compress a column of an ordinary table"
-                )));
-            }
             return Table::describe(db, &name, &name, sql, &[], "");
         }
-        if configs(db, &name)?.is_empty() || !config::exists(db, &backing(&name))? {
+        if configs(db, &name)?.is_empty() || !is_there(db, &backing(&name))? {
             return Err(Error::new(format!(
                 "{name} is a view; compress columns of the tables it selects from"
             )));
@@ -174,6 +176,16 @@ impl Table {
         configs: &[Config],
         view: &str,
     ) -> Result<Table> {
+        if !Head::of(&sql).is_some_and(|head| head.is("table", physical)) {
+            return Err(Error::new(if is_virtual(&sql) {
+                format!(
+                    "{physical} is a virtual table, whose rows are stored by its module; compress a column of an \
+                     ordinary table"
+                )
+            } else {
+                format!("{physical} is no table, by its text in the schema")
+            }));
+        }
         let text = Text::new(&sql);
         let mut rows = Vec::new();
         db.rows(
@@ -436,7 +448,12 @@ fn decoded_as_text(view: &str, column: &str) -> Option<bool> {
     })
 }
 
-fn is_virtual(sql: &str) -> bool {
+fn is_there(db: &impl Sql, table: &str) -> Result<bool> {
+    Ok(stored::find(db, "main", table, &[])? != Found::Nothing)
+}
+
+/// Whether a text creates a virtual table.
+pub fn is_virtual(sql: &str) -> bool {
     let text = Text::new(sql);
     text.keyword(0, "create")
         .and_then(|create| text.keyword(create + 1, "virtual"))

@@ -2,11 +2,13 @@
 
 use crate::sql::{Result, Sql, Statement};
 
-/// Runs `work` in a savepoint; after an error the databases are as before it.
+/// Runs `work` in a savepoint, and without triggers: whoever made the database may have put some on the
+/// tables of ours. After an error the databases are as before it.
 ///
 /// # Errors
 /// Those of `work`, and SQLite's.
 pub fn atomically<S: Sql, T>(db: &S, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let _quiet = Quiet::new(db)?;
     let savepoint = Savepoint::begin(db, "litepack")?;
     let result = work().and_then(|done| db.run("release litepack", &[]).map(|()| done));
     if result.is_err() {

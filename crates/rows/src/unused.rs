@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 
 use crate::sql::{Result, Sql, Statement, Value};
 use crate::state::{forget_dictionary, noted_dictionaries};
+use crate::stored::expect;
+use crate::table::is_virtual;
 use crate::tokens::quote;
 use crate::transaction::{atomically, lock};
 
@@ -47,16 +49,30 @@ pub fn drop_unused(db: &impl Sql) -> Result<usize> {
     })
 }
 
-/// All columns of ordinary tables that look as if they named dictionaries, configured or not.
+/// All columns of tables that look as if they named dictionaries, configured or not.
 fn markers(db: &impl Sql) -> Result<Vec<(String, String)>> {
-    let mut found = Vec::new();
-    let sql = "select t.name, c.name from main.sqlite_schema t, pragma_table_xinfo(t.name, 'main') c \
-               where t.type = 'table' and t.sql not like 'create virtual%' \
-               and c.name like '\\_%\\_dict' escape '\\' and t.name like '\\_%\\_zstd' escape '\\'";
+    let mut tables = Vec::new();
+    let sql = "select name, sql from main.sqlite_schema where type = 'table' \
+               and name like '\\_%\\_zstd' escape '\\'";
     db.rows(sql, &[], |row| {
-        let text = |index| row.column(index).text().unwrap_or_default();
-        found.push((text(0), text(1)));
+        if !is_virtual(&row.column(1).text().unwrap_or_default()) {
+            tables.extend(row.column(0).text());
+        }
         Ok(())
     })?;
+    let mut found = Vec::new();
+    for table in tables {
+        expect(db, &table, &[])?;
+        let pragma = format!("pragma main.table_xinfo({})", quote(&table));
+        db.rows(&pragma, &[], |row| {
+            let name = row.column(1).text().unwrap_or_default();
+            let lower = name.to_ascii_lowercase();
+            let is_stored = row.column(6).integer() == Some(0);
+            if is_stored && lower.starts_with('_') && lower.ends_with("_dict") {
+                found.push((table.clone(), name));
+            }
+            Ok(())
+        })?;
+    }
     Ok(found)
 }

@@ -3,11 +3,11 @@
 //! Reading a value is what has to be fast: with the dictionary at hand it runs no SQL and allocates
 //! nothing. Nothing is borrowed while SQL runs: that may call these functions again.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use litepack_codec::Dictionary;
-use litepack_rows::dictionary::{Dictionaries, NO_DICTIONARY, is_content_id};
+use litepack_rows::dictionary::{Dictionaries, NO_DICTIONARY, is_content_id, of_bytes};
 use litepack_rows::frame::{Compressor, Decompressor, Form};
 use litepack_rows::sql::{CORRUPT, Error, Result, Sql, Value};
 
@@ -19,9 +19,17 @@ const DEFAULT_LEVEL: i32 = 3;
 const COMPRESSORS_MAX: usize = 4;
 /// A buffer for frames larger than this is given back.
 const BUFFER_KEPT: usize = 4 << 20;
+/// A dictionary given as bytes is not kept if it is longer than this.
+const GIVEN_KEPT: usize = 32 << 20;
+/// Functions that run SQL that calls functions, and so on, are not deeper than this. Decoding within
+/// maintenance is two deep.
+const DEPTH_MAX: u32 = 8;
+
 /// What one connection keeps between calls.
 #[derive(Default)]
 pub(crate) struct State {
+    /// How many functions are running, each called by SQL of the one before.
+    depth: Cell<u32>,
     dictionaries: Dictionaries,
     /// The last dictionary that was given as bytes, so that it stays prepared.
     given: RefCell<Option<Arc<Dictionary>>>,
@@ -153,7 +161,10 @@ fn dictionary(call: &Call<'_>, named: Value<'_>) -> Result<Option<Arc<Dictionary
             let mut given = state.given.borrow_mut();
             match &*given {
                 Some(same) if same.bytes() == bytes => {}
-                _ => *given = Some(Dictionary::shared(bytes)),
+                _ => *given = Some(of_bytes(bytes)?),
+            }
+            if bytes.len() > GIVEN_KEPT {
+                return Ok(given.take());
             }
             Ok(given.clone())
         }
@@ -200,7 +211,32 @@ fn switch(call: &Call<'_>, value: Value<'_>, what: &str) -> Result<bool> {
     }
 }
 
+/// A function is running, until this is dropped.
+pub(crate) struct Running<'a>(&'a State);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.depth.set(self.0.depth.get() - 1);
+    }
+}
+
 impl State {
+    /// A function begins to run.
+    ///
+    /// # Errors
+    /// When too many already do: the SQL that they run calls them again and again.
+    pub(crate) fn enter(&self) -> Result<Running<'_>> {
+        let depth = self.depth.get();
+        if depth == DEPTH_MAX {
+            return Err(Error::new(
+                "functions of compressed columns call themselves through the schema of a database, which may have \
+                 been made to deceive",
+            ));
+        }
+        self.depth.set(depth + 1);
+        Ok(Running(self))
+    }
+
     /// Compresses with a compressor kept for the purpose; `use_frame` must not run SQL.
     fn compress(
         &self,
@@ -233,5 +269,21 @@ impl State {
             kept.push((purpose, compressor));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_that_call_themselves_come_to_an_end() {
+        let state = State::default();
+        let running: Vec<Running<'_>> = (0..DEPTH_MAX)
+            .map(|depth| state.enter().unwrap_or_else(|_| panic!("{depth}")))
+            .collect();
+        assert!(state.enter().is_err());
+        drop(running);
+        assert!(state.enter().is_ok());
     }
 }

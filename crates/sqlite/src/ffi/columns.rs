@@ -123,7 +123,9 @@ unsafe fn run(
                 name: registered.name,
                 state: &registered.state,
             };
-            if let Err(error) = body(&call, registered.act) {
+            let entered = registered.state.enter();
+            let result = entered.and_then(|_running| body(&call, registered.act));
+            if let Err(error) = result {
                 fail(error.code, &error.message);
             }
             OK

@@ -97,6 +97,10 @@ impl Sql for Connection<'_> {
 
     fn prepare(&self, sql: &str) -> Result<Prepared<'_>> {
         type Text = *const c_char;
+        // SQLite would run the statement up to there.
+        if sql.contains('\0') {
+            return Err(Error::new("SQL text contains a NUL character"));
+        }
         let length = c_int::try_from(sql.len()).map_err(|_| Error::new("SQL text too long"))?;
         let mut statement = std::ptr::null_mut();
         // SAFETY: the signature is sqlite3_prepare_v2's; the text is as long as said.
