@@ -13,7 +13,9 @@ use crate::disk::Disk;
 use crate::erase::{Erase, Owed};
 use crate::error::{Error, Result};
 use crate::header::Header;
-use crate::layout::{DATA_START, MARK_OFFSETS, RECORD_LEN, SLOT_OFFSETS, UNIT_MIN, unit_size_for};
+use crate::layout::{
+    DATA_START, HEADER_LEN, MARK_OFFSETS, RECORD_LEN, SLOT_OFFSETS, UNIT_MIN, unit_size_for,
+};
 use crate::leaf::Entry;
 use crate::place::Kind;
 use crate::queue::WriteQueue;
