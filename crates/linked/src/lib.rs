@@ -1,18 +1,30 @@
 //! Litepack for programs that link SQLite: [`register`] once, then open databases with `vfs=litepack`.
+//!
+//! SQLite's functions are declared here, not taken from a bindings crate: whichever crate or build script brings
+//! SQLite into the program, in whichever version, this one goes with it.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use libsqlite3_sys as sqlite;
-use litepack_sqlite::ffi;
 pub use litepack_sqlite::ffi::register_vfs;
+use litepack_sqlite::ffi::{self, EntryPoint, sqlite3};
+
+unsafe extern "C" {
+    fn sqlite3_auto_extension(entry: EntryPoint) -> c_int;
+    fn sqlite3_cancel_auto_extension(entry: EntryPoint) -> c_int;
+    fn sqlite3_open(name: *const c_char, db: *mut *mut sqlite3) -> c_int;
+    fn sqlite3_close(db: *mut sqlite3) -> c_int;
+    fn sqlite3_errmsg(db: *mut sqlite3) -> *const c_char;
+}
+
+const OK: c_int = 0;
 
 unsafe extern "C" fn entry(
-    db: *mut sqlite::sqlite3,
+    db: *mut sqlite3,
     error: *mut *mut c_char,
-    table: *const sqlite::sqlite3_api_routines,
+    table: *const c_void,
 ) -> c_int {
-    // SAFETY: SQLite calls this as an entry point; the connection's type has no fields on either side.
-    unsafe { ffi::init(db.cast(), error, table.cast::<c_void>()) & 0xff }
+    // SAFETY: SQLite calls this as an entry point.
+    unsafe { ffi::init(db, error, table) & 0xff }
 }
 
 /// Registers the VFS `litepack` and the SQL functions with the SQLite linked into this program.
@@ -20,24 +32,28 @@ unsafe extern "C" fn entry(
 /// # Errors
 /// In words, when that SQLite is too old or refuses.
 pub fn register() -> Result<(), String> {
-    // SAFETY: the entry point is one; the connection opened here only serves to have it called.
+    // SAFETY: the declarations are SQLite's; the entry point is one, and the connection opened here only serves to
+    // have it called.
     unsafe {
-        // SQLite declares the callback without its arguments and calls it with them.
-        match sqlite::sqlite3_auto_extension(Some(entry)) {
-            sqlite::SQLITE_OK => {}
+        match sqlite3_auto_extension(entry) {
+            OK => {}
             code => return Err(format!("SQLite refused the extension (code {code})")),
         }
         let mut db = std::ptr::null_mut();
-        let code = sqlite::sqlite3_open(c":memory:".as_ptr(), &raw mut db);
-        let result = if code == sqlite::SQLITE_OK {
+        let code = sqlite3_open(c":memory:".as_ptr(), &raw mut db);
+        let result = if code == OK {
             Ok(())
         } else {
-            let message = sqlite::sqlite3_errmsg(db);
+            let message = sqlite3_errmsg(db);
             Err(CStr::from_ptr(message).to_string_lossy().into_owned())
         };
-        sqlite::sqlite3_close(db);
+        sqlite3_close(db);
         // From now on the functions come with every connection by themselves.
-        sqlite::sqlite3_cancel_auto_extension(Some(entry));
+        sqlite3_cancel_auto_extension(entry);
         result
     }
 }
+
+/// Brings SQLite into the unit tests' program, which has none otherwise.
+#[cfg(test)]
+use rusqlite as _;
