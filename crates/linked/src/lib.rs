@@ -4,8 +4,8 @@
 //! SQLite into the program, in whichever version, this one goes with it.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-pub use litepack_sqlite::ffi::register_vfs;
 use litepack_sqlite::ffi::{self, EntryPoint, sqlite3};
 
 unsafe extern "C" {
@@ -18,13 +18,17 @@ unsafe extern "C" {
 
 const OK: c_int = 0;
 
+/// The function table of the SQLite linked into this program; null before [`register`].
+static TABLE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
 unsafe extern "C" fn entry(
     db: *mut sqlite3,
     error: *mut *mut c_char,
     table: *const c_void,
 ) -> c_int {
+    TABLE.store(table.cast_mut(), Ordering::Release);
     // SAFETY: SQLite calls this as an entry point.
-    unsafe { ffi::init(db, error, table) & 0xff }
+    unsafe { ffi::init(db, error, table) }
 }
 
 /// Registers the VFS `litepack` and the SQL functions with the SQLite linked into this program.
@@ -52,6 +56,19 @@ pub fn register() -> Result<(), String> {
         sqlite3_cancel_auto_extension(entry);
         result
     }
+}
+
+/// Registers a VFS `name` over the VFS `host`, after [`register`]: for programs with several VFSes.
+///
+/// # Errors
+/// In words: no such host, or SQLite refused.
+pub fn register_vfs(name: &str, host: &str) -> Result<(), String> {
+    let table = TABLE.load(Ordering::Acquire);
+    if table.is_null() {
+        return Err("register() comes first".into());
+    }
+    // SAFETY: SQLite handed the table to the entry point.
+    unsafe { ffi::register_vfs(table, name, host) }
 }
 
 /// Brings SQLite into the unit tests' program, which has none otherwise.

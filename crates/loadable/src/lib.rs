@@ -6,6 +6,15 @@ use std::ffi::{c_char, c_int, c_void};
 
 use litepack_sqlite::ffi::{self, sqlite3};
 
+/// The answer to SQLite when all went well. The library must stay loaded. Where the system keeps it by itself
+/// (`build.rs`), that need not be said: SQLITE_OK is what SQLite wants of an automatic extension. Elsewhere it is
+/// SQLITE_OK_LOAD_PERMANENTLY.
+const LOADED: c_int = if cfg!(stays_loaded) { 0 } else { 256 };
+
+fn answer(code: c_int) -> c_int {
+    if code == 0 { LOADED } else { code }
+}
+
 /// Registers the VFS `litepack` and the SQL functions.
 ///
 /// # Safety
@@ -17,10 +26,10 @@ pub unsafe extern "C" fn sqlite3_litepack_init(
     table: *const c_void,
 ) -> c_int {
     // SAFETY: as for this function.
-    unsafe { ffi::init(db, error, table) }
+    answer(unsafe { ffi::init(db, error, table) })
 }
 
-/// The same, and Litepack becomes the default VFS of the process.
+/// The same, and Litepack becomes the default VFS of the SQLite library that loads it.
 ///
 /// # Safety
 /// As [`sqlite3_litepack_init`].
@@ -31,5 +40,5 @@ pub unsafe extern "C" fn sqlite3_litepackdefault_init(
     table: *const c_void,
 ) -> c_int {
     // SAFETY: as for this function.
-    unsafe { ffi::init_default(db, error, table) }
+    answer(unsafe { ffi::init_default(db, error, table) })
 }

@@ -22,7 +22,6 @@ pub(crate) const CANTOPEN: Code = 14;
 pub(crate) const MISUSE: Code = 21;
 pub(crate) const NOTADB: Code = 26;
 pub(crate) const READONLY_DIRECTORY: Code = READONLY | 6 << 8;
-pub(crate) const OK_LOAD_PERMANENTLY: Code = 1 << 8;
 pub(crate) const IOERR_READ: Code = IOERR | 1 << 8;
 pub(crate) const IOERR_SHORT_READ: Code = IOERR | 2 << 8;
 pub(crate) const IOERR_WRITE: Code = IOERR | 3 << 8;

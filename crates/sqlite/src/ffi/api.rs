@@ -4,17 +4,18 @@
 //! in it is a stable name.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
-use std::sync::OnceLock;
 
 use super::types::{sqlite3, sqlite3_context, sqlite3_value, sqlite3_vfs};
 use crate::codes::Code;
 
 /// Oldest SQLite whose table has everything used here.
 pub(crate) const VERSION_MIN: c_int = 3_034_000;
+/// Oldest SQLite whose table has what a message needs.
+const VERSION_OF_MALLOC64: c_int = 3_008_007;
 
 type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
-type SqlFn = unsafe extern "C" fn(*mut sqlite3_context, c_int, *mut *mut sqlite3_value);
-type FinalFn = unsafe extern "C" fn(*mut sqlite3_context);
+pub(crate) type SqlFn = unsafe extern "C" fn(*mut sqlite3_context, c_int, *mut *mut sqlite3_value);
+pub(crate) type FinalFn = unsafe extern "C" fn(*mut sqlite3_context);
 /// An extension's entry point.
 pub type EntryPoint = unsafe extern "C" fn(*mut sqlite3, *mut *mut c_char, *const c_void) -> c_int;
 
@@ -76,7 +77,9 @@ pub(crate) mod slot {
     pub(crate) const TXN_STATE: usize = 252;
 }
 
-/// The host's SQLite.
+/// A SQLite library of the process, by its table. There may be several: whatever is called belongs to one of them, and
+/// uses that one's functions.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Api {
     pub(super) table: *const *const c_void,
 }
@@ -85,14 +88,6 @@ pub(crate) struct Api {
 unsafe impl Send for Api {}
 // SAFETY: as above; nothing is ever written through the pointer.
 unsafe impl Sync for Api {}
-
-static API: OnceLock<Api> = OnceLock::new();
-
-/// The host's SQLite; set when the extension was initialised, before anything else of it runs.
-pub(crate) fn api() -> &'static Api {
-    API.get()
-        .expect("the extension is initialised before it is called")
-}
 
 /// Calls the function at a position of the table with a signature.
 macro_rules! call {
@@ -106,22 +101,21 @@ macro_rules! call {
 pub(crate) use call;
 
 impl Api {
-    /// Remembers the host's table.
+    /// The library whose table this is.
     ///
     /// # Errors
     /// When that SQLite is too old; the text says so.
     ///
     /// # Safety
     /// `table` is what SQLite handed to an extension's entry point.
-    pub(crate) unsafe fn init(table: *const c_void) -> Result<&'static Api, String> {
+    pub(crate) unsafe fn new(table: *const c_void) -> Result<Api, String> {
         if table.is_null() {
             return Err("this SQLite was built without support for extensions".into());
         }
         let api = Api {
             table: table.cast(),
         };
-        // SAFETY: this position is in the table of every SQLite 3.
-        let version = unsafe { call!(api, slot::LIBVERSION_NUMBER, fn() -> c_int,) };
+        let version = api.version();
         if version < VERSION_MIN {
             return Err(format!(
                 "litepack needs SQLite 3.34 or newer, this is {}.{}",
@@ -129,7 +123,27 @@ impl Api {
                 version / 1000 % 1000
             ));
         }
-        Ok(API.get_or_init(|| api))
+        Ok(api)
+    }
+
+    fn version(self) -> c_int {
+        // SAFETY: this position is in the table of every SQLite 3.
+        unsafe { call!(self, slot::LIBVERSION_NUMBER, fn() -> c_int,) }
+    }
+
+    /// Hands an entry point's message to SQLite, also one that is too old for anything else.
+    ///
+    /// # Safety
+    /// `table` is as for [`Api::new`], and `to` null or where the message goes.
+    pub(crate) unsafe fn refuse(table: *const c_void, to: *mut *mut c_char, why: &str) {
+        let api = Api {
+            table: table.cast(),
+        };
+        // Without a table there is no memory to be had.
+        if !table.is_null() && !to.is_null() && api.version() >= VERSION_OF_MALLOC64 {
+            // SAFETY: as for this function.
+            unsafe { to.write(api.text(&format!("litepack: {why}"))) };
+        }
     }
 
     /// Writes to SQLite's error log, if the host has one: as several messages what is too long for one.
@@ -264,28 +278,12 @@ impl Api {
         found
     }
 
-    /// # Safety
-    /// `db` is an open connection and `function` keeps to the rules for SQL functions.
-    pub(crate) unsafe fn create_function(
-        &self,
-        db: *mut sqlite3,
-        name: &CStr,
-        args: c_int,
-        flags: c_int,
-        function: SqlFn,
-    ) -> Code {
-        let body = Body::Scalar(function);
-        let data = (std::ptr::null_mut(), None);
-        // SAFETY: as for this function.
-        unsafe { self.create_function_with(db, name, args, flags, body, data) }
-    }
-
-    /// The same, for any body and with data of its own, which is freed even if this fails.
+    /// Registers a function with data of its own, which is freed even if this fails.
     ///
     /// # Safety
     /// `db` is an open connection, the body keeps to the rules for SQL functions, and the data is
     /// what body and destructor expect.
-    pub(crate) unsafe fn create_function_with(
+    pub(crate) unsafe fn create_function(
         &self,
         db: *mut sqlite3,
         name: &CStr,
@@ -375,6 +373,16 @@ impl Api {
             );
             call!(self, slot::RESULT_ERROR_CODE, fn(Ctx, c_int), context, code);
         }
+    }
+
+    /// What a running function was registered with.
+    ///
+    /// # Safety
+    /// `context` is the running function's.
+    pub(crate) unsafe fn user_data(&self, context: *mut sqlite3_context) -> *mut c_void {
+        type Ctx = *mut sqlite3_context;
+        // SAFETY: the signature is sqlite3_user_data's.
+        unsafe { call!(self, slot::USER_DATA, fn(Ctx) -> *mut c_void, context) }
     }
 
     /// # Safety
@@ -514,8 +522,45 @@ pub(crate) fn len(n: c_int) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    const SLOTS: usize = 300;
+
+    /// A SQLite that only logs, which nobody reads: for files that are called without one.
+    pub(in super::super) fn silent() -> Api {
+        unsafe extern "C" fn log(_: c_int, _: *const c_char, _: *const c_char) {}
+        let mut table = vec![std::ptr::null::<c_void>(); SLOTS];
+        table[slot::LOG] = log as *const c_void;
+        Api {
+            table: table.leak().as_ptr(),
+        }
+    }
+
+    #[test]
+    fn a_sqlite_that_is_too_old_is_told_so_in_its_own_memory() {
+        unsafe extern "C" fn version() -> c_int {
+            3_008_010
+        }
+        unsafe extern "C" fn malloc(n: u64) -> *mut u8 {
+            vec![0u8; n as usize].leak().as_mut_ptr()
+        }
+        let mut table = vec![std::ptr::null::<c_void>(); SLOTS];
+        table[slot::LIBVERSION_NUMBER] = version as *const c_void;
+        table[slot::MALLOC64] = malloc as *const c_void;
+        let mut message = std::ptr::null_mut();
+        // SAFETY: the table has what SQLite 3.8.10 has of what is used.
+        let said = unsafe {
+            let to = &raw mut message;
+            let code = super::super::init(std::ptr::null_mut(), to, table.as_ptr().cast());
+            assert_eq!(code, crate::codes::ERROR);
+            CStr::from_ptr(message).to_str().unwrap()
+        };
+        assert_eq!(
+            said,
+            "litepack: litepack needs SQLite 3.34 or newer, this is 3.8"
+        );
+    }
 
     #[test]
     fn long_messages_are_broken_at_spaces() {

@@ -5,14 +5,16 @@
 //! aggregate gathered, when its statement ends, however that happens.
 
 use std::ffi::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use litepack_rows::dictionary::Run;
 use litepack_rows::sql::{Error, Result, Value};
 
-use super::api::{Api, Body, api, call, function, len, slot};
+use super::api::{Api, Body, FinalFn, SqlFn, call, function, len, slot};
 use super::connection::{Connection, argument};
 use super::guard::guard;
+use super::library::{LIBRARIES, Library, for_each_library};
 use super::types::{sqlite3, sqlite3_context, sqlite3_value};
 use crate::codes::{Code, INTERNAL, OK};
 use crate::columns::{Act, FUNCTIONS, State, Training};
@@ -27,6 +29,7 @@ struct Registered {
 
 /// A running function.
 pub(crate) struct Call<'a> {
+    api: Api,
     context: *mut sqlite3_context,
     values: &'a [*mut sqlite3_value],
     name: &'static str,
@@ -37,7 +40,8 @@ pub(crate) struct Call<'a> {
 ///
 /// # Safety
 /// `db` is an open connection.
-pub(super) unsafe fn register(api: &Api, db: *mut sqlite3) -> Code {
+pub(super) unsafe fn register(library: Library, db: *mut sqlite3) -> Code {
+    let (api, bodies) = (library.api(), BODIES[library.0]);
     let state = Rc::new(State::default());
     let others = [crate::maintain::FUNCTIONS, crate::remote_config::FUNCTIONS];
     for known in FUNCTIONS.iter().chain(others.into_iter().flatten()) {
@@ -49,8 +53,8 @@ pub(super) unsafe fn register(api: &Api, db: *mut sqlite3) -> Code {
             };
         for count in known.arguments {
             let body = match known.act {
-                Act::Compute(_) | Act::Operate(_) => Body::Scalar(scalar),
-                Act::Train(_) => Body::Aggregate(step, last),
+                Act::Compute(_) | Act::Operate(_) => Body::Scalar(bodies.scalar),
+                Act::Train(_) => Body::Aggregate(bodies.step, bodies.last),
             };
             let registered = Box::new(Registered {
                 name: known.name.to_str().unwrap_or_default(),
@@ -62,8 +66,7 @@ pub(super) unsafe fn register(api: &Api, db: *mut sqlite3) -> Code {
                 Some(free::<Registered> as unsafe extern "C" fn(*mut c_void)),
             );
             // SAFETY: the bodies find what they expect, and SQLite frees it.
-            let code =
-                unsafe { api.create_function_with(db, known.name, *count, flags, body, data) };
+            let code = unsafe { api.create_function(db, known.name, *count, flags, body, data) };
             if code != OK {
                 return code;
             }
@@ -77,13 +80,8 @@ pub(super) unsafe fn register(api: &Api, db: *mut sqlite3) -> Code {
 unsafe extern "C" fn free<T>(data: *mut c_void) {
     // SAFETY: as for this function.
     let drop_it = || drop(unsafe { Box::from_raw(data.cast::<T>()) });
-    guard(
-        || (),
-        || {
-            drop_it();
-            OK
-        },
-    );
+    // Which library calls is not to be known here, so a panic goes unlogged.
+    let _ = catch_unwind(AssertUnwindSafe(drop_it));
 }
 
 /// Runs a function and hands its error, or its panic, to SQLite.
@@ -91,26 +89,22 @@ unsafe extern "C" fn free<T>(data: *mut c_void) {
 /// # Safety
 /// `context` and the arguments are those SQLite calls a function of this file with.
 unsafe fn run(
+    api: Api,
     context: *mut sqlite3_context,
     count: c_int,
     values: *mut *mut sqlite3_value,
     body: impl FnOnce(&Call<'_>, Act) -> Result<()>,
 ) {
     // SAFETY: for the length of this call, as for this function.
-    let fail = |code, text: &str| unsafe { api().result_error(context, code, text) };
+    let fail = |code, text: &str| unsafe { api.result_error(context, code, text) };
     guard(
+        api,
         || fail(INTERNAL, "internal error, please report it"),
         || {
             // SAFETY: the user data is what was registered, alive as long as the connection; SQLite
             // passes as many arguments as it says, and may pass null for none.
             let (registered, values) = unsafe {
-                type Ctx = *mut sqlite3_context;
-                let data = call!(
-                    api(),
-                    slot::USER_DATA,
-                    fn(Ctx) -> *const Registered,
-                    context
-                );
+                let data: *const Registered = api.user_data(context).cast();
                 let values: &[_] = match count {
                     0 => &[],
                     count => std::slice::from_raw_parts(values, len(count)),
@@ -118,6 +112,7 @@ unsafe fn run(
                 (&*data, values)
             };
             let call = Call {
+                api,
                 context,
                 values,
                 name: registered.name,
@@ -133,29 +128,49 @@ unsafe fn run(
     );
 }
 
-unsafe extern "C" fn scalar(
+/// What SQLite calls.
+#[derive(Clone, Copy)]
+struct Bodies {
+    scalar: SqlFn,
+    step: SqlFn,
+    last: FinalFn,
+}
+
+const fn bodies<const LIBRARY: usize>() -> Bodies {
+    Bodies {
+        scalar: scalar::<LIBRARY>,
+        step: step::<LIBRARY>,
+        last: last::<LIBRARY>,
+    }
+}
+
+static BODIES: [Bodies; LIBRARIES] = for_each_library!(bodies);
+
+unsafe extern "C" fn scalar<const LIBRARY: usize>(
     context: *mut sqlite3_context,
     count: c_int,
     values: *mut *mut sqlite3_value,
 ) {
+    let api = Library(LIBRARY).api();
     // SAFETY: SQLite calls this as a function.
     unsafe {
-        run(context, count, values, |call, act| match act {
+        run(api, context, count, values, |call, act| match act {
             Act::Compute(body) | Act::Operate(body) => body(call),
             Act::Train(_) => Err(Error::new("this is an aggregate")),
         });
     }
 }
 
-unsafe extern "C" fn step(
+unsafe extern "C" fn step<const LIBRARY: usize>(
     context: *mut sqlite3_context,
     count: c_int,
     values: *mut *mut sqlite3_value,
 ) {
+    let api = Library(LIBRARY).api();
     // SAFETY: SQLite calls this as an aggregate's step.
     unsafe {
-        run(context, count, values, |call, _| {
-            let place = training(context, size_of::<*mut Training>());
+        run(api, context, count, values, |call, _| {
+            let place = training(api, context, size_of::<*mut Training>());
             if place.is_null() {
                 return Err(Error::new("out of memory"));
             }
@@ -168,11 +183,12 @@ unsafe extern "C" fn step(
     }
 }
 
-unsafe extern "C" fn last(context: *mut sqlite3_context) {
+unsafe extern "C" fn last<const LIBRARY: usize>(context: *mut sqlite3_context) {
+    let api = Library(LIBRARY).api();
     // SAFETY: SQLite calls this as an aggregate's last, once for each one that was begun.
     unsafe {
-        run(context, 0, std::ptr::null_mut(), |call, act| {
-            let place = training(context, 0);
+        run(api, context, 0, std::ptr::null_mut(), |call, act| {
+            let place = training(api, context, 0);
             let gathered = if place.is_null() || place.read().is_null() {
                 None
             } else {
@@ -191,11 +207,11 @@ unsafe extern "C" fn last(context: *mut sqlite3_context) {
 ///
 /// # Safety
 /// `context` is a running aggregate's.
-unsafe fn training(context: *mut sqlite3_context, size: usize) -> *mut *mut Training {
+unsafe fn training(api: Api, context: *mut sqlite3_context, size: usize) -> *mut *mut Training {
     // SAFETY: the signature is sqlite3_aggregate_context's; it gives zeros, aligned for a pointer.
     unsafe {
         call!(
-            api(),
+            api,
             slot::AGGREGATE_CONTEXT,
             fn(*mut sqlite3_context, c_int) -> *mut *mut Training,
             context,
@@ -210,6 +226,10 @@ impl<'a> Call<'a> {
         self.state
     }
 
+    pub(super) fn api(&self) -> Api {
+        self.api
+    }
+
     pub(super) fn context(&self) -> *mut sqlite3_context {
         self.context
     }
@@ -217,14 +237,14 @@ impl<'a> Call<'a> {
     /// The connection the function runs on.
     pub(crate) fn db(&self) -> Connection<'_> {
         // SAFETY: the function runs as long as `self` is borrowed.
-        unsafe { Connection::of(self.context) }
+        unsafe { Connection::of(self.api, self.context) }
     }
 
     /// An argument, NULL if it was left out.
     pub(crate) fn argument(&self, index: usize) -> Value<'a> {
         match self.values.get(index) {
             // SAFETY: it is an argument of the running function, and `'a` ends with that.
-            Some(value) => unsafe { argument(*value) },
+            Some(value) => unsafe { argument(self.api, *value) },
             None => Value::Null,
         }
     }
@@ -237,7 +257,7 @@ impl<'a> Call<'a> {
     /// Sets the result, which SQLite copies.
     pub(crate) fn answer(&self, value: Value<'_>) {
         // SAFETY: the context is the running function's.
-        unsafe { api().result(self.context, value) };
+        unsafe { self.api.result(self.context, value) };
     }
 
     /// Makes an argument the result, as it is.
@@ -246,7 +266,7 @@ impl<'a> Call<'a> {
             // SAFETY: the signature is sqlite3_result_value's, and the value an argument.
             Some(value) => unsafe {
                 call!(
-                    api(),
+                    self.api,
                     slot::RESULT_VALUE,
                     fn(*mut sqlite3_context, *mut sqlite3_value),
                     self.context,
@@ -272,7 +292,7 @@ impl<'a> Call<'a> {
         // Once handed over it may be freed at any time, so it is not used after that.
         unsafe {
             let kept = call!(
-                api(),
+                self.api,
                 slot::GET_AUXDATA,
                 fn(*mut sqlite3_context, c_int) -> *mut Run,
                 self.context,
@@ -284,7 +304,7 @@ impl<'a> Call<'a> {
             let mut run = Box::<Run>::default();
             let result = body(&mut run);
             call!(
-                api(),
+                self.api,
                 slot::SET_AUXDATA,
                 fn(*mut sqlite3_context, c_int, *mut c_void, Free),
                 self.context,

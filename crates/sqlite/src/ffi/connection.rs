@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use litepack_rows::sql::{Error, Result, Sql, Statement, Value};
 
-use super::api::{Api, api, call, len, slot};
+use super::api::{Api, call, len, slot};
 use super::types::{sqlite3, sqlite3_context, sqlite3_stmt, sqlite3_value};
 use crate::codes::{ERROR, OK, fcntl};
 
@@ -23,6 +23,8 @@ const TRANSIENT: isize = -1;
 /// The connection a SQL function runs on.
 #[derive(Debug)]
 pub(crate) struct Connection<'a> {
+    /// The library it is a connection of.
+    api: Api,
     db: *mut sqlite3,
     /// Not longer than the call of the function.
     running: PhantomData<&'a ()>,
@@ -31,17 +33,25 @@ pub(crate) struct Connection<'a> {
 impl Connection<'_> {
     /// # Safety
     /// `context` is a running function's, and what is returned does not outlive the call.
-    pub(crate) unsafe fn of(context: *mut sqlite3_context) -> Self {
+    pub(crate) unsafe fn of(api: Api, context: *mut sqlite3_context) -> Self {
         // SAFETY: the signature is sqlite3_context_db_handle's.
         let db = unsafe {
             call!(
-                api(),
+                api,
                 slot::CONTEXT_DB_HANDLE,
                 fn(*mut sqlite3_context) -> *mut sqlite3,
                 context
             )
         };
+        // SAFETY: as for this function.
+        unsafe { Connection::new(api, db) }
+    }
+
+    /// # Safety
+    /// `db` is a connection of this library, held by the caller for as long as what is returned is used.
+    pub(super) unsafe fn new(api: Api, db: *mut sqlite3) -> Self {
         Connection {
+            api,
             db,
             running: PhantomData,
         }
@@ -53,8 +63,8 @@ impl Connection<'_> {
         // connection, and sqlite3_extended_errcode's.
         unsafe {
             type Db = *mut sqlite3;
-            let text = call!(api(), slot::ERRMSG, fn(Db) -> *const c_char, self.db);
-            let code = call!(api(), slot::EXTENDED_ERRCODE, fn(Db) -> c_int, self.db);
+            let text = call!(self.api, slot::ERRMSG, fn(Db) -> *const c_char, self.db);
+            let code = call!(self.api, slot::EXTENDED_ERRCODE, fn(Db) -> c_int, self.db);
             Error {
                 code: if code == OK { ERROR } else { code },
                 message: CStr::from_ptr(text).to_string_lossy().into_owned(),
@@ -75,7 +85,7 @@ impl Connection<'_> {
         let mut now: c_int = 0;
         // SAFETY: the signature is sqlite3_db_config's with the arguments of this operation.
         let code = unsafe {
-            let function = api().table.add(slot::DB_CONFIG).read();
+            let function = self.api.table.add(slot::DB_CONFIG).read();
             let function: unsafe extern "C" fn(*mut sqlite3, c_int, ...) -> c_int =
                 std::mem::transmute(function);
             function(self.db, DBCONFIG_ENABLE_TRIGGER, on, &raw mut now)
@@ -106,7 +116,7 @@ impl Sql for Connection<'_> {
         // SAFETY: the signature is sqlite3_prepare_v2's; the text is as long as said.
         let code = unsafe {
             call!(
-                api(),
+                self.api,
                 slot::PREPARE_V2,
                 fn(*mut sqlite3, Text, c_int, *mut *mut sqlite3_stmt, *mut Text) -> c_int,
                 self.db,
@@ -135,7 +145,7 @@ impl Sql for Connection<'_> {
         // SAFETY: the signature is sqlite3_get_autocommit's.
         unsafe {
             call!(
-                api(),
+                self.api,
                 slot::GET_AUTOCOMMIT,
                 fn(*mut sqlite3) -> c_int,
                 self.db
@@ -150,7 +160,7 @@ impl Sql for Connection<'_> {
         // SAFETY: the signature is sqlite3_txn_state's.
         unsafe {
             call!(
-                api(),
+                self.api,
                 slot::TXN_STATE,
                 fn(*mut sqlite3, *const c_char) -> c_int,
                 self.db,
@@ -165,7 +175,7 @@ impl Sql for Connection<'_> {
         // SAFETY: the signature is sqlite3_file_control's; this operation writes an unsigned int.
         let code = unsafe {
             call!(
-                api(),
+                self.api,
                 slot::FILE_CONTROL,
                 fn(*mut sqlite3, *const c_char, c_int, *mut u32) -> c_int,
                 self.db,
@@ -181,7 +191,7 @@ impl Sql for Connection<'_> {
         // SAFETY: the signature is sqlite3_total_changes's.
         let changes = unsafe {
             call!(
-                api(),
+                self.api,
                 slot::TOTAL_CHANGES,
                 fn(*mut sqlite3) -> c_int,
                 self.db
@@ -194,7 +204,7 @@ impl Sql for Connection<'_> {
         // SAFETY: the signature is sqlite3_limit's; a negative value only asks.
         len(unsafe {
             call!(
-                api(),
+                self.api,
                 slot::LIMIT,
                 fn(*mut sqlite3, c_int, c_int) -> c_int,
                 self.db,
@@ -218,7 +228,7 @@ impl Drop for Prepared<'_> {
         // repeats the last step's.
         unsafe {
             call!(
-                api(),
+                self.connection.api,
                 slot::FINALIZE,
                 fn(*mut sqlite3_stmt) -> c_int,
                 self.statement
@@ -234,14 +244,14 @@ impl Prepared<'_> {
         // SQLite asks for; they live until the statement moves on, which needs `&mut self`.
         unsafe {
             let data = call!(
-                api(),
+                self.connection.api,
                 function,
                 fn(Stmt, c_int) -> *const u8,
                 self.statement,
                 index
             );
             let length = call!(
-                api(),
+                self.connection.api,
                 slot::COLUMN_BYTES,
                 fn(Stmt, c_int) -> c_int,
                 self.statement,
@@ -271,14 +281,14 @@ impl Statement for Prepared<'_> {
         let code = unsafe {
             match value {
                 Value::Null => call!(
-                    api(),
+                    self.connection.api,
                     slot::BIND_NULL,
                     fn(Stmt, c_int) -> c_int,
                     self.statement,
                     index
                 ),
                 Value::Integer(value) => call!(
-                    api(),
+                    self.connection.api,
                     slot::BIND_INT64,
                     fn(Stmt, c_int, i64) -> c_int,
                     self.statement,
@@ -286,7 +296,7 @@ impl Statement for Prepared<'_> {
                     value
                 ),
                 Value::Real(value) => call!(
-                    api(),
+                    self.connection.api,
                     slot::BIND_DOUBLE,
                     fn(Stmt, c_int, f64) -> c_int,
                     self.statement,
@@ -294,7 +304,7 @@ impl Statement for Prepared<'_> {
                     value
                 ),
                 Value::Text(bytes) => call!(
-                    api(),
+                    self.connection.api,
                     slot::BIND_TEXT64,
                     fn(Stmt, c_int, *const u8, u64, isize, c_uchar) -> c_int,
                     self.statement,
@@ -305,7 +315,7 @@ impl Statement for Prepared<'_> {
                     UTF8
                 ),
                 Value::Blob(bytes) => call!(
-                    api(),
+                    self.connection.api,
                     slot::BIND_BLOB64,
                     fn(Stmt, c_int, *const u8, u64, isize) -> c_int,
                     self.statement,
@@ -327,7 +337,7 @@ impl Statement for Prepared<'_> {
         // SAFETY: the signature is sqlite3_step's.
         let code = unsafe {
             call!(
-                api(),
+                self.connection.api,
                 slot::STEP,
                 fn(*mut sqlite3_stmt) -> c_int,
                 self.statement
@@ -356,21 +366,21 @@ impl Statement for Prepared<'_> {
         unsafe {
             let statement = self.statement;
             match call!(
-                api(),
+                self.connection.api,
                 slot::COLUMN_TYPE,
                 fn(Stmt, c_int) -> c_int,
                 statement,
                 index
             ) {
                 kind::INTEGER => Value::Integer(call!(
-                    api(),
+                    self.connection.api,
                     slot::COLUMN_INT64,
                     fn(Stmt, c_int) -> i64,
                     statement,
                     index
                 )),
                 kind::REAL => Value::Real(call!(
-                    api(),
+                    self.connection.api,
                     slot::COLUMN_DOUBLE,
                     fn(Stmt, c_int) -> f64,
                     statement,
@@ -387,7 +397,7 @@ impl Statement for Prepared<'_> {
         // SAFETY: the signature is sqlite3_reset's. Its code repeats the last step's.
         unsafe {
             call!(
-                api(),
+                self.connection.api,
                 slot::RESET,
                 fn(*mut sqlite3_stmt) -> c_int,
                 self.statement
@@ -409,18 +419,18 @@ mod kind {
 ///
 /// # Safety
 /// `value` is one, and the result is not used after the call.
-pub(crate) unsafe fn argument<'a>(value: *mut sqlite3_value) -> Value<'a> {
+pub(crate) unsafe fn argument<'a>(api: Api, value: *mut sqlite3_value) -> Value<'a> {
     type Val = *mut sqlite3_value;
     // SAFETY: the signatures are those of the sqlite3_value_ functions, bytes asked for last.
     unsafe {
         let bytes = |function: usize| {
-            let data = call!(api(), function, fn(Val) -> *const u8, value);
-            let length = call!(api(), slot::VALUE_BYTES, fn(Val) -> c_int, value);
+            let data = call!(api, function, fn(Val) -> *const u8, value);
+            let length = call!(api, slot::VALUE_BYTES, fn(Val) -> c_int, value);
             slice(data, length)
         };
-        match call!(api(), slot::VALUE_TYPE, fn(Val) -> c_int, value) {
-            kind::INTEGER => Value::Integer(call!(api(), slot::VALUE_INT64, fn(Val) -> i64, value)),
-            kind::REAL => Value::Real(call!(api(), slot::VALUE_DOUBLE, fn(Val) -> f64, value)),
+        match call!(api, slot::VALUE_TYPE, fn(Val) -> c_int, value) {
+            kind::INTEGER => Value::Integer(call!(api, slot::VALUE_INT64, fn(Val) -> i64, value)),
+            kind::REAL => Value::Real(call!(api, slot::VALUE_DOUBLE, fn(Val) -> f64, value)),
             kind::TEXT => Value::Text(bytes(slot::VALUE_TEXT)),
             kind::BLOB => Value::Blob(bytes(slot::VALUE_BLOB)),
             _ => Value::Null,

@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use super::api::api;
+use super::api::Api;
 use super::types::sqlite3_file;
 use crate::codes::{Code, NOTFOUND, OK};
 
@@ -12,6 +12,7 @@ use crate::codes::{Code, NOTFOUND, OK};
 /// # Safety
 /// `arg` is the argument of that file control.
 pub(super) unsafe fn pragma(
+    api: Api,
     arg: *mut c_void,
     body: impl FnOnce(&str, Option<&str>) -> Option<(Code, String)>,
 ) -> Code {
@@ -27,7 +28,7 @@ pub(super) unsafe fn pragma(
     match body(&text(name), value.as_deref()) {
         Some((code, answer)) => {
             // SAFETY: the first word is where the answer goes.
-            unsafe { put_text(arg, &answer) };
+            unsafe { put_text(api, arg, &answer) };
             code
         }
         None => NOTFOUND,
@@ -45,9 +46,9 @@ pub(super) fn place(n: c_int, at: i64) -> Option<u64> {
 ///
 /// # Safety
 /// `arg` is where a string goes.
-pub(super) unsafe fn put_text(arg: *mut c_void, text: &str) {
+pub(super) unsafe fn put_text(api: Api, arg: *mut c_void, text: &str) {
     // SAFETY: as for this function.
-    unsafe { arg.cast::<*mut c_char>().write(api().text(text)) };
+    unsafe { arg.cast::<*mut c_char>().write(api.text(text)) };
 }
 
 /// Answers `SQLITE_FCNTL_MMAP_SIZE`: sets the limit if it is not negative and gives the former one back, as SQLite's VFSes do.

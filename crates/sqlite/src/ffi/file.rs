@@ -6,13 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use litepack_store::{Error, Result};
 
-use super::api::{api, len};
+use super::api::{Api, len};
 use super::controls;
 use super::guard::guard;
 use super::host::HostFile;
-use super::maintain::Request;
 use super::types::{sqlite3_file, sqlite3_io_methods};
-use super::vfs;
 use crate::codes::{
     BUSY, CORRUPT, Code, ERROR, INTERNAL, IOCAP_KEPT, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE,
     IOERR_WRITE, LOCK_NONE, LOCK_SHARED, MISUSE, NOTFOUND, OK, READONLY, While, code_of, fcntl,
@@ -54,6 +52,10 @@ impl Busy {
 }
 
 pub(crate) struct State {
+    /// The SQLite library that has the file open.
+    pub(super) api: Api,
+    /// The name of the VFS that opened it.
+    vfs_name: &'static str,
     pub(super) packed: Packed<HostFile>,
     /// The first region of the WAL index, while it is mapped.
     wal_index: *mut c_void,
@@ -74,6 +76,8 @@ pub(crate) struct State {
 /// file in that memory.
 pub(crate) unsafe fn open(
     file: *mut sqlite3_file,
+    api: Api,
+    vfs_name: &'static str,
     packed: Packed<HostFile>,
     identity: Option<Identity>,
 ) {
@@ -84,6 +88,8 @@ pub(crate) unsafe fn open(
         &raw const METHODS_1
     };
     let state = State {
+        api,
+        vfs_name,
         packed,
         wal_index: std::ptr::null_mut(),
         backfill: 0,
@@ -121,18 +127,19 @@ pub(crate) unsafe fn with(file: *mut sqlite3_file, body: impl FnOnce(&mut State)
         if (*object).poisoned {
             return INTERNAL;
         }
-        guard(|| (*object).poisoned = true, || body(state(file)))
+        let api = state(file).api;
+        guard(api, || (*object).poisoned = true, || body(state(file)))
     }
 }
 
 /// The result code for a result; what is worth telling goes to SQLite's error log.
-pub(super) fn report(result: Result<()>, doing: While) -> Code {
+pub(super) fn report(api: Api, result: Result<()>, doing: While) -> Code {
     match result {
         Ok(()) => OK,
         Err(error) => {
             let code = code_of(&error, doing);
             if !matches!(error, Error::Io(_)) {
-                api().log(code, &error.to_string());
+                api.log(code, &error.to_string());
             }
             code
         }
@@ -150,11 +157,12 @@ impl State {
         &mut self,
         body: impl FnOnce(&mut Packed<HostFile>) -> Result<String>,
     ) -> (Code, String) {
+        let api = self.api;
         let in_words = |result: Result<String>| match result {
             Ok(text) => (OK, text),
             Err(error) => {
                 let text = error.to_string();
-                (report(Err(error), While::Reading), text)
+                (report(api, Err(error), While::Reading), text)
             }
         };
         if self.packed.lock_level() != LOCK_NONE {
@@ -285,13 +293,17 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
     // the host's file is closed after the last use of the medium.
     unsafe {
         let State {
-            packed, identity, ..
+            api,
+            packed,
+            identity,
+            ..
         } = *Box::from_raw((*object).state);
         let poisoned = (*object).poisoned;
         (*object).state = std::ptr::null_mut();
         (*object).base.methods = std::ptr::null();
         let (host, host_close) = (packed.disk().file(), packed.disk().methods().close);
         guard(
+            api,
             || (),
             || {
                 if poisoned {
@@ -326,7 +338,7 @@ unsafe extern "C" fn read(file: *mut sqlite3_file, to: *mut c_void, n: c_int, at
                 buf[done..].fill(0);
                 IOERR_SHORT_READ
             }
-            Err(error) => report(Err(error), While::Reading),
+            Err(error) => report(state.api, Err(error), While::Reading),
         }
     };
     // SAFETY: SQLite calls this on an open file.
@@ -347,7 +359,7 @@ unsafe extern "C" fn write(
     // SAFETY: SQLite calls this on an open file.
     unsafe {
         with(file, |state| {
-            report(state.packed.write(offset, bytes), While::Writing)
+            report(state.api, state.packed.write(offset, bytes), While::Writing)
         })
     }
 }
@@ -359,7 +371,7 @@ unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: i64) -> c_int {
     // SAFETY: SQLite calls this on an open file.
     unsafe {
         with(file, |state| {
-            report(state.packed.truncate(size), While::Writing)
+            report(state.api, state.packed.truncate(size), While::Writing)
         })
     }
 }
@@ -367,7 +379,7 @@ unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: i64) -> c_int {
 unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
     let sync = |state: &mut State| {
         state.packed.disk().set_sync_flags(flags);
-        report(state.packed.flush(), While::Writing)
+        report(state.api, state.packed.flush(), While::Writing)
     };
     // SAFETY: SQLite calls this on an open file.
     unsafe { with(file, sync) }
@@ -380,7 +392,7 @@ unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int
             .packed
             .size()
             .map(|len| unsafe { size.write(len as i64) });
-        report(result, While::Reading)
+        report(state.api, result, While::Reading)
     };
     // SAFETY: SQLite calls this on an open file.
     unsafe { with(file, measure) }
@@ -392,7 +404,7 @@ unsafe extern "C" fn lock(file: *mut sqlite3_file, level: c_int) -> c_int {
         let before = state.packed.lock_level();
         // SAFETY: the host's file is open.
         match unsafe { (methods.lock)(host, level) } {
-            OK => match report(state.packed.locked(level), While::Reading) {
+            OK => match report(state.api, state.packed.locked(level), While::Reading) {
                 OK => OK,
                 code => {
                     state.packed.unlocking(before);
@@ -458,8 +470,8 @@ unsafe extern "C" fn file_control(file: *mut sqlite3_file, op: c_int, arg: *mut 
 /// `arg` is what SQLite documents for `op`.
 unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
     match op {
-        fcntl::SYNC => report(state.packed.publish(), While::Writing),
-        fcntl::COMMIT_PHASETWO => report(state.packed.committed(), While::Writing),
+        fcntl::SYNC => report(state.api, state.packed.publish(), While::Writing),
+        fcntl::COMMIT_PHASETWO => report(state.api, state.packed.committed(), While::Writing),
         fcntl::OVERWRITE => {
             state.packed.overwrite_begins();
             OK
@@ -475,9 +487,9 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
             state.backfill = state
                 .backfill_word()
                 .map_or(0, |word| word.load(Ordering::SeqCst));
-            report(state.packed.checkpoint_starts(), While::Writing)
+            report(state.api, state.packed.checkpoint_starts(), While::Writing)
         }
-        fcntl::CKPT_DONE => report(state.packed.checkpoint_done(), While::Writing),
+        fcntl::CKPT_DONE => report(state.api, state.packed.checkpoint_done(), While::Writing),
         // SAFETY: the argument is an i64.
         fcntl::SIZE_HINT if unsafe { arg.cast::<i64>().read() } < 0 => MISUSE,
         // Advice on how the file should grow, which is not for the database's pages to say.
@@ -488,7 +500,7 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
         }
         fcntl::PRAGMA => {
             // SAFETY: as above.
-            unsafe { controls::pragma(arg, |name, value| state.pragma(name, value)) }
+            unsafe { controls::pragma(state.api, arg, |name, value| state.pragma(name, value)) }
         }
         fcntl::VFSNAME => {
             // SAFETY: the argument is where a string in SQLite's memory goes.
@@ -509,7 +521,7 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
                     }
                     OK
                 }
-                Err(error) => report(Err(error), While::Reading),
+                Err(error) => report(state.api, Err(error), While::Reading),
             }
         }
         fcntl::LITEPACK_INFO | fcntl::LITEPACK_CHECK => {
@@ -519,12 +531,12 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
                 state.check()
             };
             // SAFETY: the argument is where a string in SQLite's memory goes.
-            unsafe { controls::put_text(arg, &text) };
+            unsafe { controls::put_text(state.api, arg, &text) };
             code
         }
         fcntl::LITEPACK_MAINTAIN => {
             // SAFETY: the argument is a request.
-            state.maintain(unsafe { &mut *arg.cast::<Request>() })
+            unsafe { state.maintain_at(arg) }
         }
         // About a file laid out like the database, which the host's file is not.
         fcntl::ZIPVFS
@@ -542,7 +554,7 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
     }
 }
 
-/// Answers `SQLITE_FCNTL_VFSNAME` as shims do: our name, a slash, the host's.
+/// Answers `SQLITE_FCNTL_VFSNAME` as shims do: the name of our VFS, a slash, the host's.
 ///
 /// # Safety
 /// `to` is where a string in SQLite's memory goes.
@@ -558,14 +570,14 @@ unsafe fn name_vfs(state: &State, to: *mut *mut c_char) {
         }
     };
     let name = if below.is_empty() {
-        vfs::NAME.into()
+        state.vfs_name.into()
     } else {
-        format!("{}/{below}", vfs::NAME)
+        format!("{}/{below}", state.vfs_name)
     };
     // SAFETY: the host's answer was made for the caller to free; ours takes its place.
     unsafe {
-        api().free((*to).cast());
-        to.write(api().text(&name));
+        state.api.free((*to).cast());
+        to.write(state.api.text(&name));
     }
 }
 

@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_void};
 
 use litepack_store::{FileId, MemDisk, Options, Store};
 
+use super::api::tests::silent;
 use super::file::{self, HOST_OFFSET, with};
 use super::host::HostFile;
 use super::types::{sqlite3_file, sqlite3_io_methods};
@@ -152,7 +153,7 @@ fn over_memory(
             ..Options::default()
         };
         let store = Store::open(disk, options).unwrap();
-        file::open(file, Packed::new(store), None);
+        file::open(file, silent(), "litepack", Packed::new(store), None);
         body(file, host.cast());
     }
     synced

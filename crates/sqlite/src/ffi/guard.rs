@@ -2,11 +2,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::api::api;
+use super::api::Api;
 use crate::codes::{Code, INTERNAL};
 
-/// Runs `body`; if it panics, logs that and answers INTERNAL after calling `poison`.
-pub(crate) fn guard(poison: impl FnOnce(), body: impl FnOnce() -> Code) -> Code {
+/// Runs `body` for a call from the library `api`; if it panics, logs that there and answers INTERNAL after calling
+/// `poison`.
+pub(crate) fn guard(api: Api, poison: impl FnOnce(), body: impl FnOnce() -> Code) -> Code {
     // What a panic leaves half done is never used again: `poison` sees to that.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(code) => code,
@@ -19,7 +20,7 @@ pub(crate) fn guard(poison: impl FnOnce(), body: impl FnOnce() -> Code) -> Code 
                 .unwrap_or("no message");
             let log = || {
                 let text = format!("internal error, please report it: {what}");
-                api().log(INTERNAL, &text);
+                api.log(INTERNAL, &text);
             };
             let _ = catch_unwind(AssertUnwindSafe(log));
             INTERNAL
@@ -29,14 +30,18 @@ pub(crate) fn guard(poison: impl FnOnce(), body: impl FnOnce() -> Code) -> Code 
 
 #[cfg(test)]
 mod tests {
+    use super::super::api::tests::silent;
     use super::*;
     use crate::codes::OK;
 
     #[test]
     fn a_panic_becomes_a_code_and_poisons() {
-        let mut poisoned = false;
-        assert_eq!(guard(|| poisoned = true, || panic!("on purpose")), INTERNAL);
+        let (api, mut poisoned) = (silent(), false);
+        assert_eq!(
+            guard(api, || poisoned = true, || panic!("on purpose")),
+            INTERNAL
+        );
         assert!(poisoned);
-        assert_eq!(guard(|| unreachable!("nothing happened"), || OK), OK);
+        assert_eq!(guard(api, || unreachable!("nothing happened"), || OK), OK);
     }
 }

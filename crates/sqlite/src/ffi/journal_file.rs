@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use litepack_store::Disk;
 
-use super::api::len;
+use super::api::{Api, len};
 use super::controls;
 use super::guard::guard;
 use super::host::{HostFile, OwnedFile};
@@ -24,6 +24,8 @@ pub(crate) struct JournalFile {
 }
 
 struct State {
+    /// The SQLite library that has the file open.
+    api: Api,
     vfs: *mut sqlite3_vfs,
     /// The journal's name; SQLite keeps it for as long as the file is open.
     name: *const c_char,
@@ -101,8 +103,14 @@ fn copy(from: &HostFile, to: &HostFile) -> std::io::Result<()> {
 ///
 /// # Safety
 /// `file` is memory that SQLite gave to `xOpen` for the journal `name`, whose VFS is over `vfs`.
-pub(crate) unsafe fn open(file: *mut sqlite3_file, vfs: *mut sqlite3_vfs, name: *const c_char) {
+pub(crate) unsafe fn open(
+    file: *mut sqlite3_file,
+    api: Api,
+    vfs: *mut sqlite3_vfs,
+    name: *const c_char,
+) {
     let state = State {
+        api,
         vfs,
         name,
         content: Content::Memory(Journal::default()),
@@ -124,7 +132,7 @@ pub(crate) unsafe fn open(file: *mut sqlite3_file, vfs: *mut sqlite3_vfs, name: 
 unsafe fn with(file: *mut sqlite3_file, body: impl FnOnce(&mut State) -> Result<(), Code>) -> Code {
     // SAFETY: SQLite calls a file's methods from one thread at a time, with an open file.
     let state = unsafe { &mut *(*file.cast::<JournalFile>()).state };
-    guard(|| (), || body(state).err().unwrap_or(OK))
+    guard(state.api, || (), || body(state).err().unwrap_or(OK))
 }
 
 static METHODS: sqlite3_io_methods = sqlite3_io_methods {
@@ -157,6 +165,7 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
         (*file).state = std::ptr::null_mut();
         (*file).base.methods = std::ptr::null();
         guard(
+            state.api,
             || (),
             || {
                 drop(state);

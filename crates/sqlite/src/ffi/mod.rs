@@ -1,6 +1,7 @@
 //! All contact with SQLite's C interface, and all unsafe code of the project.
 //!
 //! `types.rs` and `api.rs` say what SQLite looks like, `connection.rs` how statements are run on it;
+//! `library.rs` tells the SQLite libraries of the process apart, `registration.rs` is what is registered with each;
 //! `vfs.rs`, `file.rs`, `readonly_file.rs`, `journal_file.rs`, `functions.rs` and `columns.rs` are what it
 //! calls, `controls.rs` what those files answer alike; `host.rs` is what we call; `guard.rs` keeps panics in.
 
@@ -16,29 +17,39 @@ mod functions;
 mod guard;
 mod host;
 mod journal_file;
+mod library;
 pub(crate) mod maintain;
 mod readonly_file;
 #[cfg(test)]
 mod readonly_file_test;
+mod registration;
 mod types;
 mod vfs;
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::codes::{ERROR, MISUSE, OK, OK_LOAD_PERMANENTLY};
+use crate::codes::{ERROR, MISUSE, OK};
 pub use api::EntryPoint;
+use library::Library;
 pub use types::sqlite3;
 
 /// Registers a VFS `name` over the VFS `host`, after an entry point has run.
 ///
 /// # Errors
 /// In words: no such host, or SQLite refused.
-pub fn register_vfs(name: &str, host: &str) -> Result<(), String> {
-    vfs::register_named(name, host)
+///
+/// # Safety
+/// `table` is what that SQLite handed to the entry point.
+pub unsafe fn register_vfs(table: *const c_void, name: &str, host: &str) -> Result<(), String> {
+    // SAFETY: as for this function.
+    unsafe { registration::register_named(table, name, host) }
 }
 
-/// What both entry points do: the VFS once, the functions for this connection and, through an
+/// What both entry points do: the VFS once for each SQLite library, the functions for this connection and, through an
 /// automatic extension, for every later one.
+///
+/// Answers with SQLITE_OK, so that a program may register an entry point as an automatic extension: what contains
+/// this code must see to it that it is never unloaded.
 ///
 /// # Safety
 /// As [`init`].
@@ -50,9 +61,9 @@ unsafe fn load(
 ) -> c_int {
     let body = || {
         // SAFETY: the table is SQLite's.
-        let api = unsafe { api::Api::init(table) }?;
-        vfs::register(default)?;
-        match api.auto_extension(functions_only) {
+        let library = unsafe { Library::of(table) }?;
+        registration::register(library, default)?;
+        match library.api().auto_extension(functions_only) {
             OK => {}
             code => {
                 return Err(format!(
@@ -61,24 +72,17 @@ unsafe fn load(
             }
         }
         // SAFETY: the connection is the one that loads us.
-        match unsafe { functions::register(api, db) } {
+        match unsafe { functions::register(library, db) } {
             OK => Ok(()),
             code => Err(format!("cannot register the SQL functions (code {code})")),
         }
     };
     let result = std::panic::catch_unwind(body).unwrap_or_else(|_| Err("internal error".into()));
     match result {
-        Ok(()) => OK_LOAD_PERMANENTLY,
+        Ok(()) => OK,
         Err(why) => {
-            // SAFETY: SQLite gives a place for a message in its own memory, or null. Without a table
-            // there is no memory to be had.
-            unsafe {
-                if !error.is_null()
-                    && let Ok(api) = api::Api::init(table)
-                {
-                    error.write(api.text(&format!("litepack: {why}")));
-                }
-            }
+            // SAFETY: the table is SQLite's, which gives a place for a message in its own memory, or null.
+            unsafe { api::Api::refuse(table, error, &why) };
             ERROR
         }
     }
@@ -90,22 +94,22 @@ unsafe extern "C" fn functions_only(
     error: *mut *mut c_char,
     table: *const c_void,
 ) -> c_int {
-    // SAFETY: SQLite calls this as an entry point of a connection that is being opened.
-    let register = || unsafe {
-        let api = api::Api::init(table)?;
-        if let Some(why) = functions::refused(api, db) {
-            // Now the program hears of it; `xOpen` has no words.
-            if !error.is_null() {
-                error.write(api.text(&format!("litepack: {why}")));
+    let register = || {
+        let library = Library::known(table)?;
+        // SAFETY: SQLite calls this as an entry point of a connection that is being opened.
+        unsafe {
+            if let Some(why) = functions::refused(library.api(), db) {
+                // Now the program hears of it; `xOpen` has no words.
+                if !error.is_null() {
+                    error.write(library.api().text(&format!("litepack: {why}")));
+                }
+                return Some(MISUSE);
             }
-            return Ok(MISUSE);
+            Some(functions::register(library, db))
         }
-        Ok::<_, String>(functions::register(api, db))
     };
-    match std::panic::catch_unwind(register) {
-        Ok(Ok(code)) => code,
-        _ => ERROR,
-    }
+    let code = std::panic::catch_unwind(register);
+    code.ok().flatten().unwrap_or(ERROR)
 }
 
 /// The entry point `sqlite3_litepack_init`: VFS `litepack` and the SQL functions.

@@ -5,13 +5,12 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::api::{api, len};
+use super::api::{Api, len};
 use super::controls;
 use super::file::HOST_OFFSET;
 use super::guard::guard;
 use super::maintain::Request;
 use super::types::{sqlite3_file, sqlite3_io_methods};
-use super::vfs;
 use crate::codes::{
     Code, INTERNAL, IOCAP_IMMUTABLE, IOERR_READ, IOERR_SHORT_READ, NOTFOUND, OK, READONLY, fcntl,
 };
@@ -29,6 +28,10 @@ pub(crate) struct ReadOnlyFile {
 const _: () = assert!(size_of::<ReadOnlyFile>() <= HOST_OFFSET);
 
 pub(super) struct State {
+    /// The SQLite library that has the file open.
+    api: Api,
+    /// The name of the VFS that opened it.
+    vfs_name: &'static str,
     content: Box<dyn ReadOnly>,
     /// What `PRAGMA mmap_size` was set to.
     mmap_size: i64,
@@ -38,8 +41,15 @@ pub(super) struct State {
 ///
 /// # Safety
 /// `file` is memory that SQLite gave to `xOpen` of our VFS, and nothing is open in it.
-pub(super) unsafe fn open(file: *mut sqlite3_file, content: Box<dyn ReadOnly>) {
+pub(super) unsafe fn open(
+    file: *mut sqlite3_file,
+    api: Api,
+    vfs_name: &'static str,
+    content: Box<dyn ReadOnly>,
+) {
     let state = State {
+        api,
+        vfs_name,
         content,
         mmap_size: 0,
     };
@@ -66,13 +76,14 @@ pub(super) unsafe fn with(file: *mut sqlite3_file, body: impl FnOnce(&mut State)
         if (*object).poisoned {
             return INTERNAL;
         }
-        guard(|| (*object).poisoned = true, || body(&mut *(*object).state))
+        let (api, state) = ((*(*object).state).api, (*object).state);
+        guard(api, || (*object).poisoned = true, || body(&mut *state))
     }
 }
 
 /// The result code of a failure, which is told to SQLite's error log.
-pub(super) fn report(failure: &Failure) -> Code {
-    api().log(failure.code, &failure.why);
+pub(super) fn report(api: Api, failure: &Failure) -> Code {
+    api.log(failure.code, &failure.why);
     failure.code
 }
 
@@ -104,13 +115,14 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
     // SAFETY: the state was boxed by `open` and is taken once, because SQLite closes a file once.
     unsafe {
         let state = (*object).state;
+        let api = (*state).api;
         (*object).state = std::ptr::null_mut();
         (*object).base.methods = std::ptr::null();
         let let_go = || {
             drop(Box::from_raw(state));
             OK
         };
-        guard(|| (), let_go)
+        guard(api, || (), let_go)
     }
 }
 
@@ -126,7 +138,7 @@ unsafe extern "C" fn read(file: *mut sqlite3_file, to: *mut c_void, n: c_int, at
             buf[done..].fill(0);
             IOERR_SHORT_READ
         }
-        Err(failure) => report(&failure),
+        Err(failure) => report(state.api, &failure),
     };
     // SAFETY: SQLite calls this on an open file.
     unsafe { with(file, read) }
@@ -186,7 +198,7 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
         fcntl::PRAGMA => {
             let content = &mut *state.content;
             // SAFETY: the argument is this operation's.
-            unsafe { controls::pragma(arg, |name, value| pragma(content, name, value)) }
+            unsafe { controls::pragma(state.api, arg, |name, value| pragma(content, name, value)) }
         }
         fcntl::LITEPACK_INFO | fcntl::LITEPACK_CHECK => {
             let answer = if op == fcntl::LITEPACK_INFO {
@@ -199,20 +211,22 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
                 Err(failure) => (failure.code, failure.why),
             };
             // SAFETY: the argument is where a string in SQLite's memory goes.
-            unsafe { controls::put_text(arg, &text) };
+            unsafe { controls::put_text(state.api, arg, &text) };
             code
         }
         fcntl::LITEPACK_REFUSED => match state.content.refused() {
             Some(why) => {
                 // SAFETY: the argument is where a string in SQLite's memory goes.
-                unsafe { controls::put_text(arg, why) };
+                unsafe { controls::put_text(state.api, arg, why) };
                 OK
             }
             None => NOTFOUND,
         },
         fcntl::LITEPACK_MAINTAIN => {
             // SAFETY: the argument is a request.
-            unsafe { &mut *arg.cast::<Request>() }.why = Some(NOT_WRITTEN);
+            if let Some(request) = unsafe { Request::at(arg) } {
+                request.refuse(NOT_WRITTEN);
+            }
             READONLY
         }
         fcntl::MMAP_SIZE => {
@@ -221,7 +235,7 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
         }
         fcntl::VFSNAME => {
             // SAFETY: the argument is where a string in SQLite's memory goes.
-            unsafe { controls::put_text(arg, vfs::NAME) };
+            unsafe { controls::put_text(state.api, arg, state.vfs_name) };
             OK
         }
         _ => NOTFOUND,

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::rc::Rc;
 
+use super::api::tests::silent;
 use super::file::HOST_OFFSET;
 use super::readonly_file::{self, with};
 use super::types::{sqlite3_file, sqlite3_io_methods};
@@ -64,7 +65,7 @@ fn opened(bytes: &[u8], body: impl FnOnce(*mut sqlite3_file, &sqlite3_io_methods
     let file: *mut sqlite3_file = memory.as_mut_ptr().cast();
     // SAFETY: the memory holds a file of ours, and nothing else uses it.
     unsafe {
-        readonly_file::open(file, Box::new(content));
+        readonly_file::open(file, silent(), "litepack", Box::new(content));
         let methods = &*(*file).methods;
         body(file, methods);
         assert_eq!((methods.close)(file), OK);

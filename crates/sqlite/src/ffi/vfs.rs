@@ -3,20 +3,20 @@
 //! Ours are main databases that are packed (or new) and their rollback journals, and archives. Any other file is
 //! opened by the host directly in SQLite's memory, so that from then on we are not in the way at all.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use litepack_archive::begins_like_zstd;
 use litepack_remote::Options as RemoteOptions;
 use litepack_store::{Disk, FileKind, HEADER_LEN, Options, Store, kind_of};
 
-use super::api::{Api, api};
+use super::api::Api;
 use super::file::{self, HOST_OFFSET};
 use super::guard::guard;
 use super::host::{HostFile, HostSource};
 use super::journal_file;
+use super::library::Library;
 use super::readonly_file;
+use super::registration::{Shim, named};
 use super::types::{Symbol, sqlite3_file, sqlite3_vfs};
 use crate::archive::{ArchiveFile, Which};
 use crate::codes::{
@@ -36,134 +36,72 @@ use crate::secure_delete::SecureDelete;
 
 /// The VFS's name.
 pub(crate) const NAME: &str = "litepack";
-const NAME_C: &CStr = c"litepack";
-/// The name of the one that becomes the default: it makes new databases plain unless told otherwise.
-const DEFAULT_NAME_C: &CStr = c"litepack-default";
 
-/// What `litepack_new_databases` was last told: new databases of the default VFS are packed.
-pub(crate) static NEW_ARE_PACKED: AtomicBool = AtomicBool::new(false);
-
-/// What one of our VFSes knows.
-struct Shim {
-    host: *mut sqlite3_vfs,
-    /// Whether databases are ours to make only on request: this is the process's default VFS.
-    is_default: bool,
+/// Whose methods these are. What a method is called with does not tell: others build VFSes on ours, take over its
+/// methods, and call them with an object of their own (PROJ does).
+pub(super) trait Owner {
+    fn shim(vfs: *mut sqlite3_vfs) -> Option<&'static Shim>;
 }
 
-/// Registers the VFS `litepack` over the host's default VFS, and with `default` a second one that
-/// becomes the default itself. Does nothing the second time.
-///
-/// # Errors
-/// In words.
-pub(crate) fn register(default: bool) -> Result<(), String> {
-    static REGISTERING: Mutex<()> = Mutex::new(());
-    let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
-    let api = api();
-    let ours = api.vfs_find(Some(NAME_C));
-    let host = if ours.is_null() {
-        api.vfs_find(None)
-    } else {
-        // SAFETY: a VFS of this name was registered by this code, with a shim as its data.
-        unsafe { (*(*ours).app_data.cast::<Shim>()).host }
-    };
-    if host.is_null() {
-        return Err("SQLite has no default VFS to build on".into());
+/// `litepack` or, with `DEFAULT`, `litepack-default` of one library: it has methods of its own.
+pub(super) struct Standard<const LIBRARY: usize, const DEFAULT: bool>;
+
+impl<const LIBRARY: usize, const DEFAULT: bool> Owner for Standard<LIBRARY, DEFAULT> {
+    fn shim(_: *mut sqlite3_vfs) -> Option<&'static Shim> {
+        Library(LIBRARY).shim(DEFAULT)
     }
-    if ours.is_null() {
-        // SAFETY: the host's VFS was just found.
-        unsafe { register_over(api, host, NAME_C, false) }?;
-    }
-    if default {
-        let ours = api.vfs_find(Some(DEFAULT_NAME_C));
-        if ours.is_null() {
-            // SAFETY: the host's VFS was just found.
-            unsafe { register_over(api, host, DEFAULT_NAME_C, true) }?;
-        } else {
-            // A host that has shut SQLite down and started it again has its own default back.
-            // SAFETY: it was registered by this code and stays for ever.
-            match unsafe { api.vfs_register(ours, true) } {
-                OK => {}
-                code => return Err(format!("SQLite refused the VFS (code {code})")),
-            }
-        }
-    }
-    Ok(())
 }
 
-/// Registers a VFS under `name` over the VFS named `host`: for hosts with several VFSes, and for
-/// tests over a simulated disk.
-///
-/// # Errors
-/// In words.
-pub(crate) fn register_named(name: &str, host: &str) -> Result<(), String> {
-    let host_name = CString::new(host).map_err(|error| error.to_string())?;
-    let found = api().vfs_find(Some(&host_name));
-    if found.is_null() {
-        return Err(format!("no VFS is named '{host}'"));
+/// One of the VFSes under names of the program's own choice. They share their methods, which fail for any other object.
+pub(super) struct Named;
+
+impl Owner for Named {
+    fn shim(vfs: *mut sqlite3_vfs) -> Option<&'static Shim> {
+        named(vfs)
     }
-    let name = CString::new(name).map_err(|error| error.to_string())?;
-    // SAFETY: the host's VFS was just found; the name is leaked because a VFS stays for ever.
-    unsafe { register_over(api(), found, Box::leak(name.into_boxed_c_str()), false) }
 }
 
-/// # Safety
-/// `host` is a registered VFS that stays registered.
-unsafe fn register_over(
-    api: &Api,
-    host: *mut sqlite3_vfs,
-    name: &'static CStr,
-    is_default: bool,
-) -> Result<(), String> {
-    // SAFETY: as for this function.
-    let below = unsafe { &*host };
-    let shim = Box::new(Shim { host, is_default });
-    let vfs = sqlite3_vfs {
+/// A VFS over a host's, without a name.
+pub(super) fn over<O: Owner>(below: &sqlite3_vfs) -> sqlite3_vfs {
+    sqlite3_vfs {
         version: below.version.min(3),
         sz_os_file: below.sz_os_file + HOST_OFFSET as c_int,
         max_pathname: below.max_pathname,
         next: std::ptr::null_mut(),
-        name: name.as_ptr(),
-        app_data: Box::into_raw(shim).cast(),
-        open,
-        delete,
-        access,
-        full_pathname,
-        dl_open: below.dl_open.map(|_| dl_open as _),
-        dl_error: below.dl_error.map(|_| dl_error as _),
-        dl_sym: below.dl_sym.map(|_| dl_sym as _),
-        dl_close: below.dl_close.map(|_| dl_close as _),
-        randomness,
-        sleep,
-        current_time,
-        get_last_error: below.get_last_error.map(|_| get_last_error as _),
+        name: std::ptr::null(),
+        app_data: std::ptr::null_mut(),
+        open: open::<O>,
+        delete: delete::<O>,
+        access: access::<O>,
+        full_pathname: full_pathname::<O>,
+        dl_open: below.dl_open.map(|_| dl_open::<O> as _),
+        dl_error: below.dl_error.map(|_| dl_error::<O> as _),
+        dl_sym: below.dl_sym.map(|_| dl_sym::<O> as _),
+        dl_close: below.dl_close.map(|_| dl_close::<O> as _),
+        randomness: randomness::<O>,
+        sleep: sleep::<O>,
+        current_time: current_time::<O>,
+        get_last_error: below.get_last_error.map(|_| get_last_error::<O> as _),
         current_time_int64: (below.version >= 2)
-            .then(|| below.current_time_int64.map(|_| current_time_int64 as _))
+            .then(|| {
+                below
+                    .current_time_int64
+                    .map(|_| current_time_int64::<O> as _)
+            })
             .flatten(),
         set_system_call: (below.version >= 3)
-            .then(|| below.set_system_call.map(|_| set_system_call as _))
+            .then(|| below.set_system_call.map(|_| set_system_call::<O> as _))
             .flatten(),
         get_system_call: (below.version >= 3)
-            .then(|| below.get_system_call.map(|_| get_system_call as _))
+            .then(|| below.get_system_call.map(|_| get_system_call::<O> as _))
             .flatten(),
         next_system_call: (below.version >= 3)
-            .then(|| below.next_system_call.map(|_| next_system_call as _))
+            .then(|| below.next_system_call.map(|_| next_system_call::<O> as _))
             .flatten(),
-    };
-    // SAFETY: the VFS is leaked: SQLite keeps the pointer, and the library is never unloaded.
-    match unsafe { api.vfs_register(Box::into_raw(Box::new(vfs)), is_default) } {
-        OK => Ok(()),
-        code => Err(format!("SQLite refused the VFS (code {code})")),
     }
 }
 
-/// # Safety
-/// `vfs` is one of ours.
-unsafe fn shim<'a>(vfs: *mut sqlite3_vfs) -> &'a Shim {
-    // SAFETY: as for this function; the data is never freed.
-    unsafe { &*(*vfs).app_data.cast::<Shim>() }
-}
-
-unsafe extern "C" fn open(
+unsafe extern "C" fn open<O: Owner>(
     vfs: *mut sqlite3_vfs,
     name: *const c_char,
     out: *mut sqlite3_file,
@@ -172,17 +110,34 @@ unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: SQLite gives memory for a file; without methods it is not closed after a failure.
     unsafe { (*out).methods = std::ptr::null() };
-    // SAFETY: the arguments are SQLite's, for one of our VFSes.
+    // SAFETY: the arguments are SQLite's.
+    O::shim(vfs).map_or(CANTOPEN, |shim| unsafe {
+        open_any(shim, name, out, flags, out_flags)
+    })
+}
+
+/// Opens a file of any kind.
+///
+/// # Safety
+/// The arguments are those of `xOpen`.
+unsafe fn open_any(
+    shim: &Shim,
+    name: *const c_char,
+    out: *mut sqlite3_file,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> c_int {
+    // SAFETY: as for this function.
     guard(
+        shim.api(),
         || (),
         || unsafe {
-            let shim = shim(vfs);
             if name.is_null() || flags & (OPEN_MAIN_DB | OPEN_MAIN_JOURNAL) == 0 {
                 open_below(shim, name, out, flags, out_flags)
             } else if flags & OPEN_MAIN_JOURNAL != 0 {
                 // Without CREATE it is a journal left on disk, to be looked at or played back.
                 if flags & OPEN_CREATE != 0 && is_packed_journal(CStr::from_ptr(name)) {
-                    journal_file::open(out, shim.host, name);
+                    journal_file::open(out, shim.api(), shim.host, name);
                     if !out_flags.is_null() {
                         out_flags.write(flags);
                     }
@@ -223,23 +178,24 @@ unsafe fn open_main(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> Code {
+    let api = shim.api();
     // SAFETY: the name is a main database's.
     let explicit =
-        !shim.is_default || unsafe { api().uri_parameter(name, c"vfs") }.as_deref() == Some(NAME);
+        !shim.is_default || unsafe { api.uri_parameter(name, c"vfs") }.as_deref() == Some(NAME);
     // As the default VFS we may meet parameters that are meant for someone else.
     let asked = if explicit {
         // SAFETY: as above.
-        match Asked::of(&unsafe { api().uri_parameters(name) }) {
+        match Asked::of(&unsafe { api.uri_parameters(name) }) {
             Ok(asked) => asked,
             // SAFETY: as for this function.
-            Err(why) => return unsafe { refuse(out, why, flags, out_flags) },
+            Err(why) => return unsafe { refuse(shim, out, why, flags, out_flags) },
         }
     } else {
         Asked::default()
     };
     if let Some((url, options)) = asked.remote {
         // SAFETY: as for this function.
-        return unsafe { open_remote(&url, options, asked.settings, out, flags, out_flags) };
+        return unsafe { open_remote(shim, &url, options, asked.settings, out, flags, out_flags) };
     }
     // SAFETY: the memory has room for the host's file behind ours.
     let host_file = unsafe { out.byte_add(HOST_OFFSET) };
@@ -258,7 +214,7 @@ unsafe fn open_main(
     let path = unsafe { CStr::from_ptr(name) };
     // SAFETY: the host's file is open, in memory that SQLite keeps until the file is closed.
     let disk = unsafe { HostFile::new(host_file, shim.host, path.to_owned()) };
-    let kind = match kind(&disk) {
+    let kind = match kind(api, &disk) {
         Ok(kind) => kind,
         Err(error) => {
             // SAFETY: the file is open.
@@ -269,9 +225,7 @@ unsafe fn open_main(
     let packed = match kind {
         Kind::Packed => true,
         Kind::Other => false,
-        Kind::Empty => {
-            granted & OPEN_READONLY == 0 && (explicit || NEW_ARE_PACKED.load(Ordering::Relaxed))
-        }
+        Kind::Empty => granted & OPEN_READONLY == 0 && (explicit || shim.library.new_are_packed()),
         Kind::Zstd => {
             drop(disk);
             // SAFETY: the file is open; it is opened again as one that is only read.
@@ -294,13 +248,13 @@ unsafe fn open_main(
             let identity = Identity::new(path, store.uuid());
             store.set_file(identity.file());
             let mut packed = Packed::new(store);
-            *packed.secure_delete() = SecureDelete::new(api().compiled_with(c"SECURE_DELETE"));
+            *packed.secure_delete() = SecureDelete::new(api.compiled_with(c"SECURE_DELETE"));
             for setting in asked.settings {
                 packed.apply(setting);
             }
             // SAFETY: SQLite gave this memory, and the host's file in it is the medium.
             unsafe {
-                file::open(out, packed, Some(identity));
+                file::open(out, api, shim.name, packed, Some(identity));
                 if !out_flags.is_null() {
                     out_flags.write(granted);
                 }
@@ -309,7 +263,7 @@ unsafe fn open_main(
         }
         Err(error) => {
             let code = code_of(&error, While::Reading);
-            api().log(code, &format!("{}: {error}", path.to_string_lossy()));
+            api.log(code, &format!("{}: {error}", path.to_string_lossy()));
             // SAFETY: the file is open.
             unsafe { close_host(host_file) };
             if code == OK { CANTOPEN } else { code }
@@ -331,10 +285,11 @@ unsafe fn open_archive(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> Code {
+    let api = shim.api();
     // SAFETY: the name is a string.
     let path = unsafe { CStr::from_ptr(name) };
     let tell = |code, why: &str| {
-        api().log(code, &format!("{}: {why}", path.to_string_lossy()));
+        api.log(code, &format!("{}: {why}", path.to_string_lossy()));
         code
     };
     let stamp = FileStamp::of(path.to_bytes());
@@ -358,10 +313,10 @@ unsafe fn open_archive(
     };
     if let Err(why) = settings.into_iter().try_for_each(|one| archive.apply(one)) {
         // SAFETY: as for this function; nothing is open in SQLite's memory.
-        return unsafe { refuse(out, why, flags, out_flags) };
+        return unsafe { refuse(shim, out, why, flags, out_flags) };
     }
     // SAFETY: SQLite gave this memory, and the host's file in it is closed.
-    unsafe { open_read_only(out, Box::new(archive), flags, out_flags) };
+    unsafe { open_read_only(shim, out, Box::new(archive), flags, out_flags) };
     OK
 }
 
@@ -370,6 +325,7 @@ unsafe fn open_archive(
 /// # Safety
 /// As [`open_main`].
 unsafe fn open_remote(
+    shim: &Shim,
     url: &str,
     options: RemoteOptions,
     settings: Vec<Setting>,
@@ -386,12 +342,12 @@ unsafe fn open_remote(
     match opened {
         Ok(file) => {
             // SAFETY: SQLite gave this memory, and nothing is open in it.
-            unsafe { open_read_only(out, Box::new(file), flags, out_flags) };
+            unsafe { open_read_only(shim, out, Box::new(file), flags, out_flags) };
             OK
         }
         // SAFETY: as above.
-        Err(Failure { code: MISUSE, why }) => unsafe { refuse(out, why, flags, out_flags) },
-        Err(failure) => readonly_file::report(&failure),
+        Err(Failure { code: MISUSE, why }) => unsafe { refuse(shim, out, why, flags, out_flags) },
+        Err(failure) => readonly_file::report(shim.api(), &failure),
     }
 }
 
@@ -399,10 +355,16 @@ unsafe fn open_remote(
 ///
 /// # Safety
 /// As [`readonly_file::open`].
-unsafe fn refuse(out: *mut sqlite3_file, why: String, flags: c_int, out_flags: *mut c_int) -> Code {
-    api().log(MISUSE, &why);
+unsafe fn refuse(
+    shim: &Shim,
+    out: *mut sqlite3_file,
+    why: String,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> Code {
+    shim.api().log(MISUSE, &why);
     // SAFETY: as for this function.
-    unsafe { open_read_only(out, Box::new(Refused(why)), flags, out_flags) };
+    unsafe { open_read_only(shim, out, Box::new(Refused(why)), flags, out_flags) };
     OK
 }
 
@@ -411,6 +373,7 @@ unsafe fn refuse(out: *mut sqlite3_file, why: String, flags: c_int, out_flags: *
 /// # Safety
 /// As [`readonly_file::open`].
 unsafe fn open_read_only(
+    shim: &Shim,
     out: *mut sqlite3_file,
     content: Box<dyn ReadOnly>,
     flags: c_int,
@@ -418,7 +381,7 @@ unsafe fn open_read_only(
 ) {
     // SAFETY: as for this function.
     unsafe {
-        readonly_file::open(out, content);
+        readonly_file::open(out, shim.api(), shim.name, content);
         if !out_flags.is_null() {
             out_flags.write(flags & !(OPEN_READWRITE | OPEN_CREATE) | OPEN_READONLY);
         }
@@ -446,7 +409,7 @@ enum Kind {
     Other,
 }
 
-fn kind(disk: &HostFile) -> litepack_store::Result<Kind> {
+fn kind(api: Api, disk: &HostFile) -> litepack_store::Result<Kind> {
     let mut head = [0; HEADER_LEN];
     let n = disk.read_at(&mut head, 0)?;
     Ok(match kind_of(&head[..n], disk.len()?) {
@@ -456,7 +419,7 @@ fn kind(disk: &HostFile) -> litepack_store::Result<Kind> {
         FileKind::Other => {
             if let Some(what) = foreign::what(&head[..n]) {
                 let path = disk.path().to_string_lossy();
-                api().log(NOTADB, &format!("{path}: not a database but {what}"));
+                api.log(NOTADB, &format!("{path}: not a database but {what}"));
             }
             Kind::Other
         }
@@ -485,12 +448,24 @@ impl Asked {
     }
 }
 
-unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync: c_int) -> c_int {
-    // SAFETY: the arguments are SQLite's, for one of our VFSes.
+unsafe extern "C" fn delete<O: Owner>(
+    vfs: *mut sqlite3_vfs,
+    name: *const c_char,
+    sync: c_int,
+) -> c_int {
+    // SAFETY: the arguments are SQLite's.
+    O::shim(vfs).map_or(CANTOPEN, |shim| unsafe { delete_any(shim, name, sync) })
+}
+
+/// # Safety
+/// The arguments are those of `xDelete`.
+unsafe fn delete_any(shim: &Shim, name: *const c_char, sync: c_int) -> c_int {
+    // SAFETY: as for this function.
     guard(
+        shim.api(),
         || (),
         || unsafe {
-            let host = shim(vfs).host;
+            let host = shim.host;
             match ((*host).delete)(host, name, sync) {
                 OK => OK,
                 // A journal that never left memory is gone already: the commit must not fail over it.
@@ -510,12 +485,12 @@ unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync: c_
 /// Methods that the host answers, called with the host's VFS in place of ours.
 macro_rules! forward {
     ($(fn $method:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {$(
-        unsafe extern "C" fn $method(vfs: *mut sqlite3_vfs, $($arg: $type),*) -> $ret {
-            // SAFETY: the arguments are SQLite's, for one of our VFSes.
-            unsafe {
-                let host = shim(vfs).host;
-                ((*host).$method)(host, $($arg),*)
-            }
+        unsafe extern "C" fn $method<O: Owner>(vfs: *mut sqlite3_vfs, $($arg: $type),*) -> $ret {
+            let Some(shim) = O::shim(vfs) else {
+                return CANTOPEN;
+            };
+            // SAFETY: the arguments are SQLite's.
+            unsafe { ((*shim.host).$method)(shim.host, $($arg),*) }
         }
     )*};
 }
@@ -531,12 +506,11 @@ forward! {
 /// The same for methods that a VFS may lack; ours has only those that the host has.
 macro_rules! forward_optional {
     ($(fn $method:ident($($arg:ident: $type:ty),*) -> $ret:ty, else $otherwise:expr;)*) => {$(
-        unsafe extern "C" fn $method(vfs: *mut sqlite3_vfs, $($arg: $type),*) -> $ret {
-            // SAFETY: the arguments are SQLite's, for one of our VFSes.
+        unsafe extern "C" fn $method<O: Owner>(vfs: *mut sqlite3_vfs, $($arg: $type),*) -> $ret {
+            // SAFETY: the arguments are SQLite's.
             unsafe {
-                let host = shim(vfs).host;
-                match (*host).$method {
-                    Some(method) => method(host, $($arg),*),
+                match O::shim(vfs).and_then(|shim| (*shim.host).$method.map(|method| (shim, method))) {
+                    Some((shim, method)) => method(shim.host, $($arg),*),
                     None => $otherwise,
                 }
             }
