@@ -258,6 +258,7 @@ fn skip_frame<'a>(bytes: &'a [u8], bound: &mut usize) -> Option<&'a [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sql::TOOBIG;
     use proptest::prelude::*;
 
     const FORMS: [Form; 2] = [Form::Compact, Form::Standard];

@@ -36,7 +36,7 @@ pub enum Found {
 /// # Errors
 /// SQLite's.
 pub fn find(db: &impl Sql, schema: &str, table: &str, columns: &[&str]) -> Result<Found> {
-    find_then(db, schema, table, columns, |found| Ok(found))
+    find_then(db, schema, table, columns, Ok)
 }
 
 /// The same; until `then` is done, no other connection can make anything else of it.
@@ -82,7 +82,7 @@ fn has_stored(db: &impl Sql, schema: &str, table: &str, columns: &[&str]) -> Res
         Ok(())
     })?;
     let is_stored = |name: &&str| stored.iter().any(|known| known.eq_ignore_ascii_case(name));
-    Ok(columns.iter().all(|name| is_stored(name)))
+    Ok(columns.iter().all(is_stored))
 }
 
 /// Whether the main database has this table of ours.

@@ -16,7 +16,7 @@ use crate::space::Space;
 use crate::store::Store;
 
 /// Zeros are written so many at a time.
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// When content that a commit no longer has is overwritten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
