@@ -1,10 +1,23 @@
-//! The loadable extension `liblitepack`: two entry points, nothing else.
+//! The loadable extension `liblitepack`: two entry points, and what keeps
+//! a guest from harming its host: an allocator that does not end the process, and silence.
 //!
 //! `sqlite3_litepack_init` is the one SQLite finds by the library's name.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::sync::Once;
 
-use litepack_sqlite::ffi::{self, sqlite3};
+use litepack_sqlite::ffi::{self, Allocator, sqlite3};
+
+/// In here only: a program that links us has its own.
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
+
+/// Panics end as a code and a line in SQLite's log; what Rust prints besides is not for the host's terminal. The hook is that of
+/// this library's own copy of Rust's standard library, so no other code in the process is concerned.
+fn print_nothing() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| std::panic::set_hook(Box::new(|_| ())));
+}
 
 /// The answer to SQLite when all went well. The library must stay loaded. Where the system keeps it by itself
 /// (`build.rs`), that need not be said: SQLITE_OK is what SQLite wants of an automatic extension. Elsewhere it is
@@ -25,6 +38,7 @@ pub unsafe extern "C" fn sqlite3_litepack_init(
     error: *mut *mut c_char,
     table: *const c_void,
 ) -> c_int {
+    print_nothing();
     // SAFETY: as for this function.
     answer(unsafe { ffi::init(db, error, table) })
 }
@@ -39,6 +53,7 @@ pub unsafe extern "C" fn sqlite3_litepackdefault_init(
     error: *mut *mut c_char,
     table: *const c_void,
 ) -> c_int {
+    print_nothing();
     // SAFETY: as for this function.
     answer(unsafe { ffi::init_default(db, error, table) })
 }

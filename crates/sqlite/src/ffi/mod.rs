@@ -3,8 +3,10 @@
 //! `types.rs` and `api.rs` say what SQLite looks like, `connection.rs` how statements are run on it;
 //! `library.rs` tells the SQLite libraries of the process apart, `registration.rs` is what is registered with each;
 //! `vfs.rs`, `file.rs`, `readonly_file.rs`, `journal_file.rs`, `functions.rs` and `columns.rs` are what it
-//! calls, `controls.rs` what those files answer alike; `host.rs` is what we call; `guard.rs` keeps panics in.
+//! calls, `controls.rs` what those files answer alike; `host.rs` is what we call; `guard.rs` keeps panics in;
+//! `allocator.rs` is for the loadable extension alone.
 
+mod allocator;
 mod api;
 pub(crate) mod columns;
 #[allow(dead_code)]
@@ -29,6 +31,7 @@ mod vfs;
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::codes::{ERROR, MISUSE, OK};
+pub use allocator::Allocator;
 pub use api::EntryPoint;
 use library::Library;
 pub use types::sqlite3;
