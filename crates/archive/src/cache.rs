@@ -96,6 +96,11 @@ impl Cache {
         self.entries.capacity()
     }
 
+    /// Drops everything.
+    pub fn clear(&self) {
+        self.entries.clear();
+    }
+
     /// The bytes in use.
     pub fn used(&self) -> u64 {
         self.entries.weight()

@@ -2,17 +2,17 @@
 //!
 //! The buffer has the size in the table, so a frame that would be longer gets no more memory.
 
-use std::io;
-
+use litepack_memory::OutOfMemory;
 use twox_hash::XxHash64;
-use zstd_safe::DCtx;
+use zstd_safe::{DCtx, ErrorCode};
 
 use crate::error::{Error, Result};
 use crate::seek_table::Frame;
 
-/// Decodes frames, one after the other, in one context.
+/// Decodes frames, one after the other, in one context, which is there from the first on.
+#[derive(Default)]
 pub(crate) struct Decoder {
-    context: DCtx<'static>,
+    context: Option<DCtx<'static>>,
 }
 
 impl std::fmt::Debug for Decoder {
@@ -21,22 +21,11 @@ impl std::fmt::Debug for Decoder {
     }
 }
 
-impl Default for Decoder {
-    fn default() -> Self {
-        Decoder {
-            context: DCtx::create(),
-        }
-    }
-}
-
 impl Decoder {
     /// The bytes of `frame`, which are stored as `stored`. The caller has seen that it is not too large.
     pub(crate) fn decode(&mut self, frame: &Frame, stored: &[u8]) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        bytes
-            .try_reserve_exact(frame.size as usize)
-            .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        self.context
+        let mut bytes = litepack_memory::with_room(frame.size as usize)?;
+        context(&mut self.context)?
             .decompress(&mut bytes, stored)
             .map_err(|code| malformed(frame, code))?;
         check_size(frame, bytes.len() as u64)?;
@@ -47,7 +36,22 @@ impl Decoder {
     }
 }
 
-pub(crate) fn malformed(frame: &Frame, code: zstd_safe::ErrorCode) -> Error {
+/// The context there is, or a new one.
+pub(crate) fn context<'a>(
+    known: &'a mut Option<DCtx<'static>>,
+) -> Result<&'a mut DCtx<'static>, OutOfMemory> {
+    match known {
+        Some(known) => Ok(known),
+        None => Ok(known.insert(DCtx::try_create().ok_or(OutOfMemory)?)),
+    }
+}
+
+pub(crate) fn malformed(frame: &Frame, code: ErrorCode) -> Error {
+    /// `ZSTD_error_memory_allocation`.
+    const MEMORY_ALLOCATION: usize = 64;
+    if code == MEMORY_ALLOCATION.wrapping_neg() {
+        return OutOfMemory.into();
+    }
     let name = zstd_safe::get_error_name(code);
     Error::frame(frame, format!("it does not decode ({name})"))
 }

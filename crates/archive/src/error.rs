@@ -66,3 +66,9 @@ impl Error {
         }
     }
 }
+
+impl From<litepack_memory::OutOfMemory> for Error {
+    fn from(error: litepack_memory::OutOfMemory) -> Error {
+        Error::Io(error.into())
+    }
+}

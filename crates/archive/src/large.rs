@@ -5,14 +5,14 @@
 //! was, so reading forward decodes each byte once; going back starts at the frame's beginning. What
 //! it passes goes into the cache. Memory: one piece, some input and zstd's window, 128 MiB at most.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::hash::Hasher;
 use std::sync::Arc;
 
 use twox_hash::XxHash64;
 use zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective};
 
-use crate::decode::{check_size, check_sum, malformed};
+use crate::decode::{check_size, check_sum, context, malformed};
 use crate::error::{Error, Result};
 use crate::seek_table::Frame;
 use crate::source::{Source, read_exact};
@@ -24,7 +24,7 @@ const INPUT: u64 = 128 << 10;
 
 /// A decoder somewhere in a large frame.
 pub(crate) struct Large {
-    context: DCtx<'static>,
+    context: Option<DCtx<'static>>,
     /// The frame it is in, and the piece that comes next.
     position: Option<(u32, u32)>,
     /// Stored bytes of the frame that were read.
@@ -34,7 +34,7 @@ pub(crate) struct Large {
     used: usize,
     /// zstd is between two frames.
     at_end: bool,
-    verified: HashSet<u32>,
+    verified: BTreeSet<u32>,
 }
 
 impl std::fmt::Debug for Large {
@@ -46,13 +46,13 @@ impl std::fmt::Debug for Large {
 impl Default for Large {
     fn default() -> Self {
         Large {
-            context: DCtx::create(),
+            context: None,
             position: None,
             consumed: 0,
             input: Vec::new(),
             used: 0,
             at_end: true,
-            verified: HashSet::new(),
+            verified: BTreeSet::new(),
         }
     }
 }
@@ -135,7 +135,7 @@ impl Large {
 
     /// Goes to the beginning of `frame`, that is to piece 0.
     fn restart(&mut self, frame: &Frame) -> Result<u32> {
-        self.context
+        context(&mut self.context)?
             .reset(ResetDirective::SessionOnly)
             .map_err(|code| malformed(frame, code))?;
         (self.consumed, self.used, self.at_end) = (0, 0, true);
@@ -145,12 +145,12 @@ impl Large {
 
     /// The next piece, shorter only at the frame's end, empty behind it.
     fn next(&mut self, source: &impl Source, frame: &Frame) -> Result<Vec<u8>> {
-        let mut piece = vec![0; PIECE as usize];
+        let mut piece = litepack_memory::zeros(PIECE as usize)?;
         let mut filled = 0;
         while filled < piece.len() {
             let rest = u64::from(frame.stored) - self.consumed;
             if self.used == self.input.len() && rest > 0 {
-                self.input.resize(rest.min(INPUT) as usize, 0);
+                litepack_memory::resize(&mut self.input, rest.min(INPUT) as usize)?;
                 read_exact(source, &mut self.input, frame.offset + self.consumed)?;
                 self.consumed += self.input.len() as u64;
                 self.used = 0;
@@ -161,8 +161,7 @@ impl Large {
             }
             let mut from = InBuffer::around(self.input.get(self.used..).unwrap_or_default());
             let mut to = OutBuffer::around_pos(piece.as_mut_slice(), filled);
-            let left = self
-                .context
+            let left = context(&mut self.context)?
                 .decompress_stream(&mut to, &mut from)
                 .map_err(|code| malformed(frame, code))?;
             let (decoded, used) = (to.pos(), from.pos());

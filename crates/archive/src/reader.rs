@@ -167,7 +167,7 @@ impl<S: Source> Archive<S> {
             self.place.cache.put(key, Arc::clone(&bytes));
             return Ok(chunk(bytes));
         }
-        self.stored.resize(frame.stored as usize, 0);
+        litepack_memory::resize(&mut self.stored, frame.stored as usize)?;
         read_exact(&self.source, &mut self.stored, frame.offset)?;
         let bytes = Arc::new(self.decoder.decode(frame, &self.stored)?);
         self.place.cache.put(key, Arc::clone(&bytes));
@@ -285,16 +285,23 @@ impl<S: Source> Archive<S> {
                 return;
             };
             let total: usize = together.iter().map(|frames| stored(frames)).sum();
-            let mut bytes = vec![0; total];
+            let Ok(mut bytes) = litepack_memory::zeros(total) else {
+                return;
+            };
             // What is wrong with these bytes is for the reader to say when it gets there.
             if read_exact(&self.source, &mut bytes, first.offset).is_err() {
                 return;
             }
+            let mut rest = bytes.as_slice();
             for frames in together {
-                let behind = bytes.split_off(stored(frames));
+                let (stored, behind) = rest.split_at(stored(frames));
+                rest = behind;
+                let Ok(stored) = litepack_memory::copy(stored) else {
+                    return;
+                };
                 self.ahead.give(Job {
                     frames: std::mem::take(frames),
-                    stored: std::mem::replace(&mut bytes, behind),
+                    stored,
                 });
             }
         }

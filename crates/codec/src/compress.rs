@@ -5,7 +5,9 @@
 
 use std::ops::RangeInclusive;
 
-use zstd_safe::{CCtx, CParameter, DCtx, DParameter, FrameFormat};
+use zstd_safe::{CCtx, CParameter, DCtx, DParameter, ErrorCode, FrameFormat};
+
+use litepack_memory::OutOfMemory;
 
 use crate::transform::{Transform, Undo};
 use crate::{Codec, Dictionary};
@@ -20,17 +22,28 @@ pub const LEVELS: RangeInclusive<Level> = 1..=19;
 /// then, and a later rewrite loses nothing.
 const WORTHWHILE: usize = 32;
 
-/// How many dictionaries an encoder keeps prepared; one more, and it starts afresh.
+/// How many dictionaries an encoder keeps prepared, and of how many bytes, of which one alone may have more. When another
+/// one does not fit, it starts afresh.
 const PREPARED_MAX: usize = 16;
+const PREPARED_BYTES: usize = 4 << 20;
 
 /// Turns pages into stored bytes at one level.
 pub struct Encoder {
     level: Level,
-    bare: CCtx<'static>,
+    bare: Option<CCtx<'static>>,
     /// A context each for the dictionaries in use, by [`Dictionary::hash`].
-    prepared: Vec<(u128, CCtx<'static>)>,
+    prepared: Vec<Prepared>,
     /// For laying pages out by column, unless they stay as they are.
     transform: Option<Transform>,
+}
+
+/// A context that a dictionary is loaded into.
+struct Prepared {
+    /// The dictionary's.
+    hash: u128,
+    /// The dictionary's bytes.
+    len: usize,
+    context: CCtx<'static>,
 }
 
 impl std::fmt::Debug for Encoder {
@@ -39,8 +52,8 @@ impl std::fmt::Debug for Encoder {
     }
 }
 
-fn new_context(level: Level) -> CCtx<'static> {
-    let mut context = CCtx::create();
+fn new_context(level: Level) -> Result<CCtx<'static>, OutOfMemory> {
+    let mut context = CCtx::try_create().ok_or(OutOfMemory)?;
     for parameter in [
         CParameter::CompressionLevel(level),
         CParameter::Format(FrameFormat::Magicless),
@@ -52,7 +65,17 @@ fn new_context(level: Level) -> CCtx<'static> {
             .set_parameter(parameter)
             .expect("constant zstd parameters are valid");
     }
-    context
+    Ok(context)
+}
+
+/// What zstd takes for what it prepares from the largest dictionary at the highest level, about.
+const PREPARING: usize = 8 << 20;
+
+/// Whether zstd failed because it got no memory. It says so, too, of a dictionary that it cannot compress with.
+fn is_out_of_memory(error: ErrorCode) -> bool {
+    /// `ZSTD_error_memory_allocation`.
+    const MEMORY_ALLOCATION: usize = 64;
+    error == MEMORY_ALLOCATION.wrapping_neg() && litepack_memory::probe(PREPARING).is_err()
 }
 
 impl Encoder {
@@ -66,7 +89,7 @@ impl Encoder {
         let level = level.clamp(*LEVELS.start(), *LEVELS.end());
         Encoder {
             level,
-            bare: new_context(level),
+            bare: None,
             prepared: Vec::new(),
             transform: columns.then(Transform::default),
         }
@@ -88,34 +111,48 @@ impl Encoder {
     }
 
     /// Appends the stored form of `page` to `out` and says how it is encoded.
+    ///
+    /// # Errors
+    /// When there is no memory for it; `out` is then as it was.
     pub fn encode(
         &mut self,
         page: &[u8],
         dictionary: Option<&Dictionary>,
         out: &mut Vec<u8>,
-    ) -> Codec {
+    ) -> Result<Codec, OutOfMemory> {
         let start = out.len();
         // zstd gives up by itself when the frame would not fit, which is exactly "not worthwhile".
         let budget = page.len() - page.len() / WORTHWHILE;
-        out.resize(start + budget, 0);
+        // For the page itself, if it is to be stored as it is.
+        litepack_memory::room(out, page.len())?;
         let context = match dictionary {
-            None => Some(&mut self.bare),
-            Some(dictionary) => context_for(self.level, &mut self.prepared, dictionary),
+            None => {
+                if self.bare.is_none() {
+                    self.bare = Some(new_context(self.level)?);
+                }
+                self.bare.as_mut()
+            }
+            Some(dictionary) => context_for(self.level, &mut self.prepared, dictionary)?,
         };
+        out.resize(start + budget, 0);
         let (codec, input) = match by_column(&mut self.transform, page) {
             Some(columns) => (Codec::Columns, columns),
             None => (Codec::Zstd, page),
         };
-        let compressed = context.and_then(|c| c.compress2(&mut out[start..], input).ok());
+        let compressed = context.map(|c| c.compress2(&mut out[start..], input));
         match compressed {
-            Some(len) if len < budget => {
+            Some(Ok(len)) if len < budget => {
                 out.truncate(start + len);
-                codec
+                Ok(codec)
+            }
+            Some(Err(error)) if is_out_of_memory(error) => {
+                out.truncate(start);
+                Err(OutOfMemory)
             }
             _ => {
                 out.truncate(start);
                 out.extend_from_slice(page);
-                Codec::Raw
+                Ok(Codec::Raw)
             }
         }
     }
@@ -129,28 +166,35 @@ fn by_column<'a>(transform: &'a mut Option<Transform>, page: &[u8]) -> Option<&'
 /// The context that `dictionary` is loaded into; `None` if zstd refuses the dictionary.
 fn context_for<'a>(
     level: Level,
-    prepared: &'a mut Vec<(u128, CCtx<'static>)>,
+    prepared: &'a mut Vec<Prepared>,
     dictionary: &Dictionary,
-) -> Option<&'a mut CCtx<'static>> {
-    let hash = dictionary.hash();
-    let at = match prepared.iter().position(|(known, _)| *known == hash) {
+) -> Result<Option<&'a mut CCtx<'static>>, OutOfMemory> {
+    let (hash, len) = (dictionary.hash(), dictionary.bytes().len());
+    let at = match prepared.iter().position(|known| known.hash == hash) {
         Some(at) => at,
         None => {
-            if prepared.len() == PREPARED_MAX {
+            let bytes: usize = prepared.iter().map(|known| known.len).sum();
+            if prepared.len() == PREPARED_MAX || bytes + len > PREPARED_BYTES {
                 prepared.clear();
             }
-            let mut context = new_context(level);
-            context.load_dictionary(dictionary.bytes()).ok()?;
-            prepared.push((hash, context));
+            let mut context = new_context(level)?;
+            match context.load_dictionary(dictionary.bytes()) {
+                Ok(_) => {}
+                Err(error) if is_out_of_memory(error) => return Err(OutOfMemory),
+                Err(_) => return Ok(None),
+            }
+            prepared.push(Prepared { hash, len, context });
             prepared.len() - 1
         }
     };
-    Some(&mut prepared[at].1)
+    Ok(prepared.get_mut(at).map(|known| &mut known.context))
 }
 
 /// Turns stored bytes back into pages.
+#[derive(Default)]
 pub struct Decoder {
-    context: DCtx<'static>,
+    /// From the first use on.
+    context: Option<DCtx<'static>>,
     undo: Undo,
     stream: Vec<u8>,
 }
@@ -161,20 +205,6 @@ impl std::fmt::Debug for Decoder {
     }
 }
 
-impl Default for Decoder {
-    fn default() -> Self {
-        let mut context = DCtx::create();
-        context
-            .set_parameter(DParameter::Format(FrameFormat::Magicless))
-            .expect("constant zstd parameters are valid");
-        Decoder {
-            context,
-            undo: Undo::default(),
-            stream: Vec::new(),
-        }
-    }
-}
-
 /// Stored bytes that are not what their [`Storage`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
@@ -182,6 +212,14 @@ pub enum DecodeError {
     Malformed,
     /// They decode, but to another length than a page has.
     WrongLength,
+    /// There is no memory for decoding.
+    OutOfMemory,
+}
+
+impl From<OutOfMemory> for DecodeError {
+    fn from(_: OutOfMemory) -> DecodeError {
+        DecodeError::OutOfMemory
+    }
 }
 
 impl std::fmt::Display for DecodeError {
@@ -189,6 +227,7 @@ impl std::fmt::Display for DecodeError {
         f.write_str(match self {
             DecodeError::Malformed => "the stored bytes do not decode",
             DecodeError::WrongLength => "the stored bytes decode to a wrong length",
+            DecodeError::OutOfMemory => "out of memory",
         })
     }
 }
@@ -196,7 +235,7 @@ impl std::fmt::Display for DecodeError {
 impl std::error::Error for DecodeError {}
 
 impl Decoder {
-    /// Fills `page` from `stored`. Writes nothing outside `page` and allocates nothing per call,
+    /// Fills `page` from `stored`. Writes nothing outside `page` and allocates nothing per call but the first,
     /// whatever `stored` holds.
     ///
     /// # Errors
@@ -224,7 +263,7 @@ impl Decoder {
             }
             Codec::Columns => {
                 // A page laid out by column is never longer than the page.
-                self.stream.resize(page.len(), 0);
+                litepack_memory::resize(&mut self.stream, page.len())?;
                 let len = unzstd(&mut self.context, stored, dictionary, &mut self.stream)?;
                 let undone = self.undo.decode(&self.stream[..len], page);
                 undone.map_err(|_| DecodeError::Malformed)
@@ -235,16 +274,26 @@ impl Decoder {
 
 /// Decompresses a frame into `out` and says how long it is.
 fn unzstd(
-    context: &mut DCtx<'static>,
+    context: &mut Option<DCtx<'static>>,
     stored: &[u8],
     dictionary: Option<&Dictionary>,
     out: &mut [u8],
 ) -> Result<usize, DecodeError> {
-    match dictionary {
-        Some(dictionary) => {
-            let prepared = dictionary.for_decoding().ok_or(DecodeError::Malformed)?;
-            context.decompress_using_ddict(out, stored, prepared)
+    let context = match context {
+        Some(context) => context,
+        None => {
+            let mut new = DCtx::try_create().ok_or(OutOfMemory)?;
+            new.set_parameter(DParameter::Format(FrameFormat::Magicless))
+                .expect("constant zstd parameters are valid");
+            context.insert(new)
         }
+    };
+    match dictionary {
+        Some(dictionary) => match dictionary.for_decoding() {
+            Some(prepared) => context.decompress_using_ddict(out, stored, prepared),
+            // zstd refuses it, or got no memory. This takes none, and tells which it is.
+            None => context.decompress_using_dict(out, stored, dictionary.bytes()),
+        },
         None => context.decompress(out, stored),
     }
     .map_err(|_| DecodeError::Malformed)
@@ -290,8 +339,8 @@ mod tests {
         let (mut plain, mut with) = (Vec::new(), Vec::new());
         let mut encoder = Encoder::new(3);
         let page = json_page(777);
-        let bare = encoder.encode(&page, None, &mut plain);
-        let helped = encoder.encode(&page, Some(&dictionary), &mut with);
+        let bare = encoder.encode(&page, None, &mut plain).unwrap();
+        let helped = encoder.encode(&page, Some(&dictionary), &mut with).unwrap();
         assert_eq!((bare, helped), (Codec::Zstd, Codec::Zstd));
         assert!(with.len() < plain.len());
         let (mut decoder, mut back) = (Decoder::default(), vec![0; 4096]);
@@ -305,7 +354,7 @@ mod tests {
         assert_eq!(back, page);
         // The order must not matter: a dictionary once loaded is not used where none is named.
         let mut again = Vec::new();
-        encoder.encode(&page, None, &mut again);
+        encoder.encode(&page, None, &mut again).unwrap();
         assert_eq!(again, plain);
     }
 
@@ -321,7 +370,8 @@ mod tests {
             })
             .collect();
         let mut out = b"before".to_vec();
-        assert_eq!(Encoder::new(3).encode(&page, None, &mut out), Codec::Raw);
+        let codec = Encoder::new(3).encode(&page, None, &mut out);
+        assert_eq!(codec, Ok(Codec::Raw));
         assert_eq!(&out[..6], b"before");
         assert_eq!(&out[6..], page);
     }
@@ -329,7 +379,9 @@ mod tests {
     #[test]
     fn a_frame_larger_than_the_page_is_refused() {
         let mut out = Vec::new();
-        Encoder::new(3).encode(&vec![7; 1 << 20], None, &mut out);
+        Encoder::new(3)
+            .encode(&vec![7; 1 << 20], None, &mut out)
+            .unwrap();
         let mut page = vec![0; 4096];
         let result = Decoder::default().decode(Codec::Zstd, &out, None, &mut page);
         assert_eq!(result, Err(DecodeError::Malformed));
@@ -339,7 +391,7 @@ mod tests {
         #[test]
         fn any_page_comes_back(page in proptest::collection::vec(0u8..4, 512..8192), level in 1..=19) {
             let mut out = Vec::new();
-            let codec = Encoder::new(level).encode(&page, None, &mut out);
+            let codec = Encoder::new(level).encode(&page, None, &mut out).unwrap();
             prop_assert!(out.len() <= page.len());
             let mut back = vec![0; page.len()];
             Decoder::default().decode(codec, &out, None, &mut back).unwrap();

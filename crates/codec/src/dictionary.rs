@@ -4,11 +4,12 @@
 //! shared by everyone who holds the same [`Dictionary`]; [`Dictionary::shared`] finds the one that
 //! another part of the process holds.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use litepack_memory::OutOfMemory;
 use twox_hash::XxHash3_128;
-use zstd_safe::DDict;
+use zstd_safe::{CCtx, DCtx, DDict};
 
 /// Number of a dictionary in its file's catalog, from 1; 0 stands for "no dictionary".
 pub type DictId = u16;
@@ -20,11 +21,32 @@ const PACK_LEVEL: i32 = 9;
 pub struct Dictionary {
     bytes: Box<[u8]>,
     hash: u128,
-    decode: OnceLock<Option<DDict<'static>>>,
+    decode: OnceLock<DDict<'static>>,
 }
 
 /// The dictionaries that someone holds, by [`Dictionary::hash`].
-static SHARED: LazyLock<Mutex<HashMap<u128, Weak<Dictionary>>>> = LazyLock::new(Mutex::default);
+static SHARED: Mutex<Shared> = Mutex::new(Shared {
+    held: BTreeMap::new(),
+    sweep_at: SWEEP_MIN,
+});
+
+/// No use to look so few through for those that nobody holds any more.
+const SWEEP_MIN: usize = 16;
+
+struct Shared {
+    held: BTreeMap<u128, Weak<Dictionary>>,
+    /// When there are so many, those that nobody holds any more go.
+    sweep_at: usize,
+}
+
+impl Shared {
+    fn sweep(&mut self) {
+        if self.held.len() >= self.sweep_at {
+            self.held.retain(|_, held| held.strong_count() > 0);
+            self.sweep_at = SWEEP_MIN.max(2 * self.held.len());
+        }
+    }
+}
 
 impl std::fmt::Debug for Dictionary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -52,62 +74,44 @@ impl Dictionary {
 
     /// The dictionary with these bytes that the process already holds, or a new one, which others
     /// will then find: so that it is prepared once, however many connections use it.
-    pub fn shared(bytes: &[u8]) -> Arc<Dictionary> {
-        let hash = Dictionary::hash_of(bytes);
+    pub fn shared(bytes: Vec<u8>) -> Arc<Dictionary> {
+        let hash = Dictionary::hash_of(&bytes);
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        match shared.get(&hash).and_then(Weak::upgrade) {
-            Some(known) if known.bytes() == bytes => known,
+        match shared.held.get(&hash).and_then(Weak::upgrade) {
+            Some(known) if *known.bytes() == *bytes => known,
             // Equal hashes can be forged, so they do not stand for equal bytes.
             Some(_) => Arc::new(Dictionary::new(bytes)),
             None => {
                 let new = Arc::new(Dictionary::new(bytes));
-                shared.retain(|_, held| held.strong_count() > 0);
-                shared.insert(hash, Arc::downgrade(&new));
+                shared.sweep();
+                shared.held.insert(hash, Arc::downgrade(&new));
                 new
             }
         }
     }
 
-    /// The same, `None` when memory does not suffice: for bytes as long as somebody else made them.
-    pub fn try_shared(bytes: &[u8]) -> Option<Arc<Dictionary>> {
-        let hash = Dictionary::hash_of(bytes);
-        let known = {
-            let shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-            shared.get(&hash).and_then(Weak::upgrade)
-        };
-        if let Some(known) = known.filter(|known| known.bytes() == bytes) {
-            return Some(known);
-        }
-        let mut copy = Vec::new();
-        copy.try_reserve_exact(bytes.len()).ok()?;
-        copy.extend_from_slice(bytes);
-        let new = Arc::new(Dictionary {
-            bytes: copy.into_boxed_slice(),
-            hash,
-            decode: OnceLock::new(),
-        });
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        match shared.get(&hash).and_then(Weak::upgrade) {
-            // Another thread was faster.
-            Some(known) if known.bytes() == bytes => Some(known),
-            Some(_) => Some(new),
-            None => {
-                shared.retain(|_, held| held.strong_count() > 0);
-                shared.insert(hash, Arc::downgrade(&new));
-                Some(new)
-            }
-        }
-    }
-
     /// The dictionary as it is stored: a zstd frame of its bytes.
-    pub fn pack(&self) -> Vec<u8> {
-        zstd::bulk::compress(&self.bytes, PACK_LEVEL).expect("memory for it is there")
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn pack(&self) -> Result<Vec<u8>, OutOfMemory> {
+        let mut packed = litepack_memory::with_room(zstd_safe::compress_bound(self.bytes.len()))?;
+        let mut context = CCtx::try_create().ok_or(OutOfMemory)?;
+        let compressed = context.compress(&mut packed, &self.bytes, PACK_LEVEL);
+        // With enough room nothing else can be missing.
+        compressed.map_err(|_| OutOfMemory)?;
+        Ok(packed)
     }
 
     /// The bytes of a dictionary that [`Dictionary::pack`] made; `None` if these are not `len` packed bytes.
-    pub fn unpack(packed: &[u8], len: usize) -> Option<Vec<u8>> {
-        let bytes = zstd::bulk::decompress(packed, len).ok()?;
-        (bytes.len() == len).then_some(bytes)
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn unpack(packed: &[u8], len: usize) -> Result<Option<Vec<u8>>, OutOfMemory> {
+        let mut bytes = litepack_memory::with_room(len)?;
+        let mut context = DCtx::try_create().ok_or(OutOfMemory)?;
+        let unpacked = context.decompress(&mut bytes, packed);
+        Ok((unpacked == Ok(len)).then_some(bytes))
     }
 
     /// The identity of dictionary bytes: XXH3-128.
@@ -125,18 +129,27 @@ impl Dictionary {
         self.hash
     }
 
-    /// What zstd decodes with; `None` if it refuses these bytes as a dictionary.
+    /// What zstd decodes with; `None` if it refuses these bytes as a dictionary, or has no memory to prepare it now.
     pub fn for_decoding(&self) -> Option<&DDict<'static>> {
-        self.decode
-            .get_or_init(|| DDict::try_create(&self.bytes))
-            .as_ref()
+        match self.decode.get() {
+            Some(prepared) => Some(prepared),
+            None => {
+                let prepared = DDict::try_create(&self.bytes)?;
+                Some(self.decode.get_or_init(|| prepared))
+            }
+        }
     }
 }
 
 /// Trains a dictionary of at most `max_len` bytes from samples laid end to end (`lens` are their
 /// lengths). `None` when the samples are too few or too alike to nothing for zstd to find one.
 pub fn train(samples: &[u8], lens: &[usize], max_len: usize) -> Option<Dictionary> {
-    let bytes = zstd::dict::from_continuous(samples, lens, max_len).ok()?;
+    let total = lens
+        .iter()
+        .try_fold(0usize, |sum, len| sum.checked_add(*len));
+    (total == Some(samples.len())).then_some(())?;
+    let mut bytes = litepack_memory::with_room(max_len).ok()?;
+    zstd_safe::train_from_buffer(&mut bytes, samples, lens).ok()?;
     (!bytes.is_empty()).then(|| Dictionary::new(bytes))
 }
 
@@ -154,16 +167,14 @@ mod tests {
     fn packed_bytes_come_back_and_others_do_not() {
         let words = (0..30_000u32).flat_map(|i| (i / 3).to_string().into_bytes());
         let bytes: Vec<u8> = words.take(100_000).collect();
-        let packed = Dictionary::new(bytes.clone()).pack();
+        let packed = Dictionary::new(bytes.clone()).pack().unwrap();
         assert!(packed.len() < bytes.len() / 2);
-        assert_eq!(Dictionary::unpack(&packed, bytes.len()), Some(bytes));
-        assert_eq!(Dictionary::unpack(&packed, 99_999), None);
-        assert_eq!(Dictionary::unpack(&packed, 100_001), None);
-        assert_eq!(Dictionary::unpack(&packed[1..], 100_000), None);
-        assert_eq!(
-            Dictionary::unpack(&packed[..packed.len() - 1], 100_000),
-            None
-        );
+        let unpack = |packed: &[u8], len| Dictionary::unpack(packed, len).unwrap();
+        assert_eq!(unpack(&packed, bytes.len()), Some(bytes));
+        assert_eq!(unpack(&packed, 99_999), None);
+        assert_eq!(unpack(&packed, 100_001), None);
+        assert_eq!(unpack(&packed[1..], 100_000), None);
+        assert_eq!(unpack(&packed[..packed.len() - 1], 100_000), None);
     }
 
     #[test]
@@ -180,18 +191,23 @@ mod tests {
 
     #[test]
     fn equal_bytes_are_held_once_and_let_go() {
-        let held = Dictionary::shared(b"held by two");
-        assert!(Arc::ptr_eq(&held, &Dictionary::shared(b"held by two")));
-        assert!(!Arc::ptr_eq(&held, &Dictionary::shared(b"another one")));
+        let shared = |bytes: &[u8]| Dictionary::shared(bytes.to_vec());
+        let held = shared(b"held by two");
+        assert!(Arc::ptr_eq(&held, &shared(b"held by two")));
+        assert!(!Arc::ptr_eq(&held, &shared(b"another one")));
         let weak = Arc::downgrade(&held);
         drop(held);
         assert!(weak.upgrade().is_none());
-        assert_eq!(Dictionary::shared(b"held by two").bytes(), b"held by two");
-        let held = Dictionary::try_shared(b"held by three").expect("memory");
-        assert!(Arc::ptr_eq(&held, &Dictionary::shared(b"held by three")));
-        assert!(
-            Dictionary::try_shared(b"held by three").is_some_and(|same| Arc::ptr_eq(&held, &same))
-        );
+        assert_eq!(shared(b"held by two").bytes(), b"held by two");
+    }
+
+    #[test]
+    fn those_that_nobody_holds_are_forgotten() {
+        for number in 0..1000_u32 {
+            Dictionary::shared([b"let go at once".as_slice(), &number.to_le_bytes()].concat());
+        }
+        let shared = SHARED.lock().unwrap();
+        assert!(shared.held.len() < 200, "{}", shared.held.len());
     }
 
     #[test]

@@ -199,7 +199,7 @@ fn way(pages: &[Vec<u8>], rows: usize, level: i32, columns: bool, time: Duration
     let encode = repeat(time, || {
         for (page, (codec, out)) in pages.iter().zip(&mut stored) {
             out.clear();
-            *codec = encoder.encode(page, None, out);
+            *codec = encoder.encode(page, None, out)?;
         }
         Ok(())
     })?;

@@ -76,8 +76,9 @@ impl Crew {
             let started: Vec<_> = others
                 .iter_mut()
                 .map_while(|worker| {
+                    let thread = std::thread::Builder::new().name("litepack".into());
                     let work = move || worker.work(level, tasks, next, portion);
-                    std::thread::Builder::new().spawn_scoped(scope, work).ok()
+                    thread.spawn_scoped(scope, work).ok()
                 })
                 .collect();
             let own = first[0].work(level, tasks, next, portion);
@@ -114,7 +115,7 @@ impl Worker {
             }
             for (index, task) in tasks.iter().enumerate().skip(from).take(portion) {
                 self.compress(level, task, &mut frame)?;
-                done.push((index, copied(&frame)?));
+                litepack_memory::push(&mut done, (index, litepack_memory::copy(&frame)?))?;
             }
         }
     }

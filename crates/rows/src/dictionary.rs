@@ -50,7 +50,7 @@ pub fn is_content_id(id: i64) -> bool {
 /// # Errors
 /// When memory is short.
 pub fn of_bytes(bytes: &[u8]) -> Result<Arc<Dictionary>> {
-    Dictionary::try_shared(bytes).ok_or_else(Error::no_memory)
+    Ok(Dictionary::shared(litepack_memory::copy(bytes)?))
 }
 
 /// Dictionaries held in memory, however many a database has.

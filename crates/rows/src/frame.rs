@@ -4,6 +4,7 @@
 //! hold is allocated, never more than the caller's limit, and bytes after its end are noticed.
 
 use litepack_codec::Dictionary;
+use litepack_memory::OutOfMemory;
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, FrameFormat};
 
 use crate::sql::{Error, Result};
@@ -64,6 +65,7 @@ impl Compressor {
         if let Some(dictionary) = dictionary {
             // zstd itself would only fail later, and call it a lack of memory.
             if dictionary.for_decoding().is_none() {
+                litepack_memory::probe(PREPARING)?;
                 return Err(Error::new("cannot compress: zstd refuses the dictionary"));
             }
             context
@@ -99,6 +101,9 @@ fn refused(code: zstd_safe::ErrorCode) -> Error {
     let words = zstd_safe::get_error_name(code);
     Error::new(format!("cannot compress: {words}"))
 }
+
+/// About what zstd takes when it prepares the largest dictionary for decoding.
+const PREPARING: usize = 2 << 20;
 
 /// zstd's numbers for errors that are told apart here (`zstd_errors.h`).
 const MEMORY_ALLOCATION: usize = 64;
@@ -148,12 +153,11 @@ impl Decompressor {
         };
         let decoded = match dictionary {
             None => context.decompress(&mut self.buffer, frame),
-            Some(dictionary) => {
-                let prepared = dictionary
-                    .for_decoding()
-                    .ok_or_else(|| damaged("zstd refuses the dictionary"))?;
-                context.decompress_using_ddict(&mut self.buffer, frame, prepared)
-            }
+            Some(dictionary) => match dictionary.for_decoding() {
+                Some(prepared) => context.decompress_using_ddict(&mut self.buffer, frame, prepared),
+                // zstd refuses it, or got no memory. This takes none, and tells which it is.
+                None => context.decompress_using_dict(&mut self.buffer, frame, dictionary.bytes()),
+            },
         };
         match decoded {
             Ok(len) if len <= limit => Ok(&self.buffer),

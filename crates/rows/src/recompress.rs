@@ -129,7 +129,7 @@ fn decode<'a>(
             found.push(Plain {
                 row,
                 old,
-                content: copied(content)?,
+                content: litepack_memory::copy(content)?,
                 decision,
             });
         }

@@ -129,22 +129,16 @@ impl<'a> Value<'a> {
             Value::Null => OwnedValue::Null,
             Value::Integer(value) => OwnedValue::Integer(value),
             Value::Real(value) => OwnedValue::Real(value),
-            Value::Text(bytes) => OwnedValue::Text(copied(bytes)?),
-            Value::Blob(bytes) => OwnedValue::Blob(copied(bytes)?),
+            Value::Text(bytes) => OwnedValue::Text(litepack_memory::copy(bytes)?),
+            Value::Blob(bytes) => OwnedValue::Blob(litepack_memory::copy(bytes)?),
         })
     }
 }
 
-/// A copy of bytes of which there may be many.
-///
-/// # Errors
-/// When memory is short.
-pub fn copied(bytes: &[u8]) -> Result<Vec<u8>> {
-    let mut copy = Vec::new();
-    copy.try_reserve_exact(bytes.len())
-        .map_err(|_| Error::no_memory())?;
-    copy.extend_from_slice(bytes);
-    Ok(copy)
+impl From<litepack_memory::OutOfMemory> for Error {
+    fn from(_: litepack_memory::OutOfMemory) -> Error {
+        Error::no_memory()
+    }
 }
 
 impl<'a> From<&'a str> for Value<'a> {

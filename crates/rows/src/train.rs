@@ -74,7 +74,11 @@ impl Reservoir {
         if number >= self.limit {
             return;
         }
-        let value: Box<[u8]> = value[..value.len().min(SAMPLE_MAX).min(self.bytes_max)].into();
+        // Without memory for it, it is not in the sample.
+        let value = &value[..value.len().min(SAMPLE_MAX).min(self.bytes_max)];
+        let Ok(value) = litepack_memory::copy(value).map(Vec::into_boxed_slice) else {
+            return;
+        };
         self.bytes += value.len();
         self.kept.push(Sample { number, value });
         while self.kept.len() > self.items_max || self.bytes > self.bytes_max {
@@ -116,14 +120,14 @@ impl Reservoir {
                 "a dictionary has between {DICTIONARY_MIN} and {DICTIONARY_MAX} bytes, not {size}"
             )));
         }
-        let mut samples = Vec::with_capacity(self.bytes);
-        let mut lens = Vec::with_capacity(self.len());
+        let mut samples = litepack_memory::with_room(self.bytes)?;
+        let mut lens = litepack_memory::with_room(self.len())?;
         for value in self.values() {
             samples.extend_from_slice(value);
             lens.push(value.len());
         }
         match litepack_codec::train(&samples, &lens, size) {
-            Some(dictionary) => Ok(dictionary.bytes().to_vec()),
+            Some(dictionary) => Ok(litepack_memory::copy(dictionary.bytes())?),
             None => Err(Error::new(format!(
                 "{} values with {} bytes are too few, too short or too different for a dictionary \
                  of {size} bytes: give it more rows, or ask for a smaller one",

@@ -182,10 +182,10 @@ impl Contestant {
         };
         let stored = pages.measured.iter().map(|page| {
             let mut bytes = Vec::new();
-            let codec = encoder.encode(page, dictionary.as_ref(), &mut bytes);
-            (codec, bytes)
+            let codec = encoder.encode(page, dictionary.as_ref(), &mut bytes)?;
+            Ok((codec, bytes))
         });
-        let stored = stored.collect();
+        let stored = stored.collect::<Result<_>>()?;
         Ok(Contestant {
             encoder,
             decoder: Decoder::default(),
@@ -199,7 +199,7 @@ impl Contestant {
         let mut out = Vec::with_capacity(PAGE_LEN);
         let value = fastest(&pages.measured, |page| {
             out.clear();
-            self.encoder.encode(page, dictionary, &mut out);
+            self.encoder.encode(page, dictionary, &mut out)?;
             Ok(())
         })?;
         Ok(Turn { value, answer: 0 })
