@@ -113,6 +113,9 @@ impl<D: Disk> Store<D> {
         if self.crew.waiting() >= WAITING_MAX || self.medium.cache.budget() < BUDGET_MIN {
             return;
         }
+        if litepack_memory::check().is_err() {
+            return;
+        }
         let fetched = self.fetchable(range);
         let mut bytes = Vec::new();
         let read = self.read_together(&fetched, &mut bytes);
@@ -170,7 +173,7 @@ impl<D: Disk> Store<D> {
             fetchable.push(Fetched {
                 unit,
                 entry,
-                dictionary: dictionary.cloned(),
+                dictionary: dictionary.map(|found| Arc::clone(&found)),
             });
         }
         fetchable
@@ -193,7 +196,9 @@ impl<D: Disk> Store<D> {
             let run = &units[read..read + together];
             let len: usize = run.iter().map(|next| next.entry.len as usize).sum();
             let start = bytes.len();
-            bytes.resize(start + len, 0);
+            if litepack_memory::resize(bytes, start + len).is_err() {
+                return read;
+            }
             match self
                 .medium
                 .disk

@@ -11,15 +11,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use litepack_codec::{DictId, Level, Storage};
+use litepack_memory::OutOfMemory;
 
 use crate::cache::copy_into;
 use crate::catalog::Choice;
 use crate::crew::{Crew, Tools};
 use crate::error::Result;
 use crate::layout::FileUuid;
+use crate::results::Results;
 
 /// Units from which on a helper is worth its start, and one more for as many again.
 const UNITS_PER_HELPER: usize = 32;
@@ -80,19 +81,10 @@ pub(crate) struct Batch {
 }
 
 /// Where results of helpers arrive, and for how many jobs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Given {
-    to: Sender<Part>,
-    results: Receiver<Part>,
+    results: Results<Part>,
     jobs: usize,
-}
-
-impl Default for Given {
-    fn default() -> Given {
-        let (to, results) = channel();
-        let jobs = 0;
-        Given { to, results, jobs }
-    }
 }
 
 impl Batch {
@@ -111,11 +103,18 @@ impl Batch {
     }
 
     /// Adds a whole unit that is not here yet.
-    pub(crate) fn insert(&mut self, unit: u64, bytes: &[u8], choice: Choice) {
+    pub(crate) fn insert(&mut self, unit: u64, bytes: &[u8], choice: Choice) -> Result<()> {
+        let copy = copy_into(self.spare.pop(), bytes)?;
         self.bytes += bytes.len();
         self.waiting.push(unit);
-        let bytes = copy_into(self.spare.pop(), bytes);
-        self.units.insert(unit, Page { bytes, choice });
+        self.units.insert(
+            unit,
+            Page {
+                bytes: copy,
+                choice,
+            },
+        );
+        Ok(())
     }
 
     /// Decides anew what everything buffered is stored with, given the page and the number it had. What was
@@ -155,15 +154,16 @@ impl Batch {
     }
 
     /// Changes `within` a unit. False if the unit is not here.
-    pub(crate) fn change(&mut self, unit: u64, within: usize, bytes: &[u8]) -> bool {
+    pub(crate) fn change(&mut self, unit: u64, within: usize, bytes: &[u8]) -> Result<bool> {
         let Some(page) = self.units.get_mut(&unit) else {
-            return false;
+            return Ok(false);
         };
         if Arc::get_mut(&mut page.bytes).is_none() {
+            litepack_memory::probe(page.bytes.len())?;
             self.again.push(unit);
         }
         Arc::make_mut(&mut page.bytes)[within..within + bytes.len()].copy_from_slice(bytes);
-        true
+        Ok(true)
     }
 
     /// Forgets the units from `kept` on.
@@ -182,7 +182,8 @@ impl Batch {
         let given = self.given.get_or_insert_default();
         let helpers = helpers.min(self.units.len() / UNITS_PER_HELPER);
         for job in self.waiting.chunks(UNITS_PER_JOB) {
-            let (units, to, recipe) = (&self.units, given.to.clone(), recipe.clone());
+            let (units, recipe) = (&self.units, recipe.clone());
+            let promise = given.results.promise();
             let number = given.jobs;
             given.jobs += 1;
             // A unit that was cut off is not here any more.
@@ -191,8 +192,10 @@ impl Batch {
                 .filter_map(|unit| Some((*unit, units.get(unit)?.clone())))
                 .collect();
             let job = move |tools: &mut Tools| {
-                // The batch may be gone.
-                let _ = to.send(encode(number, pages, &recipe, tools));
+                // Without memory there is no result: the handle will find out itself.
+                if let Ok(part) = encode(number, pages, &recipe, tools) {
+                    promise.keep(part);
+                }
             };
             crew.give(helpers, Box::new(job));
         }
@@ -224,7 +227,7 @@ pub(crate) struct Finishing {
     recipe: Recipe,
     units: BTreeMap<u64, Page>,
     /// `None` when all jobs have ended.
-    results: Option<Receiver<Part>>,
+    results: Option<Results<Part>>,
     /// Results that came before their turn.
     early: BTreeMap<usize, Part>,
     /// The job whose turn it is.
@@ -233,7 +236,10 @@ pub(crate) struct Finishing {
 
 impl Finishing {
     /// The next group; `None` at the end. The caller encodes what nobody else has begun.
-    pub(crate) fn group(&mut self, crew: &Crew, tools: &mut Tools) -> Option<Finished> {
+    ///
+    /// # Errors
+    /// When there is no memory for that.
+    pub(crate) fn group(&mut self, crew: &Crew, tools: &mut Tools) -> Result<Option<Finished>> {
         let mut finished = Finished::default();
         while finished.parts.len() < JOBS_PER_GROUP
             && let Some(part) = self.part(crew, tools)
@@ -242,13 +248,14 @@ impl Finishing {
         }
         // What no helper was given, or was written again since.
         if finished.parts.is_empty() && !self.units.is_empty() {
-            let pages = std::mem::take(&mut self.units);
-            let mut units = pages.clone();
-            let part = encode(0, pages.into_iter().collect(), &self.recipe, tools);
+            let mut units = std::mem::take(&mut self.units);
+            let pages = units.iter().map(|(unit, page)| (*unit, page.clone()));
+            let pages = litepack_memory::collect(pages)?;
+            let part = encode(0, pages, &self.recipe, tools)?;
             finished.take_up(part, &mut units);
         }
         finished.order.sort_unstable();
-        (!finished.parts.is_empty()).then_some(finished)
+        Ok((!finished.parts.is_empty()).then_some(finished))
     }
 
     /// The result of the next job.
@@ -264,10 +271,10 @@ impl Finishing {
                 self.next = job + 1;
                 return Some(part);
             };
-            let arrived = match results.try_recv() {
-                Err(TryRecvError::Empty) if crew.work_some(tools) => continue,
-                Err(TryRecvError::Empty) => results.recv().ok(),
-                result => result.ok(),
+            let arrived = match results.take() {
+                None if crew.work_some(tools) => continue,
+                None => results.wait(),
+                arrived => arrived,
             };
             match arrived {
                 Some(part) => drop(self.early.insert(part.job, part)),
@@ -323,10 +330,16 @@ impl Finished {
     }
 }
 
-fn encode(job: usize, pages: Vec<(u64, Page)>, recipe: &Recipe, tools: &mut Tools) -> Part {
+fn encode(
+    job: usize,
+    pages: Vec<(u64, Page)>,
+    recipe: &Recipe,
+    tools: &mut Tools,
+) -> Result<Part, OutOfMemory> {
     let encoder = tools.encoder(recipe.level, recipe.columns);
-    let mut bytes = Vec::with_capacity(pages.len() * 1024);
-    let encode = |(unit, page): (u64, Page)| {
+    let mut bytes = litepack_memory::with_room(pages.len() * 1024)?;
+    let mut encoded = litepack_memory::with_room(pages.len())?;
+    for (unit, page) in pages {
         let start = bytes.len();
         let Page {
             bytes: page,
@@ -336,26 +349,25 @@ fn encode(job: usize, pages: Vec<(u64, Page)>, recipe: &Recipe, tools: &mut Tool
             Storage::RAW
         } else {
             Storage {
-                codec: encoder.encode(&page, choice.dictionary.as_deref(), &mut bytes),
+                codec: encoder.encode(&page, choice.dictionary.as_deref(), &mut bytes)?,
                 dict: choice.number,
                 settled: choice.number != 0 && recipe.level >= choice.level,
             }
         };
-        Encoded {
+        encoded.push(Encoded {
             unit,
             page,
             storage,
             sum: recipe.uuid.sum32(&bytes[start..]),
             start,
             len: bytes.len() - start,
-        }
-    };
-    let encoded = pages.into_iter().map(encode).collect();
-    Part {
+        });
+    }
+    Ok(Part {
         job,
         bytes,
         encoded,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -385,12 +397,12 @@ mod tests {
     ) -> BTreeMap<u64, (Storage, Vec<u8>)> {
         let mut found = BTreeMap::new();
         let mut finishing = batch.finish(RECIPE, helpers, crew);
-        while let Some(group) = finishing.group(crew, tools) {
+        while let Some(group) = finishing.group(crew, tools).unwrap() {
             assert!(group.order.is_sorted());
             for stored in group.iter() {
                 let mut page = vec![0; PAGE];
                 let (codec, bytes) = (stored.storage.codec, stored.bytes);
-                let dictionary = Dictionary::shared(&self::page(5));
+                let dictionary = Dictionary::shared(self::page(5));
                 let dictionary = Some(&*dictionary).filter(|_| stored.storage.dict > 0);
                 (tools.decoder)
                     .decode(codec, bytes, dictionary, &mut page)
@@ -416,7 +428,7 @@ mod tests {
     fn begun(crew: &mut Crew) -> Batch {
         let mut batch = Batch::default();
         for unit in 0..64 {
-            batch.insert(unit, &page(unit), Choice::default());
+            batch.insert(unit, &page(unit), Choice::default()).unwrap();
         }
         batch.begin(&RECIPE, 1, crew);
         while crew.waiting() > 0 {
@@ -431,7 +443,7 @@ mod tests {
             let (mut crew, mut tools) = (Crew::default(), Tools::default());
             let mut batch = Batch::default();
             for unit in (0..300).rev() {
-                batch.insert(unit, &page(unit), Choice::default());
+                batch.insert(unit, &page(unit), Choice::default()).unwrap();
                 if helpers > 0 && batch.is_worth_beginning() {
                     batch.begin(&RECIPE, helpers, &mut crew);
                 }
@@ -447,12 +459,13 @@ mod tests {
         let mut batch = begun(&mut crew);
         for round in (0..100).rev() {
             for unit in (0..64).step_by(3) {
-                assert!(batch.change(unit, 0, &page(unit + 1000 + round)));
+                let page = page(unit + 1000 + round);
+                assert!(batch.change(unit, 0, &page).unwrap());
             }
             assert!(!batch.is_worth_beginning());
         }
         assert_eq!(batch.again.len(), 22, "each counts once");
-        assert!(!batch.change(64, 0, &[1]));
+        assert!(!batch.change(64, 0, &[1]).unwrap());
         batch.truncate(60);
         assert_eq!(batch.bytes(), 60 * PAGE);
         let found = finish(&mut batch, 1, &mut crew, &mut tools);
@@ -464,7 +477,7 @@ mod tests {
     fn a_dictionary_that_came_later_is_used_for_all() {
         let with = Choice {
             number: 1,
-            dictionary: Some(Dictionary::shared(&page(5))),
+            dictionary: Some(Dictionary::shared(page(5))),
             level: 3,
         };
         let (mut crew, mut tools) = (Crew::default(), Tools::default());
@@ -483,7 +496,8 @@ mod tests {
         let mut batch = Batch::default();
         let mut write = |batch: &mut Batch, count: usize, version: u64| {
             for unit in 0..count as u64 {
-                batch.insert(unit, &page(unit + version), Choice::default());
+                let page = page(unit + version);
+                batch.insert(unit, &page, Choice::default()).unwrap();
             }
             let found = finish(batch, 1, &mut crew, &mut tools);
             let pages = |unit| (unit, page(unit + version));
@@ -505,16 +519,13 @@ mod tests {
         let mut batch = begun(&mut crew);
         // As if two of the eight had: their results never come.
         let given = batch.given.as_mut().unwrap();
-        let (to, results) = channel();
-        for part in given
-            .results
-            .iter()
-            .take(8)
-            .filter(|part| part.job % 5 != 0)
-        {
-            to.send(part).unwrap();
+        let results = Results::default();
+        while let Some(part) = given.results.wait() {
+            if part.job % 5 != 0 {
+                results.promise().keep(part);
+            }
         }
-        (given.to, given.results) = (to, results);
+        given.results = results;
         let found = finish(&mut batch, 1, &mut crew, &mut tools);
         assert_holds(found, (0..64).map(|unit| (unit, page(unit))));
     }
@@ -524,7 +535,7 @@ mod tests {
         let (mut crew, mut tools) = (Crew::default(), Tools::default());
         let mut batch = Batch::default();
         for unit in 0..UNITS_PER_HELPER as u64 - 1 {
-            batch.insert(unit, &page(unit), Choice::default());
+            batch.insert(unit, &page(unit), Choice::default()).unwrap();
             assert!(!batch.is_worth_beginning());
         }
         let found = finish(&mut batch, 1, &mut crew, &mut tools);

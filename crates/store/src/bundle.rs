@@ -6,7 +6,7 @@
 //! its own commit. Readers of a near medium leave it alone. Its bytes are checked like those they are copies of, by
 //! whoever wants them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::bytes::{Reader, put_varint};
@@ -31,8 +31,8 @@ const LISTED_LEN: u64 = 32;
 pub(crate) struct Bundle {
     bytes: Vec<u8>,
     /// Where in `bytes` the copy of an extent is, by its offset in the file.
-    extents: HashMap<u64, Range<usize>>,
-    units: HashMap<u64, Entry>,
+    extents: BTreeMap<u64, Range<usize>>,
+    units: BTreeMap<u64, Entry>,
 }
 
 impl Bundle {
@@ -40,7 +40,7 @@ impl Bundle {
     pub(crate) fn decode(bytes: Vec<u8>) -> Option<Bundle> {
         let mut fields = Reader::new(&bytes);
         let (others, count) = (fields.varint()?, fields.varint()?);
-        let (mut places, mut units, mut number) = (Vec::new(), HashMap::new(), 0u64);
+        let (mut places, mut units, mut number) = (Vec::new(), BTreeMap::new(), 0u64);
         for _ in 0..others {
             places.push((fields.varint()?, fields.varint_u32()?));
         }
@@ -59,7 +59,7 @@ impl Bundle {
             units.insert(number, entry);
         }
         let mut start = bytes.len() - fields.rest().len();
-        let mut extents = HashMap::new();
+        let mut extents = BTreeMap::new();
         for (offset, len) in places {
             let stop = start.checked_add(len as usize)?;
             extents.insert(offset, start..stop);
@@ -226,7 +226,7 @@ impl<D: Disk> Store<D> {
         }
         for (offset, range) in &bundle.extents {
             let copy = &bundle.bytes[range.clone()];
-            let mut original = vec![0; copy.len()];
+            let mut original = litepack_memory::zeros(copy.len())?;
             let n = self.medium.disk.read_at(&mut original, *offset)?;
             if original[..n] != *copy {
                 survey.add(differs(format!("no copy of what lies at offset {offset}")));

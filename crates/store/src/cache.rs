@@ -3,10 +3,11 @@
 //! Keys hold the extent's offset, length and checksum as well as the file, so an entry is never
 //! wrong: when a page moves or changes its key changes, and the old entry ages out.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use litepack_codec::Dictionary;
+use litepack_memory::OutOfMemory;
 use quick_cache::sync::Cache as Sharded;
 use quick_cache::{DefaultHashBuilder, Lifecycle, Weighter};
 
@@ -94,20 +95,31 @@ impl Lifecycle<Key, Value> for Keeping {
 pub(crate) struct Spare(Option<Arc<[u8]>>);
 
 /// A copy of `bytes`, in the memory of a former page if nobody else has that and it fits.
-pub(crate) fn copy_into(former: Option<Arc<[u8]>>, bytes: &[u8]) -> Arc<[u8]> {
+pub(crate) fn copy_into(former: Option<Arc<[u8]>>, bytes: &[u8]) -> Result<Arc<[u8]>, OutOfMemory> {
     let reused = former.and_then(|mut page| {
         let memory = Arc::get_mut(&mut page).filter(|memory| memory.len() == bytes.len())?;
         memory.copy_from_slice(bytes);
         Some(page)
     });
-    reused.unwrap_or_else(|| bytes.into())
+    reused.map_or_else(|| litepack_memory::shared(bytes), Ok)
 }
 
 /// Decoded pages, nodes and dictionaries, least useful ones dropped first.
 pub struct Cache {
     entries: Sharded<Key, Value, Bytes, DefaultHashBuilder, Keeping>,
     shares: Mutex<Shares>,
+    /// The tables of the entries have grown for about so many.
+    grown: AtomicUsize,
+    puts: AtomicUsize,
 }
+
+/// Bytes that the tables take for an entry, about, while they grow.
+const ENTRY_IN_TABLES: usize = 256;
+/// So few entries have tables small enough for what stands behind small requests.
+const FEW: usize = 16 << 10;
+/// Tables there are at least; each grows by itself.
+const SHARDS_MIN: usize = 4;
+const PUTS_PER_COUNT: usize = 256;
 
 /// Who has the memory, in bytes.
 #[derive(Debug)]
@@ -168,6 +180,8 @@ impl Cache {
                 Keeping,
             ),
             shares: Mutex::new(Shares { budget, lent: 0 }),
+            grown: AtomicUsize::new(FEW),
+            puts: AtomicUsize::new(0),
         }
     }
 
@@ -192,6 +206,11 @@ impl Cache {
         self.entries.clear();
     }
 
+    /// Bytes that are kept.
+    pub fn bytes(&self) -> u64 {
+        self.entries.weight()
+    }
+
     fn shares(&self) -> MutexGuard<'_, Shares> {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -214,6 +233,24 @@ impl Cache {
         Cache::as_page(self.entries.peek(&page_key(file, entry))?)
     }
 
+    /// Whether there is memory for the tables of one more entry. They grow by themselves, and would not survive it if not.
+    fn may_grow(&self) -> bool {
+        // To count the entries takes long.
+        if self.puts.fetch_add(1, Ordering::Relaxed) % PUTS_PER_COUNT != 0 {
+            return litepack_memory::check().is_ok();
+        }
+        let len = self.entries.len();
+        if len < self.grown.load(Ordering::Relaxed) {
+            return litepack_memory::check().is_ok();
+        }
+        let more = len + len / 8;
+        if litepack_memory::probe(more * ENTRY_IN_TABLES / SHARDS_MIN).is_err() {
+            return false;
+        }
+        self.grown.store(more, Ordering::Relaxed);
+        true
+    }
+
     fn as_page(value: Value) -> Option<Arc<[u8]>> {
         match value {
             Value::Page(page) => Some(page),
@@ -228,7 +265,12 @@ impl Cache {
 
     /// Keeps a copy of a page.
     pub(crate) fn put_page(&self, file: FileId, entry: &Entry, bytes: &[u8], spare: &mut Spare) {
-        let page = copy_into(spare.0.take(), bytes);
+        let Ok(page) = copy_into(spare.0.take(), bytes) else {
+            return;
+        };
+        if !self.may_grow() {
+            return;
+        }
         let mut out = PushedOut::default();
         self.entries
             .insert_with_lifecycle(page_key(file, entry), Value::Page(page), &mut out);
@@ -243,8 +285,10 @@ impl Cache {
     }
 
     pub(crate) fn put_node(&self, file: FileId, pointer: &Pointer, node: Arc<Node>) {
-        self.entries
-            .insert(metadata_key(file, pointer), Value::Node(node));
+        if self.may_grow() {
+            self.entries
+                .insert(metadata_key(file, pointer), Value::Node(node));
+        }
     }
 
     pub(crate) fn dictionary(&self, file: FileId, pointer: &Pointer) -> Option<Arc<Dictionary>> {
@@ -260,8 +304,10 @@ impl Cache {
         pointer: &Pointer,
         dictionary: Arc<Dictionary>,
     ) {
-        self.entries
-            .insert(metadata_key(file, pointer), Value::Dictionary(dictionary));
+        if self.may_grow() {
+            self.entries
+                .insert(metadata_key(file, pointer), Value::Dictionary(dictionary));
+        }
     }
 }
 

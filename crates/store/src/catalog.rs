@@ -5,11 +5,12 @@
 //! are written again by what they were stored with before. An item that has a successor is given to no
 //! page any more; maintenance stores the pages that still have it again, and removes it then.
 
-use std::cell::OnceCell;
+use std::cell::Ref;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use litepack_codec::{Codec, DictId, Dictionary, LEVELS, Level, Shape, Storage};
+use litepack_memory::OutOfMemory;
 
 use crate::bytes::{Reader, put_varint};
 use crate::disk::Disk;
@@ -39,7 +40,8 @@ struct Item {
     /// The item to use instead, 0 if this one is in use.
     successor: DictId,
     shapes: Vec<Shape>,
-    loaded: OnceCell<Arc<Dictionary>>,
+    /// Of a dictionary that came with the running transaction: it may not be in the file yet.
+    fresh: Option<Arc<Dictionary>>,
 }
 
 impl Item {
@@ -51,20 +53,19 @@ impl Item {
             level: 0,
             successor: 0,
             shapes: Vec::new(),
-            loaded: OnceCell::new(),
+            fresh: None,
         }
     }
 
-    /// The dictionary from the file, which has one for this item.
-    fn read(&self, number: DictId, medium: &Medium<impl Disk>) -> Result<Arc<Dictionary>> {
+    /// The dictionary's bytes from the file, which has them for this item.
+    fn read(&self, number: DictId, medium: &Medium<impl Disk>) -> Result<Vec<u8>> {
         let stored = medium.extent(self.pointer, "dictionary")?;
-        let bytes = Dictionary::unpack(&stored, self.len as usize);
+        let bytes = Dictionary::unpack(&stored, self.len as usize)?;
         let bytes = bytes.filter(|bytes| Dictionary::hash_of(bytes) == self.hash);
-        let bytes = bytes.ok_or_else(|| {
+        bytes.ok_or_else(|| {
             let what = format!("dictionary {number}");
             Error::damaged(what, self.pointer.offset, "content hash is wrong")
-        })?;
-        Ok(Dictionary::shared(&bytes))
+        })
     }
 
     fn is_free(&self) -> bool {
@@ -95,10 +96,31 @@ pub(crate) struct Choice {
     pub(crate) level: Level,
 }
 
+/// A dictionary that someone else keeps in memory.
+pub(crate) enum Held<'a> {
+    Fresh(&'a Arc<Dictionary>),
+    AtHand(Ref<'a, Arc<Dictionary>>),
+}
+
+impl std::ops::Deref for Held<'_> {
+    type Target = Arc<Dictionary>;
+
+    fn deref(&self) -> &Arc<Dictionary> {
+        match self {
+            Held::Fresh(dictionary) => dictionary,
+            Held::AtHand(dictionary) => dictionary,
+        }
+    }
+}
+
 impl Catalog {
     /// The bytes on disk, as docs/format.md has them.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
+    ///
+    /// # Errors
+    /// When there is no memory for them.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, OutOfMemory> {
+        let shapes: usize = self.items.iter().map(|item| item.shapes.len()).sum();
+        let mut out = litepack_memory::with_room(32 + self.items.len() * 64 + shapes * 4)?;
         put_varint(&mut out, self.maintained.0);
         out.push(self.maintained.1 as u8);
         put_varint(&mut out, self.instead_of_none.into());
@@ -116,7 +138,7 @@ impl Catalog {
                 out.extend(shape.to_le_bytes());
             }
         }
-        out
+        Ok(out)
     }
 
     /// Reads a catalog; `None` if the bytes are not one.
@@ -153,7 +175,7 @@ impl Catalog {
                 level,
                 successor: successor as DictId,
                 shapes: shapes.collect::<Option<_>>()?,
-                loaded: OnceCell::new(),
+                fresh: None,
             });
         }
         Some(Catalog {
@@ -242,6 +264,18 @@ impl Catalog {
         storage.codec != Codec::Raw && item.is_some_and(|item| !item.pointer.is_none())
     }
 
+    /// The length of an item's dictionary.
+    pub(crate) fn len(&self, number: DictId) -> usize {
+        self.item(number).map_or(0, |item| item.len as usize)
+    }
+
+    /// The transaction that brought dictionaries has written them: they are found in the file from now on.
+    pub(crate) fn is_written(&mut self) {
+        for item in &mut self.items {
+            item.fresh = None;
+        }
+    }
+
     /// The shapes of the pages that an item is for.
     pub(crate) fn shapes(&self, number: DictId) -> &[Shape] {
         self.item(number).map_or(&[], |item| &item.shapes)
@@ -286,7 +320,7 @@ impl Catalog {
             level: level.clamp(*LEVELS.start(), *LEVELS.end()) as u8,
             successor: 0,
             shapes,
-            loaded: dictionary.map_or_else(OnceCell::new, OnceCell::from),
+            fresh: dictionary,
         })
     }
 
@@ -362,7 +396,8 @@ impl Catalog {
         }
     }
 
-    /// The dictionary of this item; `None` if it has none.
+    /// The dictionary of this item; `None` if it has none. It stays in memory while someone has it or the cache has room
+    /// for it: a file may name more than fit.
     ///
     /// # Errors
     /// When there is no such item or the dictionary's bytes are damaged.
@@ -370,7 +405,18 @@ impl Catalog {
         &self,
         number: DictId,
         medium: &Medium<impl Disk>,
-    ) -> Result<Option<&Arc<Dictionary>>> {
+    ) -> Result<Option<Arc<Dictionary>>> {
+        Ok(self
+            .at_hand(number, medium)?
+            .map(|found| Arc::clone(&found)))
+    }
+
+    /// The same without counting references, which handles on other threads count, too.
+    fn at_hand<'a>(
+        &'a self,
+        number: DictId,
+        medium: &'a Medium<impl Disk>,
+    ) -> Result<Option<Held<'a>>> {
         if number == 0 {
             return Ok(None);
         }
@@ -378,20 +424,25 @@ impl Catalog {
         if item.pointer.is_none() {
             return Ok(None);
         }
-        if let Some(loaded) = item.loaded.get() {
-            return Ok(Some(loaded));
+        if let Some(fresh) = &item.fresh {
+            return Ok(Some(Held::Fresh(fresh)));
+        }
+        let is_right = |found: &Dictionary| found.hash() == item.hash;
+        if let Some(found) = medium.at_hand.dictionary(&item.pointer, is_right) {
+            return Ok(Some(Held::AtHand(found)));
         }
         let (cache, file) = (&medium.cache, medium.file);
         let cached = cache.dictionary(file, &item.pointer);
-        let dictionary = match cached.filter(|cached| cached.hash() == item.hash) {
+        let dictionary = match cached.filter(|cached| is_right(cached)) {
             Some(cached) => cached,
             None => {
-                let dictionary = item.read(number, medium)?;
+                let dictionary = Dictionary::shared(item.read(number, medium)?);
                 cache.put_dictionary(file, &item.pointer, Arc::clone(&dictionary));
                 dictionary
             }
         };
-        Ok(Some(item.loaded.get_or_init(|| dictionary)))
+        let held = medium.at_hand.put_dictionary(item.pointer, dictionary);
+        Ok(Some(Held::AtHand(held)))
     }
 
     /// Reads the dictionary of this item from the file, wherever else it is known.
@@ -422,14 +473,14 @@ impl Catalog {
     ///
     /// # Errors
     /// As [`Catalog::get`].
-    pub(crate) fn for_decoding(
-        &self,
+    pub(crate) fn for_decoding<'a>(
+        &'a self,
         storage: Storage,
-        medium: &Medium<impl Disk>,
-    ) -> Result<Option<&Arc<Dictionary>>> {
+        medium: &'a Medium<impl Disk>,
+    ) -> Result<Option<Held<'a>>> {
         match storage.codec {
             Codec::Raw => Ok(None),
-            _ => self.get(storage.dict, medium),
+            _ => self.at_hand(storage.dict, medium),
         }
     }
 
@@ -440,7 +491,7 @@ impl Catalog {
     pub(crate) fn choice(&self, number: DictId, medium: &Medium<impl Disk>) -> Result<Choice> {
         Ok(Choice {
             number,
-            dictionary: self.get(number, medium)?.cloned(),
+            dictionary: self.get(number, medium)?,
             level: self.level(number),
         })
     }
@@ -458,7 +509,7 @@ mod tests {
                 len: 100,
                 sum: 7,
             };
-            let dictionary = Dictionary::shared(&[byte; 100]);
+            let dictionary = Dictionary::shared(vec![byte; 100]);
             let number = catalog.add(Some((dictionary, pointer)), 3, shapes);
             assert_eq!(number, Some(byte.into()));
         }
@@ -491,7 +542,7 @@ mod tests {
         let bare = catalog.add(None, 19, vec![]).unwrap();
         catalog.replace(0, bare);
         assert_eq!(catalog.current(0), bare);
-        let read = Catalog::decode(&catalog.encode()).unwrap();
+        let read = Catalog::decode(&catalog.encode().unwrap()).unwrap();
         assert_eq!(read.encode(), catalog.encode());
         assert_eq!(read.current(1), newer);
         assert_eq!(read.pointers().count(), 3);

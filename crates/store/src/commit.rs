@@ -11,6 +11,7 @@ use crate::erase::Erase;
 use crate::error::{Error, Result};
 use crate::layout::{MARK_OFFSETS, Pointer, RECORD_LEN, SLOT_OFFSETS, unit_size_for};
 use crate::map::PageMap;
+use crate::medium::NODE_LEN_MAX;
 use crate::place::Kind;
 use crate::record::{Record, encode_mark};
 use crate::recover::{Commit, read_slots};
@@ -61,7 +62,7 @@ impl<D: Disk> Store<D> {
         let mut link = Vec::new();
         let offset = self.writer.space().write_link(&mut link)?;
         let link_pointer = self.medium.pointer_to(&link, offset)?;
-        self.writer.queue.push(offset, &link);
+        self.writer.queue.push(offset, &link)?;
         self.write_queue()?;
 
         let last = self.commit.ok_or(Error::Limit("no commit to follow"))?;
@@ -94,6 +95,7 @@ impl<D: Disk> Store<D> {
             return Err(error.into());
         }
         let slot_bytes = std::mem::replace(&mut self.slots[slot], bytes);
+        self.catalog.is_written();
         self.writer.space().published(link_pointer)?;
         let catalog = self
             .writer
@@ -297,6 +299,8 @@ impl<D: Disk> Store<D> {
         let indexes = self.map.changed_at(level);
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(indexes.len()));
         for index in &indexes {
+            // No node is longer, so what it appends finds room.
+            litepack_memory::room(&mut bytes, NODE_LEN_MAX as usize)?;
             match self.map.changed_node(level, *index) {
                 Some(node) if !node.is_empty() => node.encode(&mut bytes),
                 _ => {}
@@ -312,7 +316,7 @@ impl<D: Disk> Store<D> {
             let place = if encoded.is_empty() {
                 Pointer::NONE
             } else {
-                self.writer.queue.push(offset, encoded);
+                self.writer.queue.push(offset, encoded)?;
                 self.medium.pointer_to(encoded, offset)?
             };
             let (former, node) = self.map.settle(level, *index, place, &self.medium)?;
@@ -342,7 +346,7 @@ impl<D: Disk> Store<D> {
                 .space()
                 .release(former.offset, former.len.into())?;
         }
-        let bytes = self.catalog.encode();
+        let bytes = self.catalog.encode()?;
         let pointer = self.store_metadata(&bytes)?;
         Ok(pointer)
     }
@@ -350,7 +354,7 @@ impl<D: Disk> Store<D> {
     /// Places and queues a metadata extent.
     pub(crate) fn store_metadata(&mut self, bytes: &[u8]) -> Result<Pointer> {
         let offset = self.writer.space().alloc(bytes.len() as u64)?;
-        self.writer.queue.push(offset, bytes);
+        self.writer.queue.push(offset, bytes)?;
         self.medium.pointer_to(bytes, offset)
     }
 
@@ -371,7 +375,7 @@ impl<D: Disk> Store<D> {
         let txn = self.writer.txn();
         (txn.stored_units, txn.stored_bytes) = (0, 0);
         let step = old_unit.max(wanted);
-        let mut bytes = vec![0; step as usize];
+        let mut bytes = litepack_memory::zeros(step as usize)?;
         let mut start = 0;
         while start < self.size {
             for (index, part) in bytes.chunks_mut(old_unit as usize).enumerate() {

@@ -212,9 +212,9 @@ impl<D: Disk> Store<D> {
 
     /// Copies a unit as it is stored to `offset`, which has been taken for it.
     pub(crate) fn move_unit(&mut self, unit: u64, entry: &Entry, offset: u64) -> Result<()> {
-        let mut stored = Vec::with_capacity(entry.len as usize);
+        let mut stored = Vec::new();
         verify_unit(&self.medium, entry, &mut stored)?;
-        self.writer.queue.push(offset, &stored);
+        self.writer.queue.push(offset, &stored)?;
         self.set_entry(unit, Entry { offset, ..*entry })
     }
 
@@ -299,7 +299,7 @@ impl<D: Disk> Store<D> {
                 continue;
             };
             let bytes = self.medium.extent(pointer, "dictionary")?;
-            self.writer.queue.push(offset, &bytes);
+            self.writer.queue.push(offset, &bytes)?;
             self.catalog.moved(pointer, Pointer { offset, ..pointer });
             self.writer
                 .release_content(pointer.offset, pointer.len.into())?;

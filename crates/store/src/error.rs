@@ -2,6 +2,8 @@
 
 use std::io;
 
+use litepack_memory::OutOfMemory;
+
 /// Result of a store operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -9,7 +11,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The medium failed, is full or read-only.
+    /// The medium failed, is full or read-only; or there is no memory ([`io::ErrorKind::OutOfMemory`]).
     #[error("{0}")]
     Io(#[from] io::Error),
     /// The file's content contradicts its checksums or itself.
@@ -46,6 +48,12 @@ pub struct Damage {
 impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} at byte {}: {}", self.what, self.offset, self.why)
+    }
+}
+
+impl From<OutOfMemory> for Error {
+    fn from(error: OutOfMemory) -> Error {
+        Error::Io(error.into())
     }
 }
 

@@ -263,5 +263,5 @@ fn the_catalog_is_as_documented() {
         &[0; 40],
         &[19, 0, 0],
     ];
-    assert_eq!(catalog.encode(), expected.concat());
+    assert_eq!(catalog.encode(), Ok(expected.concat()));
 }

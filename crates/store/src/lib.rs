@@ -9,9 +9,9 @@
 //! erase.rs    what was deleted is overwritten
 //! maintain.rs storing pages again                    arrange.rs  extents in order
 //! catalog.rs  dictionaries           queue.rs        check.rs    info.rs   survey.rs
-//! batch.rs    encoding pages     crew.rs     helper threads
+//! batch.rs    encoding pages     crew.rs     helper threads   results.rs   what they bring
 //! medium.rs   verified reads         cache.rs        disk.rs     the six calls to the medium
-//! at_hand.rs  map nodes     nearby.rs   neighbours read at once    ahead.rs    decoding ahead
+//! at_hand.rs  nodes, dictionaries   nearby.rs   neighbours read at once    ahead.rs    decoding ahead
 //! bundle.rs   copies for readers far away
 //! layout.rs   offsets, checksums     header.rs       record.rs   commit records
 //! ```
@@ -52,6 +52,7 @@ mod queue;
 mod ranges;
 mod record;
 mod recover;
+mod results;
 mod space;
 mod store;
 mod survey;

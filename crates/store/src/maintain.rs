@@ -51,17 +51,22 @@ impl<D: Disk> Store<D> {
         (place.offset, place.sum)
     }
 
-    /// The dictionaries that pages are stored with now.
+    /// The dictionaries that pages are stored with now, as many as may be held at once.
     ///
     /// # Errors
     /// When one cannot be read.
     pub fn dictionaries(&self) -> Result<Vec<Listed>> {
         let mut listed = Vec::new();
+        let mut room = LISTED_MAX;
         for number in self.catalog.used() {
+            let Some(left) = room.checked_sub(self.catalog.len(number)) else {
+                break;
+            };
+            room = left;
             if let Some(dictionary) = self.catalog.get(number, &self.medium)? {
                 listed.push(Listed {
                     number,
-                    dictionary: Arc::clone(dictionary),
+                    dictionary,
                     shapes: self.catalog.shapes(number).to_vec(),
                 });
             }
@@ -126,7 +131,7 @@ impl<D: Disk> Store<D> {
         self.guarded(|store| {
             store.begin()?;
             let units = store.size.div_ceil(u64::from(store.unit_size));
-            let mut page = vec![0; store.unit_size as usize];
+            let mut page = litepack_memory::zeros(store.unit_size as usize)?;
             let (mut stored, mut at) = (0, from);
             for _ in 0..LEAVES_PER_STEP {
                 let Some(leaf) = store.next_leaf(at / FANOUT as u64)? else {
@@ -144,7 +149,7 @@ impl<D: Disk> Store<D> {
                     }
                     store.load(unit, &entry, &mut page)?;
                     let choice = store.catalog.choice(number, &store.medium)?;
-                    store.writer.put(unit, &page, choice);
+                    store.writer.put(unit, &page, choice)?;
                     stored += 1;
                 }
                 at = stop;
@@ -205,6 +210,9 @@ impl<D: Disk> Store<D> {
         self.cut()
     }
 }
+
+/// Bytes of dictionaries that are listed, at most: as many as trees have that are packed with the greatest effort.
+const LISTED_MAX: usize = 16 << 20;
 
 /// The error when the catalog is full.
 pub(crate) const TOO_MANY: Error = Error::Limit("a file has at most 4096 dictionaries");

@@ -13,14 +13,15 @@ pub(crate) struct WriteQueue {
 
 impl WriteQueue {
     /// Queues an extent.
-    pub(crate) fn push(&mut self, offset: u64, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
+        litepack_memory::append(&mut self.bytes, bytes)?;
         match self.extents.last_mut() {
             // Neighbours that come in order are one write.
             Some((at, _, len)) if *at + *len as u64 == offset => *len += bytes.len(),
-            _ => self.extents.push((offset, start, bytes.len())),
+            _ => litepack_memory::push(&mut self.extents, (offset, start, bytes.len()))?,
         }
+        Ok(())
     }
 
     /// Bytes that are queued.
@@ -54,7 +55,7 @@ impl WriteQueue {
             } else {
                 joined.clear();
                 for (_, start, len) in &rest[..run] {
-                    joined.extend_from_slice(&self.bytes[*start..start + len]);
+                    litepack_memory::append(&mut joined, &self.bytes[*start..start + len])?;
                 }
                 disk.write_at(&joined, offset)?;
             }
@@ -77,7 +78,7 @@ mod tests {
         let disk = MemDisk::default();
         let mut queue = WriteQueue::default();
         for (offset, bytes) in [(10, "cd"), (0, "xy"), (12, "ef"), (8, "ab")] {
-            queue.push(offset, bytes.as_bytes());
+            queue.push(offset, bytes.as_bytes()).unwrap();
         }
         assert_eq!(queue.write(&disk).unwrap(), 8);
         assert_eq!(disk.snapshot(), b"xy\0\0\0\0\0\0abcdef");

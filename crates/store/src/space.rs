@@ -101,7 +101,9 @@ impl Space {
             links.push(bytes);
         }
         for (bytes, pointer) in links.iter().zip(&space.chain).rev() {
-            for change in decode_changes(bytes).unwrap_or_default() {
+            // What is malformed was refused above.
+            for change in changes_in(bytes).into_iter().flatten().flatten() {
+                litepack_memory::check()?;
                 let done = if change.freed {
                     change.offset >= DATA_START && space.free.insert(change.offset, change.len)
                 } else {
@@ -147,16 +149,27 @@ impl Space {
         &self.chain
     }
 
-    fn log(&mut self, freed: bool, offset: u64, len: u64) {
+    /// Makes sure of memory for copies of all that is known, and for what publishing moves: that must not fail.
+    pub(crate) fn probe(&self) -> Result<()> {
+        let free = self.free.count() + self.after_commit.count() + self.after_flush.count();
+        let ranges = free + self.fresh.count() + self.unflushed.count();
+        if ranges > FEW_RANGES {
+            litepack_memory::probe(ranges * RANGE_IN_MEMORY)?;
+        }
+        Ok(litepack_memory::check()?)
+    }
+
+    fn log(&mut self, freed: bool, offset: u64, len: u64) -> Result<()> {
         debug_assert!(len > 0, "a change of nothing cannot be read back");
         if let Some(last) = self.changes.last_mut()
             && last.freed == freed
             && last.offset + last.len == offset
         {
             last.len += len;
-            return;
+            return Ok(());
         }
-        self.changes.push(Change { freed, offset, len });
+        let change = Change { freed, offset, len };
+        Ok(litepack_memory::push(&mut self.changes, change)?)
     }
 
     /// Takes `len` bytes.
@@ -232,7 +245,7 @@ impl Space {
     /// Takes `len` free bytes at this place.
     pub(crate) fn take(&mut self, offset: u64, len: u64) -> Result<()> {
         let done = self.free.remove(offset, len) && self.fresh.insert(offset, len);
-        self.log(false, offset, len);
+        self.log(false, offset, len)?;
         self.check(done, offset)
     }
 
@@ -259,7 +272,7 @@ impl Space {
             if gap > 0 {
                 let done = self.free.insert(offset, gap);
                 self.check(done, offset)?;
-                self.log(true, offset, gap);
+                self.log(true, offset, gap)?;
             }
             offset = LOCK_BYTES.end;
         }
@@ -272,6 +285,7 @@ impl Space {
 
     /// Gives back an extent. It becomes free when nothing durable or published needs it.
     pub(crate) fn release(&mut self, offset: u64, len: u64) -> Result<()> {
+        litepack_memory::check()?;
         let done = if self.fresh.remove(offset, len) {
             self.free.insert(offset, len)
         } else if self.unflushed.remove(offset, len) {
@@ -280,8 +294,7 @@ impl Space {
             self.after_flush.insert(offset, len)
         };
         self.check(done, offset)?;
-        self.log(true, offset, len);
-        Ok(())
+        self.log(true, offset, len)
     }
 
     fn check(&self, done: bool, offset: u64) -> Result<()> {
@@ -299,7 +312,7 @@ impl Space {
         {
             let done = self.free.remove(offset, len);
             self.check(done, offset)?;
-            self.log(false, offset, len);
+            self.log(false, offset, len)?;
             // The lock bytes are in no set; a file never ends within or right behind them.
             self.end = if offset == LOCK_BYTES.end {
                 LOCK_BYTES.start
@@ -313,6 +326,7 @@ impl Space {
     /// Appends the commit's link to `out` and takes space for it. Call after everything else of the
     /// commit has its place; then [`Space::published`] with the link's pointer.
     pub(crate) fn write_link(&mut self, out: &mut Vec<u8>) -> Result<u64> {
+        self.probe()?;
         self.give_back_tail()?;
         let ranges = self.free.count() + self.after_commit.count() + self.after_flush.count();
         let snapshot = self.renew
@@ -325,7 +339,9 @@ impl Space {
                 self.release(pointer.offset, pointer.len.into())?;
             }
             let room = self.snapshot_room() as usize;
-            let len = self.encoded_snapshot(&mut Vec::with_capacity(room)) + RANGE_BYTES_MAX;
+            let len =
+                self.encoded_snapshot(&mut litepack_memory::with_room(room)?) + RANGE_BYTES_MAX;
+            litepack_memory::room(out, len)?;
             let offset = self.alloc(len as u64)?;
             self.encoded_snapshot(out);
             pad(out, start + len)?;
@@ -333,7 +349,10 @@ impl Space {
         } else {
             // Taking the link's own space is itself one change, or two if it crosses the lock bytes.
             let before = self.chain[0];
-            let len = encoded_changes(before, &self.changes, &mut Vec::new()) + 2 * RANGE_BYTES_MAX;
+            let room = (self.changes.len() + CHAIN_MAX) * RANGE_BYTES_MAX;
+            let mut scratch = litepack_memory::with_room(room)?;
+            let len = encoded_changes(before, &self.changes, &mut scratch) + 2 * RANGE_BYTES_MAX;
+            litepack_memory::room(out, len)?;
             let offset = self.alloc(len as u64)?;
             encoded_changes(before, &self.changes, out);
             pad(out, start + len)?;
@@ -371,6 +390,11 @@ impl Space {
         self.check(done, self.end)
     }
 }
+
+/// What a range takes in memory, in a copy of a set and on its way from one set to another.
+const RANGE_IN_MEMORY: usize = 128;
+/// So few ranges are small requests, each by itself.
+const FEW_RANGES: usize = 4096;
 
 const LINK_SNAPSHOT: u8 = 1;
 const LINK_CHANGES: u8 = 2;
@@ -410,7 +434,7 @@ fn put_changes(out: &mut Vec<u8>, count: usize, changes: impl Iterator<Item = Ch
 /// What kind of link these bytes are.
 pub(crate) fn decode_link(bytes: &[u8]) -> Option<Link> {
     let mut fields = Reader::new(bytes);
-    decode_changes(bytes)?;
+    changes_in(bytes)?.try_for_each(|change| change.map(drop))?;
     match fields.u8()? {
         LINK_SNAPSHOT => Some(Link::Snapshot),
         LINK_CHANGES => {
@@ -427,27 +451,33 @@ pub(crate) fn decode_link(bytes: &[u8]) -> Option<Link> {
     }
 }
 
-fn decode_changes(bytes: &[u8]) -> Option<Vec<Change>> {
+/// The changes in a link, one after the other; `None` stands for one that is malformed, and nothing follows that.
+fn changes_in(bytes: &[u8]) -> Option<impl Iterator<Item = Option<Change>>> {
     let mut fields = Reader::new(bytes);
     if fields.u8()? == LINK_CHANGES {
         fields.bytes(20)?;
     }
-    let count = usize::try_from(fields.varint()?).ok()?;
-    // Each change takes two bytes at least: a hostile count cannot ask for more memory than that.
-    let mut changes = Vec::with_capacity(count.min(bytes.len() / 2));
+    let mut left = fields.varint()?;
     let mut expected = 0u64;
-    for _ in 0..count {
+    let mut next = move || {
         let offset = expected.checked_add_signed(unzigzag(fields.varint()?))?;
         let tagged = fields.varint()?;
         let len = (tagged >> 1 > 0).then_some(tagged >> 1)?;
         expected = offset
             .checked_add(len)
             .filter(|stop| *stop <= OFFSET_LIMIT)?;
-        changes.push(Change {
+        Some(Change {
             freed: tagged & 1 == 1,
             offset,
             len,
-        });
-    }
-    Some(changes)
+        })
+    };
+    Some(std::iter::from_fn(move || {
+        left = left.checked_sub(1)?;
+        let change = next();
+        if change.is_none() {
+            left = 0;
+        }
+        Some(change)
+    }))
 }

@@ -6,7 +6,8 @@
 
 use std::sync::{Arc, LazyLock};
 
-use litepack_codec::Level;
+use litepack_codec::{DecodeError, Level};
+use litepack_memory::OutOfMemory;
 
 use crate::ahead::Ahead;
 use crate::at_hand::{AtHand, Leaves};
@@ -369,7 +370,10 @@ impl<D: Disk> Store<D> {
             self.keep(&entry, buf);
         } else {
             let mut page = std::mem::take(&mut self.unit);
-            page.resize(self.unit_size as usize, 0);
+            if let Err(error) = litepack_memory::resize(&mut page, self.unit_size as usize) {
+                self.unit = page;
+                return Err(error.into());
+            }
             let loaded = self.load(unit, &entry, &mut page);
             if loaded.is_ok() {
                 buf.copy_from_slice(&page[within..within + buf.len()]);
@@ -423,11 +427,18 @@ impl<D: Disk> Store<D> {
             result => result?,
         };
         let dictionary = self.catalog.for_decoding(entry.storage, &self.medium)?;
-        let dictionary = dictionary.map(Arc::as_ref);
         self.tools
             .decoder
-            .decode(entry.storage.codec, stored, dictionary, page)
-            .map_err(|error| named(error.to_string()))
+            .decode(
+                entry.storage.codec,
+                stored,
+                dictionary.as_deref().map(Arc::as_ref),
+                page,
+            )
+            .map_err(|error| match error {
+                DecodeError::OutOfMemory => OutOfMemory.into(),
+                error => named(error.to_string()),
+            })
     }
 
     /// SQLite's number for the first page in a unit, for messages.

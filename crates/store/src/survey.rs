@@ -89,6 +89,7 @@ impl<D: Disk> Store<D> {
             waiting.push((record.map, level, 0));
         }
         while let Some((pointer, level, index)) = waiting.pop() {
+            litepack_memory::check()?;
             if pointer.is_none()
                 || !survey.claim("page map node", pointer.offset, pointer.len.into())
             {
@@ -168,7 +169,9 @@ impl<D: Disk> Store<D> {
         for pointer in space.chain() {
             survey.claim("free-space chain", pointer.offset, pointer.len.into());
         }
+        space.probe()?;
         for (offset, len) in space.all_free().iter() {
+            litepack_memory::check()?;
             survey.claim("free space", offset, len);
         }
         Ok(space

@@ -33,23 +33,29 @@ fn dictionary_len_for(size: u64) -> Option<usize> {
 
 /// Trains a dictionary of at most `max_len` bytes on `pages`, as `encoder` stores them, and returns it if it
 /// saves more, on pages it was not trained on, than one percent.
-fn train_if_useful(pages: &[Vec<u8>], max_len: usize, mut encoder: Encoder) -> Option<Dictionary> {
+fn train_if_useful(
+    pages: &[Vec<u8>],
+    max_len: usize,
+    mut encoder: Encoder,
+) -> Result<Option<Dictionary>> {
     let held_out = || pages.iter().skip(HELD_OUT - 1).step_by(HELD_OUT);
     let (mut samples, mut lens) = (Vec::new(), Vec::new());
     for (index, page) in pages.iter().enumerate() {
         if index % HELD_OUT != HELD_OUT - 1 {
             let sample = encoder.sample(page);
-            samples.extend_from_slice(sample);
+            litepack_memory::append(&mut samples, sample)?;
             lens.push(sample.len());
         }
     }
-    let dictionary = train(&samples, &lens, max_len)?;
+    let Some(dictionary) = train(&samples, &lens, max_len) else {
+        return Ok(None);
+    };
     let (mut plain, mut helped) = (Vec::new(), Vec::new());
     for page in held_out() {
-        encoder.encode(page, None, &mut plain);
-        encoder.encode(page, Some(&dictionary), &mut helped);
+        encoder.encode(page, None, &mut plain)?;
+        encoder.encode(page, Some(&dictionary), &mut helped)?;
     }
-    (helped.len() < plain.len() - plain.len() / 100).then_some(dictionary)
+    Ok((helped.len() < plain.len() - plain.len() / 100).then_some(dictionary))
 }
 
 impl<D: Disk> Store<D> {
@@ -70,8 +76,9 @@ impl<D: Disk> Store<D> {
     }
 
     fn put_dictionary(&mut self, dictionary: &Dictionary, shapes: Vec<Shape>) -> Result<DictId> {
-        let pointer = self.store_metadata(&dictionary.pack())?;
-        let with = Some((Dictionary::shared(dictionary.bytes()), pointer));
+        let pointer = self.store_metadata(&dictionary.pack()?)?;
+        let bytes = litepack_memory::copy(dictionary.bytes())?;
+        let with = Some((Dictionary::shared(bytes), pointer));
         self.writer.txn().catalog_changed = true;
         self.catalog
             .add(with, self.writer.level(), shapes)
@@ -99,7 +106,7 @@ impl<D: Disk> Store<D> {
         // If no dictionary comes of it, the next try is after the database has grown again.
         self.writer.training_due_at = self.size.saturating_mul(GROWTH);
         let pages = self.samples()?;
-        match train_if_useful(&pages, len, self.writer.encoder()) {
+        match train_if_useful(&pages, len, self.writer.encoder())? {
             Some(dictionary) => {
                 let former = self.catalog.default_number();
                 let number = self.put_dictionary(&dictionary, Vec::new())?;
@@ -119,7 +126,7 @@ impl<D: Disk> Store<D> {
         let stride = units.div_ceil(SAMPLE_MAX / unit_size).max(1);
         let mut pages = Vec::new();
         for unit in (0..units).step_by(stride as usize) {
-            let mut page = vec![0; unit_size as usize];
+            let mut page = litepack_memory::zeros(unit_size as usize)?;
             match self.writer.buffered(unit) {
                 Some(bytes) => page.copy_from_slice(bytes),
                 None => {

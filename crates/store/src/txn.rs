@@ -158,8 +158,8 @@ impl Writer {
     }
 
     /// Puts a whole unit into the running transaction that is not in it yet.
-    pub(crate) fn put(&mut self, unit: u64, page: &[u8], choice: Choice) {
-        self.batch.insert(unit, page, choice);
+    pub(crate) fn put(&mut self, unit: u64, page: &[u8], choice: Choice) -> Result<()> {
+        self.batch.insert(unit, page, choice)
     }
 
     pub(crate) fn forget_space(&mut self) {
@@ -382,18 +382,18 @@ impl<D: Disk> Store<D> {
 
     /// Puts `bytes` into the buffered unit, `within` it.
     pub(crate) fn buffer(&mut self, unit: u64, within: usize, bytes: &[u8]) -> Result<()> {
-        if self.writer.batch.change(unit, within, bytes) {
+        if self.writer.batch.change(unit, within, bytes)? {
             return Ok(());
         }
         let unit_size = self.unit_size as usize;
         if bytes.len() == unit_size {
             let choice = self.choice(unit, bytes)?;
-            self.writer.batch.insert(unit, bytes, choice);
+            self.writer.batch.insert(unit, bytes, choice)?;
         } else {
             let mut page = self.unit_before_change(unit)?;
             page[within..within + bytes.len()].copy_from_slice(bytes);
             let choice = self.choice(unit, &page)?;
-            self.writer.batch.insert(unit, &page, choice);
+            self.writer.batch.insert(unit, &page, choice)?;
         }
         Ok(())
     }
@@ -415,8 +415,8 @@ impl<D: Disk> Store<D> {
     }
 
     /// The whole unit, zero-filled past the end of the database.
-    fn unit_before_change(&mut self, unit: u64) -> Result<Box<[u8]>> {
-        let mut page = vec![0; self.unit_size as usize].into_boxed_slice();
+    fn unit_before_change(&mut self, unit: u64) -> Result<Vec<u8>> {
+        let mut page = litepack_memory::zeros(self.unit_size as usize)?;
         self.read(unit * u64::from(self.unit_size), &mut page)?;
         Ok(page)
     }
@@ -467,14 +467,14 @@ impl<D: Disk> Store<D> {
         }
         let (recipe, helpers) = (self.recipe(), self.writer.threads - 1);
         let mut finishing = self.writer.batch.finish(recipe, helpers, &mut self.crew);
-        while let Some(finished) = finishing.group(&self.crew, &mut self.tools) {
+        while let Some(finished) = finishing.group(&self.crew, &mut self.tools)? {
             let lens = finished.iter().map(|stored| stored.bytes.len());
             let offsets = self.writer.space().place(Kind::Units, lens)?;
             for (stored, offset) in finished.iter().zip(offsets) {
                 let entry = if stored.bytes.is_empty() {
                     Entry::ZERO
                 } else {
-                    self.writer.queue.push(offset, stored.bytes);
+                    self.writer.queue.push(offset, stored.bytes)?;
                     Entry {
                         offset,
                         len: stored.bytes.len() as u32,
@@ -497,6 +497,7 @@ impl<D: Disk> Store<D> {
 
     /// Puts an entry into the map and releases the extent it replaces.
     pub(crate) fn set_entry(&mut self, unit: u64, entry: Entry) -> Result<()> {
+        litepack_memory::check()?;
         let former = self.map.set(unit, entry, &self.medium)?;
         if !entry.is_zero() {
             let txn = self.writer.txn();
