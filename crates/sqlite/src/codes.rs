@@ -22,6 +22,7 @@ pub(crate) const CANTOPEN: Code = 14;
 pub(crate) const MISUSE: Code = 21;
 pub(crate) const NOTADB: Code = 26;
 pub(crate) const READONLY_DIRECTORY: Code = READONLY | 6 << 8;
+pub(crate) const IOERR_NOMEM: Code = IOERR | 12 << 8;
 pub(crate) const IOERR_READ: Code = IOERR | 1 << 8;
 pub(crate) const IOERR_SHORT_READ: Code = IOERR | 2 << 8;
 pub(crate) const IOERR_WRITE: Code = IOERR | 3 << 8;
@@ -125,6 +126,8 @@ fn host_code(error: &io::Error) -> Option<Code> {
 /// The result code for an error.
 pub(crate) fn code_of(error: &Error, doing: While) -> Code {
     match error {
+        // An I/O error among those, too, after which SQLite gives up the transaction; the program is told SQLITE_NOMEM.
+        Error::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => IOERR_NOMEM,
         Error::Io(error) => host_code(error).unwrap_or(IOERR),
         Error::Damaged(_) if doing == While::Reading => CORRUPT,
         Error::Damaged(_) => IOERR_CORRUPTFS,
@@ -171,6 +174,8 @@ mod tests {
         assert_eq!(code_of(&error, While::Writing), FULL);
         assert_eq!(code_of(&Error::Limit("x"), While::Writing), FULL);
         assert_eq!(code_of(&Error::Overtaken, While::Reading), BUSY);
+        let error = Error::from(litepack_memory::OutOfMemory);
+        assert_eq!(code_of(&error, While::Writing), IOERR_NOMEM);
         assert_eq!(
             code_of(&Error::from(io::Error::other("x")), While::Reading),
             IOERR

@@ -32,7 +32,7 @@ impl Journal {
         n
     }
 
-    /// Writes `bytes` at `offset`; false if that would take too much memory.
+    /// Writes `bytes` at `offset`; false if that would take too much memory, or more than there is.
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> bool {
         let stop = usize::try_from(offset)
             .ok()
@@ -41,7 +41,10 @@ impl Journal {
             return false;
         };
         if self.bytes.len() < stop {
-            self.bytes.resize(stop, 0);
+            // Without memory for it a journal goes to a file as well.
+            if litepack_memory::resize(&mut self.bytes, stop).is_err() {
+                return false;
+            }
         }
         self.bytes[stop - bytes.len()..stop].copy_from_slice(bytes);
         true

@@ -13,6 +13,7 @@
 //! foreign.rs   what a file is that is none of them
 //! refused.rs   a file whose URI is wrong        report.rs   what info and check answer
 //! secure_delete.rs  when deleted content is overwritten
+//! relief.rs    when memory is short
 //! maintain.rs  storing pages again, giving space back
 //! plan.rs      which dictionaries a database should have
 //! columns/     the SQL functions of compressed columns
@@ -37,6 +38,7 @@ mod packed;
 pub mod plan;
 mod read_only;
 mod refused;
+mod relief;
 mod remembered;
 mod remote;
 mod remote_config;

@@ -95,7 +95,7 @@ impl Maintenance {
         let catalog = store.catalog_version();
         Ok(Maintenance {
             level,
-            plan: Plan::make(size, unit, effort, known, store),
+            plan: Plan::make(size, unit, effort, known, store)?,
             numbers: Vec::new(),
             none: 0,
             catalog,

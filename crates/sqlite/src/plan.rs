@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use litepack_btree::{HEADER_LEN, Header, Owner, Owners};
 use litepack_codec::{DictId, Dictionary, Encoder, Level, Shape, shape, train};
+use litepack_memory::OutOfMemory;
 use litepack_store::{Disk, Listed, Store};
 
 /// No dictionary for fewer bytes of pages.
@@ -38,6 +39,9 @@ const BUNDLE_SHARE: u64 = 256;
 const BUNDLE_MAX: u64 = 512 << 10;
 /// Not worth having below this.
 const BUNDLE_MIN: u64 = 16 << 10;
+
+/// What a plan keeps in memory of each unit, at most: its tree, and its group.
+const BYTES_PER_UNIT: usize = 16;
 
 /// How much work is put into dictionaries.
 #[derive(Clone, Copy, Debug)]
@@ -139,13 +143,18 @@ struct Sampled {
 impl Plan {
     /// Makes dictionaries for a database of `size` bytes that is stored in units of `unit` bytes, where those that
     /// are `known` do not do.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
     pub fn make(
         size: u64,
         unit: u32,
         effort: Effort,
         known: Vec<Listed>,
         source: &mut impl Source,
-    ) -> Plan {
+    ) -> Result<Plan, OutOfMemory> {
+        let units = size / u64::from(unit);
+        litepack_memory::probe((units as usize).saturating_mul(BYTES_PER_UNIT))?;
         let mut head = [0; HEADER_LEN];
         let there = size >= HEADER_LEN as u64 && source.read(0, &mut head);
         let header = there.then(|| Header::parse(&head, size)).flatten();
@@ -157,7 +166,6 @@ impl Plan {
             let Ok(owners) = Owners::find_without_leaves(&header, page);
             owners
         });
-        let units = size / u64::from(unit);
         let mut plan = Plan::with_groups(owners, units, unit, known);
         let sampled = plan.sample(units, effort);
         let groups: Vec<usize> = (0..sampled.len()).rev().collect();
@@ -167,23 +175,30 @@ impl Plan {
                 .map(|group| plan.trial(*group, &sampled[*group], effort, source))
                 .collect();
             let best = std::thread::scope(|scope| {
-                let running = trials
-                    .iter()
-                    .map(|trial| scope.spawn(|| trial.best(effort)));
+                let running = trials.iter().map(|trial| {
+                    let thread = std::thread::Builder::new().name("litepack".into());
+                    let running = thread.spawn_scoped(scope, || trial.best(effort));
+                    (trial, running)
+                });
                 let running: Vec<_> = running.collect();
-                let finished = running
-                    .into_iter()
-                    .map(|trial| trial.join().unwrap_or_else(|panic| resume_unwind(panic)));
-                finished.collect::<Vec<_>>()
-            });
+                let finished = running.into_iter().map(|(trial, running)| match running {
+                    Ok(running) => running.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                    // No thread can be started.
+                    Err(_) => trial.best(effort),
+                });
+                finished.collect::<Result<Vec<_>, _>>()
+            })?;
             for ((group, trial), best) in together.iter().zip(trials).zip(best) {
                 let former = trial.former;
-                let index = best.and_then(|best| plan.settle(trial, best, effort));
+                let index = match best {
+                    Some(best) => plan.settle(trial, best, effort)?,
+                    None => None,
+                };
                 plan.dictionaries[*group] = index;
                 plan.former.push((former, index));
             }
         }
-        plan
+        Ok(plan)
     }
 
     /// The dictionaries.
@@ -362,7 +377,12 @@ impl Plan {
 
     /// Takes the best dictionary that was trained for a group, or one there is that is better: the one it has had
     /// so far, or that of a larger tree which looks alike.
-    fn settle(&mut self, trial: Trial, best: Best, effort: Effort) -> Option<usize> {
+    fn settle(
+        &mut self,
+        trial: Trial,
+        best: Best,
+        effort: Effort,
+    ) -> Result<Option<usize>, OutOfMemory> {
         let mut encoder = effort.encoder();
         let alike = self.planned.iter().enumerate();
         let alike = alike.filter(|(_, planned)| {
@@ -370,14 +390,15 @@ impl Plan {
             theirs.any(|shape| trial.shapes.contains(shape))
                 || planned.number != 0 && planned.number == trial.former
         });
-        let costs = alike.map(|(at, known)| {
-            let cost = trial.cost(&mut encoder, Some(&known.dictionary));
+        let mut least: Option<(u64, usize)> = None;
+        for (at, known) in alike {
+            let cost = trial.cost(&mut encoder, Some(&known.dictionary))?;
             // One that pages have already is left for one that is really better.
             let kept = if known.number == 0 { 0 } else { cost / KEPT };
-            (cost - kept, at)
-        });
+            least = least.into_iter().chain([(cost - kept, at)]).min();
+        }
         let shapes = trial.shapes.iter().copied();
-        match costs.min() {
+        let taken = match least {
             Some((cost, at)) if cost < best.cost => {
                 let known = &mut self.planned[at].shapes;
                 known.extend(shapes);
@@ -385,15 +406,16 @@ impl Plan {
                 known.dedup();
                 Some(at)
             }
-            _ => {
+            _ => best.dictionary.map(|dictionary| {
                 self.planned.push(Listed {
                     number: 0,
-                    dictionary: Arc::new(best.dictionary?),
+                    dictionary: Arc::new(dictionary),
                     shapes: shapes.collect(),
                 });
-                Some(self.planned.len() - 1)
-            }
-        }
+                self.planned.len() - 1
+            }),
+        };
+        Ok(taken)
     }
 }
 
@@ -419,22 +441,26 @@ struct Best {
 
 impl Trial {
     /// What the group would take with a dictionary, in bytes.
-    fn cost(&self, encoder: &mut Encoder, dictionary: Option<&Dictionary>) -> u64 {
+    fn cost(
+        &self,
+        encoder: &mut Encoder,
+        dictionary: Option<&Dictionary>,
+    ) -> Result<u64, OutOfMemory> {
         let mut stored = Vec::new();
         for page in &self.held_out {
-            encoder.encode(page, dictionary, &mut stored);
+            encoder.encode(page, dictionary, &mut stored)?;
         }
         let held_out: usize = self.held_out.iter().map(Vec::len).sum();
-        (stored.len() as u128 * u128::from(self.bytes) / held_out.max(1) as u128) as u64
+        Ok((stored.len() as u128 * u128::from(self.bytes) / held_out.max(1) as u128) as u64)
     }
 
     /// Trains dictionaries and finds the best one. `None` if there is too little of the group.
-    fn best(&self, effort: Effort) -> Option<Best> {
+    fn best(&self, effort: Effort) -> Result<Option<Best>, OutOfMemory> {
         if self.held_out.is_empty() {
-            return None;
+            return Ok(None);
         }
         let mut encoder = effort.encoder();
-        let bare = self.cost(&mut encoder, None);
+        let bare = self.cost(&mut encoder, None)?;
         let mut best = Best {
             cost: bare - bare / WORTHWHILE,
             dictionary: None,
@@ -443,8 +469,8 @@ impl Trial {
             let Some(dictionary) = train(&self.samples, &self.lens, len) else {
                 continue;
             };
-            let len = dictionary.pack().len() as u64;
-            let cost = self.cost(&mut encoder, Some(&dictionary)) + len;
+            let len = dictionary.pack()?.len() as u64;
+            let cost = self.cost(&mut encoder, Some(&dictionary))? + len;
             if cost < best.cost {
                 best = Best {
                     cost,
@@ -452,7 +478,7 @@ impl Trial {
                 };
             }
         }
-        Some(best)
+        Ok(Some(best))
     }
 }
 

@@ -18,6 +18,7 @@ use super::library::{LIBRARIES, Library, for_each_library};
 use super::types::{sqlite3, sqlite3_context, sqlite3_value};
 use crate::codes::{Code, INTERNAL, OK};
 use crate::columns::{Act, FUNCTIONS, State, Training};
+use crate::relief::relieve;
 
 /// What SQLite keeps for each function of each connection.
 struct Registered {
@@ -118,7 +119,8 @@ unsafe fn run(
                 name: registered.name,
                 state: &registered.state,
             };
-            let entered = registered.state.enter();
+            let entered = relieve().map_err(Error::from);
+            let entered = entered.and_then(|()| registered.state.enter());
             let result = entered.and_then(|_running| body(&call, registered.act));
             if let Err(error) = result {
                 fail(error.code, &error.message);

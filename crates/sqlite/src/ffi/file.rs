@@ -12,13 +12,15 @@ use super::guard::guard;
 use super::host::HostFile;
 use super::types::{sqlite3_file, sqlite3_io_methods};
 use crate::codes::{
-    BUSY, CORRUPT, Code, ERROR, INTERNAL, IOCAP_KEPT, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE,
-    IOERR_WRITE, LOCK_NONE, LOCK_SHARED, MISUSE, NOTFOUND, OK, READONLY, While, code_of, fcntl,
+    BUSY, CORRUPT, Code, ERROR, INTERNAL, IOCAP_KEPT, IOERR_NOMEM, IOERR_READ, IOERR_SHORT_READ,
+    IOERR_TRUNCATE, IOERR_WRITE, LOCK_NONE, LOCK_SHARED, MISUSE, NOMEM, NOTFOUND, OK, READONLY,
+    While, code_of, fcntl,
 };
 use crate::identity::Identity;
 use crate::options::{Pragma, from_pragma};
 use crate::packed::Packed;
 use crate::read_only::NOT_REMOTE;
+use crate::relief::relieve;
 use crate::report::{check_text, info_json};
 use crate::wal_index::{self, Checkpoints};
 
@@ -144,6 +146,11 @@ pub(super) fn report(api: Api, result: Result<()>, doing: While) -> Code {
             code
         }
     }
+}
+
+/// As [`relieve`], as a result of the store's.
+fn relieved() -> Result<()> {
+    Ok(relieve()?)
 }
 
 impl State {
@@ -329,6 +336,9 @@ unsafe extern "C" fn read(file: *mut sqlite3_file, to: *mut c_void, n: c_int, at
     // SAFETY: SQLite gives a buffer of `n` bytes.
     let buf = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), len(n)) };
     let read = |state: &mut State| {
+        if relieve().is_err() {
+            return IOERR_NOMEM;
+        }
         let read = state
             .catch_up()
             .and_then(|()| state.packed.read(offset, buf));
@@ -359,7 +369,8 @@ unsafe extern "C" fn write(
     // SAFETY: SQLite calls this on an open file.
     unsafe {
         with(file, |state| {
-            report(state.api, state.packed.write(offset, bytes), While::Writing)
+            let written = relieved().and_then(|()| state.packed.write(offset, bytes));
+            report(state.api, written, While::Writing)
         })
     }
 }
@@ -371,7 +382,8 @@ unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: i64) -> c_int {
     // SAFETY: SQLite calls this on an open file.
     unsafe {
         with(file, |state| {
-            report(state.api, state.packed.truncate(size), While::Writing)
+            let cut = relieved().and_then(|()| state.packed.truncate(size));
+            report(state.api, cut, While::Writing)
         })
     }
 }
@@ -400,6 +412,9 @@ unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int
 
 unsafe extern "C" fn lock(file: *mut sqlite3_file, level: c_int) -> c_int {
     let lock = |state: &mut State| {
+        if relieve().is_err() {
+            return IOERR_NOMEM;
+        }
         let (host, methods) = state.host();
         let before = state.packed.lock_level();
         // SAFETY: the host's file is open.
@@ -497,6 +512,11 @@ unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
         fcntl::MMAP_SIZE => {
             // SAFETY: the argument is this operation's.
             unsafe { controls::mmap_size(arg, &mut state.mmap_size) }
+        }
+        fcntl::PRAGMA | fcntl::LITEPACK_INFO | fcntl::LITEPACK_CHECK | fcntl::LITEPACK_MAINTAIN
+            if relieve().is_err() =>
+        {
+            NOMEM
         }
         fcntl::PRAGMA => {
             // SAFETY: as above.

@@ -201,8 +201,9 @@ impl HostFile {
 
     /// Has the system read a part of the file. Trouble there is nobody's business until it is asked for.
     fn bring(&self, block: Range<u64>) {
-        let mut bytes = vec![0; (block.end - block.start) as usize];
-        let _ = self.read_now(&mut bytes, block.start);
+        if let Ok(mut bytes) = litepack_memory::zeros((block.end - block.start) as usize) {
+            let _ = self.read_now(&mut bytes, block.start);
+        }
     }
 
     /// How much of `wanted` bytes to ask for. Only at the head of the file the length is asked for first:

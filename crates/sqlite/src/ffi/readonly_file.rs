@@ -12,9 +12,11 @@ use super::guard::guard;
 use super::maintain::Request;
 use super::types::{sqlite3_file, sqlite3_io_methods};
 use crate::codes::{
-    Code, INTERNAL, IOCAP_IMMUTABLE, IOERR_READ, IOERR_SHORT_READ, NOTFOUND, OK, READONLY, fcntl,
+    Code, INTERNAL, IOCAP_IMMUTABLE, IOERR_NOMEM, IOERR_READ, IOERR_SHORT_READ, NOTFOUND, OK,
+    READONLY, fcntl,
 };
 use crate::read_only::{Failure, NOT_WRITTEN, ReadOnly, pragma};
+use crate::relief::relieve;
 
 /// What SQLite sees: its own field, then ours.
 #[repr(C)]
@@ -132,13 +134,17 @@ unsafe extern "C" fn read(file: *mut sqlite3_file, to: *mut c_void, n: c_int, at
     };
     // SAFETY: SQLite gives a buffer of `n` bytes.
     let buf = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), len(n)) };
-    let read = |state: &mut State| match state.content.read_at(buf, offset) {
+    let mut read = |state: &mut State| match state.content.read_at(buf, offset) {
         Ok(done) if done == buf.len() => OK,
         Ok(done) => {
             buf[done..].fill(0);
             IOERR_SHORT_READ
         }
         Err(failure) => report(state.api, &failure),
+    };
+    let read = |state: &mut State| match relieve() {
+        Ok(()) => read(state),
+        Err(_) => IOERR_NOMEM,
     };
     // SAFETY: SQLite calls this on an open file.
     unsafe { with(file, read) }

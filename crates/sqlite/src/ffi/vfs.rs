@@ -20,8 +20,8 @@ use super::registration::{Shim, named};
 use super::types::{Symbol, sqlite3_file, sqlite3_vfs};
 use crate::archive::{ArchiveFile, Which};
 use crate::codes::{
-    ACCESS_EXISTS, CANTOPEN, Code, MISUSE, NOTADB, OK, OPEN_CREATE, OPEN_EXCLUSIVE, OPEN_MAIN_DB,
-    OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, While, code_of,
+    ACCESS_EXISTS, CANTOPEN, Code, MISUSE, NOMEM, NOTADB, OK, OPEN_CREATE, OPEN_EXCLUSIVE,
+    OPEN_MAIN_DB, OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, While, code_of,
 };
 use crate::file_stamp::FileStamp;
 use crate::foreign;
@@ -30,6 +30,7 @@ use crate::options::{Setting, from_uri};
 use crate::packed::Packed;
 use crate::read_only::{Failure, ReadOnly};
 use crate::refused::Refused;
+use crate::relief::relieve;
 use crate::remote::RemoteFile;
 use crate::remote_options;
 use crate::secure_delete::SecureDelete;
@@ -132,6 +133,9 @@ unsafe fn open_any(
         shim.api(),
         || (),
         || unsafe {
+            if relieve().is_err() {
+                return NOMEM;
+            }
             if name.is_null() || flags & (OPEN_MAIN_DB | OPEN_MAIN_JOURNAL) == 0 {
                 open_below(shim, name, out, flags, out_flags)
             } else if flags & OPEN_MAIN_JOURNAL != 0 {

@@ -1,0 +1,43 @@
+//! When memory is short: what is only there to be faster is given back, and calls that would take more are refused.
+
+use litepack_memory::OutOfMemory;
+
+/// To be asked at the beginning of every call that may take memory.
+///
+/// # Errors
+/// When it should take none.
+pub(crate) fn relieve() -> Result<(), OutOfMemory> {
+    if litepack_memory::was_refused() {
+        litepack_store::Cache::shared().clear();
+        litepack_archive::Cache::shared().clear();
+    }
+    litepack_memory::check()
+}
+
+#[cfg(test)]
+mod tests {
+    use litepack_store::{Disk, FileId, MemDisk, Options, Store};
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_empties_the_cache() {
+        let disk = MemDisk::new(Vec::new());
+        let cached = Options {
+            file: FileId::unique(),
+            ..Options::default()
+        };
+        let mut store = Store::open(&disk, cached).unwrap();
+        store.write(0, &[7; 4096]).unwrap();
+        store.commit().unwrap();
+        store.read(0, &mut [0; 4096]).unwrap();
+        // From now on the page is in the cache only.
+        disk.write_at(&[0; 1 << 16], 4096).unwrap();
+        let mut read = || store.read(0, &mut [0; 4096]);
+        relieve().unwrap();
+        assert!(read().is_ok());
+        litepack_memory::note_refusal();
+        relieve().unwrap();
+        assert!(read().is_err());
+    }
+}
