@@ -27,7 +27,7 @@ test: lint ## what has to pass before each commit reaches main
 	@$(MAKE) --no-print-directory e2e
 
 e2e: build ## the built extension and command, used by the sqlite3 shell and Python
-	@scripts/need nginx sqlite3 python3
+	@scripts/need cc nginx sqlite3 python3
 	LITEPACK_EXTENSION=$(RELEASE)/liblitepack.so LITEPACK_COMMAND=$(RELEASE)/litepack tests/e2e/run
 
 test-long: ## the same tests with many more rounds, and the slow ones

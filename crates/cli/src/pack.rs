@@ -160,7 +160,7 @@ pub fn fill(source: &Source, packed: &File, effort: Effort, progress: &Progress)
         store.truncate(0)?;
     }
     let mut plain = Plain(source.file());
-    let plan = Plan::make(size, unit as u32, effort, Vec::new(), &mut plain);
+    let plan = Plan::make(size, unit as u32, effort, Vec::new(), &mut plain)?;
     let mut numbers = Vec::new();
     for Listed {
         dictionary, shapes, ..
