@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use litepack_codec::Dictionary;
 
 use crate::frame::{Compressor, Form};
-use crate::sql::{Result, copied};
+use crate::sql::Result;
 
 const WORKERS_MAX: usize = 8;
 /// So much is done sooner than a thread starts.

@@ -4,7 +4,6 @@
 //! hold is allocated, never more than the caller's limit, and bytes after its end are noticed.
 
 use litepack_codec::Dictionary;
-use litepack_memory::OutOfMemory;
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, FrameFormat};
 
 use crate::sql::{Error, Result};

@@ -11,7 +11,7 @@ use crate::dictionary::{Kept, NO_DICTIONARY};
 use crate::frame::{Decompressor, Form};
 use crate::group::{Decision, Groups, dictionary};
 use crate::maintain::{Change, Limits, write};
-use crate::sql::{OwnedValue, Result, Sql, copied};
+use crate::sql::{OwnedValue, Result, Sql};
 use crate::state::State;
 use crate::survey::stored_len;
 use crate::transaction::{Quiet, atomically};

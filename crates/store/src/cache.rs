@@ -236,7 +236,8 @@ impl Cache {
     /// Whether there is memory for the tables of one more entry. They grow by themselves, and would not survive it if not.
     fn may_grow(&self) -> bool {
         // To count the entries takes long.
-        if self.puts.fetch_add(1, Ordering::Relaxed) % PUTS_PER_COUNT != 0 {
+        let puts = self.puts.fetch_add(1, Ordering::Relaxed);
+        if !puts.is_multiple_of(PUTS_PER_COUNT) {
             return litepack_memory::check().is_ok();
         }
         let len = self.entries.len();
