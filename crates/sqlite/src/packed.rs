@@ -12,7 +12,7 @@ use std::ffi::c_int;
 use litepack_codec::Level;
 use litepack_store::{Cache, CheckReport, Disk, Info, Result, Store};
 
-use crate::codes::{LOCK_NONE, LOCK_RESERVED};
+use crate::codes::{LOCK_NONE, LOCK_RESERVED, LOCK_SHARED};
 use crate::maintain::{Maintenance, Progress, default_level};
 use crate::options::{Name, Setting};
 use crate::secure_delete::SecureDelete;
@@ -27,6 +27,10 @@ pub(crate) struct Packed<D: Disk> {
     /// not needed: what a later checkpoint writes is not what this transaction reads from the
     /// database, and an extent that is reused meanwhile fails its checksum.
     wal_read_began: bool,
+    /// SQLite has asked us for the WAL index, so [`Packed::wal_read_begins`] will tell of its read transactions.
+    index_is_ours: bool,
+    /// Whether the database is in WAL mode, and the commit in which it was looked up.
+    mode_at: Option<(u64, bool)>,
     /// What the WAL index said when the store was last looked at, if the store holds all that it says.
     held: Option<Checkpoints>,
     /// The commit that look ended at.
@@ -71,6 +75,8 @@ impl<D: Disk> Packed<D> {
             store,
             lock: LOCK_NONE,
             wal_read_began: false,
+            index_is_ours: false,
+            mode_at: None,
             held: None,
             looked_at: 0,
             checkpoint_failed: false,
@@ -88,11 +94,33 @@ impl<D: Disk> Packed<D> {
 
     /// Sees what others committed, where SQLite's locks do not rule that out.
     fn catch_up(&mut self) -> Result<()> {
-        if self.wal_read_began || self.lock == LOCK_NONE {
+        if self.wal_read_began || self.lock == LOCK_NONE || self.index_is_elsewhere()? {
             self.store.refresh()?;
             self.wal_read_began = false;
         }
         Ok(())
+    }
+
+    /// Whether checkpoints may come that we are not told of: in WAL mode they take no lock on the database, and a VFS above
+    /// ours may keep the WAL index to itself.
+    fn index_is_elsewhere(&mut self) -> Result<bool> {
+        if self.index_is_ours || self.lock != LOCK_SHARED {
+            return Ok(false);
+        }
+        let seq = self.store.seq();
+        match self.mode_at {
+            Some((known, is_wal)) if known == seq => Ok(is_wal),
+            _ => {
+                let is_wal = self.is_wal()?;
+                self.mode_at = Some((seq, is_wal));
+                Ok(is_wal)
+            }
+        }
+    }
+
+    /// SQLite has mapped the WAL index through us, or let go of it.
+    pub(crate) fn maps_index(&mut self, mapped: bool) {
+        self.index_is_ours = mapped;
     }
 
     /// Whether the next read is a WAL transaction's first.
@@ -145,8 +173,11 @@ impl<D: Disk> Packed<D> {
     pub(crate) fn truncate(&mut self, size: u64) -> Result<()> {
         self.heed_checkpoint()?;
         self.catch_up()?;
+        // A VFS above that keeps the locks to itself, or puts several files together, may cut this one when a transaction is
+        // over and tell us nothing more. Left open, the change would keep this handle from seeing any later commit.
+        let alone = self.lock == LOCK_NONE && !self.store.in_transaction();
         self.store.truncate(size)?;
-        if std::mem::take(&mut self.checkpoint_sizes) {
+        if std::mem::take(&mut self.checkpoint_sizes) || alone {
             self.store.commit()?;
             self.vacuumed()?;
             // All of the WAL is in the database, so SQLite may restart it: whatever becomes of this commit, the one before
@@ -353,7 +384,6 @@ mod tests {
     use litepack_store::{MemDisk, Options};
 
     use super::*;
-    use crate::codes::LOCK_SHARED;
 
     fn packed(disk: &MemDisk) -> Packed<&MemDisk> {
         let store = Store::open(disk, Options::default()).unwrap();
@@ -371,6 +401,7 @@ mod tests {
     fn read(frames: u32, reader: &mut Packed<&MemDisk>) -> u8 {
         let index = Checkpoints::read(|offset| if offset == 96 { frames } else { 1000 });
         assert!(index.is_some());
+        reader.maps_index(true);
         reader.wal_read_begins();
         assert!(reader.wal_read_is_new());
         reader.catch_up_with(index, frames).unwrap();
@@ -405,6 +436,42 @@ mod tests {
         // It failed and was taken back; the next one succeeds.
         store(2, &mut writer);
         assert_eq!(read(10, &mut reader), 2);
+    }
+
+    #[test]
+    fn a_wal_reader_looks_whenever_another_vfs_keeps_the_index() {
+        let disk = MemDisk::new(Vec::new());
+        let mut writer = packed(&disk);
+        // The header's bytes 18 and 19 say WAL.
+        store(2, &mut writer);
+        let mut reader = packed(&disk);
+        let mut byte = [0];
+        for checkpoint in 3..6 {
+            writer.write(4096, &[checkpoint; 4096]).unwrap();
+            writer.publish().unwrap();
+            reader.read(4096, &mut byte).unwrap();
+            assert_eq!(byte, [checkpoint]);
+        }
+        reader.maps_index(true);
+        writer.write(4096, &[7; 4096]).unwrap();
+        writer.publish().unwrap();
+        reader.read(4096, &mut byte).unwrap();
+        assert_eq!(byte, [5], "it need not look: SQLite would tell");
+    }
+
+    #[test]
+    fn a_size_that_changes_without_a_lock_is_published() {
+        let disk = MemDisk::new(Vec::new());
+        let (mut one, mut other) = (packed(&disk), packed(&disk));
+        store(1, &mut one);
+        one.unlocking(LOCK_NONE);
+        one.truncate(0).unwrap();
+        other.unlocking(LOCK_NONE);
+        assert_eq!(other.size().unwrap(), 0);
+        store(2, &mut other);
+        let mut byte = [0];
+        one.read(0, &mut byte).unwrap();
+        assert_eq!(byte, [2]);
     }
 
     #[test]

@@ -619,6 +619,7 @@ unsafe extern "C" fn shm_map(
         if matches!(code & 0xff, OK | READONLY) && region == 0 {
             // SAFETY: SQLite gives a place for the result.
             state.wal_index = unsafe { to.read() };
+            state.packed.maps_index(state.has_wal_index());
         }
         code
     };
@@ -673,6 +674,7 @@ unsafe extern "C" fn shm_unmap(file: *mut sqlite3_file, delete: c_int) -> c_int 
     unsafe {
         let state = state(file);
         state.wal_index = std::ptr::null_mut();
+        state.packed.maps_index(false);
         let (host, methods) = state.host();
         methods.shm_unmap.map_or(OK, |unmap| unmap(host, delete))
     }
