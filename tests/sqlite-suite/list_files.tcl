@@ -1,4 +1,4 @@
-# Prints the names of the test files in the veryquick set, one a line.
+# Prints the names of the test files in the full set, one a line.
 # usage: testfixture list_files.tcl SQLITE_TEST_DIRECTORY WORK_DIRECTORY
 lassign $argv sqlite_tests work
 # permutations.test looks at these two as if it were started by veryquick.test.
@@ -6,7 +6,7 @@ set argv0 [file join $sqlite_tests veryquick.test]
 set argv [list --testdir=$work]
 set testdir $sqlite_tests
 source [file join $sqlite_tests permutations.test]
-array set suite $::testspec(veryquick)
+array set suite $::testspec(full)
 foreach file [lsort -unique $suite(-files)] {
   puts [file tail $file]
 }
