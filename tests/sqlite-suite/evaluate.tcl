@@ -193,7 +193,9 @@ set suite_prologue {
 rename load_testfixture_extensions suite_load_extensions
 proc load_testfixture_extensions {interpreter} {
   suite_load_extensions $interpreter
-  foreach command {packed_size packed_read packed_hex packed_write packed_truncate} { interp alias $interpreter $command {} $command }
+  foreach command {packed_size packed_read packed_hex packed_write packed_truncate} {
+    interp alias $interpreter $command {} $command
+  }
   interp eval $interpreter $::suite_prologue
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::bytes::Reader;
 use crate::cache::{Cache, FileId};
 use crate::disk::{Disk, MemDisk};
+use crate::error::Result;
 use crate::header::Header;
 use crate::layout::{DATA_START, FileUuid, MARK_OFFSETS, Pointer, SLOT_OFFSETS};
 use crate::record::{Record, encode_mark};
@@ -83,19 +84,34 @@ pub fn try_everything(data: &[u8]) {
         threads: 1,
         ..Options::default()
     };
-    let Ok(mut store) = Store::open(disk, options) else {
-        return;
-    };
+    if let Ok(store) = Store::open(disk, options) {
+        use_everything(store);
+    }
+}
+
+/// Does everything a user can do with an open file: reads, checks, plans maintenance and does some of it, writes.
+pub(crate) fn use_everything(mut store: Store<impl Disk>) {
+    /// Calls of what goes in steps: a file need not be finished to have been tried.
+    const STEPS: u64 = 20;
     if store.refresh().is_err() {
         return;
     }
     let mut page = [0; 5000];
-    let last = store.size().saturating_sub(4096);
+    let size = store.size();
+    let last = size.saturating_sub(4096);
     for offset in [0, 4096, 65536, last] {
         let _ = store.read(offset, &mut page);
     }
+    for step in 0..STEPS * 20 {
+        let _ = store.read((size / 4096).min(step) * 4096, &mut page[..4096]);
+    }
     let _ = store.check(&mut |_| {});
     let _ = store.info().map(|info| info.unaccounted_bytes());
+    let _ = store.units(&mut |_| {});
+    let _ = store.dictionaries();
+    let _ = store.place_of_page(size / 4096);
+    let maintained = maintain(&mut store, STEPS);
+    drop(maintained);
     let _ = store.write(last, &page[..4096]);
     let _ = store.commit();
     let _ = store.truncate(4096);
@@ -103,6 +119,31 @@ pub fn try_everything(data: &[u8]) {
     let _ = store.flush();
     let _ = store.read(0, &mut page);
     store.close();
+}
+
+/// What maintenance does, in its order.
+fn maintain(store: &mut Store<impl Disk>, steps: u64) -> Result<()> {
+    let number = store.dictionary_of(0)?;
+    let number = store.at_level(number)?;
+    let mut from = Some(0);
+    for _ in 0..steps {
+        let Some(unit) = from else { break };
+        from = store.store_again(unit, &|_| number)?;
+        store.commit()?;
+    }
+    store.drop_unused_dictionaries(&[number])?;
+    store.commit()?;
+    let mut at = store.arrange()?;
+    for _ in 0..steps {
+        let Some(arranged) = at else { break };
+        at = store.arrange_some(arranged)?;
+    }
+    let mut from = Some(0);
+    for _ in 0..steps {
+        let Some(leaf) = from else { break };
+        from = store.compact_some(leaf)?;
+    }
+    store.set_maintained()
 }
 
 #[cfg(test)]

@@ -34,6 +34,8 @@ mod crew;
 mod disk;
 mod erase;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub mod forged;
 #[cfg(test)]
 mod format_test;
 mod header;

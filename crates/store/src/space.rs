@@ -420,6 +420,12 @@ fn encoded_changes(before: Pointer, changes: &[Change], out: &mut Vec<u8>) -> us
     out.len() - start
 }
 
+/// A link of no changes, behind which a forger puts others.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn link_behind(before: Pointer, out: &mut Vec<u8>) {
+    encoded_changes(before, &[], out);
+}
+
 /// Count, then for each: distance from the end of the one before (signed), length * 2 + freed.
 fn put_changes(out: &mut Vec<u8>, count: usize, changes: impl Iterator<Item = Change>) {
     put_varint(out, count as u64);
