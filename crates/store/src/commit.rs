@@ -25,6 +25,9 @@ const VERIFIED_AT_OPEN_MAX: u64 = 1 << 20;
 /// must be verified after a crash and lets the space they freed be used again.
 const UNFLUSHED_MAX: u64 = 4 << 20;
 
+/// Only a hostile file has counted so far.
+const NO_MORE: Error = Error::Limit("the commits of this file cannot be counted any further");
+
 impl<D: Disk> Store<D> {
     /// Publishes the running transaction: every handle sees it from now on, and so does the file
     /// after a crash of this process. It survives a power loss once [`Store::flush`] returned.
@@ -70,7 +73,7 @@ impl<D: Disk> Store<D> {
         let (shrunk, stored_units, stored_bytes) = (txn.shrunk, txn.stored_units, txn.stored_bytes);
         let space = self.writer.space();
         let record = Record {
-            seq: last.record.seq + 1,
+            seq: last.record.seq.checked_add(1).ok_or(NO_MORE)?,
             size: self.size,
             unit_size: self.unit_size,
             height: self.map.height(),

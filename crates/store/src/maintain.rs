@@ -202,7 +202,7 @@ impl<D: Disk> Store<D> {
     pub fn set_maintained(&mut self) -> Result<()> {
         self.guarded(|store| {
             store.begin()?;
-            store.catalog.maintained = (store.seq() + 1, store.level());
+            store.catalog.maintained = (store.seq().saturating_add(1), store.level());
             store.writer.txn().catalog_changed = true;
             Ok(())
         })?;
