@@ -351,7 +351,7 @@ impl Forger<'_, '_> {
                 entry.storage = Storage {
                     codec: Codec::ALL[self.choices.below(Codec::ALL.len())],
                     dict: self.choices.number(entry.storage.dict.into()) as u16,
-                    settled: self.choices.byte() % 2 == 0,
+                    settled: self.choices.byte().is_multiple_of(2),
                 };
             }
             if self.choices.strikes(8) {
@@ -603,7 +603,7 @@ pub fn survives(choices: &[u8]) {
     let base = &BASES[choices.below(BASES.len())];
     let disk = BoundedDisk {
         memory: MemDisk::new(forge(base, &mut choices)),
-        far: choices.byte() % 4 == 0,
+        far: choices.byte().is_multiple_of(4),
     };
     if let Ok(store) = try_open(disk) {
         hostile::use_everything(store);
