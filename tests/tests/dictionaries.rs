@@ -37,7 +37,7 @@ impl Source for Image<'_> {
 fn plan(image: &[u8], threads: usize) -> Plan {
     let effort = Effort::ordinary(4, threads);
     let len = image.len() as u64;
-    Plan::make(len, UNIT, effort, Vec::new(), &mut Image(image))
+    Plan::make(len, UNIT, effort, Vec::new(), &mut Image(image)).expect("memory for it")
 }
 
 fn bytes_of(plan: &Plan) -> Vec<&[u8]> {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use litepack_archive::begins_like_zstd;
-use litepack_store::{Disk, FileKind, HEADER_LEN, SQLITE_MAGIC, kind_of};
+use litepack_store::{Disk, FileKind, HEAD_LEN, SQLITE_MAGIC, kind_of};
 
 /// What a file is, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Kind {
 
 /// The kind of a file.
 pub fn kind(file: &File) -> io::Result<Kind> {
-    let mut head = [0; HEADER_LEN];
+    let mut head = [0; HEAD_LEN];
     let len = Disk::len(file)?;
     let n = file.read_at(&mut head, 0)?;
     let head = &head[..n];

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use litepack_archive::{Source, begins_like_zstd};
 use litepack_remote::{Cache, Error, Options, Remote};
-use litepack_store::{Disk, FileId, FileKind, HEADER_LEN, SQLITE_MAGIC, Store, kind_of};
+use litepack_store::{Disk, FileId, FileKind, HEAD_LEN, SQLITE_MAGIC, Store, kind_of};
 use serde_json::{Value, json};
 
 use crate::archive::{ArchiveFile, Which};
@@ -111,7 +111,7 @@ impl RemoteFile {
             why: error.to_string(),
         })?;
         let remote = Arc::new(remote);
-        let mut head = [0; HEADER_LEN];
+        let mut head = [0; HEAD_LEN];
         let n = remote.read_at(&mut head, 0).map_err(unread)?;
         let head = &head[..n];
         let content = match kind_of(head, remote.len()) {

@@ -97,7 +97,7 @@ impl<D: Disk> Store<D> {
     pub(crate) fn erase_all(&mut self) -> Result<()> {
         match &self.writer.space {
             Some(space) => {
-                let free = space.all_free();
+                let free = space.all_free()?;
                 self.overwrite(&free)
             }
             None => Ok(()),

@@ -16,7 +16,7 @@ use crate::disk::{Disk, MemDisk};
 use crate::header::Header;
 use crate::hostile;
 use crate::layout::{
-    DATA_START, FileUuid, HEADER_LEN, LOCK_BYTES, MARK_OFFSET, OFFSET_LIMIT, Pointer, RECORD_LEN,
+    DATA_START, FileUuid, HEADER_LEN, LOCK_BYTES, MARK_OFFSETS, OFFSET_LIMIT, Pointer, RECORD_LEN,
     SLOT_OFFSETS,
 };
 use crate::leaf::{Entry, FANOUT, Leaf};
@@ -158,25 +158,25 @@ pub fn forge(base: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
         choices,
         unit_size: 4096,
     };
-    let mut newest = 0;
-    for offset in SLOT_OFFSETS {
+    let mut newest = (0, 0);
+    for (slot, offset) in SLOT_OFFSETS.into_iter().enumerate() {
         let at = offset as usize;
-        let slot = base.get(at..at + RECORD_LEN).unwrap_or_default();
-        if let Some(record) = Record::decode(slot, header.uuid) {
+        let bytes = base.get(at..at + RECORD_LEN).unwrap_or_default();
+        if let Some(record) = Record::decode(bytes, header.uuid) {
             let record = forger.record(record);
-            newest = newest.max(record.seq);
+            newest = newest.max((record.seq, slot));
             forger.bytes[at..at + RECORD_LEN].copy_from_slice(&record.encode(header.uuid));
         }
     }
     let choices = &mut forger.choices;
     let marked = match choices.byte() % 8 {
-        0 => Some(newest),
-        1 => Some(choices.number(newest)),
+        0 => Some(newest.0),
+        1 => Some(choices.number(newest.0)),
         _ => None,
     };
     if let Some(seq) = marked {
         let mark = encode_mark(seq, header.uuid);
-        let at = MARK_OFFSET as usize;
+        let at = MARK_OFFSETS[newest.1] as usize;
         forger.bytes[at..at + mark.len()].copy_from_slice(&mark);
     }
     if forger.choices.strikes(16) {
@@ -280,9 +280,6 @@ impl Forger<'_, '_> {
         }
         if self.choices.strikes(24) {
             record.height = self.choices.number(record.height.into()) as u8;
-        }
-        if self.choices.strikes(8) {
-            record.synced = !record.synced;
         }
         record
     }
@@ -394,6 +391,7 @@ impl Forger<'_, '_> {
                 stored.clear();
                 let mut encoder = Encoder::with_columns(3, false);
                 let codec = encoder.encode(&stream, None, &mut stored);
+                let codec = codec.unwrap_or(Codec::Raw);
                 storage = Storage {
                     codec: if kind == 1 { Codec::Columns } else { codec },
                     dict: 0,
@@ -426,10 +424,10 @@ impl Forger<'_, '_> {
         if self.choices.strikes(8) {
             let dictionary =
                 Dictionary::new(vec![self.choices.byte(); 1 << (self.choices.byte() % 21)]);
-            let packed = dictionary.pack();
+            let packed = dictionary.pack().unwrap_or_default();
             for _ in 0..1 + self.choices.below(5000) {
                 let place = self.put(&packed);
-                let shared = Some((Dictionary::shared(dictionary.bytes()), place));
+                let shared = Some((Dictionary::shared(dictionary.bytes().to_vec()), place));
                 if catalog
                     .add(shared, 3, vec![self.choices.number(0) as u32])
                     .is_none()
@@ -438,7 +436,7 @@ impl Forger<'_, '_> {
                 }
             }
         }
-        let pointer = self.put(&catalog.encode());
+        let pointer = self.put(&catalog.encode().unwrap_or_default());
         self.scrambled(pointer, 4)
     }
 

@@ -3,6 +3,7 @@
 use crate::bytes::Reader;
 use crate::error::{Error, Result};
 use crate::layout::{DATA_START, FileUuid, HEADER_LEN, MAGIC, VERSION};
+use crate::record::{MARK_MAGIC, RECORD_MAGIC};
 
 /// Incompatible features this version understands: none yet.
 const KNOWN_INCOMPATIBLE: u32 = 0;
@@ -17,6 +18,9 @@ pub struct Header {
     pub compatible: u32,
 }
 
+/// How many of its first bytes tell what a file is.
+pub const HEAD_LEN: usize = DATA_START as usize;
+
 /// What the first bytes of a file say it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
@@ -28,15 +32,15 @@ pub enum FileKind {
     Other,
 }
 
-/// Tells the kind of a file from its length and its first [`HEADER_LEN`] bytes (fewer if shorter).
+/// Tells the kind of a file from its length and its first [`HEAD_LEN`] bytes (fewer if shorter).
 pub fn kind_of(head: &[u8], len: u64) -> FileKind {
     if len == 0 {
         return FileKind::Empty;
     }
     // A new file gets its header last, when the rest of its head is durable, and nothing is stored before. So a file
-    // that is no longer than its head and has no header yet holds nothing. One that begins with the magic was
-    // finished: if it is shorter, or the header is wrong, that is damage.
-    if len <= DATA_START && head.iter().all(|byte| *byte == 0) {
+    // that is no longer than its head, has no header yet, and nothing else that is not ours, holds nothing. One that begins
+    // with the magic was finished: if it is shorter, or the header is wrong, that is damage.
+    if len <= DATA_START && is_unfinished(head) {
         return FileKind::Empty;
     }
     if head.starts_with(&MAGIC) {
@@ -44,6 +48,18 @@ pub fn kind_of(head: &[u8], len: u64) -> FileKind {
     } else {
         FileKind::Other
     }
+}
+
+/// Whether sectors are missing of this head, its header among them.
+fn is_unfinished(head: &[u8]) -> bool {
+    let (header, rest) = head.split_at(head.len().min(HEADER_LEN));
+    let mut sectors = rest.chunks(HEADER_LEN);
+    header.iter().all(|byte| *byte == 0)
+        && sectors.all(|sector| {
+            sector.iter().all(|byte| *byte == 0)
+                || sector.starts_with(&RECORD_MAGIC.to_le_bytes())
+                || sector.starts_with(&MARK_MAGIC.to_le_bytes())
+        })
 }
 
 impl Header {
@@ -140,6 +156,11 @@ mod tests {
         assert_eq!(kind_of(&header, 2048), FileKind::Packed);
         assert_eq!(kind_of(&header, 1 << 20), FileKind::Packed);
         assert_eq!(kind_of(&[0; 512], 1 << 20), FileKind::Other);
+        let mut other = [0; 1024];
+        other[600] = 1;
+        assert_eq!(kind_of(&other, 1024), FileKind::Other);
+        other[512..516].copy_from_slice(b"LPcr");
+        assert_eq!(kind_of(&other, 1024), FileKind::Empty);
         assert_eq!(kind_of(b"SQLite format 3\0", 4096), FileKind::Other);
         assert_eq!(kind_of(b"hello", 5), FileKind::Other);
     }

@@ -67,7 +67,7 @@ pub use check::CheckReport;
 pub use disk::{Disk, MemDisk};
 pub use erase::Erase;
 pub use error::{Damage, Error, Result};
-pub use header::{FileKind, Header, kind_of};
+pub use header::{FileKind, HEAD_LEN, Header, kind_of};
 pub use info::{Info, StoredUnit};
 pub use layout::{FileUuid, HEADER_LEN, MAGIC, VERSION};
 pub use maintain::Listed;

@@ -7,8 +7,8 @@
 use crate::bytes::Reader;
 use crate::layout::{FileUuid, MARK_LEN, Pointer, RECORD_LEN};
 
-const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"LPcr");
-const MARK_MAGIC: u32 = u32::from_le_bytes(*b"LPmk");
+pub(crate) const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"LPcr");
+pub(crate) const MARK_MAGIC: u32 = u32::from_le_bytes(*b"LPmk");
 
 /// One commit: everything that is needed to read the database as of that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

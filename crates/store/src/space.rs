@@ -136,12 +136,15 @@ impl Space {
     }
 
     /// All free ranges below the end, waiting ones included.
-    pub(crate) fn all_free(&self) -> RangeSet {
+    ///
+    /// # Errors
+    /// When a range is free twice, as a hostile chain can have it.
+    pub(crate) fn all_free(&self) -> Result<RangeSet> {
         let mut all = self.free.ranges();
         let disjoint =
             all.absorb(&mut self.after_commit.clone()) && all.absorb(&mut self.after_flush.clone());
-        debug_assert!(disjoint, "free sets are disjoint");
-        all
+        self.check(disjoint, self.end)?;
+        Ok(all)
     }
 
     /// The extents of the chain on disk.
@@ -340,10 +343,10 @@ impl Space {
             }
             let room = self.snapshot_room() as usize;
             let len =
-                self.encoded_snapshot(&mut litepack_memory::with_room(room)?) + RANGE_BYTES_MAX;
+                self.encoded_snapshot(&mut litepack_memory::with_room(room)?)? + RANGE_BYTES_MAX;
             litepack_memory::room(out, len)?;
             let offset = self.alloc(len as u64)?;
-            self.encoded_snapshot(out);
+            self.encoded_snapshot(out)?;
             pad(out, start + len)?;
             Ok(offset)
         } else {
@@ -360,9 +363,9 @@ impl Space {
         }
     }
 
-    fn encoded_snapshot(&self, out: &mut Vec<u8>) -> usize {
+    fn encoded_snapshot(&self, out: &mut Vec<u8>) -> Result<usize> {
         let start = out.len();
-        let all = self.all_free();
+        let all = self.all_free()?;
         out.push(LINK_SNAPSHOT);
         let ranges = all.iter().map(|(offset, len)| Change {
             freed: true,
@@ -370,7 +373,7 @@ impl Space {
             len,
         });
         put_changes(out, all.count(), ranges);
-        out.len() - start
+        Ok(out.len() - start)
     }
 
     /// The commit whose newest link is `head` is published.

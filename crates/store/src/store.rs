@@ -16,8 +16,8 @@ use crate::catalog::Catalog;
 use crate::crew::{Crew, Tools};
 use crate::disk::Disk;
 use crate::error::{Damage, Error, Result};
-use crate::header::{FileKind, Header, kind_of};
-use crate::layout::{DATA_START, FileUuid, SLOT_OFFSETS, UNIT_MIN};
+use crate::header::{FileKind, HEAD_LEN, Header, kind_of};
+use crate::layout::{FileUuid, SLOT_OFFSETS, UNIT_MIN};
 use crate::leaf::{Entry, FANOUT};
 use crate::map::PageMap;
 use crate::medium::Medium;
@@ -449,10 +449,10 @@ impl<D: Disk> Store<D> {
 
 /// The header of a packed file; `None` for an empty file.
 fn read_header(disk: &impl Disk) -> Result<Option<Header>> {
-    let mut head = [0; DATA_START as usize];
+    let mut head = [0; HEAD_LEN];
     let len = disk.len()?;
     let n = disk.read_at(&mut head, 0)?;
-    let head = &head[..n.min(crate::layout::HEADER_LEN)];
+    let head = &head[..n];
     match kind_of(head, len) {
         FileKind::Empty => Ok(None),
         FileKind::Packed => Header::decode(head).map(Some),

@@ -170,7 +170,10 @@ impl<D: Disk> Store<D> {
             survey.claim("free-space chain", pointer.offset, pointer.len.into());
         }
         space.probe()?;
-        for (offset, len) in space.all_free().iter() {
+        let Some(all) = survey.note(space.all_free())? else {
+            return Ok(0);
+        };
+        for (offset, len) in all.iter() {
             litepack_memory::check()?;
             survey.claim("free space", offset, len);
         }

@@ -28,7 +28,9 @@ struct Region(UnsafeCell<[u8; SIZE]>);
 unsafe impl Sync for Region {}
 
 impl Region {
-    const ZERO: Region = Region(UnsafeCell::new([0; SIZE]));
+    const fn zero() -> Region {
+        Region(UnsafeCell::new([0; SIZE]))
+    }
 }
 
 /// Memory for when the system has none.
@@ -40,7 +42,7 @@ struct Reserve {
     tell: fn(bool),
 }
 
-static REGION: Region = Region::ZERO;
+static REGION: Region = Region::zero();
 static RESERVE: Reserve = Reserve::new(&REGION, litepack_memory::set_low);
 
 /// Which blocks are taken.
@@ -239,7 +241,7 @@ mod tests {
     #[test]
     fn the_reserve_serves_small_requests_until_it_is_empty_and_tells_before() {
         static IS_LOW: AtomicBool = AtomicBool::new(false);
-        static REGION: Region = Region::ZERO;
+        static REGION: Region = Region::zero();
         static OURS: Reserve = Reserve::new(&REGION, |low| IS_LOW.store(low, Ordering::Relaxed));
         let layout = Layout::from_size_align(100_000, 4096).unwrap();
         let mut all = Vec::new();

@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use litepack_archive::begins_like_zstd;
 use litepack_remote::Options as RemoteOptions;
-use litepack_store::{Disk, FileKind, HEADER_LEN, Options, Store, kind_of};
+use litepack_store::{Disk, FileKind, HEAD_LEN, Options, Store, kind_of};
 
 use super::api::Api;
 use super::file::{self, HOST_OFFSET};
@@ -414,7 +414,7 @@ enum Kind {
 }
 
 fn kind(api: Api, disk: &HostFile) -> litepack_store::Result<Kind> {
-    let mut head = [0; HEADER_LEN];
+    let mut head = [0; HEAD_LEN];
     let n = disk.read_at(&mut head, 0)?;
     Ok(match kind_of(&head[..n], disk.len()?) {
         FileKind::Empty => Kind::Empty,
