@@ -177,12 +177,14 @@ impl<D: Disk> Packed<D> {
         // over and tell us nothing more. Left open, the change would keep this handle from seeing any later commit.
         let alone = self.lock == LOCK_NONE && !self.store.in_transaction();
         self.store.truncate(size)?;
-        if std::mem::take(&mut self.checkpoint_sizes) || alone {
+        if std::mem::take(&mut self.checkpoint_sizes) {
             self.store.commit()?;
             self.vacuumed()?;
             // All of the WAL is in the database, so SQLite may restart it: whatever becomes of this commit, the one before
             // is of no use any more. With `synchronous=OFF` no `xSync` comes, and yet this has to hold.
             self.store.flush_for_good()?;
+        } else if alone {
+            self.store.commit()?;
         }
         Ok(())
     }

@@ -4,30 +4,14 @@
 
 mod support;
 
-use std::sync::Arc;
-
 use litepack_codec::Dictionary;
-use litepack_store::{Arranged, Cache, Erase, Error, FileId, Options, Store};
+use litepack_store::{Arranged, Erase, Error, Store};
 use rand::rngs::StdRng as SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
-use support::{CrashDisk, seeds};
+use support::{CrashDisk, open, seeds};
 
 const PAGE: usize = 4096;
-
-fn options() -> Options {
-    Options {
-        cache: Arc::new(Cache::new(1 << 20)),
-        file: FileId::unique(),
-        ..Options::default()
-    }
-}
-
-fn open(disk: &CrashDisk) -> Store<CrashDisk> {
-    let mut store = Store::open(disk.clone(), options()).unwrap();
-    store.refresh().unwrap();
-    store
-}
 
 fn content(store: &mut Store<CrashDisk>) -> Vec<u8> {
     let mut bytes = vec![0xee; store.size() as usize];

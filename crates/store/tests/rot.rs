@@ -7,31 +7,16 @@
 mod support;
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use litepack_store::{Cache, FileId, Options, Result, Store};
+use litepack_store::{Result, Store};
 use rand::rngs::StdRng as SmallRng;
 use rand::{RngExt, SeedableRng};
-use support::CrashDisk;
+use support::{CrashDisk, open, options, seeds};
 
 const PAGE: usize = 4096;
 /// Slots and marks (docs/format.md).
 const HEAD: Range<usize> = 512..1856;
 const MARKS: [usize; 2] = [1536, 1792];
-
-fn options() -> Options {
-    Options {
-        cache: Arc::new(Cache::new(1 << 20)),
-        file: FileId::unique(),
-        ..Options::default()
-    }
-}
-
-fn open(disk: &CrashDisk) -> Store<CrashDisk> {
-    let mut store = Store::open(disk.clone(), options()).unwrap();
-    store.refresh().unwrap();
-    store
-}
 
 /// All of a file's content, by a handle that is new to it.
 fn content(image: Vec<u8>) -> Result<Vec<u8>> {
@@ -40,14 +25,6 @@ fn content(image: Vec<u8>) -> Result<Vec<u8>> {
     let mut bytes = vec![0; store.size() as usize];
     store.read(0, &mut bytes)?;
     Ok(bytes)
-}
-
-fn seeds(default: u64, long: u64) -> Vec<u64> {
-    if let Ok(seed) = std::env::var("LITEPACK_SEED") {
-        return vec![seed.parse().expect("LITEPACK_SEED is a number")];
-    }
-    let many = std::env::var_os("LITEPACK_LONG").is_some();
-    (0..if many { long } else { default }).collect()
 }
 
 /// One damage, or two at once.

@@ -12,9 +12,9 @@ use litepack_store::Disk;
 
 use super::types::{sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
 use crate::codes::{
-    CANTOPEN, Code, IOERR_SHORT_READ, OK, OPEN_CREATE, OPEN_DELETEONCLOSE, OPEN_EXCLUSIVE,
-    OPEN_MAIN_DB, OPEN_READONLY, OPEN_READWRITE, OPEN_SUPER_JOURNAL, OPEN_TEMP_JOURNAL,
-    READONLY_DIRECTORY, from_host,
+    CANTOPEN, Code, IOERR_READ, IOERR_SHORT_READ, OK, OPEN_CREATE, OPEN_DELETEONCLOSE,
+    OPEN_EXCLUSIVE, OPEN_MAIN_DB, OPEN_READONLY, OPEN_READWRITE, OPEN_SUPER_JOURNAL,
+    OPEN_TEMP_JOURNAL, READONLY_DIRECTORY, from_host,
 };
 use crate::cold::Cold;
 
@@ -185,15 +185,22 @@ impl HostFile {
             let (pointer, len) = (part.as_mut_ptr().cast::<c_void>(), part.len() as c_int);
             let at = offset + done as u64;
             // SAFETY: the file is open and the buffer holds its length.
-            match unsafe { (self.methods().read)(self.file, pointer, len, at as i64) } {
-                IOERR_SHORT_READ => {
-                    // A VFS fills up with zeros and does not say from where: ask for the length. If
-                    // the file has grown since, it was still short when it was read.
-                    let left = usize::try_from(self.len()?.saturating_sub(at)).unwrap_or(0);
-                    return Ok(done + left.min(part.len() - 1));
+            let read = || unsafe { (self.methods().read)(self.file, pointer, len, at as i64) };
+            let mut code = read();
+            if code == IOERR_SHORT_READ {
+                // A VFS fills up with zeros and does not say from where: ask for the length.
+                let left = usize::try_from(self.len()?.saturating_sub(at)).unwrap_or(usize::MAX);
+                if left < part.len() {
+                    return Ok(done + left);
                 }
-                code => from_host(code)?,
+                // It has grown since, or the system gave less than there was: zeros are not what it holds.
+                code = match read() {
+                    // Which SQLite would take for the end of the file.
+                    IOERR_SHORT_READ => IOERR_READ,
+                    code => code,
+                };
             }
+            from_host(code)?;
             done += part.len();
         }
         Ok(done)

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use litepack_store::Disk;
+use litepack_store::{Cache, Disk, FileId, Options, Store};
 use rand::rngs::StdRng as SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -178,4 +178,20 @@ impl Disk for CrashDisk {
     fn is_far(&self) -> bool {
         self.far
     }
+}
+
+/// With a cache of its own, so that no handle answers for another.
+pub fn options() -> Options {
+    Options {
+        cache: Arc::new(Cache::new(1 << 20)),
+        file: FileId::unique(),
+        ..Options::default()
+    }
+}
+
+/// A handle at the newest commit.
+pub fn open(disk: &CrashDisk) -> Store<CrashDisk> {
+    let mut store = Store::open(disk.clone(), options()).unwrap();
+    store.refresh().unwrap();
+    store
 }
