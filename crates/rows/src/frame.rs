@@ -105,6 +105,7 @@ fn refused(code: zstd_safe::ErrorCode) -> Error {
 const PREPARING: usize = 2 << 20;
 
 /// zstd's numbers for errors that are told apart here (`zstd_errors.h`).
+const DICTIONARY_CORRUPTED: usize = 30;
 const MEMORY_ALLOCATION: usize = 64;
 const DST_SIZE_TOO_SMALL: usize = 70;
 
@@ -163,6 +164,9 @@ impl Decompressor {
             Ok(_) => Err(Error::too_big()),
             Err(code) if is(code, DST_SIZE_TOO_SMALL) && bound > limit => Err(Error::too_big()),
             Err(code) if is(code, MEMORY_ALLOCATION) => Err(Error::no_memory()),
+            Err(code) if is(code, DICTIONARY_CORRUPTED) => {
+                Err(damaged("zstd refuses the dictionary"))
+            }
             Err(code) => Err(damaged(zstd_safe::get_error_name(code))),
         }
     }

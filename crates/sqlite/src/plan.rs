@@ -42,6 +42,8 @@ const BUNDLE_MIN: u64 = 16 << 10;
 
 /// What a plan keeps in memory of each unit, at most: its tree, and its group.
 const BYTES_PER_UNIT: usize = 16;
+/// No more memory than this is tried beforehand.
+const PROBE_MAX: usize = 256 << 20;
 
 /// How much work is put into dictionaries.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +156,9 @@ impl Plan {
         source: &mut impl Source,
     ) -> Result<Plan, OutOfMemory> {
         let units = size / u64::from(unit);
-        litepack_memory::probe((units as usize).saturating_mul(BYTES_PER_UNIT))?;
+        // How many there are is a mere claim, and what nothing is known of takes no memory.
+        let wanted = (units as usize).saturating_mul(BYTES_PER_UNIT);
+        litepack_memory::probe(wanted.min(PROBE_MAX))?;
         let mut head = [0; HEADER_LEN];
         let there = size >= HEADER_LEN as u64 && source.read(0, &mut head);
         let header = there.then(|| Header::parse(&head, size)).flatten();

@@ -32,7 +32,7 @@ mod tests {
         store.commit().unwrap();
         store.read(0, &mut [0; 4096]).unwrap();
         // From now on the page is in the cache only.
-        disk.write_at(&[0; 1 << 16], 4096).unwrap();
+        disk.write_at(&[0; 1 << 16], 2048).unwrap();
         let mut read = || store.read(0, &mut [0; 4096]);
         relieve().unwrap();
         assert!(read().is_ok());

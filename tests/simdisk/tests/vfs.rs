@@ -183,23 +183,29 @@ fn crashes_follow_the_rules() {
     let file = disk.open(Some("/x"), options).unwrap(); // 1
     file.write_at(&[1; 1000], 0).unwrap(); // 2
     file.sync().unwrap(); // 3
-    file.write_at(&[2; 1000], 500).unwrap(); // 4
-    file.truncate(700).unwrap(); // 5
-    disk.delete("/x", false).unwrap(); // 6
+    let other = disk.open(Some("/y"), options).unwrap(); // 4
+    drop(other);
+    disk.delete("/y", true).unwrap(); // 5
+    file.write_at(&[2; 1000], 500).unwrap(); // 6
+    file.truncate(700).unwrap(); // 7
+    disk.delete("/x", false).unwrap(); // 8
     let after = |op, mode| disk.crash_images(op, mode, 1).remove("/x");
     assert_eq!(after(2, CrashMode::LoseAll), None);
     assert_eq!(after(2, CrashMode::KeepAll), Some(vec![1; 1000]));
-    assert_eq!(after(4, CrashMode::LoseAll), Some(vec![1; 1000]));
+    // The file is durable, its name is not, until its directory is synced.
+    assert_eq!(after(3, CrashMode::LoseAll), None);
+    assert_eq!(after(5, CrashMode::LoseAll), Some(vec![1; 1000]));
+    assert_eq!(after(6, CrashMode::LoseAll), Some(vec![1; 1000]));
     assert_eq!(
-        after(5, CrashMode::KeepAll),
+        after(7, CrashMode::KeepAll),
         Some([vec![1; 500], vec![2; 200]].concat())
     );
-    assert_eq!(after(6, CrashMode::LoseAll), Some(vec![1; 1000]));
-    assert_eq!(after(6, CrashMode::KeepAll), None);
+    assert_eq!(after(8, CrashMode::LoseAll), Some(vec![1; 1000]));
+    assert_eq!(after(8, CrashMode::KeepAll), None);
 
     for seed in 0..500 {
         let torn = disk
-            .crash_images(4, CrashMode::Torn, seed)
+            .crash_images(6, CrashMode::Torn, seed)
             .remove("/x")
             .unwrap();
         assert_eq!(
