@@ -252,7 +252,7 @@ def two_libraries_and_pythons_own_use_it_side_by_side(place):
     # Each has its own log.
     for library, log in zip(libraries, logs):
         del logs[0][:], logs[1][:]
-        refused(lambda: packed(library, place + "/bad.db", "&level=banana"), "bad parameter")
+        refused(lambda: packed(library, place + "/bad.db", "&level=banana"), "banana")
         assert any("banana" in message for _, message in log), log
         assert not any(logs[1 - logs.index(log)]), logs
 

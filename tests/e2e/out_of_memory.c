@@ -166,7 +166,7 @@ static void work(const char *what) {
             "\"dict_chooser\": \"''all''\"}')",
             NULL);
         run(db, "select zstd_incremental_maintenance(null, 1)", NULL);
-        run(db, "select count(*), sum(length(x)) from c", "1500 58893 ");
+        run(db, "select count(*), sum(length(x)) from c", "1500 60253 ");
     }
     if (!strcmp(what, "archive")) {
         sqlite3 *archive = NULL;
@@ -204,7 +204,7 @@ static void look(const char *what) {
             wrong = 1;
         }
         must(db, "pragma integrity_check", "ok ");
-        if (!strcmp(what, "columns")) must(db, "select count(*), sum(length(x)) from c", "1500 58893 ");
+        if (!strcmp(what, "columns")) must(db, "select count(*), sum(length(x)) from c", "1500 60253 ");
         if (!strcmp(vfs, "litepack")) must(db, "select litepack_check()", "ok ");
         /* The handle that met it is of use, and so is a new one. */
         must(db, "begin; update t set v = v + 100 where id % 3 = 0; insert into t select id + 100000, v, x from t where id < 100; rollback", NULL);
@@ -309,11 +309,12 @@ int main(int count, char **arguments) {
     if (open_db(&loader, ":memory:") || enable(loader, 1) || load(loader, so, NULL, &why))
         return printf("cannot load: %s\n", why ? why : "?"), 2;
     snprintf(path, sizeof path, "%s/%s-%s.db", place, vfs, what);
-    snprintf(uri, sizeof uri, "file:%s?vfs=%s", path, vfs);
+    /* No helper threads: a new thread takes thread-local memory at its first use, and glibc ends the process without it. */
+    snprintf(uri, sizeof uri, "file:%s?vfs=%s&threads=1", path, vfs);
     snprintf(template, sizeof template, "%s.template", path);
     snprintf(said, sizeof said, "%s.said", path);
     snprintf(archive_file, sizeof archive_file, "%s/archive.zst", place);
-    snprintf(extra, sizeof extra, "file:%s?vfs=litepack&mode=ro", archive_file);
+    snprintf(extra, sizeof extra, "file:%s?vfs=litepack&mode=ro&threads=1", archive_file);
     unlink(path);
     if (open_db(&db, uri)) return printf("cannot make the database\n"), 2;
     complaints = 2;

@@ -6,7 +6,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 trials=${LITEPACK_LONG:+0}
-seed=${LITEPACK_SEED:-$RANDOM}
+seed=${LITEPACK_SEED:-1}
 cc -O1 -o "$place/host" "$here/out_of_memory.c" -ldl || exit 1
 
 check() { # NAME VFS WORK TRIALS

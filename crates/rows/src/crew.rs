@@ -9,6 +9,8 @@ use litepack_codec::Dictionary;
 use crate::frame::{Compressor, Form};
 use crate::sql::Result;
 
+/// Tried before threads are started.
+const THREADS_TAKE: usize = 1 << 20;
 const WORKERS_MAX: usize = 8;
 /// So much is done sooner than a thread starts.
 const ALONE_BYTES: usize = 16 << 10;
@@ -70,8 +72,13 @@ impl Crew {
         let workers = &mut self.workers[..];
         let count = wanted.min(workers.len());
         let (first, others) = workers[..count].split_at_mut(1);
+        let next = &next;
+        if others.is_empty() {
+            return in_order(tasks, [first[0].work(level, tasks, next, portion)]);
+        }
+        // What threads take of their own cannot be refused.
+        litepack_memory::probe(THREADS_TAKE)?;
         let parts = std::thread::scope(|scope| {
-            let next = &next;
             // Threads that cannot be started are done without.
             let started: Vec<_> = others
                 .iter_mut()
@@ -88,14 +95,22 @@ impl Crew {
             });
             std::iter::once(own).chain(others).collect::<Vec<_>>()
         });
-        let mut frames = vec![Vec::new(); tasks.len()];
-        for part in parts {
-            for (index, frame) in part? {
-                frames[index] = frame;
-            }
-        }
-        Ok(frames)
+        in_order(tasks, parts)
     }
+}
+
+/// What the workers made, in the order of the tasks.
+fn in_order(
+    tasks: &[Task<'_>],
+    parts: impl IntoIterator<Item = Result<Vec<(usize, Vec<u8>)>>>,
+) -> Result<Vec<Vec<u8>>> {
+    let mut frames = vec![Vec::new(); tasks.len()];
+    for part in parts {
+        for (index, frame) in part? {
+            frames[index] = frame;
+        }
+    }
+    Ok(frames)
 }
 
 impl Worker {

@@ -42,6 +42,8 @@ const BUNDLE_MIN: u64 = 16 << 10;
 
 /// What a plan keeps in memory of each unit, at most: its tree, and its group.
 const BYTES_PER_UNIT: usize = 16;
+/// Tried before threads are started.
+const THREADS_TAKE: usize = 1 << 20;
 /// No more memory than this is tried beforehand.
 const PROBE_MAX: usize = 256 << 20;
 
@@ -174,24 +176,34 @@ impl Plan {
         let sampled = plan.sample(units, effort);
         let groups: Vec<usize> = (0..sampled.len()).rev().collect();
         for together in groups.chunks(effort.threads.max(1)) {
-            let trials: Vec<Trial> = together
+            let trials = together
                 .iter()
-                .map(|group| plan.trial(*group, &sampled[*group], effort, source))
-                .collect();
-            let best = std::thread::scope(|scope| {
-                let running = trials.iter().map(|trial| {
-                    let thread = std::thread::Builder::new().name("litepack".into());
-                    let running = thread.spawn_scoped(scope, || trial.best(effort));
-                    (trial, running)
-                });
-                let running: Vec<_> = running.collect();
-                let finished = running.into_iter().map(|(trial, running)| match running {
-                    Ok(running) => running.join().unwrap_or_else(|panic| resume_unwind(panic)),
-                    // No thread can be started.
-                    Err(_) => trial.best(effort),
-                });
-                finished.collect::<Result<Vec<_>, _>>()
-            })?;
+                .map(|group| plan.trial(*group, &sampled[*group], effort, source));
+            let trials = trials.collect::<Result<Vec<Trial>, OutOfMemory>>()?;
+            let at_once = || {
+                std::thread::scope(|scope| {
+                    let running = trials.iter().map(|trial| {
+                        let thread = std::thread::Builder::new().name("litepack".into());
+                        let running = thread.spawn_scoped(scope, || trial.best(effort));
+                        (trial, running)
+                    });
+                    let running: Vec<_> = running.collect();
+                    let finished = running.into_iter().map(|(trial, running)| match running {
+                        Ok(running) => running.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                        // No thread can be started.
+                        Err(_) => trial.best(effort),
+                    });
+                    finished.collect::<Result<Vec<_>, _>>()
+                })
+            };
+            let best = match &trials[..] {
+                [trial] => vec![trial.best(effort)?],
+                _ => {
+                    // What threads take of their own cannot be refused.
+                    litepack_memory::probe(THREADS_TAKE)?;
+                    at_once()?
+                }
+            };
             for ((group, trial), best) in together.iter().zip(trials).zip(best) {
                 let former = trial.former;
                 let index = match best {
@@ -343,28 +355,30 @@ impl Plan {
         sampled: &Sampled,
         effort: Effort,
         source: &mut impl Source,
-    ) -> Trial {
+    ) -> Result<Trial, OutOfMemory> {
         let unit = u64::from(self.unit);
         let mut trial = Trial {
             bytes: sampled.of * unit,
             ..Trial::default()
         };
         if trial.bytes < GROUP_MIN {
-            return trial;
+            return Ok(trial);
         }
-        let (mut encoder, mut page) = (effort.encoder(), vec![0; unit as usize]);
+        let (mut encoder, mut page) = (effort.encoder(), litepack_memory::zeros(unit as usize)?);
         let (mut shapes, mut numbers) = (Vec::new(), BTreeMap::new());
         let first_page = self.page_size.min(self.unit) as usize;
         for at in &sampled.units {
+            litepack_memory::check()?;
             if !source.read(at * unit, &mut page) || page.iter().all(|byte| *byte == 0) {
                 continue;
             }
             *numbers.entry(source.dictionary_of(*at)).or_insert(0) += 1;
             shapes.extend(shape(&page[..first_page]).filter(|_| group != REST));
             if (trial.lens.len() + trial.held_out.len()) % HELD_OUT == HELD_OUT - 1 {
-                trial.held_out.push(page.clone());
+                litepack_memory::push(&mut trial.held_out, litepack_memory::copy(&page)?)?;
             } else {
                 let sample = encoder.sample(&page);
+                litepack_memory::room(&mut trial.samples, sample.len())?;
                 trial.samples.extend_from_slice(sample);
                 trial.lens.push(sample.len());
             }
@@ -376,7 +390,7 @@ impl Plan {
         let same = shapes.chunk_by(|a, b| a == b);
         let frequent = same.filter(|same| same.len() > many);
         trial.shapes = frequent.map(|same| same[0]).collect();
-        trial
+        Ok(trial)
     }
 
     /// Takes the best dictionary that was trained for a group, or one there is that is better: the one it has had

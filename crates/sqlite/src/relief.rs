@@ -23,17 +23,25 @@ mod tests {
     #[test]
     fn a_refusal_empties_the_cache() {
         let disk = MemDisk::new(Vec::new());
-        let cached = Options {
-            file: FileId::unique(),
-            ..Options::default()
+        let file = FileId::unique();
+        let open = || {
+            let cached = Options {
+                file,
+                ..Options::default()
+            };
+            Store::open(&disk, cached).unwrap()
         };
-        let mut store = Store::open(&disk, cached).unwrap();
+        let mut store = open();
         store.write(0, &[7; 4096]).unwrap();
         store.commit().unwrap();
         store.read(0, &mut [0; 4096]).unwrap();
+        // This one has read nothing of the page from the file.
+        let mut other = open();
+        other.refresh().unwrap();
+        let mut read = || other.read(0, &mut [0; 4096]);
+        assert!(read().is_ok());
         // From now on the page is in the cache only.
         disk.write_at(&[0; 1 << 16], 2048).unwrap();
-        let mut read = || store.read(0, &mut [0; 4096]);
         relieve().unwrap();
         assert!(read().is_ok());
         litepack_memory::note_refusal();
