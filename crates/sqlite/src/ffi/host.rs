@@ -62,7 +62,7 @@ impl HostFile {
             vfs,
             path,
             // Until SQLite says how, which is when a new file gets its head: nothing stands on less than that.
-            sync_flags: Cell::new(SYNC_FULL),
+            sync_flags: Cell::new(SYNC_NORMAL),
             cold,
         }
     }
