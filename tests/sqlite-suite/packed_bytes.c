@@ -31,7 +31,7 @@ static sqlite3_file *packed_open(const char *path, int flags){
   memcpy((char*)file + vfs->szOsFile, &name, sizeof(name));
   if( vfs->xOpen(vfs, name, file, flags|SQLITE_OPEN_MAIN_DB, &granted)==SQLITE_OK ){
     file->pMethods->xFileControl(file, SQLITE_FCNTL_VFSNAME, &answer);
-    is_packed = answer!=0 && strncmp(answer, "litepack/", 9)==0;
+    is_packed = answer!=0 && strncmp(answer, vfs->zName, strlen(vfs->zName))==0;
     sqlite3_free(answer);
   }
   if( is_packed ) return file;
