@@ -1,0 +1,579 @@
+//! The catalog: what a file's pages are stored with. Each item is a dictionary, or none, and the level of
+//! the pages that were stored for good with it; the page map's entries name items by number.
+//!
+//! An item also says which pages it is for: those of certain shapes. New pages go by that, pages that
+//! are written again by what they were stored with before. An item that has a successor is given to no
+//! page any more; maintenance stores the pages that still have it again, and removes it then.
+
+use std::cell::Ref;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use litepack_codec::{Codec, DictId, Dictionary, LEVELS, Level, Shape, Storage};
+use litepack_memory::OutOfMemory;
+
+use crate::error::{Error, Result};
+use crate::format::bytes::{Reader, put_varint};
+use crate::format::layout::Pointer;
+use crate::medium::disk::Disk;
+use crate::medium::verified::Medium;
+
+/// No file has more items.
+pub(crate) const DICTIONARIES_MAX: usize = 4096;
+/// Largest dictionary, and the most that it takes in the file: zstd's bound for what it cannot compress.
+pub(crate) const DICTIONARY_LEN_MAX: usize = 1 << 20;
+pub(crate) const DICTIONARY_STORED_MAX: usize = DICTIONARY_LEN_MAX + (DICTIONARY_LEN_MAX >> 8);
+/// No item is for more shapes.
+pub(crate) const SHAPES_MAX: usize = 64;
+
+/// One item.
+#[derive(Clone, Debug)]
+struct Item {
+    /// Where the dictionary is; [`Pointer::NONE`] for an item without one. Items that differ in
+    /// level only have one place.
+    pointer: Pointer,
+    /// Length and hash of the dictionary's bytes, which are stored compressed.
+    len: u32,
+    hash: u128,
+    /// Level of the pages that are settled with this item; 0 if the item is free to be another one.
+    level: u8,
+    /// The item to use instead, 0 if this one is in use.
+    successor: DictId,
+    shapes: Vec<Shape>,
+    /// Of a dictionary that came with the running transaction: it may not be in the file yet.
+    fresh: Option<Arc<Dictionary>>,
+}
+
+impl Item {
+    fn free() -> Item {
+        Item {
+            pointer: Pointer::NONE,
+            len: 0,
+            hash: 0,
+            level: 0,
+            successor: 0,
+            shapes: Vec::new(),
+            fresh: None,
+        }
+    }
+
+    /// The dictionary's bytes from the file, which has them for this item.
+    fn read(&self, number: DictId, medium: &Medium<impl Disk>) -> Result<Vec<u8>> {
+        let stored = medium.extent(self.pointer, "dictionary")?;
+        let bytes = Dictionary::unpack(&stored, self.len as usize)?;
+        let bytes = bytes.filter(|bytes| Dictionary::hash_of(bytes) == self.hash);
+        bytes.ok_or_else(|| {
+            let what = format!("dictionary {number}");
+            Error::damaged(what, self.pointer.offset, "content hash is wrong")
+        })
+    }
+
+    fn is_free(&self) -> bool {
+        self.level == 0
+    }
+
+    fn is_used(&self) -> bool {
+        !self.is_free() && self.successor == 0
+    }
+}
+
+/// The items of one commit, numbered from 1. Number 0 is no dictionary, and settled at no level.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Catalog {
+    /// The commit after which nothing was left to maintain, and at which level; (0, 0) at first.
+    pub(crate) maintained: (u64, Level),
+    /// What took the place of number 0, if anything did.
+    instead_of_none: DictId,
+    items: Vec<Item>,
+}
+
+/// What a page is to be stored with.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Choice {
+    pub(crate) number: DictId,
+    pub(crate) dictionary: Option<Arc<Dictionary>>,
+    /// The level at which it is settled.
+    pub(crate) level: Level,
+}
+
+/// A dictionary that someone else keeps in memory.
+pub(crate) enum Held<'a> {
+    Fresh(&'a Arc<Dictionary>),
+    AtHand(Ref<'a, Arc<Dictionary>>),
+}
+
+impl std::ops::Deref for Held<'_> {
+    type Target = Arc<Dictionary>;
+
+    fn deref(&self) -> &Arc<Dictionary> {
+        match self {
+            Held::Fresh(dictionary) => dictionary,
+            Held::AtHand(dictionary) => dictionary,
+        }
+    }
+}
+
+impl Catalog {
+    /// The bytes on disk, as docs/format.md has them.
+    ///
+    /// # Errors
+    /// When there is no memory for them.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>, OutOfMemory> {
+        let shapes: usize = self.items.iter().map(|item| item.shapes.len()).sum();
+        let mut out = litepack_memory::with_room(32 + self.items.len() * 64 + shapes * 4)?;
+        put_varint(&mut out, self.maintained.0);
+        out.push(self.maintained.1 as u8);
+        put_varint(&mut out, self.instead_of_none.into());
+        put_varint(&mut out, self.items.len() as u64);
+        for item in &self.items {
+            out.extend(item.pointer.offset.to_le_bytes());
+            out.extend(item.pointer.len.to_le_bytes());
+            out.extend(item.pointer.sum.to_le_bytes());
+            out.extend(item.len.to_le_bytes());
+            out.extend(item.hash.to_le_bytes());
+            out.push(item.level);
+            put_varint(&mut out, item.successor.into());
+            put_varint(&mut out, item.shapes.len() as u64);
+            for shape in &item.shapes {
+                out.extend(shape.to_le_bytes());
+            }
+        }
+        Ok(out)
+    }
+
+    /// Reads a catalog; `None` if the bytes are not one.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Catalog> {
+        let mut fields = Reader::new(bytes);
+        let most = |value: u64, most: usize| usize::try_from(value).ok().filter(|n| *n <= most);
+        let level = |level: u8| Some(Level::from(level)).filter(|level| level <= LEVELS.end());
+        let maintained = (fields.varint()?, level(fields.u8()?)?);
+        let instead_of_none = most(fields.varint()?, DICTIONARIES_MAX)?;
+        let count = most(fields.varint()?, DICTIONARIES_MAX)?;
+        (instead_of_none <= count).then_some(())?;
+        let mut items = Vec::new();
+        for number in 1..=count {
+            let (offset, len) = (fields.u64()?, fields.u32()?);
+            let pointer = Pointer {
+                offset,
+                len,
+                sum: fields.u64()?,
+            };
+            (len as usize <= DICTIONARY_STORED_MAX).then_some(())?;
+            let len = fields.u32()?;
+            (len as usize <= DICTIONARY_LEN_MAX).then_some(())?;
+            let hash = fields.u128()?;
+            let level = level(fields.u8()?)? as u8;
+            let successor = most(fields.varint()?, count)?;
+            // Successors come later or took a free number: a chain of them must still end.
+            (successor != number).then_some(())?;
+            let shapes = most(fields.varint()?, SHAPES_MAX)?;
+            let shapes = (0..shapes).map(|_| fields.u32());
+            items.push(Item {
+                pointer,
+                len,
+                hash,
+                level,
+                successor: successor as DictId,
+                shapes: shapes.collect::<Option<_>>()?,
+                fresh: None,
+            });
+        }
+        Some(Catalog {
+            maintained,
+            instead_of_none: instead_of_none as DictId,
+            items,
+        })
+    }
+
+    fn item(&self, number: DictId) -> Option<&Item> {
+        self.items.get(usize::from(number).checked_sub(1)?)
+    }
+
+    fn numbered(&self) -> impl DoubleEndedIterator<Item = (DictId, &Item)> {
+        let items = self.items.iter().enumerate();
+        items
+            .filter(|(_, item)| !item.is_free())
+            .map(|(index, item)| (index as DictId + 1, item))
+    }
+
+    /// What is in use in place of `number` now.
+    pub(crate) fn current(&self, number: DictId) -> DictId {
+        let mut number = number;
+        // A hostile file's chain may be a ring.
+        for _ in 0..=self.items.len() {
+            number = match self.item(number) {
+                None => self.instead_of_none,
+                Some(item) if item.successor != 0 => item.successor,
+                Some(_) => return number,
+            };
+            if number == 0 {
+                break;
+            }
+        }
+        0
+    }
+
+    /// The number to store a page with that looks like this, and was stored with `former` before.
+    pub(crate) fn number_for(&self, shape: Option<Shape>, former: DictId) -> DictId {
+        let former = self.current(former);
+        let fits = |item: &Item| shape.is_some_and(|shape| item.shapes.contains(&shape));
+        if self.item(former).is_some_and(fits) {
+            return former;
+        }
+        let mut used = self.numbered().filter(|(_, item)| item.is_used());
+        used.find(|(_, item)| fits(item))
+            .map(|(number, _)| number)
+            .or((former != 0).then_some(former))
+            .unwrap_or_else(|| self.default_number())
+    }
+
+    /// The number for pages that nothing is known of: the newest item that is for no pages in particular.
+    pub(crate) fn default_number(&self) -> DictId {
+        let mut newest = self.numbered().rev().filter(|(_, item)| item.is_used());
+        newest
+            .find(|(_, item)| item.shapes.is_empty() && !item.pointer.is_none())
+            .map_or_else(|| self.current(0), |(number, _)| number)
+    }
+
+    /// The level at which pages are settled with an item.
+    pub(crate) fn level(&self, number: DictId) -> Level {
+        self.item(number).map_or(0, |item| item.level.into())
+    }
+
+    /// Length of all dictionaries that are given to pages.
+    pub(crate) fn used_len(&self) -> u64 {
+        let used = self.items.iter().filter(|item| item.is_used());
+        used.map(|item| u64::from(item.len)).sum()
+    }
+
+    /// Whether any item is for pages of certain shapes.
+    pub(crate) fn has_shapes(&self) -> bool {
+        let mut used = self.items.iter().filter(|item| item.is_used());
+        used.any(|item| !item.shapes.is_empty())
+    }
+
+    /// Numbers of the items that are given to pages.
+    pub(crate) fn used(&self) -> impl Iterator<Item = DictId> {
+        let used = self.numbered().filter(|(_, item)| item.is_used());
+        used.map(|(number, _)| number)
+    }
+
+    /// Whether a unit stored so is decoded with a dictionary.
+    pub(crate) fn is_needed_by(&self, storage: Storage) -> bool {
+        let item = self.item(storage.dict);
+        storage.codec != Codec::Raw && item.is_some_and(|item| !item.pointer.is_none())
+    }
+
+    /// The length of an item's dictionary.
+    pub(crate) fn len(&self, number: DictId) -> usize {
+        self.item(number).map_or(0, |item| item.len as usize)
+    }
+
+    /// The transaction that brought dictionaries has written them: they are found in the file from now on.
+    pub(crate) fn is_written(&mut self) {
+        for item in &mut self.items {
+            item.fresh = None;
+        }
+    }
+
+    /// The shapes of the pages that an item is for.
+    pub(crate) fn shapes(&self, number: DictId) -> &[Shape] {
+        self.item(number).map_or(&[], |item| &item.shapes)
+    }
+
+    /// The highest level that anything was settled at.
+    pub(crate) fn settled_level(&self) -> Level {
+        let used = self.items.iter().filter(|item| item.is_used());
+        let highest = used.map(|item| Level::from(item.level)).max();
+        highest.unwrap_or(0).max(self.maintained.1)
+    }
+
+    /// Numbers of all items.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = DictId> {
+        self.numbered().map(|(number, _)| number)
+    }
+
+    /// Places of all dictionaries, each once.
+    pub(crate) fn pointers(&self) -> impl Iterator<Item = Pointer> {
+        let mut seen = BTreeSet::new();
+        let places = self.items.iter().map(|item| item.pointer);
+        places.filter(move |place| !place.is_none() && seen.insert(place.offset))
+    }
+
+    /// Adds an item with a dictionary that lives at `pointer`, or with none, and returns its number.
+    /// `None` if there are too many.
+    pub(crate) fn add(
+        &mut self,
+        dictionary: Option<(Arc<Dictionary>, Pointer)>,
+        level: Level,
+        mut shapes: Vec<Shape>,
+    ) -> Option<DictId> {
+        shapes.truncate(SHAPES_MAX);
+        let (dictionary, pointer) = dictionary.unzip();
+        let (len, hash) = dictionary.as_ref().map_or((0, 0), |dictionary| {
+            (dictionary.bytes().len() as u32, dictionary.hash())
+        });
+        self.add_item(Item {
+            pointer: pointer.unwrap_or(Pointer::NONE),
+            len,
+            hash,
+            level: level.clamp(*LEVELS.start(), *LEVELS.end()) as u8,
+            successor: 0,
+            shapes,
+            fresh: dictionary,
+        })
+    }
+
+    /// Adds an item that differs from `number` in its level only, and returns its number. `None` if there
+    /// are too many.
+    pub(crate) fn add_at_level(&mut self, number: DictId, level: Level) -> Option<DictId> {
+        match self.item(number) {
+            None => self.add(None, level, Vec::new()),
+            Some(item) => self.add_item(Item {
+                level: level as u8,
+                ..item.clone()
+            }),
+        }
+    }
+
+    fn add_item(&mut self, item: Item) -> Option<DictId> {
+        match self.items.iter().position(Item::is_free) {
+            Some(free) => {
+                self.items[free] = item;
+                Some(free as DictId + 1)
+            }
+            None if self.items.len() < DICTIONARIES_MAX => {
+                self.items.push(item);
+                Some(self.items.len() as DictId)
+            }
+            None => None,
+        }
+    }
+
+    /// From now on `successor` is used instead of `number`.
+    pub(crate) fn replace(&mut self, number: DictId, successor: DictId) {
+        match usize::from(number).checked_sub(1) {
+            // No item with that number: it is damage to be found when it is needed.
+            Some(index) if index < self.items.len() => self.items[index].successor = successor,
+            Some(_) => {}
+            None => self.instead_of_none = successor,
+        }
+    }
+
+    /// Frees the items that are not in `used`, unless one of those needs them as its successor, and returns
+    /// the places of dictionaries that nothing refers to any more.
+    pub(crate) fn keep(&mut self, mut used: BTreeSet<DictId>) -> Vec<Pointer> {
+        used.insert(0);
+        let kept: Vec<DictId> = used.iter().copied().collect();
+        for number in kept {
+            // What lies between an item and the end of its chain is not needed.
+            let current = self.current(number);
+            used.insert(current);
+            if current != number {
+                self.replace(number, current);
+            }
+        }
+        let mut free = Vec::new();
+        for (number, item) in (1..).zip(&mut self.items) {
+            if !item.is_free() && !used.contains(&number) {
+                free.push(item.pointer);
+                *item = Item::free();
+            }
+        }
+        let places: Vec<u64> = self.items.iter().map(|item| item.pointer.offset).collect();
+        free.retain(|place| !place.is_none() && !places.contains(&place.offset));
+        free.sort_by_key(|place| place.offset);
+        free.dedup();
+        free
+    }
+
+    /// A dictionary was copied elsewhere.
+    pub(crate) fn moved(&mut self, from: Pointer, to: Pointer) {
+        for item in &mut self.items {
+            if item.pointer == from {
+                item.pointer = to;
+            }
+        }
+    }
+
+    /// The dictionary of this item; `None` if it has none. It stays in memory while someone has it or the cache has room
+    /// for it: a file may name more than fit.
+    ///
+    /// # Errors
+    /// When there is no such item or the dictionary's bytes are damaged.
+    pub(crate) fn get(
+        &self,
+        number: DictId,
+        medium: &Medium<impl Disk>,
+    ) -> Result<Option<Arc<Dictionary>>> {
+        Ok(self
+            .at_hand(number, medium)?
+            .map(|found| Arc::clone(&found)))
+    }
+
+    /// The same without counting references, which handles on other threads count, too.
+    fn at_hand<'a>(
+        &'a self,
+        number: DictId,
+        medium: &'a Medium<impl Disk>,
+    ) -> Result<Option<Held<'a>>> {
+        if number == 0 {
+            return Ok(None);
+        }
+        let item = self.used_item(number)?;
+        if item.pointer.is_none() {
+            return Ok(None);
+        }
+        if let Some(fresh) = &item.fresh {
+            return Ok(Some(Held::Fresh(fresh)));
+        }
+        let is_right = |found: &Dictionary| found.hash() == item.hash;
+        if let Some(found) = medium.at_hand.dictionary(&item.pointer, is_right) {
+            return Ok(Some(Held::AtHand(found)));
+        }
+        let (cache, file) = (&medium.cache, medium.file);
+        let cached = cache.dictionary(file, &item.pointer);
+        let dictionary = match cached.filter(|cached| is_right(cached)) {
+            Some(cached) => cached,
+            None => {
+                let dictionary = Dictionary::shared(item.read(number, medium)?);
+                cache.put_dictionary(file, &item.pointer, Arc::clone(&dictionary));
+                dictionary
+            }
+        };
+        let held = medium.at_hand.put_dictionary(item.pointer, dictionary);
+        Ok(Some(Held::AtHand(held)))
+    }
+
+    /// Reads the dictionary of this item from the file, wherever else it is known.
+    ///
+    /// # Errors
+    /// As [`Catalog::get`].
+    pub(crate) fn verify(&self, number: DictId, medium: &Medium<impl Disk>) -> Result<()> {
+        let item = self.used_item(number)?;
+        if !item.pointer.is_none() {
+            item.read(number, medium)?;
+        }
+        Ok(())
+    }
+
+    fn used_item(&self, number: DictId) -> Result<&Item> {
+        let item = self.item(number).filter(|item| !item.is_free());
+        item.ok_or_else(|| {
+            Error::damaged(
+                format!("dictionary {number}"),
+                0,
+                "the catalog has no such dictionary",
+            )
+        })
+    }
+
+    /// The dictionary that a unit stored so is decoded with. Units that are stored as they are have a number, too,
+    /// and no use for its dictionary.
+    ///
+    /// # Errors
+    /// As [`Catalog::get`].
+    pub(crate) fn for_decoding<'a>(
+        &'a self,
+        storage: Storage,
+        medium: &'a Medium<impl Disk>,
+    ) -> Result<Option<Held<'a>>> {
+        match storage.codec {
+            Codec::Raw => Ok(None),
+            _ => self.at_hand(storage.dict, medium),
+        }
+    }
+
+    /// What to store a page with: number, dictionary and level.
+    ///
+    /// # Errors
+    /// As [`Catalog::get`].
+    pub(crate) fn choice(&self, number: DictId, medium: &Medium<impl Disk>) -> Result<Choice> {
+        Ok(Choice {
+            number,
+            dictionary: self.get(number, medium)?,
+            level: self.level(number),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn catalog() -> Catalog {
+        let mut catalog = Catalog::default();
+        for (byte, shapes) in [(1, vec![10, 11]), (2, vec![20, 11]), (3, vec![])] {
+            let pointer = Pointer {
+                offset: 4096 * u64::from(byte),
+                len: 100,
+                sum: 7,
+            };
+            let dictionary = Dictionary::shared(vec![byte; 100]);
+            let number = catalog.add(Some((dictionary, pointer)), 3, shapes);
+            assert_eq!(number, Some(byte.into()));
+        }
+        catalog
+    }
+
+    #[test]
+    fn pages_go_by_their_shape_then_by_what_they_had() {
+        let catalog = catalog();
+        assert_eq!(catalog.number_for(Some(10), 0), 1);
+        assert_eq!(catalog.number_for(Some(20), 1), 2);
+        assert_eq!(catalog.number_for(Some(11), 0), 1);
+        assert_eq!(catalog.number_for(Some(11), 2), 2);
+        assert_eq!(catalog.number_for(Some(99), 2), 2);
+        assert_eq!(catalog.number_for(None, 1), 1);
+        assert_eq!(catalog.number_for(Some(99), 0), 3);
+        assert_eq!(catalog.number_for(None, 0), 3);
+        assert_eq!(Catalog::default().number_for(Some(1), 0), 0);
+    }
+
+    #[test]
+    fn an_item_that_was_replaced_is_given_to_no_page() {
+        let mut catalog = catalog();
+        let newer = catalog.add(None, 19, vec![10]).unwrap();
+        catalog.replace(1, newer);
+        assert_eq!(catalog.current(1), newer);
+        assert_eq!(catalog.number_for(Some(10), 0), newer);
+        assert_eq!(catalog.number_for(None, 1), newer);
+        assert_eq!(catalog.level(newer), 19);
+        let bare = catalog.add(None, 19, vec![]).unwrap();
+        catalog.replace(0, bare);
+        assert_eq!(catalog.current(0), bare);
+        let read = Catalog::decode(&catalog.encode().unwrap()).unwrap();
+        assert_eq!(read.encode(), catalog.encode());
+        assert_eq!(read.current(1), newer);
+        assert_eq!(read.pointers().count(), 3);
+    }
+
+    #[test]
+    fn what_no_page_has_is_dropped_and_its_place_given_back_once() {
+        let mut catalog = catalog();
+        // 1 is stored again at another level, twice; pages still have the first.
+        let four = catalog.add_at_level(1, 9).unwrap();
+        catalog.replace(1, four);
+        let five = catalog.add_at_level(four, 19).unwrap();
+        catalog.replace(four, five);
+        let dropped = catalog.keep(BTreeSet::from([1]));
+        assert_eq!(dropped.len(), 2, "those of 2 and 3: {dropped:?}");
+        assert_eq!(catalog.current(1), five);
+        assert_eq!(catalog.numbers().collect::<Vec<_>>(), [1, five]);
+        assert_eq!(catalog.keep(BTreeSet::from([five])), []);
+        assert_eq!(catalog.pointers().count(), 1);
+        // Free numbers are used again.
+        assert_eq!(catalog.add(None, 3, vec![]), Some(1));
+        let places = catalog.keep(BTreeSet::new());
+        assert_eq!((places.len(), catalog.numbers().count()), (1, 0));
+    }
+
+    #[test]
+    fn a_ring_of_successors_is_no_endless_loop() {
+        let mut catalog = catalog();
+        catalog.replace(1, 2);
+        catalog.replace(2, 1);
+        assert_eq!(catalog.current(1), 0);
+        assert_eq!(catalog.number_for(Some(10), 1), 3);
+    }
+}

@@ -1,0 +1,167 @@
+//! The header: what kind of file this is, written once when the file is made.
+
+use crate::error::{Error, Result};
+use crate::format::bytes::Reader;
+use crate::format::layout::{DATA_START, FileUuid, HEADER_LEN, MAGIC, VERSION};
+use crate::format::record::{MARK_MAGIC, RECORD_MAGIC};
+
+/// Incompatible features this version understands: none yet.
+const KNOWN_INCOMPATIBLE: u32 = 0;
+const SUM_OFFSET: usize = HEADER_LEN - 8;
+
+/// The decoded header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The file's identity.
+    pub uuid: FileUuid,
+    /// Features that a reader may ignore.
+    pub compatible: u32,
+}
+
+/// How many of its first bytes tell what a file is.
+pub const HEAD_LEN: usize = DATA_START as usize;
+
+/// What the first bytes of a file say it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// No bytes, or a packed file whose making was cut off before it had a header: an empty database.
+    Empty,
+    /// A packed file.
+    Packed,
+    /// Something else: a plain SQLite database, or no database at all.
+    Other,
+}
+
+/// Tells the kind of a file from its length and its first [`HEAD_LEN`] bytes (fewer if shorter).
+pub fn kind_of(head: &[u8], len: u64) -> FileKind {
+    if len == 0 {
+        return FileKind::Empty;
+    }
+    // A new file gets its header last, when the rest of its head is durable, and nothing is stored before. So a file
+    // that is no longer than its head, has no header yet, and nothing else that is not ours, holds nothing. One that begins
+    // with the magic was finished: if it is shorter, or the header is wrong, that is damage.
+    if len <= DATA_START && is_unfinished(head) {
+        return FileKind::Empty;
+    }
+    if head.starts_with(&MAGIC) {
+        FileKind::Packed
+    } else {
+        FileKind::Other
+    }
+}
+
+/// Whether sectors are missing of this head, its header among them.
+fn is_unfinished(head: &[u8]) -> bool {
+    let (header, rest) = head.split_at(head.len().min(HEADER_LEN));
+    let mut sectors = rest.chunks(HEADER_LEN);
+    header.iter().all(|byte| *byte == 0)
+        && sectors.all(|sector| {
+            sector.iter().all(|byte| *byte == 0)
+                || sector.starts_with(&RECORD_MAGIC.to_le_bytes())
+                || sector.starts_with(&MARK_MAGIC.to_le_bytes())
+        })
+}
+
+impl Header {
+    /// A header with a new identity.
+    pub fn new() -> Result<Header> {
+        let mut uuid = [0; 16];
+        getrandom::fill(&mut uuid).map_err(|error| Error::Io(std::io::Error::other(error)))?;
+        Ok(Header {
+            uuid: FileUuid(uuid),
+            compatible: 0,
+        })
+    }
+
+    /// The bytes on disk.
+    pub fn encode(&self) -> [u8; HEADER_LEN] {
+        let mut out = [0; HEADER_LEN];
+        out[..16].copy_from_slice(&MAGIC);
+        out[16..20].copy_from_slice(&VERSION.to_le_bytes());
+        out[24..28].copy_from_slice(&self.compatible.to_le_bytes());
+        out[32..48].copy_from_slice(&self.uuid.0);
+        let sum = FileUuid([0; 16]).sum64(&out[..SUM_OFFSET]);
+        out[SUM_OFFSET..].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    /// Reads a header.
+    ///
+    /// # Errors
+    /// [`Error::NotPacked`], [`Error::Unsupported`] for a newer format, [`Error::Damaged`] when the
+    /// checksum is wrong.
+    pub fn decode(bytes: &[u8]) -> Result<Header> {
+        if !bytes.starts_with(&MAGIC) {
+            return Err(Error::NotPacked);
+        }
+        let damaged = || Error::damaged("file header", 0, "cut off or checksum wrong");
+        let bytes = bytes.get(..HEADER_LEN).ok_or_else(damaged)?;
+        let mut sum = Reader::new(&bytes[SUM_OFFSET..]);
+        if sum.u64() != Some(FileUuid([0; 16]).sum64(&bytes[..SUM_OFFSET])) {
+            return Err(damaged());
+        }
+        let mut fields = Reader::new(&bytes[MAGIC.len()..]);
+        let mut next = || fields.u32().ok_or_else(damaged);
+        let (version, incompatible, compatible) = (next()?, next()?, next()?);
+        if version != VERSION {
+            return Err(Error::Unsupported(format!("format version {version}")));
+        }
+        if incompatible & !KNOWN_INCOMPATIBLE != 0 {
+            return Err(Error::Unsupported(format!(
+                "feature flags {incompatible:#x}"
+            )));
+        }
+        let uuid = bytes[32..48].try_into().map_err(|_| damaged())?;
+        Ok(Header {
+            uuid: FileUuid(uuid),
+            compatible,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let header = Header::new().unwrap();
+        let bytes = header.encode();
+        assert_eq!(Header::decode(&bytes).unwrap(), header);
+        for bit in 0..HEADER_LEN * 8 {
+            let mut bad = bytes;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(Header::decode(&bad).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_newer_version_is_named() {
+        let mut bytes = Header::new().unwrap().encode();
+        bytes[16] = 9;
+        let sum = FileUuid([0; 16]).sum64(&bytes[..SUM_OFFSET]);
+        bytes[SUM_OFFSET..].copy_from_slice(&sum.to_le_bytes());
+        let error = Header::decode(&bytes).unwrap_err();
+        assert!(error.to_string().contains("version 9"), "{error}");
+    }
+
+    #[test]
+    fn kinds_are_told_apart() {
+        let header = Header::new().unwrap().encode();
+        assert_eq!(kind_of(&[], 0), FileKind::Empty);
+        assert_eq!(kind_of(&[0; 512], 2048), FileKind::Empty);
+        assert_eq!(kind_of(&[0; 100], 100), FileKind::Empty);
+        assert_eq!(kind_of(&header[..100], 100), FileKind::Packed);
+        assert_eq!(kind_of(&header[..15], 15), FileKind::Other);
+        assert_eq!(kind_of(&header, 2048), FileKind::Packed);
+        assert_eq!(kind_of(&header, 1 << 20), FileKind::Packed);
+        assert_eq!(kind_of(&[0; 512], 1 << 20), FileKind::Other);
+        let mut other = [0; 1024];
+        other[600] = 1;
+        assert_eq!(kind_of(&other, 1024), FileKind::Other);
+        other[512..516].copy_from_slice(b"LPcr");
+        assert_eq!(kind_of(&other, 1024), FileKind::Empty);
+        assert_eq!(kind_of(b"SQLite format 3\0", 4096), FileKind::Other);
+        assert_eq!(kind_of(b"hello", 5), FileKind::Other);
+    }
+}

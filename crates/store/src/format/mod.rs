@@ -1,0 +1,10 @@
+//! The bytes of a packed file.
+
+pub(crate) mod bytes;
+pub(crate) mod catalog;
+pub(crate) mod header;
+pub(crate) mod layout;
+pub(crate) mod leaf;
+pub(crate) mod node;
+pub(crate) mod prefetch_segment;
+pub(crate) mod record;

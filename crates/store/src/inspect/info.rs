@@ -1,0 +1,249 @@
+//! Where does the space of a file go?
+
+use litepack_codec::Codec;
+
+use crate::error::{Damage, Error, Result};
+use crate::format::layout::{DATA_START, lock_bytes_below};
+use crate::inspect::walk::Survey;
+use crate::medium::disk::Disk;
+use crate::snapshot::store::Store;
+
+/// How a file's bytes are spent.
+#[derive(Clone, Debug, Default)]
+pub struct Info {
+    /// Number of the newest commit.
+    pub seq: u64,
+    /// SQLite's page size.
+    pub page_size: u32,
+    /// Bytes of the database per extent.
+    pub unit_size: u32,
+    /// Logical length of the database in bytes.
+    pub logical_bytes: u64,
+    /// Length of the packed file in bytes.
+    pub file_bytes: u64,
+    /// Units that are stored (not zero).
+    pub stored_units: u64,
+    /// Stored bytes of all units.
+    pub stored_bytes: u64,
+    /// Bytes in use for nothing but to find their place: header, commit records, SQLite's lock bytes.
+    pub header_bytes: u64,
+    /// Length of the page map's nodes.
+    pub map_bytes: u64,
+    /// Length of the list of dictionaries.
+    pub catalog_bytes: u64,
+    /// Length of the copies for readers far away.
+    pub bundle_bytes: u64,
+    /// Length of the list of free space.
+    pub free_list_bytes: u64,
+    /// Free bytes within the file, and whatever lies behind its end.
+    pub free_bytes: u64,
+    /// Lengths of the dictionaries.
+    pub dictionaries: Vec<u32>,
+    /// Per codec and with or without dictionary: name, units, stored bytes.
+    pub codecs: Vec<(String, u64, u64)>,
+    /// What could not be read, and so is missing in the lines above; up to a hundred pieces.
+    pub damage: Vec<Damage>,
+}
+
+impl Info {
+    /// Bytes of the file that nothing above tells of: none in a sound file.
+    pub fn unaccounted_bytes(&self) -> u64 {
+        let dictionaries = self.dictionaries.iter().map(|len| u64::from(*len));
+        let units = self.codecs.iter().map(|(_, _, bytes)| *bytes);
+        let lists = self.map_bytes + self.catalog_bytes + self.bundle_bytes + self.free_list_bytes;
+        let known = dictionaries.chain(units).sum::<u64>() + lists;
+        let known = known + self.header_bytes + self.free_bytes;
+        self.file_bytes.saturating_sub(known)
+    }
+}
+
+/// A unit that is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredUnit {
+    /// Which one: it holds the database's bytes from `number` times the unit size on.
+    pub number: u64,
+    /// Its length in the file, in bytes.
+    pub len: u32,
+    /// How its bytes are encoded.
+    pub codec: Codec,
+    /// Whether a dictionary is needed to decode them.
+    pub has_dictionary: bool,
+}
+
+impl<D: Disk> Store<D> {
+    /// Calls `each` with every stored unit of the newest commit, in order, and returns what of the page
+    /// map could not be read, up to a hundred pieces. Reads no unit.
+    ///
+    /// # Errors
+    /// When the file cannot be read at all.
+    pub fn units(&mut self, each: &mut dyn FnMut(StoredUnit)) -> Result<Vec<Damage>> {
+        self.refresh()?;
+        Ok(self.survey_units(each)?.damage)
+    }
+
+    fn survey_units(&mut self, each: &mut dyn FnMut(StoredUnit)) -> Result<Survey> {
+        let Some(commit) = self.commit else {
+            return Ok(Survey::default());
+        };
+        let mut survey = Survey::new(commit.record.end);
+        self.survey_map(&mut survey, &commit.record, |store, _, first, entries| {
+            for (number, entry) in (first..)
+                .zip(entries.iter())
+                .filter(|(_, entry)| !entry.is_zero())
+            {
+                each(StoredUnit {
+                    number,
+                    len: entry.len,
+                    codec: entry.storage.codec,
+                    has_dictionary: store.catalog.is_needed_by(entry.storage),
+                });
+            }
+            Ok(())
+        })?;
+        Ok(survey)
+    }
+
+    /// Where the space of the file goes.
+    ///
+    /// # Errors
+    /// When the file cannot be read at all, or others commit too much meanwhile.
+    pub fn info(&mut self) -> Result<Info> {
+        self.refresh()?;
+        self.steadily(Store::info_once, |info| info.damage.is_empty())
+    }
+
+    fn info_once(&mut self) -> Result<Info> {
+        let mut unreadable = None;
+        match self.read(0, &mut [0; 100]) {
+            Err(Error::Damaged(damage)) => unreadable = Some(damage),
+            result => _ = result?,
+        }
+        let mut info = Info {
+            page_size: self.page_size,
+            unit_size: self.unit_size,
+            file_bytes: self.medium.disk.len()?,
+            ..Info::default()
+        };
+        let Some(commit) = self.commit else {
+            return Ok(info);
+        };
+        let record = commit.record;
+        let mut counts = [[(0, 0); 2]; Codec::ALL.len()];
+        let mut survey = self.survey_units(&mut |unit| {
+            let with = usize::from(unit.has_dictionary);
+            let (units, bytes) = &mut counts[unit.codec as usize][with];
+            *units += 1;
+            *bytes += u64::from(unit.len);
+        })?;
+        for (codec, counts) in Codec::ALL.iter().zip(counts) {
+            for (suffix, (units, bytes)) in ["", "+dictionary"].iter().zip(counts) {
+                if units > 0 {
+                    let name = format!("{}{suffix}", codec.name());
+                    info.codecs.push((name, units, bytes));
+                }
+            }
+        }
+        info.seq = record.seq;
+        info.logical_bytes = record.size;
+        info.stored_units = record.stored_units;
+        info.stored_bytes = record.stored_bytes;
+        info.header_bytes = DATA_START + lock_bytes_below(record.end);
+        info.map_bytes = survey.node_bytes;
+        info.catalog_bytes = record.catalog.len.into();
+        info.bundle_bytes = record.bundle.len.into();
+        info.free_list_bytes = self.survey_space(&mut survey, record.space)?;
+        info.free_bytes = record.free_bytes + info.file_bytes.saturating_sub(record.end);
+        info.dictionaries = self.catalog.pointers().map(|pointer| pointer.len).collect();
+        info.damage = survey.damage;
+        if let Some(damage) = unreadable {
+            info.page_size = self.unit_size;
+            info.damage.insert(0, damage);
+        }
+        Ok(info)
+    }
+
+    /// Where the SQLite page with this number (from 1) is stored: offset in the file, and its share
+    /// of its unit's stored bytes. `None` if nothing is stored for it.
+    ///
+    /// # Errors
+    /// When the page map cannot be read.
+    pub fn place_of_page(&mut self, number: u64) -> Result<Option<(u64, u64)>> {
+        self.refresh()?;
+        let share = u64::from(self.unit_size / self.page_size.min(self.unit_size));
+        let entry = self.entry(number.saturating_sub(1) / share)?;
+        Ok((!entry.is_zero()).then(|| (entry.offset, u64::from(entry.len).div_ceil(share))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::leaf::FANOUT;
+    use crate::format::node::Node;
+    use crate::medium::disk::MemDisk;
+    use crate::snapshot::page_map::NodeSource;
+    use crate::snapshot::store::Options;
+
+    const UNIT: u64 = 4096;
+
+    /// A file of 600 units in several commits, with free space between its extents.
+    fn file() -> MemDisk {
+        let disk = MemDisk::default();
+        let mut store = Store::open(&disk, Options::default()).expect("opens");
+        for commit in 0..8_u64 {
+            for number in (0..600).filter(|number| commit == 0 || number % 8 == commit) {
+                let text = format!("unit {number} of commit {commit}, ").repeat(400);
+                store
+                    .write(number * UNIT, &text.as_bytes()[..UNIT as usize])
+                    .expect("written");
+            }
+            store.commit().expect("committed");
+            store.flush().expect("flushed");
+        }
+        // A commit that is not known to be durable would not be damaged, but given up.
+        store.close();
+        disk
+    }
+
+    #[test]
+    fn every_byte_is_accounted_for() {
+        let disk = file();
+        let mut store = Store::open(&disk, Options::default()).expect("opens");
+        let info = store.info().expect("readable");
+        assert_eq!((info.unaccounted_bytes(), info.damage.len()), (0, 0));
+        assert!(info.free_bytes > 0 && info.map_bytes > 0, "{info:?}");
+        let (mut units, mut bytes, mut last) = (0, 0, None);
+        let damage = store.units(&mut |unit| {
+            assert!(last < Some(unit.number), "in order");
+            last = Some(unit.number);
+            units += 1;
+            bytes += u64::from(unit.len);
+        });
+        assert_eq!(damage.expect("readable"), []);
+        assert_eq!((units, bytes), (info.stored_units, info.stored_bytes));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_and_the_rest_counted() {
+        let disk = file();
+        let mut store = Store::open(&disk, Options::default()).expect("opens");
+        store.refresh().expect("sound");
+        let record = store.commit.expect("there is one").record;
+        let root = store.medium.node(record.map, 1).expect("sound");
+        let Node::Inner(children) = &*root else {
+            panic!("600 units need two levels");
+        };
+        let leaf = children[1];
+        let mut byte = [0];
+        disk.read_at(&mut byte, leaf.offset).expect("there");
+        disk.write_at(&[!byte[0]], leaf.offset).expect("written");
+
+        let mut store = Store::open(&disk, Options::default()).expect("opens");
+        let info = store.info().expect("readable");
+        let found: Vec<u64> = info.damage.iter().map(|damage| damage.offset).collect();
+        assert_eq!(found, [leaf.offset]);
+        let mut units = 0;
+        let damage = store.units(&mut |_| units += 1).expect("readable");
+        assert_eq!((damage, units), (info.damage, 600 - FANOUT));
+    }
+}

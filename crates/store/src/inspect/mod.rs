@@ -1,0 +1,5 @@
+//! Reading all of a file: what it is made of, and whether it is sound.
+
+pub(crate) mod check;
+pub(crate) mod info;
+pub(crate) mod walk;

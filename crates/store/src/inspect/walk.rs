@@ -1,0 +1,186 @@
+//! Visiting everything that a commit refers to, and noting what is damaged or claimed twice.
+//!
+//! No extent of the map is visited twice, so a hostile map cannot be larger than its file.
+
+use crate::error::{Damage, Error, Result};
+use crate::format::catalog::Catalog;
+use crate::format::layout::{Pointer, extent_is_sane};
+use crate::format::leaf::{FANOUT, Leaf};
+use crate::format::node::Node;
+use crate::format::record::Record;
+use crate::medium::disk::Disk;
+use crate::snapshot::store::Store;
+use crate::space::free_space::Space;
+use crate::space::ranges::RangeSet;
+
+/// Damage found is listed up to this many pieces.
+const LISTED_MAX: usize = 100;
+
+/// What has been found so far.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    /// Everything wrong, up to a hundred pieces.
+    pub(crate) damage: Vec<Damage>,
+    /// The extents that were claimed.
+    pub(crate) used: RangeSet,
+    /// Map nodes read, and their length.
+    pub(crate) nodes: u64,
+    pub(crate) node_bytes: u64,
+    /// Where the used part of the file ends.
+    end: u64,
+}
+
+impl Survey {
+    /// Of a file whose used part ends at `end`.
+    pub(crate) fn new(end: u64) -> Survey {
+        Survey {
+            end,
+            ..Survey::default()
+        }
+    }
+
+    pub(crate) fn add(&mut self, damage: Damage) {
+        if self.damage.len() < LISTED_MAX {
+            self.damage.push(damage);
+        }
+    }
+
+    /// Notes an extent as used; false if it cannot be one.
+    pub(crate) fn claim(&mut self, what: &str, offset: u64, len: u64) -> bool {
+        let why = if !extent_is_sane(offset, len, self.end) {
+            "lies outside the file"
+        } else if !self.used.insert(offset, len) {
+            "overlaps another extent"
+        } else {
+            return true;
+        };
+        self.add(Damage {
+            what: what.into(),
+            offset,
+            why: why.into(),
+        });
+        false
+    }
+
+    /// Turns damage into a note; other errors stay errors.
+    pub(crate) fn note<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(Error::Damaged(damage)) => {
+                self.add(damage);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl<D: Disk> Store<D> {
+    /// Calls `leaf` with each leaf of a commit's map, in order: the number of its first unit, and the
+    /// entries.
+    pub(crate) fn survey_map(
+        &mut self,
+        survey: &mut Survey,
+        record: &Record,
+        mut leaf: impl FnMut(&mut Self, &mut Survey, u64, &Leaf) -> Result<()>,
+    ) -> Result<()> {
+        let mut waiting = Vec::new();
+        if let Some(level) = record.height.checked_sub(1) {
+            waiting.push((record.map, level, 0));
+        }
+        while let Some((pointer, level, index)) = waiting.pop() {
+            litepack_memory::check()?;
+            if pointer.is_none()
+                || !survey.claim("page map node", pointer.offset, pointer.len.into())
+            {
+                continue;
+            }
+            // From the file, not from where it was kept.
+            let node = self.medium.read_node(pointer, level);
+            let Some(node) = survey.note(node)? else {
+                continue;
+            };
+            survey.nodes += 1;
+            survey.node_bytes += u64::from(pointer.len);
+            match &*node {
+                Node::Inner(children) => {
+                    let below = (index * FANOUT as u64..).zip(children.iter());
+                    let first = waiting.len();
+                    waiting.extend(below.map(|(index, child)| (*child, level - 1, index)));
+                    waiting[first..].reverse();
+                }
+                Node::Leaf(entries) => leaf(self, survey, index * FANOUT as u64, entries)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the page map of the newest commit is a tree and no longer than its file: what goes through all of it
+    /// comes to an end then.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if it is not.
+    pub fn verify_map(&mut self) -> Result<()> {
+        let Some(commit) = self.commit else {
+            return Ok(());
+        };
+        let mut survey = Survey::new(commit.record.end);
+        self.survey_map(&mut survey, &commit.record, |_, _, _, _| Ok(()))?;
+        match survey.damage.into_iter().next() {
+            Some(damage) => Err(Error::Damaged(damage)),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads the catalog and all dictionaries.
+    pub(crate) fn survey_catalog(&self, survey: &mut Survey, pointer: Pointer) -> Result<()> {
+        if pointer.is_none() || !survey.claim("catalog", pointer.offset, pointer.len.into()) {
+            return Ok(());
+        }
+        let bytes = self.medium.extent(pointer, "catalog");
+        let Some(bytes) = survey.note(bytes)? else {
+            return Ok(());
+        };
+        let Some(catalog) = Catalog::decode(&bytes) else {
+            survey.add(Damage {
+                what: "catalog".into(),
+                offset: pointer.offset,
+                why: "malformed".into(),
+            });
+            return Ok(());
+        };
+        for pointer in catalog.pointers() {
+            survey.claim("dictionary", pointer.offset, pointer.len.into());
+        }
+        for number in catalog.numbers() {
+            let found = catalog.verify(number, &self.medium);
+            survey.note(found)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the free-space chain and returns its length in bytes.
+    pub(crate) fn survey_space(&self, survey: &mut Survey, head: Pointer) -> Result<u64> {
+        let read = |pointer| self.medium.extent(pointer, "free-space chain");
+        let space = Space::load(head, survey.end, read);
+        let Some(space) = survey.note(space)? else {
+            return Ok(0);
+        };
+        for pointer in space.chain() {
+            survey.claim("free-space chain", pointer.offset, pointer.len.into());
+        }
+        space.probe()?;
+        let Some(all) = survey.note(space.all_free())? else {
+            return Ok(0);
+        };
+        for (offset, len) in all.iter() {
+            litepack_memory::check()?;
+            survey.claim("free space", offset, len);
+        }
+        Ok(space
+            .chain()
+            .iter()
+            .map(|pointer| u64::from(pointer.len))
+            .sum())
+    }
+}

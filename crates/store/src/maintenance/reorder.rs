@@ -1,0 +1,252 @@
+//! Extents in the order of the database, one behind the other: what maintenance makes of a file that changes have
+//! scattered. Nothing between them stays free, the page map is shorter where an extent follows the one before,
+//! and a scan reads the file from front to back.
+//!
+//! It goes window by window: whatever lies in a window of the file moves out of it, then the next extents in
+//! order move in. An extent is written twice at most in a file nobody else writes to, and the file is longer by
+//! a window meanwhile. The page map comes last, in one piece behind the data. Where others have put something into a
+//! window in the meantime, that stays, and what is next goes behind it.
+
+use crate::error::Result;
+use crate::format::layout::{DATA_START, Pointer};
+use crate::format::leaf::{Entry, FANOUT, Leaf};
+use crate::format::node::Node;
+use crate::medium::disk::Disk;
+use crate::snapshot::store::Store;
+
+/// Worth doing if it saves one part in so many of the file, and as many bytes.
+const WORTHWHILE: u64 = 50;
+const GAIN_MIN: u64 = 8 << 10;
+/// A window is one part in so many of the file: the fewer windows, the fewer times the map is gone through.
+const WINDOWS: u64 = 64;
+const WINDOW_MIN: u64 = 64 << 10;
+const WINDOW_MAX: u64 = 256 << 20;
+/// Bytes that a step moves.
+const MOVED_PER_STEP: u64 = 512 << 10;
+/// Map nodes that a step gives new places.
+const NODES_PER_STEP: u64 = 1024;
+
+/// How far it is. Holds for any later commit: what others do in between only makes the result a little larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arranged {
+    /// The file is in order up to this offset,
+    to: u64,
+    /// and the units before this one are in it.
+    unit: u64,
+    /// The end of the window.
+    window: u64,
+    next: Next,
+}
+
+/// What is to be done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Move out of the window what the leaves of the map from this one on have in it.
+    Clear(u64),
+    /// Move the next units into it.
+    Fill,
+    /// Move leaves from this one on, and other nodes, out of the place where the map will be.
+    ClearForMap(u64),
+    /// Write the map there from this leaf on.
+    Map(u64),
+}
+
+impl<D: Disk> Store<D> {
+    /// Begins to arrange the file; `None` if that would not make it much smaller.
+    ///
+    /// # Errors
+    /// When the page map cannot be read.
+    pub fn arrange(&mut self) -> Result<Option<Arranged>> {
+        let Some(record) = self.commit.map(|commit| commit.record) else {
+            return Ok(None);
+        };
+        let (mut gain, mut first) = (record.free_bytes, record.end);
+        let (mut encoded, mut in_order) = (Vec::new(), Vec::new());
+        let mut next = 0;
+        while let Some(leaf) = self.next_leaf(next)? {
+            next = leaf + 1;
+            let Some(node) = self.map.leaf_on_disk(leaf, &self.medium)? else {
+                continue;
+            };
+            let Node::Leaf(entries) = &*node else {
+                continue;
+            };
+            let stored = || entries.iter().filter(|entry| !entry.is_zero());
+            let lowest = stored().map(|entry| entry.offset).min();
+            first = first.min(lowest.unwrap_or(first));
+            let mut ideal = Leaf::empty();
+            let mut offset = lowest.unwrap_or(DATA_START);
+            for (slot, entry) in entries.iter().enumerate().filter(|(_, e)| !e.is_zero()) {
+                ideal.set(slot, Entry { offset, ..entry });
+                offset += u64::from(entry.len);
+            }
+            encoded.clear();
+            node.encode(&mut encoded);
+            in_order.clear();
+            Node::Leaf(ideal).encode(&mut in_order);
+            gain += (encoded.len() as u64).saturating_sub(in_order.len() as u64);
+        }
+        let worthwhile = gain > (record.end / WORTHWHILE).max(GAIN_MIN);
+        Ok(worthwhile.then_some(Arranged {
+            to: first,
+            unit: 0,
+            window: first,
+            next: Next::Fill,
+        }))
+    }
+
+    /// Goes on for a step, and makes it durable. `None` at the end; what is left free then is for
+    /// [`Store::compact_some`].
+    ///
+    /// # Errors
+    /// The last commit is current again.
+    pub fn arrange_some(&mut self, at: Arranged) -> Result<Option<Arranged>> {
+        self.writer.compacting = true;
+        let next = self.guarded(|store| store.arrange_step(at));
+        let next = next.and_then(|next| self.commit_and_flush().map(|()| next));
+        self.writer.compacting = false;
+        next
+    }
+
+    fn arrange_step(&mut self, at: Arranged) -> Result<Option<Arranged>> {
+        self.begin()?;
+        match at.next {
+            Next::Clear(leaf) => self.clear(at, leaf).map(Some),
+            Next::Fill => self.fill(at).map(Some),
+            Next::ClearForMap(from) => self.clear_for_map(at, from).map(Some),
+            Next::Map(from) => self.write_map(at, from),
+        }
+    }
+
+    /// Moves out of the window what is in it.
+    fn clear(&mut self, at: Arranged, from: u64) -> Result<Arranged> {
+        let window = at.to..at.window;
+        self.writer.space().set_aside(window.clone())?;
+        let mut moved = 0;
+        let mut after = from;
+        while let Some(leaf) = self.next_leaf(after)? {
+            after = leaf + 1;
+            if moved >= MOVED_PER_STEP {
+                let next = Next::Clear(leaf);
+                return Ok(Arranged { next, ..at });
+            }
+            let Some(node) = self.map.leaf_on_disk(leaf, &self.medium)? else {
+                continue;
+            };
+            let Node::Leaf(entries) = &*node else {
+                continue;
+            };
+            for (entry, unit) in entries.iter().zip(leaf * FANOUT as u64..) {
+                let stop = entry.offset + u64::from(entry.len);
+                if entry.is_zero() || stop <= window.start || entry.offset >= window.end {
+                    continue;
+                }
+                let offset = self.writer.space().alloc(entry.len.into())?;
+                self.move_unit(unit, &entry, offset)?;
+                moved += u64::from(entry.len);
+            }
+        }
+        self.touch_nodes(0, |place| window.contains(&place.offset))?;
+        let next = Next::Fill;
+        Ok(Arranged { next, ..at })
+    }
+
+    /// Moves the next units into the window, until it is full.
+    fn fill(&mut self, mut at: Arranged) -> Result<Arranged> {
+        let mut moved = 0;
+        let end = self.writer.space().end();
+        let mut after = at.unit / FANOUT as u64;
+        'units: loop {
+            let Some(leaf) = self.next_leaf(after)? else {
+                at.unit = self.leaves() * FANOUT as u64;
+                break;
+            };
+            after = leaf + 1;
+            let node = self.map.leaf_on_disk(leaf, &self.medium)?;
+            let entries = match node.as_deref() {
+                Some(Node::Leaf(entries)) => Some(entries.iter()),
+                _ => None,
+            };
+            for (entry, unit) in entries.into_iter().flatten().zip(leaf * FANOUT as u64..) {
+                let len = u64::from(entry.len);
+                if unit < at.unit || entry.is_zero() || entry.offset < at.to {
+                    continue;
+                }
+                at.unit = unit;
+                if entry.offset == at.to {
+                    at.to += len;
+                    continue;
+                }
+                let Some(offset) = self.writer.space().first_fit(at.to, len, at.window) else {
+                    let window = (end / WINDOWS).clamp(WINDOW_MIN, WINDOW_MAX);
+                    at.window = at.to.max(at.window) + window;
+                    at.next = Next::Clear(0);
+                    break 'units;
+                };
+                if moved >= MOVED_PER_STEP {
+                    break 'units;
+                }
+                self.writer.space().take(offset, len)?;
+                self.move_unit(unit, &entry, offset)?;
+                at.to = offset + len;
+                moved += len;
+            }
+            at.unit = (leaf + 1) * FANOUT as u64;
+        }
+        // What else the commit writes goes elsewhere.
+        self.writer.space().set_aside(at.to..at.window)?;
+        if at.unit >= self.leaves() * FANOUT as u64 {
+            let mut after = self.writer.space().snapshot_room();
+            for level in 0..self.map.height() {
+                for found in self.places(level) {
+                    after += u64::from(found?.1.len);
+                }
+            }
+            let dictionaries = self.catalog.pointers();
+            let behind = dictionaries.filter(|place| place.offset >= at.to);
+            after += behind.map(|place| u64::from(place.len)).sum::<u64>();
+            at.window = at.to + after;
+            at.next = Next::ClearForMap(0);
+        }
+        Ok(at)
+    }
+
+    /// Moves nodes out of the place for the map.
+    fn clear_for_map(&mut self, at: Arranged, from: u64) -> Result<Arranged> {
+        let window = at.to..at.window;
+        self.writer.space().set_aside(window.clone())?;
+        let left = self.touch_some(from, |place| window.contains(&place.offset))?;
+        let next = left.map_or(Next::Map(0), Next::ClearForMap);
+        Ok(Arranged { next, ..at })
+    }
+
+    /// Writes the map, and what else there is, right behind the data.
+    fn write_map(&mut self, at: Arranged, from: u64) -> Result<Option<Arranged>> {
+        self.writer.space().set_aside(at.window..u64::MAX)?;
+        if let Some(leaf) = self.touch_some(from, |_| true)? {
+            let next = Next::Map(leaf);
+            return Ok(Some(Arranged { next, ..at }));
+        }
+        self.move_dictionaries(at.window)?;
+        self.touch_catalog_above(at.to);
+        Ok(None)
+    }
+
+    /// Marks some leaves from this one on for rewriting, where `chosen` says so of their places, and after the last
+    /// the nodes above them. Returns the leaf to go on with.
+    fn touch_some(&mut self, from: u64, chosen: impl Fn(Pointer) -> bool) -> Result<Option<u64>> {
+        let mut next = from;
+        for _ in 0..NODES_PER_STEP {
+            let Some(leaf) = self.next_leaf(next)? else {
+                break;
+            };
+            next = leaf + 1;
+            self.touch_node(0, leaf, &chosen)?;
+        }
+        if let Some(leaf) = self.next_leaf(next)? {
+            return Ok(Some(leaf));
+        }
+        self.touch_nodes(1, &chosen)?;
+        Ok(None)
+    }
+}

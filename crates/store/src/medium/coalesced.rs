@@ -1,0 +1,204 @@
+//! Stored bytes of neighbours, read in one call: a packed file has its units one behind the other, and a
+//! call costs more than the bytes.
+//!
+//! When an extent lies right behind the one read before, some of what follows is read with it and
+//! kept. Nothing says that the kept bytes are still those of the file; the checksum of whoever wants them does,
+//! and if it does not match, they are read again.
+
+use crate::error::{Error, Result};
+use crate::format::layout::UNIT_MAX;
+use crate::format::leaf::Entry;
+use crate::medium::disk::Disk;
+use crate::medium::verified::Medium;
+
+/// Bytes read in one call when reading goes on from neighbour to neighbour.
+const STRETCH: usize = 16 << 10;
+/// A gap this small still makes neighbours: map nodes and freed extents lie between units.
+const GAP_MAX: u64 = 4 << 10;
+
+/// What was read last.
+#[derive(Debug, Default)]
+pub(crate) struct Nearby {
+    /// Where `bytes` begin in the file.
+    offset: u64,
+    bytes: Vec<u8>,
+    /// End of the extent asked for last.
+    end: u64,
+}
+
+impl Nearby {
+    /// The stored bytes of a unit, checked against the map.
+    pub(crate) fn unit<'a, D: Disk>(
+        &'a mut self,
+        medium: &'a Medium<D>,
+        entry: &Entry,
+    ) -> Result<&'a [u8]> {
+        if entry.len > UNIT_MAX {
+            return Err(Error::damaged("page", entry.offset, "implausible length"));
+        }
+        let len = entry.len as usize;
+        let is_right = |bytes: &[u8]| medium.uuid.sum32(bytes) == entry.sum;
+        if let Some(copy) = medium
+            .bundled(entry.offset, len)
+            .filter(|copy| is_right(copy))
+        {
+            return Ok(copy);
+        }
+        let is_neighbour = entry.offset.wrapping_sub(self.end) <= GAP_MAX;
+        self.end = entry.offset + u64::from(entry.len);
+
+        let start = usize::try_from(entry.offset.wrapping_sub(self.offset)).unwrap_or(usize::MAX);
+        let stop = start.saturating_add(len);
+        if self.bytes.get(start..stop).is_some_and(is_right) {
+            return Ok(&self.bytes[start..stop]);
+        }
+        self.offset = entry.offset;
+        if is_neighbour {
+            litepack_memory::resize(&mut self.bytes, STRETCH.max(len))?;
+            let read = medium.disk.read_at(&mut self.bytes, entry.offset);
+            self.bytes.truncate(read.unwrap_or(0));
+        }
+        // Whatever was wrong with what follows, it is this extent alone that was asked for.
+        if !is_neighbour || !self.bytes.get(..len).is_some_and(is_right) {
+            litepack_memory::resize(&mut self.bytes, len)?;
+            medium.fill(&mut self.bytes, entry.offset, "page")?;
+            if !is_right(&self.bytes) {
+                return Err(Error::damaged("page", entry.offset, "checksum mismatch"));
+            }
+        }
+        Ok(&self.bytes[..len])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::layout::FileUuid;
+    use crate::medium::cache::{Cache, FileId};
+    use crate::medium::disk::MemDisk;
+    use litepack_codec::Storage;
+    use std::cell::Cell;
+    use std::io;
+    use std::sync::Arc;
+
+    const LEN: u64 = 500;
+
+    /// Counts reads, and cannot read beyond a point.
+    #[derive(Default)]
+    struct Counting {
+        disk: MemDisk,
+        reads: Cell<usize>,
+        unreadable_from: Cell<Option<u64>>,
+    }
+
+    impl Disk for Counting {
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+            self.reads.set(self.reads.get() + 1);
+            let stop = offset + buf.len() as u64;
+            match self.unreadable_from.get() {
+                Some(from) if stop > from => Err(io::Error::other("a bad sector")),
+                _ => self.disk.read_at(buf, offset),
+            }
+        }
+        fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+            self.disk.write_at(bytes, offset)
+        }
+        fn sync(&self) -> io::Result<()> {
+            self.disk.sync()
+        }
+        fn len(&self) -> io::Result<u64> {
+            self.disk.len()
+        }
+        fn truncate(&self, len: u64) -> io::Result<()> {
+            self.disk.truncate(len)
+        }
+    }
+
+    fn content(number: u64, version: u64) -> Vec<u8> {
+        (0..LEN)
+            .map(|i| (number * 31 + version * 7 + i * i) as u8)
+            .collect()
+    }
+
+    fn put(medium: &Medium<Counting>, number: u64, version: u64) -> Entry {
+        let (offset, bytes) = (100_000 + number * LEN, content(number, version));
+        medium.disk.write_at(&bytes, offset).unwrap();
+        Entry {
+            offset,
+            len: LEN as u32,
+            sum: medium.uuid.sum32(&bytes),
+            storage: Storage::RAW,
+        }
+    }
+
+    fn filled(count: u64) -> (Medium<Counting>, Vec<Entry>) {
+        let medium = Medium {
+            disk: Counting::default(),
+            uuid: FileUuid([3; 16]),
+            file: FileId::unique(),
+            cache: Arc::new(Cache::new(1 << 20)),
+            at_hand: crate::medium::node_cache::AtHand::default(),
+            bundle: None,
+        };
+        let entries = (0..count).map(|number| put(&medium, number, 0)).collect();
+        (medium, entries)
+    }
+
+    #[test]
+    fn neighbours_are_read_in_few_calls_and_others_alone() {
+        let (medium, entries) = filled(320);
+        let mut nearby = Nearby::default();
+        for (number, entry) in entries.iter().enumerate() {
+            assert_eq!(
+                nearby.unit(&medium, entry).unwrap(),
+                content(number as u64, 0)
+            );
+        }
+        assert!(medium.disk.reads.take() < 320 / 25);
+        for number in (0..320).step_by(40).rev() {
+            let found = nearby.unit(&medium, &entries[number]).unwrap();
+            assert_eq!(found, content(number as u64, 0));
+        }
+        assert_eq!(medium.disk.reads.take(), 8);
+    }
+
+    #[test]
+    fn what_was_overwritten_meanwhile_is_read_again() {
+        let (medium, mut entries) = filled(20);
+        let mut nearby = Nearby::default();
+        nearby.unit(&medium, &entries[0]).unwrap();
+        nearby.unit(&medium, &entries[1]).unwrap();
+        for number in (2..20).step_by(2) {
+            entries[number as usize] = put(&medium, number, 1);
+        }
+        for (number, entry) in (0..).zip(&entries).skip(2) {
+            let version = u64::from(number % 2 == 0);
+            assert_eq!(
+                nearby.unit(&medium, entry).unwrap(),
+                content(number, version)
+            );
+        }
+        // A reader at the commit before finds out, too.
+        let former = filled(3).1[2];
+        assert!(matches!(
+            nearby.unit(&medium, &former),
+            Err(Error::Damaged(_))
+        ));
+    }
+
+    #[test]
+    fn trouble_behind_a_unit_is_not_its_own() {
+        let (medium, entries) = filled(20);
+        let mut nearby = Nearby::default();
+        medium.disk.unreadable_from.set(Some(entries[10].offset));
+        for (number, entry) in (0..10).zip(&entries) {
+            assert_eq!(nearby.unit(&medium, entry).unwrap(), content(number, 0));
+        }
+        assert!(matches!(
+            nearby.unit(&medium, &entries[10]),
+            Err(Error::Io(_))
+        ));
+        medium.disk.unreadable_from.set(None);
+        assert_eq!(nearby.unit(&medium, &entries[10]).unwrap(), content(10, 0));
+    }
+}

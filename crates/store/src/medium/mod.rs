@@ -1,0 +1,10 @@
+//! Reading from the medium: verified, in few calls, ahead of scans, through caches.
+
+pub(crate) mod cache;
+pub(crate) mod coalesced;
+pub(crate) mod disk;
+pub(crate) mod node_cache;
+pub(crate) mod prefetch;
+pub(crate) mod results;
+pub(crate) mod verified;
+pub(crate) mod workers;

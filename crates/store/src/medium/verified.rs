@@ -1,0 +1,106 @@
+//! Checked reading: a disk, the identity its checksums are seeded with, and the cache above it.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::format::layout::{FileUuid, METADATA_MAX, Pointer};
+use crate::format::node::Node;
+use crate::format::prefetch_segment::Bundle;
+use crate::medium::cache::{Cache, FileId};
+use crate::medium::disk::Disk;
+use crate::medium::node_cache::AtHand;
+use crate::snapshot::page_map::NodeSource;
+
+/// No map node is longer; a longer one is refused before memory is taken for it.
+pub(crate) const NODE_LEN_MAX: u32 = 1 << 16;
+
+/// Reads extents and accepts only what its parent's checksum vouches for.
+#[derive(Debug)]
+pub(crate) struct Medium<D> {
+    pub(crate) disk: D,
+    pub(crate) uuid: FileUuid,
+    pub(crate) file: FileId,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) at_hand: AtHand,
+    /// Of the commit that the handle is at, if the disk is far away.
+    pub(crate) bundle: Option<Bundle>,
+}
+
+impl<D: Disk> Medium<D> {
+    /// The verified bytes of a metadata extent.
+    pub(crate) fn extent(&self, pointer: Pointer, what: &str) -> Result<Vec<u8>> {
+        if pointer.len > METADATA_MAX {
+            return Err(Error::damaged(what, pointer.offset, "implausible length"));
+        }
+        let mut bytes = litepack_memory::zeros(pointer.len as usize)?;
+        self.fill(&mut bytes, pointer.offset, what)?;
+        if self.uuid.sum64(&bytes) != pointer.sum {
+            return Err(Error::damaged(what, pointer.offset, "checksum mismatch"));
+        }
+        Ok(bytes)
+    }
+
+    /// A copy of an extent that need not be read.
+    pub(crate) fn bundled(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        self.bundle.as_ref()?.extent(offset, len)
+    }
+
+    /// Fills `bytes` from the file, or a copy of that part of it.
+    pub(crate) fn fill(&self, bytes: &mut [u8], offset: u64, what: &str) -> Result<()> {
+        if let Some(copy) = self.bundled(offset, bytes.len()) {
+            bytes.copy_from_slice(copy);
+            return Ok(());
+        }
+        if self.disk.read_at(bytes, offset)? == bytes.len() {
+            Ok(())
+        } else {
+            Err(Error::damaged(what, offset, "the file ends before it"))
+        }
+    }
+
+    /// A map node from the file.
+    pub(crate) fn read_node(&self, pointer: Pointer, level: u8) -> Result<Arc<Node>> {
+        const WHAT: &str = "page map node";
+        if pointer.len > NODE_LEN_MAX {
+            return Err(Error::damaged(WHAT, pointer.offset, "implausible length"));
+        }
+        let bytes = self.extent(pointer, WHAT)?;
+        let node = Node::decode(&bytes, level)
+            .ok_or_else(|| Error::damaged(WHAT, pointer.offset, "malformed"))?;
+        Ok(Arc::new(node))
+    }
+
+    /// The checksummed reference to `bytes` placed at `offset`.
+    pub(crate) fn pointer_to(&self, bytes: &[u8], offset: u64) -> Result<Pointer> {
+        let len = u32::try_from(bytes.len())
+            .ok()
+            .filter(|len| *len <= METADATA_MAX)
+            .ok_or(Error::Limit("metadata extents end at 256 MiB"))?;
+        Ok(Pointer {
+            offset,
+            len,
+            sum: self.uuid.sum64(bytes),
+        })
+    }
+}
+
+impl<D: Disk> NodeSource for Medium<D> {
+    fn node(&self, pointer: Pointer, level: u8) -> Result<Arc<Node>> {
+        litepack_memory::check()?;
+        let is_right = |node: &Arc<Node>| matches!(**node, Node::Leaf(_)) == (level == 0);
+        if let Some(node) = self.at_hand.get(&pointer).filter(is_right) {
+            return Ok(node);
+        }
+        let cached = self.cache.node(self.file, &pointer).filter(is_right);
+        let node = match cached {
+            Some(node) => node,
+            None => {
+                let node = self.read_node(pointer, level)?;
+                self.cache.put_node(self.file, &pointer, Arc::clone(&node));
+                node
+            }
+        };
+        self.at_hand.put(pointer, &node);
+        Ok(node)
+    }
+}

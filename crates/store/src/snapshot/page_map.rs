@@ -1,0 +1,346 @@
+//! The page map: a copy-on-write radix tree from unit number to [`Entry`].
+//!
+//! A node of level `l` with index `i` covers units `i * FANOUT^(l+1)` and up. Changed nodes are kept
+//! in memory until [`PageMap::write_level`] gives them new extents, children before parents; the old
+//! extents are released, never overwritten.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::format::layout::Pointer;
+use crate::format::leaf::{Entry, FANOUT};
+use crate::format::node::Node;
+
+/// Levels that cover every unit of the largest possible file.
+pub(crate) const HEIGHT_MAX: u8 = 8;
+
+/// Reads nodes that are on disk.
+pub(crate) trait NodeSource {
+    /// The node of `level` that `pointer` refers to.
+    fn node(&self, pointer: Pointer, level: u8) -> Result<Arc<Node>>;
+}
+
+/// The tree as of one commit, plus the changes of the running transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct PageMap {
+    root: Pointer,
+    height: u8,
+    /// Changed nodes by (level, index).
+    changed: BTreeMap<(u8, u64), Node>,
+}
+
+/// Units covered by one child of a node of `level`.
+fn span(level: u8) -> u64 {
+    (FANOUT as u64).saturating_pow(level.into())
+}
+
+/// Units covered by a tree of this height.
+fn capacity(height: u8) -> u64 {
+    if height == 0 { 0 } else { span(height) }
+}
+
+fn slot(index: u64) -> usize {
+    (index % FANOUT as u64) as usize
+}
+
+impl PageMap {
+    /// The tree of a commit.
+    pub(crate) fn new(root: Pointer, height: u8) -> PageMap {
+        PageMap {
+            root,
+            height,
+            changed: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn root(&self) -> Pointer {
+        self.root
+    }
+
+    pub(crate) fn height(&self) -> u8 {
+        self.height
+    }
+
+    /// Changed leaves held in memory.
+    pub(crate) fn changed_leaves(&self) -> usize {
+        self.changed.range(..(1, 0)).count()
+    }
+
+    pub(crate) fn is_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// The unchanged leaf with this index, straight from disk; `None` where nothing is stored or
+    /// the leaf is changed.
+    pub(crate) fn leaf_on_disk(
+        &self,
+        index: u64,
+        source: &impl NodeSource,
+    ) -> Result<Option<Arc<Node>>> {
+        if self.height == 0 || index >= span(self.height - 1) {
+            return Ok(None);
+        }
+        self.node_on_disk(0, index, source)
+    }
+
+    /// The lowest index from `from` on of a node of this level that is stored. How many units a file claims to have costs
+    /// nothing that way.
+    pub(crate) fn next(
+        &self,
+        level: u8,
+        from: u64,
+        source: &impl NodeSource,
+    ) -> Result<Option<u64>> {
+        if level + 1 >= self.height {
+            let is_there = from == 0 && level < self.height && !self.root.is_none();
+            return Ok(is_there.then_some(0));
+        }
+        let (up, mut at) = (level + 1, from);
+        while let Some(parent) = self.next_parent(up, at / FANOUT as u64, source)? {
+            let first = (parent * FANOUT as u64).max(at);
+            let on_disk;
+            let node = match self.changed.get(&(up, parent)) {
+                Some(node) => Some(node),
+                None => {
+                    on_disk = self.node_on_disk(up, parent, source)?;
+                    on_disk.as_deref()
+                }
+            };
+            if let Some(Node::Inner(children)) = node
+                && let Some(found) = (slot(first)..FANOUT).find(|child| !children[*child].is_none())
+            {
+                return Ok(Some(parent * FANOUT as u64 + found as u64));
+            }
+            at = (parent + 1) * FANOUT as u64;
+        }
+        Ok(None)
+    }
+
+    /// As [`PageMap::next`], or a node that has changed: the top of a tree that has grown is not stored yet.
+    fn next_parent(&self, level: u8, from: u64, source: &impl NodeSource) -> Result<Option<u64>> {
+        let changed = self.changed.range((level, from)..=(level, u64::MAX));
+        let changed = changed.map(|((_, index), _)| *index).next();
+        let stored = self.next(level, from, source)?;
+        Ok([changed, stored].into_iter().flatten().min())
+    }
+
+    /// The entry of a unit.
+    pub(crate) fn get(&self, unit: u64, source: &impl NodeSource) -> Result<Entry> {
+        let index = unit / FANOUT as u64;
+        if let Some(Node::Leaf(entries)) = self.changed.get(&(0, index)) {
+            return Ok(entries.get(slot(unit)));
+        }
+        Ok(match self.leaf_on_disk(index, source)?.as_deref() {
+            Some(Node::Leaf(entries)) => entries.get(slot(unit)),
+            _ => Entry::ZERO,
+        })
+    }
+
+    /// Where the node (level, index) is on disk according to its parent.
+    fn pointer(&self, level: u8, index: u64, source: &impl NodeSource) -> Result<Pointer> {
+        if level + 1 >= self.height {
+            return Ok(if index == 0 { self.root } else { Pointer::NONE });
+        }
+        let (up, parent) = (level + 1, index / FANOUT as u64);
+        if let Some(Node::Inner(children)) = self.changed.get(&(up, parent)) {
+            return Ok(children[slot(index)]);
+        }
+        Ok(match self.node_on_disk(up, parent, source)?.as_deref() {
+            Some(Node::Inner(children)) => children[slot(index)],
+            _ => Pointer::NONE,
+        })
+    }
+
+    fn node_on_disk(
+        &self,
+        level: u8,
+        index: u64,
+        source: &impl NodeSource,
+    ) -> Result<Option<Arc<Node>>> {
+        let pointer = self.pointer(level, index, source)?;
+        if pointer.is_none() {
+            Ok(None)
+        } else {
+            source.node(pointer, level).map(Some)
+        }
+    }
+
+    /// The node (level, index), ready to be changed.
+    fn change(&mut self, level: u8, index: u64, source: &impl NodeSource) -> Result<&mut Node> {
+        if !self.changed.contains_key(&(level, index)) {
+            litepack_memory::check()?;
+            let node = match self.node_on_disk(level, index, source)? {
+                Some(node) => Node::clone(&node),
+                None => Node::empty(level),
+            };
+            self.changed.insert((level, index), node);
+        }
+        Ok(self
+            .changed
+            .get_mut(&(level, index))
+            .expect("it was just put there"))
+    }
+
+    /// Sets the entry of a unit and returns the former one.
+    pub(crate) fn set(
+        &mut self,
+        unit: u64,
+        entry: Entry,
+        source: &impl NodeSource,
+    ) -> Result<Entry> {
+        while unit >= capacity(self.height) {
+            if entry.is_zero() {
+                return Ok(Entry::ZERO);
+            }
+            self.grow()?;
+        }
+        let leaf = self.change(0, unit / FANOUT as u64, source)?;
+        match leaf {
+            Node::Leaf(entries) => Ok(entries.set(slot(unit), entry)),
+            Node::Inner(_) => Err(Error::damaged("page map", 0, "a leaf is no leaf")),
+        }
+    }
+
+    fn grow(&mut self) -> Result<()> {
+        if self.height == HEIGHT_MAX {
+            return Err(Error::Limit("the page map is full"));
+        }
+        if self.height > 0 {
+            let mut top = Node::empty(self.height);
+            if let Node::Inner(children) = &mut top {
+                children[0] = self.root;
+            }
+            self.changed.insert((self.height, 0), top);
+            self.root = Pointer::NONE;
+        }
+        self.height += 1;
+        Ok(())
+    }
+
+    /// Forgets every unit from `units` on, handing each extent that was held to `release` (offset,
+    /// length, whether it held a unit).
+    pub(crate) fn truncate(
+        &mut self,
+        units: u64,
+        source: &impl NodeSource,
+        release: &mut impl FnMut(u64, u32, bool) -> Result<()>,
+    ) -> Result<()> {
+        if self.height > 0 && units < capacity(self.height) {
+            self.cut(self.height - 1, 0, units, source, release)?;
+        }
+        Ok(())
+    }
+
+    /// Cuts the subtree of (level, index) at `units`. The depth of the recursion is the tree's height.
+    fn cut(
+        &mut self,
+        level: u8,
+        index: u64,
+        units: u64,
+        source: &impl NodeSource,
+        release: &mut impl FnMut(u64, u32, bool) -> Result<()>,
+    ) -> Result<()> {
+        let known = self.changed.contains_key(&(level, index));
+        if !known && self.pointer(level, index, source)?.is_none() {
+            return Ok(());
+        }
+        let first_kept = units
+            .saturating_sub(index * span(level + 1))
+            .div_ceil(span(level));
+        let first_kept = first_kept as usize;
+        if level > 0 {
+            // The child that straddles the cut stays, shortened; those behind it go.
+            let straddling = units.saturating_sub(index * span(level + 1)) / span(level);
+            for child in straddling as usize..FANOUT {
+                self.cut(
+                    level - 1,
+                    index * FANOUT as u64 + child as u64,
+                    units,
+                    source,
+                    release,
+                )?;
+            }
+        }
+        match self.change(level, index, source)? {
+            Node::Leaf(entries) => {
+                for slot in first_kept..FANOUT {
+                    let entry = entries.set(slot, Entry::ZERO);
+                    if !entry.is_zero() {
+                        release(entry.offset, entry.len, true)?;
+                    }
+                }
+            }
+            Node::Inner(children) => {
+                let gone: Vec<Pointer> = children.iter().skip(first_kept).copied().collect();
+                children[first_kept.min(FANOUT)..].fill(Pointer::NONE);
+                for pointer in gone.into_iter().filter(|pointer| !pointer.is_none()) {
+                    release(pointer.offset, pointer.len, false)?;
+                }
+                for child in first_kept..FANOUT {
+                    self.changed
+                        .remove(&(level - 1, index * FANOUT as u64 + child as u64));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Indexes of the changed nodes of a level, in order.
+    pub(crate) fn changed_at(&self, level: u8) -> Vec<u64> {
+        self.changed
+            .range((level, 0)..=(level, u64::MAX))
+            .map(|((_, index), _)| *index)
+            .collect()
+    }
+
+    /// Where an unchanged node is on disk; `None` if it is changed or does not exist.
+    pub(crate) fn place_of(
+        &self,
+        level: u8,
+        index: u64,
+        source: &impl NodeSource,
+    ) -> Result<Option<Pointer>> {
+        if self.changed.contains_key(&(level, index)) {
+            return Ok(None);
+        }
+        Ok(Some(self.pointer(level, index, source)?).filter(|pointer| !pointer.is_none()))
+    }
+
+    /// Marks a node as changed although its content stays, so that it gets a new place.
+    pub(crate) fn touch(&mut self, level: u8, index: u64, source: &impl NodeSource) -> Result<()> {
+        self.change(level, index, source).map(|_| ())
+    }
+
+    /// The content of a changed node.
+    pub(crate) fn changed_node(&self, level: u8, index: u64) -> Option<&Node> {
+        self.changed.get(&(level, index))
+    }
+
+    /// A changed node now lives at `place` (or nowhere, if it is empty): tells its parent, forgets
+    /// the change and returns where it lived before.
+    pub(crate) fn settle(
+        &mut self,
+        level: u8,
+        index: u64,
+        place: Pointer,
+        source: &impl NodeSource,
+    ) -> Result<(Pointer, Option<Node>)> {
+        let former = if level + 1 >= self.height {
+            std::mem::replace(&mut self.root, place)
+        } else {
+            match self.change(level + 1, index / FANOUT as u64, source)? {
+                Node::Inner(children) => std::mem::replace(&mut children[slot(index)], place),
+                Node::Leaf(_) => return Err(Error::damaged("page map", 0, "a node has no parent")),
+            }
+        };
+        Ok((former, self.changed.remove(&(level, index))))
+    }
+
+    /// An empty tree has no levels.
+    pub(crate) fn lower_if_empty(&mut self) {
+        if self.root.is_none() && self.changed.is_empty() {
+            self.height = 0;
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Which commit a file is at, decided from its two slots and their marks of durability.
+//!
+//! A commit is published with one flush: data and record go to the medium in any order, so after a
+//! power loss the newest record may be there without all of its data. Such a record is told apart by
+//! reading everything it refers to that the other slot's commit does not; if anything is missing, the
+//! other commit is the current one. That is for power losses alone: where the marks do not bear out that the newest
+//! commit can have been cut off, what is missing of it is damage. docs/design.md argues each case.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::format::catalog::Catalog;
+use crate::format::layout::{
+    DATA_START, FileUuid, MARK_LEN, MARK_OFFSETS, OFFSET_LIMIT, Pointer, RECORD_LEN, SLOT_OFFSETS,
+    UNIT_MAX, UNIT_MIN,
+};
+use crate::format::leaf::Entry;
+use crate::format::node::Node;
+use crate::format::record::{Record, decode_mark};
+use crate::medium::disk::Disk;
+use crate::medium::verified::Medium;
+use crate::snapshot::page_map::{HEIGHT_MAX, NodeSource};
+use crate::space::free_space::{CHAIN_MAX, Link, decode_link};
+
+/// Times the slots are read again when one or a mark is unreadable, each time after twice as long a pause, 31 ms
+/// in all: a live writer may have been interrupted between two bytes.
+const TORN_RETRIES: u32 = 5;
+/// A database has at most this many pages, so at most this many units
+/// (<https://sqlite.org/limits.html#max_page_count>).
+const UNITS_MAX: u64 = u32::MAX as u64;
+
+/// The bytes of both slots, to notice any change with one comparison.
+pub(crate) type Slots = [[u8; RECORD_LEN]; 2];
+
+/// The slots of a file that has none yet.
+pub(crate) const NO_SLOTS: Slots = [[0; RECORD_LEN]; 2];
+
+/// The bytes from the first slot to the end of the last mark.
+const HEAD_LEN: usize = MARK_OFFSETS[1] as usize + MARK_LEN - SLOT_OFFSETS[0] as usize;
+
+/// A commit and where its record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Commit {
+    pub(crate) record: Record,
+    pub(crate) slot: usize,
+    /// Known to have reached the medium.
+    pub(crate) durable: bool,
+}
+
+/// What [`current`] has found.
+pub(crate) struct Found {
+    pub(crate) commit: Commit,
+    pub(crate) slots: Slots,
+    /// It is not the newest one: that was cut off by a power loss.
+    pub(crate) fell_back: bool,
+}
+
+/// The slots and the marks, as they were at one moment.
+#[derive(PartialEq, Eq)]
+struct Head {
+    slots: Slots,
+    marks: [[u8; MARK_LEN]; 2],
+}
+
+impl Head {
+    fn read(disk: &impl Disk) -> Result<Head> {
+        let mut bytes = [0; HEAD_LEN];
+        // A file that ends early has empty slots, which is for the caller to judge.
+        disk.read_at(&mut bytes, SLOT_OFFSETS[0])?;
+        Ok(Head {
+            slots: SLOT_OFFSETS.map(|offset| part(&bytes, offset)),
+            marks: MARK_OFFSETS.map(|offset| part(&bytes, offset)),
+        })
+    }
+
+    /// Whether a record or a mark is damaged, torn, or half written at the moment.
+    fn is_partly_unreadable(&self, uuid: FileUuid) -> bool {
+        let mut records = self.slots.iter().map(|slot| Record::decode(slot, uuid));
+        let mut marks = self.marks.iter().map(|mark| decode_mark(mark, uuid));
+        records.any(|record| record.is_none()) || marks.any(|mark| mark.is_none())
+    }
+}
+
+/// What begins at an offset of the file, of bytes that begin with the first slot.
+fn part<const N: usize>(bytes: &[u8], offset: u64) -> [u8; N] {
+    let from = (offset - SLOT_OFFSETS[0]) as usize;
+    bytes[from..from + N]
+        .try_into()
+        .expect("a slice of that length")
+}
+
+/// Reads both slots.
+pub(crate) fn read_slots(disk: &impl Disk) -> Result<Slots> {
+    let mut bytes = [0; SLOT_OFFSETS[1] as usize + RECORD_LEN - SLOT_OFFSETS[0] as usize];
+    disk.read_at(&mut bytes, SLOT_OFFSETS[0])?;
+    Ok(SLOT_OFFSETS.map(|offset| part(&bytes, offset)))
+}
+
+/// Decides the current commit. `live` says that this handle has seen the file at an earlier commit,
+/// so that what is there now was written by a running process and cannot be half on the medium.
+pub(crate) fn current<D: Disk>(medium: &Medium<D>, live: bool) -> Result<Found> {
+    let mut attempt = 0;
+    loop {
+        let head = Head::read(&medium.disk)?;
+        let verdict = judge(medium, &head, live);
+        if let Ok(Verdict::Newest(commit)) = verdict {
+            return Ok(Found {
+                commit,
+                slots: head.slots,
+                fell_back: false,
+            });
+        }
+        // A writer may have moved on while its former commit was being read, and reused what was missing.
+        if Head::read(&medium.disk)? != head {
+            continue;
+        }
+        if head.is_partly_unreadable(medium.uuid) && attempt < TORN_RETRIES {
+            std::thread::sleep(Duration::from_millis(1 << attempt));
+            attempt += 1;
+            continue;
+        }
+        return verdict.map(
+            |(Verdict::Newest(commit) | Verdict::FellBack(commit))| Found {
+                commit,
+                slots: head.slots,
+                fell_back: true,
+            },
+        );
+    }
+}
+
+enum Verdict {
+    Newest(Commit),
+    /// The one before the newest, of which not all is there, or not even a record.
+    FellBack(Commit),
+}
+
+fn judge<D: Disk>(medium: &Medium<D>, head: &Head, live: bool) -> Result<Verdict> {
+    let [a, b] =
+        [0, 1].map(|slot| Record::decode(&head.slots[slot], medium.uuid).map(|r| (r, slot)));
+    let marks = head.marks.map(|mark| decode_mark(&mark, medium.uuid));
+    let ((record, slot), other) = match (a, b) {
+        (Some(a), Some(b)) if a.0.seq >= b.0.seq => (a, Some(b)),
+        (a, Some(b)) => (b, a),
+        (Some(a), None) => (a, None),
+        (None, None) => {
+            let why = "both commit records are unreadable";
+            return Err(Error::damaged("commit records", SLOT_OFFSETS[0], why));
+        }
+    };
+    if let Some(lost) = marks.into_iter().flatten().find(|seq| *seq > record.seq) {
+        let why = format!(
+            "commit {lost} was durable, but only commit {} is there",
+            record.seq
+        );
+        return Err(Error::damaged("commit record", SLOT_OFFSETS[1 - slot], why));
+    }
+    validate(&record, slot)?;
+    let durable = marks.contains(&Some(record.seq));
+    let newest = Commit {
+        record,
+        slot,
+        durable,
+    };
+    let Some((former, at)) = other else {
+        // The slot that the next commit was being written to, or damage.
+        if !may_be_cut_off(marks, &record, slot) {
+            let why = "unreadable, and not for a power loss";
+            return Err(Error::damaged("commit record", SLOT_OFFSETS[1 - slot], why));
+        }
+        return Ok(Verdict::FellBack(newest));
+    };
+    if durable || live {
+        return Ok(Verdict::Newest(newest));
+    }
+    let Some(missing) = missing_of(medium, &record, &former)? else {
+        return Ok(Verdict::Newest(newest));
+    };
+    if !may_be_cut_off(marks, &former, at) {
+        return Err(missing);
+    }
+    validate(&former, at)?;
+    Ok(Verdict::FellBack(Commit {
+        record: former,
+        slot: at,
+        durable: true,
+    }))
+}
+
+/// Whether the slot other than that of `former` can hold what a power loss left of a commit that followed
+/// `former` directly.
+///
+/// A commit is written to a slot only when the other slot's is durable. So `former` was, and so was the mark of the slot
+/// that was being written, which tells of an older commit in it: that mark is whole, and later than `former` it cannot be. The
+/// mark of `former` itself may have been on its way to the medium: it can be old, or torn.
+fn may_be_cut_off(marks: [Option<u64>; 2], former: &Record, at: usize) -> bool {
+    let is_earlier = |seq: u64| seq <= former.seq;
+    marks[1 - at].is_some_and(is_earlier) && marks[at].is_none_or(is_earlier)
+}
+
+/// A record that its checksum vouches for can still come from a hostile file.
+fn validate(record: &Record, slot: usize) -> Result<()> {
+    let sane = record.unit_size.is_power_of_two()
+        && (UNIT_MIN..=UNIT_MAX).contains(&record.unit_size)
+        && record.height <= HEIGHT_MAX
+        && (DATA_START..=OFFSET_LIMIT).contains(&record.end)
+        && record.size.div_ceil(record.unit_size.into()) <= UNITS_MAX
+        && record.free_bytes <= record.end
+        && record.stored_bytes <= record.end
+        && record.stored_units <= record.stored_bytes
+        && (record.height == 0) == record.map.is_none();
+    if sane {
+        Ok(())
+    } else {
+        Err(Error::damaged(
+            "commit record",
+            SLOT_OFFSETS[slot],
+            "implausible values",
+        ))
+    }
+}
+
+/// What of all that `record` refers to, and `base` does not, is not on the medium; `None` if all of it is.
+fn missing_of<D: Disk>(
+    medium: &Medium<D>,
+    record: &Record,
+    base: &Record,
+) -> Result<Option<Error>> {
+    match Verification::new(medium, record, base).run(record, base) {
+        Ok(()) => Ok(None),
+        Err(missing @ Error::Damaged(_)) => Ok(Some(missing)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads what a commit added to the one before.
+struct Verification<'a, D> {
+    medium: &'a Medium<D>,
+    /// Bytes of extents that may still be read. Extents do not overlap, so no sound commit needs more than two files
+    /// have, its own and the one before; a hostile map that names the same node again and again runs out of them.
+    left: u64,
+    stored: Vec<u8>,
+}
+
+impl<'a, D: Disk> Verification<'a, D> {
+    fn new(medium: &'a Medium<D>, record: &Record, base: &Record) -> Self {
+        Verification {
+            medium,
+            left: record.end + base.end,
+            stored: Vec::new(),
+        }
+    }
+
+    /// Accounts for reading an extent.
+    fn spend(&mut self, offset: u64, len: u32) -> Result<()> {
+        let left = self.left.checked_sub(len.into());
+        let why = "more extents are named than the file has room for";
+        self.left = left.ok_or_else(|| Error::damaged("page map", offset, why))?;
+        Ok(())
+    }
+
+    fn extent(&mut self, pointer: Pointer, what: &str) -> Result<Vec<u8>> {
+        self.spend(pointer.offset, pointer.len)?;
+        self.medium.extent(pointer, what)
+    }
+
+    fn run(&mut self, record: &Record, base: &Record) -> Result<()> {
+        // Commits between the two, none of them flushed, may have added links of their own.
+        let mut link = record.space;
+        let mut links = 0;
+        while !link.is_none() && link != base.space && links <= CHAIN_MAX {
+            links += 1;
+            let bytes = self.extent(link, "free-space chain")?;
+            link = match decode_link(&bytes) {
+                Some(Link::Changes { before }) => before,
+                Some(Link::Snapshot) => break,
+                None => return Err(Error::damaged("free-space chain", link.offset, "malformed")),
+            };
+        }
+        if !record.catalog.is_none() && record.catalog != base.catalog {
+            let bytes = self.extent(record.catalog, "catalog")?;
+            let damaged = || Error::damaged("catalog", record.catalog.offset, "malformed");
+            let known: Vec<Pointer> = self
+                .extent(base.catalog, "catalog")
+                .ok()
+                .and_then(|bytes| Catalog::decode(&bytes))
+                .map_or(Vec::new(), |catalog| catalog.pointers().collect());
+            for pointer in Catalog::decode(&bytes).ok_or_else(damaged)?.pointers() {
+                if !known.contains(&pointer) {
+                    self.extent(pointer, "dictionary")?;
+                }
+            }
+        }
+        if !record.bundle.is_none() && base.bundle != record.bundle {
+            self.extent(record.bundle, "bundle")?;
+        }
+        match record.height.checked_sub(1) {
+            Some(level) => {
+                let base = base.height.checked_sub(1).map(|level| (base.map, level));
+                self.tree(record.map, base, level)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Verifies the subtree below `pointer`, leaving out what the subtree `base` (with its level, which
+    /// is lower when the tree has grown since) has in common with it.
+    fn tree(&mut self, pointer: Pointer, base: Option<(Pointer, u8)>, level: u8) -> Result<()> {
+        if pointer.is_none() || Some((pointer, level)) == base {
+            return Ok(());
+        }
+        self.spend(pointer.offset, pointer.len)?;
+        let node = self.medium.node(pointer, level)?;
+        let base = base.filter(|(pointer, _)| !pointer.is_none());
+        let mut base_node: Option<Arc<Node>> = None;
+        if let Some((pointer, base_level)) = base
+            && base_level == level
+        {
+            self.spend(pointer.offset, pointer.len)?;
+            base_node = self.medium.node(pointer, level).ok();
+        }
+        match (&*node, base_node.as_deref()) {
+            (Node::Inner(children), base_node) => {
+                for (index, child) in children.iter().enumerate() {
+                    let base = match (base_node, base) {
+                        (Some(Node::Inner(children)), _) => Some((children[index], level - 1)),
+                        (None, Some((_, base_level))) if base_level < level && index == 0 => base,
+                        _ => None,
+                    };
+                    self.tree(*child, base, level - 1)?;
+                }
+            }
+            (Node::Leaf(entries), base) => {
+                for (slot, entry) in entries.iter().enumerate() {
+                    let is_known =
+                        matches!(base, Some(Node::Leaf(known)) if known.get(slot) == entry);
+                    if !entry.is_zero() && !is_known {
+                        self.spend(entry.offset, entry.len)?;
+                        verify_unit(self.medium, &entry, &mut self.stored)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads the stored bytes of a unit into `stored` and checks them against the map.
+pub(crate) fn verify_unit<D: Disk>(
+    medium: &Medium<D>,
+    entry: &Entry,
+    stored: &mut Vec<u8>,
+) -> Result<()> {
+    if entry.len > UNIT_MAX {
+        return Err(Error::damaged("page", entry.offset, "implausible length"));
+    }
+    litepack_memory::resize(stored, entry.len as usize)?;
+    medium.fill(stored, entry.offset, "page")?;
+    if medium.uuid.sum32(stored) != entry.sum {
+        return Err(Error::damaged("page", entry.offset, "checksum mismatch"));
+    }
+    Ok(())
+}

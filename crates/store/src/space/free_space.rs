@@ -1,0 +1,492 @@
+//! Free space: which bytes below the end of the file nobody needs, and when they may be used again.
+//!
+//! A byte freed by a commit is still needed for as long as a crash could make the file fall back to
+//! the last durable commit. So freed bytes wait:
+//! - bytes taken in this very transaction are free again at once: no commit has ever named them;
+//! - bytes taken since the last durable commit are free once the running commit is published;
+//! - all others are free once a commit that no longer names them is durable.
+//!
+//! On disk, free space (waiting or not) is a chain: a snapshot of the set, then the changes of each
+//! commit since, rewritten as a new snapshot when the chain would be the longer of the two.
+
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+use crate::format::bytes::{Reader, put_varint, unzigzag, zigzag};
+use crate::format::layout::{DATA_START, LOCK_BYTES, OFFSET_LIMIT, Pointer};
+use crate::space::allocate::Kind;
+use crate::space::ranges::{Holes, RangeSet};
+
+/// Longest chain of changes on a snapshot: bounds the reads needed before a first write.
+pub(crate) const CHAIN_MAX: usize = 32;
+/// Encoded bytes one range or change takes at most.
+const RANGE_BYTES_MAX: usize = 20;
+
+/// One change to the set of free bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Change {
+    freed: bool,
+    offset: u64,
+    len: u64,
+}
+
+/// Free space of a file that is being written.
+#[derive(Debug)]
+pub(crate) struct Space {
+    free: Holes,
+    /// Freed, to be free once the running commit is published.
+    after_commit: RangeSet,
+    /// Freed, to be free once a commit published after now is durable.
+    after_flush: RangeSet,
+    /// Taken in the running transaction.
+    fresh: RangeSet,
+    /// Taken by commits since the last durable one.
+    unflushed: RangeSet,
+    end: u64,
+    changes: Vec<Change>,
+    /// The chain on disk, newest first.
+    chain: Vec<Pointer>,
+    /// The next link has to take the whole chain's place, because a part of it is where it should not be.
+    renew: bool,
+    /// Where the newest commit's units and nodes end.
+    near: [u64; 2],
+}
+
+/// One link of the chain on disk.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Snapshot,
+    Changes { before: Pointer },
+}
+
+impl Space {
+    /// The space of a file with no free bytes.
+    pub(crate) fn new(end: u64) -> Space {
+        Space {
+            free: Holes::default(),
+            after_commit: RangeSet::default(),
+            after_flush: RangeSet::default(),
+            fresh: RangeSet::default(),
+            unflushed: RangeSet::default(),
+            end,
+            changes: Vec::new(),
+            chain: Vec::new(),
+            renew: false,
+            near: [0; 2],
+        }
+    }
+
+    /// Reads the chain that begins at `head` in a file whose commit is durable.
+    pub(crate) fn load(
+        head: Pointer,
+        end: u64,
+        mut read: impl FnMut(Pointer) -> Result<Vec<u8>>,
+    ) -> Result<Space> {
+        let mut space = Space::new(end);
+        let mut links = Vec::new();
+        let mut next = head;
+        while !next.is_none() {
+            let damaged = |why: &str| Error::damaged("free-space chain", next.offset, why);
+            if links.len() > CHAIN_MAX {
+                return Err(damaged("too long"));
+            }
+            let bytes = read(next)?;
+            let link = decode_link(&bytes).ok_or_else(|| damaged("malformed"))?;
+            space.chain.push(next);
+            next = match link {
+                Link::Changes { before } if !before.is_none() => before,
+                Link::Changes { .. } => return Err(damaged("has no snapshot")),
+                Link::Snapshot => Pointer::NONE,
+            };
+            links.push(bytes);
+        }
+        for (bytes, pointer) in links.iter().zip(&space.chain).rev() {
+            // What is malformed was refused above.
+            for change in changes_in(bytes).into_iter().flatten().flatten() {
+                litepack_memory::check()?;
+                let done = if change.freed {
+                    change.offset >= DATA_START && space.free.insert(change.offset, change.len)
+                } else {
+                    space.free.remove(change.offset, change.len)
+                };
+                if !done {
+                    let why = "contradicts itself";
+                    return Err(Error::damaged("free-space chain", pointer.offset, why));
+                }
+            }
+        }
+        match space.free.last() {
+            Some((offset, len)) if offset + len > end => Err(Error::damaged(
+                "free-space chain",
+                head.offset,
+                "reaches past the end",
+            )),
+            _ => Ok(space),
+        }
+    }
+
+    /// End of the used part of the file.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Free bytes below the end, waiting ones included.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.free.total() + self.after_commit.total() + self.after_flush.total()
+    }
+
+    /// All free ranges below the end, waiting ones included.
+    ///
+    /// # Errors
+    /// When a range is free twice, as a hostile chain can have it.
+    pub(crate) fn all_free(&self) -> Result<RangeSet> {
+        let mut all = self.free.ranges();
+        let disjoint =
+            all.absorb(&mut self.after_commit.clone()) && all.absorb(&mut self.after_flush.clone());
+        self.check(disjoint, self.end)?;
+        Ok(all)
+    }
+
+    /// The extents of the chain on disk.
+    pub(crate) fn chain(&self) -> &[Pointer] {
+        &self.chain
+    }
+
+    /// Makes sure of memory for copies of all that is known, and for what publishing moves: that must not fail.
+    pub(crate) fn probe(&self) -> Result<()> {
+        let free = self.free.count() + self.after_commit.count() + self.after_flush.count();
+        let ranges = free + self.fresh.count() + self.unflushed.count();
+        if ranges > FEW_RANGES {
+            litepack_memory::probe(ranges * RANGE_IN_MEMORY)?;
+        }
+        Ok(litepack_memory::check()?)
+    }
+
+    fn log(&mut self, freed: bool, offset: u64, len: u64) -> Result<()> {
+        debug_assert!(len > 0, "a change of nothing cannot be read back");
+        if let Some(last) = self.changes.last_mut()
+            && last.freed == freed
+            && last.offset + last.len == offset
+        {
+            last.len += len;
+            return Ok(());
+        }
+        let change = Change { freed, offset, len };
+        Ok(litepack_memory::push(&mut self.changes, change)?)
+    }
+
+    /// Takes `len` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] when the file would outgrow 48-bit offsets.
+    pub(crate) fn alloc(&mut self, len: u64) -> Result<u64> {
+        if let Some((offset, _)) = self.free.best_fit(len) {
+            self.take(offset, len)?;
+            return Ok(offset);
+        }
+        let offset = self.extend(len)?;
+        let done = self.fresh.insert(offset, len);
+        self.check(done, offset)?;
+        Ok(offset)
+    }
+
+    /// Like [`Space::alloc`], but only from free ranges below the end.
+    pub(crate) fn alloc_within(&mut self, len: u64) -> Result<Option<u64>> {
+        if self.free.best_fit(len).is_some() {
+            self.alloc(len).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// What a link that is a snapshot takes at most.
+    pub(crate) fn snapshot_room(&self) -> u64 {
+        let ranges = self.free.count() + self.after_commit.count() + self.after_flush.count();
+        (16 + (ranges + CHAIN_MAX + 2) * RANGE_BYTES_MAX) as u64
+    }
+
+    /// The lowest place from `from` on where `len` bytes are free below `limit`.
+    pub(crate) fn first_fit(&self, from: u64, len: u64, limit: u64) -> Option<u64> {
+        let mut free = self.free.within(from..limit);
+        free.find(|(_, free)| *free >= len)
+            .map(|(offset, _)| offset)
+    }
+
+    /// Free ranges from here on, as (offset, length), by offset.
+    pub(crate) fn holes(&self, from: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.free.within(from..u64::MAX)
+    }
+
+    /// What of this part of the file could be taken now, all that lies behind the end included.
+    pub(crate) fn free_within(&self, part: Range<u64>) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let behind = part.start.max(self.end)..part.end;
+        let behind = (!behind.is_empty()).then(|| (behind.start, behind.end - behind.start));
+        let below = self.free.within(part.start..part.end.min(self.end));
+        below.chain(behind)
+    }
+
+    /// What the running transaction has taken.
+    pub(crate) fn fresh(&self) -> RangeSet {
+        self.fresh.clone()
+    }
+
+    /// The length of the smallest hole that has room for so much.
+    pub(crate) fn smallest(&self, len: u64) -> Option<u64> {
+        self.free.best_fit(len).map(|(_, len)| len)
+    }
+
+    /// From where on a commit's extents of this kind are placed.
+    pub(crate) fn near(&self, kind: Kind) -> u64 {
+        self.near[kind as usize]
+    }
+
+    /// The next extents of this kind are to be placed from here on.
+    pub(crate) fn go_near(&mut self, kind: Kind, offset: u64) {
+        self.near[kind as usize] = offset;
+    }
+
+    /// Takes `len` free bytes at this place.
+    pub(crate) fn take(&mut self, offset: u64, len: u64) -> Result<()> {
+        let done = self.free.remove(offset, len) && self.fresh.insert(offset, len);
+        self.log(false, offset, len)?;
+        self.check(done, offset)
+    }
+
+    /// Keeps free bytes in this part of the file from being taken before the next flush, and has the chain leave
+    /// it.
+    pub(crate) fn set_aside(&mut self, part: Range<u64>) -> Result<()> {
+        let mut chain = self.chain.iter();
+        let within = |link: &Pointer| {
+            link.offset + u64::from(link.len) > part.start && link.offset < part.end
+        };
+        self.renew |= chain.any(within);
+        let free: Vec<_> = self.free.within(part).collect();
+        for (from, len) in free {
+            let done = self.free.remove(from, len) && self.after_flush.insert(from, len);
+            self.check(done, from)?;
+        }
+        Ok(())
+    }
+
+    fn extend(&mut self, len: u64) -> Result<u64> {
+        let mut offset = self.end;
+        if offset < LOCK_BYTES.end && offset + len > LOCK_BYTES.start {
+            let gap = LOCK_BYTES.start.saturating_sub(offset);
+            if gap > 0 {
+                let done = self.free.insert(offset, gap);
+                self.check(done, offset)?;
+                self.log(true, offset, gap)?;
+            }
+            offset = LOCK_BYTES.end;
+        }
+        if offset + len > OFFSET_LIMIT {
+            return Err(Error::Limit("files end at 256 TiB"));
+        }
+        self.end = offset + len;
+        Ok(offset)
+    }
+
+    /// Gives back an extent. It becomes free when nothing durable or published needs it.
+    pub(crate) fn release(&mut self, offset: u64, len: u64) -> Result<()> {
+        litepack_memory::check()?;
+        let done = if self.fresh.remove(offset, len) {
+            self.free.insert(offset, len)
+        } else if self.unflushed.remove(offset, len) {
+            self.after_commit.insert(offset, len)
+        } else {
+            self.after_flush.insert(offset, len)
+        };
+        self.check(done, offset)?;
+        self.log(true, offset, len)
+    }
+
+    fn check(&self, done: bool, offset: u64) -> Result<()> {
+        if done {
+            Ok(())
+        } else {
+            Err(Error::damaged("free space", offset, "two owners"))
+        }
+    }
+
+    /// Drops free ranges at the end of the file from the set and lowers the end.
+    fn give_back_tail(&mut self) -> Result<()> {
+        while let Some((offset, len)) = self.free.last()
+            && offset + len == self.end
+        {
+            let done = self.free.remove(offset, len);
+            self.check(done, offset)?;
+            self.log(false, offset, len)?;
+            // The lock bytes are in no set; a file never ends within or right behind them.
+            self.end = if offset == LOCK_BYTES.end {
+                LOCK_BYTES.start
+            } else {
+                offset
+            };
+        }
+        Ok(())
+    }
+
+    /// Appends the commit's link to `out` and takes space for it. Call after everything else of the
+    /// commit has its place; then [`Space::published`] with the link's pointer.
+    pub(crate) fn write_link(&mut self, out: &mut Vec<u8>) -> Result<u64> {
+        self.probe()?;
+        self.give_back_tail()?;
+        let ranges = self.free.count() + self.after_commit.count() + self.after_flush.count();
+        let snapshot = self.renew
+            || self.chain.is_empty()
+            || self.chain.len() >= CHAIN_MAX
+            || self.changes.len() + self.chain.len() >= ranges / 4;
+        let start = out.len();
+        if snapshot {
+            for pointer in std::mem::take(&mut self.chain) {
+                self.release(pointer.offset, pointer.len.into())?;
+            }
+            let room = self.snapshot_room() as usize;
+            let len =
+                self.encoded_snapshot(&mut litepack_memory::with_room(room)?)? + RANGE_BYTES_MAX;
+            litepack_memory::room(out, len)?;
+            let offset = self.alloc(len as u64)?;
+            self.encoded_snapshot(out)?;
+            pad(out, start + len)?;
+            Ok(offset)
+        } else {
+            // Taking the link's own space is itself one change, or two if it crosses the lock bytes.
+            let before = self.chain[0];
+            let room = (self.changes.len() + CHAIN_MAX) * RANGE_BYTES_MAX;
+            let mut scratch = litepack_memory::with_room(room)?;
+            let len = encoded_changes(before, &self.changes, &mut scratch) + 2 * RANGE_BYTES_MAX;
+            litepack_memory::room(out, len)?;
+            let offset = self.alloc(len as u64)?;
+            encoded_changes(before, &self.changes, out);
+            pad(out, start + len)?;
+            Ok(offset)
+        }
+    }
+
+    fn encoded_snapshot(&self, out: &mut Vec<u8>) -> Result<usize> {
+        let start = out.len();
+        let all = self.all_free()?;
+        out.push(LINK_SNAPSHOT);
+        let ranges = all.iter().map(|(offset, len)| Change {
+            freed: true,
+            offset,
+            len,
+        });
+        put_changes(out, all.count(), ranges);
+        Ok(out.len() - start)
+    }
+
+    /// The commit whose newest link is `head` is published.
+    pub(crate) fn published(&mut self, head: Pointer) -> Result<()> {
+        self.chain.insert(0, head);
+        self.renew = false;
+        self.changes.clear();
+        let done =
+            self.free.absorb(&mut self.after_commit) && self.unflushed.absorb(&mut self.fresh);
+        self.check(done, head.offset)
+    }
+
+    /// The newest published commit is durable.
+    pub(crate) fn flushed(&mut self) -> Result<()> {
+        self.unflushed = RangeSet::default();
+        let done = self.free.absorb(&mut self.after_flush);
+        self.check(done, self.end)
+    }
+}
+
+/// What a range takes in memory, in a copy of a set and on its way from one set to another.
+const RANGE_IN_MEMORY: usize = 128;
+/// So few ranges are small requests, each by itself.
+const FEW_RANGES: usize = 4096;
+
+const LINK_SNAPSHOT: u8 = 1;
+const LINK_CHANGES: u8 = 2;
+
+/// Fills a link up to the length its space was taken for.
+fn pad(out: &mut Vec<u8>, len: usize) -> Result<()> {
+    if out.len() > len {
+        return Err(Error::Limit(
+            "a free-space link outgrew its extent; this is a bug",
+        ));
+    }
+    out.resize(len, 0);
+    Ok(())
+}
+
+fn encoded_changes(before: Pointer, changes: &[Change], out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    out.push(LINK_CHANGES);
+    out.extend(before.offset.to_le_bytes());
+    out.extend(before.len.to_le_bytes());
+    out.extend(before.sum.to_le_bytes());
+    put_changes(out, changes.len(), changes.iter().copied());
+    out.len() - start
+}
+
+/// A link of no changes, behind which a forger puts others.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn link_behind(before: Pointer, out: &mut Vec<u8>) {
+    encoded_changes(before, &[], out);
+}
+
+/// Count, then for each: distance from the end of the one before (signed), length * 2 + freed.
+fn put_changes(out: &mut Vec<u8>, count: usize, changes: impl Iterator<Item = Change>) {
+    put_varint(out, count as u64);
+    let mut expected = 0u64;
+    for Change { freed, offset, len } in changes {
+        put_varint(out, zigzag(offset.wrapping_sub(expected) as i64));
+        put_varint(out, len << 1 | u64::from(freed));
+        expected = offset + len;
+    }
+}
+
+/// What kind of link these bytes are.
+pub(crate) fn decode_link(bytes: &[u8]) -> Option<Link> {
+    let mut fields = Reader::new(bytes);
+    changes_in(bytes)?.try_for_each(|change| change.map(drop))?;
+    match fields.u8()? {
+        LINK_SNAPSHOT => Some(Link::Snapshot),
+        LINK_CHANGES => {
+            let (offset, len) = (fields.u64()?, fields.u32()?);
+            Some(Link::Changes {
+                before: Pointer {
+                    offset,
+                    len,
+                    sum: fields.u64()?,
+                },
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The changes in a link, one after the other; `None` stands for one that is malformed, and nothing follows that.
+fn changes_in(bytes: &[u8]) -> Option<impl Iterator<Item = Option<Change>>> {
+    let mut fields = Reader::new(bytes);
+    if fields.u8()? == LINK_CHANGES {
+        fields.bytes(20)?;
+    }
+    let mut left = fields.varint()?;
+    let mut expected = 0u64;
+    let mut next = move || {
+        let offset = expected.checked_add_signed(unzigzag(fields.varint()?))?;
+        let tagged = fields.varint()?;
+        let len = (tagged >> 1 > 0).then_some(tagged >> 1)?;
+        expected = offset
+            .checked_add(len)
+            .filter(|stop| *stop <= OFFSET_LIMIT)?;
+        Some(Change {
+            freed: tagged & 1 == 1,
+            offset,
+            len,
+        })
+    };
+    Some(std::iter::from_fn(move || {
+        left = left.checked_sub(1)?;
+        let change = next();
+        if change.is_none() {
+            left = 0;
+        }
+        Some(change)
+    }))
+}

@@ -1,0 +1,5 @@
+//! Free space of the file, and where new extents go.
+
+pub(crate) mod allocate;
+pub(crate) mod free_space;
+pub(crate) mod ranges;

@@ -1,0 +1,707 @@
+//! Packed files that were changed behind their checksums, for tests and fuzzing. [`forge`] takes a good file, changes what
+//! it says in a few places (records, map nodes, catalog, dictionaries, free-space links, bundle, units and the streams in
+//! them) and mends every checksum up to the records, so that each decoder meets bytes that a checksum vouches for.
+//! [`survives`] then does all that a user can do with the file.
+//!
+//! What is changed is decided by a string of bytes: a fuzzer's, or random ones.
+
+use std::sync::{Arc, LazyLock};
+
+use litepack_codec::{Codec, Dictionary, Encoder, Storage};
+
+use crate::format::bytes::{put_varint, zigzag};
+use crate::format::catalog::Catalog;
+use crate::format::header::Header;
+use crate::format::layout::{
+    DATA_START, FileUuid, HEADER_LEN, LOCK_BYTES, MARK_OFFSETS, OFFSET_LIMIT, Pointer, RECORD_LEN,
+    SLOT_OFFSETS,
+};
+use crate::format::leaf::{Entry, FANOUT, Leaf};
+use crate::format::node::Node;
+use crate::format::record::{Record, encode_mark};
+use crate::hostile;
+use crate::medium::cache::{Cache, FileId};
+use crate::medium::disk::{Disk, MemDisk};
+use crate::snapshot::store::{Options, Store};
+use crate::space::free_space::{Link, decode_link, link_behind};
+
+/// Numbers at which something else begins.
+const EDGES: [u64; 24] = [
+    0,
+    1,
+    2,
+    3,
+    127,
+    128,
+    255,
+    256,
+    4095,
+    4096,
+    65535,
+    65536,
+    DATA_START,
+    LOCK_BYTES.start,
+    LOCK_BYTES.end,
+    u32::MAX as u64,
+    1 << 32,
+    1 << 40,
+    OFFSET_LIMIT - 1,
+    OFFSET_LIMIT,
+    1 << 50,
+    i64::MAX as u64,
+    1 << 63,
+    u64::MAX,
+];
+
+/// Decisions, read off a string of bytes; zeros when that is used up.
+#[derive(Debug)]
+pub struct Choices<'a> {
+    rest: &'a [u8],
+    /// Changes that may still be made: a file with many is refused by the first decoder.
+    left: u8,
+}
+
+impl<'a> Choices<'a> {
+    /// Decisions by these bytes.
+    pub fn new(bytes: &'a [u8]) -> Choices<'a> {
+        let mut choices = Choices {
+            rest: bytes,
+            left: 0,
+        };
+        choices.left = 1 + choices.byte() % 4;
+        choices
+    }
+
+    fn byte(&mut self) -> u8 {
+        let (byte, rest) = self.rest.split_first().unwrap_or((&0, &[]));
+        self.rest = rest;
+        *byte
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        let number = u16::from_le_bytes([self.byte(), self.byte()]);
+        usize::from(number) % limit.max(1)
+    }
+
+    /// Whether to make a change here, with one chance in `n`.
+    fn strikes(&mut self, n: u8) -> bool {
+        let strikes = self.left > 0 && self.byte() % n == 1 % n;
+        self.left -= u8::from(strikes);
+        strikes
+    }
+
+    /// A number in the place of this one.
+    fn number(&mut self, instead_of: u64) -> u64 {
+        let small = u64::from(self.byte()) % 16;
+        match self.byte() % 6 {
+            0 => instead_of.wrapping_add(small),
+            1 => instead_of.wrapping_sub(small),
+            2 => EDGES[self.below(EDGES.len())]
+                .wrapping_add(small % 3)
+                .wrapping_sub(1),
+            3 => instead_of >> small,
+            4 => instead_of << small,
+            _ => EDGES[self.below(EDGES.len())],
+        }
+    }
+
+    /// Changes bytes that nobody knows the meaning of.
+    fn scramble(&mut self, bytes: &mut Vec<u8>) {
+        for _ in 0..=self.byte() % 4 {
+            let at = self.below(bytes.len() + 1);
+            let stop = (at + self.below(32)).min(bytes.len());
+            match self.byte() % 7 {
+                0 => bytes.truncate(at),
+                1 => drop(bytes.drain(at..stop)),
+                2 => {
+                    let copy = bytes[at..stop].to_vec();
+                    bytes.splice(at..at, copy);
+                }
+                3 => {
+                    let mut number = Vec::new();
+                    let edge = EDGES[self.below(EDGES.len())];
+                    put_varint(&mut number, edge);
+                    bytes.splice(at..stop.min(at + 1), number);
+                }
+                4 => bytes.extend(std::iter::repeat_n(self.byte(), self.below(300))),
+                _ => {
+                    let byte = self.byte();
+                    if let Some(old) = bytes.get_mut(at) {
+                        *old = byte;
+                    }
+                }
+            }
+        }
+        // An extent of no bytes would be none.
+        if bytes.is_empty() {
+            bytes.push(0);
+        }
+    }
+}
+
+/// A good file that is being changed.
+struct Forger<'a, 'b> {
+    bytes: Vec<u8>,
+    uuid: FileUuid,
+    choices: &'a mut Choices<'b>,
+    unit_size: u32,
+}
+
+/// The file made of `base` by these choices.
+pub fn forge(base: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
+    let Ok(mut header) = Header::decode(base) else {
+        return base.to_vec();
+    };
+    let mut forger = Forger {
+        bytes: base.to_vec(),
+        uuid: header.uuid,
+        choices,
+        unit_size: 4096,
+    };
+    let mut newest = (0, 0);
+    for (slot, offset) in SLOT_OFFSETS.into_iter().enumerate() {
+        let at = offset as usize;
+        let bytes = base.get(at..at + RECORD_LEN).unwrap_or_default();
+        if let Some(record) = Record::decode(bytes, header.uuid) {
+            let record = forger.record(record);
+            newest = newest.max((record.seq, slot));
+            forger.bytes[at..at + RECORD_LEN].copy_from_slice(&record.encode(header.uuid));
+        }
+    }
+    let choices = &mut forger.choices;
+    let marked = match choices.byte() % 8 {
+        0 => Some(newest.0),
+        1 => Some(choices.number(newest.0)),
+        _ => None,
+    };
+    if let Some(seq) = marked {
+        let mark = encode_mark(seq, header.uuid);
+        let at = MARK_OFFSETS[newest.1] as usize;
+        forger.bytes[at..at + mark.len()].copy_from_slice(&mark);
+    }
+    if forger.choices.strikes(16) {
+        header.compatible = forger.choices.number(0) as u32;
+        forger.bytes[..HEADER_LEN].copy_from_slice(&header.encode());
+    }
+    // Very rarely something that no checksum vouches for, too.
+    if forger.choices.strikes(64) {
+        forger.choices.scramble(&mut forger.bytes);
+    }
+    forger.bytes
+}
+
+impl Forger<'_, '_> {
+    fn extent(&self, pointer: Pointer) -> Option<Vec<u8>> {
+        let start = usize::try_from(pointer.offset).ok()?;
+        let stop = start.checked_add(pointer.len as usize)?;
+        self.bytes.get(start..stop).map(<[u8]>::to_vec)
+    }
+
+    /// Stores an extent at the end of the file.
+    fn put(&mut self, bytes: &[u8]) -> Pointer {
+        let pointer = Pointer {
+            offset: self.bytes.len() as u64,
+            len: bytes.len() as u32,
+            sum: self.uuid.sum64(bytes),
+        };
+        self.bytes.extend_from_slice(bytes);
+        pointer
+    }
+
+    /// The same place or another one, in a way that its checksum is right wherever that is possible.
+    fn elsewhere(&mut self, pointer: Pointer) -> Pointer {
+        let mut moved = pointer;
+        match self.choices.byte() % 4 {
+            0 => moved.offset = self.choices.number(pointer.offset),
+            1 => moved.len = self.choices.number(pointer.len.into()) as u32,
+            2 => {
+                moved.offset = self.choices.below(self.bytes.len()) as u64;
+                moved.len = self.choices.below(5000) as u32;
+            }
+            _ => return Pointer::NONE,
+        }
+        if let Some(bytes) = self.extent(moved) {
+            moved.sum = self.uuid.sum64(&bytes);
+        }
+        moved
+    }
+
+    /// Stores changed bytes, or leaves the extent.
+    fn scrambled(&mut self, pointer: Pointer, chance: u8) -> Pointer {
+        match self.extent(pointer) {
+            Some(mut bytes) if !bytes.is_empty() && self.choices.strikes(chance) => {
+                self.choices.scramble(&mut bytes);
+                self.put(&bytes)
+            }
+            _ => pointer,
+        }
+    }
+
+    fn record(&mut self, former: Record) -> Record {
+        let mut record = former;
+        self.unit_size = record.unit_size;
+        if record.height > 0 {
+            record.map = self.node(record.map, record.height - 1);
+        }
+        if self.choices.strikes(8) {
+            self.deepen(&mut record);
+        }
+        record.catalog = self.catalog(record.catalog);
+        record.space = self.link(record.space, 0);
+        record.bundle = self.scrambled(record.bundle, 3);
+        record.end = self.bytes.len() as u64;
+        for pointer in [
+            &mut record.map,
+            &mut record.catalog,
+            &mut record.space,
+            &mut record.bundle,
+        ] {
+            if self.choices.strikes(24) {
+                *pointer = self.elsewhere(*pointer);
+            }
+        }
+        for number in [
+            &mut record.seq,
+            &mut record.size,
+            &mut record.end,
+            &mut record.stored_units,
+            &mut record.stored_bytes,
+            &mut record.free_bytes,
+        ] {
+            if self.choices.strikes(24) {
+                *number = self.choices.number(*number);
+            }
+        }
+        if self.choices.strikes(24) {
+            record.unit_size = match self.choices.byte() % 2 {
+                0 => 2048 << (self.choices.byte() % 8),
+                _ => self.choices.number(record.unit_size.into()) as u32,
+            };
+        }
+        if self.choices.strikes(24) {
+            record.height = self.choices.number(record.height.into()) as u8;
+        }
+        record
+    }
+
+    /// Puts levels above the map, each the one below it several times.
+    fn deepen(&mut self, record: &mut Record) {
+        for _ in 0..self.choices.byte() % 9 {
+            let mut children = [Pointer::NONE; FANOUT];
+            let count = 1 + self.choices.below(FANOUT);
+            children[..count].fill(record.map);
+            record.map = self.put_node(&Node::Inner(Box::new(children)));
+            record.height = record.height.saturating_add(1);
+        }
+        let units = (FANOUT as u64).saturating_pow(record.height.into());
+        record.size = units.saturating_mul(record.unit_size.into()) >> self.choices.below(32);
+    }
+
+    fn put_node(&mut self, node: &Node) -> Pointer {
+        let mut bytes = Vec::new();
+        node.encode(&mut bytes);
+        self.put(&bytes)
+    }
+
+    /// Changes a node, or nodes or units below it.
+    fn node(&mut self, pointer: Pointer, level: u8) -> Pointer {
+        let node = self.extent(pointer);
+        let Some(mut node) = node.and_then(|bytes| Node::decode(&bytes, level)) else {
+            return pointer;
+        };
+        match &mut node {
+            Node::Leaf(leaf) => self.leaf(leaf),
+            Node::Inner(children) => self.children(children, level),
+        }
+        let pointer = self.put_node(&node);
+        self.scrambled(pointer, 8)
+    }
+
+    fn children(&mut self, children: &mut [Pointer; FANOUT], level: u8) {
+        let there: Vec<usize> = (0..FANOUT).filter(|i| !children[*i].is_none()).collect();
+        for _ in 0..2 {
+            let Some(slot) = there.get(self.choices.below(there.len())).copied() else {
+                return;
+            };
+            children[slot] = self.node(children[slot], level - 1);
+            if self.choices.strikes(12) {
+                children[slot] = self.elsewhere(children[slot]);
+                // More cannot be written down.
+                children[slot].offset = children[slot].offset.min(OFFSET_LIMIT);
+            }
+            if self.choices.strikes(12) {
+                let stop = slot + self.choices.below(FANOUT - slot + 1);
+                let child = children[slot];
+                children[slot..stop].fill(child);
+            }
+        }
+    }
+
+    fn leaf(&mut self, leaf: &mut Leaf) {
+        for _ in 0..3 {
+            let slot = self.choices.below(FANOUT);
+            let mut entry = leaf.get(slot);
+            if self.choices.strikes(4) {
+                entry = self.unit(entry);
+            }
+            if self.choices.strikes(8) {
+                entry.storage = Storage {
+                    codec: Codec::ALL[self.choices.below(Codec::ALL.len())],
+                    dict: self.choices.number(entry.storage.dict.into()) as u16,
+                    settled: self.choices.byte().is_multiple_of(2),
+                };
+            }
+            if self.choices.strikes(8) {
+                let place = Pointer {
+                    offset: entry.offset,
+                    len: entry.len,
+                    sum: 0,
+                };
+                let place = self.elsewhere(place);
+                (entry.offset, entry.len, entry.sum) = (place.offset, place.len, place.sum as u32);
+            }
+            // Such an entry cannot be written down.
+            if entry.len > 0 && entry.offset.saturating_add(entry.len.into()) <= OFFSET_LIMIT {
+                leaf.set(slot, entry);
+            }
+        }
+    }
+
+    /// A unit with other bytes in it: as stored, or the stream that it is packed from.
+    fn unit(&mut self, entry: Entry) -> Entry {
+        let place = Pointer {
+            offset: entry.offset,
+            len: entry.len,
+            sum: 0,
+        };
+        let mut stored = match self.extent(place) {
+            Some(bytes) if !bytes.is_empty() => bytes,
+            _ => rows(self.choices.byte().into()),
+        };
+        let mut storage = entry.storage;
+        match self.choices.byte() % 3 {
+            0 => self.choices.scramble(&mut stored),
+            kind => {
+                let page = rows(self.choices.byte().into());
+                let mut stream = match kind {
+                    1 => Encoder::new(3).sample(&page).to_vec(),
+                    _ => page,
+                };
+                self.choices.scramble(&mut stream);
+                stored.clear();
+                let mut encoder = Encoder::with_columns(3, false);
+                let codec = encoder.encode(&stream, None, &mut stored);
+                let codec = codec.unwrap_or(Codec::Raw);
+                storage = Storage {
+                    codec: if kind == 1 { Codec::Columns } else { codec },
+                    dict: 0,
+                    settled: false,
+                };
+            }
+        }
+        let place = self.put(&stored);
+        Entry {
+            offset: place.offset,
+            len: place.len,
+            sum: place.sum as u32,
+            storage,
+        }
+    }
+
+    fn catalog(&mut self, pointer: Pointer) -> Pointer {
+        let catalog = self.extent(pointer);
+        let Some(mut catalog) = catalog.and_then(|bytes| Catalog::decode(&bytes)) else {
+            return pointer;
+        };
+        let places: Vec<Pointer> = catalog.pointers().collect();
+        for place in places {
+            let mut moved = self.scrambled(place, 6);
+            if self.choices.strikes(12) {
+                moved = self.elsewhere(moved);
+            }
+            catalog.moved(place, moved);
+        }
+        if self.choices.strikes(8) {
+            let dictionary =
+                Dictionary::new(vec![self.choices.byte(); 1 << (self.choices.byte() % 21)]);
+            let packed = dictionary.pack().unwrap_or_default();
+            for _ in 0..1 + self.choices.below(5000) {
+                let place = self.put(&packed);
+                let shared = Some((Dictionary::shared(dictionary.bytes().to_vec()), place));
+                if catalog
+                    .add(shared, 3, vec![self.choices.number(0) as u32])
+                    .is_none()
+                {
+                    break;
+                }
+            }
+        }
+        let pointer = self.put(&catalog.encode().unwrap_or_default());
+        self.scrambled(pointer, 4)
+    }
+
+    /// Changes the free-space chain from this link on.
+    fn link(&mut self, pointer: Pointer, depth: usize) -> Pointer {
+        let Some(mut bytes) = self.extent(pointer) else {
+            return pointer;
+        };
+        if let Some(Link::Changes { before }) = decode_link(&bytes)
+            && depth < 8
+        {
+            let before = self.link(before, depth + 1);
+            let list = bytes.split_off(bytes.len().min(21));
+            bytes.clear();
+            link_behind(before, &mut bytes);
+            bytes.pop();
+            bytes.extend(list);
+        }
+        if self.choices.strikes(8) {
+            // Another list: free ranges anywhere.
+            let count = self.choices.below(40);
+            bytes = vec![1];
+            put_varint(&mut bytes, count as u64);
+            for _ in 0..count {
+                let gap = self.choices.number(self.bytes.len() as u64 / 4) as i64;
+                put_varint(&mut bytes, zigzag(gap));
+                put_varint(&mut bytes, self.choices.number(512));
+            }
+        }
+        let pointer = self.put(&bytes);
+        self.scrambled(pointer, 6)
+    }
+}
+
+/// A b-tree page of a table, different for each number.
+fn rows(number: u64) -> Vec<u8> {
+    let mut page = vec![0; 4096];
+    let start = if number == 0 { 100 } else { 0 };
+    let (mut cells, mut content) = (Vec::new(), page.len());
+    for row in 0..30u64 {
+        let id = number * 30 + row;
+        let json = format!(
+            "{{\"id\":{id},\"name\":\"row {}\",\"ok\":true}}",
+            id * 7919 % 1000
+        );
+        let mut cell = vec![0, (row + 1) as u8, 4, 4, 6, 13 + 2 * json.len() as u8];
+        cell.extend((id as u32 * 3).to_be_bytes());
+        cell.extend((id * id).to_be_bytes());
+        cell.extend(json.as_bytes());
+        cell[0] = (cell.len() - 2) as u8;
+        content -= cell.len();
+        page[content..content + cell.len()].copy_from_slice(&cell);
+        cells.extend((content as u16).to_be_bytes());
+    }
+    page[start] = 13;
+    page[start + 3..start + 5].copy_from_slice(&30u16.to_be_bytes());
+    page[start + 5..start + 7].copy_from_slice(&(content as u16).to_be_bytes());
+    page[start + 8..start + 8 + cells.len()].copy_from_slice(&cells);
+    if number == 0 {
+        page[..16].copy_from_slice(crate::transaction::write::SQLITE_MAGIC);
+        page[16..24].copy_from_slice(&[16, 0, 1, 1, 0, 64, 32, 32]);
+    }
+    page
+}
+
+/// Good files to begin with: small; with levels, a dictionary and a chain of free space, cut off before the last commit was
+/// flushed; the same with a bundle.
+static BASES: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
+    let small = {
+        let mut store = open(MemDisk::default());
+        fill(&mut store, 0..12);
+        store.flush().expect("memory can be written");
+        store.close().snapshot()
+    };
+    let mut store = open(MemDisk::default());
+    let samples: Vec<u8> = (0..200)
+        .flat_map(|page| Encoder::new(3).sample(&rows(page)).to_vec())
+        .collect();
+    let dictionary = litepack_codec::train(&samples, &vec![samples.len() / 200; 200], 4000);
+    if let Some(dictionary) = dictionary {
+        let added = store.add_dictionary(&dictionary, Vec::new());
+        added.expect("there is room");
+    }
+    fill(&mut store, 0..300);
+    store.flush().expect("memory can be written");
+    for round in 1..5 {
+        fill(&mut store, round..round + 3);
+        store.flush().expect("memory can be written");
+    }
+    fill(&mut store, 100..140);
+    let unflushed = store.disk().snapshot();
+    store
+        .bundle(vec![0, 5, 200], 60_000)
+        .expect("there is room");
+    fill(&mut store, 7..9);
+    store.flush().expect("memory can be written");
+    [small, unflushed, store.close().snapshot()]
+});
+
+fn open<D: Disk>(disk: D) -> Store<D> {
+    try_open(disk).expect("a new file opens")
+}
+
+fn try_open<D: Disk>(disk: D) -> crate::Result<Store<D>> {
+    let options = Options {
+        cache: Arc::new(Cache::new(1 << 20)),
+        file: FileId::unique(),
+        threads: 1,
+        ..Options::default()
+    };
+    Store::open(disk, options)
+}
+
+fn fill(store: &mut Store<MemDisk>, pages: std::ops::Range<u64>) {
+    for page in pages {
+        let written = store.write(page * 4096, &rows(page));
+        written.expect("memory can be written");
+    }
+    store.commit().expect("memory can be written");
+}
+
+/// Memory that does not grow beyond what a test may take.
+#[derive(Debug)]
+struct BoundedDisk {
+    memory: MemDisk,
+    far: bool,
+}
+
+impl Disk for BoundedDisk {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
+        self.memory.read_at(buf, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> std::io::Result<()> {
+        if offset.saturating_add(bytes.len() as u64) > 1 << 26 {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        self.memory.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> std::io::Result<()> {
+        self.memory.sync()
+    }
+
+    fn len(&self) -> std::io::Result<u64> {
+        self.memory.len()
+    }
+
+    fn truncate(&self, len: u64) -> std::io::Result<()> {
+        self.memory.truncate(len)
+    }
+
+    fn is_far(&self) -> bool {
+        self.far
+    }
+}
+
+/// Forges a file by these bytes and does everything with it that a user can do. Whatever happens must be an error or an
+/// answer: the caller looks for panics, hangs and memory.
+pub fn survives(choices: &[u8]) {
+    let mut choices = Choices::new(choices);
+    let base = &BASES[choices.below(BASES.len())];
+    let disk = BoundedDisk {
+        memory: MemDisk::new(forge(base, &mut choices)),
+        far: choices.byte().is_multiple_of(4),
+    };
+    if let Ok(store) = try_open(disk) {
+        hostile::use_everything(store);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use rand::rngs::StdRng;
+    use rand::{Rng, RngExt, SeedableRng};
+
+    /// No file takes longer, on a busy machine, in a debug build.
+    const PATIENCE: Duration = Duration::from_secs(120);
+
+    /// The most memory that this process may have taken, with everything else that is tested in it.
+    const MEMORY_MB: u64 = 1200;
+
+    #[test]
+    fn bases_are_good_and_a_forger_without_ideas_leaves_them_so() {
+        for (number, base) in BASES.iter().enumerate() {
+            let mut none = Choices { rest: &[], left: 0 };
+            for (forged, bytes) in [(false, base.clone()), (true, forge(base, &mut none))] {
+                let mut store = try_open(MemDisk::new(bytes)).unwrap();
+                store.refresh().unwrap();
+                let mut page = [0; 4096];
+                store.read(5 * 4096, &mut page).unwrap();
+                assert!(page[..] == rows(5), "base {number}, forged: {forged}");
+            }
+            let mut store = try_open(MemDisk::new(base.clone())).unwrap();
+            assert!(store.check(&mut |_| {}).unwrap().is_ok());
+        }
+    }
+
+    /// Forged files get past the checksums: without this, the test below could go blind.
+    #[test]
+    fn many_forged_files_open_and_are_read() {
+        let mut rng = StdRng::seed_from_u64(1);
+        let (mut opened, mut found) = (0, 0);
+        for _ in 0..200 {
+            let mut bytes = [0; 400];
+            rng.fill_bytes(&mut bytes);
+            let mut choices = Choices::new(&bytes);
+            let base = &BASES[choices.below(BASES.len())];
+            let forged = forge(base, &mut choices);
+            if let Ok(mut store) = try_open(MemDisk::new(forged)) {
+                opened += 1;
+                let damage = store.check(&mut |_| {});
+                found += u32::from(!damage.is_ok_and(|report| report.is_ok()));
+            }
+        }
+        assert!(opened > 100, "{opened} of 200 opened");
+        assert!(found > 30, "damage was found in {found} of {opened}");
+    }
+
+    #[test]
+    fn forged_files_are_errors() {
+        let seed: u64 = std::env::var("LITEPACK_SEED")
+            .map_or_else(|_| u64::from(rand::random::<u32>()), |s| s.parse().unwrap());
+        let rounds = if std::env::var_os("LITEPACK_LONG").is_some() {
+            20_000
+        } else {
+            300
+        };
+        println!("LITEPACK_SEED={seed}, {rounds} rounds");
+        let (started, progress) = mpsc::channel();
+        let rounds = std::thread::spawn(move || {
+            for round in 0..rounds {
+                let mut rng = StdRng::seed_from_u64(seed + round);
+                let mut bytes = vec![0; rng.random_range(20..1500)];
+                rng.fill_bytes(&mut bytes);
+                started.send(seed + round).unwrap();
+                survives(&bytes);
+            }
+        });
+        let mut last = seed;
+        loop {
+            match progress.recv_timeout(PATIENCE) {
+                Ok(next) => last = next,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    panic!("LITEPACK_SEED={last} takes too long")
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        assert!(rounds.join().is_ok(), "LITEPACK_SEED={last} panics");
+        if let Some(most) = peak_mb() {
+            assert!(most < MEMORY_MB, "{most} MB, LITEPACK_SEED={seed}");
+        }
+    }
+
+    /// The most memory this process has had, where the system says so.
+    fn peak_mb() -> Option<u64> {
+        let status = std::fs::read_to_string("/proc/self/status").ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))?;
+        Some(line.split_whitespace().next()?.parse::<u64>().ok()? / 1024)
+    }
+}

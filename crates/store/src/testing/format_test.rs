@@ -1,0 +1,269 @@
+//! docs/format.md against the code: every field of its tables is where it says, every constant what
+//! it says.
+
+use std::collections::HashMap;
+
+use crate::format::catalog::{
+    Catalog, DICTIONARIES_MAX, DICTIONARY_LEN_MAX, DICTIONARY_STORED_MAX,
+};
+use crate::format::header::Header;
+use crate::format::layout::*;
+use crate::format::leaf::FANOUT;
+use crate::format::prefetch_segment::BUNDLE_LEN_MAX;
+use crate::format::record::{Record, encode_mark};
+use crate::snapshot::page_map::HEIGHT_MAX;
+use crate::space::free_space::CHAIN_MAX;
+
+const TEXT: &str = include_str!("../../../../docs/format.md");
+
+/// The rows of the first table under a heading, as trimmed cells, without the head.
+fn table(heading: &str) -> Vec<Vec<String>> {
+    let (_, rest) = TEXT
+        .split_once(&format!("\n## {heading}"))
+        .expect("the heading is there");
+    rest.lines()
+        .skip_while(|line| !line.starts_with('|'))
+        .take_while(|line| line.starts_with('|'))
+        .skip(2)
+        .map(|line| {
+            line.trim_matches('|')
+                .split(" | ")
+                .map(|c| c.trim().to_string())
+                .collect()
+        })
+        .collect()
+}
+
+/// Field name to (offset, size); also sees to it that the fields follow each other without a gap.
+fn fields(heading: &str, len: usize) -> HashMap<String, (usize, usize)> {
+    let mut next = 0;
+    let mut found = HashMap::new();
+    for row in table(heading) {
+        let (offset, size): (usize, usize) = (row[0].parse().unwrap(), row[1].parse().unwrap());
+        assert_eq!(offset, next, "{heading}: gap before {}", row[2]);
+        next = offset + size;
+        let name = row[2].split([':', ' ']).next().unwrap().to_string();
+        found.insert(name, (offset, size));
+    }
+    assert_eq!(next, len, "{heading}: length");
+    found
+}
+
+fn number(bytes: &[u8], (offset, size): (usize, usize)) -> u64 {
+    let mut wide = [0; 8];
+    wide[..size].copy_from_slice(&bytes[offset..offset + size]);
+    u64::from_le_bytes(wide)
+}
+
+#[test]
+fn constants_are_as_documented() {
+    let code: HashMap<&str, u64> = HashMap::from([
+        ("HEADER_LEN", HEADER_LEN as u64),
+        ("SLOT_A", SLOT_OFFSETS[0]),
+        ("SLOT_B", SLOT_OFFSETS[1]),
+        ("RECORD_LEN", RECORD_LEN as u64),
+        ("MARK_A", MARK_OFFSETS[0]),
+        ("MARK_B", MARK_OFFSETS[1]),
+        ("MARK_LEN", MARK_LEN as u64),
+        ("DATA_START", DATA_START),
+        ("LOCK_START", LOCK_BYTES.start),
+        ("LOCK_END", LOCK_BYTES.end),
+        ("OFFSET_LIMIT", OFFSET_LIMIT),
+        ("UNIT_MIN", UNIT_MIN.into()),
+        ("UNIT_MAX", UNIT_MAX.into()),
+        ("FANOUT", FANOUT as u64),
+        ("HEIGHT_MAX", HEIGHT_MAX.into()),
+        ("DICTIONARIES_MAX", DICTIONARIES_MAX as u64),
+        ("DICTIONARY_LEN_MAX", DICTIONARY_LEN_MAX as u64),
+        ("DICTIONARY_STORED_MAX", DICTIONARY_STORED_MAX as u64),
+        ("CHAIN_MAX", CHAIN_MAX as u64),
+        ("BUNDLE_LEN_MAX", BUNDLE_LEN_MAX),
+    ]);
+    let documented: HashMap<String, u64> = table("Constants")
+        .into_iter()
+        .map(|row| (row[0].clone(), row[1].parse().unwrap()))
+        .collect();
+    assert_eq!(documented.len(), code.len());
+    for (name, value) in code {
+        assert_eq!(documented.get(name), Some(&value), "{name}");
+    }
+}
+
+#[test]
+fn the_header_is_as_documented() {
+    let fields = fields("Header", HEADER_LEN);
+    let header = Header {
+        uuid: FileUuid(*b"0123456789abcdef"),
+        compatible: 0x55,
+    };
+    let bytes = header.encode();
+    assert_eq!(&bytes[..16], b"Litepack\r\n\x1a\n\0\0\0\0");
+    assert_eq!(fields["magic"], (0, 16));
+    assert_eq!(number(&bytes, fields["version"]), 1);
+    assert_eq!(number(&bytes, fields["incompatible"]), 0);
+    assert_eq!(number(&bytes, fields["compatible"]), 0x55);
+    let (offset, size) = fields["identity"];
+    assert_eq!(&bytes[offset..offset + size], b"0123456789abcdef");
+    let sum = twox_hash::XxHash3_64::oneshot_with_seed(0, &bytes[..504]);
+    assert_eq!(number(&bytes, fields["checksum"]), sum);
+}
+
+#[test]
+fn commit_records_are_as_documented() {
+    let fields = fields("Commit record", RECORD_LEN);
+    let uuid = FileUuid([3; 16]);
+    let pointer = |n: u64| Pointer {
+        offset: n,
+        len: n as u32 + 1,
+        sum: n + 2,
+    };
+    let record = Record {
+        seq: 11,
+        size: 12,
+        unit_size: 13,
+        height: 14,
+        end: 15,
+        map: pointer(20),
+        catalog: pointer(30),
+        space: pointer(40),
+        stored_units: 16,
+        stored_bytes: 17,
+        free_bytes: 18,
+        bundle: pointer(50),
+    };
+    let bytes = record.encode(uuid);
+    assert_eq!(
+        number(&bytes, fields["magic"]),
+        u32::from_le_bytes(*b"LPcr").into()
+    );
+    let expected = [
+        ("reserved", 0),
+        ("seq", 11),
+        ("size", 12),
+        ("unit_size", 13),
+        ("height", 14),
+        ("end", 15),
+        ("stored_units", 16),
+        ("stored_bytes", 17),
+        ("free_bytes", 18),
+    ];
+    for (name, value) in expected {
+        assert_eq!(number(&bytes, fields[name]), value, "{name}");
+    }
+    for (name, value) in [("map", 20), ("catalog", 30), ("space", 40), ("bundle", 50)] {
+        let (offset, size) = fields[name];
+        assert_eq!(size, 24);
+        assert_eq!(number(&bytes, (offset, 8)), value);
+        assert_eq!(number(&bytes, (offset + 8, 4)), value + 1);
+        assert_eq!(number(&bytes, (offset + 16, 8)), value + 2);
+    }
+    let seed = u64::from_le_bytes([3; 8]);
+    let sum = twox_hash::XxHash3_64::oneshot_with_seed(seed, &bytes[..248]);
+    assert_eq!(number(&bytes, fields["checksum"]), sum);
+}
+
+#[test]
+fn the_mark_is_as_documented() {
+    let fields = fields("Marks of durability", MARK_LEN);
+    let bytes = encode_mark(77, FileUuid([3; 16]));
+    assert_eq!(
+        number(&bytes, fields["magic"]),
+        u32::from_le_bytes(*b"LPmk").into()
+    );
+    assert_eq!(number(&bytes, fields["seq"]), 77);
+}
+
+#[test]
+fn codecs_are_as_documented() {
+    let rows = table("Codecs");
+    assert_eq!(rows.len(), litepack_codec::Codec::ALL.len());
+    for (row, codec) in rows.iter().zip(litepack_codec::Codec::ALL) {
+        assert_eq!(row[0], (codec as u8).to_string());
+        assert_eq!(row[1], codec.name());
+    }
+}
+
+/// A leaf, an inner node and a free-space list, byte by byte as the text describes them.
+#[test]
+fn columns_are_as_documented() {
+    use crate::format::leaf::Entry;
+    use crate::format::node::Node;
+    use litepack_codec::{Codec, Storage};
+    let mut leaf = Node::empty(0);
+    if let Node::Leaf(entries) = &mut leaf {
+        let storage = Storage {
+            codec: Codec::Zstd,
+            dict: 2,
+            settled: true,
+        };
+        let entry = |offset, len, sum| Entry {
+            offset,
+            len,
+            sum,
+            storage,
+        };
+        entries.set(1, entry(2048, 300, 0x0403_0201));
+        entries.set(2, entry(2348, 5, 0x0807_0605));
+        entries.set(3, entry(2340, 5, 0x0c0b_0a09));
+    }
+    let mut bytes = Vec::new();
+    leaf.encode(&mut bytes);
+    let tag = 1 + 1 + 8 + 16 * 2;
+    let expected = [
+        &[1][..],
+        &[1, 0, 3, tag, 124, 0],
+        &[0xac, 2, 5, 5],
+        // None in line; 2048 on (zigzag 4096), two in line; 13 back (zigzag 25), one in line.
+        &[0, 0x80, 0x20, 2, 25, 1],
+        &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+    ];
+    assert_eq!(bytes, expected.concat());
+
+    let mut inner = Node::empty(1);
+    if let Node::Inner(children) = &mut inner {
+        children[127] = Pointer {
+            offset: 4096,
+            len: 7,
+            sum: 9,
+        };
+    }
+    let mut bytes = Vec::new();
+    inner.encode(&mut bytes);
+    let expected: [&[u8]; 5] = [
+        &[2],
+        &[127, 0, 1, 1],
+        &[7],
+        &[0, 0x80, 0x40, 1],
+        &[9, 0, 0, 0, 0, 0, 0, 0],
+    ];
+    assert_eq!(bytes, expected.concat());
+}
+
+#[test]
+fn the_catalog_is_as_documented() {
+    let dictionary = || std::sync::Arc::new(litepack_codec::Dictionary::new(*b"dictionary"));
+    let mut catalog = Catalog::default();
+    let place = |offset| Pointer {
+        offset,
+        len: 10,
+        sum: 0x0908_0706_0504_0302,
+    };
+    catalog.add(Some((dictionary(), place(0x1000))), 3, vec![0x0403_0201]);
+    catalog.add(None, 19, Vec::new());
+    catalog.maintained = (300, 7);
+    catalog.replace(0, 2);
+    catalog.replace(1, 2);
+    let hash = twox_hash::XxHash3_128::oneshot(b"dictionary").to_le_bytes();
+    let expected: [&[u8]; 7] = [
+        &[0xac, 2, 7, 2, 2],
+        &[
+            0, 0x10, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 2, 3, 4, 5, 6, 7, 8, 9,
+        ],
+        &[10, 0, 0, 0],
+        &hash,
+        &[3, 2, 1, 1, 2, 3, 4],
+        &[0; 40],
+        &[19, 0, 0],
+    ];
+    assert_eq!(catalog.encode(), Ok(expected.concat()));
+}

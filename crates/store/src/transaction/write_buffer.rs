@@ -1,0 +1,545 @@
+//! The pages a transaction has written, on their way into stored form.
+//!
+//! They are collected by unit, so that what is written twice is stored once. When there are many, helpers
+//! begin to encode while SQLite still brings the rest; what they have not begun at the end, the
+//! handle encodes itself. A unit written again gets new memory, and what was encoded of the old one is
+//! dropped: a result counts only for the very page it was made from. Such a unit is left for the end: however
+//! often it is written, there is one former page of it at most.
+//!
+//! At the end units come out in groups as they arrived, each group in the order of its units: SQLite writes
+//! a commit's pages in order. The handle finds a group its place while helpers encode the next.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use litepack_codec::{DictId, Level, Storage};
+use litepack_memory::OutOfMemory;
+
+use crate::error::Result;
+use crate::format::catalog::Choice;
+use crate::format::layout::FileUuid;
+use crate::medium::cache::copy_into;
+use crate::medium::results::Results;
+use crate::medium::workers::{Crew, Tools};
+
+/// Units from which on a helper is worth its start, and one more for as many again.
+const UNITS_PER_HELPER: usize = 32;
+/// Units a helper is given at a time: few, because the handle may have to wait for the last.
+const UNITS_PER_JOB: usize = 8;
+/// Jobs whose units get their places together.
+const JOBS_PER_GROUP: usize = 16;
+/// Bytes of pages that stay with the handle for its next transaction: as many as an ordinary checkpoint
+/// writes. Taking them from the system anew, page fault by page fault, costs a fifth of it.
+const SPARE_MAX: usize = 4 << 20;
+
+/// How units are encoded.
+#[derive(Clone, Debug)]
+pub(crate) struct Recipe {
+    pub(crate) level: Level,
+    pub(crate) columns: bool,
+    pub(crate) uuid: FileUuid,
+}
+
+/// A unit before encoding, and what it is to be stored with.
+#[derive(Clone, Debug)]
+struct Page {
+    bytes: Arc<[u8]>,
+    choice: Choice,
+}
+
+/// A unit after encoding: how, and where in its part's bytes. No bytes means all zero.
+#[derive(Debug)]
+struct Encoded {
+    unit: u64,
+    page: Arc<[u8]>,
+    storage: Storage,
+    sum: u32,
+    start: usize,
+    len: usize,
+}
+
+/// Some units that were encoded together, and the number of the job they were.
+#[derive(Debug)]
+struct Part {
+    job: usize,
+    bytes: Vec<u8>,
+    encoded: Vec<Encoded>,
+}
+
+/// Buffered units, and what of them was given to helpers.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    units: BTreeMap<u64, Page>,
+    bytes: usize,
+    /// Units that no helper was given.
+    waiting: Vec<u64>,
+    /// Units written again after a helper was given them.
+    again: Vec<u64>,
+    given: Option<Given>,
+    /// Memory of former pages.
+    spare: Vec<Arc<[u8]>>,
+}
+
+/// Where results of helpers arrive, and for how many jobs.
+#[derive(Debug, Default)]
+struct Given {
+    results: Results<Part>,
+    jobs: usize,
+}
+
+impl Batch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.units.is_empty()
+    }
+
+    /// Bytes of pages held.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The unit, if it is here.
+    pub(crate) fn get(&self, unit: u64) -> Option<&[u8]> {
+        self.units.get(&unit).map(|page| &*page.bytes)
+    }
+
+    /// Adds a whole unit that is not here yet.
+    pub(crate) fn insert(&mut self, unit: u64, bytes: &[u8], choice: Choice) -> Result<()> {
+        let copy = copy_into(self.spare.pop(), bytes)?;
+        self.bytes += bytes.len();
+        self.waiting.push(unit);
+        self.units.insert(
+            unit,
+            Page {
+                bytes: copy,
+                choice,
+            },
+        );
+        Ok(())
+    }
+
+    /// Decides anew what everything buffered is stored with, given the page and the number it had. What was
+    /// encoded is dropped.
+    pub(crate) fn choose_again(
+        &mut self,
+        crew: &mut Crew,
+        mut choice: impl FnMut(&[u8], DictId) -> Result<Choice>,
+    ) -> Result<()> {
+        crew.clear();
+        self.given = None;
+        self.again.clear();
+        self.waiting = self.units.keys().copied().collect();
+        for page in self.units.values_mut() {
+            page.choice = choice(&page.bytes, page.choice.number)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets everything but the memory.
+    pub(crate) fn clear(&mut self) {
+        *self = Batch {
+            spare: std::mem::take(&mut self.spare),
+            ..Batch::default()
+        };
+    }
+
+    /// Keeps the memory of pages that are stored now.
+    pub(crate) fn reuse(&mut self, finished: Finished) {
+        for encoded in finished.parts.into_iter().flat_map(|part| part.encoded) {
+            let mut page = encoded.page;
+            let held: usize = self.spare.len() * page.len();
+            if held < SPARE_MAX && Arc::get_mut(&mut page).is_some() {
+                self.spare.push(page);
+            }
+        }
+    }
+
+    /// Changes `within` a unit. False if the unit is not here.
+    pub(crate) fn change(&mut self, unit: u64, within: usize, bytes: &[u8]) -> Result<bool> {
+        let Some(page) = self.units.get_mut(&unit) else {
+            return Ok(false);
+        };
+        if Arc::get_mut(&mut page.bytes).is_none() {
+            litepack_memory::probe(page.bytes.len())?;
+            self.again.push(unit);
+        }
+        Arc::make_mut(&mut page.bytes)[within..within + bytes.len()].copy_from_slice(bytes);
+        Ok(true)
+    }
+
+    /// Forgets the units from `kept` on.
+    pub(crate) fn truncate(&mut self, kept: u64) {
+        let cut = self.units.split_off(&kept);
+        self.bytes -= cut.values().map(|page| page.bytes.len()).sum::<usize>();
+    }
+
+    /// Whether enough units wait for [`Batch::begin`] to be worth calling.
+    pub(crate) fn is_worth_beginning(&self) -> bool {
+        self.waiting.len() >= UNITS_PER_JOB && self.units.len() >= UNITS_PER_HELPER
+    }
+
+    /// Has helpers encode the units that wait, as `recipe` says.
+    pub(crate) fn begin(&mut self, recipe: &Recipe, helpers: usize, crew: &mut Crew) {
+        let given = self.given.get_or_insert_default();
+        let helpers = helpers.min(self.units.len() / UNITS_PER_HELPER);
+        for job in self.waiting.chunks(UNITS_PER_JOB) {
+            let (units, recipe) = (&self.units, recipe.clone());
+            let promise = given.results.promise();
+            let number = given.jobs;
+            given.jobs += 1;
+            // A unit that was cut off is not here any more.
+            let pages = job
+                .iter()
+                .filter_map(|unit| Some((*unit, units.get(unit)?.clone())))
+                .collect();
+            let job = move |tools: &mut Tools| {
+                // Without memory there is no result: the handle will find out itself.
+                if let Ok(part) = encode(number, pages, &recipe, tools) {
+                    promise.keep(part);
+                }
+            };
+            crew.give(helpers, Box::new(job));
+        }
+        self.waiting.clear();
+    }
+
+    /// Takes everything buffered out, to be encoded as `recipe` says.
+    pub(crate) fn finish(&mut self, recipe: Recipe, helpers: usize, crew: &mut Crew) -> Finishing {
+        self.waiting.append(&mut self.again);
+        if helpers > 0 && self.is_worth_beginning() {
+            self.begin(&recipe, helpers, crew);
+        }
+        let finishing = Finishing {
+            recipe,
+            units: std::mem::take(&mut self.units),
+            // The results end when the last job has ended, be it by a panic.
+            results: self.given.take().map(|given| given.results),
+            early: BTreeMap::new(),
+            next: 0,
+        };
+        self.clear();
+        finishing
+    }
+}
+
+/// What was buffered, on its way out of the batch.
+#[derive(Debug)]
+pub(crate) struct Finishing {
+    recipe: Recipe,
+    units: BTreeMap<u64, Page>,
+    /// `None` when all jobs have ended.
+    results: Option<Results<Part>>,
+    /// Results that came before their turn.
+    early: BTreeMap<usize, Part>,
+    /// The job whose turn it is.
+    next: usize,
+}
+
+impl Finishing {
+    /// The next group; `None` at the end. The caller encodes what nobody else has begun.
+    ///
+    /// # Errors
+    /// When there is no memory for that.
+    pub(crate) fn group(&mut self, crew: &Crew, tools: &mut Tools) -> Result<Option<Finished>> {
+        let mut finished = Finished::default();
+        while finished.parts.len() < JOBS_PER_GROUP
+            && let Some(part) = self.part(crew, tools)
+        {
+            finished.take_up(part, &mut self.units);
+        }
+        // What no helper was given, or was written again since.
+        if finished.parts.is_empty() && !self.units.is_empty() {
+            let mut units = std::mem::take(&mut self.units);
+            let pages = units.iter().map(|(unit, page)| (*unit, page.clone()));
+            let pages = litepack_memory::collect(pages)?;
+            let part = encode(0, pages, &self.recipe, tools)?;
+            finished.take_up(part, &mut units);
+        }
+        finished.order.sort_unstable();
+        Ok((!finished.parts.is_empty()).then_some(finished))
+    }
+
+    /// The result of the next job.
+    fn part(&mut self, crew: &Crew, tools: &mut Tools) -> Option<Part> {
+        loop {
+            if let Some(part) = self.early.remove(&self.next) {
+                self.next += 1;
+                return Some(part);
+            }
+            let Some(results) = &self.results else {
+                // A job that ended by a panic has no result.
+                let (job, part) = self.early.pop_first()?;
+                self.next = job + 1;
+                return Some(part);
+            };
+            let arrived = match results.take() {
+                None if crew.work_some(tools) => continue,
+                None => results.wait(),
+                arrived => arrived,
+            };
+            match arrived {
+                Some(part) => drop(self.early.insert(part.job, part)),
+                None => self.results = None,
+            }
+        }
+    }
+}
+
+/// A group of encoded units.
+#[derive(Debug, Default)]
+pub(crate) struct Finished {
+    parts: Vec<Part>,
+    /// (unit, its part, its place in there)
+    order: Vec<(u64, usize, usize)>,
+}
+
+/// One encoded unit; no bytes mean that it is all zero.
+pub(crate) struct Stored<'a> {
+    pub(crate) unit: u64,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) sum: u32,
+    pub(crate) storage: Storage,
+}
+
+impl Finished {
+    /// Adds what was encoded of the pages in `units`, and takes those out of there.
+    fn take_up(&mut self, part: Part, units: &mut BTreeMap<u64, Page>) {
+        for (place, encoded) in part.encoded.iter().enumerate() {
+            let unit = encoded.unit;
+            if units
+                .get(&unit)
+                .is_some_and(|page| Arc::ptr_eq(&page.bytes, &encoded.page))
+            {
+                units.remove(&unit);
+                self.order.push((unit, self.parts.len(), place));
+            }
+        }
+        self.parts.push(part);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Stored<'_>> + Clone {
+        self.order.iter().map(|(unit, part, place)| {
+            let part = &self.parts[*part];
+            let encoded = &part.encoded[*place];
+            Stored {
+                unit: *unit,
+                bytes: &part.bytes[encoded.start..encoded.start + encoded.len],
+                sum: encoded.sum,
+                storage: encoded.storage,
+            }
+        })
+    }
+}
+
+fn encode(
+    job: usize,
+    pages: Vec<(u64, Page)>,
+    recipe: &Recipe,
+    tools: &mut Tools,
+) -> Result<Part, OutOfMemory> {
+    let encoder = tools.encoder(recipe.level, recipe.columns);
+    let mut bytes = litepack_memory::with_room(pages.len() * 1024)?;
+    let mut encoded = litepack_memory::with_room(pages.len())?;
+    for (unit, page) in pages {
+        let start = bytes.len();
+        let Page {
+            bytes: page,
+            choice,
+        } = page;
+        let storage = if page.iter().all(|byte| *byte == 0) {
+            Storage::RAW
+        } else {
+            Storage {
+                codec: encoder.encode(&page, choice.dictionary.as_deref(), &mut bytes)?,
+                dict: choice.number,
+                settled: choice.number != 0 && recipe.level >= choice.level,
+            }
+        };
+        encoded.push(Encoded {
+            unit,
+            page,
+            storage,
+            sum: recipe.uuid.sum32(&bytes[start..]),
+            start,
+            len: bytes.len() - start,
+        });
+    }
+    Ok(Part {
+        job,
+        bytes,
+        encoded,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use litepack_codec::Dictionary;
+
+    const PAGE: usize = 4096;
+    const RECIPE: Recipe = Recipe {
+        level: 3,
+        columns: true,
+        uuid: FileUuid([7; 16]),
+    };
+
+    fn page(number: u64) -> Vec<u8> {
+        let mut page = vec![0; PAGE];
+        page[..8].copy_from_slice(&(number + 1).to_le_bytes());
+        page
+    }
+
+    /// All groups: each in the order of its units, and nothing twice.
+    fn finish(
+        batch: &mut Batch,
+        helpers: usize,
+        crew: &mut Crew,
+        tools: &mut Tools,
+    ) -> BTreeMap<u64, (Storage, Vec<u8>)> {
+        let mut found = BTreeMap::new();
+        let mut finishing = batch.finish(RECIPE, helpers, crew);
+        while let Some(group) = finishing.group(crew, tools).unwrap() {
+            assert!(group.order.is_sorted());
+            for stored in group.iter() {
+                let mut page = vec![0; PAGE];
+                let (codec, bytes) = (stored.storage.codec, stored.bytes);
+                let dictionary = Dictionary::shared(self::page(5));
+                let dictionary = Some(&*dictionary).filter(|_| stored.storage.dict > 0);
+                (tools.decoder)
+                    .decode(codec, bytes, dictionary, &mut page)
+                    .unwrap();
+                assert_eq!(stored.sum, RECIPE.uuid.sum32(stored.bytes));
+                let former = found.insert(stored.unit, (stored.storage, page));
+                assert!(former.is_none());
+            }
+            batch.reuse(group);
+        }
+        found
+    }
+
+    fn assert_holds(
+        found: BTreeMap<u64, (Storage, Vec<u8>)>,
+        expected: impl Iterator<Item = (u64, Vec<u8>)>,
+    ) {
+        let found = found.into_iter().map(|(unit, (_, page))| (unit, page));
+        assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    }
+
+    /// 64 units that a helper was given, and has begun with all of them.
+    fn begun(crew: &mut Crew) -> Batch {
+        let mut batch = Batch::default();
+        for unit in 0..64 {
+            batch.insert(unit, &page(unit), Choice::default()).unwrap();
+        }
+        batch.begin(&RECIPE, 1, crew);
+        while crew.waiting() > 0 {
+            std::thread::yield_now();
+        }
+        batch
+    }
+
+    #[test]
+    fn all_units_come_out_whoever_encoded_them() {
+        for helpers in [0, 1, 3] {
+            let (mut crew, mut tools) = (Crew::default(), Tools::default());
+            let mut batch = Batch::default();
+            for unit in (0..300).rev() {
+                batch.insert(unit, &page(unit), Choice::default()).unwrap();
+                if helpers > 0 && batch.is_worth_beginning() {
+                    batch.begin(&RECIPE, helpers, &mut crew);
+                }
+            }
+            let found = finish(&mut batch, helpers, &mut crew, &mut tools);
+            assert_holds(found, (0..300).map(|unit| (unit, page(unit))));
+        }
+    }
+
+    #[test]
+    fn a_unit_written_again_is_stored_as_it_was_written_last() {
+        let (mut crew, mut tools) = (Crew::default(), Tools::default());
+        let mut batch = begun(&mut crew);
+        for round in (0..100).rev() {
+            for unit in (0..64).step_by(3) {
+                let page = page(unit + 1000 + round);
+                assert!(batch.change(unit, 0, &page).unwrap());
+            }
+            assert!(!batch.is_worth_beginning());
+        }
+        assert_eq!(batch.again.len(), 22, "each counts once");
+        assert!(!batch.change(64, 0, &[1]).unwrap());
+        batch.truncate(60);
+        assert_eq!(batch.bytes(), 60 * PAGE);
+        let found = finish(&mut batch, 1, &mut crew, &mut tools);
+        let newest = |unit| page(if unit % 3 == 0 { unit + 1000 } else { unit });
+        assert_holds(found, (0..60).map(|unit| (unit, newest(unit))));
+    }
+
+    #[test]
+    fn a_dictionary_that_came_later_is_used_for_all() {
+        let with = Choice {
+            number: 1,
+            dictionary: Some(Dictionary::shared(page(5))),
+            level: 3,
+        };
+        let (mut crew, mut tools) = (Crew::default(), Tools::default());
+        let mut batch = begun(&mut crew);
+        batch
+            .choose_again(&mut crew, |_, _| Ok(with.clone()))
+            .unwrap();
+        let found = finish(&mut batch, 1, &mut crew, &mut tools);
+        assert!(found.values().all(|(storage, _)| storage.dict == 1));
+        assert_holds(found, (0..64).map(|unit| (unit, page(unit))));
+    }
+
+    #[test]
+    fn memory_is_used_again_and_bounded() {
+        let (mut crew, mut tools) = (Crew::default(), Tools::default());
+        let mut batch = Batch::default();
+        let mut write = |batch: &mut Batch, count: usize, version: u64| {
+            for unit in 0..count as u64 {
+                let page = page(unit + version);
+                batch.insert(unit, &page, Choice::default()).unwrap();
+            }
+            let found = finish(batch, 1, &mut crew, &mut tools);
+            let pages = |unit| (unit, page(unit + version));
+            assert_holds(found, (0..count as u64).map(pages));
+        };
+        write(&mut batch, 100, 0);
+        assert_eq!(batch.spare.len(), 100);
+        let kept = batch.spare[0].as_ptr();
+        write(&mut batch, 100, 1000);
+        assert_eq!(batch.spare.len(), 100);
+        assert!(batch.spare.iter().any(|page| page.as_ptr() == kept));
+        write(&mut batch, SPARE_MAX / PAGE + 100, 0);
+        assert_eq!(batch.spare.len(), SPARE_MAX / PAGE);
+    }
+
+    #[test]
+    fn a_job_that_ends_by_a_panic_is_done_again() {
+        let (mut crew, mut tools) = (Crew::default(), Tools::default());
+        let mut batch = begun(&mut crew);
+        // As if two of the eight had: their results never come.
+        let given = batch.given.as_mut().unwrap();
+        let results = Results::default();
+        while let Some(part) = given.results.wait() {
+            if part.job % 5 != 0 {
+                results.promise().keep(part);
+            }
+        }
+        given.results = results;
+        let found = finish(&mut batch, 1, &mut crew, &mut tools);
+        assert_holds(found, (0..64).map(|unit| (unit, page(unit))));
+    }
+
+    #[test]
+    fn few_units_start_no_thread() {
+        let (mut crew, mut tools) = (Crew::default(), Tools::default());
+        let mut batch = Batch::default();
+        for unit in 0..UNITS_PER_HELPER as u64 - 1 {
+            batch.insert(unit, &page(unit), Choice::default()).unwrap();
+            assert!(!batch.is_worth_beginning());
+        }
+        let found = finish(&mut batch, 1, &mut crew, &mut tools);
+        assert_eq!(found.len(), UNITS_PER_HELPER - 1);
+        assert!(crew.is_empty());
+    }
+}

@@ -1,0 +1,87 @@
+//! Writes that wait until their neighbours are known, so that a commit is few calls.
+
+use crate::error::Result;
+use crate::medium::disk::Disk;
+
+/// Extents that have a place but are not written yet.
+#[derive(Debug, Default)]
+pub(crate) struct WriteQueue {
+    bytes: Vec<u8>,
+    /// (offset in the file, start in `bytes`, length)
+    extents: Vec<(u64, usize, usize)>,
+}
+
+impl WriteQueue {
+    /// Queues an extent.
+    pub(crate) fn push(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let start = self.bytes.len();
+        litepack_memory::append(&mut self.bytes, bytes)?;
+        match self.extents.last_mut() {
+            // Neighbours that come in order are one write.
+            Some((at, _, len)) if *at + *len as u64 == offset => *len += bytes.len(),
+            _ => litepack_memory::push(&mut self.extents, (offset, start, bytes.len()))?,
+        }
+        Ok(())
+    }
+
+    /// Bytes that are queued.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Drops what is queued.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.extents.clear();
+    }
+
+    /// Writes everything in file order and returns how many bytes that was.
+    pub(crate) fn write(&mut self, disk: &impl Disk) -> Result<u64> {
+        self.extents.sort_unstable();
+        let mut joined = Vec::new();
+        let mut rest = self.extents.as_slice();
+        while let [(offset, start, len), ..] = *rest {
+            let mut stop = offset + len as u64;
+            let run = 1 + rest[1..]
+                .iter()
+                .take_while(|(next, _, len)| {
+                    let adjoins = *next == stop;
+                    stop += if adjoins { *len as u64 } else { 0 };
+                    adjoins
+                })
+                .count();
+            if run == 1 {
+                disk.write_at(&self.bytes[start..start + len], offset)?;
+            } else {
+                joined.clear();
+                for (_, start, len) in &rest[..run] {
+                    litepack_memory::append(&mut joined, &self.bytes[*start..start + len])?;
+                }
+                disk.write_at(&joined, offset)?;
+            }
+            rest = &rest[run..];
+        }
+        let written = self.bytes.len() as u64;
+        self.clear();
+        self.bytes.shrink_to(1 << 20);
+        Ok(written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::medium::disk::MemDisk;
+
+    #[test]
+    fn neighbours_are_written_together_and_all_arrive() {
+        let disk = MemDisk::default();
+        let mut queue = WriteQueue::default();
+        for (offset, bytes) in [(10, "cd"), (0, "xy"), (12, "ef"), (8, "ab")] {
+            queue.push(offset, bytes.as_bytes()).unwrap();
+        }
+        assert_eq!(queue.write(&disk).unwrap(), 8);
+        assert_eq!(disk.snapshot(), b"xy\0\0\0\0\0\0abcdef");
+        assert_eq!(queue.write(&disk).unwrap(), 0);
+    }
+}
