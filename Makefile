@@ -15,7 +15,7 @@ help: ## list the targets
 
 build: ## the extension target/release/liblitepack.so and the command target/release/litepack
 	@scripts/need cargo cc
-	cargo build --release -p litepack-loadable
+	cargo build --release -p litepack-extension
 	cargo build --release -p litepack-cli
 
 lint: ## formatting and clippy
@@ -42,7 +42,7 @@ test-threads: ## those in which threads meet, under ThreadSanitizer (LITEPACK_SE
 
 test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager*" for some of it)
 	@scripts/need cargo cc make python3 tcl apt-source
-	cargo build --release -p litepack-loadable
+	cargo build --release -p litepack-extension
 	tests/sqlite-suite/run.py --extension $(RELEASE)/liblitepack.so $(FILES)
 
 demo: build ## pack a database made on the spot and compare

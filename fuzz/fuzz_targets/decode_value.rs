@@ -3,7 +3,7 @@
 #![no_main]
 
 use litepack_codec::Dictionary;
-use litepack_rows::frame::{Decompressor, Form};
+use litepack_columns::frame::{Decompressor, Form};
 
 const LIMIT: usize = 1 << 20;
 

@@ -104,7 +104,7 @@ class Suite:
             shutil.copy(HERE / script, stage / script)
         if not options.baseline_only:
             if not options.extension.exists():
-                fail(f"{options.extension} does not exist\n\nhint: cargo build --release -p litepack-loadable")
+                fail(f"{options.extension} does not exist\n\nhint: cargo build --release -p litepack-extension")
             shutil.copy(options.extension, stage / "extension.so")
         subprocess.run(["chmod", "-R", "a+rX", stage], check=True)
         if self.user:

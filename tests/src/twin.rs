@@ -68,7 +68,7 @@ impl Twin {
     /// Two databases that start with `sql`.
     #[track_caller]
     pub fn new(sql: &str) -> Twin {
-        litepack_linked::register().expect("registered");
+        litepack_rusqlite::register().expect("registered");
         let open = || Connection::open_in_memory().expect("a database");
         let twin = Twin {
             plain: open(),

@@ -30,7 +30,7 @@ pub fn is_litepack() -> bool {
 }
 
 fn register() {
-    litepack_linked::register().expect("Litepack registers itself with the bundled SQLite");
+    litepack_rusqlite::register().expect("Litepack registers itself with the bundled SQLite");
 }
 
 /// A URI for `path` on the VFS `vfs`, with more parameters (`"mode=ro&cache=…"`) when not empty.

@@ -10,7 +10,7 @@ use rusqlite::{Connection, Params};
 
 fn open(path: impl AsRef<Path>) -> Connection {
     static REGISTER: std::sync::Once = std::sync::Once::new();
-    REGISTER.call_once(|| litepack_linked::register().expect("Litepack registers itself"));
+    REGISTER.call_once(|| litepack_rusqlite::register().expect("Litepack registers itself"));
     Connection::open(path).expect("a plain database")
 }
 

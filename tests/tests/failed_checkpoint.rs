@@ -12,10 +12,11 @@ fn sum(connection: &Connection) -> i64 {
 
 #[test]
 fn readers_never_see_pages_that_did_not_reach_the_database() {
-    litepack_linked::register().expect("Litepack registers");
+    litepack_rusqlite::register().expect("Litepack registers");
     let disk = SimDisk::new();
     let host = disk.register("failing");
-    litepack_linked::register_vfs("litepack-failing", "failing").expect("over the simulated disk");
+    litepack_rusqlite::register_vfs("litepack-failing", "failing")
+        .expect("over the simulated disk");
     let open = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE

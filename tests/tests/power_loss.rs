@@ -6,9 +6,9 @@ use litepack_simdisk::{Battery, CrashMode, Durability, Journal, Layer, seed_or};
 
 /// Litepack over the simulated disk whose VFS is `parent`.
 fn litepack(parent: &str) -> Layer {
-    litepack_linked::register().expect("Litepack registers");
+    litepack_rusqlite::register().expect("Litepack registers");
     let vfs = format!("litepack-{parent}");
-    litepack_linked::register_vfs(&vfs, parent).expect("Litepack goes over the simulated disk");
+    litepack_rusqlite::register_vfs(&vfs, parent).expect("Litepack goes over the simulated disk");
     Layer {
         aux: vfs.clone(),
         vfs,

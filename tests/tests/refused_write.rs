@@ -28,8 +28,8 @@ fn a_new_database_is_empty_again_after_a_refused_write() {
         let plain = format!("refused-write-{number}");
         let _vfs = disk.register(&plain);
         let packed = format!("litepack-{plain}");
-        litepack_linked::register().expect("Litepack registers");
-        litepack_linked::register_vfs(&packed, &plain).expect("over the simulated disk");
+        litepack_rusqlite::register().expect("Litepack registers");
+        litepack_rusqlite::register_vfs(&packed, &plain).expect("over the simulated disk");
         let uri = |name: &str, vfs: &str| format!("file:/{name}.db?vfs={vfs}");
         let open = |name: &str, vfs: &str| {
             Connection::open_with_flags(uri(name, vfs), OpenFlags::default()).expect("it opens")

@@ -14,10 +14,10 @@ struct Machine {
 
 impl Machine {
     fn new(name: &str) -> Machine {
-        litepack_linked::register().expect("Litepack registers");
+        litepack_rusqlite::register().expect("Litepack registers");
         let disk = SimDisk::new();
         let host = disk.register(name);
-        litepack_linked::register_vfs(&format!("litepack-{name}"), name).expect("over the disk");
+        litepack_rusqlite::register_vfs(&format!("litepack-{name}"), name).expect("over the disk");
         Machine {
             name: name.into(),
             disk,

@@ -11,7 +11,7 @@ fn count(connection: &Connection) -> i64 {
 
 #[test]
 fn a_transaction_without_a_journal_that_is_rolled_back_leaves_the_last_commit() {
-    litepack_linked::register().expect("Litepack registers");
+    litepack_rusqlite::register().expect("Litepack registers");
     let directory = tempfile::tempdir().expect("a temporary directory");
     let uri = format!(
         "file:{}?vfs=litepack",

@@ -26,7 +26,7 @@ pub struct Arguments {
 
 /// Runs the command; false if there is damage.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    litepack_linked::register().map_err(anyhow::Error::msg)?;
+    litepack_rusqlite::register().map_err(anyhow::Error::msg)?;
     let mut source = Source::open(&arguments.file, false)?;
     source.expect_packed()?;
     source.hold_for_report()?;

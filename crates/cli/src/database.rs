@@ -21,7 +21,7 @@ impl Database {
     /// Opens a plain or packed database.
     pub fn open(shown: &Path) -> Result<Database> {
         interrupt::watch()?;
-        litepack_linked::register().map_err(anyhow::Error::msg)?;
+        litepack_rusqlite::register().map_err(anyhow::Error::msg)?;
         let source = Source::open(shown, true)?;
         source.expect_database()?;
         let database = Database {

@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     arguments.access.expect_none()?;
-    litepack_linked::register().map_err(anyhow::Error::msg)?;
+    litepack_rusqlite::register().map_err(anyhow::Error::msg)?;
     let mut source = Source::open(&arguments.file, false)?;
     source.expect_packed()?;
     source.hold_for_report()?;

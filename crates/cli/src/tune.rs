@@ -71,7 +71,7 @@ fn sample_mb(text: &str) -> Result<u64, String> {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
     interrupt::watch()?;
-    litepack_linked::register().map_err(anyhow::Error::msg)?;
+    litepack_rusqlite::register().map_err(anyhow::Error::msg)?;
     let origin = Origin::open(&arguments.db)?;
     let chart = match &arguments.chart {
         Some(file) => Some(Replacement::of(file, origin.path(), arguments.force)?),

@@ -34,7 +34,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let started = Instant::now();
     interrupt::watch()?;
-    litepack_linked::register().map_err(anyhow::Error::msg)?;
+    litepack_rusqlite::register().map_err(anyhow::Error::msg)?;
     let mut source = Source::open(&arguments.src, arguments.in_place)?;
     source.expect_packed()?;
     let named = || format!("cannot read {}", arguments.src.display());

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use litepack_codec::{DictId, LEVELS, Level};
-use litepack_rows::sql::{Sql, Value};
+use litepack_columns::sql::{Sql, Value};
 use litepack_store::{Arranged, Disk, Erase, Result, Store};
 
 use crate::codes::BUSY;
@@ -223,7 +223,7 @@ impl Busy {
     }
 }
 
-fn by_sql(call: &Call<'_>) -> litepack_rows::sql::Result<()> {
+fn by_sql(call: &Call<'_>) -> litepack_columns::sql::Result<()> {
     let limits = limits(call, 0)?;
     let level = match call.argument(2) {
         Value::Null => None,
@@ -257,7 +257,7 @@ fn by_sql(call: &Call<'_>) -> litepack_rows::sql::Result<()> {
             }
             Step::Busy if busy.is_patient() => call.db().sleep(RETRY)?,
             Step::Busy => {
-                return Err(litepack_rows::sql::Error {
+                return Err(litepack_columns::sql::Error {
                     code: BUSY,
                     ..call.error("others have been writing for ten seconds")
                 });

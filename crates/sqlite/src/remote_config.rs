@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use litepack_columns::sql::{Result, Value};
 use litepack_remote::{DiskCache, Headers, Options, Origin, check_certificates};
-use litepack_rows::sql::{Result, Value};
 
 use crate::columns::{Function, Operate, function};
 use crate::ffi::columns::Call;

@@ -23,7 +23,7 @@ pub struct Litepack {
 pub(super) fn register() -> Result<()> {
     static REGISTERED: OnceLock<Result<(), String>> = OnceLock::new();
     REGISTERED
-        .get_or_init(litepack_linked::register)
+        .get_or_init(litepack_rusqlite::register)
         .clone()
         .map_err(Error::msg)
 }

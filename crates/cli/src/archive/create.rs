@@ -58,7 +58,7 @@ fn frame_size(text: &str) -> Result<u32, String> {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let started = Instant::now();
     interrupt::watch()?;
-    litepack_linked::register().map_err(anyhow::Error::msg)?;
+    litepack_rusqlite::register().map_err(anyhow::Error::msg)?;
     let mut source = Source::open(&arguments.db, false)?;
     source.expect_database()?;
     if is_same_file(&arguments.out, source.path()) {

@@ -196,7 +196,7 @@ mod tests {
     /// What is read as if it could not change is noticed when it does.
     #[test]
     fn a_write_meanwhile_is_an_error() {
-        litepack_linked::register().unwrap();
+        litepack_rusqlite::register().unwrap();
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("a.db");
         let write = |sql: &str| Connection::open(&path).unwrap().execute_batch(sql);

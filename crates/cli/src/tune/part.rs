@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn the_part_has_its_share_of_each_table_in_runs() {
-        litepack_linked::register().unwrap();
+        litepack_rusqlite::register().unwrap();
         let place = tempfile::tempdir().unwrap();
         let (whole, part) = (place.path().join("whole.db"), place.path().join("part.db"));
         let db = Connection::open(&whole).unwrap();

@@ -1,11 +1,11 @@
 //! The SQL functions that compress rows and look after dictionaries, over the running [`Call`].
 
-use litepack_rows::maintain::{Limits, maintain};
-use litepack_rows::recompress::recompress;
-use litepack_rows::retrain::retrain;
-use litepack_rows::sql::{Result, Value};
-use litepack_rows::status::status;
-use litepack_rows::unused::drop_unused;
+use litepack_columns::maintain::{Limits, maintain};
+use litepack_columns::recompress::recompress;
+use litepack_columns::retrain::retrain;
+use litepack_columns::sql::{Result, Value};
+use litepack_columns::status::status;
+use litepack_columns::unused::drop_unused;
 
 use crate::ffi::columns::Call;
 

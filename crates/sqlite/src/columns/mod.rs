@@ -15,7 +15,7 @@ mod values;
 
 use std::ffi::{CStr, c_int};
 
-use litepack_rows::sql::Result;
+use litepack_columns::sql::Result;
 
 use crate::ffi::columns::Call;
 pub(crate) use Act::Operate;

@@ -1,11 +1,11 @@
 //! The SQL functions that change which columns are compressed, over the running [`Call`].
 
-use litepack_rows::alter::alter;
-use litepack_rows::configure::configure;
-use litepack_rows::disable::disable;
-use litepack_rows::enable::enable;
-use litepack_rows::index::create_index;
-use litepack_rows::sql::{Result, Value};
+use litepack_columns::alter::alter;
+use litepack_columns::configure::configure;
+use litepack_columns::disable::disable;
+use litepack_columns::enable::enable;
+use litepack_columns::index::create_index;
+use litepack_columns::sql::{Result, Value};
 
 use crate::ffi::columns::Call;
 

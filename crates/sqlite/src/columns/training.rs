@@ -1,9 +1,9 @@
 //! The aggregates that train a dictionary.
 
-use litepack_rows::dictionary::{ensure_tables, save};
-use litepack_rows::sql::{Result, Value};
-use litepack_rows::train::Reservoir;
-use litepack_rows::transaction::atomically;
+use litepack_columns::dictionary::{ensure_tables, save};
+use litepack_columns::sql::{Result, Value};
+use litepack_columns::train::Reservoir;
+use litepack_columns::transaction::atomically;
 
 use crate::ffi::columns::Call;
 

@@ -7,9 +7,9 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use litepack_codec::Dictionary;
-use litepack_rows::dictionary::{Dictionaries, NO_DICTIONARY, is_content_id, of_bytes};
-use litepack_rows::frame::{Compressor, Decompressor, Form};
-use litepack_rows::sql::{CORRUPT, Error, Result, Sql, Value};
+use litepack_columns::dictionary::{Dictionaries, NO_DICTIONARY, is_content_id, of_bytes};
+use litepack_columns::frame::{Compressor, Decompressor, Form};
+use litepack_columns::sql::{CORRUPT, Error, Result, Sql, Value};
 
 use crate::ffi::columns::Call;
 

@@ -8,8 +8,8 @@ use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use litepack_rows::dictionary::Run;
-use litepack_rows::sql::{Error, Result, Value};
+use litepack_columns::dictionary::Run;
+use litepack_columns::sql::{Error, Result, Value};
 
 use super::api::{Api, Body, FinalFn, SqlFn, call, function, len, slot};
 use super::connection::{Connection, argument};

@@ -5,7 +5,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
 use std::marker::PhantomData;
 
-use litepack_rows::sql::{Error, Result, Sql, Statement, Value};
+use litepack_columns::sql::{Error, Result, Sql, Statement, Value};
 
 use super::api::{Api, call, len, slot};
 use super::types::{sqlite3, sqlite3_context, sqlite3_stmt, sqlite3_value};

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 
 use litepack_archive::begins_like_zstd;
-use litepack_rows::sql::Sql;
+use litepack_columns::sql::Sql;
 use litepack_store::{FileKind, HEADER_LEN, kind_of};
 
 use super::api::{Api, Body, SqlFn, function};

@@ -7,8 +7,8 @@ use std::ffi::{CString, c_int, c_void};
 use std::time::Instant;
 
 use litepack_codec::Level;
-use litepack_rows::sql::{Error, Result, Sql};
-use litepack_rows::tokens::quote;
+use litepack_columns::sql::{Error, Result, Sql};
+use litepack_columns::tokens::quote;
 
 use super::columns::Call;
 use super::file::{State, report};

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags, ffi};
 #[test]
 fn no_bindings_crate_is_needed() {
     let tree = Command::new(env!("CARGO"))
-        .args(["tree", "--offline", "-p", "litepack-linked"])
+        .args(["tree", "--offline", "-p", "litepack-rusqlite"])
         .args(["--edges", "normal,build", "--prefix", "none"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
@@ -62,9 +62,9 @@ unsafe extern "C" fn fails(_: *mut sqlite3, _: *mut *mut c_char, _: *const c_voi
 fn it_is_registered_in_every_way() {
     let place = tempfile::tempdir().unwrap();
     let path = |name: &str| place.path().join(name).to_str().unwrap().to_string();
-    assert!(litepack_linked::register_vfs("early", "unix").is_err());
+    assert!(litepack_rusqlite::register_vfs("early", "unix").is_err());
     for _ in 0..2 {
-        litepack_linked::register().unwrap();
+        litepack_rusqlite::register().unwrap();
         let db = open(&format!("file:{}?vfs=litepack", path("packed.db"))).unwrap();
         db.execute_batch("create table if not exists t(x); insert into t values (1)")
             .unwrap();
@@ -78,7 +78,7 @@ fn it_is_registered_in_every_way() {
     assert!(!version(&open(":memory:").unwrap()).is_empty());
 
     // A VFS that someone builds on one of the program's own, and calls with an object of theirs.
-    litepack_linked::register_vfs("mine", "unix").unwrap();
+    litepack_rusqlite::register_vfs("mine", "unix").unwrap();
     let db = open(&format!("file:{}?vfs=mine", path("mine.db"))).unwrap();
     db.execute_batch("create table t(x)").unwrap();
     // SAFETY: what is registered is leaked.
