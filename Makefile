@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: help build lint test test-long test-threads e2e test-sqlite demo bench bench-quick \
-	bench-integers bench-integers-quick fuzz deny
+	bench-integers bench-integers-quick fuzz check-all deny
 
 # Seconds for each fuzz target, and names of SQLite test files (default: all but those in left_out.tsv).
 FUZZ_SECONDS ?= 60
@@ -70,6 +70,12 @@ fuzz: ## each fuzz target for FUZZ_SECONDS
 	@for target in $$(cargo fuzz list); do \
 		cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) $(FUZZ_BOUNDS) || exit 1; \
 	done
+
+check-all: ## what `make test` does not build: fuzz targets, every feature, documentation
+	@scripts/need cargo cc
+	cargo check --workspace --all-targets --all-features
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+	RUSTFLAGS="--cfg fuzzing" cargo check --manifest-path fuzz/Cargo.toml --locked
 
 deny: ## licences, bans and advisories of what we depend on
 	@scripts/need cargo-deny
