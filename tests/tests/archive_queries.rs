@@ -1,8 +1,8 @@
 //! The same queries on an archive and on the plain file give the same rows, whoever made the archive: frames smaller than
 //! pages, frames that cross pages, one frame for all; sorting and grouping in temporary files.
 
-use litepack_bench::data::logs::{self, Indexes, Layout};
-use litepack_bench::data::tpch;
+use litepack_testdata::logs::{self, Indexes, Layout};
+use litepack_testdata::tpch;
 use litepack_tests::archives::{self, Writer};
 use litepack_tests::commandline::{Place, SHOP};
 use litepack_tests::outcome::Outcome;

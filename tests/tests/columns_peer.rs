@@ -117,7 +117,7 @@ fn assert_rows(what: &str, found: &Answer, expected: &Answer) {
 }
 
 fn peer() -> Peer {
-    let extension = litepack_bench::peers::sqlite_zstd::extension().unwrap();
+    let extension = litepack_peers::sqlite_zstd::extension().unwrap();
     Peer::new(env!("CARGO_BIN_EXE_peer"), extension)
 }
 

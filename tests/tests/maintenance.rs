@@ -1,7 +1,7 @@
 //! Maintenance makes a used file as small as a fresh one, changes nothing in the database, and ends where it
 //! is stopped.
 
-use litepack_bench::data::titles;
+use litepack_testdata::titles;
 use litepack_tests::commandline::{self, Place};
 use litepack_tests::programs::run_litepack;
 use litepack_tests::{content, vfs};

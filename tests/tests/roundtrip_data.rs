@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use litepack_bench::data::{blobs, titles, tpch};
+use litepack_testdata::{blobs, titles, tpch};
 use litepack_tests::commandline::Place;
 use litepack_tests::roundtrip::round_trip;
 use litepack_tests::vfs;

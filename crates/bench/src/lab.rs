@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
-use crate::data::dataset::{Dataset, Size};
+use crate::dataset::{Dataset, Size};
 use crate::engines::{Engine, Engines, Group, settle};
 
 /// How much data and work there is in a run.

@@ -1,17 +1,16 @@
 //! Litepack's benchmark: seeded data, engines that take turns, workloads, reports.
 //!
-//! Nothing here is shipped. `bin/bench` measures, `bin/demo` shows; the tests use the generators
-//! in [`data`]. A new engine is one file in [`engines`], a new workload one file in [`workloads`].
-#![deny(unsafe_code)]
+//! Nothing here is shipped. `bin/bench` measures, `bin/demo` shows; the data are those of `tests/data`. A new engine is
+//! one file in [`engines`], a new workload one file in [`workloads`].
+#![forbid(unsafe_code)]
 
 pub mod child;
 pub mod cold;
-pub mod data;
+pub mod dataset;
 pub mod demo;
 pub mod engines;
 pub mod lab;
 pub mod machine;
-pub mod peers;
 pub mod report;
 pub mod rows;
 pub mod stats;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use litepack_bench::data::dataset::Size;
+use litepack_bench::dataset::Size;
 use litepack_bench::engines::Litepack;
 use litepack_bench::lab::{Lab, Scale};
 use litepack_bench::workloads;

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use litepack_codec::{Codec, Decoder, Encoder};
+use litepack_testdata::{Distribution, SEED};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use crate::data::{Distribution, SEED};
 use crate::stats::{Spread, repeat};
 
 /// Page sizes that are compared.

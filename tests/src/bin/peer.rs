@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut script = String::new();
     std::io::stdin().read_to_string(&mut script)?;
     let connection = rusqlite::Connection::open(database)?;
-    litepack_bench::peers::sqlite_zstd::load(&connection, Path::new(extension))?;
+    litepack_peers::sqlite_zstd::load(&connection, Path::new(extension))?;
     let mut out = std::io::stdout().lock();
     for sql in script.split('\0') {
         print(&mut out, &answer(&connection, sql))?;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use litepack_bench::child;
-use litepack_bench::data::dataset::Size;
+use litepack_bench::dataset::Size;
 use litepack_bench::engines::Group;
 use litepack_bench::lab::{Lab, Scale, heed_interruptions};
 use litepack_bench::machine::Machine;

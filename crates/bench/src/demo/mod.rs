@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, presets};
+use litepack_testdata::titles;
 use rusqlite::Connection;
 
-use crate::data::titles;
 use crate::engines::{
     Engine, Journal, Litepack, Plain, Synchronous, litepack_command, stored_bytes,
 };

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use crate::data::titles::Titles;
+use litepack_testdata::titles::Titles;
 
 /// One piece of work.
 #[derive(Clone, Copy)]

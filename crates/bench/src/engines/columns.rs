@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
+use litepack_peers::sqlite_zstd as peer;
+use litepack_testdata::logs::Indexes;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 
 use super::{Engine, litepack};
-use crate::data::dataset::Dataset;
-use crate::data::logs::Indexes;
-use crate::peers::sqlite_zstd as peer;
+use crate::dataset::Dataset;
 
 /// Compressed columns, of data that is one table with all its text in one column.
 pub struct Columns {

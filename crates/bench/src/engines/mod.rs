@@ -13,6 +13,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use litepack_peers as peers;
 use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 
@@ -22,8 +23,7 @@ pub use litepack::{Litepack, command as litepack_command};
 pub use plain::Plain;
 pub use zstd_vfs::ZstdVfs;
 
-use crate::data::dataset::Dataset;
-use crate::peers;
+use crate::dataset::Dataset;
 
 /// How a transaction is made atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -290,7 +290,7 @@ mod tests {
     fn every_engine_keeps_what_it_is_given() {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("source.db");
-        crate::data::titles::create(&Connection::open(&source).unwrap(), 300, 1).unwrap();
+        litepack_testdata::titles::create(&Connection::open(&source).unwrap(), 300, 1).unwrap();
         for engine in Engines::of(Group::Files, false).ready {
             for (index, loader) in engine.loaders().iter().enumerate() {
                 let target = folder.path().join(format!("{}-{index}.db", engine.name()));

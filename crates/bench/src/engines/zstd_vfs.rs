@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use litepack_peers::zstd_vfs;
 use rusqlite::{Connection, OpenFlags};
 
 use super::{Engine, file_uri};
-use crate::peers::zstd_vfs;
 
 /// Files in which a SQLite database holds the compressed pages of another.
 pub struct ZstdVfs {

@@ -115,7 +115,7 @@ fn write_section(out: &mut String, section: &Section) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::dataset::Size;
+    use crate::dataset::Size;
     use crate::machine::Machine;
     use crate::rows::{Cache, Row, Setting, Unit, compare};
 

@@ -6,7 +6,7 @@ mod markdown;
 mod terminal;
 mod words;
 
-use crate::data::dataset::Size;
+use crate::dataset::Size;
 use crate::machine::Machine;
 use crate::rows::Row;
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 use rusqlite::Connection;
 
 use super::session::Session;
-use crate::data::dataset::Dataset;
+use crate::dataset::Dataset;
 use crate::engines::Group;
 use crate::lab::{Scale, Turn};
 use crate::rows::{Cache, Setting, Unit};
@@ -15,7 +15,7 @@ pub struct Place {
     pub title: &'static str,
     /// By whom.
     pub group: Group,
-    /// On what, which must be [`titles`](crate::data::titles).
+    /// On what, which must be [`titles`](litepack_testdata::titles).
     pub data: Dataset,
 }
 

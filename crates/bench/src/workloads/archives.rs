@@ -4,11 +4,11 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use litepack_testdata::logs::Indexes;
 use rusqlite::Connection;
 
 use super::{Workload, sizes};
-use crate::data::dataset::Dataset;
-use crate::data::logs::Indexes;
+use crate::dataset::Dataset;
 use crate::engines::{Engine, Group, Journal, Synchronous, stored_bytes};
 use crate::lab::{Lab, Turn};
 use crate::rows::{Cache, Ratio, Row, Unit, compare};

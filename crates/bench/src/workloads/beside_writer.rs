@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use litepack_testdata::titles::Titles;
 use rusqlite::{Connection, Statement};
 use serde::{Deserialize, Serialize};
 
 use super::{Workload, point_reads};
 use crate::child::{Child, Database, Part};
-use crate::data::dataset::{Dataset, SEED};
-use crate::data::titles::Titles;
+use crate::dataset::{Dataset, SEED};
 use crate::engines::{Engine, Group, stored_bytes};
 use crate::lab::{Lab, Turn};
 use crate::rows::{Cache, Row, Setting, Unit, compare};
@@ -394,7 +394,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         let conn = Connection::open(&path).unwrap();
-        crate::data::titles::create(&conn, 50, 1).unwrap();
+        litepack_testdata::titles::create(&conn, 50, 1).unwrap();
         let reader = Reader {
             database: Database {
                 group: Group::Files,

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use litepack_codec::{Codec as Encoding, Decoder, Dictionary, Encoder, Level, train};
+use litepack_testdata::logs::Indexes;
 
 use super::{Workload, mix};
-use crate::data::dataset::Dataset;
-use crate::data::logs::Indexes;
+use crate::dataset::Dataset;
 use crate::engines::Group;
 use crate::lab::{Lab, Turn};
 use crate::rows::{Cache, PAGE_LEN, Row, Unit, compare};

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use super::{Workload, point_reads, range_reads};
 use crate::cold::Cold;
-use crate::data::dataset::Dataset;
+use crate::dataset::Dataset;
 use crate::engines::{Engine, Group};
 use crate::lab::{Lab, Turn};
 use crate::rows::{Row, Setting, Unit, compare};

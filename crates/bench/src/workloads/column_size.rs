@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::{Workload, sizes};
-use crate::data::dataset::Dataset;
+use crate::dataset::Dataset;
 use crate::engines::{Group, stored_bytes};
 use crate::lab::Lab;
 use crate::rows::{Row, compare};

@@ -6,7 +6,7 @@ use super::point_reads::PointReads;
 use super::range_reads::RangeReads;
 use super::scan::Scan;
 use super::transactions::{self, Transactions};
-use crate::data::dataset::Dataset;
+use crate::dataset::Dataset;
 use crate::engines::Group;
 
 const PLACE: Place = Place {

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use anyhow::Result;
+use litepack_testdata::titles::Titles;
 use rusqlite::Connection;
 
 use super::session::Session;
-use crate::data::dataset::{Dataset, SEED};
-use crate::data::titles::Titles;
+use crate::dataset::{Dataset, SEED};
 use crate::lab::{Scale, Turn};
 use crate::rows::{Setting, Unit};
 

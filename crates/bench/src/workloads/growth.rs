@@ -9,11 +9,11 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
+use litepack_testdata::titles::{self, Titles};
 use rusqlite::{Connection, params};
 
 use super::{Workload, point_reads};
-use crate::data::dataset::SEED;
-use crate::data::titles::{self, Titles};
+use crate::dataset::SEED;
 use crate::engines::{Engine, Group, settle, stored_bytes};
 use crate::lab::{Lab, Scale, Turn};
 use crate::machine::free_bytes;
@@ -355,7 +355,7 @@ fn add_growth(steps: &mut [Vec<Row>]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::dataset::Size;
+    use crate::dataset::Size;
 
     #[test]
     fn a_full_run_goes_from_ten_megabytes_to_ten_gigabytes() {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use rusqlite::Connection;
 
 use super::Workload;
-use crate::data::dataset::Dataset;
+use crate::dataset::Dataset;
 use crate::engines::{Engine, Group, Journal, Synchronous, settle, stored_bytes};
 use crate::lab::{Lab, Turn};
 use crate::rows::{Cache, Row, Unit, compare};

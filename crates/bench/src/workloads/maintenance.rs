@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use litepack_testdata::titles::Titles;
 use rusqlite::{Connection, params};
 
 use super::Workload;
 use super::session::content;
 use super::sizes::row;
-use crate::data::dataset::{Dataset, SEED};
-use crate::data::titles::Titles;
+use crate::dataset::{Dataset, SEED};
 use crate::engines::{Engine, Group, Journal, Synchronous, stored_bytes};
 use crate::lab::Lab;
 use crate::rows::{Row, compare};

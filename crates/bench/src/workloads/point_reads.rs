@@ -6,7 +6,7 @@ use anyhow::Result;
 use rusqlite::{Connection, Statement};
 
 use super::session::Session;
-use crate::data::dataset::Dataset;
+use crate::dataset::Dataset;
 use crate::lab::{Scale, Turn};
 use crate::rows::{Setting, Unit};
 

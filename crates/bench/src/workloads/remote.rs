@@ -4,13 +4,13 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
+use litepack_testdata::logs::Indexes;
 use litepack_webserver::{Reply, Server};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 
 use super::Workload;
-use crate::data::dataset::Dataset;
-use crate::data::logs::Indexes;
+use crate::dataset::Dataset;
 use crate::engines::{Engine, Group};
 use crate::lab::{Lab, Turn};
 use crate::rows::{Cache, Row, Unit, compare};

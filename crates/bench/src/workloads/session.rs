@@ -10,7 +10,7 @@ use anyhow::Result;
 use rusqlite::Connection;
 
 use super::Workload;
-use crate::data::dataset::Dataset;
+use crate::dataset::Dataset;
 use crate::engines::{Engine, Group, Journal, stored_bytes};
 use crate::lab::{Lab, Scale, Turn};
 use crate::rows::{Cache, Row, Setting, Unit, compare};

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::Workload;
-use crate::data::dataset::Dataset;
+use crate::dataset::Dataset;
 use crate::engines::{Group, Litepack, stored_bytes};
 use crate::lab::Lab;
 use crate::rows::{Cache, Ratio, Row, Unit, compare};

@@ -4,7 +4,7 @@ use super::again::{Again, Place};
 use super::point_reads::PointReads;
 use super::range_reads::RangeReads;
 use super::transactions::{self, Transactions};
-use crate::data::dataset::Dataset;
+use crate::dataset::Dataset;
 use crate::engines::Group;
 
 const PLACE: Place = Place {

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use rusqlite::Connection;
 
 use super::session::Session;
-use crate::data::dataset::Dataset;
+use crate::dataset::Dataset;
 use crate::lab::{Scale, Turn};
 use crate::rows::{Cache, Setting, Unit};
 
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn answers_are_those_of_the_standard_in_shape() {
         let conn = Connection::open_in_memory().unwrap();
-        crate::data::tpch::create(&conn, 0.01).unwrap();
+        litepack_testdata::tpch::create(&conn, 0.01).unwrap();
         let summary = rows_of(&conn, PRICING_SUMMARY.sql).unwrap();
         assert_eq!(summary.len(), 4);
         // The counts that the standard's generator gives at this scale.

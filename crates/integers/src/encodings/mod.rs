@@ -14,7 +14,7 @@ mod zstd;
 
 use anyhow::Result;
 
-use crate::data::Kind;
+use litepack_testdata::Kind;
 pub use zstd::Zstd;
 
 /// An encoding, with what it keeps between calls.
@@ -66,7 +66,7 @@ pub fn all() -> Vec<Box<dyn Encoding>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::Distribution;
+    use litepack_testdata::Distribution;
     use proptest::prelude::*;
 
     /// Stores values, and demands them back.

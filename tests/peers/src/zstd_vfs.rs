@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, LoadExtensionGuard};
 
-use super::{folder, output_of};
+use crate::{folder, output_of};
 
 /// As reports call it.
 pub const NAME: &str = "sqlite_zstd_vfs";

@@ -1,5 +1,6 @@
 //! What others made and Litepack is compared with: fetched as they published it at first use, kept
 //! in the target directory, never linked with anything of ours.
+#![deny(unsafe_code)]
 
 pub mod sqlite_zstd;
 pub mod zstd_vfs;

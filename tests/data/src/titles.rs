@@ -6,7 +6,7 @@
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
-use super::{in_transaction, weighted, words::Words, zipf};
+use crate::{in_transaction, weighted, words::Words, zipf};
 
 /// One title, in the field order of its JSON.
 #[derive(Clone, Debug, Serialize)]
@@ -281,8 +281,8 @@ pub fn create(conn: &Connection, rows: u64, seed: u64) -> rusqlite::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{image, number};
     use super::*;
+    use crate::testing::{image, number};
 
     #[test]
     fn the_seed_alone_decides() {

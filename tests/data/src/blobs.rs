@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::in_transaction;
+use crate::in_transaction;
 
 const SMALLEST: f64 = 1024.0;
 const LARGEST: f64 = 256.0 * 1024.0;
@@ -29,8 +29,8 @@ pub fn create(conn: &Connection, rows: u64, seed: u64) -> rusqlite::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{image, number};
     use super::*;
+    use crate::testing::{image, number};
 
     #[test]
     fn the_seed_alone_decides() {

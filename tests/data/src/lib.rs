@@ -2,9 +2,14 @@
 //!
 //! Every `create` takes an open connection, makes its tables and fills them in one transaction.
 //! Settings that belong to the file (page size, auto_vacuum) are the caller's: set them first.
+//!
+//! ```text
+//! titles.rs  films in JSON     logs.rs   a web server's log, in columns or JSON, with indexes or without
+//! tpch.rs    TPC-H             blobs.rs  random bytes          words.rs  the vocabulary of titles and logs
+//! ```
+#![forbid(unsafe_code)]
 
 pub mod blobs;
-pub mod dataset;
 pub mod logs;
 pub mod titles;
 pub mod tpch;

@@ -9,7 +9,7 @@ use tpchgen::generators::{
     PartSuppGenerator, RegionGenerator, SupplierGenerator,
 };
 
-use super::in_transaction;
+use crate::in_transaction;
 
 const SCHEMA: &str = include_str!("tpch.sql");
 
@@ -148,8 +148,8 @@ fn fill_line_items(conn: &Connection, scale_factor: f64) -> rusqlite::Result<()>
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{image, number};
     use super::*;
+    use crate::testing::{image, number};
 
     #[test]
     fn the_scale_factor_alone_decides() {

@@ -2,7 +2,7 @@
 //!
 //! A word is a function of its rank alone, so the vocabulary needs no table and no seed.
 
-use super::zipf;
+use crate::zipf;
 
 /// How many different words there are.
 pub const COUNT: usize = 40_000;

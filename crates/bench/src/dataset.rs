@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use litepack_testdata::logs::{Indexes, Layout};
+use litepack_testdata::{GENERATION, blobs, logs, make_once, titles, tpch};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
-
-use super::logs::{Indexes, Layout};
-use super::{GENERATION, blobs, logs, make_once, titles, tpch};
 
 /// The seed of all generated data.
 pub const SEED: u64 = 20_250_510;

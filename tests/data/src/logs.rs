@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 use serde::Serialize;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::{in_transaction, weighted, words::Words, zipf};
+use crate::{in_transaction, weighted, words::Words, zipf};
 
 /// How a request becomes a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,8 +255,8 @@ fn fill_json(conn: &Connection, rows: u64, seed: u64) -> rusqlite::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{image, number};
     use super::*;
+    use crate::testing::{image, number};
 
     #[test]
     fn the_seed_alone_decides() {
