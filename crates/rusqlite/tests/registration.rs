@@ -17,10 +17,8 @@ fn no_bindings_crate_is_needed() {
         .unwrap();
     let text = String::from_utf8(tree.stdout).unwrap();
     assert!(text.contains("litepack-store"), "{text}");
-    assert!(
-        !text.contains("sqlite3-sys") && !text.contains("rusqlite"),
-        "{text}"
-    );
+    let is_bindings = |line: &str| line.contains("sqlite3-sys") || line.starts_with("rusqlite ");
+    assert!(!text.lines().any(is_bindings), "{text}");
 }
 
 fn open(uri: &str) -> rusqlite::Result<Connection> {

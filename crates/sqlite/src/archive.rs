@@ -34,6 +34,7 @@ pub(crate) enum Which {
     /// By what the file system says of it.
     Local(FileStamp),
     /// By a hash of what names it on a server, its version included.
+    #[cfg_attr(not(feature = "remote"), allow(dead_code))]
     Remote(u128),
 }
 

@@ -7,8 +7,7 @@
 //! identity.rs  which file it is, for others that have it open
 //! file_stamp.rs  whether a file is the same  remembered.rs   files that are or were open
 //! read_only.rs a file that is only read     archive.rs   an archive as one, shared by its connections
-//! remote.rs    a file on a web server as one    remote_options.rs   its URI parameters
-//! remote_config.rs   what a program tells of servers, and no URI may
+//! remote/      a file on a web server as one, if the feature `remote` is on
 //! options.rs   URI parameters and pragmas       near.rs     names misspelt
 //! foreign.rs   what a file is that is none of them
 //! refused.rs   a file whose URI is wrong        report.rs   what info and check answer
@@ -41,13 +40,13 @@ mod refused;
 mod relief;
 mod remembered;
 mod remote;
-mod remote_config;
-mod remote_options;
 mod report;
 mod secure_delete;
 mod wal_index;
 
+#[cfg(feature = "remote")]
 pub use litepack_remote::Options as RemoteOptions;
+#[cfg(feature = "remote")]
 pub use remote::remote_info;
 pub use report::{
     archive_check_text, archive_damage_json, archive_info_json, check_text, damage_json, info_json,

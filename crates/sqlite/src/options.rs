@@ -3,7 +3,7 @@
 use litepack_codec::LEVELS;
 
 use crate::near::meant;
-use crate::remote_options;
+use crate::remote;
 
 /// Parameters of `file:` URIs that belong to SQLite itself (<https://sqlite.org/uri.html>).
 const OF_SQLITE: [&str; 10] = [
@@ -99,7 +99,7 @@ impl Name {
     }
 }
 
-/// The settings in the parameters of a URI. Those of a file on a server are another's to read ([`crate::remote_options`]), and names
+/// The settings in the parameters of a URI. Those of a file on a server are another's to read ([`crate::remote`]), and names
 /// that nobody here knows are other libraries', as SQLite takes them to be.
 ///
 /// # Errors
@@ -110,11 +110,9 @@ pub(crate) fn from_uri(parameters: &[(String, String)]) -> Result<Vec<Setting>, 
         if let Some(name) = Name::parse(key) {
             let setting = name.with(value);
             settings.push(setting.map_err(|why| format!("URI parameter {key}: {why}"))?);
-        } else if !OF_SQLITE.contains(&key.as_str())
-            && !remote_options::names().any(|name| name == key)
-        {
+        } else if !OF_SQLITE.contains(&key.as_str()) && !remote::names().any(|name| name == key) {
             let ours = Name::ALL.iter().map(|(name, _)| *name);
-            if let Some(meant) = meant(key, ours.chain(remote_options::names())) {
+            if let Some(meant) = meant(key, ours.chain(remote::names())) {
                 return Err(format!(
                     "unknown URI parameter '{key}': did you mean '{meant}'?"
                 ));

@@ -6,7 +6,6 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use litepack_archive::begins_like_zstd;
-use litepack_remote::Options as RemoteOptions;
 use litepack_store::{Disk, FileKind, HEAD_LEN, Options, Store, kind_of};
 
 use super::api::Api;
@@ -31,8 +30,7 @@ use crate::packed::Packed;
 use crate::read_only::{Failure, ReadOnly};
 use crate::refused::Refused;
 use crate::relief::relieve;
-use crate::remote::RemoteFile;
-use crate::remote_options;
+use crate::remote::{self, Location};
 use crate::secure_delete::SecureDelete;
 
 /// The VFS's name.
@@ -197,9 +195,9 @@ unsafe fn open_main(
     } else {
         Asked::default()
     };
-    if let Some((url, options)) = asked.remote {
+    if let Some(location) = asked.remote {
         // SAFETY: as for this function.
-        return unsafe { open_remote(shim, &url, options, asked.settings, out, flags, out_flags) };
+        return unsafe { open_remote(shim, location, asked.settings, out, flags, out_flags) };
     }
     // SAFETY: the memory has room for the host's file behind ours.
     let host_file = unsafe { out.byte_add(HOST_OFFSET) };
@@ -330,23 +328,16 @@ unsafe fn open_archive(
 /// As [`open_main`].
 unsafe fn open_remote(
     shim: &Shim,
-    url: &str,
-    options: RemoteOptions,
+    location: Location,
     settings: Vec<Setting>,
     out: *mut sqlite3_file,
     flags: c_int,
     out_flags: *mut c_int,
 ) -> Code {
-    let opened = RemoteFile::open(url, options).and_then(|mut file| {
-        let misused = |why| Failure { code: MISUSE, why };
-        let mut settings = settings.into_iter();
-        let applied = settings.try_for_each(|setting| file.apply(setting));
-        applied.map(|()| file).map_err(misused)
-    });
-    match opened {
+    match location.open(settings) {
         Ok(file) => {
             // SAFETY: SQLite gave this memory, and nothing is open in it.
-            unsafe { open_read_only(shim, out, Box::new(file), flags, out_flags) };
+            unsafe { open_read_only(shim, out, file, flags, out_flags) };
             OK
         }
         // SAFETY: as above.
@@ -434,7 +425,7 @@ fn kind(api: Api, disk: &HostFile) -> litepack_store::Result<Kind> {
 #[derive(Default)]
 struct Asked {
     settings: Vec<Setting>,
-    remote: Option<(String, RemoteOptions)>,
+    remote: Option<Location>,
 }
 
 impl Asked {
@@ -442,7 +433,7 @@ impl Asked {
     /// In words.
     fn of(parameters: &[(String, String)]) -> Result<Asked, String> {
         let settings = from_uri(parameters)?;
-        let remote = remote_options::from_uri(parameters)?;
+        let remote = remote::from_uri(parameters)?;
         let is_shared = |(key, value): &(String, String)| key == "cache" && value == "shared";
         if remote.is_some() && parameters.iter().any(is_shared) {
             // SQLite would take two URLs under one path for one database. That the C API asked for it is not to be seen.

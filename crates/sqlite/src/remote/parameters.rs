@@ -1,11 +1,15 @@
 //! URI parameters of a database on a web server: `url`, and its companions. None of them names a local file: a URI may come from
-//! whoever can write an ATTACH. What does is in [`crate::remote_config`].
+//! whoever can write an ATTACH. What does is in `config.rs`.
 
 use std::time::Duration;
 
 use litepack_remote::Options;
 
-use crate::remote_config;
+use super::config;
+use super::file::RemoteFile;
+use crate::codes::MISUSE;
+use crate::options::Setting;
+use crate::read_only::{Failure, ReadOnly};
 
 /// What there is to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +48,28 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|(name, _)| *name).chain(elsewhere)
 }
 
+/// Where a file on a server is, and how to ask for it.
+pub(crate) struct Location {
+    url: String,
+    options: Options,
+}
+
+impl Location {
+    /// Opens the file with these settings.
+    pub(crate) fn open(self, settings: Vec<Setting>) -> Result<Box<dyn ReadOnly>, Failure> {
+        let mut file = RemoteFile::open(&self.url, self.options)?;
+        let mut settings = settings.into_iter();
+        let applied = settings.try_for_each(|setting| file.apply(setting));
+        applied.map_err(|why| Failure { code: MISUSE, why })?;
+        Ok(Box::new(file))
+    }
+}
+
 /// What the parameters say of a database on a server, the others left out; `None` if it is not on one.
 ///
 /// # Errors
 /// A value that is not valid, or one that means nothing without a URL, in words that repeat no value: it may be a secret.
-pub(crate) fn from_uri(
-    parameters: &[(String, String)],
-) -> Result<Option<(String, Options)>, String> {
+pub(crate) fn from_uri(parameters: &[(String, String)]) -> Result<Option<Location>, String> {
     let mut options = Options::default();
     let (mut url, mut first) = (None, None);
     for (key, value) in parameters {
@@ -89,8 +108,8 @@ pub(crate) fn from_uri(
     }
     match (url, first) {
         (Some(url), _) => {
-            remote_config::apply(&url, &mut options)?;
-            Ok(Some((url, options)))
+            config::apply(&url, &mut options)?;
+            Ok(Some(Location { url, options }))
         }
         (None, None) => Ok(None),
         (None, Some(key)) => Err(format!("URI parameter {key}: there is no url")),
@@ -101,7 +120,7 @@ pub(crate) fn from_uri(
 mod tests {
     use super::*;
 
-    fn parse(pairs: &[(&str, &str)]) -> Result<Option<(String, Options)>, String> {
+    fn parse(pairs: &[(&str, &str)]) -> Result<Option<Location>, String> {
         let pair = |(key, value): &(&str, &str)| (key.to_string(), value.to_string());
         from_uri(&pairs.iter().map(pair).collect::<Vec<_>>())
     }
@@ -111,7 +130,7 @@ mod tests {
         assert!(parse(&[("level", "3")]).unwrap().is_none());
         let of_others = [("timeout", "none"), ("retries", "forever")];
         assert!(parse(&of_others).unwrap().is_none());
-        let (url, options) = parse(&[
+        let Location { url, options } = parse(&[
             ("url", "http://h/x"),
             ("bearer", "t"),
             ("header", "X-A: 1"),
@@ -155,7 +174,7 @@ mod tests {
                 "call litepack_remote_config('cache_dir', path)",
             ),
         ] {
-            let error = parse(&pairs).unwrap_err();
+            let error = parse(&pairs).err().unwrap();
             assert!(
                 error.contains(expected) && !error.contains("s3cret"),
                 "{error}"
