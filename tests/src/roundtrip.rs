@@ -8,7 +8,7 @@ use std::path::Path;
 /// Packs and unpacks with pages as they are and with pages laid out by column, compares bytes, content and
 /// the source, and returns the packed sizes.
 pub fn round_trip(place: &Place, source: &Path) -> [u64; 2] {
-    [Some("--no-transform"), None].map(|option| round_trip_with(place, source, option))
+    [Some("--no-columnar"), None].map(|option| round_trip_with(place, source, option))
 }
 
 fn round_trip_with(place: &Place, source: &Path, option: Option<&str>) -> u64 {

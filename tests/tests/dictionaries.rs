@@ -143,7 +143,7 @@ fn what_pack_does_can_be_left_out() {
     };
     let (ordinary, _) = pack(&[]);
     let (best, _) = pack(&["--best"]);
-    let (as_they_are, _) = pack(&["--no-transform"]);
+    let (as_they_are, _) = pack(&["--no-columnar"]);
     let (short, len) = pack(&["--dictionary-size", "4096"]);
     assert!(len > 0 && len <= 4096);
     let (bare, len) = pack(&["--dictionary-size", "0"]);

@@ -49,7 +49,7 @@ pub struct Arguments {
     level: Level,
     /// Leave pages as they are, not laid out by column: to see what that saves.
     #[arg(long)]
-    no_transform: bool,
+    no_columnar: bool,
     /// Longest dictionary for a table or index: 0 for none, or from 4096 to 1048576.
     #[arg(long, value_name = "BYTES", value_parser = dictionary_size)]
     dictionary_size: Option<usize>,
@@ -73,7 +73,7 @@ impl Arguments {
     fn effort(&self) -> Effort {
         let ordinary = effort(self.best, self.level);
         Effort {
-            columns: !self.no_transform,
+            columnar: !self.no_columnar,
             len_max: self.dictionary_size.unwrap_or(ordinary.len_max),
             ..ordinary
         }
@@ -148,7 +148,7 @@ pub fn fill(source: &Source, packed: &File, effort: Effort, progress: &Progress)
     let size = source.metadata()?.len();
     let options = Options {
         level: effort.level,
-        columns: effort.columns,
+        columnar: effort.columnar,
         ..reader::options()
     };
     let unit = source.page_size().map_or(4096, |size| size.max(4096)) as usize;

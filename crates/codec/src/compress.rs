@@ -81,22 +81,22 @@ fn is_out_of_memory(error: ErrorCode) -> bool {
 impl Encoder {
     /// An encoder at `level`, which is clamped to [`LEVELS`].
     pub fn new(level: Level) -> Encoder {
-        Encoder::with_columns(level, true)
+        Encoder::with_columnar(level, true)
     }
 
     /// The same, with pages laid out by column or, for comparison, as they are.
-    pub fn with_columns(level: Level, columns: bool) -> Encoder {
+    pub fn with_columnar(level: Level, columnar: bool) -> Encoder {
         let level = level.clamp(*LEVELS.start(), *LEVELS.end());
         Encoder {
             level,
             bare: None,
             prepared: Vec::new(),
-            transform: columns.then(Transform::default),
+            transform: columnar.then(Transform::default),
         }
     }
 
     /// Whether pages are laid out by column.
-    pub fn columns(&self) -> bool {
+    pub fn is_columnar(&self) -> bool {
         self.transform.is_some()
     }
 
@@ -136,7 +136,7 @@ impl Encoder {
         };
         out.resize(start + budget, 0);
         let (codec, input) = match by_column(&mut self.transform, page) {
-            Some(columns) => (Codec::Columns, columns),
+            Some(columnar) => (Codec::Columnar, columnar),
             None => (Codec::Zstd, page),
         };
         let compressed = context.map(|c| c.compress2(&mut out[start..], input));
@@ -261,7 +261,7 @@ impl Decoder {
                     Err(DecodeError::WrongLength)
                 }
             }
-            Codec::Columns => {
+            Codec::Columnar => {
                 // A page laid out by column is never longer than the page.
                 litepack_memory::resize(&mut self.stream, page.len())?;
                 let len = unzstd(&mut self.context, stored, dictionary, &mut self.stream)?;

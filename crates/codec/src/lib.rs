@@ -28,12 +28,12 @@ pub enum Codec {
     /// One magicless zstd frame without content size or checksum, with or without a dictionary.
     Zstd = 1,
     /// Such a frame of the page laid out by column.
-    Columns = 2,
+    Columnar = 2,
 }
 
 impl Codec {
     /// All codecs this version knows, in the order of their numbers.
-    pub const ALL: [Codec; 3] = [Codec::Raw, Codec::Zstd, Codec::Columns];
+    pub const ALL: [Codec; 3] = [Codec::Raw, Codec::Zstd, Codec::Columnar];
 
     /// The codec with this number in the file format.
     pub fn from_number(number: u8) -> Option<Codec> {
@@ -45,7 +45,7 @@ impl Codec {
         match self {
             Codec::Raw => "raw",
             Codec::Zstd => "zstd",
-            Codec::Columns => "columns",
+            Codec::Columnar => "columnar",
         }
     }
 }

@@ -193,8 +193,8 @@ fn cells(page: &[u8]) -> usize {
     usize::from(u16::from_be_bytes([page[3], page[4]]))
 }
 
-fn way(pages: &[Vec<u8>], rows: usize, level: i32, columns: bool, time: Duration) -> Result<Way> {
-    let mut encoder = Encoder::with_columns(level, columns);
+fn way(pages: &[Vec<u8>], rows: usize, level: i32, columnar: bool, time: Duration) -> Result<Way> {
+    let mut encoder = Encoder::with_columnar(level, columnar);
     let mut stored: Vec<(Codec, Vec<u8>)> = vec![(Codec::Raw, Vec::new()); pages.len()];
     let encode = repeat(time, || {
         for (page, (codec, out)) in pages.iter().zip(&mut stored) {

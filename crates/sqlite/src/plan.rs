@@ -53,7 +53,7 @@ pub struct Effort {
     /// zstd level of the pages.
     pub level: Level,
     /// Whether pages are laid out by column.
-    pub columns: bool,
+    pub columnar: bool,
     /// Longest dictionary, in bytes; 0 for none at all.
     pub len_max: usize,
     /// Lengths tried: the longest one allowed, those shorter by this factor, and 4 KiB.
@@ -69,7 +69,7 @@ impl Effort {
     pub fn ordinary(level: Level, threads: usize) -> Effort {
         Effort {
             level,
-            columns: true,
+            columnar: true,
             len_max: 256 << 10,
             step: 64,
             samples: 16,
@@ -81,7 +81,7 @@ impl Effort {
     pub fn best(level: Level, threads: usize) -> Effort {
         Effort {
             level,
-            columns: true,
+            columnar: true,
             len_max: 1 << 20,
             step: 4,
             samples: 32,
@@ -90,7 +90,7 @@ impl Effort {
     }
 
     fn encoder(self) -> Encoder {
-        Encoder::with_columns(self.level, self.columns)
+        Encoder::with_columnar(self.level, self.columnar)
     }
 
     /// The lengths to try for a group of this size, longest first.

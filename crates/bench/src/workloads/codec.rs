@@ -40,7 +40,7 @@ const BATCH: usize = 50;
 struct Way {
     name: &'static str,
     level: Level,
-    columns: bool,
+    columnar: bool,
     dictionary: bool,
 }
 
@@ -49,7 +49,7 @@ impl Way {
         Way {
             name,
             level,
-            columns: true,
+            columnar: true,
             dictionary: true,
         }
     }
@@ -60,13 +60,13 @@ const WAYS: [Way; 8] = [
     Way {
         name: Codec::YARDSTICK,
         level: 3,
-        columns: false,
+        columnar: false,
         dictionary: false,
     },
     Way {
         name: "zstd 3, dictionary",
         level: 3,
-        columns: false,
+        columnar: false,
         dictionary: true,
     },
     Way::by_column("by column, 1", 1),
@@ -167,7 +167,7 @@ struct Contestant {
 
 impl Contestant {
     fn new(way: Way, pages: &Pages) -> Result<Contestant> {
-        let mut encoder = Encoder::with_columns(way.level, way.columns);
+        let mut encoder = Encoder::with_columnar(way.level, way.columnar);
         let dictionary = if way.dictionary {
             let (mut samples, mut lens) = (Vec::new(), Vec::new());
             for page in &pages.trained {

@@ -23,11 +23,11 @@ pub(crate) struct Tools {
 
 impl Tools {
     /// An encoder at this level, for pages by column or not.
-    pub(crate) fn encoder(&mut self, level: Level, columns: bool) -> &mut Encoder {
-        let fits = |e: &Encoder| e.level() == level && e.columns() == columns;
+    pub(crate) fn encoder(&mut self, level: Level, columnar: bool) -> &mut Encoder {
+        let fits = |e: &Encoder| e.level() == level && e.is_columnar() == columnar;
         self.encoder = self.encoder.take().filter(fits);
         self.encoder
-            .get_or_insert_with(|| Encoder::with_columns(level, columns))
+            .get_or_insert_with(|| Encoder::with_columnar(level, columnar))
     }
 }
 

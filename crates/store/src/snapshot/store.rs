@@ -37,7 +37,7 @@ pub struct Options {
     /// zstd level for pages written from now on.
     pub level: Level,
     /// Whether pages are laid out by column before zstd sees them. It is there to be switched off for comparison.
-    pub columns: bool,
+    pub columnar: bool,
     /// Threads that may work at the same time, the handle's own included: compressing when many pages are
     /// written at once, decoding ahead of a scan.
     pub threads: usize,
@@ -58,7 +58,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             level: DEFAULT_LEVEL,
-            columns: true,
+            columnar: true,
             threads: *THREADS,
             cache: Arc::clone(Cache::shared()),
             file: FileId::unique(),
@@ -102,7 +102,7 @@ impl<D: Disk> Store<D> {
         let uuid = read_header(&disk)?.map_or(FileUuid([0; 16]), |header| header.uuid);
         let Options {
             level,
-            columns,
+            columnar,
             threads,
             cache,
             file,
@@ -124,7 +124,7 @@ impl<D: Disk> Store<D> {
             unit_size: UNIT_MIN,
             size: 0,
             page_size: UNIT_MIN,
-            writer: Writer::new(level, columns, threads),
+            writer: Writer::new(level, columnar, threads),
             leaves: Leaves::default(),
             tools: Tools::default(),
             crew: Crew::default(),

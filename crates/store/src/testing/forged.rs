@@ -389,11 +389,11 @@ impl Forger<'_, '_> {
                 };
                 self.choices.scramble(&mut stream);
                 stored.clear();
-                let mut encoder = Encoder::with_columns(3, false);
+                let mut encoder = Encoder::with_columnar(3, false);
                 let codec = encoder.encode(&stream, None, &mut stored);
                 let codec = codec.unwrap_or(Codec::Raw);
                 storage = Storage {
-                    codec: if kind == 1 { Codec::Columns } else { codec },
+                    codec: if kind == 1 { Codec::Columnar } else { codec },
                     dict: 0,
                     settled: false,
                 };

@@ -41,7 +41,7 @@ pub(crate) const LEAVES_MAX: usize = 2048;
 pub(crate) struct Writer {
     pub(crate) threads: usize,
     level: Level,
-    columns: bool,
+    columnar: bool,
     batch: Batch,
     /// Since the first transaction that was large; the next one finds the memory.
     loan: Option<Loan>,
@@ -112,11 +112,11 @@ pub(crate) struct TakeBack {
 }
 
 impl Writer {
-    pub(crate) fn new(level: Level, columns: bool, threads: usize) -> Writer {
+    pub(crate) fn new(level: Level, columnar: bool, threads: usize) -> Writer {
         Writer {
             threads: threads.max(1),
             level: level.clamp(*LEVELS.start(), *LEVELS.end()),
-            columns,
+            columnar,
             batch: Batch::default(),
             loan: None,
             wanted: None,
@@ -142,7 +142,7 @@ impl Writer {
 
     /// An encoder for pages as they are stored.
     pub(crate) fn encoder(&self) -> Encoder {
-        Encoder::with_columns(self.level, self.columns)
+        Encoder::with_columnar(self.level, self.columnar)
     }
 
     pub(crate) fn set_level(&mut self, level: Level) {
@@ -516,7 +516,7 @@ impl<D: Disk> Store<D> {
     fn recipe(&self) -> Recipe {
         Recipe {
             level: self.writer.level,
-            columns: self.writer.columns,
+            columnar: self.writer.columnar,
             uuid: self.medium.uuid,
         }
     }

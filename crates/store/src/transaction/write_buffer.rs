@@ -36,7 +36,7 @@ const SPARE_MAX: usize = 4 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
     pub(crate) level: Level,
-    pub(crate) columns: bool,
+    pub(crate) columnar: bool,
     pub(crate) uuid: FileUuid,
 }
 
@@ -336,7 +336,7 @@ fn encode(
     recipe: &Recipe,
     tools: &mut Tools,
 ) -> Result<Part, OutOfMemory> {
-    let encoder = tools.encoder(recipe.level, recipe.columns);
+    let encoder = tools.encoder(recipe.level, recipe.columnar);
     let mut bytes = litepack_memory::with_room(pages.len() * 1024)?;
     let mut encoded = litepack_memory::with_room(pages.len())?;
     for (unit, page) in pages {
@@ -378,7 +378,7 @@ mod tests {
     const PAGE: usize = 4096;
     const RECIPE: Recipe = Recipe {
         level: 3,
-        columns: true,
+        columnar: true,
         uuid: FileUuid([7; 16]),
     };
 
