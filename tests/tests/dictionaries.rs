@@ -1,6 +1,6 @@
 //! Each large table or index has a dictionary that suits it, and keeps it through whatever happens to its pages.
 
-use litepack_sqlite::plan::{Effort, Plan, Source};
+use litepack_engine::plan::{Effort, Plan, Source};
 use litepack_testdata::{blobs, titles, tpch};
 use litepack_tests::commandline::{self, Place};
 use litepack_tests::programs::run_litepack;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use litepack_sqlite::{check_text, damage_json};
+use litepack_engine::report::{check_text, damage_json};
 use litepack_store::{CheckReport, Error, Store};
 use serde_json::json;
 

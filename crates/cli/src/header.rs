@@ -4,55 +4,29 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use litepack_archive::begins_like_zstd;
-use litepack_store::{Disk, FileKind, HEAD_LEN, SQLITE_MAGIC, kind_of};
-
-/// What a file is, by its first bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// No bytes at all.
-    Empty,
-    /// A plain SQLite database.
-    Plain,
-    /// A packed file.
-    Packed,
-    /// An archive, or a zstd file that is none.
-    Zstd,
-    /// Neither.
-    Other,
-}
+pub use litepack_engine::Kind;
+use litepack_store::{Disk, HEAD_LEN};
 
 /// The kind of a file.
 pub fn kind(file: &File) -> io::Result<Kind> {
     let mut head = [0; HEAD_LEN];
     let len = Disk::len(file)?;
     let n = file.read_at(&mut head, 0)?;
-    let head = &head[..n];
-    Ok(match kind_of(head, len) {
-        FileKind::Packed => Kind::Packed,
-        FileKind::Empty if len == 0 => Kind::Empty,
-        _ if head.starts_with(SQLITE_MAGIC) => Kind::Plain,
-        _ if begins_like_zstd(head) => Kind::Zstd,
-        _ => Kind::Other,
-    })
+    Ok(Kind::of(&head[..n], len))
 }
 
 /// The page size of a plain database; `None` if it is none, or its header makes no sense.
 pub fn page_size(file: &File) -> Option<u32> {
-    litepack_sqlite::page_size(&head(file)?)
+    litepack_engine::page_size(&head(file)?)
 }
 
-/// How much shorter a plain database is than its header says
-/// (<https://sqlite.org/fileformat.html#the_database_header>).
+/// How much shorter a plain database is than its header says.
 pub fn missing_bytes(file: &File) -> Option<u64> {
     let len = Disk::len(file).ok()?;
-    let Some(head) = head(file) else {
-        return 100_u64.checked_sub(len);
-    };
-    let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    // The page count is valid only if the last writer knew of it.
-    let whole = u64::from(word(28)) * u64::from(page_size(file)?);
-    (word(24) == word(92) && whole > len).then(|| whole - len)
+    match head(file) {
+        Some(head) => litepack_engine::missing_bytes(&head, len),
+        None => 100_u64.checked_sub(len),
+    }
 }
 
 /// The header of a database; `None` if the file is too short for one.

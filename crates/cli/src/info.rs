@@ -2,11 +2,10 @@
 //! people or as JSON.
 //!
 //! ```text
-//! content.rs   whose the pages are and what they take     text.rs   json.rs   how it is shown
+//! text.rs, json.rs   how it is shown
 //! remote.rs    the report on a database on a web server
 //! ```
 
-mod content;
 mod json;
 mod remote;
 mod text;
@@ -14,11 +13,12 @@ mod text;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use litepack_engine::content::Content;
 use litepack_store::Info;
 
+use crate::progress::Progress;
 use crate::reader;
 use crate::source::Source;
-use content::Content;
 use remote::Access;
 pub use text::printable;
 
@@ -76,7 +76,10 @@ fn report(source: &Source) -> litepack_store::Result<Report> {
     let mut retries = RETRIES;
     loop {
         let info = store.info()?;
-        let content = Content::of(&mut store, &info)?;
+        let content = {
+            let progress = Progress::new("reading", info.logical_bytes);
+            Content::of(&mut store, &info, &mut |bytes| progress.add(bytes))?
+        };
         if store.seq() == info.seq || retries == 0 {
             return Ok(Report { info, content });
         }

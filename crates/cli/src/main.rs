@@ -22,7 +22,6 @@ mod info;
 mod interrupt;
 mod limits;
 mod maintain;
-mod malformed;
 mod pack;
 mod progress;
 mod reader;

@@ -10,11 +10,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use litepack_codec::{DictId, LEVELS, Level};
-use litepack_sqlite::plan::{self, Effort, Plan};
+use litepack_engine::plan::{self, Effort, Plan};
 use litepack_store::{DEFAULT_LEVEL, Disk, Listed, Options, Store};
 
 use crate::interrupt;
-use crate::malformed;
 use crate::progress::{Progress, summary};
 use crate::reader::{self, CHUNK};
 use crate::replace::Replacement;
@@ -117,10 +116,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         source.warn_of_links(&before);
     }
     let file = source.file();
-    let warning = malformed::warning(
+    let warning = litepack_engine::warning(
         &source.shown().display().to_string(),
         before.len(),
-        |at, buf| Ok(Disk::read_at(file, buf, at)? == buf.len()),
+        |at, buf| anyhow::Ok(Disk::read_at(file, buf, at)? == buf.len()),
     )?;
     if let Some(warning) = warning {
         eprintln!("{warning}");

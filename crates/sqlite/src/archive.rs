@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use litepack_archive::{Archive, Cache, Error, FileId, Options, SeekTable, Source};
+use litepack_engine::report::{archive_check_text, archive_info_json};
 use serde_json::Value;
 
 use crate::codes::code_of_archive;
@@ -19,7 +20,6 @@ use crate::file_stamp::FileStamp;
 use crate::options::{Name, Setting};
 use crate::read_only::{Failure, ReadOnly};
 use crate::remembered::Remembered;
-use crate::report::{archive_check_text, archive_info_json};
 
 /// What connections to the same archive share.
 #[derive(Debug)]

@@ -10,11 +10,10 @@
 //! remote/      a file on a web server as one, if the feature `remote` is on
 //! options.rs   URI parameters and pragmas       near.rs     names misspelt
 //! foreign.rs   what a file is that is none of them
-//! refused.rs   a file whose URI is wrong        report.rs   what info and check answer
+//! refused.rs   a file whose URI is wrong
 //! secure_delete.rs  when deleted content is overwritten
 //! relief.rs    when memory is short
-//! maintain.rs  storing pages again, giving space back
-//! plan.rs      which dictionaries a database should have
+//! maintain_function.rs  maintenance as a SQL function, with turns for others
 //! columns/     the SQL functions of compressed columns
 //! codes.rs     SQLite's numbers                 ffi/        everything unsafe
 //! ```
@@ -30,17 +29,15 @@ mod file_stamp;
 mod foreign;
 mod identity;
 mod journal;
-mod maintain;
+mod maintain_function;
 mod near;
 mod options;
 mod packed;
-pub mod plan;
 mod read_only;
 mod refused;
 mod relief;
 mod remembered;
 mod remote;
-mod report;
 mod secure_delete;
 mod wal_index;
 
@@ -48,10 +45,6 @@ mod wal_index;
 pub use litepack_remote::Options as RemoteOptions;
 #[cfg(feature = "remote")]
 pub use remote::remote_info;
-pub use report::{
-    archive_check_text, archive_damage_json, archive_info_json, check_text, damage_json, info_json,
-    page_size,
-};
 
 /// The version of this extension.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -10,10 +10,10 @@
 use std::ffi::c_int;
 
 use litepack_codec::Level;
+use litepack_engine::maintenance::{Maintenance, Progress, default_level};
 use litepack_store::{Cache, CheckReport, Disk, Info, Result, Store};
 
 use crate::codes::{LOCK_NONE, LOCK_RESERVED, LOCK_SHARED};
-use crate::maintain::{Maintenance, Progress, default_level};
 use crate::options::{Name, Setting};
 use crate::secure_delete::SecureDelete;
 use crate::wal_index::Checkpoints;

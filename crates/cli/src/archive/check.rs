@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use litepack_archive::{Error, Report};
-use litepack_sqlite::{archive_check_text, archive_damage_json};
+use litepack_engine::report::{archive_check_text, archive_damage_json};
 use serde_json::json;
 
 use super::{file, open};

@@ -16,7 +16,6 @@ use litepack_archive::{
 use super::{compare, open};
 use crate::content::Content;
 use crate::interrupt;
-use crate::malformed;
 use crate::progress::{Progress, summary};
 use crate::reader;
 use crate::replace::{Replacement, is_same_file};
@@ -76,8 +75,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let before = source.metadata()?;
     let mut content = Content::of(&source)?;
     let name = source.shown().display().to_string();
-    let warning = malformed::warning(&name, content.size(), |at, buf| {
-        Ok(content.read_at(buf, at)? == buf.len())
+    let warning = litepack_engine::warning(&name, content.size(), |at, buf| {
+        anyhow::Ok(content.read_at(buf, at)? == buf.len())
     })?;
     if let Some(warning) = warning {
         eprintln!("{warning}");

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use indicatif::HumanBytes;
 use litepack_archive::Info;
-use litepack_sqlite::{archive_info_json, page_size};
+use litepack_engine::page_size;
+use litepack_engine::report::archive_info_json;
 
 use super::{file, open};
 

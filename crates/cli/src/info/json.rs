@@ -2,11 +2,11 @@
 
 use litepack_btree::TreeKind;
 use litepack_codec::Codec;
-use litepack_sqlite::info_json;
+use litepack_engine::content::{Other, Share};
+use litepack_engine::report::info_json;
 use serde_json::{Map, Value, json};
 
 use super::Report;
-use super::content::{Other, Share};
 
 /// What `litepack_info()` answers, and the tables and indexes.
 pub fn of(report: &Report) -> Value {

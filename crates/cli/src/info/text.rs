@@ -3,10 +3,10 @@
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use indicatif::HumanBytes;
 use litepack_codec::Codec;
+use litepack_engine::content::{Content, Other, Share};
 use litepack_store::Info;
 
 use super::Report;
-use super::content::{Content, Other, Share};
 use super::json::kind;
 
 /// Longer names are cut.

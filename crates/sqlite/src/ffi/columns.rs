@@ -44,7 +44,10 @@ pub(crate) struct Call<'a> {
 pub(super) unsafe fn register(library: Library, db: *mut sqlite3) -> Code {
     let (api, bodies) = (library.api(), BODIES[library.0]);
     let state = Rc::new(State::default());
-    let others = [crate::maintain::FUNCTIONS, crate::remote::FUNCTIONS];
+    let others = [
+        crate::maintain_function::FUNCTIONS,
+        crate::remote::FUNCTIONS,
+    ];
     for known in FUNCTIONS.iter().chain(others.into_iter().flatten()) {
         // What only computes may run from anywhere, what writes or trains only by the user's own words.
         let flags = function::UTF8

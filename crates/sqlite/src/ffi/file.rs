@@ -4,6 +4,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use litepack_engine::report::{check_text, info_json};
 use litepack_store::{Error, Result};
 
 use super::api::{Api, len};
@@ -21,7 +22,6 @@ use crate::options::{Pragma, from_pragma};
 use crate::packed::Packed;
 use crate::read_only::NOT_REMOTE;
 use crate::relief::relieve;
-use crate::report::{check_text, info_json};
 use crate::wal_index::{self, Checkpoints};
 
 /// What SQLite sees: its own field, then ours. The host's file follows in the same memory.

@@ -13,7 +13,7 @@ use litepack_columns::tokens::quote;
 use super::columns::Call;
 use super::file::{State, report};
 use crate::codes::{BUSY, Code, ERROR, LOCK_RESERVED, LOCK_SHARED, NOTFOUND, OK, While, fcntl};
-use crate::maintain::{Busy, RETRY};
+use crate::maintain_function::{Busy, RETRY};
 use crate::packed::Upkeep;
 
 /// What a step is asked, and what it answers. Another copy of this library, of another version, may be asked: so the

@@ -4,9 +4,11 @@
 use std::io;
 use std::sync::Arc;
 
-use litepack_archive::{Source, begins_like_zstd};
+use litepack_archive::Source;
+use litepack_engine::report::{check_text, info_json};
+use litepack_engine::{Kind, page_size};
 use litepack_remote::{Cache, Error, Options, Remote};
-use litepack_store::{Disk, FileId, FileKind, HEAD_LEN, SQLITE_MAGIC, Store, kind_of};
+use litepack_store::{Disk, FileId, HEAD_LEN, Store};
 use serde_json::{Value, json};
 
 use crate::archive::{ArchiveFile, Which};
@@ -15,7 +17,6 @@ use crate::options::{Name, Setting};
 use crate::packed::Packed;
 use crate::read_only::{Failure, ReadOnly};
 use crate::remembered::Remembered;
-use crate::report::{check_text, info_json, page_size};
 
 /// The file, as what is above it wants its bytes.
 #[derive(Clone, Debug)]
@@ -114,17 +115,17 @@ impl RemoteFile {
         let mut head = [0; HEAD_LEN];
         let n = remote.read_at(&mut head, 0).map_err(unread)?;
         let head = &head[..n];
-        let content = match kind_of(head, remote.len()) {
-            FileKind::Packed => {
+        let content = match Kind::of(head, remote.len()) {
+            Kind::Packed => {
                 let packed = PackedFile::open(&remote).map_err(of_store)?;
                 Content::Packed(Box::new(packed))
             }
-            FileKind::Other if begins_like_zstd(head) => {
+            Kind::Zstd => {
                 let which = || Some(Which::Remote(remote.identity()));
                 let archive = ArchiveFile::open(Medium(Arc::clone(&remote)), which)?;
                 Content::Archive(Box::new(archive))
             }
-            FileKind::Other if head.starts_with(SQLITE_MAGIC) => Content::Plain,
+            Kind::Plain => Content::Plain,
             _ => {
                 let what = "neither a packed file nor an archive nor a SQLite database";
                 return Err(Failure {

@@ -1,18 +1,17 @@
 //! Says that a database is malformed before it is stored in another form: what is packed is right by its checksums for ever after, and
 //! nobody would look for the fault there.
 
-use anyhow::Result;
 use litepack_btree::{HEADER_LEN, Header, Owners};
 
 /// Looks at the pages of a database of `size` bytes that `read` gives, false where they cannot be read. The words are for standard error.
 ///
 /// # Errors
 /// Those of `read`.
-pub fn warning(
+pub fn warning<E>(
     name: &str,
     size: u64,
-    mut read: impl FnMut(u64, &mut [u8]) -> Result<bool>,
-) -> Result<Option<String>> {
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<bool, E>,
+) -> Result<Option<String>, E> {
     let mut head = [0; HEADER_LEN];
     if size == 0 || !read(0, &mut head)? {
         return Ok(None);

@@ -1,7 +1,9 @@
-//! What `litepack_info` and `litepack_check` answer, as text. The command prints the same.
+//! What `litepack_info` and `litepack_check` answer, and the command prints.
 
 use litepack_store::{CheckReport, Damage, Info};
 use serde_json::{Map, Value, json};
+
+use crate::kind::page_size;
 
 /// The report on a file as a JSON object; docs/compatibility.md lists the fields.
 pub fn info_json(info: &Info) -> Value {
@@ -74,17 +76,6 @@ pub fn archive_info_json(info: &litepack_archive::Info, head: &[u8]) -> Value {
         "other_bytes": info.other_bytes(),
         "checksums": info.checksums,
     })
-}
-
-/// The page size in the header of a plain database; `None` if it is none, or its header makes no sense
-/// (<https://sqlite.org/fileformat2.html#page_size>).
-pub fn page_size(head: &[u8]) -> Option<u32> {
-    let rest = head.strip_prefix(b"SQLite format 3\0")?;
-    match u16::from_be_bytes([*rest.first()?, *rest.get(1)?]) {
-        1 => Some(65536),
-        size if size >= 512 && size.is_power_of_two() => Some(size.into()),
-        _ => None,
-    }
 }
 
 /// "ok", or one line for each damaged frame.

@@ -8,15 +8,9 @@
 
 use std::time::{Duration, Instant};
 
-use litepack_codec::{DictId, LEVELS, Level};
-use litepack_columns::sql::{Sql, Value};
+use litepack_codec::{DictId, Level};
 use litepack_store::{Arranged, Disk, Erase, Result, Store};
 
-use crate::codes::BUSY;
-use crate::columns::maintenance::limits;
-use crate::columns::{Function, Operate, function};
-use crate::ffi::columns::Call;
-use crate::ffi::maintain::Step;
 use crate::plan::{Effort, Plan, Source};
 
 /// A step may do more than one thing as long as it takes no longer than this.
@@ -24,7 +18,7 @@ const STEP: Duration = Duration::from_millis(20);
 
 /// Maintenance of one file, from one handle.
 #[derive(Debug)]
-pub(crate) struct Maintenance {
+pub struct Maintenance {
     level: Level,
     plan: Plan,
     /// For each dictionary of the plan its number in the file.
@@ -38,7 +32,7 @@ pub(crate) struct Maintenance {
 
 /// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub enum Progress {
     /// There is more to do.
     More,
     /// There is not.
@@ -73,7 +67,7 @@ impl<D: Disk> Source for Store<D> {
 }
 
 /// The level to maintain a file at unless the user says another: the highest it was ever stored at.
-pub(crate) fn default_level<D: Disk>(store: &Store<D>) -> Level {
+pub fn default_level<D: Disk>(store: &Store<D>) -> Level {
     store.settled_level().max(store.level())
 }
 
@@ -82,7 +76,7 @@ impl Maintenance {
     ///
     /// # Errors
     /// When the file cannot be read or is damaged.
-    pub(crate) fn plan<D: Disk>(store: &mut Store<D>, level: Level) -> Result<Maintenance> {
+    pub fn plan<D: Disk>(store: &mut Store<D>, level: Level) -> Result<Maintenance> {
         store.refresh()?;
         store.verify_map()?;
         let known = store.dictionaries()?;
@@ -104,7 +98,7 @@ impl Maintenance {
     }
 
     /// The level it works at.
-    pub(crate) fn level(&self) -> Level {
+    pub fn level(&self) -> Level {
         self.level
     }
 
@@ -112,7 +106,7 @@ impl Maintenance {
     ///
     /// # Errors
     /// The store's; the last commit is current then, and this maintenance should be given up.
-    pub(crate) fn step<D: Disk>(&mut self, store: &mut Store<D>) -> Result<Progress> {
+    pub fn step<D: Disk>(&mut self, store: &mut Store<D>) -> Result<Progress> {
         store.refresh()?;
         if store.catalog_version() != self.catalog {
             return Ok(Progress::Outdated);
@@ -200,72 +194,5 @@ impl Maintenance {
             }
         }
         Ok(())
-    }
-}
-
-/// `litepack_maintain(seconds | NULL, load [, level | NULL [, schema]])`: 1 if there is more to do, else 0.
-pub(crate) const FUNCTIONS: &[Function] =
-    &[function(c"litepack_maintain", &[2, 3, 4], Operate(by_sql))];
-
-/// Others may be writing for so long before it gives up.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two tries.
-pub(crate) const RETRY: Duration = Duration::from_millis(5);
-
-/// Since when others have been writing.
-#[derive(Default)]
-pub(crate) struct Busy(Option<Instant>);
-
-impl Busy {
-    /// Whether to try again, when they are.
-    pub(crate) fn is_patient(&mut self) -> bool {
-        self.0.get_or_insert_with(Instant::now).elapsed() < PATIENCE
-    }
-}
-
-fn by_sql(call: &Call<'_>) -> litepack_columns::sql::Result<()> {
-    let limits = limits(call, 0)?;
-    let level = match call.argument(2) {
-        Value::Null => None,
-        Value::Integer(level)
-            if (*LEVELS.start() as i64..=*LEVELS.end() as i64).contains(&level) =>
-        {
-            Some(level as Level)
-        }
-        _ => {
-            let (min, max) = (LEVELS.start(), LEVELS.end());
-            return Err(call.error(format_args!("the level is a number from {min} to {max}")));
-        }
-    };
-    let schema = match call.argument(3) {
-        Value::Null => "main".into(),
-        value => value
-            .text()
-            .ok_or_else(|| call.error("databases are named by text"))?,
-    };
-    let mut busy = Busy::default();
-    loop {
-        let begun = Instant::now();
-        match call.maintain(&schema, level)? {
-            Step::Done => {
-                call.answer(Value::Integer(0));
-                return Ok(());
-            }
-            Step::More => {
-                busy = Busy::default();
-                limits.pause(&call.db(), begun.elapsed())?;
-            }
-            Step::Busy if busy.is_patient() => call.db().sleep(RETRY)?,
-            Step::Busy => {
-                return Err(litepack_columns::sql::Error {
-                    code: BUSY,
-                    ..call.error("others have been writing for ten seconds")
-                });
-            }
-        }
-        if limits.over() {
-            call.answer(Value::Integer(1));
-            return Ok(());
-        }
     }
 }

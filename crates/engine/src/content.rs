@@ -3,13 +3,9 @@
 //! All pages of the trees are read once, because only a leaf knows where its overflow pages are. Memory: four
 //! bytes for each page of the database.
 
-use std::fs::File;
-
 use litepack_btree::{HEADER_LEN, Header, Owner, Owners, Tree};
 use litepack_codec::Codec;
-use litepack_store::{Error, Info, Result, Store, StoredUnit};
-
-use crate::progress::Progress;
+use litepack_store::{Disk, Error, Info, Result, Store, StoredUnit};
 
 /// What some pages have in common: how many they are, and how they are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,12 +80,16 @@ pub struct Content {
 }
 
 impl Content {
-    /// Reads the database in a file that `info` describes.
+    /// Reads the database in a file that `info` describes, and tells `read` how many bytes of it were read now and then.
     ///
     /// # Errors
     /// When the file cannot be read at all; damage is in the result.
-    pub fn of(store: &mut Store<&File>, info: &Info) -> Result<Content> {
-        let owners = owners(store)?;
+    pub fn of<D: Disk>(
+        store: &mut Store<D>,
+        info: &Info,
+        read: &mut dyn FnMut(u64),
+    ) -> Result<Content> {
+        let owners = owners(store, read)?;
         let mut tally = Tally::new(owners.as_ref(), info);
         store.units(&mut |unit| tally.add(&unit))?;
         let Tally { trees, others, .. } = tally;
@@ -136,7 +136,7 @@ fn damage(owners: &Owners, found: &litepack_btree::Damage) -> Damage {
 }
 
 /// The owners of all pages; `None` if the database has no header, or none that can be read.
-fn owners(store: &mut Store<&File>) -> Result<Option<Owners>> {
+fn owners<D: Disk>(store: &mut Store<D>, was_read: &mut dyn FnMut(u64)) -> Result<Option<Owners>> {
     let size = store.size();
     let mut head = [0; HEADER_LEN];
     let header = read(store, 0, &mut head)?.then(|| Header::parse(&head, size));
@@ -144,16 +144,15 @@ fn owners(store: &mut Store<&File>) -> Result<Option<Owners>> {
         return Ok(None);
     };
     let page_size = u64::from(header.page_size);
-    let progress = Progress::new("reading", size);
     let owners = Owners::find(&header, |page, buf| {
-        progress.add(page_size);
+        was_read(page_size);
         read(store, (u64::from(page) - 1) * page_size, buf)
     });
     owners.map(Some)
 }
 
 /// Fills `buf` from the database; false if it is damaged or not as long.
-fn read(store: &mut Store<&File>, offset: u64, buf: &mut [u8]) -> Result<bool> {
+fn read<D: Disk>(store: &mut Store<D>, offset: u64, buf: &mut [u8]) -> Result<bool> {
     match store.read(offset, buf) {
         Err(Error::Damaged(_)) => Ok(false),
         result => Ok(result? == buf.len()),

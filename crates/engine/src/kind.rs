@@ -1,0 +1,55 @@
+//! What a file is, by its first bytes, and what the header of a plain database says.
+
+use litepack_archive::begins_like_zstd;
+use litepack_store::{FileKind, SQLITE_MAGIC, kind_of};
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// No bytes at all.
+    Empty,
+    /// A plain SQLite database.
+    Plain,
+    /// A packed file.
+    Packed,
+    /// An archive, or a zstd file that is none.
+    Zstd,
+    /// Something else.
+    Other,
+}
+
+impl Kind {
+    /// The kind of a file of `len` bytes that begins with `head`, its first [`litepack_store::HEAD_LEN`] bytes.
+    pub fn of(head: &[u8], len: u64) -> Kind {
+        match kind_of(head, len) {
+            FileKind::Packed => Kind::Packed,
+            FileKind::Empty if len == 0 => Kind::Empty,
+            _ if head.starts_with(SQLITE_MAGIC) => Kind::Plain,
+            _ if begins_like_zstd(head) => Kind::Zstd,
+            _ => Kind::Other,
+        }
+    }
+}
+
+/// The page size in the header of a plain database; `None` if it is none, or its header makes no sense
+/// (<https://sqlite.org/fileformat2.html#page_size>).
+pub fn page_size(head: &[u8]) -> Option<u32> {
+    let rest = head.strip_prefix(b"SQLite format 3\0")?;
+    match u16::from_be_bytes([*rest.first()?, *rest.get(1)?]) {
+        1 => Some(65536),
+        size if size >= 512 && size.is_power_of_two() => Some(size.into()),
+        _ => None,
+    }
+}
+
+/// How many bytes shorter a plain database of `len` bytes is than its header says
+/// (<https://sqlite.org/fileformat.html#the_database_header>).
+pub fn missing_bytes(head: &[u8; 100], len: u64) -> Option<u64> {
+    let word = |at: usize| {
+        let bytes = head.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(u32::from_be_bytes)
+    };
+    // The page count is valid only if the last writer knew of it.
+    let whole = u64::from(word(28)?) * u64::from(page_size(head)?);
+    (word(24) == word(92) && whole > len).then(|| whole - len)
+}

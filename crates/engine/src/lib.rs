@@ -1,0 +1,20 @@
+//! What Litepack does with a stored database because it is one of SQLite's: the store moves pages without knowing what
+//! they are, and this crate reads the b-trees in them. Neither SQLite's C interface nor paths and locks are known here.
+//!
+//! ```text
+//! kind.rs        what a file is, by its first bytes     plan/           which dictionaries a database should have
+//! content.rs     what each table and index takes        maintenance.rs  the steps that make a packed file small again
+//! malformed.rs   whether its b-trees make sense         report.rs       what info and check answer, as JSON and text
+//! ```
+//! The extension's SQL functions and pragmas and the functions of the library `litepack` are both made of these.
+#![forbid(unsafe_code)]
+
+pub mod content;
+mod kind;
+pub mod maintenance;
+mod malformed;
+pub mod plan;
+pub mod report;
+
+pub use kind::{Kind, missing_bytes, page_size};
+pub use malformed::warning;

@@ -1,0 +1,79 @@
+//! `litepack_maintain`: maintenance of a packed file as a SQL function, in steps that leave others their turn.
+
+use std::time::{Duration, Instant};
+
+use litepack_codec::{LEVELS, Level};
+use litepack_columns::sql::{Sql, Value};
+
+use crate::codes::BUSY;
+use crate::columns::maintenance::limits;
+use crate::columns::{Function, Operate, function};
+use crate::ffi::columns::Call;
+use crate::ffi::maintain::Step;
+
+/// `litepack_maintain(seconds | NULL, load [, level | NULL [, schema]])`: 1 if there is more to do, else 0.
+pub(crate) const FUNCTIONS: &[Function] =
+    &[function(c"litepack_maintain", &[2, 3, 4], Operate(by_sql))];
+
+/// Others may be writing for so long before it gives up.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two tries.
+pub(crate) const RETRY: Duration = Duration::from_millis(5);
+
+/// Since when others have been writing.
+#[derive(Default)]
+pub(crate) struct Busy(Option<Instant>);
+
+impl Busy {
+    /// Whether to try again, when they are.
+    pub(crate) fn is_patient(&mut self) -> bool {
+        self.0.get_or_insert_with(Instant::now).elapsed() < PATIENCE
+    }
+}
+
+fn by_sql(call: &Call<'_>) -> litepack_columns::sql::Result<()> {
+    let limits = limits(call, 0)?;
+    let level = match call.argument(2) {
+        Value::Null => None,
+        Value::Integer(level)
+            if (*LEVELS.start() as i64..=*LEVELS.end() as i64).contains(&level) =>
+        {
+            Some(level as Level)
+        }
+        _ => {
+            let (min, max) = (LEVELS.start(), LEVELS.end());
+            return Err(call.error(format_args!("the level is a number from {min} to {max}")));
+        }
+    };
+    let schema = match call.argument(3) {
+        Value::Null => "main".into(),
+        value => value
+            .text()
+            .ok_or_else(|| call.error("databases are named by text"))?,
+    };
+    let mut busy = Busy::default();
+    loop {
+        let begun = Instant::now();
+        match call.maintain(&schema, level)? {
+            Step::Done => {
+                call.answer(Value::Integer(0));
+                return Ok(());
+            }
+            Step::More => {
+                busy = Busy::default();
+                limits.pause(&call.db(), begun.elapsed())?;
+            }
+            Step::Busy if busy.is_patient() => call.db().sleep(RETRY)?,
+            Step::Busy => {
+                return Err(litepack_columns::sql::Error {
+                    code: BUSY,
+                    ..call.error("others have been writing for ten seconds")
+                });
+            }
+        }
+        if limits.over() {
+            call.answer(Value::Integer(1));
+            return Ok(());
+        }
+    }
+}
