@@ -4,6 +4,13 @@
 //! Trees are told apart by walking the b-trees without their leaves. What that leaves unknown (overflow
 //! pages) and small trees are the rest. Pages are sampled at random, but the same ones each time: the
 //! same database has the same plan.
+//!
+//! ```text
+//! effort.rs  how much work that is worth     trial.rs  training for one group, and measuring what it saves
+//! ```
+
+mod effort;
+mod trial;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -12,23 +19,21 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use litepack_btree::{HEADER_LEN, Header, Owner, Owners};
-use litepack_codec::{DictId, Dictionary, Encoder, Level, Shape, shape, train};
+use litepack_codec::{DictId, shape};
 use litepack_memory::OutOfMemory;
 use litepack_store::{Disk, Listed, Store};
+
+pub use effort::Effort;
+use trial::{Best, Trial};
 
 /// No dictionary for fewer bytes of pages.
 const GROUP_MIN: u64 = 512 << 10;
 /// No more trees than this have dictionaries of their own: an encoder keeps as many prepared.
 const TREES_MAX: usize = 15;
-/// A dictionary takes at most this share of its pages, but may be as short as 4 KiB.
-const SHARE: u64 = 100;
-const LEN_MIN: usize = 4 << 10;
 /// One sampled unit in so many is kept back to measure what a dictionary saves.
 const HELD_OUT: usize = 8;
 /// Fewest bytes of sample: for short dictionaries, and for a measurement worth the name.
 const SAMPLE_MIN: usize = 512 << 10;
-/// A dictionary has to save one part in so many to be worth having.
-const WORTHWHILE: u64 = 100;
 /// A dictionary that pages have already is kept unless another one saves one part in so many.
 const KEPT: u64 = 50;
 /// A shape that fewer than one page in so many has is not worth a note.
@@ -46,64 +51,6 @@ const BYTES_PER_UNIT: usize = 16;
 const THREADS_TAKE: usize = 1 << 20;
 /// No more memory than this is tried beforehand.
 const PROBE_MAX: usize = 256 << 20;
-
-/// How much work is put into dictionaries.
-#[derive(Clone, Copy, Debug)]
-pub struct Effort {
-    /// zstd level of the pages.
-    pub level: Level,
-    /// Whether pages are laid out by column.
-    pub columnar: bool,
-    /// Longest dictionary, in bytes; 0 for none at all.
-    pub len_max: usize,
-    /// Lengths tried: the longest one allowed, those shorter by this factor, and 4 KiB.
-    pub step: usize,
-    /// Bytes of sample for each byte of dictionary.
-    pub samples: usize,
-    /// Threads that train at the same time.
-    pub threads: usize,
-}
-
-impl Effort {
-    /// As much as does not make packing slow: a long dictionary and a short one.
-    pub fn ordinary(level: Level, threads: usize) -> Effort {
-        Effort {
-            level,
-            columnar: true,
-            len_max: 256 << 10,
-            step: 64,
-            samples: 16,
-            threads,
-        }
-    }
-
-    /// As much as makes the file smaller: more lengths, and longer ones.
-    pub fn best(level: Level, threads: usize) -> Effort {
-        Effort {
-            level,
-            columnar: true,
-            len_max: 1 << 20,
-            step: 4,
-            samples: 32,
-            threads,
-        }
-    }
-
-    fn encoder(self) -> Encoder {
-        Encoder::with_columnar(self.level, self.columnar)
-    }
-
-    /// The lengths to try for a group of this size, longest first.
-    fn lengths(self, bytes: u64) -> impl Iterator<Item = usize> {
-        let longest = usize::try_from(bytes / SHARE).unwrap_or(usize::MAX);
-        let longest = longest.clamp(LEN_MIN, self.len_max.max(LEN_MIN));
-        let step = self.step.max(2);
-        let first = (self.len_max > 0).then_some(longest);
-        std::iter::successors(first, move |len| {
-            (*len > LEN_MIN).then(|| (len / step).max(LEN_MIN))
-        })
-    }
-}
 
 /// A database to plan for.
 pub trait Source {
@@ -434,69 +381,6 @@ impl Plan {
             }),
         };
         Ok(taken)
-    }
-}
-
-/// The pages of a group that dictionaries are trained and measured on.
-#[derive(Default)]
-struct Trial {
-    /// Bytes of the whole group.
-    bytes: u64,
-    shapes: Vec<Shape>,
-    /// The dictionary that most of its units have.
-    former: DictId,
-    /// Samples one behind the other, as zstd's trainer wants them, and their lengths.
-    samples: Vec<u8>,
-    lens: Vec<usize>,
-    held_out: Vec<Vec<u8>>,
-}
-
-/// The best that was found for a group: what it would take, and the dictionary, if one pays.
-struct Best {
-    cost: u64,
-    dictionary: Option<Dictionary>,
-}
-
-impl Trial {
-    /// What the group would take with a dictionary, in bytes.
-    fn cost(
-        &self,
-        encoder: &mut Encoder,
-        dictionary: Option<&Dictionary>,
-    ) -> Result<u64, OutOfMemory> {
-        let mut stored = Vec::new();
-        for page in &self.held_out {
-            encoder.encode(page, dictionary, &mut stored)?;
-        }
-        let held_out: usize = self.held_out.iter().map(Vec::len).sum();
-        Ok((stored.len() as u128 * u128::from(self.bytes) / held_out.max(1) as u128) as u64)
-    }
-
-    /// Trains dictionaries and finds the best one. `None` if there is too little of the group.
-    fn best(&self, effort: Effort) -> Result<Option<Best>, OutOfMemory> {
-        if self.held_out.is_empty() {
-            return Ok(None);
-        }
-        let mut encoder = effort.encoder();
-        let bare = self.cost(&mut encoder, None)?;
-        let mut best = Best {
-            cost: bare - bare / WORTHWHILE,
-            dictionary: None,
-        };
-        for len in effort.lengths(self.bytes) {
-            let Some(dictionary) = train(&self.samples, &self.lens, len) else {
-                continue;
-            };
-            let len = dictionary.pack()?.len() as u64;
-            let cost = self.cost(&mut encoder, Some(&dictionary))? + len;
-            if cost < best.cost {
-                best = Best {
-                    cost,
-                    dictionary: Some(dictionary),
-                };
-            }
-        }
-        Ok(Some(best))
     }
 }
 

@@ -1,0 +1,65 @@
+//! How much work is put into dictionaries, and which lengths are tried.
+
+use litepack_codec::{Encoder, Level};
+
+/// A dictionary takes at most this share of its pages, but may be as short as 4 KiB.
+const SHARE: u64 = 100;
+const LEN_MIN: usize = 4 << 10;
+
+/// How much work is put into dictionaries.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// zstd level of the pages.
+    pub level: Level,
+    /// Whether pages are laid out by column.
+    pub columnar: bool,
+    /// Longest dictionary, in bytes; 0 for none at all.
+    pub len_max: usize,
+    /// Lengths tried: the longest one allowed, those shorter by this factor, and 4 KiB.
+    pub step: usize,
+    /// Bytes of sample for each byte of dictionary.
+    pub samples: usize,
+    /// Threads that train at the same time.
+    pub threads: usize,
+}
+
+impl Effort {
+    /// As much as does not make packing slow: a long dictionary and a short one.
+    pub fn ordinary(level: Level, threads: usize) -> Effort {
+        Effort {
+            level,
+            columnar: true,
+            len_max: 256 << 10,
+            step: 64,
+            samples: 16,
+            threads,
+        }
+    }
+
+    /// As much as makes the file smaller: more lengths, and longer ones.
+    pub fn best(level: Level, threads: usize) -> Effort {
+        Effort {
+            level,
+            columnar: true,
+            len_max: 1 << 20,
+            step: 4,
+            samples: 32,
+            threads,
+        }
+    }
+
+    pub(super) fn encoder(self) -> Encoder {
+        Encoder::with_columnar(self.level, self.columnar)
+    }
+
+    /// The lengths to try for a group of this size, longest first.
+    pub(super) fn lengths(self, bytes: u64) -> impl Iterator<Item = usize> {
+        let longest = usize::try_from(bytes / SHARE).unwrap_or(usize::MAX);
+        let longest = longest.clamp(LEN_MIN, self.len_max.max(LEN_MIN));
+        let step = self.step.max(2);
+        let first = (self.len_max > 0).then_some(longest);
+        std::iter::successors(first, move |len| {
+            (*len > LEN_MIN).then(|| (len / step).max(LEN_MIN))
+        })
+    }
+}
