@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use litepack_bench::engines::{Journal, Synchronous, stored_bytes};
-use litepack_testdata::Table;
 use serde::{Deserialize, Serialize};
 
 use crate::cases::Files;
+use crate::data::Table;
 use crate::stats::{Spread, repeat};
 
 /// What a format makes of a table.
@@ -42,7 +42,7 @@ const READS: usize = 200;
 
 /// Numbers of rows, from 1, equal in every format.
 pub fn places(rows: u64) -> impl Iterator<Item = u64> {
-    let mut rng = fastrand::Rng::with_seed(litepack_testdata::SEED);
+    let mut rng = fastrand::Rng::with_seed(crate::data::SEED);
     std::iter::repeat_with(move || 1 + rng.u64(..rows))
 }
 

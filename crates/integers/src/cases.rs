@@ -8,10 +8,10 @@ use anyhow::{Context, Result, ensure};
 use litepack_bench::cold::Cold;
 use litepack_bench::engines::{Engine, Journal, Synchronous, settle, stored_bytes};
 use litepack_testdata::make_once;
-use litepack_testdata::{Table, create};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
+use crate::data::{Table, create};
 use crate::stats::Spread;
 
 /// A test case that reads: its number, its table and its statement.
@@ -212,9 +212,9 @@ mod tests {
     #[test]
     fn the_answers_are_those_of_the_rows() {
         let folder = tempfile::tempdir().unwrap();
-        let words = litepack_testdata::words();
-        let rows: Vec<_> = litepack_testdata::rows(&words, 30_000).collect();
-        type Filter = fn(&litepack_testdata::Row<'_>) -> bool;
+        let words = crate::data::words();
+        let rows: Vec<_> = crate::data::rows(&words, 30_000).collect();
+        type Filter = fn(&crate::data::Row<'_>) -> bool;
         let filters: [Filter; 4] = [
             |_| true,
             |_| true,

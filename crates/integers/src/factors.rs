@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use litepack_testdata::{Distribution, Kind, SEED};
 use serde::{Deserialize, Serialize};
 
+use crate::data::{Distribution, Kind, SEED};
 use crate::encodings::{Encoding, Zstd, all};
 use crate::stats::{Spread, repeat};
 

@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use litepack_bench::engines::{Journal, stored_bytes};
-use litepack_testdata::{Row, Table, write_csv};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
+use crate::data::{Row, Table, write_csv};
 use crate::engines::{Shell, Target};
 use crate::stats::Spread;
 

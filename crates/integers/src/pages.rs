@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use litepack_codec::{Codec, Decoder, Encoder};
-use litepack_testdata::{Distribution, SEED};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
+use crate::data::{Distribution, SEED};
 use crate::stats::{Spread, repeat};
 
 /// Page sizes that are compared.
@@ -217,7 +217,7 @@ fn way(pages: &[Vec<u8>], rows: usize, level: i32, columnar: bool, time: Duratio
     let each = 1e9 / rows as f64;
     let bytes: usize = stored.iter().map(|(_, bytes)| bytes.len()).sum();
     Ok(Way {
-        name: format!("{}zstd {level}", if columns { "by column, " } else { "" }),
+        name: format!("{}zstd {level}", if columnar { "by column, " } else { "" }),
         bytes: bytes as f64 / rows as f64,
         decode: decode.times(each),
         encode: encode.times(each),

@@ -12,7 +12,6 @@ use anyhow::{Context, Result, ensure};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use litepack_testdata::{Table, rows, words};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
     RowSelector,
@@ -23,6 +22,7 @@ use parquet::file::metadata::PageIndexPolicy;
 use parquet::file::properties::WriterProperties;
 
 use crate::beside::{FORMATS, Format, places};
+use crate::data::{Table, rows, words};
 use crate::stats::repeat;
 
 /// Rows that are handed over at a time.

@@ -1,9 +1,9 @@
 //! Eight bytes each, the lowest first: what a program has in memory.
 
 use anyhow::{Result, ensure};
-use litepack_testdata::Kind;
 
 use super::Encoding;
+use crate::data::Kind;
 
 pub(super) struct Fixed;
 

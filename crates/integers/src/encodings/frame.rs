@@ -6,9 +6,9 @@
 
 use anyhow::{Context, Result, ensure};
 use bitpacking::{BitPacker, BitPacker1x, BitPacker4x};
-use litepack_testdata::Kind;
 
 use super::{Encoding, leb128};
+use crate::data::Kind;
 
 const BLOCK: usize = BitPacker4x::BLOCK_LEN;
 const SMALL: usize = BitPacker1x::BLOCK_LEN;

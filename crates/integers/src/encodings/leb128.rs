@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use integer_encoding::VarInt;
-use litepack_testdata::Kind;
 
 use super::Encoding;
+use crate::data::Kind;
 
 pub(super) struct Leb128;
 pub(super) struct Deltas;

@@ -14,7 +14,7 @@ mod zstd;
 
 use anyhow::Result;
 
-use litepack_testdata::Kind;
+use crate::data::Kind;
 pub use zstd::Zstd;
 
 /// An encoding, with what it keeps between calls.
@@ -66,7 +66,7 @@ pub fn all() -> Vec<Box<dyn Encoding>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use litepack_testdata::Distribution;
+    use crate::data::Distribution;
     use proptest::prelude::*;
 
     /// Stores values, and demands them back.

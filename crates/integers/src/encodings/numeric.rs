@@ -2,11 +2,11 @@
 //! format here; it shows what there would be to gain.
 
 use anyhow::{Result, ensure};
-use litepack_testdata::Kind;
 use pco::ChunkConfig;
 use pco::standalone::{simple_compress, simple_decompress};
 
 use super::Encoding;
+use crate::data::Kind;
 
 pub(super) struct Pcodec;
 

@@ -2,9 +2,9 @@
 
 use anyhow::{Result, anyhow};
 use litepack_codec::parts::Columns;
-use litepack_testdata::Kind;
 
 use super::Encoding;
+use crate::data::Kind;
 
 #[derive(Default)]
 pub(super) struct Ours {

@@ -1,9 +1,9 @@
 //! All lowest bytes, then all second ones, and so on: nothing is saved, but what is alike stands together.
 
 use anyhow::{Result, ensure};
-use litepack_testdata::Kind;
 
 use super::Encoding;
+use crate::data::Kind;
 
 pub(super) struct Planes;
 

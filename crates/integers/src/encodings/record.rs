@@ -6,9 +6,9 @@
 
 use anyhow::{Context, Result, ensure};
 use litepack_btree::record::{len_of, varint};
-use litepack_testdata::{Kind, stored_len};
 
 use super::Encoding;
+use crate::data::{Kind, stored_len};
 
 pub(super) struct Record;
 

@@ -11,11 +11,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use litepack_testdata::{Table, create};
 use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::cases::QUERIES;
+use crate::data::{Table, create};
 use crate::engines::Target;
 
 /// What an instruction is for.

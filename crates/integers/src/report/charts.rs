@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
-use litepack_testdata::Distribution;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::grid::number;
 use crate::cases::Cache;
+use crate::data::Distribution;
 use crate::factors::{Factors, Length, Over};
 use crate::study::Study;
 

@@ -117,13 +117,13 @@ mod tests {
     use super::*;
     use crate::beside::{FORMATS, Format};
     use crate::cases::{Cache, QUERIES, Reading, Stored};
+    use crate::data::Distribution;
     use crate::engines::{Target, engines};
     use crate::factors::{Factors, Length, Over};
     use crate::imports::{Import, Means};
     use crate::profile::{Part, Profile};
     use crate::stats::Spread;
     use crate::{encodings, pages};
-    use litepack_testdata::Distribution;
 
     fn study() -> Study {
         let stored = |engine: &str, bytes| Stored {

@@ -1,9 +1,8 @@
 //! The tables of the report, each group under the name that the page has for it.
 
-use litepack_testdata::Distribution;
-
 use super::grid::{Grid, bounds, number, times};
 use crate::cases::{Cache, QUERIES, Reading};
+use crate::data::Distribution;
 use crate::factors::{Factors, Length, Over, PAGE_VALUES};
 use crate::imports::Means;
 use crate::profile::Part;
