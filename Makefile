@@ -18,8 +18,9 @@ build: ## the extension target/release/liblitepack.so and the command target/rel
 	cargo build --release -p litepack-extension
 	cargo build --release -p litepack-cli
 
-lint: ## formatting and clippy
-	@scripts/need cargo cc
+lint: ## formatting, clippy and the docs
+	@scripts/need cargo cc python3
+	scripts/check-docs
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
