@@ -1,0 +1,11 @@
+//! What a crash, a power loss, a full disk, a damaged file and other processes leave of a packed database.
+//!
+//! One program for all of them: each one more takes seconds to link.
+
+mod kill9;
+mod leftovers;
+mod power_loss;
+mod processes;
+mod refused_write;
+mod rot;
+mod secure_delete;

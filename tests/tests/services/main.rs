@@ -1,0 +1,8 @@
+//! What Litepack does beyond SQLite: dictionaries, maintenance, parameters and what it refuses.
+//!
+//! One program for all of them: each one more takes seconds to link.
+
+mod dictionaries;
+mod maintenance;
+mod refusals;
+mod uri_parameters;
