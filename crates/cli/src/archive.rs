@@ -1,4 +1,4 @@
-//! `litepack archive`: databases in zstd's seekable format, made, taken out again, looked at.
+//! `litepack archive`: creates, extracts and checks databases in zstd's seekable format.
 //!
 //! ```text
 //! create.rs   extract.rs   info.rs   check.rs     one subcommand each
@@ -25,7 +25,9 @@ use crate::{interrupt, reader};
 /// For frames that are read once, from beginning to end.
 const CACHE_BYTES: u64 = 32 << 20;
 
-/// Databases in seekable zstd files, which are read where they lie and unpacked by any zstd.
+/// Creates, extracts and checks archives: databases in seekable zstd files.
+///
+/// SQLite queries an archive in place, and any zstd decompresses it.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]

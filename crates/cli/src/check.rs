@@ -1,4 +1,4 @@
-//! `litepack check`: reads everything in a packed file and says whether anything is wrong.
+//! `litepack check`: reads everything in a packed file and reports damage.
 
 use std::path::PathBuf;
 
@@ -11,11 +11,9 @@ use crate::progress::Progress;
 use crate::reader;
 use crate::source::Source;
 
-/// Reads everything in a packed file and tells what is damaged.
+/// Reads everything in a packed file and reports damage.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Exit code: 0 all is well, 1 there is damage, 2 the file could not be checked."
-)]
+#[command(after_help = "Exit code: 0 no damage, 1 damage found, 2 the file could not be checked.")]
 pub struct Arguments {
     /// Print a JSON object.
     #[arg(long)]

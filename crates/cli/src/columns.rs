@@ -15,8 +15,8 @@ use clap::Subcommand;
 
 /// Compresses single columns of a database, for programs that load the extension.
 ///
-/// A whole packed file (`litepack pack`) usually compresses better and has no limits; see
-/// docs/columns.md for when to use which.
+/// A packed file (`litepack pack`) usually compresses better and supports all of SQL. docs/columns.md says when to use
+/// which.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]

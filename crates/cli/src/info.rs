@@ -25,8 +25,9 @@ pub use text::printable;
 /// A report during which another program commits is made anew this often.
 const RETRIES: usize = 5;
 
-/// Tells what a packed file is made of, and which tables and indexes take how much of it. Of a database on a web server it tells
-/// what it is, and how many requests and bytes that took.
+/// Reports the size of a packed file and of each of its tables and indexes.
+///
+/// For a URL: reports what kind of database it is, and how many requests and bytes this report took.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Print a JSON object.

@@ -13,10 +13,10 @@ const CALL: Duration = Duration::from_millis(250);
 /// The options for it.
 #[derive(clap::Args)]
 pub struct Limits {
-    /// Stop after so many seconds.
+    /// Stop after this many seconds.
     #[arg(long)]
     seconds: Option<f64>,
-    /// Keep others from writing at most this share of the time, above 0 up to 1.
+    /// Hold the write lock for at most this share of the time, above 0 up to 1.
     #[arg(long, default_value_t = 1.0)]
     load: f64,
 }

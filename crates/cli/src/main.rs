@@ -38,7 +38,7 @@ const NO: u8 = 1;
 const ERROR: u8 = 2;
 const INTERRUPTED: u8 = 130;
 
-/// Keeps SQLite databases several times smaller on disk while SQLite goes on using them.
+/// Compresses SQLite databases that SQLite can still read and write.
 #[derive(Parser)]
 #[command(version, propagate_version = true)]
 struct Arguments {

@@ -1,4 +1,4 @@
-//! `litepack maintain`: makes a packed file as small again as a fresh one, while others go on working.
+//! `litepack maintain`: makes a used packed file about as small as a fresh one, while others read and write.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -12,18 +12,20 @@ use crate::limits::Limits;
 use crate::pack::level;
 use crate::progress::{Progress, summary};
 
-/// Gives a packed file the dictionaries it would get today, stores pages again that deserve it, and gives
-/// free space back.
+/// Makes a used packed file about as small as a fresh one.
+///
+/// Trains new dictionaries where they pay, recompresses outdated pages, puts pages in order, and returns free space to
+/// the file system. Other programs may read and write meanwhile.
 #[derive(clap::Args)]
 #[command(
-    after_help = "It can be stopped at any time; what was done is kept. Exit code 1: the time was over first."
+    after_help = "It can be stopped at any time; what was done is kept. Exit code 1: stopped at the time limit."
 )]
 pub struct Arguments {
-    /// The packed database.
+    /// The packed file.
     database: PathBuf,
     #[command(flatten)]
     limits: Limits,
-    /// zstd level for all pages, from 1 to 19; without it the highest level of the file so far.
+    /// zstd level for all pages, from 1 to 19 [default: the highest level used in the file].
     #[arg(long, value_name = "N", value_parser = level)]
     level: Option<Level>,
 }

@@ -1,7 +1,7 @@
 //! `litepack pack`: a plain SQLite database becomes a packed file.
 //!
-//! The packed file holds the bytes of the database as they are once the WAL is worked in, and is
-//! compared with them, byte by byte, before it gets its name.
+//! The packed file holds the bytes of the database after a checkpoint, and is compared with them, byte by byte, before
+//! it gets its name.
 
 use std::fs::File;
 use std::ops::RangeInclusive;
@@ -22,7 +22,7 @@ use crate::source::Source;
 /// Shortest and longest dictionaries that someone may ask for.
 const DICTIONARY_LEN: RangeInclusive<usize> = 4 << 10..=1 << 20;
 
-/// Makes a packed file of a plain SQLite database.
+/// Creates a packed file from a plain SQLite database.
 #[derive(clap::Args)]
 #[command(
     override_usage = "litepack pack [--best | --level N] [--force] SRC DST\n       \
@@ -31,25 +31,25 @@ const DICTIONARY_LEN: RangeInclusive<usize> = 4 << 10..=1 << 20;
 pub struct Arguments {
     /// The plain database.
     src: PathBuf,
-    /// The packed file to make.
+    /// The packed file to create.
     #[arg(required_unless_present = "in_place")]
     dst: Option<PathBuf>,
-    /// Replace the database itself; it must not be in use.
+    /// Replace the database itself, which must not be in use.
     #[arg(long, conflicts_with_all = ["dst", "force"])]
     in_place: bool,
     /// Replace DST if it exists.
     #[arg(long)]
     force: bool,
-    /// As small as it gets, in ten times the time: level 19 and longer dictionaries.
+    /// Smallest file, in ten times the time: level 19 and longer dictionaries.
     #[arg(long, conflicts_with = "level")]
     best: bool,
     /// zstd level, from 1 (fast) to 19 (small).
     #[arg(long, value_name = "N", default_value_t = DEFAULT_LEVEL, value_parser = level)]
     level: Level,
-    /// Leave pages as they are, not laid out by column: to see what that saves.
+    /// Do not lay pages out by column (to see what the columnar layout saves).
     #[arg(long)]
     no_columnar: bool,
-    /// Longest dictionary for a table or index: 0 for none, or from 4096 to 1048576.
+    /// Longest dictionary for a table or index: 0 for none, or 4096 to 1048576.
     #[arg(long, value_name = "BYTES", value_parser = dictionary_size)]
     dictionary_size: Option<usize>,
 }
@@ -79,7 +79,7 @@ impl Arguments {
     }
 }
 
-/// How much work is put into a packed file, on all processors; `level` is for those that are not the best.
+/// The effort of packing, on all processors; `level` counts only without `best`.
 pub fn effort(best: bool, level: Level) -> Effort {
     if best {
         Effort::best(*LEVELS.end(), reader::threads())

@@ -93,7 +93,7 @@ impl Source {
             ),
             Kind::Zstd => bail!(
                 "{name} is not a packed file but an archive; \
-                 for these there are `litepack archive info`, `check` and `extract`"
+                 use `litepack archive info`, `check` or `extract`"
             ),
             Kind::Other => bail!("{name} is not a packed file"),
         }
@@ -132,7 +132,7 @@ impl Source {
             let name = self.shown.display();
             let names = if others == 1 { "name" } else { "names" };
             eprintln!(
-                "warning: {name} has {others} other {names} (hard links), which will go on meaning the file as it was"
+                "warning: {name} has {others} other {names} (hard links), which will keep the file as it was"
             );
         }
     }
@@ -247,7 +247,7 @@ impl Source {
 
     fn is_zstd(&self) -> String {
         format!(
-            "{} is an archive, which is only read; `litepack archive extract` gives the database in it",
+            "{} is an archive, which is read-only; `litepack archive extract` extracts the database",
             self.shown.display()
         )
     }
@@ -255,8 +255,8 @@ impl Source {
     fn needs_writing(&self, suffix: &str) -> String {
         let name = self.shown.display();
         format!(
-            "{name} has changes in {name}{suffix} that must be worked into it first, but the file \
-             or its directory is read-only; copy both files to where they can be written"
+            "{name} has changes in {name}{suffix} that must be applied first, but the file \
+             or its directory is read-only; copy both files to a place that can be written"
         )
     }
 

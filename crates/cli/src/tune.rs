@@ -1,4 +1,4 @@
-//! `litepack tune`: tries ways to keep a database on a copy of it, or of a part of it, and says which is worth it.
+//! `litepack tune`: compares formats and settings on a copy of a database, or of a part of it, and recommends one.
 //!
 //! ```text
 //! origin.rs      the user's database, only read     sample.rs, part.rs       the copy
@@ -37,15 +37,15 @@ use crate::replace::Replacement;
 /// Smallest and largest sample, in MiB.
 const SAMPLE_MB: std::ops::RangeInclusive<u64> = 1..=1 << 20;
 
-/// Tries page sizes, levels and frame sizes on a copy of a database, and says what is worth it.
+/// Compares page sizes, levels and frame sizes on a copy of a database, and recommends one.
 ///
-/// The database is only read. It is copied whole if it is small enough, else a part of each of its tables.
+/// The database is only read. A small one is copied whole, of a larger one a part of each table.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The database: plain, packed or an archive.
+    /// The database: plain, packed or archive.
     db: PathBuf,
-    /// SQL statements to measure, with semicolons between them; the same one twice counts twice. Without it some are
-    /// made from the schema.
+    /// SQL statements to measure, separated by semicolons; a repeated one counts twice [default: generated from the
+    /// schema].
     #[arg(long, value_name = "FILE")]
     queries: Option<PathBuf>,
     /// Print a JSON object.
@@ -57,7 +57,7 @@ pub struct Arguments {
     /// Replace the chart if it exists.
     #[arg(long, requires = "chart")]
     force: bool,
-    /// Copy at most about so many MiB of the database.
+    /// Copy at most about this many MiB of the database.
     #[arg(long, value_name = "MIB", default_value_t = 128, value_parser = sample_mb)]
     sample_mb: u64,
 }

@@ -12,17 +12,17 @@ use crate::reader;
 use crate::replace::Replacement;
 use crate::source::Source;
 
-/// Makes a plain SQLite database of a packed file.
+/// Restores the plain SQLite database from a packed file, bit for bit.
 #[derive(clap::Args)]
 #[command(override_usage = "litepack unpack [--force] SRC DST\n       \
                       litepack unpack --in-place FILE")]
 pub struct Arguments {
     /// The packed file.
     src: PathBuf,
-    /// The plain database to make.
+    /// The plain database to create.
     #[arg(required_unless_present = "in_place")]
     dst: Option<PathBuf>,
-    /// Replace the packed file itself; it must not be in use.
+    /// Replace the packed file itself, which must not be in use.
     #[arg(long, conflicts_with_all = ["dst", "force"])]
     in_place: bool,
     /// Replace DST if it exists.

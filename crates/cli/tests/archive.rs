@@ -208,7 +208,7 @@ fn what_is_refused() {
         "`litepack archive extract`",
     );
     place.refused(&["maintain", "a.zst"], "litepack archive");
-    place.refused(&["columns", "status", "a.zst"], "which is only read");
+    place.refused(&["columns", "status", "a.zst"], "which is read-only");
 }
 
 #[test]

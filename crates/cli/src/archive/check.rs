@@ -12,11 +12,9 @@ use super::{file, open};
 use crate::progress::Progress;
 use crate::{interrupt, reader};
 
-/// Decodes every frame of an archive and tells what is damaged.
+/// Decompresses every frame of an archive and reports damage.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Exit code: 0 all is well, 1 there is damage, 2 the file could not be checked."
-)]
+#[command(after_help = "Exit code: 0 no damage, 1 damage found, 2 the file could not be checked.")]
 pub struct Arguments {
     /// Print a JSON object.
     #[arg(long)]

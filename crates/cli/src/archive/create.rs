@@ -1,7 +1,7 @@
 //! `litepack archive create`: a database, plain or packed, becomes an archive.
 //!
-//! The archive holds the bytes of the database as they are once the WAL is worked in, and is compared with them, byte by
-//! byte, before it gets its name.
+//! The archive holds the bytes of the database after a checkpoint, and is compared with them, byte by byte, before it
+//! gets its name.
 
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
@@ -21,21 +21,21 @@ use crate::reader;
 use crate::replace::{Replacement, is_same_file};
 use crate::source::Source;
 
-/// Makes an archive of a database, plain or packed.
+/// Creates an archive from a plain database or a packed file.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The database.
     db: PathBuf,
-    /// The archive to make; its usual name is that of the database with .zst behind it.
+    /// The archive to create; by convention the name of the database plus .zst.
     out: PathBuf,
     /// Replace OUT if it exists.
     #[arg(long)]
     force: bool,
-    /// zstd level, from 1 (fast) to 22 (small); how fast the archive is read does not depend on it.
+    /// zstd level, from 1 (fast) to 22 (small). The read speed does not depend on it.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_LEVEL, value_parser = level)]
     level: i32,
-    /// Bytes of the database in a frame, the least that is read: more make the archive smaller and reads of single
-    /// rows slower. Rounded up to whole pages.
+    /// Bytes of the database in a frame, rounded up to whole pages. A read decompresses at least one frame: larger
+    /// frames make the archive smaller and reads of single rows slower.
     #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_FRAME_SIZE, value_parser = frame_size)]
     frame_size: u32,
 }

@@ -13,12 +13,12 @@ use crate::interrupt;
 use crate::progress::{Progress, summary};
 use crate::replace::{Replacement, is_same_file};
 
-/// Makes a plain SQLite database of an archive; so does `zstd -d`.
+/// Extracts the plain SQLite database from an archive, as `zstd -d` does.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The archive.
     archive: PathBuf,
-    /// The plain database to make.
+    /// The plain database to create.
     db: PathBuf,
     /// Replace DB if it exists.
     #[arg(long)]

@@ -10,7 +10,7 @@ use litepack_engine::report::archive_info_json;
 
 use super::{file, open};
 
-/// Tells what an archive is made of.
+/// Reports sizes, frames and checksums of an archive.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Print a JSON object.

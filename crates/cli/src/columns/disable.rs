@@ -1,10 +1,10 @@
-//! `litepack columns disable`: a column becomes plain again.
+//! `litepack columns disable`: decompresses a column.
 
 use anyhow::Result;
 
 use crate::database::Place;
 
-/// Makes a column plain again; after the last one the table is as it was before.
+/// Decompresses a column. After the last column of a table the table is as it was before.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]

@@ -1,30 +1,30 @@
-//! `litepack columns enable`: a column is going to be compressed.
+//! `litepack columns enable`: enables compression of a column.
 
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 
 use crate::database::Place;
 
-/// What a user should know before relying on it.
+/// The limits of a view, shown when one takes the place of a table.
 const LIMITS: &str = "\
 note: the table is a view now. SQLite cannot do through a view:
   UPSERT (INSERT ... ON CONFLICT DO UPDATE), ids from RETURNING, last_insert_rowid(), changes();
   an explicit NULL into a column with a DEFAULT stores the default.
 Programs need the extension to read it. A packed file (`litepack pack`) has none of these limits.";
 
-/// Starts to compress a column; `litepack columns maintain` then does the work.
+/// Enables compression of a column. `litepack columns maintain` then compresses its rows.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     place: Place,
-    /// zstd's level, from 1 (fast) to 22 (small).
+    /// zstd level, from 1 (fast) to 22 (small).
     #[arg(long, default_value_t = 19)]
     level: i32,
-    /// SQL expression over a row that says which dictionary it shares with others; '[nodict]' for
-    /// none, NULL to leave the row alone. By default all rows share one.
+    /// SQL expression over a row that gives the name of its group; each group has one dictionary. '[nodict]': no
+    /// dictionary. NULL: do not compress the row. By default all rows are one group.
     #[arg(long, value_name = "EXPR")]
     chooser: Option<String>,
-    /// A group gets no dictionary smaller than this [default: 5000].
+    /// Do not compress a group whose dictionary would be smaller than this [default: 5000].
     #[arg(long, value_name = "BYTES")]
     min_dictionary: Option<u64>,
     /// Size of a dictionary relative to the data of its group [default: 0.01].
@@ -33,7 +33,7 @@ pub struct Arguments {
     /// Size of the sample relative to the dictionary [default: 100].
     #[arg(long, value_name = "RATIO")]
     samples_ratio: Option<f64>,
-    /// Bytes compressed in one step of maintenance [default: 1666666].
+    /// Bytes compressed in one transaction of maintenance [default: 1666666].
     #[arg(long, value_name = "BYTES")]
     step: Option<u64>,
 }
@@ -79,7 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     database.value::<String>("select zstd_enable_transparent(?1)", [config])?;
     eprintln!("{LIMITS}");
     eprintln!(
-        "{}: {} is enabled; `litepack columns maintain` compresses what is there",
+        "{}: {} is enabled; `litepack columns maintain` compresses the rows",
         place.database.display(),
         place.name()
     );

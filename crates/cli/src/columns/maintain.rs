@@ -12,13 +12,13 @@ use crate::progress::{Progress, summary};
 
 /// Compresses the rows that are not compressed yet.
 #[derive(clap::Args)]
-#[command(after_help = "It can be stopped at any time, and goes on from there the next time.")]
+#[command(after_help = "It can be stopped at any time; the next call continues from there.")]
 pub struct Arguments {
     /// The database, plain or packed.
     database: PathBuf,
     #[command(flatten)]
     limits: Limits,
-    /// Make the file smaller afterwards; nobody can write meanwhile.
+    /// Run VACUUM afterwards, which makes the file smaller and blocks writers.
     #[arg(long)]
     vacuum: bool,
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::database::Database;
 
-/// Tells what is compressed, how well, and why the rest is not.
+/// Reports what is compressed, how well, and why the rest is not.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Print a JSON array.

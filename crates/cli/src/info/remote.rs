@@ -11,10 +11,10 @@ use serde_json::Value;
 /// How to ask the server.
 #[derive(clap::Args)]
 pub struct Access {
-    /// For a URL: a file with a header in each line (`Name: value`) that go with every request.
+    /// For a URL: a file of headers to send with every request, one `Name: value` in a line.
     #[arg(long, value_name = "FILE")]
     headers_file: Option<PathBuf>,
-    /// For a URL: root certificates (PEM) to trust instead of the system's.
+    /// For a URL: a file of root certificates (PEM) to trust instead of the system's.
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
 }
