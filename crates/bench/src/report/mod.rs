@@ -5,6 +5,7 @@ mod json;
 mod markdown;
 mod terminal;
 mod words;
+mod wrap;
 
 use crate::dataset::Size;
 use crate::machine::Machine;
@@ -15,6 +16,7 @@ pub use json::write as write_json;
 pub use markdown::write as write_markdown;
 pub use terminal::table;
 pub use words::{grouped, number};
+pub use wrap::wrapped;
 
 /// All that a run found.
 pub struct Report {
