@@ -237,8 +237,8 @@ fn settings_and_reports() {
         ("pragma litepack_level = 77", 1, "not between 1 and 19"),
         ("pragma litepack_threads = none", 1, "not a number"),
         ("pragma litepack_nonsense", 1, "unknown pragma"),
-        ("pragma litepack_maintain", 8, "only read"),
-        ("select litepack_maintain(null, 1)", 8, "only read"),
+        ("pragma litepack_maintain", 8, "read-only"),
+        ("select litepack_maintain(null, 1)", 8, "read-only"),
     ] {
         let refused = error(&connection, sql);
         assert_eq!(refused.code & 0xff, code, "{sql}: {refused:?}");

@@ -354,7 +354,7 @@ fn settings_reach_the_server_and_the_disk() {
         (
             set,
             ["cache", "1"],
-            "there are ca_file, cache_dir and cache_dir_mb",
+            "the settings are ca_file, cache_dir and cache_dir_mb",
         ),
     ] {
         let error = tell(sql, &values).unwrap_err();

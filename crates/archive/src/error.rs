@@ -50,7 +50,7 @@ pub enum Error {
     #[error("the archive needs a newer Litepack: {0}")]
     Unsupported(String),
     /// A limit of the format, or of ours.
-    #[error("an archive cannot be like this: {0}")]
+    #[error("invalid settings of an archive: {0}")]
     Limit(String),
     /// Whoever made the archive was told to stop.
     #[error("stopped")]

@@ -188,7 +188,7 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
         let mut record = bytes[cell.local.clone()].to_vec();
         self.overflow(SCHEMA, number, cell, Some(&mut record))?;
         let Some(row) = SchemaRow::parse(&record, self.owners.header().encoding) else {
-            self.note(number, SCHEMA, "has a row that is none of a schema");
+            self.note(number, SCHEMA, "has a row that is not a schema entry");
             return Ok(());
         };
         let (Some(kind), true) = (row.kind, row.root != 0) else {

@@ -317,7 +317,7 @@ fn what_is_refused() {
         ),
         ("select * from missing", "q, line 1: no such table: missing"),
         ("select abs(-9223372036854775808)", "integer overflow"),
-        ("select random()", "otherwise each time"),
+        ("select random()", "a different answer each time"),
     ] {
         write("q", text.as_bytes());
         refused(&["a.db", "--queries", "q"], words);

@@ -47,7 +47,7 @@ pub(crate) fn check(headers: &HeaderMap, asked: &Range<u64>) -> Result<ContentRa
         let mut codings = encoding.split(',').map(str::trim);
         if !codings.all(|coding| coding.is_empty() || coding.eq_ignore_ascii_case("identity")) {
             return Err(format!(
-                "it was encoded on the way (Content-Encoding: {encoding}), although it was asked for as it is; switch that off for this file"
+                "it was encoded on the way (Content-Encoding: {encoding}), although no encoding was requested; switch that off for this file"
             ));
         }
     }
@@ -90,7 +90,7 @@ pub(crate) fn only<'a>(
         return Ok(None);
     };
     if values.any(|other| other.trim_ascii() != first.trim_ascii()) {
-        return Err(format!("it says two different things by {name}"));
+        return Err(format!("it has two different values of {name}"));
     }
     Ok(Some(String::from_utf8_lossy(first)))
 }

@@ -323,7 +323,7 @@ fn refused(url: String, status: StatusCode, headers: &HeaderMap) -> Failure {
             status,
             hint: match status {
                 400 | 403 => "; if the URL is signed, it may have expired: get a new one",
-                401 => "; it wants to know who you are: give it a token or headers",
+                401 => "; it requires authentication: give a token or headers",
                 404 | 410 => "; there is no such file",
                 _ => "",
             },

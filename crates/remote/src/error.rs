@@ -25,7 +25,7 @@ pub enum Error {
     },
     /// Nothing in the answer tells one version of the file from another.
     #[error(
-        "{url}: the server says neither a strong ETag nor Last-Modified, so a change of the file could not be noticed; \
+        "{url}: the server sends neither a strong ETag nor Last-Modified, so a change of the file could not be noticed; \
          download it, or let the server send one of them"
     )]
     NoVersion {

@@ -12,8 +12,7 @@ use crate::error::{Error, Result};
 
 /// A file of headers is no longer than this, in bytes.
 const FILE_MAX: u64 = 64 << 10;
-const TWO_NAMES: &str =
-    "more than one of URL, token and headers says who you are (the header authorization)";
+const TWO_NAMES: &str = "more than one of URL, token and headers sets the header authorization";
 /// Headers that are ours to set, or the connection's.
 const RESERVED: [HeaderName; 14] = [
     header::ACCEPT_ENCODING,

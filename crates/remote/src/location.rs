@@ -65,7 +65,7 @@ impl Location {
         }
         if self.0.scheme() == "https" && url.scheme() == "http" {
             return Err(format!(
-                "it redirects from https to {}, which nothing would protect",
+                "it redirects from https to {}, which is not encrypted",
                 Location(url)
             ));
         }

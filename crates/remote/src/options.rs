@@ -70,7 +70,7 @@ impl Options {
             return wrong("at least one attempt and one request at once are needed");
         }
         if self.connect_timeout.is_zero() || self.read_timeout.is_zero() {
-            return wrong("a timeout of nothing is over before anything happens");
+            return wrong("the timeout must be above 0");
         }
         Ok(())
     }

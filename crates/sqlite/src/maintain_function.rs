@@ -49,7 +49,7 @@ fn by_sql(call: &Call<'_>) -> litepack_columns::sql::Result<()> {
         Value::Null => "main".into(),
         value => value
             .text()
-            .ok_or_else(|| call.error("databases are named by text"))?,
+            .ok_or_else(|| call.error("the name of a schema is text"))?,
     };
     let mut busy = Busy::default();
     loop {
@@ -67,7 +67,7 @@ fn by_sql(call: &Call<'_>) -> litepack_columns::sql::Result<()> {
             Step::Busy => {
                 return Err(litepack_columns::sql::Error {
                     code: BUSY,
-                    ..call.error("others have been writing for ten seconds")
+                    ..call.error("gave up after waiting ten seconds for a writer")
                 });
             }
         }

@@ -47,7 +47,7 @@ pub(crate) trait ReadOnly {
 pub(crate) const NOT_REMOTE: &str = "this database is not read from a server";
 
 /// What there is to say where something would write.
-pub(crate) const NOT_WRITTEN: &str = "this database is only read: nothing in it can be maintained";
+pub(crate) const NOT_WRITTEN: &str = "this database is read-only: nothing in it can be maintained";
 
 /// Answers a pragma; `None` if it is none of ours.
 pub(crate) fn pragma(

@@ -54,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     let columns: Vec<Column> =
-        serde_json::from_str(&json).context("litepack_columns() gave something else")?;
+        serde_json::from_str(&json).context("unexpected answer of litepack_columns()")?;
     if columns.is_empty() {
         println!("no compressed columns");
     } else {

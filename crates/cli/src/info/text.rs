@@ -89,7 +89,7 @@ fn uses(info: &Info, content: &Content) -> String {
         ("page map", info.map_bytes),
         ("dictionaries", dictionaries(info)),
         ("header and lists", lists),
-        ("bundle for remote readers", info.bundle_bytes),
+        ("prefetch segment", info.bundle_bytes),
         ("free space", info.free_bytes),
         ("unaccounted", info.unaccounted_bytes()),
     ] {

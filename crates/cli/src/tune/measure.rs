@@ -156,10 +156,10 @@ pub fn expect_same(queries: &[Query], pairs: &[Pair], is_plain: bool) -> Result<
         match plain.answer == other.answer {
             true => {}
             false if is_plain => bail!(
-                "the query answers otherwise each time, so that answers cannot be compared: {name}"
+                "the query gives a different answer each time, so answers cannot be compared: {name}"
             ),
             false => bail!(
-                "the query answers otherwise than on the plain file ({} rows, there {}); if it does \
+                "the query gives another answer than on the plain file ({} rows, there {}); if it does \
                  not ask for the time or random numbers, this is a defect of Litepack: {name}",
                 other.answer.rows,
                 plain.answer.rows,
@@ -221,7 +221,7 @@ mod tests {
                 .to_string()
         };
         assert!(error(false).contains("a defect of Litepack: select 1"));
-        assert!(error(true).contains("otherwise each time"));
+        assert!(error(true).contains("a different answer each time"));
     }
 
     #[test]

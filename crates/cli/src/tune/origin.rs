@@ -157,8 +157,8 @@ impl Origin {
         for suffix in ["-wal", "-journal"] {
             if unwritable && self.has_beside(suffix) {
                 return anyhow!(
-                    "{name} has changes in {name}{suffix} that must be worked into it first, which \
-                     this command does not do; open it once with a program that may write it"
+                    "{name} has changes in {name}{suffix} that must be applied first, which this command does not do; \
+                     open it once with a program that can write it"
                 );
             }
         }

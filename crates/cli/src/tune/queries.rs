@@ -54,7 +54,10 @@ fn only_reads(connection: &Connection, sql: &str) -> Result<()> {
         bail!("the statement writes: {}", shown(sql));
     }
     if statement.parameter_count() > 0 {
-        bail!("parameters have no values here; write some: {}", shown(sql));
+        bail!(
+            "parameters have no values here; write values instead: {}",
+            shown(sql)
+        );
     }
     Ok(())
 }

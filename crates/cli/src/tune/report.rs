@@ -72,7 +72,7 @@ pub fn text(report: &Report) -> String {
     }
     out += &format!("\n{}\n", results(report));
     out += "* the Pareto front: nothing else is smaller without being slower\n\
-            time: beside the plain file, mean of all queries; made in: seconds for what was tried\n\n";
+            time: relative to the plain file, mean of all queries; made in: seconds for what was tried\n\n";
     out + &recommendation(report)
 }
 

@@ -96,7 +96,7 @@ impl State {
         };
         match upkeep {
             Upkeep::InTransaction => {
-                request.refuse("not within a transaction that writes");
+                request.refuse("not inside a transaction that has written");
                 ERROR
             }
             Upkeep::Planned => {
@@ -182,7 +182,7 @@ impl State {
         }
         let (file, methods) = self.host();
         let Some(shm_lock) = methods.shm_lock.filter(|_| self.has_wal_index()) else {
-            request.refuse("in WAL mode something has to be read from the database first");
+            request.refuse("in WAL mode, read something from the database first");
             return ERROR;
         };
         // SAFETY: the host's file is open, and its WAL index is mapped.

@@ -107,7 +107,7 @@ fn configure(call: &Call<'_>) -> Result<()> {
             call.answer(Value::Integer(config.cache_dir_mb as i64));
             return Ok(());
         }
-        _ => return Err(call.error("there are ca_file, cache_dir and cache_dir_mb")),
+        _ => return Err(call.error("the settings are ca_file, cache_dir and cache_dir_mb")),
     };
     call.answer(
         text.as_ref()
