@@ -1,5 +1,5 @@
-//! The database header, and what follows from it alone: which pages are no part of any tree
-//! (sqlite.org/fileformat2.html, sections 1.3, 1.4 and 1.8).
+//! The database header, and the pages that by the header alone belong to no tree (sqlite.org/fileformat2.html, sections
+//! 1.3, 1.4 and 1.8).
 
 use crate::page::{be16, be32};
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::header::Header;
 use crate::walk;
 
-/// Damage is listed up to this many pieces.
+/// At most this many pieces of damage are listed.
 const LISTED_MAX: usize = 100;
 
 /// Whether a tree is a table or an index.
@@ -59,7 +59,7 @@ pub enum Owner {
     PointerMap,
     /// The page around the bytes that SQLite locks; never used.
     PendingByte,
-    /// Nothing leads to it, or what does is damaged, or it is not what should be there.
+    /// No sound page leads to it, or it is not what should be there.
     Unknown,
 }
 
@@ -93,10 +93,9 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// Finds the owner of every page. `read` is called with the number of a page and a buffer of a
-    /// page's length, at most once for each page, and fills it; it answers false if the page cannot be
-    /// read, and what it would have led to stays unknown. Overflow pages that end a payload and free
-    /// pages need not be read.
+    /// Finds the owner of every page. `read` fills a buffer with the page of a number, and returns false if the page
+    /// cannot be read; pages that only this one leads to stay unknown. It is called at most once for each page;
+    /// overflow pages that end a payload and free pages need not be read.
     ///
     /// # Errors
     /// Those of `read`, which end the search.
@@ -158,8 +157,8 @@ impl Owners {
         }
     }
 
-    /// Stretches of pages, in order, of which something may be known. Of all others nothing is, however many the database
-    /// claims to have.
+    /// Ranges of pages, in order, that may be known. All others are unknown, however many pages the database claims to
+    /// have.
     pub fn known(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let end = u64::from(self.pages()) + 1;
         let chunks = self.slots.0.iter().enumerate();
@@ -171,8 +170,8 @@ impl Owners {
             })
     }
 
-    /// The pages that ways to rows begin with, those that most ways need first: all pages of the schema, roots, and then
-    /// other pages with children, by their distance from the root.
+    /// The pages above the leaves, those that most queries need first: all pages of the schema, roots, then other pages
+    /// with children, by their distance from the root.
     pub fn upper(&self) -> Vec<u32> {
         let mut upper = self.upper.clone();
         // Stable: those of one depth stay in the order of the trees.
@@ -198,7 +197,7 @@ impl Owners {
         }
     }
 
-    /// Takes a page that nothing has taken before; false if there is no such page.
+    /// Claims a page; false if it was claimed before, or does not exist.
     pub(crate) fn claim(&mut self, page: u32, slot: Slot) -> bool {
         let free = page > 0
             && page <= self.pages()
@@ -211,18 +210,18 @@ impl Owners {
         free
     }
 
-    /// Notes a page on the way to rows.
+    /// Notes a page above the leaves.
     pub(crate) fn note_upper(&mut self, page: u32, depth: u32) {
         self.upper.push((depth, page));
     }
 
-    /// Says what a page that was taken is.
+    /// Sets the role of a claimed page.
     pub(crate) fn settle(&mut self, page: u32, slot: Slot) {
         self.slots.set(page, slot.0);
     }
 }
 
-/// What is kept of a page: in the low three bits what it is, above them the tree.
+/// The role of a page in the low three bits, its tree above them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot(u32);
 
@@ -260,8 +259,8 @@ impl Slot {
 /// Pages whose slots are allocated together.
 const CHUNK: usize = 1024;
 
-/// A number for each page, 0 unless set. Takes memory only near pages that were set, because how many
-/// pages there are is a mere claim of the database.
+/// A number for each page, 0 unless set. Takes memory only near pages that were set, because the database may claim any
+/// number of pages.
 #[derive(Debug, Default)]
 struct Slots(Vec<Option<Box<[u32; CHUNK]>>>);
 

@@ -75,13 +75,13 @@ pub struct Cell {
     pub child: u32,
     /// Bytes of payload, on overflow pages too.
     pub payload: u64,
-    /// Where on this page the payload begins and how far it is here.
+    /// The range of the payload on this page.
     pub local: Range<usize>,
     /// The first overflow page; 0 if there is none.
     pub overflow: u32,
 }
 
-/// A b-tree page whose header and cell pointers have been looked at.
+/// A b-tree page with a valid header and cell pointers.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
     bytes: &'a [u8],
@@ -91,8 +91,8 @@ pub struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// Looks at the usable bytes of a page (at least 480) with its header at `header`: 100 on page 1, else
-    /// 0. `None` if it is no b-tree page.
+    /// Parses the usable bytes of a page (at least 480) with its header at `header`: 100 on page 1, else 0. `None` if
+    /// it is not a b-tree page.
     pub fn parse(bytes: &'a [u8], header: usize) -> Option<Page<'a>> {
         let kind = Kind::of(*bytes.get(header)?)?;
         let count = usize::from(be16(bytes, header + 3)?);
@@ -122,9 +122,8 @@ impl<'a> Page<'a> {
         start..start + 2 * self.count
     }
 
-    /// The cells in key order. `None` stands for a cell that does not lie on the page, or that must
-    /// overlap others because all before it are as long as the page: what is read of a page is never
-    /// longer than the page.
+    /// The cells in key order. `None` is a cell that is not on the page, or that must overlap others because those
+    /// before it fill the page: no more bytes are read than a page has.
     pub fn cells(&self) -> impl Iterator<Item = Option<Cell>> + use<'a> {
         let (page, mut left) = (*self, self.bytes.len());
         self.pointers().step_by(2).map(move |pointer| {

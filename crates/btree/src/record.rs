@@ -4,7 +4,7 @@
 use crate::header::Encoding;
 use crate::owners::TreeKind;
 
-/// The number that `bytes` begin with and its length, 1 to 9 bytes; `None` if they end before it does.
+/// The number at the start of `bytes` and its length, 1 to 9 bytes; `None` if it is cut off.
 #[inline]
 pub fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     match bytes {
@@ -48,7 +48,7 @@ pub(crate) struct SchemaRow {
 }
 
 impl SchemaRow {
-    /// Reads a row from the beginning of its record; `None` if that is no such record or too short.
+    /// Reads a row from the beginning of its record; `None` if it is not such a record, or too short.
     pub(crate) fn parse(record: &[u8], encoding: Encoding) -> Option<SchemaRow> {
         let (header_len, mut at) = varint(record)?;
         let mut body = usize::try_from(header_len).ok()?;
@@ -75,7 +75,7 @@ impl SchemaRow {
     }
 }
 
-/// A text; what is not valid in the encoding is replaced.
+/// A text; invalid parts are replaced.
 fn text((serial, bytes): (u64, &[u8]), encoding: Encoding) -> Option<String> {
     if serial < 13 || serial.is_multiple_of(2) {
         return None;

@@ -1,7 +1,7 @@
 //! The walk through the schema, the trees it names, their overflow pages, and the list of free pages.
 //!
-//! A page is claimed by the first that names it, before it is read, and never again. So each is read at most
-//! once, and everything that waits for its turn is a page that was claimed: no cycle, no bound to set.
+//! A page is claimed by the first that names it, before it is read. So each page is read at most once, the queue holds
+//! only claimed pages, and cycles end without a limit of depth.
 
 use std::mem;
 
@@ -14,20 +14,20 @@ use crate::record::SchemaRow;
 const SCHEMA_ROOT: u32 = 1;
 /// Index of the schema's own tree.
 const SCHEMA: u32 = 0;
-/// What is read of a row of the schema. Names are no longer than the statement that made them, which is a
-/// million bytes (SQLITE_MAX_SQL_LENGTH) unless SQLite was built differently; twice that in UTF-16.
+/// Bytes read of a row of the schema. Names are not longer than the statement that made them: a million bytes
+/// (SQLITE_MAX_SQL_LENGTH) by default, twice that in UTF-16.
 const ROW_MAX: usize = 4 << 20;
 
 struct Walk<F> {
     owners: Owners,
     read: F,
-    /// The b-tree page being looked at.
+    /// The b-tree page being read.
     page: Vec<u8>,
-    /// The overflow page or page of the free list being looked at.
+    /// The overflow page or page of the free list being read.
     other: Vec<u8>,
     /// Claimed pages that are still to be read, next one last, and how far below the root each is.
     waiting: Vec<(u32, u32)>,
-    /// Whether leaves are read for what they lead to.
+    /// Whether leaves are read to find overflow pages.
     leaves: bool,
 }
 

@@ -1,16 +1,16 @@
-//! Which pages resemble each other: a number made of what kind of b-tree page it is, and of the types of
-//! its columns. Pages of one table or index mostly have one number, or a few.
+//! The shape of a page: a hash of its kind and of the types of its columns. Pages of one table or index usually have
+//! one shape, or a few.
 
 use crate::transform::{Kind, cell_at, varint};
 
-/// Says what the rows of a page look like. Equal for pages whose rows have as many columns, of the same types.
+/// The shape of a page, equal for pages of one kind whose rows have the same number and types of columns.
 pub type Shape = u32;
 
-/// Rows looked at.
+/// Rows examined.
 const ROWS: usize = 8;
 /// No page of SQLite is shorter.
 const PAGE_MIN: usize = 512;
-/// Columns looked at.
+/// Columns examined.
 const COLUMNS: usize = 64;
 
 /// NULL and every kind of number count as one type: SQLite stores the column's own values in all of them.
@@ -41,7 +41,7 @@ pub fn shape(page: &[u8]) -> Option<Shape> {
             let cell = cell_at(page, kind, at)?;
             let payload = &page[cell.payload..cell.end];
             let (header_len, mut at) = varint(payload)?;
-            // Of a record that is not all here the first columns are enough.
+            // Of a record with overflow pages the first columns are enough.
             let header = &payload[..payload.len().min(usize::try_from(header_len).ok()?)];
             for known in &mut classes {
                 let Some((serial_type, len)) = header.get(at..).and_then(varint) else {

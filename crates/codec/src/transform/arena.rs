@@ -1,7 +1,7 @@
-//! Where decoded pieces come from: the stream that is being read, and behind it bytes made from it.
+//! The buffer of decoded pieces: the stream that is being read, then bytes made from it.
 //!
-//! Short pieces are copied in one [`CHUNK`], whatever their length, which costs less than asking how long they are;
-//! what is too much is overwritten by what follows. So there is room for a chunk behind the last byte.
+//! Short pieces are copied as one [`CHUNK`], whatever their length: this is faster than a copy of the exact length. The
+//! excess is overwritten by the next piece. So there is room for a chunk behind the last byte.
 
 use super::bytes::{Malformed, Result, Span};
 use super::digits;
@@ -18,7 +18,7 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// Begins anew with a stream, and room for so many bytes behind it.
+    /// Starts over with a stream, and room for this many bytes behind it.
     pub(crate) fn begin(&mut self, stream: &[u8], room: usize) {
         self.limit = stream.len() + room;
         if self.bytes.len() < self.limit + CHUNK {
@@ -38,7 +38,7 @@ impl Arena {
         Span::new(start, self.len)
     }
 
-    /// How many bytes more it takes.
+    /// How many more bytes fit.
     pub(crate) fn room(&self) -> usize {
         self.limit - self.len
     }
@@ -68,7 +68,7 @@ impl Arena {
         Ok(at)
     }
 
-    /// Appends so many bytes, to be filled by the caller.
+    /// Appends this many bytes, to be filled by the caller.
     pub(crate) fn leave(&mut self, len: usize) -> Result<()> {
         self.grow(len).map(drop)
     }
@@ -78,7 +78,7 @@ impl Arena {
         &mut self.bytes[self.len - len..self.len]
     }
 
-    /// Appends so many words, to be filled by the caller.
+    /// Appends this many words, to be filled by the caller.
     pub(crate) fn words(&mut self, count: usize) -> Result<&mut [[u8; 8]]> {
         let at = self.grow(count.checked_mul(8).ok_or(Malformed)?)?;
         Ok(self.bytes[at..self.len].as_chunks_mut().0)

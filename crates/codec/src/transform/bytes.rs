@@ -1,12 +1,12 @@
-//! Reading and writing the transform's streams. Reading trusts nothing: it ends in [`Malformed`].
+//! Reading and writing the streams of the columnar layout. Any input that is not valid is [`Malformed`].
 
-/// Bytes that no encoder wrote.
+/// The error for bytes that no encoder wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
 pub(crate) type Result<T> = std::result::Result<T, Malformed>;
 
-/// A piece of a buffer that is known from the context.
+/// A piece of a buffer; the context says of which.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: u32,
@@ -31,7 +31,7 @@ impl Span {
         }
     }
 
-    /// The piece without its first bytes; there are so many.
+    /// The piece without its first bytes, of which it has at least this many.
     #[inline]
     pub(crate) fn from(self, bytes: usize) -> Span {
         Span {
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// What has not been read.
+    /// The rest of the stream.
     pub(crate) fn rest(&self) -> &'a [u8] {
         &self.stream[self.at..]
     }
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
         let mut start = self.at;
         let mut left = count;
         for at in (start..self.stream.len()).step_by(BLOCK) {
-            // A call of memchr for each would cost more than most strings are long.
+            // Most strings are so short that a call of memchr for each would take longer.
             let mut zeros = zeros(&self.stream[at..]);
             while zeros != 0 {
                 let end = at + zeros.trailing_zeros() as usize;

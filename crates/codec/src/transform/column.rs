@@ -29,10 +29,10 @@ mod kind {
 /// The bytes of a real.
 const REAL_LEN: usize = 8;
 
-/// What encoding needs beside its result; kept from page to page.
+/// Scratch memory of encoding, reused for every page.
 #[derive(Default)]
 pub(crate) struct Work {
-    /// The values that are not NULL, of a column in which others are.
+    /// The values that are not NULL, of a column that also has NULLs.
     some: Vec<Field>,
     spans: Vec<Span>,
     integers: Vec<i64>,
@@ -50,7 +50,7 @@ struct Texts {
 }
 
 impl Texts {
-    /// False if a blob would not come back.
+    /// False if a blob would not come back byte for byte.
     fn fill(&mut self, page: &[u8], blobs: &[Span]) -> bool {
         self.bytes.clear();
         self.spans.clear();
@@ -208,7 +208,7 @@ pub(crate) fn decode(
     Ok(())
 }
 
-/// Appends the serial types of texts or blobs of which only the pieces are there.
+/// Appends the serial types of texts or blobs, which follow from the lengths of their pieces.
 fn put_serials(base: u32, values: &mut Values) {
     let new = values.pieces[values.serials.len()..].iter();
     values.serials.extend(new.map(|piece| base + 2 * piece.len));

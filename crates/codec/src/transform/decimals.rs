@@ -1,14 +1,14 @@
 //! A column of decimals: reals with few digits behind the point, as integers of the last digit.
 //!
-//! In a column of reals SQLite stores a whole number as an integer, so such a column has values of both kinds, and
-//! which of them a value is follows from the number.
+//! In a column of reals SQLite stores a whole number as an integer. So such a column has values of both kinds; the
+//! number says which kind a value is.
 
 use super::arena::Arena;
 use super::bytes::{Malformed, Reader, Result, Span};
 use super::ints;
 use super::record::{self, Field, REAL, Values};
 
-/// More digits than a price, a temperature or a coordinate has behind the point.
+/// Most digits behind the point: prices, temperatures and coordinates have fewer.
 const DIGITS_MAX: u8 = 9;
 /// Flag beside the digits: whole numbers are reals, too.
 const ALL_REAL: u8 = 0x10;
@@ -22,7 +22,7 @@ struct Scale {
     all_real: bool,
 }
 
-/// As a record has it.
+/// A number as it is in a record.
 #[derive(PartialEq)]
 enum Number {
     Integer(i64),
@@ -94,7 +94,7 @@ pub(super) fn encode(
     for field in fields.iter().filter(|field| field.serial == REAL) {
         let real = real_of(page, field);
         let comes_back = |digits: &u8| Scale::new(*digits, all_real).of_real(real).is_some();
-        // What comes back from fewer digits comes back from more.
+        // A value that needs fewer digits also fits more.
         match (digits..=DIGITS_MAX).find(comes_back) {
             Some(needed) => digits = needed,
             None => return false,

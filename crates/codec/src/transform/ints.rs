@@ -1,8 +1,9 @@
 //! A column of integers, the values or their differences: frame of reference by byte plane, or lengths and planes.
 //!
-//! Values or differences is chosen by the bits that are left. Planes are chosen over variable-length bytes because the high
-//! planes are nearly constant and cost an entropy coder nearly nothing. Where a few values are much longer than the others,
-//! high planes are neither constant nor full: then each value's length comes first, and a plane has only those that reach it.
+//! The encoder takes values or differences, whichever needs fewer bits. Byte planes beat variable-length bytes because
+//! the high planes are nearly constant, and compress to almost nothing. If a few values are much longer than the
+//! others, high planes are neither constant nor full: then the length of each value comes first, and a plane has only
+//! the bytes of values that reach it.
 
 use super::bytes::{Malformed, Reader, Result, put_signed};
 
@@ -11,7 +12,7 @@ const DELTA: u8 = 0x10;
 /// Flag in the tag byte instead of a width: there is no frame, but a length of each value.
 const LENGTHS: u8 = 0x20;
 
-/// How far values lie apart.
+/// The range of the values.
 struct Frame {
     least: i64,
     range: u64,
@@ -48,7 +49,7 @@ impl Frame {
     }
 }
 
-/// Appends a column; its length is known to the reader. What `values` holds afterwards is of no use.
+/// Appends a column; the reader knows its length. `values` is used as scratch memory.
 pub(crate) fn encode(values: &mut Vec<i64>, out: &mut Vec<u8>) {
     let Some(&first) = values.first() else {
         return;
@@ -82,7 +83,7 @@ pub(crate) fn encode(values: &mut Vec<i64>, out: &mut Vec<u8>) {
         if own < by_plane {
             by_length = Some((framed, is_delta));
         }
-        // A few values far off spoil the choice between values and differences.
+        // A few outliers spoil the choice between values and differences, so both are estimated.
         if has_deltas && bits(others) < own.min(by_plane / 2) {
             by_length = Some((others, !is_delta));
         }
@@ -118,7 +119,7 @@ fn len_of(value: &i64) -> u32 {
     }
 }
 
-/// How many values are so many bytes long.
+/// How many values have each length in bytes.
 struct Reach([u32; 9]);
 
 impl Reach {
@@ -194,7 +195,7 @@ fn take(input: &mut Reader<'_>, width: u8, count: usize, values: &mut Vec<i64>) 
     }
 }
 
-/// Appends the values of planes that have only those that reach them.
+/// Appends the values of planes that hold only the values that reach them.
 fn take_lengths(input: &mut Reader<'_>, count: usize, values: &mut Vec<i64>) -> Result<()> {
     let lens = input.take(count)?;
     let longest = lens.iter().copied().max().unwrap_or(0);

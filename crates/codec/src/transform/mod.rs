@@ -1,14 +1,14 @@
-//! The page transform: a b-tree page laid out by column, so that what is alike stands together.
+//! The columnar layout of a b-tree page: equal columns of all records stand together.
 //!
-//! [`Transform`] turns a page into a stream that an entropy coder with a dictionary stores in less, and
-//! [`Undo`] turns it back, byte for byte. A page that is not laid out as SQLite does it is not taken.
+//! [`Transform`] turns a page into a stream that zstd compresses better, and [`Undo`] turns it back, byte for byte. A
+//! page that would not come back is not transformed.
 //!
 //! ```text
 //! page.rs     the layout: header, cells, gaps     record.rs   records: varints, serial types
 //! column.rs   one column of the records           bytes.rs    reading and writing streams
 //! ints.rs  strings.rs  pattern.rs  json.rs        the coders columns go to
-//! undo.rs     the way back                        arena.rs  digits.rs    what it puts pieces together with
-//! parts.rs    the coders on their own, to be measured
+//! undo.rs     decoding                            arena.rs  digits.rs    its buffers and digits
+//! parts.rs    the coders on their own, for measurements
 //! ```
 //!
 //! docs/format.md has the stream byte by byte.
@@ -43,7 +43,7 @@ const PAGE_ONE: u8 = 0x10;
 const VERBATIM: u8 = 0x20;
 const KIND: u8 = 0x0f;
 
-/// More columns than this, and a page is not worth the trouble (SQLite's own limit is 2000).
+/// Pages with more columns than this are not transformed (SQLite's default limit is 2000).
 const COLUMNS_MAX: usize = 2000;
 
 /// Turns pages into streams.
@@ -51,14 +51,14 @@ const COLUMNS_MAX: usize = 2000;
 pub(crate) struct Transform {
     work: Work,
     stream: Vec<u8>,
-    /// The page that the stream gives back.
+    /// The page decoded from the stream, for comparison.
     page: Vec<u8>,
     undo: Undo,
 }
 
 impl Transform {
-    /// The stream of `page`, not longer than it. `None` if it is not a b-tree page, or one of a kind that the
-    /// stream would not give back byte for byte: that is tried out with every page.
+    /// The stream of `page`, at most as long as the page. `None` if it is not a b-tree page, or if the stream does not
+    /// decode to the page byte for byte: every stream is decoded and compared.
     pub(crate) fn of(&mut self, page: &[u8]) -> Option<&[u8]> {
         self.stream.clear();
         if !encode(page, &mut self.work, &mut self.stream) || self.stream.len() > page.len() {
@@ -70,8 +70,8 @@ impl Transform {
     }
 }
 
-/// Whether the stream of `page` gives it back, without the check that [`Transform::of`] makes, also after a stream that
-/// nobody vouches for.
+/// Whether the stream of `page` decodes to it, without the check that [`Transform::of`] makes, also after an untrusted
+/// stream.
 #[cfg(fuzzing)]
 pub(crate) fn comes_back(page: &[u8], hostile: &[u8]) -> bool {
     let (mut stream, mut back, mut undo) = (Vec::new(), vec![0; page.len()], Undo::default());
@@ -80,7 +80,7 @@ pub(crate) fn comes_back(page: &[u8], hostile: &[u8]) -> bool {
         || undo.decode(&stream, &mut back).is_ok() && back == page
 }
 
-/// What encoding needs beside its result; kept from page to page.
+/// Scratch memory of encoding, reused for every page.
 #[derive(Default)]
 struct Work {
     /// The fields of all records.

@@ -1,8 +1,8 @@
 //! The layout of a b-tree page: header, cell pointers, cells, and the bytes that belong to none
 //! (sqlite.org/fileformat2.html, section 1.6).
 //!
-//! Cells are found through their pointers and described in key order; where each lies follows from
-//! their order by address and the gaps between them, so most pages need to say nothing about it.
+//! Cells are found through their pointers and described in key order. Their places follow from their order by address
+//! and the gaps between them, so most pages need no bytes for them.
 
 pub(crate) use litepack_btree::page::Kind;
 use litepack_btree::page::be16;
@@ -133,7 +133,7 @@ impl Layout {
         self.header + self.kind.header_len() + 2 * self.cells.len()
     }
 
-    /// Appends what does not follow from the cells: nothing but a byte for a page as SQLite fills it.
+    /// Appends what does not follow from the cells: one byte for a page as SQLite fills it.
     pub(crate) fn put(&self, page: &[u8], out: &mut Vec<u8>) {
         let lowest = self
             .order
@@ -195,7 +195,7 @@ impl Layout {
     }
 }
 
-/// What a page says beside its cells.
+/// Flags: what a page has besides its cells.
 mod flag {
     /// Freeblocks, fragments, or a content area that does not begin at the lowest cell.
     pub(super) const HEADER: u8 = 1;

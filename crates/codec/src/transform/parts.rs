@@ -1,4 +1,4 @@
-//! The coders of columns on their own, for measuring them beside others. Nothing that Litepack stores goes through here.
+//! The coders of columns on their own, to measure them beside others. Litepack itself does not use this.
 
 use super::bytes::Reader;
 use super::record::{Field, REAL, Values, integer_of, is_integer, serial_of, word_of};
@@ -10,7 +10,7 @@ use crate::DecodeError;
 #[derive(Default)]
 pub struct Columns {
     integers: Vec<i64>,
-    /// What the records of a page would hold.
+    /// The values that the records of a page would hold.
     bodies: Vec<u8>,
     fields: Vec<Field>,
     work: column::Work,
@@ -39,8 +39,8 @@ impl Columns {
         ints::decode(&mut Reader::new(column), count, values).map_err(|_| DecodeError::Malformed)
     }
 
-    /// Appends a column of reals, as SQLite has them in a column with that affinity: those that are integers of at most six
-    /// bytes are stored as such.
+    /// Appends a column of reals, as SQLite has them in a column with that affinity: those that are integers of at most
+    /// six bytes are stored as such.
     pub fn put_reals(&mut self, values: impl Iterator<Item = f64>, out: &mut Vec<u8>) {
         self.bodies.clear();
         self.fields.clear();

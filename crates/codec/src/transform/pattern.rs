@@ -1,7 +1,7 @@
 //! Strings that have most of their text in common, as one pattern and columns of what differs.
 //!
-//! What differs are the numbers in them (`tt0001234`, `2026-11-21 10:02:03`, `192.168.0.7`, `12.50`), or, in strings of one
-//! length, the bytes at some of their positions.
+//! What differs are the numbers in them (`tt0001234`, `2026-11-21 10:02:03`, `192.168.0.7`, `12.50`), or, in strings of
+//! one length, the bytes at some of their positions.
 
 use super::arena::Arena;
 use super::bytes::{Malformed, Reader, Result, Span, put_number};
@@ -17,7 +17,7 @@ const BYTES: u8 = 3;
 /// Digits that fit an `i64` whatever they are.
 const DIGITS_MAX: usize = 18;
 
-/// What strings have in common, and what not; kept from page to page.
+/// The pattern of some strings and what differs; the memory is reused for every page.
 #[derive(Default)]
 pub(crate) struct Work {
     /// The bytes that all have, with a mark for each run of others.
@@ -159,7 +159,7 @@ impl Work {
     }
 }
 
-/// What of `text` is behind a literal, mostly one of very few bytes.
+/// The rest of `text` behind a literal, which usually has very few bytes.
 #[inline]
 fn after<'a>(literal: &[u8], text: &'a [u8]) -> Option<&'a [u8]> {
     match (literal, text) {
@@ -169,7 +169,7 @@ fn after<'a>(literal: &[u8], text: &'a [u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// What decoding needs beside its result; kept from page to page.
+/// Scratch memory of decoding, reused for every page.
 #[derive(Default)]
 pub(crate) struct Scratch {
     runs: Vec<Run>,

@@ -11,7 +11,7 @@ pub(crate) struct Field {
     pub(crate) span: Span,
 }
 
-/// Values on their way into records.
+/// The decoded values of a page, before they are written into records.
 #[derive(Default)]
 pub(crate) struct Values {
     pub(crate) serials: Vec<u32>,

@@ -14,7 +14,7 @@ mod layout {
     pub(super) const PATTERN: u8 = 2;
 }
 
-/// What encoding needs beside its result; kept from page to page.
+/// Scratch memory of encoding, reused for every page.
 #[derive(Default)]
 pub(crate) struct Work {
     sizes: Vec<i64>,
@@ -51,7 +51,7 @@ pub(crate) fn encode(source: &[u8], values: &[Span], work: &mut Work, out: &mut 
     }
 }
 
-/// What decoding needs beside its result; kept from page to page.
+/// Scratch memory of decoding, reused for every page.
 #[derive(Default)]
 pub(crate) struct Scratch {
     sizes: Vec<i64>,
@@ -121,7 +121,7 @@ mod tests {
         let times = there_and_back(&[b"2026-11-21 10:02:03", b"2026-11-21 10:02:07"]);
         assert_eq!(times[0], layout::PATTERN);
         assert_eq!(there_and_back(&[b"12.5", b"7.25"])[0], layout::PATTERN);
-        // A leading zero in a run of varying width has no number that gives it back.
+        // No number restores a leading zero in a run of varying width.
         assert_eq!(there_and_back(&[b"a07", b"a7"])[0], layout::ENDED);
         assert_eq!(there_and_back(&[b"aaax", b"aaay"])[0], layout::PATTERN);
         assert_eq!(there_and_back(&[b"one", b"two"])[0], layout::ENDED);

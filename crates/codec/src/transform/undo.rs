@@ -1,8 +1,8 @@
-//! The way back: from a stream to the page it was made from.
+//! Decoding: from a stream to the page it was made from.
 //!
-//! The columns are read first, each value as a piece of the arena, as their lengths say where the cells lie. Then the page is
-//! written from its lowest cell to the highest, so that each piece can be copied in a whole chunk, which what follows
-//! overwrites.
+//! The columns are read first, each value as a piece of the arena, because their lengths say where the cells are. Then
+//! the page is written from its lowest cell to the highest. So each piece can be copied as a whole chunk: the next
+//! piece overwrites the excess.
 
 use super::arena::{Arena, copy};
 use super::bytes::{Bits, Malformed, Reader, Result, Span};
@@ -17,7 +17,7 @@ const ROOM: usize = 12;
 /// Places for values, at most so many times the bytes of a page.
 const PLACES_MAX: usize = 4;
 
-/// What decoding columns needs beside its result; kept from page to page, so that nothing is allocated.
+/// Scratch memory of decoding, reused for every page, so that nothing is allocated.
 #[derive(Default)]
 pub(crate) struct Buffers {
     pub(crate) arena: Arena,
@@ -141,7 +141,7 @@ impl Undo {
         self.lens.extend(self.contents.iter().map(len));
     }
 
-    /// Writes a cell, and anything behind it.
+    /// Writes a cell; bytes behind it are undefined.
     #[inline]
     fn put_cell(&self, kind: Kind, cell: usize, page: &mut [u8]) -> Result<()> {
         let mut at = self.starts[cell];
@@ -249,8 +249,8 @@ impl Records {
         Ok(())
     }
 
-    /// Writes a record to `at`, and anything behind it. It is not part of its caller, so that the processor's registers are
-    /// enough.
+    /// Writes a record to `at`; bytes behind it are undefined. Kept out of its caller, so that the processor has enough
+    /// registers.
     #[inline(never)]
     fn put(&self, row: usize, arena: &Arena, page: &mut [u8], at: usize) -> Result<()> {
         let rows = self.counts.len();

@@ -1,4 +1,4 @@
-//! The way back: from templates and columns of values to JSON texts.
+//! Decoding: from templates and columns of values to JSON texts.
 
 use super::super::arena::{Arena, copy};
 use super::super::bytes::{Malformed, Reader, Result, Span};
@@ -6,7 +6,7 @@ use super::super::{ints, strings};
 use super::shapes::{END, Shapes};
 use super::{Kind, MIXED};
 
-/// What decoding needs beside its result; kept from page to page.
+/// Scratch memory of decoding, reused for every page.
 #[derive(Default)]
 pub(crate) struct Scratch {
     shapes: Shapes,
@@ -92,7 +92,7 @@ impl Scratch {
         let text = input.take(len)?;
         if text != self.text {
             self.shapes.clear();
-            // Whatever goes wrong below, what was made of these templates is not used again.
+            // If something fails below, the parsed templates must not be reused.
             self.text.clear();
             self.literals.clear();
             let mut start = 0;
@@ -198,7 +198,7 @@ impl Values {
         for kind in kinds {
             *counts.get_mut(usize::from(*kind)).ok_or(Malformed)? += 1;
         }
-        // The kinds come one after another and go to their places in the column.
+        // The stream has the values kind by kind; here they go to their places in the column.
         let first = self.spans.len();
         for (kind, count) in Kind::ALL.into_iter().zip(counts) {
             self.take_kind(input, kind, count, arena, strings)?;

@@ -1,13 +1,12 @@
-//! A column of JSON texts: the shapes once, the scalars by column.
+//! A column of JSON texts: each template once, the scalars by column.
 //!
-//! A text is cut into a template (keys, punctuation, white space, nesting) and its scalar values, by a
-//! scanner that never has to be right about JSON: whatever it calls template or value, the pieces
-//! put together are the text again. An array of scalars is one value. Values of the same key, in
-//! whatever template, are one column.
+//! A scanner cuts a text into a template (keys, punctuation, white space, nesting) and its scalar values. It does not
+//! have to parse JSON correctly: whatever it calls template or value, the pieces put together are the text again. An
+//! array of scalars is one value. Values of the same key, in any template, are one column.
 //!
 //! ```text
 //! scan.rs  a text cut into template and values       shapes.rs  the templates of a page and their keys
-//! decode.rs  the way back                            binary.rs  JSONB as text
+//! decode.rs  decoding                                binary.rs  JSONB as text
 //! ```
 
 pub(crate) mod binary;
@@ -22,7 +21,7 @@ use super::{ints, strings};
 use scan::{Value, integer, scan};
 use shapes::{END, SLOT, Shapes};
 
-/// What a value is, by the number in the stream.
+/// The kind of a value, by its number in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -34,7 +33,7 @@ pub(super) enum Kind {
     Verbatim = 2,
 }
 
-/// In the place of a kind: one follows for each value.
+/// Instead of a kind: a kind follows for each value.
 pub(super) const MIXED: u8 = 3;
 
 impl Kind {
@@ -50,7 +49,7 @@ impl Kind {
     }
 }
 
-/// What encoding needs beside its result; kept from page to page.
+/// Scratch memory of encoding, reused for every page.
 #[derive(Default)]
 pub(crate) struct Work {
     shapes: Shapes,
@@ -69,8 +68,8 @@ pub(crate) struct Work {
     integers: Vec<i64>,
 }
 
-/// Appends the texts `values` of `source`, or nothing and returns false when they are not of a kind.
-/// Their number is known to the reader.
+/// Appends the texts `values` of `source`; or appends nothing and returns false if they have too many templates. The
+/// reader knows their number.
 pub(crate) fn encode(
     source: &[u8],
     values: &[Span],
@@ -190,7 +189,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The encoded size, or `None` if the texts are not of a kind.
+    /// The encoded size, or `None` if the texts have too many templates.
     fn there_and_back(texts: &[&[u8]]) -> Option<usize> {
         let source = texts.concat();
         let mut end = 0;

@@ -4,7 +4,7 @@ use super::super::bytes::Span;
 use super::Kind;
 use super::shapes::SLOT;
 
-/// One value, on its way into its column.
+/// One value, before it goes into its column.
 #[derive(Clone, Copy)]
 pub(super) struct Value {
     pub(super) column: usize,
@@ -80,7 +80,7 @@ fn token(bytes: &[u8]) -> (usize, Kind) {
     let canonical = match &bytes[..len] {
         [b'0'] => true,
         [b'-', b'1'..=b'9', digits @ ..] | [b'1'..=b'9', digits @ ..] => {
-            // So many that they fit an i64 whatever they are.
+            // Any number of at most this many digits fits an i64.
             digits.len() < 18 && digits.iter().all(u8::is_ascii_digit)
         }
         _ => false,
@@ -133,7 +133,7 @@ fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     // The lowest of the bits that are set is for the first byte that is zero; there may be others above it.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
-    // A call of memchr would cost more than most strings are long.
+    // Most strings are so short that a call of memchr would take longer.
     let words = bytes.as_chunks::<8>().0.iter().take(WORDS);
     for (index, word) in words.enumerate() {
         let word = u64::from_le_bytes(*word);
@@ -147,7 +147,7 @@ fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
     memchr::memchr2(b'"', b'\\', &bytes[start..]).map(|at| start + at)
 }
 
-/// So many words of a string are looked at one by one.
+/// This many words of a string are examined one by one.
 const WORDS: usize = 4;
 
 /// Whether what follows a string makes it a key.

@@ -7,10 +7,10 @@ use super::scan::{Value, value_at};
 pub(super) const SLOT: u8 = 0;
 /// Ends a template; never part of UTF-8.
 pub(super) const END: u8 = 0xff;
-/// More templates than this on one page, and the texts are not of a kind.
+/// Texts with more templates than this on one page are not split.
 const TEMPLATES_MAX: usize = 64;
 
-/// As many keys at most, so that looking for a key stays cheap whatever a page holds.
+/// Most keys on one page, so that searching a key stays cheap whatever a page holds.
 pub(super) const KEYS_MAX: usize = 1000;
 
 /// The templates of one page and the columns of their slots; the same when writing and reading. All
