@@ -4,7 +4,7 @@
 
 # Seconds for each fuzz target, and names of SQLite test files (default: all but those in left_out.tsv).
 FUZZ_SECONDS ?= 60
-# What one input may take: seconds, and MiB in all and in one allocation.
+# Limits for one input: seconds, MiB in all, MiB in one allocation.
 FUZZ_BOUNDS := -timeout=30 -rss_limit_mb=1024 -malloc_limit_mb=512
 FILES ?=
 
@@ -37,32 +37,32 @@ test-long: ## the same tests with many more rounds, and the slow ones
 	@scripts/need cargo cc nginx openssl sqlite3 python3
 	CARGO_PROFILE_RELEASE_LTO=off LITEPACK_LONG=1 cargo test --release --workspace -- --include-ignored
 
-test-threads: ## those in which threads meet, under ThreadSanitizer (LITEPACK_SEED=N for another run)
+test-threads: ## tests with several threads, under ThreadSanitizer (LITEPACK_SEED=N for another run)
 	@scripts/need cargo cc nginx nightly openssl
 	tests/threads/run
 
-test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager*" for some of it)
+test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager*" for a part)
 	@scripts/need cargo cc make python3 tcl apt-source
 	cargo build --release -p litepack-extension
 	tests/sqlite-suite/run.py --extension $(RELEASE)/liblitepack.so $(FILES)
 
-demo: build ## pack a database made on the spot and compare
+demo: build ## create a database, pack it, and compare both
 	cargo run --release -p litepack-bench --bin demo
 
-bench: build ## all measurements, against plain SQLite; renews docs/benchmarks.md and its charts
+bench: build ## all measurements against plain SQLite; renews docs/benchmarks.md and its charts
 	cargo run --release -p litepack-bench --bin bench -- --write-docs
 
 bench-quick: build ## the same on small data
 	cargo run --release -p litepack-bench --bin bench -- --quick
 
-# Parts that need a tool which cannot be had are left out, and the page says so.
+# Parts whose tools are missing are left out, and the page says so.
 INTEGERS := cargo run --release -p litepack-integers --features parquet --bin bench-integers --
 
-bench-integers: build ## what integers cost, in 25 minutes; renews docs/integers.md and its charts
+bench-integers: build ## study of integers, 25 minutes; renews docs/integers.md and its charts
 	@scripts/need sqlite3 valgrind || true
 	$(INTEGERS) --write-docs --json $(RELEASE)/integers.json
 
-bench-integers-quick: build ## the same on small data, in 3 minutes, and without renewing the page
+bench-integers-quick: build ## the same on small data, 3 minutes; leaves the page alone
 	@scripts/need sqlite3 valgrind || true
 	$(INTEGERS) --quick
 
@@ -78,6 +78,6 @@ check-all: ## what `make test` does not build: fuzz targets, every feature, docu
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 	RUSTFLAGS="--cfg fuzzing" cargo check --manifest-path fuzz/Cargo.toml --locked
 
-deny: ## licences, bans and advisories of what we depend on
+deny: ## licences, bans and advisories of dependencies
 	@scripts/need cargo-deny
 	cargo deny check
