@@ -2,14 +2,10 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use litepack_engine::report::{check_text, damage_json};
-use litepack_store::{CheckReport, Error, Store};
-use serde_json::json;
+use anyhow::Result;
+use litepack::Damage;
 
-use crate::progress::Progress;
-use crate::reader;
-use crate::source::Source;
+use crate::job::job;
 
 /// Reads everything in a packed file and reports damage.
 #[derive(clap::Args)]
@@ -24,42 +20,21 @@ pub struct Arguments {
 
 /// Runs the command; false if there is damage.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    litepack_rusqlite::register().map_err(anyhow::Error::msg)?;
-    let mut source = Source::open(&arguments.file, false)?;
-    source.expect_packed()?;
-    source.hold_for_report()?;
-    let report = match report(&source) {
-        // Nothing can be read below such damage, so it is all there is to tell.
-        Err(Error::Damaged(damage)) => CheckReport {
-            damage: vec![damage],
-            ..CheckReport::default()
-        },
-        report => report.with_context(|| format!("cannot read {}", arguments.file.display()))?,
-    };
+    let report = litepack::check(&arguments.file, &job())?;
     if arguments.json {
-        println!("{}", as_json(&report));
+        println!("{}", serde_json::to_value(&report)?);
     } else {
-        println!("{}", check_text(&report));
+        print(&report.damage);
     }
-    Ok(report.is_ok())
+    Ok(report.ok)
 }
 
-fn report(source: &Source) -> litepack_store::Result<CheckReport> {
-    let mut store = Store::open(source.file(), reader::options())?;
-    store.refresh()?;
-    // What cannot be told here is told by the check.
-    let info = store.info().unwrap_or_default();
-    let unit_size = u64::from(info.unit_size);
-    let progress = Progress::new("checking", info.stored_units * unit_size);
-    store.check(&mut |done| progress.set(done * unit_size))
-}
-
-fn as_json(report: &CheckReport) -> serde_json::Value {
-    json!({
-        "ok": report.is_ok(),
-        "units": report.units,
-        "nodes": report.nodes,
-        "lost_bytes": report.lost_bytes,
-        "damage": damage_json(&report.damage),
-    })
+/// "ok", or a line for each piece of damage.
+pub fn print(damage: &[Damage]) {
+    if damage.is_empty() {
+        println!("ok");
+    }
+    for damage in damage {
+        println!("{damage}");
+    }
 }

@@ -10,6 +10,8 @@ mod enable;
 mod maintain;
 mod status;
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -29,6 +31,24 @@ enum Command {
     Maintain(maintain::Arguments),
     Status(status::Arguments),
     Disable(disable::Arguments),
+}
+
+/// Where a column is.
+#[derive(clap::Args)]
+struct Place {
+    /// The database, plain or packed.
+    database: PathBuf,
+    /// The table.
+    table: String,
+    /// The column.
+    column: String,
+}
+
+impl Place {
+    /// For people.
+    fn name(&self) -> String {
+        format!("{}.{}", self.table, self.column)
+    }
 }
 
 /// Runs the command.

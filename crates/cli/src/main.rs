@@ -1,12 +1,8 @@
-//! The `litepack` command: packs SQLite databases, unpacks them, and tells about packed files.
+//! The `litepack` command: arguments, progress bars, printing and exit codes. What it does is in the library `litepack`.
 //!
 //! ```text
-//! pack.rs   unpack.rs   info.rs   check.rs   columns.rs   archive.rs   tune.rs     one subcommand each
-//! maintain.rs   one that works through SQLite     database.rs, limits.rs   how it is opened, how long it works
-//! source.rs     opening and locking a database that is to be read     header.rs   what it is
-//! replace.rs    putting a new file in place of a name, or leaving everything as it was
-//! reader.rs     reading a whole packed file on all cores     content.rs   a database from beginning to end
-//! progress.rs   what people see      interrupt.rs   Ctrl-C
+//! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  columns.rs  archive.rs  tune.rs     one subcommand each
+//! job.rs   bars, Ctrl-C and the summary     limits.rs   options for how long to work
 //! ```
 //! Exit codes: 0 done, 1 the answer is no, 2 an error, 130 interrupted. Data goes to stdout,
 //! everything for people to stderr.
@@ -15,24 +11,18 @@
 mod archive;
 mod check;
 mod columns;
-mod content;
-mod database;
-mod header;
 mod info;
-mod interrupt;
+mod job;
 mod limits;
 mod maintain;
 mod pack;
-mod progress;
-mod reader;
-mod replace;
-mod source;
 mod tune;
 mod unpack;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use litepack::Error;
 
 const NO: u8 = 1;
 const ERROR: u8 = 2;
@@ -73,15 +63,28 @@ fn main() -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(NO),
-        Err(error) => match error.downcast_ref::<interrupt::Interrupted>() {
-            Some(interrupted) => {
-                eprintln!("litepack: {interrupted}");
-                ExitCode::from(INTERRUPTED)
+        Err(error) => {
+            eprintln!("litepack: {}", words(&error));
+            match error.downcast_ref::<Error>() {
+                Some(error) if error.is_interrupted() => ExitCode::from(INTERRUPTED),
+                _ => ExitCode::from(ERROR),
             }
-            None => {
-                eprintln!("litepack: {error:#}");
-                ExitCode::from(ERROR)
-            }
-        },
+        }
+    }
+}
+
+/// What is wrong, and which option helps.
+fn words(error: &anyhow::Error) -> String {
+    match error.downcast_ref() {
+        Some(Error::Exists { path }) => {
+            format!("{} exists; use --force to replace it", path.display())
+        }
+        Some(Error::SameFile { path }) => {
+            format!(
+                "{} is the source itself; use --in-place FILE",
+                path.display()
+            )
+        }
+        _ => format!("{error:#}"),
     }
 }

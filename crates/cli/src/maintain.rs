@@ -4,13 +4,11 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
-use litepack_codec::Level;
+use litepack::{Level, MaintainOptions};
 
-use crate::database::Database;
-use crate::interrupt::Interrupted;
+use crate::job::{interruptible, summary};
 use crate::limits::Limits;
 use crate::pack::level;
-use crate::progress::{Progress, summary};
 
 /// Makes a used packed file about as small as a fresh one.
 ///
@@ -32,32 +30,14 @@ pub struct Arguments {
 
 /// Runs the command. False if there is more to do.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    arguments.limits.check()?;
+    let options = MaintainOptions {
+        limits: arguments.limits.parse()?,
+        level: arguments.level,
+    };
     let started = Instant::now();
-    let database = Database::open(&arguments.database)?;
-    let before = database.len()?;
-    let progress = Progress::without_end("maintaining");
-    let call = |seconds, load| {
-        let call = "select litepack_maintain(?1, ?2, ?3)";
-        database.value(call, (seconds, load, arguments.level))
-    };
-    let shown = || {
-        if progress.is_shown() {
-            progress.set(database.len()?);
-        }
-        Ok(())
-    };
-    let more = arguments.limits.work(call, shown).map_err(|error| {
-        if error.is::<Interrupted>() {
-            Interrupted("interrupted; what was done is kept").into()
-        } else {
-            error
-        }
-    })?;
-    drop(progress);
-    let after = database.len()?;
-    let outlook = if more { ", more to do" } else { "" };
-    let summary = summary(&arguments.database, before, after, started);
+    let maintained = litepack::maintain(&arguments.database, &options, &interruptible()?)?;
+    let outlook = if maintained.more { ", more to do" } else { "" };
+    let summary = summary(&arguments.database, maintained.sizes, started);
     eprintln!("{summary}{outlook}");
-    Ok(!more)
+    Ok(!maintained.more)
 }

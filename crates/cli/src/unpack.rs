@@ -3,14 +3,10 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
-use litepack_store::Disk;
+use anyhow::Result;
+use litepack::UnpackOptions;
 
-use crate::interrupt;
-use crate::progress::{Progress, summary};
-use crate::reader;
-use crate::replace::Replacement;
-use crate::source::Source;
+use crate::job::{interruptible, summary};
 
 /// Restores the plain SQLite database from a packed file, bit for bit.
 #[derive(clap::Args)]
@@ -33,48 +29,17 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let started = Instant::now();
-    interrupt::watch()?;
-    litepack_rusqlite::register().map_err(anyhow::Error::msg)?;
-    let mut source = Source::open(&arguments.src, arguments.in_place)?;
-    source.expect_packed()?;
-    let named = || format!("cannot read {}", arguments.src.display());
-    // Says more about a file that cannot be opened than SQLite would.
-    reader::open(source.file(), &reader::options()).with_context(named)?;
-    let target = match &arguments.dst {
-        Some(dst) => {
-            let target = Replacement::of(dst, source.path(), arguments.force)?;
-            source.hold()?;
-            target
-        }
+    let job = interruptible()?;
+    let options = UnpackOptions {
+        replace: arguments.force,
+    };
+    let (shown, sizes) = match &arguments.dst {
+        Some(dst) => (dst, litepack::unpack(&arguments.src, dst, &options, &job)?),
         None => {
-            source.hold_alone()?;
-            Replacement::in_place(source.path())?
+            let file = &arguments.src;
+            (file, litepack::unpack_in_place(file, &job)?)
         }
     };
-    let before = source.metadata()?;
-    if arguments.in_place {
-        source.warn_of_links(&before);
-    }
-    let size = reader::open(source.file(), &reader::options())
-        .with_context(named)?
-        .size();
-    let progress = Progress::new("unpacking", size);
-    let plain = target.file();
-    Disk::truncate(plain, size)?;
-    reader::read_all(source.file(), &progress, |offset, bytes| {
-        Disk::write_at(plain, bytes, offset).context("cannot write the new file")
-    })?;
-    drop(progress);
-    reader::compare(source.file(), plain, source.shown())?;
-    interrupt::check()?;
-    let shown = arguments.dst.as_deref().unwrap_or(&arguments.src);
-    if arguments.in_place {
-        source.drop_wal()?;
-        target.publish(&before)?;
-        source.retire();
-    } else {
-        target.publish(&before)?;
-    }
-    eprintln!("{}", summary(shown, before.len(), size, started));
+    eprintln!("{}", summary(shown, sizes, started));
     Ok(())
 }

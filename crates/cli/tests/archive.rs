@@ -113,7 +113,7 @@ fn a_wal_is_worked_in_and_a_hot_journal_played_back() {
         db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0))
     };
     assert_eq!(count(&place.open("back.db")), Ok(5000));
-    litepack_rusqlite::register().unwrap();
+    litepack::register().unwrap();
     let uri = format!(
         "file:{}?vfs=litepack&mode=ro",
         place.path("wal.zst").display()

@@ -105,7 +105,7 @@ fn a_database_in_use() {
     db.execute_batch("COMMIT; BEGIN IMMEDIATE;").unwrap();
     refused_in_use(&place, &["pack", "a.db", "x"]);
     drop(db);
-    litepack_rusqlite::register().unwrap();
+    litepack::register().unwrap();
     let uri = format!("file:{}?vfs=litepack", place.path("a.packed").display());
     let db = rusqlite::Connection::open(uri).unwrap();
     db.execute_batch("BEGIN EXCLUSIVE;").unwrap();

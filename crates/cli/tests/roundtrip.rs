@@ -117,7 +117,7 @@ fn in_place_and_back() {
 /// A program that had the file open, idle, must not go on in a file that has lost its name.
 #[test]
 fn a_program_that_missed_the_replacement_is_told() {
-    litepack_rusqlite::register().unwrap();
+    litepack::register().unwrap();
     let place = Place::new();
     place.database("a.db", 4096, 100);
     let late = place.open("a.db");
@@ -154,7 +154,7 @@ fn a_crashed_wal_database_is_packed_in_place() {
 
 #[test]
 fn the_wal_of_a_packed_file_is_worked_in() {
-    litepack_rusqlite::register().unwrap();
+    litepack::register().unwrap();
     let place = Place::new();
     place.database("a.db", 4096, 1000);
     place.ok(&["pack", "a.db", "a.packed"]);

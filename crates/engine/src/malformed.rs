@@ -35,6 +35,6 @@ pub fn warning<E>(
         }
     };
     Ok(Some(format!(
-        "warning: the database in {name} is malformed and is stored as it is: {what}. PRAGMA integrity_check says more"
+        "the database in {name} is malformed and is stored as it is: {what}. PRAGMA integrity_check says more"
     )))
 }

@@ -3,8 +3,6 @@
 use litepack_store::{CheckReport, Damage, Info};
 use serde_json::{Map, Value, json};
 
-use crate::kind::page_size;
-
 /// The report on a file as a JSON object; docs/compatibility.md lists the fields.
 pub fn info_json(info: &Info) -> Value {
     let codecs: Map<String, Value> = info
@@ -58,9 +56,9 @@ pub fn check_text(report: &CheckReport) -> String {
         .join("\n")
 }
 
-/// The report on an archive as a JSON object; docs/archive.md lists the fields. `head` is the beginning of what is in it.
-pub fn archive_info_json(info: &litepack_archive::Info, head: &[u8]) -> Value {
-    let page_size = page_size(head);
+/// The report on an archive as a JSON object; docs/archive.md lists the fields. The page size is that of the database in
+/// it, if there is one.
+pub fn archive_info_json(info: &litepack_archive::Info, page_size: Option<u32>) -> Value {
     let ratio = info.size as f64 / info.stored.max(1) as f64;
     json!({
         "format": "zstd seekable",
@@ -87,15 +85,14 @@ pub fn archive_check_text(report: &litepack_archive::Report) -> String {
     lines.join("\n")
 }
 
-/// Damaged frames as a JSON array.
-pub fn archive_damage_json(report: &litepack_archive::Report) -> Value {
-    let damage = report.damage.iter().map(|error| match error {
+/// What an error says of an archive, in the terms of [`damage_json`]: what, at which offset, why.
+pub fn archive_damage(error: &litepack_archive::Error) -> (String, u64, String) {
+    match error {
         litepack_archive::Error::Frame {
             number,
             offset,
             why,
-        } => json!({"what": format!("frame {number}"), "offset": offset, "why": why}),
-        other => json!({"what": "archive", "offset": 0, "why": other.to_string()}),
-    });
-    damage.collect()
+        } => (format!("frame {number}"), *offset, why.to_string()),
+        other => ("archive".into(), 0, other.to_string()),
+    }
 }

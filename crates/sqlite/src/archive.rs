@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use litepack_archive::{Archive, Cache, Error, FileId, Options, SeekTable, Source};
+use litepack_engine::page_size;
 use litepack_engine::report::{archive_check_text, archive_info_json};
 use serde_json::Value;
 
@@ -105,7 +106,7 @@ impl<S: Source> ArchiveFile<S> {
         let mut head = [0; 100];
         // A report is there for damaged archives as well.
         let found = self.archive.read_at(0, &mut head).unwrap_or(0);
-        Ok(archive_info_json(&info, &head[..found]))
+        Ok(archive_info_json(&info, page_size(&head[..found])))
     }
 }
 

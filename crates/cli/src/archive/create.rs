@@ -1,25 +1,14 @@
 //! `litepack archive create`: a database, plain or packed, becomes an archive.
-//!
-//! The archive holds the bytes of the database after a checkpoint, and is compared with them, byte by byte, before it
-//! gets its name.
 
-use std::io::{BufWriter, Write};
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
-use litepack_archive::{
-    Created, DEFAULT_FRAME_SIZE, DEFAULT_LEVEL, Error, FRAME_SIZES, LEVELS, Settings,
+use anyhow::Result;
+use litepack::archive::{
+    CreateOptions, DEFAULT_FRAME_SIZE, DEFAULT_LEVEL, FRAME_SIZES, LEVELS, create,
 };
 
-use super::{compare, open};
-use crate::content::Content;
-use crate::interrupt;
-use crate::progress::{Progress, summary};
-use crate::reader;
-use crate::replace::{Replacement, is_same_file};
-use crate::source::Source;
+use crate::job::{interruptible, summary};
 
 /// Creates an archive from a plain database or a packed file.
 #[derive(clap::Args)]
@@ -56,66 +45,13 @@ fn frame_size(text: &str) -> Result<u32, String> {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let started = Instant::now();
-    interrupt::watch()?;
-    litepack_rusqlite::register().map_err(anyhow::Error::msg)?;
-    let mut source = Source::open(&arguments.db, false)?;
-    source.expect_database()?;
-    if is_same_file(&arguments.out, source.path()) {
-        let name = arguments.out.display();
-        bail!("{name} is the database itself; give the archive another name");
-    }
-    let target = Replacement::of(&arguments.out, source.path(), arguments.force)?;
-    source.hold()?;
-    if let Some(missing) = source.missing_bytes() {
-        bail!(
-            "{} is truncated: {missing} bytes are missing",
-            source.shown().display()
-        );
-    }
-    let before = source.metadata()?;
-    let mut content = Content::of(&source)?;
-    let name = source.shown().display().to_string();
-    let warning = litepack_engine::warning(&name, content.size(), |at, buf| {
-        anyhow::Ok(content.read_at(buf, at)? == buf.len())
-    })?;
-    if let Some(warning) = warning {
-        eprintln!("{warning}");
-    }
-    let mut output = BufWriter::with_capacity(1 << 20, target.file());
-    let created = fill(&mut content, &mut output, arguments)?;
-    drop(output);
-    let mut archive = open(target.file())?;
-    compare(&mut archive, &mut content)?;
-    drop(archive);
-    interrupt::check()?;
-    target.publish(&before)?;
-    let line = summary(&arguments.out, created.size, created.stored, started);
-    eprintln!("{line}");
-    Ok(())
-}
-
-/// Writes the archive.
-fn fill(
-    content: &mut Content<'_>,
-    output: &mut impl Write,
-    arguments: &Arguments,
-) -> Result<Created> {
-    let settings = Settings {
-        frame_size: arguments.frame_size,
+    let options = CreateOptions {
         level: arguments.level,
-        threads: reader::threads(),
+        frame_size: arguments.frame_size,
+        replace: arguments.force,
     };
-    let bar = Progress::new("archiving", content.size());
-    let mut progress = |done| {
-        bar.set(done);
-        match interrupt::check() {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
-        }
-    };
-    let created = litepack_archive::create(&mut content.reader(), output, &settings, &mut progress);
-    match created {
-        Err(Error::Stopped) => interrupt::check().and_then(|()| bail!("stopped")),
-        created => created.with_context(|| format!("cannot write {}", arguments.out.display())),
-    }
+    let (db, out) = (&arguments.db, &arguments.out);
+    let sizes = create(db, out, &options, &interruptible()?)?;
+    eprintln!("{}", summary(out, sizes, started));
+    Ok(())
 }

@@ -2,13 +2,9 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use indicatif::HumanBytes;
-use litepack_archive::Info;
-use litepack_engine::page_size;
-use litepack_engine::report::archive_info_json;
-
-use super::{file, open};
+use litepack::archive::Info;
 
 /// Reports sizes, frames and checksums of an archive.
 #[derive(clap::Args)]
@@ -22,27 +18,21 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let named = || format!("cannot read {}", arguments.archive.display());
-    let (file, _) = file(&arguments.archive)?;
-    let mut archive = open(&file).with_context(named)?;
-    let info = archive.info().with_context(named)?;
-    let mut head = [0; 100];
-    // What the seek table says can be told of an archive with damaged frames, too.
-    let found = archive.read_at(0, &mut head).unwrap_or(0);
-    let head = &head[..found];
+    let info = litepack::archive::info(&arguments.archive)?;
     if arguments.json {
-        println!("{}", archive_info_json(&info, head));
+        println!("{}", serde_json::to_value(&info)?);
     } else {
-        print!("{}", text(&info, page_size(head)));
+        print!("{}", text(&info));
     }
     Ok(())
 }
 
 /// The report for people.
-fn text(info: &Info, page_size: Option<u32>) -> String {
+fn text(found: &Info) -> String {
+    let info = &found.archive;
     let size = |bytes: u64| format!("{} ({bytes} bytes)", HumanBytes(bytes));
     let ratio = info.size as f64 / info.stored.max(1) as f64;
-    let pages = page_size.map(|bytes| {
+    let pages = found.page_size.map(|bytes| {
         let pages = info.size / u64::from(bytes);
         format!("{pages} of {bytes} bytes")
     });

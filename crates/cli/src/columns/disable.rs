@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::database::Place;
+use super::Place;
 
 /// Decompresses a column. After the last column of a table the table is as it was before.
 #[derive(clap::Args)]
@@ -14,10 +14,7 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let place = &arguments.place;
-    let names = [&place.table, &place.column];
-    let database = place.open()?;
-    database
-        .value::<rusqlite::types::Value>("select litepack_disable_transparent(?1, ?2)", names)?;
+    litepack::columns::disable(&place.database, &place.table, &place.column)?;
     eprintln!(
         "{}: {} is an ordinary column again",
         place.database.display(),

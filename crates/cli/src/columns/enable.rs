@@ -1,9 +1,9 @@
 //! `litepack columns enable`: enables compression of a column.
 
 use anyhow::Result;
-use serde_json::{Map, Value, json};
+use litepack::columns::{Column, enable};
 
-use crate::database::Place;
+use super::Place;
 
 /// The limits of a view, shown when one takes the place of a table.
 const LIMITS: &str = "\
@@ -38,45 +38,19 @@ pub struct Arguments {
     step: Option<u64>,
 }
 
-impl Arguments {
-    fn config(&self) -> Value {
-        let place = &self.place;
-        // One dictionary for the column: two columns have little in common.
-        let own = || format!("'{}'", place.name().replace('\'', "''"));
-        let chooser = self.chooser.clone().unwrap_or_else(own);
-        let optional = [
-            (
-                "min_dict_size_bytes_for_training",
-                self.min_dictionary.map(Value::from),
-            ),
-            ("dict_size_ratio", self.dictionary_ratio.map(Value::from)),
-            (
-                "train_dict_samples_ratio",
-                self.samples_ratio.map(Value::from),
-            ),
-            (
-                "incremental_compression_step_bytes",
-                self.step.map(Value::from),
-            ),
-        ];
-        let mut config = Map::new();
-        config.insert("table".into(), json!(place.table));
-        config.insert("column".into(), json!(place.column));
-        config.insert("compression_level".into(), json!(self.level));
-        config.insert("dict_chooser".into(), json!(chooser));
-        for (key, value) in optional {
-            config.extend(value.map(|value| (key.to_string(), value)));
-        }
-        Value::Object(config)
-    }
-}
-
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let place = &arguments.place;
-    let database = place.open()?;
-    let config = arguments.config().to_string();
-    database.value::<String>("select zstd_enable_transparent(?1)", [config])?;
+    let column = Column {
+        level: arguments.level,
+        chooser: arguments.chooser.clone(),
+        min_dictionary: arguments.min_dictionary,
+        dictionary_ratio: arguments.dictionary_ratio,
+        samples_ratio: arguments.samples_ratio,
+        step: arguments.step,
+        ..Column::new(&place.table, &place.column)
+    };
+    enable(&place.database, &column)?;
     eprintln!("{LIMITS}");
     eprintln!(
         "{}: {} is enabled; `litepack columns maintain` compresses the rows",

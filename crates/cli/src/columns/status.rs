@@ -2,11 +2,9 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use indicatif::HumanBytes;
-use serde::Deserialize;
-
-use crate::database::Database;
+use litepack::columns::{Status, status};
 
 /// Reports what is compressed, how well, and why the rest is not.
 #[derive(clap::Args)]
@@ -18,44 +16,12 @@ pub struct Arguments {
     database: PathBuf,
 }
 
-/// What is shown of an object of `litepack_columns()`.
-#[derive(Deserialize)]
-struct Column {
-    table: String,
-    column: String,
-    compression_level: i32,
-    rows: u64,
-    rows_compressed: u64,
-    bytes_before: u64,
-    bytes_after: u64,
-    not_compressed: Vec<Reason>,
-    dictionaries: Vec<Dictionary>,
-    maintenance_due: bool,
-}
-
-#[derive(Deserialize)]
-struct Reason {
-    why: String,
-    rows: u64,
-    bytes: u64,
-}
-
-#[derive(Deserialize)]
-struct Dictionary {
-    bytes: Option<u64>,
-}
-
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let database = Database::open(&arguments.database)?;
-    let json: String = database.value("select litepack_columns()", [])?;
+    let columns = status(&arguments.database)?;
     if arguments.json {
-        println!("{json}");
-        return Ok(());
-    }
-    let columns: Vec<Column> =
-        serde_json::from_str(&json).context("unexpected answer of litepack_columns()")?;
-    if columns.is_empty() {
+        println!("{}", serde_json::to_value(&columns)?);
+    } else if columns.is_empty() {
         println!("no compressed columns");
     } else {
         print!("{}", text(&columns));
@@ -63,7 +29,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn text(columns: &[Column]) -> String {
+fn text(columns: &[Status]) -> String {
     let heads = [
         "column",
         "level",

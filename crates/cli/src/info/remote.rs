@@ -3,14 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use indicatif::HumanBytes;
-use litepack_sqlite::RemoteOptions;
+use litepack::RemoteInfo;
 use serde_json::Value;
 
 /// How to ask the server.
 #[derive(clap::Args)]
-pub struct Access {
+pub struct Options {
     /// For a URL: a file of headers to send with every request, one `Name: value` in a line.
     #[arg(long, value_name = "FILE")]
     headers_file: Option<PathBuf>,
@@ -19,7 +19,15 @@ pub struct Access {
     ca_file: Option<PathBuf>,
 }
 
-impl Access {
+impl Options {
+    /// What they say.
+    pub fn access(&self) -> litepack::Access {
+        litepack::Access {
+            headers_file: self.headers_file.clone(),
+            ca_file: self.ca_file.clone(),
+        }
+    }
+
     /// An error if something is set that only means something with a URL.
     pub fn expect_none(&self) -> Result<()> {
         if self.headers_file.is_some() || self.ca_file.is_some() {
@@ -39,21 +47,8 @@ pub fn url(file: &Path) -> Option<&str> {
     web.then_some(text)
 }
 
-/// The report as a JSON object.
-pub fn report(url: &str, access: &Access) -> Result<Value> {
-    let mut options = RemoteOptions {
-        root_certificates: access.ca_file.clone(),
-        ..RemoteOptions::default()
-    };
-    if let Some(file) = &access.headers_file {
-        options.headers.add_file(file)?;
-    }
-    litepack_sqlite::remote_info(url, options).map_err(|why| anyhow!(why))
-}
-
 /// The report for people.
-pub fn text(report: &Value) -> String {
-    let remote = &report["remote"];
+pub fn text(report: &RemoteInfo) -> String {
     let size = |value: &Value| {
         let bytes = value.as_u64().unwrap_or_default();
         format!("{} ({bytes} bytes)", HumanBytes(bytes))
@@ -64,18 +59,20 @@ pub fn text(report: &Value) -> String {
             .map_or_else(|| value.to_string(), String::from)
     };
     let mut lines = vec![
-        ("file", plain(&remote["url"])),
+        ("file", plain(report.traffic("url"))),
         ("kind", kind(report).to_string()),
-        ("version", plain(&remote["validator"])),
-        ("database", size(&report["logical_bytes"])),
-        ("on the server", size(&remote["size"])),
+        ("version", plain(report.traffic("validator"))),
+        ("database", size(report.get("logical_bytes"))),
+        ("on the server", size(report.traffic("size"))),
     ];
-    if let (Some(pages), Some(page_size)) = (report["pages"].as_u64(), report["page_size"].as_u64())
-    {
+    if let (Some(pages), Some(page_size)) = (
+        report.get("pages").as_u64(),
+        report.get("page_size").as_u64(),
+    ) {
         lines.push(("pages", format!("{pages} of {page_size} bytes")));
     }
-    lines.push(("requests", remote["requests"].to_string()));
-    lines.push(("transferred", size(&remote["bytes"])));
+    lines.push(("requests", report.traffic("requests").to_string()));
+    lines.push(("transferred", size(report.traffic("bytes"))));
     let lines = lines
         .iter()
         .map(|(name, value)| format!("{name:13}  {value}\n"));
@@ -83,8 +80,8 @@ pub fn text(report: &Value) -> String {
 }
 
 /// What the file is, in words.
-fn kind(report: &Value) -> &'static str {
-    match report["format"].as_str() {
+fn kind(report: &RemoteInfo) -> &'static str {
+    match report.get("format").as_str() {
         Some("sqlite") => "plain SQLite database",
         Some("zstd seekable") => "archive (seekable zstd)",
         _ => "packed file",

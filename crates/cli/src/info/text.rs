@@ -2,19 +2,12 @@
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use indicatif::HumanBytes;
-use litepack_codec::Codec;
-use litepack_engine::content::{Content, Other, Share};
-use litepack_store::Info;
-
-use super::Report;
-use super::json::kind;
-
-/// Longer names are cut.
-const NAME_MAX: usize = 60;
+use litepack::content::{Codec, Content, Other, Share, Tree, TreeKind};
+use litepack::{FileInfo, Info, printable};
 
 /// All of the report.
-pub fn of(report: &Report) -> String {
-    let Report { info, content } = report;
+pub fn of(report: &Info) -> String {
+    let (info, content) = (&report.file, &report.content);
     let mut out = totals(info);
     if info.file_bytes > 0 {
         out += &format!("\n{}", uses(info, content));
@@ -25,7 +18,7 @@ pub fn of(report: &Report) -> String {
     out
 }
 
-fn totals(info: &Info) -> String {
+fn totals(info: &FileInfo) -> String {
     let size = |bytes: u64| format!("{} ({bytes} bytes)", HumanBytes(bytes));
     let pages = info.logical_bytes / u64::from(info.page_size.max(1));
     let units = |units, bytes| format!("{units} units, {}", size(bytes));
@@ -59,7 +52,7 @@ fn totals(info: &Info) -> String {
 }
 
 /// Where every byte of the file goes. The last line is the sum of the others.
-fn uses(info: &Info, content: &Content) -> String {
+fn uses(info: &FileInfo, content: &Content) -> String {
     let codecs: Vec<Codec> = Codec::ALL
         .into_iter()
         .filter(|codec| {
@@ -76,8 +69,7 @@ fn uses(info: &Info, content: &Content) -> String {
         .chain(codecs.iter().map(|codec| codec.name()));
     table.set_header(line(heads.chain(["dictionary"]).map(String::from)));
     for (tree, share) in &content.trees {
-        let name = format!("{} {}", kind(tree.kind), printable(&tree.name));
-        table.add_row(pages(name, share, info, &codecs));
+        table.add_row(pages(name(tree), share, info, &codecs));
     }
     for (other, share) in Other::ALL.iter().zip(&content.others) {
         if share.pages > 0 || share.stored > 0 {
@@ -118,7 +110,15 @@ fn uses(info: &Info, content: &Content) -> String {
         .collect()
 }
 
-fn pages(name: String, share: &Share, info: &Info, codecs: &[Codec]) -> Vec<Cell> {
+fn name(tree: &Tree) -> String {
+    let kind = match tree.kind {
+        TreeKind::Table => "table",
+        TreeKind::Index => "index",
+    };
+    format!("{kind} {}", printable(&tree.name))
+}
+
+fn pages(name: String, share: &Share, info: &FileInfo, codecs: &[Codec]) -> Vec<Cell> {
     let of_codecs = codecs
         .iter()
         .map(|codec| percent(share.codecs[*codec as usize], share.stored));
@@ -146,7 +146,7 @@ fn line(cells: impl IntoIterator<Item = String>) -> Vec<Cell> {
     aligned.collect()
 }
 
-fn damage(info: &Info, content: &Content) -> String {
+fn damage(info: &FileInfo, content: &Content) -> String {
     let mut out = String::from("damaged:\n");
     for damage in &info.damage {
         out += &format!("  {damage}\n");
@@ -162,7 +162,7 @@ fn damage(info: &Info, content: &Content) -> String {
     out
 }
 
-fn dictionaries(info: &Info) -> u64 {
+fn dictionaries(info: &FileInfo) -> u64 {
     info.dictionaries.iter().map(|len| u64::from(*len)).sum()
 }
 
@@ -180,35 +180,9 @@ fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// A name that does nothing to a terminal: names in a database can hold anything.
-pub fn printable(name: &str) -> String {
-    let mut shown: String = name
-        .chars()
-        .take(NAME_MAX)
-        .map(|c| {
-            if c.is_control() {
-                char::REPLACEMENT_CHARACTER
-            } else {
-                c
-            }
-        })
-        .collect();
-    if shown.len() < name.len() && name.chars().nth(NAME_MAX).is_some() {
-        shown.push('…');
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_do_nothing_to_a_terminal() {
-        assert_eq!(printable("a\x1b[2J\nü"), "a\u{fffd}[2J\u{fffd}ü");
-        assert_eq!(printable(&"ü".repeat(NAME_MAX)), "ü".repeat(NAME_MAX));
-        assert!(printable(&"x".repeat(1000)).ends_with("xx…"));
-    }
 
     #[test]
     fn nothing_is_divided_by_zero() {

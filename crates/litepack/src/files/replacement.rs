@@ -9,33 +9,39 @@ use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
 use tempfile::NamedTempFile;
 
+use crate::error::{Context, refuse};
+use crate::{Error, Result};
+
 /// A file on its way to its name.
-pub struct Replacement {
+pub(crate) struct Replacement {
     temp: NamedTempFile,
     target: PathBuf,
     overwrite: bool,
 }
 
 impl Replacement {
-    /// For a file that is not `source`; an existing one is replaced only by `force`.
-    pub fn of(target: &Path, source: &Path, force: bool) -> Result<Replacement> {
+    /// For a file that is not `source`; an existing one is replaced only if `replace` says so.
+    pub(crate) fn of(target: &Path, source: &Path, replace: bool) -> Result<Replacement> {
         let name = target.display();
         let target = match target.symlink_metadata() {
             Ok(_) => {
                 if is_same_file(target, source) {
-                    bail!("{name} is the source itself; use --in-place FILE");
+                    return Err(Error::SameFile {
+                        path: target.to_owned(),
+                    });
                 }
                 if target.is_dir() {
-                    bail!("{name} is a directory");
+                    refuse!("{name} is a directory");
                 }
-                if !force {
-                    bail!("{name} exists; use --force to replace it");
+                if !replace {
+                    return Err(Error::Exists {
+                        path: target.to_owned(),
+                    });
                 }
                 if !target.is_file() && target.exists() {
-                    bail!("{name} is not an ordinary file");
+                    refuse!("{name} is not an ordinary file");
                 }
                 // What a link leads to is replaced, not the link.
                 target.canonicalize().unwrap_or_else(|_| target.to_owned())
@@ -46,20 +52,23 @@ impl Replacement {
             let beside = with_suffix(&target, suffix);
             if beside.metadata().is_ok_and(|found| found.len() > 0) {
                 let beside = beside.display();
-                bail!("{beside} exists and would be applied to the new file; remove it first");
+                refuse!("{beside} exists and would be applied to the new file; remove it first");
             }
         }
-        Replacement::beside(target, force)
+        Replacement::beside(target, replace)
     }
 
     /// For the file `target` itself, which the caller has locked.
-    pub fn in_place(target: &Path) -> Result<Replacement> {
+    pub(crate) fn in_place(target: &Path) -> Result<Replacement> {
         Replacement::beside(target.to_owned(), true)
     }
 
     fn beside(target: PathBuf, overwrite: bool) -> Result<Replacement> {
         let mut prefix = OsString::from(".");
-        prefix.push(target.file_name().context("the target has no file name")?);
+        let Some(name) = target.file_name() else {
+            refuse!("the target has no file name");
+        };
+        prefix.push(name);
         prefix.push(".litepack-");
         let temp = tempfile::Builder::new()
             .prefix(&prefix)
@@ -73,13 +82,13 @@ impl Replacement {
     }
 
     /// The temporary file.
-    pub fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         self.temp.as_file()
     }
 
     /// Gives the file the permissions of `like` and its name, and returns once that would survive a
     /// power loss.
-    pub fn publish(self, like: &Metadata) -> Result<()> {
+    pub(crate) fn publish(self, like: &Metadata) -> Result<()> {
         let name = self.target.display();
         adopt(self.temp.as_file(), like);
         self.temp
@@ -101,7 +110,7 @@ impl Replacement {
 }
 
 /// The path with something appended to its last component, as SQLite names its files.
-pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
@@ -128,7 +137,7 @@ fn adopt(_: &File, _: &Metadata) {}
 
 /// Whether both names mean one file.
 #[cfg(unix)]
-pub fn is_same_file(a: &Path, b: &Path) -> bool {
+pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let id = |path: &Path| path.metadata().map(|m| (m.dev(), m.ino())).ok();
     id(a).is_some() && id(a) == id(b)
@@ -136,7 +145,7 @@ pub fn is_same_file(a: &Path, b: &Path) -> bool {
 
 /// Whether both names mean one file.
 #[cfg(not(unix))]
-pub fn is_same_file(a: &Path, b: &Path) -> bool {
+pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
     let id = |path: &Path| path.canonicalize().ok();
     id(a).is_some() && id(a) == id(b)
 }

@@ -10,16 +10,14 @@
 
 use std::path::Path;
 
-use anyhow::Result;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Statement};
 
 use super::origin::Origin;
 use super::workload::quoted;
-use crate::info::printable;
-use crate::interrupt;
-use crate::progress::Progress;
-use crate::source::distrust;
+use crate::files::source::distrust;
+use crate::job::Step;
+use crate::{Job, Result, printable};
 
 /// Most runs that the part of a table is made of.
 const RUNS: u64 = 16;
@@ -31,12 +29,18 @@ const PAGES_MIN: u64 = 16;
 const LOOK: usize = 64 << 10;
 
 /// Copies about `budget` bytes of a database into a new file, and says what was left out and why.
-pub fn copy(origin: &Origin, budget: u64, part: &Path, progress: &Progress) -> Result<Vec<String>> {
-    let facts = origin.facts()?;
+pub(crate) fn copy(
+    origin: &Origin,
+    budget: u64,
+    part: &Path,
+    job: &Job<'_>,
+    step: &Step<'_>,
+) -> Result<Vec<String>> {
+    let facts = origin.facts(job)?;
     let made = || -> rusqlite::Result<Vec<String>> {
         let connection = Connection::open(part)?;
         distrust(&connection)?;
-        interrupt::stop(&connection);
+        let _interrupts = job.interrupts(&connection);
         connection.pragma_update(None, "encoding", &facts.encoding)?;
         connection.pragma_update(None, "page_size", facts.page_size)?;
         connection.execute_batch(&format!(
@@ -51,7 +55,7 @@ pub fn copy(origin: &Origin, budget: u64, part: &Path, progress: &Progress) -> R
             connection: &connection,
             share,
             left_out: Vec::new(),
-            progress,
+            step,
         };
         copier.all()?;
         let left_out = copier.left_out;
@@ -62,7 +66,7 @@ pub fn copy(origin: &Origin, budget: u64, part: &Path, progress: &Progress) -> R
         }
         Ok(left_out)
     };
-    made().map_err(|error| origin.explain(&error))
+    made().map_err(|error| origin.explain(error))
 }
 
 struct Copier<'a> {
@@ -70,7 +74,7 @@ struct Copier<'a> {
     /// The share of each table that is copied.
     share: f64,
     left_out: Vec<String>,
-    progress: &'a Progress,
+    step: &'a Step<'a>,
 }
 
 /// What a table is made of.
@@ -100,7 +104,7 @@ impl Copier<'_> {
             ))
         })?;
         for (name, sql, without_rowid, is_virtual, pages) in tables {
-            self.progress.say(printable(&name));
+            self.step.at(&printable(&name));
             if is_virtual {
                 let why = "only the tables with its content are in a sample";
                 let name = printable(&name);
@@ -123,7 +127,7 @@ impl Copier<'_> {
                 Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
             })?;
             for (name, sql) in found {
-                self.progress.say(printable(&name));
+                self.step.at(&printable(&name));
                 let made = self.create(&sql);
                 self.or_left_out(kind, &name, made)?;
             }
@@ -289,7 +293,7 @@ impl Copier<'_> {
 }
 
 /// A name of the rowid that no column of a table has taken.
-pub fn rowid<'a>(columns: impl Iterator<Item = &'a String> + Clone) -> Option<&'static str> {
+pub(crate) fn rowid<'a>(columns: impl Iterator<Item = &'a String> + Clone) -> Option<&'static str> {
     ["rowid", "_rowid_", "oid"].into_iter().find(|alias| {
         let mut columns = columns.clone();
         !columns.any(|name| name.eq_ignore_ascii_case(alias))
@@ -302,7 +306,7 @@ mod tests {
 
     #[test]
     fn the_part_has_its_share_of_each_table_in_runs() {
-        litepack_rusqlite::register().unwrap();
+        crate::register().unwrap();
         let place = tempfile::tempdir().unwrap();
         let (whole, part) = (place.path().join("whole.db"), place.path().join("part.db"));
         let db = Connection::open(&whole).unwrap();
@@ -322,9 +326,11 @@ mod tests {
         )
         .unwrap();
         drop(db);
+        let job = Job::default();
+        let step = job.bytes("sampling", 0);
         let origin = Origin::open(&whole).unwrap();
-        let used = origin.facts().unwrap().used;
-        let left_out = copy(&origin, used / 5, &part, &Progress::hidden()).unwrap();
+        let used = origin.facts(&job).unwrap().used;
+        let left_out = copy(&origin, used / 5, &part, &job, &step).unwrap();
         assert_eq!(left_out, [] as [String; 0]);
 
         let db = Connection::open(&part).unwrap();

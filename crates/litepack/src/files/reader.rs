@@ -7,26 +7,28 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use anyhow::{Context, Result, bail};
 use litepack_store::{Cache, Disk, FileId, Options, Store};
 
-use crate::interrupt;
-use crate::progress::Progress;
+use crate::error::{Context, cannot_read, refuse};
+use crate::job::Step;
+use crate::{Error, Job, Result};
 
 /// Bytes of the database that are read at once: whole units, whatever their size.
-pub const CHUNK: u64 = 1 << 20;
+pub(crate) const CHUNK: u64 = 1 << 20;
 /// More threads would wait for the disk.
 const THREADS_MAX: usize = 16;
 /// For map nodes; the pages themselves are read once.
 const CACHE_BYTES: u64 = 4 << 20;
 
+const CANNOT: &str = "cannot read the packed file";
+
 /// Cores to use.
-pub fn threads() -> usize {
+pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS_MAX))
 }
 
 /// Options for a file that is read or written once, from beginning to end.
-pub fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         threads: threads(),
         cache: Arc::new(Cache::new(CACHE_BYTES)),
@@ -36,7 +38,10 @@ pub fn options() -> Options {
 }
 
 /// Opens a packed file at its newest commit.
-pub fn open<'a>(packed: &'a File, options: &Options) -> litepack_store::Result<Store<&'a File>> {
+pub(crate) fn open<'a>(
+    packed: &'a File,
+    options: &Options,
+) -> litepack_store::Result<Store<&'a File>> {
     let mut store = Store::open(packed, options.clone())?;
     store.refresh()?;
     Ok(store)
@@ -44,29 +49,30 @@ pub fn open<'a>(packed: &'a File, options: &Options) -> litepack_store::Result<S
 
 /// Calls `each` with every chunk of the database in `packed` and its offset, in no particular order,
 /// from several threads. The first error ends it.
-pub fn read_all(
+pub(crate) fn read_all(
     packed: &File,
-    progress: &Progress,
+    job: &Job<'_>,
+    step: &Step<'_>,
     each: impl Fn(u64, &[u8]) -> Result<()> + Sync,
 ) -> Result<()> {
     let options = options();
-    let size = open(packed, &options)?.size();
+    let size = open(packed, &options).context(CANNOT)?.size();
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
     let work = || -> Result<()> {
-        let mut store = open(packed, &options)?;
+        let mut store = open(packed, &options).context(CANNOT)?;
         let mut buf = vec![0; CHUNK as usize];
         loop {
             let offset = next.fetch_add(CHUNK, Ordering::Relaxed);
             if offset >= size || failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            interrupt::check()?;
-            let n = store.read(offset, &mut buf)?;
+            job.check()?;
+            let n = store.read(offset, &mut buf).context(CANNOT)?;
             if n as u64 != CHUNK.min(size - offset) {
-                bail!("the packed file changed while it was read");
+                refuse!("the packed file changed while it was read");
             }
             each(offset, &buf[..n])?;
-            progress.add(n as u64);
+            step.add(n as u64);
         }
     };
     let work = || work().inspect_err(|_| failed.store(true, Ordering::Relaxed));
@@ -85,21 +91,22 @@ pub fn read_all(
     })
 }
 
-/// Makes sure that `packed` holds exactly the bytes of `plain`.
-pub fn compare(packed: &File, plain: &File, name: &Path) -> Result<()> {
-    let len = Disk::len(plain).with_context(|| format!("cannot read {}", name.display()))?;
-    let size = open(packed, &options())?.size();
+/// Makes sure that `packed` holds exactly the bytes of `plain`. `name` is the plain one's.
+pub(crate) fn compare(packed: &File, plain: &File, name: &Path, job: &Job<'_>) -> Result<()> {
+    let cannot = || cannot_read(name);
+    let len = Disk::len(plain).with_context(cannot)?;
+    let size = open(packed, &options()).context(CANNOT)?.size();
     if len != size {
-        bail!("verification failed: {size} bytes are packed, the database has {len}");
+        let why = format!("{size} bytes are packed, the database has {len}");
+        return Err(Error::Mismatch(why));
     }
-    let progress = Progress::new("verifying", len);
-    read_all(packed, &progress, |offset, bytes| {
+    let step = job.bytes("verifying", len);
+    read_all(packed, job, &step, |offset, bytes| {
         let mut other = vec![0; bytes.len()];
-        let n = plain
-            .read_at(&mut other, offset)
-            .with_context(|| format!("cannot read {}", name.display()))?;
+        let n = plain.read_at(&mut other, offset).with_context(cannot)?;
         if n != bytes.len() || bytes != other {
-            bail!("verification failed: the files differ near byte {offset}");
+            let why = format!("the files differ near byte {offset}");
+            return Err(Error::Mismatch(why));
         }
         Ok(())
     })

@@ -1,18 +1,18 @@
-//! What was found, for people and for programs. docs/archive.md lists the fields.
+//! What was found. Serialised, it has the fields that docs/archive.md lists.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use comfy_table::{Cell, CellAlignment, Table, presets};
-use indicatif::HumanBytes;
+use litepack_engine::Kind;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::candidates::{Candidate, Form};
-use super::pareto::Result;
+use super::pareto::Outcome;
 use super::queries::Query;
-use crate::header::Kind;
 
 /// All that was found.
+#[derive(Debug)]
 pub struct Report {
     /// The database as the user named it.
     pub database: PathBuf,
@@ -31,7 +31,7 @@ pub struct Report {
     /// The times of the queries on the plain file.
     pub plain: Vec<Duration>,
     /// What was tried; the plain file is the first.
-    pub results: Vec<Result>,
+    pub results: Vec<Outcome>,
     /// Which of them are on the Pareto front, from small to large.
     pub front: Vec<usize>,
     /// Which of them is recommended.
@@ -46,107 +46,21 @@ impl Report {
         self.results.first().map_or(0, |plain| plain.bytes)
     }
 
-    fn smaller(&self, result: &Result) -> f64 {
+    /// How many times smaller a result is than the plain file.
+    pub fn smaller(&self, result: &Outcome) -> f64 {
         self.plain_bytes() as f64 / result.bytes.max(1) as f64
     }
+
+    /// The commands that make a candidate of the user's database.
+    pub fn commands(&self, candidate: Candidate) -> Vec<String> {
+        commands(self, candidate)
+    }
 }
 
-/// The report for people.
-pub fn text(report: &Report) -> String {
-    let shown = report.database.display();
-    let (bytes, pages) = (HumanBytes(report.plain_bytes()), report.page_size);
-    let mut out = if report.is_whole {
-        format!("{shown}: {bytes} as a plain file, pages of {pages} bytes\n")
-    } else {
-        format!(
-            "{shown}: tried on a sample of {bytes} out of {}, pages of {pages} bytes\n",
-            HumanBytes(report.whole)
-        )
-    };
-    for left_out in &report.left_out {
-        out += &format!("left out of the sample: {left_out}\n");
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        json(self).serialize(serializer)
     }
-    out += "\nqueries on the plain file\n";
-    for (at, (query, time)) in report.queries.iter().zip(&report.plain).enumerate() {
-        out += &format!("{:>3}  {:>9}  {}\n", at + 1, duration(*time), query.name);
-    }
-    out += &format!("\n{}\n", results(report));
-    out += "* the Pareto front: nothing else is smaller without being slower\n\
-            time: relative to the plain file, mean of all queries; made in: seconds for what was tried\n\n";
-    out + &recommendation(report)
-}
-
-fn results(report: &Report) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(line(
-        ["", "", "page", "size", "smaller", "time", "made in"].map(String::from),
-    ));
-    let mut order: Vec<usize> = (0..report.results.len()).collect();
-    order.sort_by_key(|at| report.results[*at].bytes);
-    for at in order {
-        let result = &report.results[at];
-        let mark = if report.front.contains(&at) { "*" } else { "" };
-        let made = match result.candidate.form {
-            Form::Plain => String::new(),
-            _ => format!("{:.1} s", result.seconds),
-        };
-        table.add_row(line([
-            mark.into(),
-            result.candidate.form(),
-            result.candidate.page_size.to_string(),
-            HumanBytes(result.bytes).to_string(),
-            format!("{:.2} x", report.smaller(result)),
-            format!("{:.2} x", result.time),
-            made,
-        ]));
-    }
-    let lines = table.lines().map(|line| line.trim_end().to_owned() + "\n");
-    lines.collect()
-}
-
-fn line(cells: [String; 7]) -> Vec<Cell> {
-    let cell = |(at, text)| match at {
-        0 | 1 => Cell::new(text),
-        _ => Cell::new(text).set_alignment(CellAlignment::Right),
-    };
-    cells.into_iter().enumerate().map(cell).collect()
-}
-
-fn recommendation(report: &Report) -> String {
-    let Some(at) = report.recommended else {
-        return "recommended: leave it as it is; compressing it saves less than 5 %\n".into();
-    };
-    let mut out = one(report, "recommended", at);
-    if let Some(written) = report.recommended_written.filter(|written| *written != at) {
-        out += &format!("\n{}", one(report, "if it is to be written", written));
-    }
-    out
-}
-
-fn one(report: &Report, heading: &str, at: usize) -> String {
-    let result = &report.results[at];
-    let ratios: Vec<String> = (result.ratios.iter().enumerate())
-        .map(|(at, ratio)| format!("{}: {ratio:.2} x", at + 1))
-        .collect();
-    let smaller = report.smaller(result);
-    let all = match report.is_whole {
-        true => String::new(),
-        false => {
-            let bytes = HumanBytes((report.whole as f64 / smaller) as u64);
-            format!(" (about {bytes} for all of it)")
-        }
-    };
-    let mut out = format!(
-        "{heading}: {}\n{smaller:.2} x smaller{all}, {:.2} x the time ({})\n",
-        result.candidate.name(),
-        result.time,
-        ratios.join(", ")
-    );
-    for command in commands(report, result.candidate) {
-        out += &format!("  {command}\n");
-    }
-    out
 }
 
 /// What to run to get a candidate from the user's database.
@@ -206,17 +120,8 @@ fn quoted(text: &str) -> String {
     }
 }
 
-fn duration(time: Duration) -> String {
-    let seconds = time.as_secs_f64();
-    match seconds {
-        s if s >= 1.0 => format!("{s:.2} s"),
-        s if s >= 1e-3 => format!("{:.2} ms", s * 1e3),
-        s => format!("{:.1} us", s * 1e6),
-    }
-}
-
 /// The report for programs.
-pub fn json(report: &Report) -> Value {
+fn json(report: &Report) -> Value {
     let queries = report.queries.iter().zip(&report.plain);
     let queries = queries.map(|(query, time)| {
         json!({"name": query.name, "sql": query.sql, "plain_seconds": time.as_secs_f64()})

@@ -4,17 +4,18 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
 use litepack_store::{Disk, Store};
 
-use crate::reader;
-use crate::source::Source;
+use super::reader;
+use super::source::Source;
+use crate::Result;
+use crate::error::{Context, cannot_read, refuse};
 
 /// Bytes that are read at once.
-pub const CHUNK: usize = 1 << 20;
+pub(crate) const CHUNK: usize = 1 << 20;
 
 /// The bytes of a database that nobody changes.
-pub struct Content<'a> {
+pub(crate) struct Content<'a> {
     medium: Medium<'a>,
     size: u64,
     name: &'a Path,
@@ -27,13 +28,13 @@ enum Medium<'a> {
 
 impl<'a> Content<'a> {
     /// Of a database that is held.
-    pub fn of(source: &'a Source) -> Result<Content<'a>> {
+    pub(crate) fn of(source: &'a Source) -> Result<Content<'a>> {
         if !source.is_packed() {
             return Content::plain(source.file(), source.shown());
         }
         let name = source.shown();
-        let store = reader::open(source.file(), &reader::options())
-            .with_context(|| format!("cannot read {}", name.display()))?;
+        let store =
+            reader::open(source.file(), &reader::options()).with_context(|| cannot_read(name))?;
         Ok(Content {
             size: store.size(),
             medium: Medium::Packed(Box::new(store)),
@@ -42,38 +43,38 @@ impl<'a> Content<'a> {
     }
 
     /// Of a plain file.
-    pub fn plain(file: &'a File, name: &'a Path) -> Result<Content<'a>> {
+    pub(crate) fn plain(file: &'a File, name: &'a Path) -> Result<Content<'a>> {
         let len = Disk::len(file);
         Ok(Content {
-            size: len.with_context(|| format!("cannot read {}", name.display()))?,
+            size: len.with_context(|| cannot_read(name))?,
             medium: Medium::Plain(file),
             name,
         })
     }
 
     /// How many bytes there are.
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
     /// Fills `buf` from `offset` as far as there are bytes, and says how many.
-    pub fn read_at(&mut self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        let name = self.name.display();
+    pub(crate) fn read_at(&mut self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let cannot = || cannot_read(self.name);
         let left = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let wanted = buf.len().min(left);
         let buf = &mut buf[..wanted];
         let n = match &mut self.medium {
-            Medium::Plain(file) => Disk::read_at(*file, buf, offset).map_err(Into::into),
-            Medium::Packed(store) => store.read(offset, buf).map_err(anyhow::Error::from),
+            Medium::Plain(file) => Disk::read_at(*file, buf, offset).with_context(cannot),
+            Medium::Packed(store) => store.read(offset, buf).with_context(cannot),
         };
-        if n.with_context(|| format!("cannot read {name}"))? != wanted {
-            bail!("{name} became shorter while it was read");
+        if n? != wanted {
+            refuse!("{} became shorter while it was read", self.name.display());
         }
         Ok(wanted)
     }
 
     /// From the beginning to the end.
-    pub fn reader(&mut self) -> impl Read + use<'a, '_> {
+    pub(crate) fn reader(&mut self) -> impl Read + use<'a, '_> {
         FromStart {
             content: self,
             offset: 0,
@@ -90,7 +91,7 @@ impl Read for FromStart<'_, '_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.content.read_at(buf, self.offset);
         // With its causes: what goes through `io::Error` keeps only one line.
-        let n = n.map_err(|error| io::Error::other(format!("{error:#}")))?;
+        let n = n.map_err(|error| io::Error::other(error.in_one_line()))?;
         self.offset += n as u64;
         Ok(n)
     }

@@ -1,4 +1,4 @@
-//! Opening the database that a command reads, and keeping others from changing it meanwhile.
+//! Opening the database that a call reads, and keeping others from changing it meanwhile.
 //!
 //! SQLite itself takes the locks, plays back a hot journal and brings the WAL into the file; the bytes
 //! are then read straight from the file. POSIX drops all locks of a process on a file when any of its
@@ -15,13 +15,15 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use litepack_engine::Kind;
 use litepack_store::{Disk, HEADER_LEN};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::header::{self, Kind};
-use crate::replace::with_suffix;
+use super::header;
+use super::replacement::with_suffix;
+use crate::error::{Context, cannot_read, refuse};
+use crate::{Error, Job, Result};
 
 /// How long to wait for others.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -29,13 +31,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const ATTEMPTS: usize = 20;
 
 /// Lets the schema of a database, which somebody else may have written, call innocuous functions only.
-pub fn distrust(connection: &Connection) -> rusqlite::Result<()> {
+pub(crate) fn distrust(connection: &Connection) -> rusqlite::Result<()> {
     let trusted = DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA;
     connection.set_db_config(trusted, false).map(drop)
 }
 
 /// An open database; the fields are in the order in which they must be closed.
-pub struct Source {
+pub(crate) struct Source {
     connection: Option<Connection>,
     file: File,
     path: PathBuf,
@@ -45,7 +47,7 @@ pub struct Source {
 
 impl Source {
     /// Opens a file, without any lock yet; `writable` if it is going to be replaced.
-    pub fn open(shown: &Path, writable: bool) -> Result<Source> {
+    pub(crate) fn open(shown: &Path, writable: bool) -> Result<Source> {
         let (file, path) = open_file(shown, writable)?;
         let kind =
             header::kind(&file).with_context(|| format!("cannot open {}", shown.display()))?;
@@ -59,98 +61,108 @@ impl Source {
     }
 
     /// An error unless this is a plain database, possibly an empty one.
-    pub fn expect_plain(&self) -> Result<()> {
+    pub(crate) fn expect_plain(&self) -> Result<()> {
         let name = self.shown.display();
         match self.kind {
             Kind::Empty | Kind::Plain => Ok(()),
-            Kind::Packed => bail!("{name} is already a packed file"),
-            Kind::Zstd => bail!(self.is_zstd()),
-            Kind::Other => bail!("{name} is not a SQLite database, or an encrypted one"),
+            Kind::Packed => self.wrong_kind(format!("{name} is already a packed file")),
+            Kind::Zstd => self.wrong_kind(self.is_zstd()),
+            Kind::Other => self.wrong_kind(format!(
+                "{name} is not a SQLite database, or an encrypted one"
+            )),
         }
     }
 
     /// An error unless this is a database, plain or packed.
-    pub fn expect_database(&self) -> Result<()> {
+    pub(crate) fn expect_database(&self) -> Result<()> {
         match self.kind {
             Kind::Empty | Kind::Plain | Kind::Packed => Ok(()),
-            Kind::Zstd => bail!(self.is_zstd()),
-            Kind::Other => bail!(
+            Kind::Zstd => self.wrong_kind(self.is_zstd()),
+            Kind::Other => self.wrong_kind(format!(
                 "{} is not a SQLite database, or an encrypted one",
                 self.shown.display()
-            ),
+            )),
         }
     }
 
     /// An error unless this is a packed file.
-    pub fn expect_packed(&self) -> Result<()> {
+    pub(crate) fn expect_packed(&self) -> Result<()> {
         let name = self.shown.display();
-        match self.kind {
-            Kind::Packed => Ok(()),
-            Kind::Empty => bail!("{name} is not a packed file: it is empty"),
-            Kind::Plain => bail!(
+        self.wrong_kind(match self.kind {
+            Kind::Packed => return Ok(()),
+            Kind::Empty => format!("{name} is not a packed file: it is empty"),
+            Kind::Plain => format!(
                 "{name} is not a packed file but a plain SQLite database; \
                  `litepack pack` makes it one"
             ),
-            Kind::Zstd => bail!(
+            Kind::Zstd => format!(
                 "{name} is not a packed file but an archive; \
                  use `litepack archive info`, `check` or `extract`"
             ),
-            Kind::Other => bail!("{name} is not a packed file"),
-        }
+            Kind::Other => format!("{name} is not a packed file"),
+        })
+    }
+
+    fn wrong_kind(&self, why: String) -> Result<()> {
+        Err(Error::WrongKind {
+            path: self.shown.clone(),
+            found: self.kind,
+            why,
+        })
     }
 
     /// Whether this is a packed file.
-    pub fn is_packed(&self) -> bool {
+    pub(crate) fn is_packed(&self) -> bool {
         self.kind == Kind::Packed
     }
 
     /// The file itself.
-    pub fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
     /// Its name as the user gave it.
-    pub fn shown(&self) -> &Path {
+    pub(crate) fn shown(&self) -> &Path {
         &self.shown
     }
 
     /// Its name, absolute and without links.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Its length and permissions.
-    pub fn metadata(&self) -> Result<Metadata> {
+    pub(crate) fn metadata(&self) -> Result<Metadata> {
         let metadata = self.file.metadata();
-        metadata.with_context(|| format!("cannot read {}", self.shown.display()))
+        metadata.with_context(|| cannot_read(&self.shown))
     }
 
     /// Says that the file has other names, which keep what it was when it is replaced.
-    pub fn warn_of_links(&self, metadata: &Metadata) {
+    pub(crate) fn warn_of_links(&self, metadata: &Metadata, job: &Job<'_>) {
         let others = links(metadata).saturating_sub(1);
         if others > 0 {
             let name = self.shown.display();
             let names = if others == 1 { "name" } else { "names" };
-            eprintln!(
-                "warning: {name} has {others} other {names} (hard links), which will keep the file as it was"
-            );
+            job.warn(&format!(
+                "{name} has {others} other {names} (hard links), which will keep the file as it was"
+            ));
         }
     }
 
     /// From now on the file holds the whole database and nobody changes it, while others may go on
     /// reading.
-    pub fn hold(&mut self) -> Result<()> {
-        self.take(false).map_err(|error| self.explain(error))
+    pub(crate) fn hold(&mut self) -> Result<()> {
+        self.take(false).map_err(|stopped| self.explain(stopped))
     }
 
     /// From now on the file holds the whole database and nobody else has it open.
-    pub fn hold_alone(&mut self) -> Result<()> {
-        self.take(true).map_err(|error| self.explain(error))
+    pub(crate) fn hold_alone(&mut self) -> Result<()> {
+        self.take(true).map_err(|stopped| self.explain(stopped))
     }
 
     /// Keeps others from writing while a report is made, without touching a WAL. A file that SQLite
     /// cannot read, such as a damaged one, is left unlocked: the report says what is wrong with it.
-    pub fn hold_for_report(&mut self) -> Result<()> {
+    pub(crate) fn hold_for_report(&mut self) -> Result<()> {
         let opened = self.connect("").and_then(|connection| {
             let keep_wal = self.wal_len() > 0;
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep_wal)?;
@@ -159,13 +171,13 @@ impl Source {
         });
         match opened {
             Ok(connection) => self.connection = Some(connection),
-            Err(error) if is_busy(&error) => return Err(self.explain(error.into())),
+            Err(error) if is_busy(&error) => return Err(self.in_use()),
             Err(_) => {}
         }
         Ok(())
     }
 
-    fn take(&mut self, alone: bool) -> Result<()> {
+    fn take(&mut self, alone: bool) -> std::result::Result<(), Untaken> {
         let mut connection = self.connect("")?;
         if alone {
             connection.query_row("PRAGMA locking_mode=EXCLUSIVE", [], |_| Ok(()))?;
@@ -189,7 +201,7 @@ impl Source {
                 let busy: bool =
                     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |r| r.get(0))?;
                 if busy {
-                    bail!(self.in_use());
+                    return Err(Untaken::Other(self.in_use()));
                 }
             }
             connection.execute_batch(match (alone, read_only) {
@@ -202,15 +214,15 @@ impl Source {
                 return Ok(());
             }
             if read_only {
-                bail!(self.needs_writing("-wal"));
+                return Err(Untaken::Other(self.needs_writing("-wal")));
             }
             connection.execute_batch("ROLLBACK")?;
         }
-        bail!(self.in_use())
+        Err(Untaken::Other(self.in_use()))
     }
 
     /// A connection without any lock yet; closed before `self` is dropped, it keeps its locks.
-    pub fn connect(&self, parameters: &str) -> rusqlite::Result<Connection> {
+    pub(crate) fn connect(&self, parameters: &str) -> rusqlite::Result<Connection> {
         let vfs = match self.kind {
             Kind::Packed => "&vfs=litepack",
             _ => "",
@@ -241,8 +253,10 @@ impl Source {
             .find(|suffix| self.beside_len(suffix) > 0)
     }
 
-    fn in_use(&self) -> String {
-        format!("{} is in use by another program", self.shown.display())
+    fn in_use(&self) -> Error {
+        Error::InUse {
+            path: self.shown.clone(),
+        }
     }
 
     fn is_zstd(&self) -> String {
@@ -252,55 +266,59 @@ impl Source {
         )
     }
 
-    fn needs_writing(&self, suffix: &str) -> String {
+    fn needs_writing(&self, suffix: &str) -> Error {
         let name = self.shown.display();
-        format!(
+        Error::Refused(format!(
             "{name} has changes in {name}{suffix} that must be applied first, but the file \
              or its directory is read-only; copy both files to a place that can be written"
-        )
+        ))
     }
 
     /// SQLite's error in terms of what the user asked for.
-    fn explain(&self, error: anyhow::Error) -> anyhow::Error {
-        let Some(cause) = error.downcast_ref::<rusqlite::Error>() else {
-            return error;
+    fn explain(&self, stopped: Untaken) -> Error {
+        let error = match stopped {
+            Untaken::Sqlite(error) => error,
+            Untaken::Other(error) => return error,
         };
-        if is_busy(cause) {
-            return anyhow!(self.in_use());
+        if is_busy(&error) {
+            return self.in_use();
         }
-        if let Some(missing) = self.missing_bytes() {
-            let name = self.shown.display();
-            return anyhow!("{name} is truncated: {missing} bytes are missing");
+        if let Err(truncated) = self.expect_whole() {
+            return truncated;
         }
         match self.pending() {
-            Some(suffix) if is_unwritable(cause) => anyhow!(self.needs_writing(suffix)),
-            _ => anyhow!("cannot read {}: {cause}", self.shown.display()),
+            Some(suffix) if is_unwritable(&error) => self.needs_writing(suffix),
+            _ => Error::Sqlite {
+                what: cannot_read(&self.shown),
+                error,
+            },
         }
     }
 
-    /// How much shorter a plain database is than its header says.
-    pub fn missing_bytes(&self) -> Option<u64> {
-        (self.kind == Kind::Plain)
-            .then(|| header::missing_bytes(&self.file))
-            .flatten()
+    /// An error if a plain database is shorter than its header says.
+    pub(crate) fn expect_whole(&self) -> Result<()> {
+        header::expect_whole(&self.file, self.kind, &self.shown)
     }
 
     /// The page size of a plain database; `None` if it has none yet.
-    pub fn page_size(&self) -> Option<u32> {
+    pub(crate) fn page_size(&self) -> Option<u32> {
         header::page_size(&self.file)
     }
 
     /// Removes the empty WAL of a database that is held alone, so that what takes its name has none.
-    pub fn drop_wal(&mut self) -> Result<()> {
+    pub(crate) fn drop_wal(&mut self) -> Result<()> {
         if let Some(connection) = &self.connection {
             // Otherwise SQLite would, when it closes, look for a WAL that may be the new file's.
-            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+            let set = connection.set_db_config(config, true);
+            set.map_err(|error| Error::of_sqlite(&self.shown, error))?;
         }
         for suffix in ["-wal", "-shm"] {
             let beside = with_suffix(&self.path, suffix);
             match std::fs::remove_file(&beside) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(error).context(format!("cannot remove {}", beside.display()));
+                    return Err(error)
+                        .with_context(|| format!("cannot remove {}", beside.display()));
                 }
                 _ => {}
             }
@@ -310,25 +328,37 @@ impl Source {
 
     /// Makes a file that was held alone and then replaced unreadable for those who opened it before
     /// that and wait for its lock, unless it has other names.
-    pub fn retire(self) {
+    pub(crate) fn retire(self) {
         if nothing_links_to(&self.file) {
             let _ = Disk::write_at(&self.file, &[0; HEADER_LEN], 0);
         }
     }
 }
 
+/// Why a file is not held.
+enum Untaken {
+    Sqlite(rusqlite::Error),
+    Other(Error),
+}
+
+impl From<rusqlite::Error> for Untaken {
+    fn from(error: rusqlite::Error) -> Untaken {
+        Untaken::Sqlite(error)
+    }
+}
+
 /// Opens an ordinary file; gives its name without links, too.
-pub fn open_file(shown: &Path, writable: bool) -> Result<(File, PathBuf)> {
+pub(crate) fn open_file(shown: &Path, writable: bool) -> Result<(File, PathBuf)> {
     let name = shown.display();
     let metadata = match shown.metadata() {
-        Err(error) if error.kind() == ErrorKind::NotFound => bail!("{name} does not exist"),
+        Err(error) if error.kind() == ErrorKind::NotFound => refuse!("{name} does not exist"),
         result => result.with_context(|| format!("cannot open {name}"))?,
     };
     if metadata.is_dir() {
-        bail!("{name} is a directory");
+        refuse!("{name} is a directory");
     }
     if !metadata.is_file() {
-        bail!("{name} is not an ordinary file");
+        refuse!("{name} is not an ordinary file");
     }
     let cannot = || format!("cannot open {name}");
     let path = shown.canonicalize().with_context(cannot)?;

@@ -14,7 +14,7 @@ const WORTHWHILE: f64 = 0.05;
 
 /// A candidate that was made and measured.
 #[derive(Clone, Debug)]
-pub struct Result {
+pub struct Outcome {
     /// What it is.
     pub candidate: Candidate,
     /// Bytes of its file.
@@ -28,7 +28,7 @@ pub struct Result {
 }
 
 /// The places of what is on the front, from small to large.
-pub fn front(results: &[Result]) -> Vec<usize> {
+pub(crate) fn front(results: &[Outcome]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..results.len()).collect();
     order.sort_by(|a, b| {
         let (a, b) = (&results[*a], &results[*b]);
@@ -46,7 +46,10 @@ pub fn front(results: &[Result]) -> Vec<usize> {
 
 /// The place of what is recommended among those that are `wanted`: the smallest that takes at most [`SLOWER`] times
 /// as long as the fastest compressed one of them; none if that saves nothing worth having.
-pub fn recommended(results: &[Result], wanted: impl Fn(Candidate) -> bool) -> Option<usize> {
+pub(crate) fn recommended(
+    results: &[Outcome],
+    wanted: impl Fn(Candidate) -> bool,
+) -> Option<usize> {
     let plain = results
         .iter()
         .find(|result| !result.candidate.is_compressed())?;
@@ -68,8 +71,8 @@ mod tests {
     use super::super::candidates::Form;
     use super::*;
 
-    fn results(sizes_and_times: &[(u64, f64)]) -> Vec<Result> {
-        let of = |(at, (bytes, time)): (usize, &(u64, f64))| Result {
+    fn results(sizes_and_times: &[(u64, f64)]) -> Vec<Outcome> {
+        let of = |(at, (bytes, time)): (usize, &(u64, f64))| Outcome {
             candidate: Candidate {
                 page_size: 4096,
                 form: match at {

@@ -8,81 +8,105 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, bail};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Params, Statement, params_from_iter};
 
 use super::queries::Query;
-use crate::interrupt::Interrupted;
-use crate::source::distrust;
-use crate::{header, interrupt};
+use crate::error::{Context, refuse};
+use crate::files::header;
+use crate::files::source::distrust;
+use crate::job::Interrupts;
+use crate::{Error, Job, Result};
 
 /// Most times that a query is run after it was warmed up.
-pub const RUNS: usize = 9;
+pub(crate) const RUNS: usize = 9;
 /// Not run again after so long.
 const LONG: Duration = Duration::from_secs(1);
 
 /// One query on one file.
 #[derive(Clone, Copy, Debug)]
-pub struct Timing {
+pub(crate) struct Timing {
     /// The median.
-    pub time: Duration,
+    pub(crate) time: Duration,
     /// What the query answered when it was warmed up.
-    pub answer: Answer,
+    pub(crate) answer: Answer,
 }
 
 /// A query on the plain file and on another.
 #[derive(Clone, Copy, Debug)]
-pub struct Pair {
+pub(crate) struct Pair {
     /// On the plain file.
-    pub plain: Timing,
+    pub(crate) plain: Timing,
     /// On the other.
-    pub other: Timing,
+    pub(crate) other: Timing,
 }
 
 /// What a query answered: its rows in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub(crate) struct Answer {
     rows: u64,
     hash: u64,
 }
 
 /// A file that queries are run on.
-pub struct Measured(Connection);
+pub(crate) struct Measured {
+    _interrupts: Interrupts,
+    connection: Connection,
+}
 
 impl Measured {
     /// Opens a plain, packed or archived database. `cache_mb` is for what is decompressed.
-    pub fn open(file: &Path, cache_mb: u64) -> Result<Measured> {
+    pub(crate) fn open(file: &Path, cache_mb: u64, job: &Job<'_>) -> Result<Measured> {
         let uri = header::uri_of(file);
         let uri = format!("{uri}?mode=ro&vfs=litepack&cache_mb={cache_mb}");
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(uri, flags)?;
-        distrust(&connection)?;
-        interrupt::stop(&connection);
-        Ok(Measured(connection))
+        let cannot = || format!("cannot open {}", file.display());
+        let connection = Connection::open_with_flags(uri, flags).with_context(cannot)?;
+        distrust(&connection).with_context(cannot)?;
+        Ok(Measured::of(connection, job))
+    }
+
+    fn of(connection: Connection, job: &Job<'_>) -> Measured {
+        Measured {
+            _interrupts: job.interrupts(&connection),
+            connection,
+        }
     }
 
     /// The connection.
-    pub fn connection(&self) -> &Connection {
-        &self.0
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
     }
 }
 
 /// Runs every query on the plain file and on another, in turn, so that what else the machine does slows both.
-pub fn run(plain: &Measured, other: &Measured, queries: &[Query]) -> Result<Vec<Pair>> {
+pub(crate) fn run(
+    plain: &Measured,
+    other: &Measured,
+    queries: &[Query],
+    job: &Job<'_>,
+) -> Result<Vec<Pair>> {
     let pairs = queries.iter().map(|query| {
-        interrupt::check()?;
-        time(plain, other, query).map_err(|error| failed(query, error))
+        job.check()?;
+        time(plain, other, query, job).map_err(|error| failed(query, error))
     });
     pairs.collect()
 }
 
-fn time(plain: &Measured, other: &Measured, query: &Query) -> rusqlite::Result<Pair> {
+fn time(
+    plain: &Measured,
+    other: &Measured,
+    query: &Query,
+    job: &Job<'_>,
+) -> rusqlite::Result<Pair> {
     let mut batches = query.batches.iter().cycle();
     let mut batch = || params_from_iter(batches.next().into_iter().flatten());
-    let (mut plain, mut other) = (plain.0.prepare(&query.sql)?, other.0.prepare(&query.sql)?);
+    let (mut plain, mut other) = (
+        plain.connection.prepare(&query.sql)?,
+        other.connection.prepare(&query.sql)?,
+    );
     let first = batch();
     let answers = (
         answer(&mut plain, first.clone())?,
@@ -94,7 +118,7 @@ fn time(plain: &Measured, other: &Measured, query: &Query) -> rusqlite::Result<P
         let parameters = batch();
         times_of_plain.push(once(&mut plain, parameters.clone())?);
         times.push(once(&mut other, parameters)?);
-        if interrupt::check().is_err() {
+        if job.check().is_err() {
             break;
         }
     }
@@ -117,10 +141,13 @@ fn once(statement: &mut Statement<'_>, parameters: impl Params) -> rusqlite::Res
     Ok(begun.elapsed())
 }
 
-fn failed(query: &Query, error: rusqlite::Error) -> anyhow::Error {
+fn failed(query: &Query, error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::OperationInterrupted) => Interrupted::default().into(),
-        _ => anyhow!(error).context(format!("the query failed: {}", query.name)),
+        Some(rusqlite::ErrorCode::OperationInterrupted) => Error::interrupted(),
+        _ => Error::Sqlite {
+            what: format!("the query failed: {}", query.name),
+            error,
+        },
     }
 }
 
@@ -150,15 +177,15 @@ fn answer(statement: &mut Statement<'_>, parameters: impl Params) -> rusqlite::R
 
 /// An error unless every query answered on the other file as on the plain one. Is that one plain, too, then the
 /// query is to blame.
-pub fn expect_same(queries: &[Query], pairs: &[Pair], is_plain: bool) -> Result<()> {
+pub(crate) fn expect_same(queries: &[Query], pairs: &[Pair], is_plain: bool) -> Result<()> {
     for (query, Pair { plain, other }) in queries.iter().zip(pairs) {
         let name = &query.name;
         match plain.answer == other.answer {
             true => {}
-            false if is_plain => bail!(
+            false if is_plain => refuse!(
                 "the query gives a different answer each time, so answers cannot be compared: {name}"
             ),
-            false => bail!(
+            false => refuse!(
                 "the query gives another answer than on the plain file ({} rows, there {}); if it does \
                  not ask for the time or random numbers, this is a defect of Litepack: {name}",
                 other.answer.rows,
@@ -170,7 +197,7 @@ pub fn expect_same(queries: &[Query], pairs: &[Pair], is_plain: bool) -> Result<
 }
 
 /// The mean of ratios: what is twice as slow in one query and twice as fast in another is as fast.
-pub fn mean(ratios: &[f64]) -> f64 {
+pub(crate) fn mean(ratios: &[f64]) -> f64 {
     let logarithms: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
     (logarithms / ratios.len().max(1) as f64).exp()
 }
@@ -189,7 +216,8 @@ mod tests {
 
     #[test]
     fn answers_differ_if_anything_in_them_does() {
-        let file = Measured(Connection::open_in_memory().unwrap());
+        let job = Job::default();
+        let file = Measured::of(Connection::open_in_memory().unwrap(), &job);
         let answers = [
             "select 1",
             "select 2",
@@ -204,7 +232,7 @@ mod tests {
             "select 1 where 0",
         ];
         let queries = answers.map(query);
-        let pairs = run(&file, &file, &queries).unwrap();
+        let pairs = run(&file, &file, &queries, &job).unwrap();
         for (at, pair) in pairs.iter().enumerate() {
             let same = pairs.iter().filter(|p| p.other.answer == pair.plain.answer);
             assert_eq!(same.count(), 1, "{}", answers[at]);

@@ -7,16 +7,17 @@
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
+use litepack_engine::Kind;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::header::{self, Kind};
-use crate::replace::with_suffix;
-use crate::source::open_file;
-use crate::{archive, database, interrupt, reader};
+use crate::error::{Context, cannot_read, refuse};
+use crate::files::replacement::with_suffix;
+use crate::files::source::open_file;
+use crate::files::{header, reader};
+use crate::{Error, Job, Result, archive};
 
 /// The user's database.
-pub struct Origin {
+pub(crate) struct Origin {
     /// Closed after all connections, as POSIX drops the locks of a process when it closes a file.
     file: File,
     path: PathBuf,
@@ -27,37 +28,32 @@ pub struct Origin {
 }
 
 /// What the database says of itself.
-pub struct Facts {
+pub(crate) struct Facts {
     /// Bytes of a page.
-    pub page_size: u32,
+    pub(crate) page_size: u32,
     /// Bytes of all pages that are in use.
-    pub used: u64,
+    pub(crate) used: u64,
     /// The encoding of text.
-    pub encoding: String,
+    pub(crate) encoding: String,
     /// The mode of `PRAGMA auto_vacuum`.
-    pub auto_vacuum: u8,
+    pub(crate) auto_vacuum: u8,
 }
 
 impl Origin {
     /// Opens a file.
-    pub fn open(shown: &Path) -> Result<Origin> {
+    pub(crate) fn open(shown: &Path) -> Result<Origin> {
         let name = shown.display();
         let (file, path) = open_file(shown, false)?;
-        let cannot = || format!("cannot read {name}");
+        let cannot = || cannot_read(shown);
         let kind = header::kind(&file).with_context(cannot)?;
         match kind {
             Kind::Plain | Kind::Packed => {}
-            Kind::Empty => bail!("{name} is empty; there is nothing to try"),
+            Kind::Empty => refuse!("{name} is empty; there is nothing to try"),
             // Says what is wrong with one that is no archive.
             Kind::Zstd => drop(archive::open(&file).with_context(cannot)?),
-            Kind::Other => bail!("{name} is not a SQLite database, or an encrypted one"),
+            Kind::Other => refuse!("{name} is not a SQLite database, or an encrypted one"),
         }
-        if let Some(missing) = (kind == Kind::Plain)
-            .then(|| header::missing_bytes(&file))
-            .flatten()
-        {
-            bail!("{name} is truncated: {missing} bytes are missing");
-        }
+        header::expect_whole(&file, kind, shown)?;
         let before = file.metadata().with_context(cannot)?;
         let mut origin = Origin {
             file,
@@ -71,34 +67,29 @@ impl Origin {
         Ok(origin)
     }
 
-    /// Its name as the user gave it.
-    pub fn shown(&self) -> &Path {
-        &self.shown
-    }
-
     /// Where it is.
-    pub fn directory(&self) -> PathBuf {
+    pub(crate) fn directory(&self) -> PathBuf {
         let parent = self.path.parent();
         parent.unwrap_or(Path::new(".")).to_owned()
     }
 
     /// Its name, absolute and without links.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// What it is.
-    pub fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         self.kind
     }
 
     /// Its length and permissions when it was opened.
-    pub fn metadata(&self) -> &Metadata {
+    pub(crate) fn metadata(&self) -> &Metadata {
         &self.before
     }
 
     /// The name by which SQLite reads it.
-    pub fn uri(&self) -> String {
+    pub(crate) fn uri(&self) -> String {
         let immutable = match self.immutable {
             true => "&immutable=1",
             false => "",
@@ -108,13 +99,13 @@ impl Origin {
     }
 
     /// What the database says of itself.
-    pub fn facts(&self) -> Result<Facts> {
+    pub(crate) fn facts(&self, job: &Job<'_>) -> Result<Facts> {
         let facts = || {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
                 | OpenFlags::SQLITE_OPEN_URI
                 | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let connection = Connection::open_with_flags(self.uri(), flags)?;
-            interrupt::stop(&connection);
+            let _interrupts = job.interrupts(&connection);
             let value = |pragma: &str| {
                 let sql = format!("PRAGMA main.{pragma}");
                 connection.query_row(&sql, [], |row| row.get::<_, i64>(0))
@@ -130,25 +121,25 @@ impl Origin {
                 auto_vacuum: value("auto_vacuum")? as u8,
             })
         };
-        facts().map_err(|error| self.explain(&error))
+        facts().map_err(|error| self.explain(error))
     }
 
     /// An error if the database was written while it was read as if that could not be.
-    pub fn expect_unchanged(&self) -> Result<()> {
+    pub(crate) fn expect_unchanged(&self) -> Result<()> {
         let name = self.shown.display();
         let now = self.file.metadata();
-        let now = now.with_context(|| format!("cannot read {name}"))?;
+        let now = now.with_context(|| cannot_read(&self.shown))?;
         let same = now.len() == self.before.len()
             && now.modified().ok() == self.before.modified().ok()
             && !self.has_beside("-wal");
         if self.immutable && !same {
-            bail!("{name} was written while it was read; try again");
+            refuse!("{name} was written while it was read; try again");
         }
         Ok(())
     }
 
     /// SQLite's error in terms of what the user asked for.
-    pub fn explain(&self, error: &rusqlite::Error) -> anyhow::Error {
+    pub(crate) fn explain(&self, error: rusqlite::Error) -> Error {
         let name = self.shown.display();
         let unwritable = matches!(
             error.sqlite_error_code(),
@@ -156,13 +147,13 @@ impl Origin {
         );
         for suffix in ["-wal", "-journal"] {
             if unwritable && self.has_beside(suffix) {
-                return anyhow!(
+                return Error::Refused(format!(
                     "{name} has changes in {name}{suffix} that must be applied first, which this command does not do; \
                      open it once with a program that can write it"
-                );
+                ));
             }
         }
-        database::explain(&self.shown, error)
+        Error::of_sqlite(&self.shown, error)
     }
 
     fn has_beside(&self, suffix: &str) -> bool {
@@ -172,7 +163,7 @@ impl Origin {
 
     /// Whether the header asks for WAL mode. In an archive that means nothing.
     fn is_wal(&self) -> Result<bool> {
-        let cannot = || format!("cannot read {}", self.shown.display());
+        let cannot = || cannot_read(&self.shown);
         let mut version = [0; 20];
         let found = match self.kind {
             Kind::Plain => {
@@ -196,14 +187,14 @@ mod tests {
     /// What is read as if it could not change is noticed when it does.
     #[test]
     fn a_write_meanwhile_is_an_error() {
-        litepack_rusqlite::register().unwrap();
+        crate::register().unwrap();
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("a.db");
         let write = |sql: &str| Connection::open(&path).unwrap().execute_batch(sql);
         write("PRAGMA journal_mode=WAL; CREATE TABLE t(a);").unwrap();
         let origin = Origin::open(&path).unwrap();
         assert!(origin.uri().contains("immutable"));
-        origin.facts().unwrap();
+        origin.facts(&Job::default()).unwrap();
         origin.expect_unchanged().unwrap();
         assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
         // Still in the WAL, then worked in.

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
-use crate::info::printable;
+use crate::error::{Context, cannot_read, refuse};
+use crate::{Error, Result, printable};
 
 /// A query that is measured.
 #[derive(Clone, Debug)]
@@ -17,16 +17,16 @@ pub struct Query {
     pub sql: String,
     /// What it is run with, one after the other and from the beginning again, so that it does not find what the run
     /// before it left in caches. Not empty.
-    pub batches: Vec<Vec<Value>>,
+    pub(crate) batches: Vec<Vec<Value>>,
 }
 
 /// The statements of a file.
-pub fn from_file(file: &Path, connection: &Connection) -> Result<Vec<Query>> {
+pub(crate) fn from_file(file: &Path, connection: &Connection) -> Result<Vec<Query>> {
     let name = file.display();
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    let text = std::fs::read_to_string(file).with_context(|| cannot_read(file))?;
     let statements = split(&text);
     if statements.is_empty() {
-        bail!("there is no query in {name}");
+        refuse!("there is no query in {name}");
     }
     let of_statement = |(line, sql): (usize, &str)| {
         only_reads(connection, sql).with_context(|| format!("{name}, line {line}"))?;
@@ -47,14 +47,16 @@ fn only_reads(connection: &Connection, sql: &str) -> Result<()> {
         .collect();
     // ATTACH, BEGIN and pragmas count as reading for SQLite.
     if !["select", "with", "values"].contains(&word.to_ascii_lowercase().as_str()) {
-        bail!("not a query: {}", shown(sql));
+        refuse!("not a query: {}", shown(sql));
     }
-    let statement = connection.prepare(sql)?;
+    let statement = connection
+        .prepare(sql)
+        .map_err(|error| Error::Refused(error.to_string()))?;
     if !statement.readonly() {
-        bail!("the statement writes: {}", shown(sql));
+        refuse!("the statement writes: {}", shown(sql));
     }
     if statement.parameter_count() > 0 {
-        bail!(
+        refuse!(
             "parameters have no values here; write values instead: {}",
             shown(sql)
         );
@@ -137,7 +139,7 @@ mod tests {
     fn only_queries_are_taken() {
         let db = Connection::open_in_memory().unwrap();
         db.execute_batch("CREATE TABLE t(a)").unwrap();
-        let refused = |sql: &str| format!("{:#}", only_reads(&db, sql).unwrap_err());
+        let refused = |sql: &str| only_reads(&db, sql).unwrap_err().to_string();
         for sql in [
             "select * from t",
             "WITH x AS (SELECT 1) SELECT * FROM x",

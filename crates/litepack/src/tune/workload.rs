@@ -5,14 +5,14 @@
 
 use std::collections::HashMap;
 
-use anyhow::{Result, bail};
-use rusqlite::Connection;
 use rusqlite::types::Value;
+use rusqlite::{Connection, Result};
 
 use super::measure::RUNS;
 use super::part::rowid;
 use super::queries::Query;
-use crate::info::printable;
+use crate::error::{Context, refuse};
+use crate::printable;
 
 /// Single rows that are read in one run.
 const POINTS: usize = 100;
@@ -22,9 +22,18 @@ const RANGE: u64 = 10_000;
 const INDEXES: usize = 2;
 
 /// The queries for a plain database.
-pub fn of(connection: &Connection) -> Result<Vec<Query>> {
+pub(crate) fn of(connection: &Connection) -> crate::Result<Vec<Query>> {
+    let made = largest(connection).context("cannot read the sample")?;
+    match made {
+        Some(queries) => Ok(queries),
+        None => refuse!("no table has rows, so there is nothing to try"),
+    }
+}
+
+/// Those for its largest table; none if no table has rows.
+fn largest(connection: &Connection) -> Result<Option<Vec<Query>>> {
     let Some(table) = Table::largest(connection)? else {
-        bail!("no table has rows, so there is nothing to try");
+        return Ok(None);
     };
     let Table {
         name, last, rows, ..
@@ -83,7 +92,7 @@ pub fn of(connection: &Connection) -> Result<Vec<Query>> {
     }
     // What cannot be prepared, such as an index that needs a function of another program, is not asked.
     queries.retain(|query| connection.prepare(&query.sql).is_ok());
-    Ok(queries)
+    Ok(Some(queries))
 }
 
 /// A query that looks keys up in the order in which they are bound, whatever the planner thinks of it.
@@ -116,7 +125,7 @@ struct Table {
 
 impl Table {
     /// The table with the most pages, if it has rows.
-    fn largest(connection: &Connection) -> rusqlite::Result<Option<Table>> {
+    fn largest(connection: &Connection) -> Result<Option<Table>> {
         let sql = "SELECT l.name, l.wr FROM dbstat AS d JOIN pragma_table_list AS l
                    ON l.schema = 'main' AND l.name = d.name
                    WHERE d.aggregate = TRUE AND l.type <> 'virtual' AND l.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
@@ -139,7 +148,7 @@ impl Table {
                 .query_map([&shown], |row| {
                     Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
                 })?
-                .collect::<rusqlite::Result<HashMap<_, _>>>()?;
+                .collect::<Result<HashMap<_, _>>>()?;
             let sql = "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = 0 ORDER BY cid DESC";
             let last: String = connection.query_row(sql, [&shown], |row| row.get(0))?;
             return Ok(Some(Table {
@@ -154,7 +163,7 @@ impl Table {
     }
 
     /// Some indexes on all rows that begin with a column, and that column, quoted.
-    fn indexes(&self, connection: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
+    fn indexes(&self, connection: &Connection) -> Result<Vec<(String, String)>> {
         let sql =
             "SELECT l.name, i.name FROM pragma_index_list(?1) AS l, pragma_index_info(l.name) AS i
                    WHERE l.partial = 0 AND l.origin <> 'pk' AND i.seqno = 0 AND i.name NOT NULL
@@ -200,7 +209,7 @@ fn sampled(
     let mut seen = 0;
     while let Some(row) = rows.next()? {
         // Text that is not UTF-8 is not looked for.
-        let Ok(key) = (0..columns).map(|at| row.get(at)).collect::<Result<_, _>>() else {
+        let Ok(key) = (0..columns).map(|at| row.get(at)).collect::<Result<_>>() else {
             continue;
         };
         seen += 1;
@@ -217,6 +226,6 @@ fn sampled(
 }
 
 /// A name as SQL has it.
-pub fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

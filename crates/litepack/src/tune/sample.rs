@@ -5,16 +5,16 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use indicatif::HumanBytes;
 use litepack_archive::DEFAULT_BUDGET;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::origin::{Facts, Origin};
 use super::part;
-use crate::progress::Progress;
-use crate::{header, interrupt};
+use crate::error::{Context, refuse};
+use crate::files::header;
+use crate::job::Unit;
+use crate::{Job, Result};
 
 /// Copies of the sample that are there at the same time: as it was taken, one for each of four page sizes, and a
 /// candidate.
@@ -23,24 +23,24 @@ const COPIES: u64 = 6;
 const SLACK: u64 = 16 << 20;
 
 /// The copies.
-pub struct Sample {
+pub(crate) struct Sample {
     directory: TempDir,
     /// Bytes of a page of the user's database, which is the page size of the plain file that all is compared with.
-    pub page_size: u32,
+    pub(crate) page_size: u32,
     /// Bytes in use in the user's database.
-    pub whole: u64,
+    pub(crate) whole: u64,
     /// Whether all of the database was copied.
-    pub is_whole: bool,
+    pub(crate) is_whole: bool,
     /// What was left out, and why.
-    pub left_out: Vec<String>,
+    pub(crate) left_out: Vec<String>,
 }
 
 impl Sample {
     /// Copies at most about `budget` bytes.
-    pub fn take(origin: &Origin, budget: u64) -> Result<Sample> {
+    pub(crate) fn take(origin: &Origin, budget: u64, job: &Job<'_>) -> Result<Sample> {
         let Facts {
             page_size, used, ..
-        } = origin.facts()?;
+        } = origin.facts(job)?;
         // Where all temporary files go, or else beside the database.
         let places = [std::env::temp_dir(), origin.directory()];
         let directory = directory(&places, used.min(budget) * COPIES + SLACK)?;
@@ -51,14 +51,14 @@ impl Sample {
             is_whole: used <= budget,
             left_out: Vec::new(),
         };
-        let progress = Progress::waiting("sampling");
+        let step = job.step("sampling", Unit::Tasks, None);
         let first = sample.plain(page_size);
         if sample.is_whole {
-            vacuum(&origin.uri(), origin, page_size, &first)?;
+            vacuum(&origin.uri(), origin, page_size, &first, job)?;
         } else {
             let part = sample.path("part.db");
-            sample.left_out = part::copy(origin, budget, &part, &progress)?;
-            vacuum(&header::uri_of(&part), origin, page_size, &first)?;
+            sample.left_out = part::copy(origin, budget, &part, job, &step)?;
+            vacuum(&header::uri_of(&part), origin, page_size, &first, job)?;
             std::fs::remove_file(&part).context("cannot remove a temporary file")?;
         }
         origin.expect_unchanged()?;
@@ -66,33 +66,33 @@ impl Sample {
     }
 
     /// Makes the copy for another page size.
-    pub fn add(&self, origin: &Origin, page_size: u32) -> Result<()> {
+    pub(crate) fn add(&self, origin: &Origin, page_size: u32, job: &Job<'_>) -> Result<()> {
         let copy = self.plain(page_size);
         if copy.exists() {
             return Ok(());
         }
         let first = header::uri_of(&self.plain(self.page_size));
-        vacuum(&first, origin, page_size, &copy)
+        vacuum(&first, origin, page_size, &copy, job)
     }
 
     /// The name of the plain copy with this page size.
-    pub fn plain(&self, page_size: u32) -> PathBuf {
+    pub(crate) fn plain(&self, page_size: u32) -> PathBuf {
         self.path(&format!("plain-{page_size}.db"))
     }
 
     /// A name in the directory.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
     /// Bytes of the plain copy that all is compared with.
-    pub fn bytes(&self) -> Result<u64> {
+    pub(crate) fn bytes(&self) -> Result<u64> {
         let found = self.plain(self.page_size).metadata();
         Ok(found.context("cannot read the sample")?.len())
     }
 
     /// The cache in MiB that is to the sample what the default one is to the database.
-    pub fn cache_mb(&self) -> Result<u64> {
+    pub(crate) fn cache_mb(&self) -> Result<u64> {
         let share = self.bytes()? as f64 / self.whole.max(1) as f64;
         let mb = (DEFAULT_BUDGET >> 20) as f64 * share.min(1.0);
         Ok((mb.round() as u64).max(1))
@@ -110,21 +110,21 @@ fn directory(places: &[PathBuf], bytes: u64) -> Result<TempDir> {
         }
     }
     let places: Vec<String> = places.iter().map(|p| p.display().to_string()).collect();
-    bail!(
-        "there are not {} that can be written in {}; set TMPDIR to a directory that has them, or take \
+    refuse!(
+        "there are not {} MiB that can be written in {}; set TMPDIR to a directory that has them, or take \
          a smaller sample with --sample-mb",
-        HumanBytes(bytes),
+        bytes >> 20,
         places.join(" or ")
     )
 }
 
 /// Writes a plain copy of a database, with a page size. `origin` is what errors are about.
-fn vacuum(uri: &str, origin: &Origin, page_size: u32, copy: &Path) -> Result<()> {
-    let encoding = origin.facts()?.encoding;
+fn vacuum(uri: &str, origin: &Origin, page_size: u32, copy: &Path, job: &Job<'_>) -> Result<()> {
+    let encoding = origin.facts(job)?.encoding;
     let copied = || {
         // What is copied is attached to a connection of its own, so that the copy is opened by the host's VFS.
         let connection = Connection::open(":memory:")?;
-        interrupt::stop(&connection);
+        let _interrupts = job.interrupts(&connection);
         connection.pragma_update(None, "encoding", encoding)?;
         connection.execute("ATTACH ?1 AS source", [uri])?;
         let set = format!("PRAGMA source.page_size={page_size}");
@@ -132,9 +132,9 @@ fn vacuum(uri: &str, origin: &Origin, page_size: u32, copy: &Path) -> Result<()>
         connection.execute("VACUUM source INTO ?1", [header::uri_of(copy)])?;
         Ok(())
     };
-    interrupt::check()?;
+    job.check()?;
     let done = copied();
-    done.map_err(|error| origin.explain(&error))
+    done.map_err(|error| origin.explain(error))
 }
 
 /// Some pragmas answer and some do not.

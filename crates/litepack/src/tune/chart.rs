@@ -1,12 +1,11 @@
 //! Sizes and times as a picture: a point for each setting, the Pareto front as a line.
 
-use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::pareto;
 use super::report::Report;
-use crate::info::printable;
+use crate::{Error, Result, printable};
 
 const SIZE: (u32, u32) = (960, 640);
 const MARGIN: u32 = 16;
@@ -18,16 +17,17 @@ const FONT: (&str, i32) = ("sans-serif", 14);
 const SMALL: (&str, i32) = ("sans-serif", 11);
 
 /// The picture as SVG.
-pub fn of(report: &Report) -> Result<String> {
+pub(crate) fn of(report: &Report) -> Result<String> {
     let mut svg = String::new();
-    draw(report, &mut svg).map_err(|error| anyhow!("cannot draw the chart: {error}"))?;
+    let drawn = draw(report, &mut svg);
+    drawn.map_err(|error| Error::Refused(format!("cannot draw the chart: {error}")))?;
     Ok(svg)
 }
 
-fn draw(report: &Report, svg: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+fn draw(report: &Report, svg: &mut String) -> std::result::Result<(), Box<dyn std::error::Error>> {
     let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
-    let at = |result: &pareto::Result| (result.bytes as f64 / MIB, result.time);
+    let at = |result: &pareto::Outcome| (result.bytes as f64 / MIB, result.time);
     let most = |of: fn(&(f64, f64)) -> f64| {
         let all = report.results.iter().map(|result| of(&at(result)));
         all.fold(0.0, f64::max) * ROOM

@@ -6,17 +6,17 @@
 
 use std::fs::File;
 use std::io::BufWriter;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use litepack_archive::{DEFAULT_LEVEL, Error, Settings};
+use litepack_archive::DEFAULT_LEVEL;
 
 use super::sample::Sample;
-use crate::content::Content;
-use crate::progress::Progress;
-use crate::source::Source;
-use crate::{interrupt, pack, reader};
+use crate::archive::{self, CreateOptions};
+use crate::error::Context;
+use crate::files::content::Content;
+use crate::files::source::Source;
+use crate::pack::{self, PackOptions};
+use crate::{Job, Result};
 
 /// Page sizes besides the database's own.
 const PAGE_SIZES: [u32; 3] = [4096, 16384, 65536];
@@ -57,7 +57,7 @@ pub enum Form {
 
 impl Candidate {
     /// Makes it of the plain copy with its page size, and says where it is.
-    pub fn make(self, sample: &Sample) -> Result<PathBuf> {
+    pub(crate) fn make(self, sample: &Sample, job: &Job<'_>) -> Result<PathBuf> {
         let plain = sample.plain(self.page_size);
         if self.form == Form::Plain {
             return Ok(plain);
@@ -70,12 +70,28 @@ impl Candidate {
         match self.form {
             Form::Plain => {}
             Form::Packed { best } => {
-                let effort = pack::effort(best, litepack_store::DEFAULT_LEVEL);
-                pack::fill(&source, &target, effort, &Progress::hidden())?;
+                let options = PackOptions {
+                    best,
+                    ..PackOptions::default()
+                };
+                let silent = job.silent();
+                let step = silent.bytes("packing", 0);
+                pack::fill(&source, &target, options.effort()?, &silent, &step)?;
             }
-            Form::Archive { frame_size, level } => archive(&source, target, frame_size, level)?,
+            Form::Archive { frame_size, level } => {
+                let options = CreateOptions {
+                    frame_size,
+                    level,
+                    ..CreateOptions::default()
+                };
+                let mut content = Content::of(&source)?;
+                let mut output = BufWriter::with_capacity(1 << 20, target);
+                let settings = options.settings()?;
+                let made = archive::write(&mut content, &mut output, &settings, job, &mut |_| {});
+                made.context(CANNOT)?;
+            }
         }
-        interrupt::check()?;
+        job.check()?;
         Ok(path)
     }
 
@@ -120,26 +136,8 @@ impl Candidate {
     }
 }
 
-fn archive(source: &Source, target: File, frame_size: u32, level: i32) -> Result<()> {
-    let settings = Settings {
-        frame_size,
-        level,
-        threads: reader::threads(),
-    };
-    let mut content = Content::of(source)?;
-    let mut output = BufWriter::with_capacity(1 << 20, target);
-    let go_on = &mut |_| match interrupt::check() {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(_) => ControlFlow::Break(()),
-    };
-    match litepack_archive::create(&mut content.reader(), &mut output, &settings, go_on) {
-        Err(Error::Stopped) => interrupt::check(),
-        created => created.map(drop).context(CANNOT),
-    }
-}
-
 /// The page sizes to try for a database that has `own`.
-pub fn page_sizes(own: u32) -> Vec<u32> {
+pub(crate) fn page_sizes(own: u32) -> Vec<u32> {
     let mut sizes = PAGE_SIZES.to_vec();
     if !sizes.contains(&own) {
         sizes.push(own);
@@ -149,7 +147,7 @@ pub fn page_sizes(own: u32) -> Vec<u32> {
 }
 
 /// What is tried first, for one page size.
-pub fn first(page_size: u32) -> Vec<Candidate> {
+pub(crate) fn first(page_size: u32) -> Vec<Candidate> {
     // A frame has at least one page.
     let frame_sizes = FRAME_SIZES.into_iter().filter(|size| *size >= page_size);
     let archives = frame_sizes.map(|frame_size| Form::Archive {
@@ -161,7 +159,7 @@ pub fn first(page_size: u32) -> Vec<Candidate> {
 }
 
 /// What is tried then because of one that is on the front.
-pub fn other_levels(found: Candidate) -> Vec<Candidate> {
+pub(crate) fn other_levels(found: Candidate) -> Vec<Candidate> {
     let forms = match found.form {
         Form::Plain => Vec::new(),
         Form::Packed { .. } => vec![Form::Packed { best: true }],

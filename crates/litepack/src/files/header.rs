@@ -4,11 +4,14 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-pub use litepack_engine::Kind;
+use litepack_engine::Kind;
 use litepack_store::{Disk, HEAD_LEN};
 
+use crate::error::{Context, cannot_read};
+use crate::{Error, Result};
+
 /// The kind of a file.
-pub fn kind(file: &File) -> io::Result<Kind> {
+pub(crate) fn kind(file: &File) -> io::Result<Kind> {
     let mut head = [0; HEAD_LEN];
     let len = Disk::len(file)?;
     let n = file.read_at(&mut head, 0)?;
@@ -16,16 +19,24 @@ pub fn kind(file: &File) -> io::Result<Kind> {
 }
 
 /// The page size of a plain database; `None` if it is none, or its header makes no sense.
-pub fn page_size(file: &File) -> Option<u32> {
+pub(crate) fn page_size(file: &File) -> Option<u32> {
     litepack_engine::page_size(&head(file)?)
 }
 
-/// How much shorter a plain database is than its header says.
-pub fn missing_bytes(file: &File) -> Option<u64> {
-    let len = Disk::len(file).ok()?;
-    match head(file) {
+/// An error if a plain database is shorter than its header says.
+pub(crate) fn expect_whole(file: &File, kind: Kind, name: &Path) -> Result<()> {
+    let len = Disk::len(file).with_context(|| cannot_read(name))?;
+    let missing = match head(file) {
+        _ if kind != Kind::Plain => None,
         Some(head) => litepack_engine::missing_bytes(&head, len),
         None => 100_u64.checked_sub(len),
+    };
+    match missing {
+        Some(missing) => Err(Error::Truncated {
+            path: name.to_owned(),
+            missing,
+        }),
+        None => Ok(()),
     }
 }
 
@@ -36,7 +47,7 @@ fn head(file: &File) -> Option<[u8; 100]> {
 }
 
 /// An absolute path as SQLite's `file:` URI, whatever bytes are in it.
-pub fn uri_of(path: &Path) -> String {
+pub(crate) fn uri_of(path: &Path) -> String {
     let mut uri = String::from("file:");
     #[cfg(unix)]
     let bytes = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).to_vec();

@@ -1,0 +1,397 @@
+//! Databases in zstd's seekable format: made, taken out again, looked at. They are read in place by [`crate::open`], and
+//! unpacked by any zstd. docs/archive.md describes them.
+
+use std::fs::{File, Metadata};
+use std::io::{BufWriter, Write};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use litepack_archive::{Archive, Cache, Error as ArchiveError, FileId, Settings, Source as Medium};
+use litepack_engine::Kind;
+use litepack_engine::report::{archive_damage, archive_info_json};
+use serde::{Serialize, Serializer};
+
+use crate::error::{Context, cannot_read, refuse};
+use crate::files::content::{CHUNK, Content};
+use crate::files::replacement::{Replacement, is_same_file};
+use crate::files::source::{Source, open_file};
+use crate::files::{header, reader};
+use crate::{Damage, Error, Job, Result, Sizes, register};
+
+pub use litepack_archive::{DEFAULT_FRAME_SIZE, DEFAULT_LEVEL, FRAME_SIZES, LEVELS};
+
+/// For frames that are read once, from beginning to end.
+const CACHE_BYTES: u64 = 32 << 20;
+
+/// How an archive is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreateOptions {
+    /// zstd level, from 1 (fast) to 22 (small); how fast the archive is read does not depend on it.
+    pub level: i32,
+    /// Bytes of the database in a frame, the least that is read: more make the archive smaller and reads of single rows
+    /// slower. Rounded up to whole pages.
+    pub frame_size: u32,
+    /// Replace the archive if it exists.
+    pub replace: bool,
+}
+
+impl Default for CreateOptions {
+    fn default() -> Self {
+        CreateOptions {
+            level: DEFAULT_LEVEL,
+            frame_size: DEFAULT_FRAME_SIZE,
+            replace: false,
+        }
+    }
+}
+
+/// How an archive is extracted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExtractOptions {
+    /// Replace the database if it exists.
+    pub replace: bool,
+}
+
+/// Makes an archive of a database, plain or packed, which others may go on reading meanwhile. The archive holds its bytes
+/// as they are after a checkpoint, and is compared with them before it gets its name.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let (logs, archived) = (place.path().join("logs.db"), place.path().join("logs.db.zst"));
+/// # rusqlite::Connection::open(&logs)?.execute_batch("create table t(x); insert into t values (1)")?;
+/// use litepack::{Job, archive};
+///
+/// archive::create(&logs, &archived, &archive::CreateOptions::default(), &Job::default())?;
+/// let rows: u32 = litepack::open(&archived)?.query_row("select count(*) from t", [], |row| row.get(0))?;
+/// assert_eq!(rows, 1);
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// If the database is in use or malformed in its length, the archive exists, or reading or writing fails. Then everything
+/// is as it was before.
+pub fn create(
+    database: impl AsRef<Path>,
+    archive: impl AsRef<Path>,
+    options: &CreateOptions,
+    job: &Job<'_>,
+) -> Result<Sizes> {
+    let shown = archive.as_ref();
+    let settings = options.settings()?;
+    register()?;
+    let mut source = Source::open(database.as_ref(), false)?;
+    source.expect_database()?;
+    if is_same_file(shown, source.path()) {
+        let name = shown.display();
+        refuse!("{name} is the database itself; give the archive another name");
+    }
+    let target = Replacement::of(shown, source.path(), options.replace)?;
+    source.hold()?;
+    source.expect_whole()?;
+    let before = source.metadata()?;
+    let mut content = Content::of(&source)?;
+    let name = source.shown().display().to_string();
+    let warning = litepack_engine::warning(&name, content.size(), |at, buf| {
+        Ok::<_, Error>(content.read_at(buf, at)? == buf.len())
+    })?;
+    if let Some(warning) = warning {
+        job.warn(&warning);
+    }
+    let mut output = BufWriter::with_capacity(CHUNK, target.file());
+    let step = job.bytes("archiving", content.size());
+    let written = write(&mut content, &mut output, &settings, job, &mut |done| {
+        step.set(done);
+    });
+    let stored = written.with_context(|| format!("cannot write {}", shown.display()))?;
+    drop((step, output));
+    let cannot = || cannot_read(shown);
+    let mut archive = open(target.file()).with_context(cannot)?;
+    compare(&mut archive, &mut content, job)?;
+    drop(archive);
+    job.check()?;
+    target.publish(&before)?;
+    Ok(Sizes {
+        before: content.size(),
+        after: stored,
+    })
+}
+
+impl CreateOptions {
+    pub(crate) fn settings(&self) -> Result<Settings> {
+        if !LEVELS.contains(&self.level) {
+            refuse!(
+                "the level is not between {} and {}",
+                LEVELS.start(),
+                LEVELS.end()
+            );
+        }
+        if !FRAME_SIZES.contains(&self.frame_size) {
+            let (min, max) = (FRAME_SIZES.start(), FRAME_SIZES.end());
+            refuse!("the frame size is not between {min} and {max}");
+        }
+        Ok(Settings {
+            frame_size: self.frame_size,
+            level: self.level,
+            threads: reader::threads(),
+        })
+    }
+}
+
+/// Writes an archive of these bytes, and says how long it is.
+pub(crate) fn write(
+    content: &mut Content<'_>,
+    output: &mut impl Write,
+    settings: &Settings,
+    job: &Job<'_>,
+    done: &mut dyn FnMut(u64),
+) -> std::result::Result<u64, ArchiveError> {
+    let mut go_on = |bytes| {
+        done(bytes);
+        go_on(job)
+    };
+    let created = litepack_archive::create(&mut content.reader(), output, settings, &mut go_on)?;
+    Ok(created.stored)
+}
+
+fn go_on(job: &Job<'_>) -> ControlFlow<()> {
+    match job.check() {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    }
+}
+
+/// Makes a plain SQLite database of an archive; so does `zstd -d`.
+///
+/// # Errors
+/// If the archive is none or damaged, the database exists, or writing fails. Then everything is as it was before.
+pub fn extract(
+    archive: impl AsRef<Path>,
+    database: impl AsRef<Path>,
+    options: &ExtractOptions,
+    job: &Job<'_>,
+) -> Result<Sizes> {
+    let (shown, to) = (archive.as_ref(), database.as_ref());
+    let (file, before) = file(shown)?;
+    let mut archive = open(&file).with_context(|| cannot_read(shown))?;
+    if is_same_file(to, shown) {
+        let name = to.display();
+        refuse!("{name} is the archive itself; give the database another name");
+    }
+    let target = Replacement::of(to, shown, options.replace)?;
+    let mut output = BufWriter::with_capacity(CHUNK, target.file());
+    copy(&mut archive, &mut output, job).with_context(|| {
+        let (from, to) = (shown.display(), to.display());
+        format!("cannot extract {from} to {to}")
+    })?;
+    drop(output);
+    let mut content = Content::plain(target.file(), to)?;
+    compare(&mut archive, &mut content, job)?;
+    job.check()?;
+    target.publish(&before)?;
+    Ok(Sizes {
+        before: before.len(),
+        after: archive.size(),
+    })
+}
+
+fn copy(archive: &mut Archive<impl Medium>, output: &mut impl Write, job: &Job<'_>) -> Result<()> {
+    let step = job.bytes("extracting", archive.size());
+    let cannot = "cannot write the new file";
+    let mut buf = vec![0; CHUNK];
+    let mut offset = 0;
+    while offset < archive.size() {
+        job.check()?;
+        let n = archive.read_at(offset, &mut buf).context(CANNOT_READ)?;
+        output.write_all(&buf[..n]).context(cannot)?;
+        offset += n as u64;
+        step.add(n as u64);
+    }
+    output.flush().context(cannot)
+}
+
+const CANNOT_READ: &str = "cannot read the archive";
+
+/// What was found by decoding every frame.
+#[derive(Clone, Debug, Serialize)]
+pub struct CheckReport {
+    /// Whether nothing is wrong.
+    pub ok: bool,
+    /// Frames that hold bytes of the database, damaged ones included.
+    pub frames: u32,
+    /// Bytes of the database in sound frames.
+    pub sound_bytes: u64,
+    /// What is wrong.
+    pub damage: Vec<Damage>,
+}
+
+/// Decodes every frame of an archive. Damage is part of the answer, not an error.
+///
+/// # Errors
+/// If the file is not an archive or cannot be read.
+pub fn check(archive: impl AsRef<Path>, job: &Job<'_>) -> Result<CheckReport> {
+    let shown = archive.as_ref();
+    let (file, _) = file(shown)?;
+    let report = match report(&file, job) {
+        // Without a seek table no frame can be found, so this is all there is to tell.
+        Err(damage @ ArchiveError::SeekTable { .. }) => litepack_archive::Report {
+            damage: vec![damage],
+            ..litepack_archive::Report::default()
+        },
+        report => report.with_context(|| cannot_read(shown))?,
+    };
+    let damage = report.damage.iter().map(|error| {
+        let (what, offset, why) = archive_damage(error);
+        Damage::new(what, offset, why, error.to_string())
+    });
+    Ok(CheckReport {
+        ok: report.is_ok(),
+        frames: report.frames,
+        sound_bytes: report.sound,
+        damage: damage.collect(),
+    })
+}
+
+fn report(
+    file: &File,
+    job: &Job<'_>,
+) -> std::result::Result<litepack_archive::Report, ArchiveError> {
+    let archive = open(file)?;
+    let step = job.bytes("checking", archive.size());
+    archive.check(reader::threads(), &mut |done| {
+        step.set(done);
+        go_on(job)
+    })
+}
+
+/// What an archive is made of. Serialised, it has the fields that docs/archive.md lists.
+#[derive(Clone, Debug)]
+pub struct Info {
+    /// What its seek table says.
+    pub archive: litepack_archive::Info,
+    /// Bytes of a page; `None` if it holds no SQLite database, or its first frame is damaged.
+    pub page_size: Option<u32>,
+}
+
+impl Serialize for Info {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        archive_info_json(&self.archive, self.page_size).serialize(serializer)
+    }
+}
+
+/// Tells what an archive is made of, by its seek table.
+///
+/// # Errors
+/// If the file is not an archive or cannot be read.
+pub fn info(archive: impl AsRef<Path>) -> Result<Info> {
+    let shown = archive.as_ref();
+    let cannot = || cannot_read(shown);
+    let (file, _) = file(shown)?;
+    let mut archive = open(&file).with_context(cannot)?;
+    let info = archive.info().with_context(cannot)?;
+    let mut head = [0; 100];
+    // What the seek table says can be told of an archive with damaged frames, too.
+    let found = archive.read_at(0, &mut head).unwrap_or(0);
+    Ok(Info {
+        archive: info,
+        page_size: litepack_engine::page_size(&head[..found]),
+    })
+}
+
+/// Opens a file that is to be an archive.
+fn file(shown: &Path) -> Result<(File, Metadata)> {
+    let name = shown.display();
+    let (file, _) = open_file(shown, false)?;
+    let cannot = || cannot_read(shown);
+    let found = header::kind(&file).with_context(cannot)?;
+    let why = match found {
+        Kind::Zstd => {
+            let metadata = file.metadata().with_context(cannot)?;
+            return Ok((file, metadata));
+        }
+        Kind::Empty => format!("{name} is not an archive: it is empty"),
+        Kind::Plain => format!(
+            "{name} is not an archive but a plain SQLite database; \
+             `litepack archive create` makes one of it"
+        ),
+        Kind::Packed => format!(
+            "{name} is not an archive but a packed file; `litepack archive create` makes one of it"
+        ),
+        Kind::Other => format!("{name} is not an archive"),
+    };
+    Err(Error::WrongKind {
+        path: shown.to_owned(),
+        found,
+        why,
+    })
+}
+
+/// An archive to be read from beginning to end.
+pub(crate) fn open<S: Medium>(source: S) -> std::result::Result<Archive<S>, ArchiveError> {
+    let options = litepack_archive::Options {
+        cache: Arc::new(Cache::new(CACHE_BYTES)),
+        file: FileId::unique(),
+        threads: reader::threads(),
+    };
+    Archive::open(source, options)
+}
+
+/// Makes sure that an archive holds exactly these bytes.
+fn compare(
+    archive: &mut Archive<impl Medium>,
+    content: &mut Content<'_>,
+    job: &Job<'_>,
+) -> Result<()> {
+    let (size, len) = (archive.size(), content.size());
+    if size != len {
+        let why = format!("{size} bytes are archived, the database has {len}");
+        return Err(Error::Mismatch(why));
+    }
+    let step = job.bytes("verifying", len);
+    let mut offset = 0;
+    let (mut found, mut expected) = (vec![0; CHUNK], vec![0; CHUNK]);
+    while offset < len {
+        job.check()?;
+        let n = content.read_at(&mut expected, offset)?;
+        let read = archive.read_at(offset, &mut found).context(CANNOT_READ)?;
+        if read != n || found[..n] != expected[..n] || n == 0 {
+            let why = format!("the files differ near byte {offset}");
+            return Err(Error::Mismatch(why));
+        }
+        offset += n as u64;
+        step.add(n as u64);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_archive_of_anything_else_is_noticed() {
+        let archived = b"the bytes of a database ".repeat(100_000);
+        let mut made = Vec::new();
+        let go_on = &mut |_| ControlFlow::Continue(());
+        let settings = Settings::default();
+        litepack_archive::create(&mut archived.as_slice(), &mut made, &settings, go_on).unwrap();
+        let compared = |bytes: &[u8]| {
+            let mut plain = tempfile::tempfile().unwrap();
+            plain.write_all(bytes).unwrap();
+            let mut content = Content::plain(&plain, Path::new("plain.db")).unwrap();
+            compare(
+                &mut open(made.as_slice()).unwrap(),
+                &mut content,
+                &Job::default(),
+            )
+        };
+        compared(&archived).unwrap();
+        let mut other = archived.clone();
+        other[2_000_000] ^= 1;
+        let near = compared(&other).unwrap_err().to_string();
+        assert!(near.contains("near byte 1048576"), "{near}");
+        assert!(compared(&archived[1..]).is_err());
+        assert!(compared(&[&archived[..], b"x"].concat()).is_err());
+    }
+}

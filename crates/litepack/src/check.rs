@@ -1,0 +1,113 @@
+//! Reads everything in a packed file and says whether anything is wrong.
+
+use std::path::Path;
+
+use litepack_store::{Error as StoreError, Store};
+use serde::Serialize;
+
+use crate::error::{Context, cannot_read};
+use crate::files::reader;
+use crate::files::source::Source;
+use crate::{Job, Result, register};
+
+/// What was found by reading all of a packed file.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CheckReport {
+    /// Whether nothing is wrong.
+    pub ok: bool,
+    /// Units read and decoded.
+    pub units: u64,
+    /// Nodes of the page map read.
+    pub nodes: u64,
+    /// Bytes that belong to nothing and are not free; harmless, but not wanted.
+    pub lost_bytes: u64,
+    /// Everything wrong, up to a hundred pieces.
+    pub damage: Vec<Damage>,
+}
+
+/// Something that is wrong with a file. Its [`Display`](std::fmt::Display) is a line for people.
+#[derive(Clone, Debug, Serialize)]
+pub struct Damage {
+    /// The structure: "page 17", "page map node", "frame 3".
+    pub what: String,
+    /// Its byte offset in the file.
+    pub offset: u64,
+    /// What is wrong with it.
+    pub why: String,
+    #[serde(skip)]
+    line: String,
+}
+
+impl Damage {
+    pub(crate) fn new(what: String, offset: u64, why: String, line: String) -> Damage {
+        Damage {
+            what,
+            offset,
+            why,
+            line,
+        }
+    }
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.line)
+    }
+}
+
+impl From<litepack_store::Damage> for Damage {
+    fn from(found: litepack_store::Damage) -> Damage {
+        let line = found.to_string();
+        Damage::new(found.what, found.offset, found.why, line)
+    }
+}
+
+/// Reads everything in a packed file. Damage is part of the answer, not an error.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let packed = place.path().join("packed.db");
+/// # litepack::open(&packed)?.execute_batch("create table t(x)")?;
+/// let report = litepack::check(&packed, &litepack::Job::default())?;
+/// for damage in &report.damage {
+///     eprintln!("{damage}");
+/// }
+/// assert!(report.ok);
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// If the file is not a packed file or cannot be read.
+pub fn check(file: impl AsRef<Path>, job: &Job<'_>) -> Result<CheckReport> {
+    let file = file.as_ref();
+    register()?;
+    let mut source = Source::open(file, false)?;
+    source.expect_packed()?;
+    source.hold_for_report()?;
+    let report = match report(&source, job) {
+        // Nothing can be read below such damage, so it is all there is to tell.
+        Err(StoreError::Damaged(damage)) => litepack_store::CheckReport {
+            damage: vec![damage],
+            ..litepack_store::CheckReport::default()
+        },
+        report => report.with_context(|| cannot_read(file))?,
+    };
+    Ok(CheckReport {
+        ok: report.is_ok(),
+        units: report.units,
+        nodes: report.nodes,
+        lost_bytes: report.lost_bytes,
+        damage: report.damage.into_iter().map(Damage::from).collect(),
+    })
+}
+
+fn report(source: &Source, job: &Job<'_>) -> litepack_store::Result<litepack_store::CheckReport> {
+    let mut store = Store::open(source.file(), reader::options())?;
+    store.refresh()?;
+    // What cannot be told here is told by the check.
+    let info = store.info().unwrap_or_default();
+    let unit_size = u64::from(info.unit_size);
+    let step = job.bytes("checking", info.stored_units * unit_size);
+    store.check(&mut |done| step.set(done * unit_size))
+}

@@ -1,0 +1,87 @@
+//! A database that a call works on through SQLite: opened for reading and writing as any program would, and its
+//! statements interrupted by a stop.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, Params};
+
+use crate::files::source::Source;
+use crate::job::Interrupts;
+use crate::{Error, Job, Result, register};
+
+/// An open database; the connection is closed before the file.
+pub(crate) struct Database {
+    _interrupts: Interrupts,
+    connection: Connection,
+    source: Source,
+    shown: PathBuf,
+}
+
+impl Database {
+    /// Opens a plain or packed database.
+    pub(crate) fn open(shown: &Path, job: &Job<'_>) -> Result<Database> {
+        register()?;
+        let source = Source::open(shown, true)?;
+        source.expect_database()?;
+        let connection = source.connect("");
+        let connection = connection.map_err(|error| Error::of_sqlite(shown, error))?;
+        Ok(Database {
+            _interrupts: job.interrupts(&connection),
+            connection,
+            source,
+            shown: shown.to_owned(),
+        })
+    }
+
+    /// The first value of the first row.
+    pub(crate) fn value<T: FromSql>(&self, sql: &str, parameters: impl Params) -> Result<T> {
+        let value = self
+            .connection
+            .query_row(sql, parameters, |row| row.get::<_, T>(0));
+        value.map_err(|error| Error::of_sqlite(&self.shown, error))
+    }
+
+    /// Runs a statement without a result.
+    pub(crate) fn run(&self, sql: &str) -> Result<()> {
+        let done = self.connection.execute_batch(sql);
+        done.map_err(|error| Error::of_sqlite(&self.shown, error))
+    }
+
+    /// Rows of compressed columns that hold a value as it is; without looking at the values.
+    pub(crate) fn not_compressed(&self) -> Result<u64> {
+        let mut count: i64 = 0;
+        for (table, column) in self.columns()? {
+            let quote = |name: String| format!("\"{}\"", name.replace('"', "\"\""));
+            count += self.value::<i64>(
+                &format!(
+                    "select count(*) from main.{} where {} is null",
+                    quote(format!("_{table}_zstd")),
+                    quote(format!("_{column}_dict"))
+                ),
+                [],
+            )?;
+        }
+        Ok(count.unsigned_abs())
+    }
+
+    /// Table and column of each compressed column.
+    pub(crate) fn columns(&self) -> Result<Vec<(String, String)>> {
+        let known = "select count(*) from main.sqlite_schema where name = '_zstd_configs'";
+        if self.value::<i64>(known, [])? == 0 {
+            return Ok(Vec::new());
+        }
+        let list = || {
+            let sql = "select config ->> '$.table', config ->> '$.column' from main._zstd_configs";
+            let mut statement = self.connection.prepare(sql)?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect::<rusqlite::Result<Vec<(String, String)>>>()
+        };
+        list().map_err(|error| Error::of_sqlite(&self.shown, error))
+    }
+
+    /// The length of the file.
+    pub(crate) fn len(&self) -> Result<u64> {
+        Ok(self.source.metadata()?.len())
+    }
+}

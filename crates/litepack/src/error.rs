@@ -1,0 +1,256 @@
+//! What can go wrong, said with what, where and what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use litepack_engine::Kind;
+
+/// The result of a call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a call failed. What [`Display`](std::fmt::Display) says is meant for people; an error below it is its
+/// [`source`](std::error::Error::source).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It was told to stop ([`Stop`](crate::Stop)).
+    #[error("interrupted; {kept}")]
+    Interrupted {
+        /// What became of the work so far.
+        kept: &'static str,
+    },
+    /// Another program holds locks on the file.
+    #[error("{} is in use by another program", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is a file of the target's name, and replacing it was not asked for.
+    #[error("{} exists; ask for it to be replaced, or take another name", path.display())]
+    Exists {
+        /// The target.
+        path: PathBuf,
+    },
+    /// Source and target are the same file.
+    #[error("{} is the source itself; use the function that replaces a file in place", path.display())]
+    SameFile {
+        /// The target.
+        path: PathBuf,
+    },
+    /// The file is not of the kind that the call is for.
+    #[error("{why}")]
+    WrongKind {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        found: Kind,
+        /// This in words, with what to do.
+        why: String,
+    },
+    /// A plain database is shorter than its header says.
+    #[error("{} is truncated: {missing} bytes are missing", path.display())]
+    Truncated {
+        /// The database.
+        path: PathBuf,
+        /// How many bytes.
+        missing: u64,
+    },
+    /// The new file does not hold what the old one does. Nothing was replaced.
+    #[error("verification failed: {0}")]
+    Mismatch(String),
+    /// What was asked for cannot be done with these files or options.
+    #[error("{0}")]
+    Refused(String),
+    /// Something failed within a part of the work.
+    #[error("{what}")]
+    In {
+        /// The part.
+        what: String,
+        /// What failed.
+        source: Box<Error>,
+    },
+    /// The system failed.
+    #[error("{what}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A packed file cannot be read or written.
+    #[error("{what}")]
+    Store {
+        /// What was tried.
+        what: String,
+        /// The store's error.
+        source: litepack_store::Error,
+    },
+    /// An archive cannot be read or written.
+    #[error("{what}")]
+    Archive {
+        /// What was tried.
+        what: String,
+        /// The archive's error.
+        source: litepack_archive::Error,
+    },
+    /// SQLite failed.
+    #[error("{what}: {error}")]
+    Sqlite {
+        /// What was tried.
+        what: String,
+        /// SQLite's error.
+        error: rusqlite::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn interrupted() -> Error {
+        Error::Interrupted {
+            kept: "nothing was changed",
+        }
+    }
+
+    /// Whether the call was told to stop, in whichever part of the work.
+    pub fn is_interrupted(&self) -> bool {
+        match self {
+            Error::Interrupted { .. } => true,
+            Error::In { source, .. } => source.is_interrupted(),
+            _ => false,
+        }
+    }
+
+    /// The same error, for a call that keeps what it did before it was interrupted.
+    pub(crate) fn keeping(self, kept: &'static str) -> Error {
+        if self.is_interrupted() {
+            Error::Interrupted { kept }
+        } else {
+            self
+        }
+    }
+
+    /// SQLite's error in terms of what the user asked for.
+    pub(crate) fn of_sqlite(path: &Path, error: rusqlite::Error) -> Error {
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
+                Error::InUse {
+                    path: path.to_owned(),
+                }
+            }
+            Some(rusqlite::ErrorCode::OperationInterrupted) => Error::interrupted(),
+            _ => Error::Sqlite {
+                what: path.display().to_string(),
+                error,
+            },
+        }
+    }
+
+    /// The error and all below it in one line.
+    pub(crate) fn in_one_line(&self) -> String {
+        let mut line = self.to_string();
+        let mut next = std::error::Error::source(self);
+        while let Some(error) = next {
+            line += &format!(": {error}");
+            next = error.source();
+        }
+        line
+    }
+}
+
+/// Puts words about what was tried before an error.
+pub(crate) trait Context<T> {
+    /// `what` in words.
+    fn context(self, what: &str) -> Result<T>;
+
+    /// The same, made when it is needed.
+    fn with_context(self, what: impl FnOnce() -> String) -> Result<T>;
+}
+
+/// An error that says in itself what failed, but not where.
+pub(crate) trait Cause {
+    fn explained(self, what: String) -> Error;
+}
+
+impl Cause for Error {
+    fn explained(self, what: String) -> Error {
+        Error::In {
+            what,
+            source: Box::new(self),
+        }
+    }
+}
+
+impl Cause for io::Error {
+    fn explained(self, what: String) -> Error {
+        Error::Io { what, source: self }
+    }
+}
+
+impl Cause for litepack_store::Error {
+    fn explained(self, what: String) -> Error {
+        Error::Store { what, source: self }
+    }
+}
+
+impl Cause for litepack_archive::Error {
+    fn explained(self, what: String) -> Error {
+        match self {
+            litepack_archive::Error::Stopped => Error::interrupted(),
+            source => Error::Archive { what, source },
+        }
+    }
+}
+
+impl Cause for rusqlite::Error {
+    fn explained(self, what: String) -> Error {
+        Error::Sqlite { what, error: self }
+    }
+}
+
+impl Cause for tempfile::PersistError {
+    fn explained(self, what: String) -> Error {
+        self.error.explained(what)
+    }
+}
+
+impl<T, E: Cause> Context<T> for std::result::Result<T, E> {
+    fn context(self, what: &str) -> Result<T> {
+        self.map_err(|error| error.explained(what.to_owned()))
+    }
+
+    fn with_context(self, what: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|error| error.explained(what()))
+    }
+}
+
+/// Ends a function with [`Error::Refused`] in these words.
+macro_rules! refuse {
+    ($($words:tt)*) => {
+        return Err($crate::Error::Refused(format!($($words)*)))
+    };
+}
+pub(crate) use refuse;
+
+/// The name of a file in messages.
+pub(crate) fn cannot_read(path: &Path) -> String {
+    format!("cannot read {}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interruption_is_found_below_words_about_where() {
+        let inner: Result<()> = Err(Error::interrupted());
+        let outer = inner.context("on one of many").unwrap_err();
+        assert!(outer.is_interrupted());
+        assert_eq!(
+            outer.in_one_line(),
+            "on one of many: interrupted; nothing was changed"
+        );
+        let kept = outer.keeping("what was done is kept");
+        assert_eq!(kept.to_string(), "interrupted; what was done is kept");
+        let other = Error::Refused("no".into()).keeping("all");
+        assert!(!other.is_interrupted());
+    }
+}

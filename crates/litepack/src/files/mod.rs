@@ -1,0 +1,13 @@
+//! Files as calls use them: opened, locked, read on all cores, replaced.
+//!
+//! ```text
+//! source.rs       a database that is read while nobody changes it      header.rs       what it is, and its URI
+//! content.rs      its bytes, plain or packed                           reader.rs       a packed file, on all cores
+//! replacement.rs  a new file in place of a name, or everything as it was
+//! ```
+
+pub(crate) mod content;
+pub(crate) mod header;
+pub(crate) mod reader;
+pub(crate) mod replacement;
+pub(crate) mod source;

@@ -1,0 +1,125 @@
+//! What a packed file is made of, and which tables and indexes take how much of it.
+
+use std::path::Path;
+
+use litepack_btree::TreeKind;
+use litepack_codec::Codec;
+use litepack_engine::content::{Content, Other, Share};
+use litepack_engine::report::info_json;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+use crate::error::{Context, cannot_read};
+use crate::files::reader;
+use crate::files::source::Source;
+use crate::{Job, Result, register};
+
+/// A report during which another program commits is made anew this often.
+const RETRIES: usize = 5;
+
+/// All that is told of a packed file. Serialised, it has the fields that docs/compatibility.md lists.
+#[derive(Debug)]
+pub struct Info {
+    /// How the bytes of the file are spent.
+    pub file: litepack_store::Info,
+    /// What the tables and indexes of the database in it take.
+    pub content: Content,
+}
+
+/// Tells what a packed file is made of.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let packed = place.path().join("packed.db");
+/// # litepack::open(&packed)?.execute_batch("create table t(x); insert into t values (1)")?;
+/// let info = litepack::info(&packed, &litepack::Job::default())?;
+/// println!("{} bytes hold {}", info.file.file_bytes, info.file.logical_bytes);
+/// for (tree, share) in &info.content.trees {
+///     println!("{}: {} bytes of the file", tree.name, share.stored);
+/// }
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// If the file is not a packed file or cannot be read. Damage within it is part of the answer.
+pub fn info(file: impl AsRef<Path>, job: &Job<'_>) -> Result<Info> {
+    let file = file.as_ref();
+    register()?;
+    let mut source = Source::open(file, false)?;
+    source.expect_packed()?;
+    source.hold_for_report()?;
+    report(&source, job).with_context(|| cannot_read(file))
+}
+
+fn report(source: &Source, job: &Job<'_>) -> litepack_store::Result<Info> {
+    let mut store = reader::open(source.file(), &reader::options())?;
+    let mut retries = RETRIES;
+    loop {
+        let info = store.info()?;
+        let step = job.bytes("reading", info.logical_bytes);
+        let content = Content::of(&mut store, &info, &mut |bytes| step.add(bytes))?;
+        if store.seq() == info.seq || retries == 0 {
+            return Ok(Info {
+                file: info,
+                content,
+            });
+        }
+        retries -= 1;
+    }
+}
+
+impl Serialize for Info {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        as_json(self).serialize(serializer)
+    }
+}
+
+/// What `litepack_info()` answers, and the tables and indexes.
+fn as_json(info: &Info) -> Value {
+    let mut all = info_json(&info.file);
+    let content = &info.content;
+    let trees = content.trees.iter().map(|(tree, share)| {
+        let mut fields = share_json(share);
+        fields["type"] = kind(tree.kind).into();
+        fields["name"] = tree.name.clone().into();
+        fields["table"] = tree.table.clone().into();
+        fields
+    });
+    all["trees"] = trees.collect();
+    let others = Other::ALL.iter().zip(&content.others);
+    all["other_pages"] = others
+        .map(|(other, share)| (other.name().replace([' ', '-'], "_"), share_json(share)))
+        .collect::<Map<_, _>>()
+        .into();
+    let damage = content.damage.iter();
+    all["page_damage"] = damage
+        .map(|d| json!({"page": d.page, "whose": d.whose, "why": d.why}))
+        .collect();
+    all["page_damage_total"] = content.damaged.into();
+    all
+}
+
+fn share_json(share: &Share) -> Value {
+    let codecs: Map<String, Value> = Codec::ALL
+        .iter()
+        .zip(share.codecs)
+        .filter(|(_, bytes)| *bytes > 0)
+        .map(|(codec, bytes)| (codec.name().into(), bytes.into()))
+        .collect();
+    json!({
+        "pages": share.pages,
+        "plain_bytes": share.plain,
+        "stored_bytes": share.stored,
+        "codecs": codecs,
+        "dictionary_bytes": share.dictionary,
+    })
+}
+
+/// The word for it in `sqlite_schema`.
+fn kind(kind: TreeKind) -> &'static str {
+    match kind {
+        TreeKind::Table => "table",
+        TreeKind::Index => "index",
+    }
+}

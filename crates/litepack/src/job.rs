@@ -1,0 +1,285 @@
+//! How a long call tells its caller what it does, and how it is stopped.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::{Connection, InterruptHandle};
+
+use crate::{Error, Result};
+
+/// A call that takes a while: what it reports to, and what stops it. [`Job::default`] does neither.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let (app, packed) = (place.path().join("app.db"), place.path().join("packed.db"));
+/// # rusqlite::Connection::open(&app)?.execute_batch("create table t(x); insert into t values (1)")?;
+/// use litepack::{Job, PackOptions, Progress, Stop};
+///
+/// let stop = Stop::default(); // another thread, or a handler of Ctrl-C, keeps a clone and calls `stop.stop()`
+/// let show = |progress: Progress<'_>| {
+///     if let Progress::Began { step, total, .. } = progress {
+///         println!("{step}, {total:?} bytes");
+///     }
+/// };
+/// let job = Job::default().with_progress(&show).with_stop(&stop);
+/// litepack::pack(&app, &packed, &PackOptions::default(), &job)?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Default)]
+pub struct Job<'a> {
+    progress: Option<&'a (dyn Fn(Progress<'_>) + Sync)>,
+    warning: Option<&'a (dyn Fn(&str) + Sync)>,
+    stop: Stop,
+}
+
+/// How far a call is. It goes through steps one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress<'a> {
+    /// A step begins.
+    Began {
+        /// What is done: "packing", "verifying".
+        step: &'static str,
+        /// What is counted.
+        unit: Unit,
+        /// How many there are, if that is known.
+        total: Option<u64>,
+    },
+    /// So many more are done. This may come from several threads at once.
+    Advanced(u64),
+    /// So many are done in all.
+    Reached(u64),
+    /// There are so many more to do than was thought.
+    Extended(u64),
+    /// What is being worked on.
+    At(&'a str),
+    /// The step is over.
+    Ended,
+}
+
+/// What the progress of a step is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes of the database.
+    Bytes,
+    /// Rows.
+    Rows,
+    /// Things to do, each of which [`Progress::At`] names.
+    Tasks,
+}
+
+impl<'a> Job<'a> {
+    /// Reports progress to a function.
+    #[must_use]
+    pub fn with_progress(mut self, progress: &'a (dyn Fn(Progress<'_>) + Sync)) -> Job<'a> {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Gives warnings to a function, in words: of what does not keep the call from succeeding.
+    #[must_use]
+    pub fn with_warnings(mut self, warning: &'a (dyn Fn(&str) + Sync)) -> Job<'a> {
+        self.warning = Some(warning);
+        self
+    }
+
+    /// Ends with [`Error::Interrupted`] once `stop` says so.
+    #[must_use]
+    pub fn with_stop(mut self, stop: &Stop) -> Job<'a> {
+        self.stop = stop.clone();
+        self
+    }
+
+    /// The same without reports, for a part of it.
+    pub(crate) fn silent(&self) -> Job<'static> {
+        Job {
+            stop: self.stop.clone(),
+            ..Job::default()
+        }
+    }
+
+    /// An error once it is to stop.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.stop.is_requested() {
+            true => Err(Error::interrupted()),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn warn(&self, words: &str) {
+        if let Some(warning) = self.warning {
+            warning(words);
+        }
+    }
+
+    /// Has statements that run on a connection interrupted, too, for as long as what is returned lives.
+    pub(crate) fn interrupts(&self, connection: &Connection) -> Interrupts {
+        self.stop.interrupts(connection)
+    }
+
+    /// Begins a step, which ends when what is returned is dropped.
+    pub(crate) fn step(&self, step: &'static str, unit: Unit, total: Option<u64>) -> Step<'a> {
+        let step_of = Step(self.progress);
+        step_of.tell(Progress::Began { step, unit, total });
+        step_of
+    }
+
+    /// A step through so many bytes.
+    pub(crate) fn bytes(&self, step: &'static str, total: u64) -> Step<'a> {
+        self.step(step, Unit::Bytes, Some(total))
+    }
+}
+
+/// A step that goes on.
+pub(crate) struct Step<'a>(Option<&'a (dyn Fn(Progress<'_>) + Sync)>);
+
+impl Step<'_> {
+    /// Whether anybody hears of it.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(crate) fn add(&self, more: u64) {
+        self.tell(Progress::Advanced(more));
+    }
+
+    pub(crate) fn set(&self, done: u64) {
+        self.tell(Progress::Reached(done));
+    }
+
+    #[cfg(feature = "tune")]
+    pub(crate) fn extend(&self, more: u64) {
+        self.tell(Progress::Extended(more));
+    }
+
+    #[cfg(feature = "tune")]
+    pub(crate) fn at(&self, what: &str) {
+        self.tell(Progress::At(what));
+    }
+
+    fn tell(&self, progress: Progress<'_>) {
+        if let Some(tell) = self.0 {
+            tell(progress);
+        }
+    }
+}
+
+impl Drop for Step<'_> {
+    fn drop(&mut self) {
+        self.tell(Progress::Ended);
+    }
+}
+
+/// Stops calls from other threads: each ends soon after [`Stop::stop`] and leaves nothing half done. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Stop(Arc<Requests>);
+
+#[derive(Default)]
+struct Requests {
+    requested: AtomicBool,
+    next: AtomicU64,
+    /// Connections whose statements are interrupted.
+    running: Mutex<Vec<(u64, InterruptHandle)>>,
+}
+
+impl Stop {
+    /// Stops all calls that were given this, and those that are given it later.
+    pub fn stop(&self) {
+        self.0.requested.store(true, Ordering::Relaxed);
+        let running = self.0.running.lock();
+        for (_, connection) in &*running.unwrap_or_else(PoisonError::into_inner) {
+            connection.interrupt();
+        }
+    }
+
+    /// Whether [`Stop::stop`] was called.
+    pub fn is_requested(&self) -> bool {
+        self.0.requested.load(Ordering::Relaxed)
+    }
+
+    fn interrupts(&self, connection: &Connection) -> Interrupts {
+        let number = self.0.next.fetch_add(1, Ordering::Relaxed);
+        let running = self.0.running.lock();
+        let handle = connection.get_interrupt_handle();
+        running
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((number, handle));
+        Interrupts {
+            stop: self.clone(),
+            number,
+        }
+    }
+}
+
+impl std::fmt::Debug for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Stop").field(&self.is_requested()).finish()
+    }
+}
+
+/// For as long as this lives, [`Stop::stop`] interrupts what runs on a connection.
+pub(crate) struct Interrupts {
+    stop: Stop,
+    number: u64,
+}
+
+impl Drop for Interrupts {
+    fn drop(&mut self) {
+        let running = self.stop.0.running.lock();
+        let mut running = running.unwrap_or_else(PoisonError::into_inner);
+        running.retain(|(number, _)| *number != self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_interrupts_statements_and_steps() {
+        let stop = Stop::default();
+        let job = Job::default().with_stop(&stop);
+        job.check().unwrap();
+        let connection = Connection::open_in_memory().unwrap();
+        let guard = job.interrupts(&connection);
+        let other = stop.clone();
+        let thread = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            other.stop();
+        });
+        let endless =
+            "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n";
+        let error = connection.execute_batch(endless).unwrap_err();
+        assert_eq!(
+            error.sqlite_error_code(),
+            Some(rusqlite::ErrorCode::OperationInterrupted)
+        );
+        thread.join().unwrap();
+        assert!(job.check().unwrap_err().is_interrupted());
+        assert!(job.silent().check().is_err());
+        drop(guard);
+        assert!(stop.0.running.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn steps_begin_and_end() {
+        let seen = Mutex::new(Vec::new());
+        let tell = |progress: Progress<'_>| seen.lock().unwrap().push(format!("{progress:?}"));
+        let job = Job::default().with_progress(&tell);
+        let step = job.bytes("packing", 3);
+        step.add(2);
+        step.set(3);
+        drop(step);
+        assert_eq!(
+            *seen.lock().unwrap(),
+            [
+                "Began { step: \"packing\", unit: Bytes, total: Some(3) }",
+                "Advanced(2)",
+                "Reached(3)",
+                "Ended"
+            ]
+        );
+        assert!(!job.silent().bytes("packing", 3).is_watched());
+    }
+}

@@ -1,0 +1,116 @@
+//! SQLite databases several times smaller on disk, read and written through `rusqlite`.
+//!
+//! [`open`] opens a database that is stored packed, and makes one that is not there yet. All of SQLite works on it.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let place = tempfile::tempdir()?;
+//! # let path = place.path().join("packed.db");
+//! let db = litepack::open(&path)?;
+//! db.execute_batch("create table events(id integer primary key, data text)")?;
+//! db.execute("insert into events(data) values (?1)", ["{}"])?;
+//! # Ok(()) }
+//! ```
+//!
+//! The other functions are what the `litepack` command does, with types for options and results:
+//!
+//! | function | what it does |
+//! |---|---|
+//! | [`pack`], [`pack_in_place`] | a plain SQLite database becomes a packed file |
+//! | [`unpack`], [`unpack_in_place`] | the plain database again, bit for bit |
+//! | [`info`] | what a packed file is made of, by table and index |
+//! | [`check`] | reads everything and tells what is damaged |
+//! | [`maintain`] | small again after many changes, while others read and write |
+//! | [`archive`] | databases in seekable zstd files, read in place |
+//! | [`columns`] | single compressed columns of an ordinary database |
+//! | `tune` (feature `tune`) | which of these is worth it, tried on a copy |
+//!
+//! Long ones take a [`Job`], which reports progress and can be stopped. Results that the command prints with `--json` are
+//! serialised by `serde` to the same fields.
+//!
+//! Features: `remote` (on) reads databases on web servers; `bundled` (on) compiles SQLite into the program, as the feature
+//! of `rusqlite` does; `tune` adds the module of that name, and `chart` its picture.
+#![forbid(unsafe_code)]
+
+pub mod archive;
+mod check;
+pub mod columns;
+mod database;
+mod error;
+mod files;
+mod info;
+mod job;
+mod limits;
+mod maintain;
+mod pack;
+mod printable;
+#[cfg(feature = "remote")]
+mod remote;
+#[cfg(feature = "tune")]
+pub mod tune;
+mod unpack;
+
+/// What the pages of a database are, and what they take in a packed file.
+pub mod content {
+    pub use litepack_btree::{Tree, TreeKind};
+    pub use litepack_codec::Codec;
+    pub use litepack_engine::content::{Content, Damage, Other, Share};
+}
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+pub use check::{CheckReport, Damage, check};
+pub use error::{Error, Result};
+pub use info::{Info, info};
+pub use job::{Job, Progress, Stop, Unit};
+pub use limits::Limits;
+pub use litepack_codec::{LEVELS, Level};
+pub use litepack_engine::Kind;
+pub use litepack_rusqlite::register_vfs;
+pub use litepack_store::{DEFAULT_LEVEL, Info as FileInfo};
+pub use maintain::{MaintainOptions, Maintained, maintain};
+pub use pack::{DICTIONARY_SIZES, PackOptions, Sizes, pack, pack_in_place};
+pub use printable::printable;
+#[cfg(feature = "remote")]
+pub use remote::{Access, RemoteInfo, remote_info};
+pub use unpack::{UnpackOptions, unpack, unpack_in_place};
+
+/// Registers the VFS `litepack` and the SQL functions with the SQLite of this program, for connections that are opened
+/// later. [`open`] does it by itself; call it before opening `file:packed.db?vfs=litepack` in another way.
+///
+/// # Errors
+/// When that SQLite is too old or refuses.
+pub fn register() -> Result<()> {
+    litepack_rusqlite::register().map_err(Error::Refused)
+}
+
+/// Opens a database for reading and writing: a packed file or an archive. One that is not there is made, packed; a plain
+/// one stays plain.
+///
+/// # Errors
+/// SQLite's.
+pub fn open(path: impl AsRef<Path>) -> Result<Connection> {
+    open_with_flags(path, OpenFlags::default())
+}
+
+/// The same with flags, such as `OpenFlags::SQLITE_OPEN_READ_ONLY`.
+///
+/// # Errors
+/// SQLite's.
+pub fn open_with_flags(path: impl AsRef<Path>, flags: OpenFlags) -> Result<Connection> {
+    use error::Context;
+
+    register()?;
+    let path = path.as_ref();
+    let cannot = || format!("cannot open {}", path.display());
+    let absolute = std::path::absolute(path).with_context(cannot)?;
+    let uri = format!("{}?vfs=litepack", files::header::uri_of(&absolute));
+    Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).with_context(cannot)
+}
+
+/// The examples of README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,0 +1,84 @@
+//! Makes a packed file as small again as a fresh one, while others go on working.
+
+use std::path::Path;
+
+use litepack_codec::{LEVELS, Level};
+use serde::Serialize;
+
+use crate::database::Database;
+use crate::error::refuse;
+use crate::job::Unit;
+use crate::{Job, Limits, Result, Sizes};
+
+/// How a packed file is maintained.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MaintainOptions {
+    /// How long and how hard.
+    pub limits: Limits,
+    /// zstd level for all pages, from 1 to 19; without it the highest level of the file so far.
+    pub level: Option<Level>,
+}
+
+/// What maintenance came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Maintained {
+    /// The length of the file before and after.
+    pub sizes: Sizes,
+    /// Whether the time limit was reached with more to do.
+    pub more: bool,
+}
+
+/// Gives a packed file the dictionaries it would get today, recompresses outdated pages, and gives free space back.
+/// Others may read and write meanwhile.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let packed = place.path().join("packed.db");
+/// # litepack::open(&packed)?.execute_batch("create table t(x)")?;
+/// use std::time::Duration;
+/// use litepack::{Job, Limits, MaintainOptions};
+///
+/// let limits = Limits { time: Some(Duration::from_secs(60)), load: 0.5 };
+/// let options = MaintainOptions { limits, ..MaintainOptions::default() };
+/// let maintained = litepack::maintain(&packed, &options, &Job::default())?;
+/// assert!(!maintained.more);
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// If the database cannot be opened or written. When it is interrupted, what was done is kept.
+pub fn maintain(
+    database: impl AsRef<Path>,
+    options: &MaintainOptions,
+    job: &Job<'_>,
+) -> Result<Maintained> {
+    options.limits.check()?;
+    if options.level.is_some_and(|level| !LEVELS.contains(&level)) {
+        refuse!(
+            "the level is not between {} and {}",
+            LEVELS.start(),
+            LEVELS.end()
+        );
+    }
+    let database = Database::open(database.as_ref(), job)?;
+    let before = database.len()?;
+    let step = job.step("maintaining", Unit::Bytes, None);
+    let call = |seconds, load| {
+        let call = "select litepack_maintain(?1, ?2, ?3)";
+        database.value(call, (seconds, load, options.level))
+    };
+    let shown = || {
+        if step.is_watched() {
+            step.set(database.len()?);
+        }
+        Ok(())
+    };
+    let more = options.limits.work(job, call, shown);
+    let more = more.map_err(|error| error.keeping("what was done is kept"))?;
+    let after = database.len()?;
+    Ok(Maintained {
+        sizes: Sizes { before, after },
+        more,
+    })
+}

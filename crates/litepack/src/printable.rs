@@ -1,0 +1,35 @@
+//! Names as they may be shown.
+
+/// Longer names are cut.
+const NAME_MAX: usize = 60;
+
+/// A name that does nothing to a terminal, cut if it is long: names in a database can hold anything.
+pub fn printable(name: &str) -> String {
+    let mut shown: String = name
+        .chars()
+        .take(NAME_MAX)
+        .map(|c| {
+            if c.is_control() {
+                char::REPLACEMENT_CHARACTER
+            } else {
+                c
+            }
+        })
+        .collect();
+    if shown.len() < name.len() && name.chars().nth(NAME_MAX).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_do_nothing_to_a_terminal() {
+        assert_eq!(printable("a\x1b[2J\nü"), "a\u{fffd}[2J\u{fffd}ü");
+        assert_eq!(printable(&"ü".repeat(NAME_MAX)), "ü".repeat(NAME_MAX));
+        assert!(printable(&"x".repeat(1000)).ends_with("xx…"));
+    }
+}

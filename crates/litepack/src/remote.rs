@@ -1,0 +1,53 @@
+//! What a database on a web server is, and what asking took. Which tables take how much is not told: that would be to fetch
+//! the whole file.
+
+use std::path::PathBuf;
+
+use litepack_sqlite::RemoteOptions;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{Error, Result};
+
+/// How to ask a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// A file with a header in each line (`Name: value`) that go with every request.
+    pub headers_file: Option<PathBuf>,
+    /// Root certificates (PEM) to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// What is told of a database on a web server. Serialised, it has the fields that docs/archive.md lists.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub struct RemoteInfo(Value);
+
+impl RemoteInfo {
+    /// A field of the report: `format`, `page_size`, `pages`, `logical_bytes`.
+    pub fn get(&self, field: &str) -> &Value {
+        &self.0[field]
+    }
+
+    /// A field of what asking took: `url`, `size`, `validator`, `requests`, `bytes`.
+    pub fn traffic(&self, field: &str) -> &Value {
+        &self.0["remote"][field]
+    }
+}
+
+/// Tells what the packed file, archive or plain database at a URL is.
+///
+/// # Errors
+/// If the server does not answer, or has no database there.
+pub fn remote_info(url: &str, access: &Access) -> Result<RemoteInfo> {
+    let mut options = RemoteOptions {
+        root_certificates: access.ca_file.clone(),
+        ..RemoteOptions::default()
+    };
+    if let Some(file) = &access.headers_file {
+        let added = options.headers.add_file(file);
+        added.map_err(|error| Error::Refused(error.to_string()))?;
+    }
+    let report = litepack_sqlite::remote_info(url, options);
+    report.map(RemoteInfo).map_err(Error::Refused)
+}

@@ -1,0 +1,208 @@
+//! Tries ways to keep a database on a copy of it, or of a part of it, and says which is worth it.
+//!
+//! ```text
+//! origin.rs      the user's database, only read     sample.rs, part.rs       the copy
+//! queries.rs     those of the user                  workload.rs              or else some made from the schema
+//! candidates.rs  what is tried                      measure.rs               how long queries take on it
+//! pareto.rs      what is worth having               report.rs, chart.rs      for people and programs
+//! ```
+
+mod candidates;
+#[cfg(feature = "chart")]
+mod chart;
+mod measure;
+mod origin;
+mod pareto;
+mod part;
+mod queries;
+mod report;
+mod sample;
+mod workload;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::error::Context;
+#[cfg(feature = "chart")]
+use crate::files::replacement::Replacement;
+use crate::job::{Step, Unit};
+use crate::{Job, Result, register};
+use measure::{Measured, Pair, expect_same, mean};
+use origin::Origin;
+use sample::Sample;
+
+pub use candidates::{Candidate, Form};
+pub use pareto::Outcome;
+pub use queries::Query;
+pub use report::Report;
+
+use candidates::{first, other_levels, page_sizes};
+
+/// What is tried.
+#[derive(Clone, Debug)]
+pub struct TuneOptions {
+    /// A file of SQL statements to measure, with semicolons between them; the same one twice counts twice. Without it some
+    /// are made from the schema.
+    pub queries: Option<PathBuf>,
+    /// Copy at most about so many bytes of the database.
+    pub sample_bytes: u64,
+    /// Draw sizes and times as SVG into this file.
+    #[cfg(feature = "chart")]
+    pub chart: Option<PathBuf>,
+    /// Replace the chart if it exists.
+    #[cfg(feature = "chart")]
+    pub replace: bool,
+}
+
+impl Default for TuneOptions {
+    fn default() -> Self {
+        TuneOptions {
+            queries: None,
+            sample_bytes: 128 << 20,
+            #[cfg(feature = "chart")]
+            chart: None,
+            #[cfg(feature = "chart")]
+            replace: false,
+        }
+    }
+}
+
+/// Tries page sizes, levels and frame sizes on a copy of a database, and says what is worth it. The database, plain, packed
+/// or an archive, is only read; it is copied whole if it is small enough, else a part of each of its tables.
+///
+/// # Errors
+/// If the database cannot be read, there is no room for the copies, or a query fails.
+pub fn tune(database: impl AsRef<Path>, options: &TuneOptions, job: &Job<'_>) -> Result<Report> {
+    register()?;
+    let database = database.as_ref();
+    let origin = Origin::open(database)?;
+    #[cfg(feature = "chart")]
+    let chart = match &options.chart {
+        Some(file) => Some(Replacement::of(file, origin.path(), options.replace)?),
+        None => None,
+    };
+    let sample = Sample::take(&origin, options.sample_bytes, job)?;
+    let report = measure(database, &origin, &sample, options, job)?;
+    #[cfg(feature = "chart")]
+    if let Some(chart) = chart {
+        let svg = chart::of(&report)?;
+        let written = std::io::Write::write_all(&mut chart.file(), svg.as_bytes());
+        written.context("cannot write the chart")?;
+        chart.publish(origin.metadata())?;
+    }
+    Ok(report)
+}
+
+/// Makes and measures everything.
+fn measure(
+    database: &Path,
+    origin: &Origin,
+    sample: &Sample,
+    options: &TuneOptions,
+    job: &Job<'_>,
+) -> Result<Report> {
+    let page_sizes = page_sizes(sample.page_size);
+    let firsts: Vec<Candidate> = page_sizes.iter().flat_map(|size| first(*size)).collect();
+    let step = job.step("tuning", Unit::Tasks, Some(firsts.len() as u64 + 1));
+    step.at("plain");
+    for page_size in page_sizes {
+        sample.add(origin, page_size, job)?;
+    }
+    let own = sample.page_size;
+    let plain = Candidate {
+        page_size: own,
+        form: Form::Plain,
+    };
+    let measured = Measured::open(&sample.plain(own), sample.cache_mb()?, job)?;
+    let queries = match &options.queries {
+        Some(file) => queries::from_file(file, measured.connection())?,
+        None => {
+            let made = workload::of(measured.connection());
+            made.with_context(|| database.display().to_string())?
+        }
+    };
+    let mut trial = Trial {
+        sample,
+        queries: &queries,
+        plain: &measured,
+        times: Vec::new(),
+        results: Vec::new(),
+        job,
+        step: &step,
+    };
+    for candidate in [plain].into_iter().chain(firsts) {
+        trial.of(candidate)?;
+    }
+    let worth = pareto::front(&trial.results);
+    let found: Vec<Candidate> = worth
+        .iter()
+        .map(|at| trial.results[*at].candidate)
+        .collect();
+    let others: Vec<Candidate> = found.into_iter().flat_map(other_levels).collect();
+    step.extend(others.len() as u64);
+    for candidate in others {
+        trial.of(candidate)?;
+    }
+    let (results, times) = (trial.results, trial.times);
+    Ok(Report {
+        database: database.to_owned(),
+        kind: origin.kind(),
+        page_size: own,
+        whole: sample.whole,
+        is_whole: sample.is_whole,
+        left_out: sample.left_out.clone(),
+        plain: times,
+        queries,
+        front: pareto::front(&results),
+        recommended: pareto::recommended(&results, |_| true),
+        recommended_written: pareto::recommended(&results, Candidate::is_written),
+        results,
+    })
+}
+
+/// The candidates so far.
+struct Trial<'a> {
+    sample: &'a Sample,
+    queries: &'a [Query],
+    plain: &'a Measured,
+    /// Of the queries on the plain file, when it was compared with itself.
+    times: Vec<Duration>,
+    results: Vec<Outcome>,
+    job: &'a Job<'a>,
+    step: &'a Step<'a>,
+}
+
+impl Trial<'_> {
+    /// Makes and measures one.
+    fn of(&mut self, candidate: Candidate) -> Result<()> {
+        let tried = || format!("on {}", candidate.name());
+        self.step.at(&candidate.name());
+        let started = Instant::now();
+        let file = candidate.make(self.sample, self.job).with_context(tried)?;
+        let seconds = started.elapsed().as_secs_f64();
+        let bytes = file.metadata().with_context(tried)?.len();
+        let measured =
+            Measured::open(&file, self.sample.cache_mb()?, self.job).with_context(tried)?;
+        let pairs =
+            measure::run(self.plain, &measured, self.queries, self.job).with_context(tried)?;
+        let is_plain = !candidate.is_compressed();
+        expect_same(self.queries, &pairs, is_plain).with_context(tried)?;
+        let ratio = |pair: &Pair| match is_plain {
+            true => 1.0,
+            false => pair.other.time.as_secs_f64() / pair.plain.time.as_secs_f64(),
+        };
+        if is_plain {
+            self.times = pairs.iter().map(|pair| pair.plain.time).collect();
+        }
+        let ratios: Vec<f64> = pairs.iter().map(ratio).collect();
+        self.results.push(Outcome {
+            candidate,
+            bytes,
+            seconds,
+            time: mean(&ratios),
+            ratios,
+        });
+        self.step.add(1);
+        Ok(())
+    }
+}

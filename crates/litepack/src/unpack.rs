@@ -1,0 +1,100 @@
+//! A packed file becomes the plain SQLite database that is in it, bit for bit.
+
+use std::path::Path;
+
+use litepack_store::Disk;
+
+use crate::error::{Context, cannot_read};
+use crate::files::reader;
+use crate::files::replacement::Replacement;
+use crate::files::source::Source;
+use crate::{Job, Result, Sizes, register};
+
+/// How a packed file is unpacked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnpackOptions {
+    /// Replace the target if it exists.
+    pub replace: bool,
+}
+
+/// Makes a plain SQLite database of a packed file, which others may go on reading meanwhile.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let (packed, plain) = (place.path().join("packed.db"), place.path().join("plain.db"));
+/// # litepack::open(&packed)?.execute_batch("create table t(x); insert into t values (1)")?;
+/// use litepack::{Job, UnpackOptions};
+///
+/// litepack::unpack(&packed, &plain, &UnpackOptions::default(), &Job::default())?;
+/// let rows: u32 = rusqlite::Connection::open(&plain)?.query_row("select count(*) from t", [], |row| row.get(0))?;
+/// assert_eq!(rows, 1);
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// If the source is not a packed file, is damaged or in use, the target exists, or reading or writing fails. Then
+/// everything is as it was before.
+pub fn unpack(
+    source: impl AsRef<Path>,
+    target: impl AsRef<Path>,
+    options: &UnpackOptions,
+    job: &Job<'_>,
+) -> Result<Sizes> {
+    let mut source = open(source.as_ref(), false)?;
+    let target = Replacement::of(target.as_ref(), source.path(), options.replace)?;
+    source.hold()?;
+    let before = source.metadata()?;
+    let after = write_and_compare(&source, &target, job)?;
+    target.publish(&before)?;
+    Ok(Sizes {
+        before: before.len(),
+        after,
+    })
+}
+
+/// Replaces a packed file that nobody has open by the plain database in it.
+///
+/// # Errors
+/// As [`unpack`].
+pub fn unpack_in_place(file: impl AsRef<Path>, job: &Job<'_>) -> Result<Sizes> {
+    let mut source = open(file.as_ref(), true)?;
+    source.hold_alone()?;
+    let target = Replacement::in_place(source.path())?;
+    let before = source.metadata()?;
+    source.warn_of_links(&before, job);
+    let after = write_and_compare(&source, &target, job)?;
+    source.drop_wal()?;
+    target.publish(&before)?;
+    source.retire();
+    Ok(Sizes {
+        before: before.len(),
+        after,
+    })
+}
+
+fn open(shown: &Path, writable: bool) -> Result<Source> {
+    register()?;
+    let source = Source::open(shown, writable)?;
+    source.expect_packed()?;
+    // Says more about a file that cannot be opened than SQLite would.
+    reader::open(source.file(), &reader::options()).with_context(|| cannot_read(shown))?;
+    Ok(source)
+}
+
+/// Writes the database in a file that is held, and says how long it is.
+fn write_and_compare(source: &Source, target: &Replacement, job: &Job<'_>) -> Result<u64> {
+    let name = source.shown();
+    let store = reader::open(source.file(), &reader::options());
+    let size = store.with_context(|| cannot_read(name))?.size();
+    let step = job.bytes("unpacking", size);
+    let (plain, cannot) = (target.file(), "cannot write the new file");
+    Disk::truncate(plain, size).context(cannot)?;
+    reader::read_all(source.file(), job, &step, |offset, bytes| {
+        Disk::write_at(plain, bytes, offset).context(cannot)
+    })?;
+    drop(step);
+    reader::compare(source.file(), plain, name, job)?;
+    job.check()?;
+    Ok(size)
+}
