@@ -58,6 +58,7 @@ pub mod content {
 }
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -83,7 +84,12 @@ pub use unpack::{UnpackOptions, unpack, unpack_in_place};
 /// # Errors
 /// When that SQLite is too old or refuses.
 pub fn register() -> Result<()> {
-    litepack_rusqlite::register().map_err(Error::Refused)
+    static REGISTERED: OnceLock<()> = OnceLock::new();
+    if REGISTERED.get().is_none() {
+        litepack_rusqlite::register().map_err(Error::Refused)?;
+        REGISTERED.get_or_init(|| ());
+    }
+    Ok(())
 }
 
 /// Opens a database for reading and writing: a packed file or an archive. One that is not there is made, packed; a plain

@@ -9,7 +9,7 @@ use anyhow::Result;
 use litepack_archive::{Settings, create};
 use rusqlite::Connection;
 
-use super::{Engine, Journal, Synchronous, file_uri, litepack};
+use super::{Engine, Journal, Synchronous, file_uri};
 
 /// Archives, which are only read.
 pub struct Archive;

@@ -9,7 +9,7 @@ use litepack_testdata::logs::Indexes;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 
-use super::{Engine, litepack};
+use super::Engine;
 use crate::dataset::Dataset;
 
 /// Compressed columns, of data that is one table with all its text in one column.

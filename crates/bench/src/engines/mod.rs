@@ -5,7 +5,7 @@
 
 mod archive;
 mod columns;
-mod litepack;
+mod packed;
 mod plain;
 mod zstd_vfs;
 
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use archive::Archive;
 pub use columns::Columns;
-pub use litepack::{Litepack, command as litepack_command};
+pub use packed::{Litepack, command as litepack_command};
 pub use plain::Plain;
 pub use zstd_vfs::ZstdVfs;
 
@@ -294,7 +294,7 @@ mod tests {
         for engine in Engines::of(Group::Files, false).ready {
             for (index, loader) in engine.loaders().iter().enumerate() {
                 let target = folder.path().join(format!("{}-{index}.db", engine.name()));
-                if *loader == litepack::COMMAND_LOADER && litepack_command().is_err() {
+                if *loader == packed::COMMAND_LOADER && litepack_command().is_err() {
                     continue;
                 }
                 engine.load(loader, &source, &target).unwrap();

@@ -1,10 +1,10 @@
-//! Litepack: the VFS linked into this program, and the `litepack` command beside it.
+//! Packed files: the VFS linked into this program, the library that packs, and the `litepack` command beside it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 
-use anyhow::{Context, Error, Result, ensure};
+use anyhow::{Context, Result, ensure};
+use litepack::{Job, PackOptions};
 use rusqlite::Connection;
 
 use super::{Engine, file_uri};
@@ -17,15 +17,6 @@ const BEST_LOADER: &str = "litepack pack --best";
 /// Packed files.
 pub struct Litepack {
     best: bool,
-}
-
-/// Registers the VFS with the SQLite of this program, once.
-pub(super) fn register() -> Result<()> {
-    static REGISTERED: OnceLock<Result<(), String>> = OnceLock::new();
-    REGISTERED
-        .get_or_init(litepack_rusqlite::register)
-        .clone()
-        .map_err(Error::msg)
 }
 
 /// The `litepack` command that was built together with this program.
@@ -51,13 +42,13 @@ impl Litepack {
 
     /// No option set. Makes the VFS known to SQLite, once and for all connections of the process.
     pub fn new() -> Result<Self> {
-        register()?;
+        litepack::register()?;
         Ok(Self { best: false })
     }
 
     /// As small as it gets.
     pub fn best() -> Result<Self> {
-        register()?;
+        litepack::register()?;
         Ok(Self { best: true })
     }
 }
@@ -95,16 +86,14 @@ impl Engine for Litepack {
         Ok(())
     }
 
-    /// With the command; in a build without one, by `VACUUM INTO`, which has no options.
+    /// As the command does it, in this process.
     fn prepare(&self, source: &Path, target: &Path) -> Result<()> {
-        let loader = if self.best {
-            BEST_LOADER
-        } else if command().is_ok() {
-            COMMAND_LOADER
-        } else {
-            VACUUM_LOADER
+        let options = PackOptions {
+            best: self.best,
+            ..PackOptions::default()
         };
-        self.load(loader, source, target)
+        litepack::pack(source, target, &options, &Job::default())?;
+        Ok(())
     }
 
     fn uri(&self, path: &Path) -> String {
