@@ -72,9 +72,11 @@ fuzz: ## each fuzz target for FUZZ_SECONDS
 		cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) $(FUZZ_BOUNDS) || exit 1; \
 	done
 
-check-all: ## what `make test` does not build: fuzz targets, every feature, documentation
+check-all: ## what `make test` does not build: fuzz targets, every feature and none, documentation
 	@scripts/need cargo cc
 	cargo check --workspace --all-targets --all-features
+	cargo test --no-default-features --features litepack/bundled \
+		-p litepack -p litepack-sqlite -p litepack-rusqlite -p litepack-extension
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 	RUSTFLAGS="--cfg fuzzing" cargo check --manifest-path fuzz/Cargo.toml --locked
 

@@ -30,7 +30,7 @@
 //! alter.rs       ADD, RENAME and DROP COLUMN
 //! index.rs       CREATE INDEX
 //! configure.rs   other settings for a column
-//! maintain.rs   recompress.rs   retrain.rs   unused.rs   status.rs      one operation each
+//! compress_pending.rs   recompress.rs   retrain.rs   unused.rs   status.rs      one operation each
 //! ```
 #![forbid(unsafe_code)]
 
@@ -38,6 +38,7 @@ pub mod alter;
 pub mod change;
 pub mod chooser;
 pub mod column;
+pub mod compress_pending;
 pub mod config;
 pub mod configure;
 pub mod crew;
@@ -48,7 +49,6 @@ pub mod frame;
 pub mod group;
 pub mod head;
 pub mod index;
-pub mod maintain;
 pub mod memory;
 pub mod recompress;
 pub mod refuse;

@@ -6,11 +6,11 @@
 use std::time::Instant;
 
 use crate::column::{Column, Row, Which};
+use crate::compress_pending::{Change, Limits, write};
 use crate::crew::{Crew, Task};
 use crate::dictionary::{Kept, NO_DICTIONARY};
 use crate::frame::{Decompressor, Form};
 use crate::group::{Decision, Groups, dictionary};
-use crate::maintain::{Change, Limits, write};
 use crate::sql::{OwnedValue, Result, Sql};
 use crate::state::State;
 use crate::survey::stored_len;

@@ -84,7 +84,8 @@ impl<'a> Job<'a> {
         self
     }
 
-    /// Ends with [`Error::Interrupted`] once `stop` says so.
+    /// Ends with [`Error::Interrupted`] once `stop` says so. [`check`](crate::check()) and [`info`](crate::info()) change
+    /// nothing and go on to their end.
     #[must_use]
     pub fn with_stop(mut self, stop: &Stop) -> Job<'a> {
         self.stop = stop.clone();

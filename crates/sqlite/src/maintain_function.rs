@@ -9,7 +9,7 @@ use crate::codes::BUSY;
 use crate::columns::maintenance::limits;
 use crate::columns::{Function, Operate, function};
 use crate::ffi::columns::Call;
-use crate::ffi::maintain::Step;
+use crate::ffi::maintenance_step::Step;
 
 /// `litepack_maintain(seconds | NULL, load [, level | NULL [, schema]])`: 1 if there is more to do, else 0.
 pub(crate) const FUNCTIONS: &[Function] =

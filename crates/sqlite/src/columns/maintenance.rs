@@ -1,6 +1,6 @@
 //! The SQL functions that compress rows and look after dictionaries, over the running [`Call`].
 
-use litepack_columns::maintain::{Limits, maintain};
+use litepack_columns::compress_pending::{Limits, maintain};
 use litepack_columns::recompress::recompress;
 use litepack_columns::retrain::retrain;
 use litepack_columns::sql::{Result, Value};

@@ -20,7 +20,7 @@ mod guard;
 mod host;
 mod journal_file;
 mod library;
-pub(crate) mod maintain;
+pub(crate) mod maintenance_step;
 mod readonly_file;
 #[cfg(test)]
 mod readonly_file_test;

@@ -9,7 +9,7 @@ use super::api::{Api, len};
 use super::controls;
 use super::file::HOST_OFFSET;
 use super::guard::guard;
-use super::maintain::Request;
+use super::maintenance_step::Request;
 use super::types::{sqlite3_file, sqlite3_io_methods};
 use crate::codes::{
     Code, INTERNAL, IOCAP_IMMUTABLE, IOERR_NOMEM, IOERR_READ, IOERR_SHORT_READ, NOTFOUND, OK,
