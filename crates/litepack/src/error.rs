@@ -110,13 +110,9 @@ impl Error {
         }
     }
 
-    /// Whether the call was told to stop, in whichever part of the work.
+    /// Whether the call was told to stop.
     pub fn is_interrupted(&self) -> bool {
-        match self {
-            Error::Interrupted { .. } => true,
-            Error::In { source, .. } => source.is_interrupted(),
-            _ => false,
-        }
+        matches!(self, Error::Interrupted { .. })
     }
 
     /// The same error, for a call that keeps what it did before it was interrupted.
@@ -172,9 +168,13 @@ pub(crate) trait Cause {
 
 impl Cause for Error {
     fn explained(self, what: String) -> Error {
-        Error::In {
-            what,
-            source: Box::new(self),
+        match self {
+            // Where that was does not matter.
+            Error::Interrupted { .. } => self,
+            error => Error::In {
+                what,
+                source: Box::new(error),
+            },
         }
     }
 }
@@ -240,14 +240,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interruption_is_found_below_words_about_where() {
+    fn where_something_was_is_said_of_all_but_interruptions() {
+        let refused: Result<()> = Err(Error::Refused("no".into()));
+        let refused = refused.context("on one of many").unwrap_err();
+        assert_eq!(refused.in_one_line(), "on one of many: no");
         let inner: Result<()> = Err(Error::interrupted());
         let outer = inner.context("on one of many").unwrap_err();
         assert!(outer.is_interrupted());
-        assert_eq!(
-            outer.in_one_line(),
-            "on one of many: interrupted; nothing was changed"
-        );
         let kept = outer.keeping("what was done is kept");
         assert_eq!(kept.to_string(), "interrupted; what was done is kept");
         let other = Error::Refused("no".into()).keeping("all");
