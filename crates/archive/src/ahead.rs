@@ -129,9 +129,6 @@ pub(crate) struct Ahead {
     process: u32,
 }
 
-/// What has to be there for a thread to be started: much more than it takes at its beginning.
-const FOR_A_THREAD: usize = 1 << 20;
-
 impl std::fmt::Debug for Ahead {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Ahead({} of {})", self.helpers.len(), self.limit)
@@ -311,8 +308,7 @@ impl Ahead {
         if waiting > idle && self.helpers.len() < self.limit {
             let shared = Arc::clone(&self.shared);
             let helper = std::thread::Builder::new().name("litepack".into());
-            // A thread begins with taking memory, and ends the process if there is none.
-            let memory = litepack_memory::probe(FOR_A_THREAD).map_err(std::io::Error::from);
+            let memory = litepack_io::memory::for_threads().map_err(std::io::Error::from);
             match memory.and_then(|()| helper.spawn(move || shared.work())) {
                 Ok(helper) => {
                     self.process = std::process::id();

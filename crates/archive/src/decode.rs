@@ -2,7 +2,7 @@
 //!
 //! The buffer has the size in the table, so a frame that would be longer gets no more memory.
 
-use litepack_memory::OutOfMemory;
+use litepack_io::memory::OutOfMemory;
 use twox_hash::XxHash64;
 use zstd_safe::{DCtx, ErrorCode};
 
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Decoder {
 impl Decoder {
     /// The bytes of `frame`, which are stored as `stored`. The caller has seen that it is not too large.
     pub(crate) fn decode(&mut self, frame: &Frame, stored: &[u8]) -> Result<Vec<u8>> {
-        let mut bytes = litepack_memory::with_room(frame.size as usize)?;
+        let mut bytes = litepack_io::memory::with_room(frame.size as usize)?;
         context(&mut self.context)?
             .decompress(&mut bytes, stored)
             .map_err(|code| malformed(frame, code))?;

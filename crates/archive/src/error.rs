@@ -67,8 +67,8 @@ impl Error {
     }
 }
 
-impl From<litepack_memory::OutOfMemory> for Error {
-    fn from(error: litepack_memory::OutOfMemory) -> Error {
+impl From<litepack_io::memory::OutOfMemory> for Error {
+    fn from(error: litepack_io::memory::OutOfMemory) -> Error {
         Error::Io(error.into())
     }
 }

@@ -145,12 +145,12 @@ impl Large {
 
     /// The next piece, shorter only at the frame's end, empty behind it.
     fn next(&mut self, source: &impl Source, frame: &Frame) -> Result<Vec<u8>> {
-        let mut piece = litepack_memory::zeros(PIECE as usize)?;
+        let mut piece = litepack_io::memory::zeros(PIECE as usize)?;
         let mut filled = 0;
         while filled < piece.len() {
             let rest = u64::from(frame.stored) - self.consumed;
             if self.used == self.input.len() && rest > 0 {
-                litepack_memory::resize(&mut self.input, rest.min(INPUT) as usize)?;
+                litepack_io::memory::resize(&mut self.input, rest.min(INPUT) as usize)?;
                 read_exact(source, &mut self.input, frame.offset + self.consumed)?;
                 self.consumed += self.input.len() as u64;
                 self.used = 0;

@@ -167,7 +167,7 @@ impl<S: Source> Archive<S> {
             self.place.cache.put(key, Arc::clone(&bytes));
             return Ok(chunk(bytes));
         }
-        litepack_memory::resize(&mut self.stored, frame.stored as usize)?;
+        litepack_io::memory::resize(&mut self.stored, frame.stored as usize)?;
         read_exact(&self.source, &mut self.stored, frame.offset)?;
         let bytes = Arc::new(self.decoder.decode(frame, &self.stored)?);
         self.place.cache.put(key, Arc::clone(&bytes));
@@ -285,7 +285,7 @@ impl<S: Source> Archive<S> {
                 return;
             };
             let total: usize = together.iter().map(|frames| stored(frames)).sum();
-            let Ok(mut bytes) = litepack_memory::zeros(total) else {
+            let Ok(mut bytes) = litepack_io::memory::zeros(total) else {
                 return;
             };
             // What is wrong with these bytes is for the reader to say when it gets there.
@@ -296,7 +296,7 @@ impl<S: Source> Archive<S> {
             for frames in together {
                 let (stored, behind) = rest.split_at(stored(frames));
                 rest = behind;
-                let Ok(stored) = litepack_memory::copy(stored) else {
+                let Ok(stored) = litepack_io::memory::copy(stored) else {
                     return;
                 };
                 self.ahead.give(Job {

@@ -95,7 +95,7 @@ impl SeekTable {
     /// When there is none, or when it contradicts itself or the length of the file.
     pub fn read(source: &impl Source) -> Result<SeekTable> {
         let file_len = source.len()?;
-        let mut tail = litepack_memory::zeros(file_len.min(TAIL_LEN) as usize)?;
+        let mut tail = litepack_io::memory::zeros(file_len.min(TAIL_LEN) as usize)?;
         let tail_at = file_len - tail.len() as u64;
         read_exact(source, &mut tail, tail_at)?;
         let footer = tail.len().checked_sub(FOOTER_LEN as usize);
@@ -144,7 +144,7 @@ impl SeekTable {
     /// Goes through the entries once, for the sums.
     fn add_up(entries: Vec<u8>, entry_len: usize, frames: u32, table_at: u64) -> Result<SeekTable> {
         let mut table = SeekTable {
-            marks: litepack_memory::with_room(entries.len() / entry_len / STRIDE as usize + 2)?,
+            marks: litepack_io::memory::with_room(entries.len() / entry_len / STRIDE as usize + 2)?,
             identity: XxHash64::oneshot(0, &entries),
             entries,
             entry_len,
@@ -304,7 +304,7 @@ fn read_long(source: &impl Source, at: u64, len: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < len {
         let done = bytes.len();
-        litepack_memory::resize(&mut bytes, done + (len - done as u64).min(STEP) as usize)?;
+        litepack_io::memory::resize(&mut bytes, done + (len - done as u64).min(STEP) as usize)?;
         let step = bytes.get_mut(done..).unwrap_or_default();
         read_exact(source, step, at + done as u64)?;
     }

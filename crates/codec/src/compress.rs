@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, ErrorCode, FrameFormat};
 
-use litepack_memory::OutOfMemory;
+use litepack_io::memory::OutOfMemory;
 
 use crate::transform::{Transform, Undo};
 use crate::{Codec, Dictionary};
@@ -75,7 +75,7 @@ const PREPARING: usize = 8 << 20;
 fn is_out_of_memory(error: ErrorCode) -> bool {
     /// `ZSTD_error_memory_allocation`.
     const MEMORY_ALLOCATION: usize = 64;
-    error == MEMORY_ALLOCATION.wrapping_neg() && litepack_memory::probe(PREPARING).is_err()
+    error == MEMORY_ALLOCATION.wrapping_neg() && litepack_io::memory::probe(PREPARING).is_err()
 }
 
 impl Encoder {
@@ -124,7 +124,7 @@ impl Encoder {
         // zstd gives up by itself when the frame would not fit, which is exactly "not worthwhile".
         let budget = page.len() - page.len() / WORTHWHILE;
         // For the page itself, if it is to be stored as it is.
-        litepack_memory::room(out, page.len())?;
+        litepack_io::memory::room(out, page.len())?;
         let context = match dictionary {
             None => {
                 if self.bare.is_none() {
@@ -263,7 +263,7 @@ impl Decoder {
             }
             Codec::Columnar => {
                 // A page laid out by column is never longer than the page.
-                litepack_memory::resize(&mut self.stream, page.len())?;
+                litepack_io::memory::resize(&mut self.stream, page.len())?;
                 let len = unzstd(&mut self.context, stored, dictionary, &mut self.stream)?;
                 let undone = self.undo.decode(&self.stream[..len], page);
                 undone.map_err(|_| DecodeError::Malformed)

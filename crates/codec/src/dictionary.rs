@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use litepack_memory::OutOfMemory;
+use litepack_io::memory::OutOfMemory;
 use twox_hash::XxHash3_128;
 use zstd_safe::{CCtx, DCtx, DDict};
 
@@ -95,7 +95,8 @@ impl Dictionary {
     /// # Errors
     /// When there is no memory for it.
     pub fn pack(&self) -> Result<Vec<u8>, OutOfMemory> {
-        let mut packed = litepack_memory::with_room(zstd_safe::compress_bound(self.bytes.len()))?;
+        let mut packed =
+            litepack_io::memory::with_room(zstd_safe::compress_bound(self.bytes.len()))?;
         let mut context = CCtx::try_create().ok_or(OutOfMemory)?;
         let compressed = context.compress(&mut packed, &self.bytes, PACK_LEVEL);
         // With enough room nothing else can be missing.
@@ -108,7 +109,7 @@ impl Dictionary {
     /// # Errors
     /// When there is no memory for it.
     pub fn unpack(packed: &[u8], len: usize) -> Result<Option<Vec<u8>>, OutOfMemory> {
-        let mut bytes = litepack_memory::with_room(len)?;
+        let mut bytes = litepack_io::memory::with_room(len)?;
         let mut context = DCtx::try_create().ok_or(OutOfMemory)?;
         let unpacked = context.decompress(&mut bytes, packed);
         Ok((unpacked == Ok(len)).then_some(bytes))
@@ -148,7 +149,7 @@ pub fn train(samples: &[u8], lens: &[usize], max_len: usize) -> Option<Dictionar
         .iter()
         .try_fold(0usize, |sum, len| sum.checked_add(*len));
     (total == Some(samples.len())).then_some(())?;
-    let mut bytes = litepack_memory::with_room(max_len).ok()?;
+    let mut bytes = litepack_io::memory::with_room(max_len).ok()?;
     zstd_safe::train_from_buffer(&mut bytes, samples, lens).ok()?;
     (!bytes.is_empty()).then(|| Dictionary::new(bytes))
 }

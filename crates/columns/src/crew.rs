@@ -9,8 +9,6 @@ use litepack_codec::Dictionary;
 use crate::frame::{Compressor, Form};
 use crate::sql::Result;
 
-/// Tried before threads are started.
-const THREADS_TAKE: usize = 1 << 20;
 const WORKERS_MAX: usize = 8;
 /// So much is done sooner than a thread starts.
 const ALONE_BYTES: usize = 16 << 10;
@@ -76,8 +74,7 @@ impl Crew {
         if others.is_empty() {
             return in_order(tasks, [first[0].work(level, tasks, next, portion)]);
         }
-        // What threads take of their own cannot be refused.
-        litepack_memory::probe(THREADS_TAKE)?;
+        litepack_io::memory::for_threads()?;
         let parts = std::thread::scope(|scope| {
             // Threads that cannot be started are done without.
             let started: Vec<_> = others
@@ -130,7 +127,7 @@ impl Worker {
             }
             for (index, task) in tasks.iter().enumerate().skip(from).take(portion) {
                 self.compress(level, task, &mut frame)?;
-                litepack_memory::push(&mut done, (index, litepack_memory::copy(&frame)?))?;
+                litepack_io::memory::push(&mut done, (index, litepack_io::memory::copy(&frame)?))?;
             }
         }
     }

@@ -50,7 +50,7 @@ pub fn is_content_id(id: i64) -> bool {
 /// # Errors
 /// When memory is short.
 pub fn of_bytes(bytes: &[u8]) -> Result<Arc<Dictionary>> {
-    Ok(Dictionary::shared(litepack_memory::copy(bytes)?))
+    Ok(Dictionary::shared(litepack_io::memory::copy(bytes)?))
 }
 
 /// Dictionaries held in memory, however many a database has.

@@ -64,7 +64,7 @@ impl Compressor {
         if let Some(dictionary) = dictionary {
             // zstd itself would only fail later, and call it a lack of memory.
             if dictionary.for_decoding().is_none() {
-                litepack_memory::probe(PREPARING)?;
+                litepack_io::memory::probe(PREPARING)?;
                 return Err(Error::new("cannot compress: zstd refuses the dictionary"));
             }
             context

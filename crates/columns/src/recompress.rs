@@ -129,7 +129,7 @@ fn decode<'a>(
             found.push(Plain {
                 row,
                 old,
-                content: litepack_memory::copy(content)?,
+                content: litepack_io::memory::copy(content)?,
                 decision,
             });
         }

@@ -129,14 +129,14 @@ impl<'a> Value<'a> {
             Value::Null => OwnedValue::Null,
             Value::Integer(value) => OwnedValue::Integer(value),
             Value::Real(value) => OwnedValue::Real(value),
-            Value::Text(bytes) => OwnedValue::Text(litepack_memory::copy(bytes)?),
-            Value::Blob(bytes) => OwnedValue::Blob(litepack_memory::copy(bytes)?),
+            Value::Text(bytes) => OwnedValue::Text(litepack_io::memory::copy(bytes)?),
+            Value::Blob(bytes) => OwnedValue::Blob(litepack_io::memory::copy(bytes)?),
         })
     }
 }
 
-impl From<litepack_memory::OutOfMemory> for Error {
-    fn from(_: litepack_memory::OutOfMemory) -> Error {
+impl From<litepack_io::memory::OutOfMemory> for Error {
+    fn from(_: litepack_io::memory::OutOfMemory) -> Error {
         Error::no_memory()
     }
 }

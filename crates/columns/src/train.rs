@@ -76,7 +76,7 @@ impl Reservoir {
         }
         // Without memory for it, it is not in the sample.
         let value = &value[..value.len().min(SAMPLE_MAX).min(self.bytes_max)];
-        let Ok(value) = litepack_memory::copy(value).map(Vec::into_boxed_slice) else {
+        let Ok(value) = litepack_io::memory::copy(value).map(Vec::into_boxed_slice) else {
             return;
         };
         self.bytes += value.len();
@@ -120,14 +120,14 @@ impl Reservoir {
                 "a dictionary has between {DICTIONARY_MIN} and {DICTIONARY_MAX} bytes, not {size}"
             )));
         }
-        let mut samples = litepack_memory::with_room(self.bytes)?;
-        let mut lens = litepack_memory::with_room(self.len())?;
+        let mut samples = litepack_io::memory::with_room(self.bytes)?;
+        let mut lens = litepack_io::memory::with_room(self.len())?;
         for value in self.values() {
             samples.extend_from_slice(value);
             lens.push(value.len());
         }
         match litepack_codec::train(&samples, &lens, size) {
-            Some(dictionary) => Ok(litepack_memory::copy(dictionary.bytes())?),
+            Some(dictionary) => Ok(litepack_io::memory::copy(dictionary.bytes())?),
             None => Err(Error::new(format!(
                 "{} values with {} bytes are too few, too short or too different for a dictionary \
                  of {size} bytes: give it more rows, or ask for a smaller one",

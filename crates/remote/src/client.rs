@@ -278,10 +278,11 @@ impl Client {
         }
         let size = (part.bytes.end - part.bytes.start) as usize;
         // One byte more than there should be: a longer body is not cut off in silence.
-        let mut bytes = litepack_memory::with_room(size + 1).map_err(|error| Failure::Passing {
-            why: error.to_string(),
-            after: None,
-        })?;
+        let mut bytes =
+            litepack_io::memory::with_room(size + 1).map_err(|error| Failure::Passing {
+                why: error.to_string(),
+                after: None,
+            })?;
         let result = body
             .as_reader()
             .take(size as u64 + 1)

@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(code_of(&error, While::Writing), FULL);
         assert_eq!(code_of(&Error::Limit("x"), While::Writing), FULL);
         assert_eq!(code_of(&Error::Overtaken, While::Reading), BUSY);
-        let error = Error::from(litepack_memory::OutOfMemory);
+        let error = Error::from(litepack_io::memory::OutOfMemory);
         assert_eq!(code_of(&error, While::Writing), IOERR_NOMEM);
         assert_eq!(
             code_of(&Error::from(io::Error::other("x")), While::Reading),

@@ -42,7 +42,7 @@ impl Journal {
         };
         if self.bytes.len() < stop {
             // Without memory for it a journal goes to a file as well.
-            if litepack_memory::resize(&mut self.bytes, stop).is_err() {
+            if litepack_io::memory::resize(&mut self.bytes, stop).is_err() {
                 return false;
             }
         }

@@ -1,17 +1,17 @@
 //! When memory is short: what is only there to be faster is given back, and calls that would take more are refused.
 
-use litepack_memory::OutOfMemory;
+use litepack_io::memory::OutOfMemory;
 
 /// To be asked at the beginning of every call that may take memory.
 ///
 /// # Errors
 /// When it should take none.
 pub(crate) fn relieve() -> Result<(), OutOfMemory> {
-    if litepack_memory::was_refused() {
+    if litepack_io::memory::was_refused() {
         litepack_store::Cache::shared().clear();
         litepack_archive::Cache::shared().clear();
     }
-    litepack_memory::check()
+    litepack_io::memory::check()
 }
 
 #[cfg(test)]
@@ -44,7 +44,7 @@ mod tests {
         disk.write_at(&[0; 1 << 16], 2048).unwrap();
         relieve().unwrap();
         assert!(read().is_ok());
-        litepack_memory::note_refusal();
+        litepack_io::memory::note_refusal();
         relieve().unwrap();
         assert!(read().is_err());
     }

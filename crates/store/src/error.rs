@@ -2,7 +2,7 @@
 
 use std::io;
 
-use litepack_memory::OutOfMemory;
+use litepack_io::memory::OutOfMemory;
 
 /// Result of a store operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

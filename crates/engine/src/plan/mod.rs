@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use litepack_btree::{HEADER_LEN, Header, Owner, Owners};
 use litepack_codec::{DictId, shape};
-use litepack_memory::OutOfMemory;
+use litepack_io::memory::OutOfMemory;
 use litepack_store::{Disk, Listed, Store};
 
 pub use effort::Effort;
@@ -47,8 +47,6 @@ const BUNDLE_MIN: u64 = 16 << 10;
 
 /// What a plan keeps in memory of each unit, at most: its tree, and its group.
 const BYTES_PER_UNIT: usize = 16;
-/// Tried before threads are started.
-const THREADS_TAKE: usize = 1 << 20;
 /// No more memory than this is tried beforehand.
 const PROBE_MAX: usize = 256 << 20;
 
@@ -107,7 +105,7 @@ impl Plan {
         let units = size / u64::from(unit);
         // How many there are is a mere claim, and what nothing is known of takes no memory.
         let wanted = (units as usize).saturating_mul(BYTES_PER_UNIT);
-        litepack_memory::probe(wanted.min(PROBE_MAX))?;
+        litepack_io::memory::probe(wanted.min(PROBE_MAX))?;
         let mut head = [0; HEADER_LEN];
         let there = size >= HEADER_LEN as u64 && source.read(0, &mut head);
         let header = there.then(|| Header::parse(&head, size)).flatten();
@@ -146,8 +144,7 @@ impl Plan {
             let best = match &trials[..] {
                 [trial] => vec![trial.best(effort)?],
                 _ => {
-                    // What threads take of their own cannot be refused.
-                    litepack_memory::probe(THREADS_TAKE)?;
+                    litepack_io::memory::for_threads()?;
                     at_once()?
                 }
             };
@@ -311,21 +308,22 @@ impl Plan {
         if trial.bytes < GROUP_MIN {
             return Ok(trial);
         }
-        let (mut encoder, mut page) = (effort.encoder(), litepack_memory::zeros(unit as usize)?);
+        let (mut encoder, mut page) =
+            (effort.encoder(), litepack_io::memory::zeros(unit as usize)?);
         let (mut shapes, mut numbers) = (Vec::new(), BTreeMap::new());
         let first_page = self.page_size.min(self.unit) as usize;
         for at in &sampled.units {
-            litepack_memory::check()?;
+            litepack_io::memory::check()?;
             if !source.read(at * unit, &mut page) || page.iter().all(|byte| *byte == 0) {
                 continue;
             }
             *numbers.entry(source.dictionary_of(*at)).or_insert(0) += 1;
             shapes.extend(shape(&page[..first_page]).filter(|_| group != REST));
             if (trial.lens.len() + trial.held_out.len()) % HELD_OUT == HELD_OUT - 1 {
-                litepack_memory::push(&mut trial.held_out, litepack_memory::copy(&page)?)?;
+                litepack_io::memory::push(&mut trial.held_out, litepack_io::memory::copy(&page)?)?;
             } else {
                 let sample = encoder.sample(&page);
-                litepack_memory::room(&mut trial.samples, sample.len())?;
+                litepack_io::memory::room(&mut trial.samples, sample.len())?;
                 trial.samples.extend_from_slice(sample);
                 trial.lens.push(sample.len());
             }

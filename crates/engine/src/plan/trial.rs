@@ -1,7 +1,7 @@
 //! Dictionaries of several lengths, trained on pages of a group and measured on others of it.
 
 use litepack_codec::{DictId, Dictionary, Encoder, Shape, train};
-use litepack_memory::OutOfMemory;
+use litepack_io::memory::OutOfMemory;
 
 use super::effort::Effort;
 

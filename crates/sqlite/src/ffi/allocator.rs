@@ -3,8 +3,8 @@
 //! Rust ends the process when memory for a box, a string or a node of a tree is refused, and no code can prevent that
 //! afterwards. A guest must not do that to its host. So what is refused to small requests comes from a reserve, which
 //! is part of the library's own memory and costs nothing while nobody touches it. When much of it is taken,
-//! [`litepack_memory::check`] says so and calls end as "out of memory", which gives it back. Large requests get
-//! nothing from it: whoever makes one asks with the functions of `litepack_memory`, and heeds the answer.
+//! [`litepack_io::memory::check`] says so and calls end as "out of memory", which gives it back. Large requests get
+//! nothing from it: whoever makes one asks with the functions of `litepack_io::memory`, and heeds the answer.
 //!
 //! Nothing in here allocates or panics.
 
@@ -43,7 +43,7 @@ struct Reserve {
 }
 
 static REGION: Region = Region::zero();
-static RESERVE: Reserve = Reserve::new(&REGION, litepack_memory::set_low);
+static RESERVE: Reserve = Reserve::new(&REGION, litepack_io::memory::set_low);
 
 /// Which blocks are taken.
 struct Taken {
@@ -155,7 +155,7 @@ unsafe impl GlobalAlloc for Allocator {
         if !memory.is_null() {
             return memory;
         }
-        litepack_memory::note_refusal();
+        litepack_io::memory::note_refusal();
         RESERVE.take(layout)
     }
 
@@ -165,7 +165,7 @@ unsafe impl GlobalAlloc for Allocator {
         if !memory.is_null() {
             return memory;
         }
-        litepack_memory::note_refusal();
+        litepack_io::memory::note_refusal();
         let memory = RESERVE.take(layout);
         if !memory.is_null() {
             // SAFETY: the memory has this size and is nobody else's.

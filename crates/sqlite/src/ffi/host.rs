@@ -208,7 +208,7 @@ impl HostFile {
 
     /// Has the system read a part of the file. Trouble there is nobody's business until it is asked for.
     fn bring(&self, block: Range<u64>) {
-        if let Ok(mut bytes) = litepack_memory::zeros((block.end - block.start) as usize) {
+        if let Ok(mut bytes) = litepack_io::memory::zeros((block.end - block.start) as usize) {
             let _ = self.read_now(&mut bytes, block.start);
         }
     }

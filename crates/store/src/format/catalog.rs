@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use litepack_codec::{Codec, DictId, Dictionary, LEVELS, Level, Shape, Storage};
-use litepack_memory::OutOfMemory;
+use litepack_io::memory::OutOfMemory;
 
 use crate::error::{Error, Result};
 use crate::format::bytes::{Reader, put_varint};
@@ -120,7 +120,7 @@ impl Catalog {
     /// When there is no memory for them.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, OutOfMemory> {
         let shapes: usize = self.items.iter().map(|item| item.shapes.len()).sum();
-        let mut out = litepack_memory::with_room(32 + self.items.len() * 64 + shapes * 4)?;
+        let mut out = litepack_io::memory::with_room(32 + self.items.len() * 64 + shapes * 4)?;
         put_varint(&mut out, self.maintained.0);
         out.push(self.maintained.1 as u8);
         put_varint(&mut out, self.instead_of_none.into());

@@ -226,7 +226,7 @@ impl<D: Disk> Store<D> {
         }
         for (offset, range) in &bundle.extents {
             let copy = &bundle.bytes[range.clone()];
-            let mut original = litepack_memory::zeros(copy.len())?;
+            let mut original = litepack_io::memory::zeros(copy.len())?;
             let n = self.medium.disk.read_at(&mut original, *offset)?;
             if original[..n] != *copy {
                 survey.add(differs(format!("no copy of what lies at offset {offset}")));

@@ -45,7 +45,7 @@ impl<D: Disk> Store<D> {
         let bundle = self.medium.bundle.take();
         let record = commit.record;
         let mut survey = Survey::new(record.end);
-        let mut page = litepack_memory::zeros(self.unit_size as usize)?;
+        let mut page = litepack_io::memory::zeros(self.unit_size as usize)?;
         let (mut units, mut bytes) = (0, 0);
         self.survey_map(&mut survey, &record, |store, survey, first, entries| {
             let stored = (first..)

@@ -89,7 +89,7 @@ impl<D: Disk> Store<D> {
             waiting.push((record.map, level, 0));
         }
         while let Some((pointer, level, index)) = waiting.pop() {
-            litepack_memory::check()?;
+            litepack_io::memory::check()?;
             if pointer.is_none()
                 || !survey.claim("page map node", pointer.offset, pointer.len.into())
             {
@@ -174,7 +174,7 @@ impl<D: Disk> Store<D> {
             return Ok(0);
         };
         for (offset, len) in all.iter() {
-            litepack_memory::check()?;
+            litepack_io::memory::check()?;
             survey.claim("free space", offset, len);
         }
         Ok(space

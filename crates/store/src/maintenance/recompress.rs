@@ -131,7 +131,7 @@ impl<D: Disk> Store<D> {
         self.guarded(|store| {
             store.begin()?;
             let units = store.size.div_ceil(u64::from(store.unit_size));
-            let mut page = litepack_memory::zeros(store.unit_size as usize)?;
+            let mut page = litepack_io::memory::zeros(store.unit_size as usize)?;
             let (mut stored, mut at) = (0, from);
             for _ in 0..LEAVES_PER_STEP {
                 let Some(leaf) = store.next_leaf(at / FANOUT as u64)? else {

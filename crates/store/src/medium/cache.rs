@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use litepack_codec::Dictionary;
-use litepack_memory::OutOfMemory;
+use litepack_io::memory::OutOfMemory;
 use quick_cache::sync::Cache as Sharded;
 use quick_cache::{DefaultHashBuilder, Lifecycle, Weighter};
 
@@ -101,7 +101,7 @@ pub(crate) fn copy_into(former: Option<Arc<[u8]>>, bytes: &[u8]) -> Result<Arc<[
         memory.copy_from_slice(bytes);
         Some(page)
     });
-    reused.map_or_else(|| litepack_memory::shared(bytes), Ok)
+    reused.map_or_else(|| litepack_io::memory::shared(bytes), Ok)
 }
 
 /// Decoded pages, nodes and dictionaries, least useful ones dropped first.
@@ -238,14 +238,14 @@ impl Cache {
         // To count the entries takes long.
         let puts = self.puts.fetch_add(1, Ordering::Relaxed);
         if !puts.is_multiple_of(PUTS_PER_COUNT) {
-            return litepack_memory::check().is_ok();
+            return litepack_io::memory::check().is_ok();
         }
         let len = self.entries.len();
         if len < self.grown.load(Ordering::Relaxed) {
-            return litepack_memory::check().is_ok();
+            return litepack_io::memory::check().is_ok();
         }
         let more = len + len / 8;
-        if litepack_memory::probe(more * ENTRY_IN_TABLES / SHARDS_MIN).is_err() {
+        if litepack_io::memory::probe(more * ENTRY_IN_TABLES / SHARDS_MIN).is_err() {
             return false;
         }
         self.grown.store(more, Ordering::Relaxed);

@@ -54,13 +54,13 @@ impl Nearby {
         }
         self.offset = entry.offset;
         if is_neighbour {
-            litepack_memory::resize(&mut self.bytes, STRETCH.max(len))?;
+            litepack_io::memory::resize(&mut self.bytes, STRETCH.max(len))?;
             let read = medium.disk.read_at(&mut self.bytes, entry.offset);
             self.bytes.truncate(read.unwrap_or(0));
         }
         // Whatever was wrong with what follows, it is this extent alone that was asked for.
         if !is_neighbour || !self.bytes.get(..len).is_some_and(is_right) {
-            litepack_memory::resize(&mut self.bytes, len)?;
+            litepack_io::memory::resize(&mut self.bytes, len)?;
             medium.fill(&mut self.bytes, entry.offset, "page")?;
             if !is_right(&self.bytes) {
                 return Err(Error::damaged("page", entry.offset, "checksum mismatch"));

@@ -113,7 +113,7 @@ impl<D: Disk> Store<D> {
         if self.crew.waiting() >= WAITING_MAX || self.medium.cache.budget() < BUDGET_MIN {
             return;
         }
-        if litepack_memory::check().is_err() {
+        if litepack_io::memory::check().is_err() {
             return;
         }
         let fetched = self.fetchable(range);
@@ -196,7 +196,7 @@ impl<D: Disk> Store<D> {
             let run = &units[read..read + together];
             let len: usize = run.iter().map(|next| next.entry.len as usize).sum();
             let start = bytes.len();
-            if litepack_memory::resize(bytes, start + len).is_err() {
+            if litepack_io::memory::resize(bytes, start + len).is_err() {
                 return read;
             }
             match self

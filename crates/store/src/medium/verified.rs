@@ -32,7 +32,7 @@ impl<D: Disk> Medium<D> {
         if pointer.len > METADATA_MAX {
             return Err(Error::damaged(what, pointer.offset, "implausible length"));
         }
-        let mut bytes = litepack_memory::zeros(pointer.len as usize)?;
+        let mut bytes = litepack_io::memory::zeros(pointer.len as usize)?;
         self.fill(&mut bytes, pointer.offset, what)?;
         if self.uuid.sum64(&bytes) != pointer.sum {
             return Err(Error::damaged(what, pointer.offset, "checksum mismatch"));
@@ -86,7 +86,7 @@ impl<D: Disk> Medium<D> {
 
 impl<D: Disk> NodeSource for Medium<D> {
     fn node(&self, pointer: Pointer, level: u8) -> Result<Arc<Node>> {
-        litepack_memory::check()?;
+        litepack_io::memory::check()?;
         let is_right = |node: &Arc<Node>| matches!(**node, Node::Leaf(_)) == (level == 0);
         if let Some(node) = self.at_hand.get(&pointer).filter(is_right) {
             return Ok(node);

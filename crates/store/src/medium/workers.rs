@@ -31,9 +31,6 @@ impl Tools {
     }
 }
 
-/// What has to be there for a thread to be started: much more than it takes at its beginning.
-const FOR_A_THREAD: usize = 1 << 20;
-
 /// Work for a helper.
 pub(crate) type Job = Box<dyn FnOnce(&mut Tools) + Send>;
 
@@ -104,8 +101,7 @@ impl Crew {
         if idle > 0 {
             self.shared.changed.notify_one();
         }
-        // A thread begins with taking memory, and ends the process if there is none.
-        let may_start = || litepack_memory::probe(FOR_A_THREAD).is_ok();
+        let may_start = || litepack_io::memory::for_threads().is_ok();
         if waiting > idle && self.helpers.len() < limit && may_start() {
             let shared = Arc::clone(&self.shared);
             let helper = std::thread::Builder::new().name("litepack".into());

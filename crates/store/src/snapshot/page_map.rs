@@ -169,7 +169,7 @@ impl PageMap {
     /// The node (level, index), ready to be changed.
     fn change(&mut self, level: u8, index: u64, source: &impl NodeSource) -> Result<&mut Node> {
         if !self.changed.contains_key(&(level, index)) {
-            litepack_memory::check()?;
+            litepack_io::memory::check()?;
             let node = match self.node_on_disk(level, index, source)? {
                 Some(node) => Node::clone(&node),
                 None => Node::empty(level),

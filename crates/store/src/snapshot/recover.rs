@@ -355,7 +355,7 @@ pub(crate) fn verify_unit<D: Disk>(
     if entry.len > UNIT_MAX {
         return Err(Error::damaged("page", entry.offset, "implausible length"));
     }
-    litepack_memory::resize(stored, entry.len as usize)?;
+    litepack_io::memory::resize(stored, entry.len as usize)?;
     medium.fill(stored, entry.offset, "page")?;
     if medium.uuid.sum32(stored) != entry.sum {
         return Err(Error::damaged("page", entry.offset, "checksum mismatch"));

@@ -7,7 +7,7 @@
 use std::sync::{Arc, LazyLock};
 
 use litepack_codec::{DecodeError, Level};
-use litepack_memory::OutOfMemory;
+use litepack_io::memory::OutOfMemory;
 
 use crate::error::{Damage, Error, Result};
 use crate::format::catalog::Catalog;
@@ -370,7 +370,7 @@ impl<D: Disk> Store<D> {
             self.keep(&entry, buf);
         } else {
             let mut page = std::mem::take(&mut self.unit);
-            if let Err(error) = litepack_memory::resize(&mut page, self.unit_size as usize) {
+            if let Err(error) = litepack_io::memory::resize(&mut page, self.unit_size as usize) {
                 self.unit = page;
                 return Err(error.into());
             }

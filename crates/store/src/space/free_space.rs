@@ -103,7 +103,7 @@ impl Space {
         for (bytes, pointer) in links.iter().zip(&space.chain).rev() {
             // What is malformed was refused above.
             for change in changes_in(bytes).into_iter().flatten().flatten() {
-                litepack_memory::check()?;
+                litepack_io::memory::check()?;
                 let done = if change.freed {
                     change.offset >= DATA_START && space.free.insert(change.offset, change.len)
                 } else {
@@ -157,9 +157,9 @@ impl Space {
         let free = self.free.count() + self.after_commit.count() + self.after_flush.count();
         let ranges = free + self.fresh.count() + self.unflushed.count();
         if ranges > FEW_RANGES {
-            litepack_memory::probe(ranges * RANGE_IN_MEMORY)?;
+            litepack_io::memory::probe(ranges * RANGE_IN_MEMORY)?;
         }
-        Ok(litepack_memory::check()?)
+        Ok(litepack_io::memory::check()?)
     }
 
     fn log(&mut self, freed: bool, offset: u64, len: u64) -> Result<()> {
@@ -172,7 +172,7 @@ impl Space {
             return Ok(());
         }
         let change = Change { freed, offset, len };
-        Ok(litepack_memory::push(&mut self.changes, change)?)
+        Ok(litepack_io::memory::push(&mut self.changes, change)?)
     }
 
     /// Takes `len` bytes.
@@ -288,7 +288,7 @@ impl Space {
 
     /// Gives back an extent. It becomes free when nothing durable or published needs it.
     pub(crate) fn release(&mut self, offset: u64, len: u64) -> Result<()> {
-        litepack_memory::check()?;
+        litepack_io::memory::check()?;
         let done = if self.fresh.remove(offset, len) {
             self.free.insert(offset, len)
         } else if self.unflushed.remove(offset, len) {
@@ -342,9 +342,9 @@ impl Space {
                 self.release(pointer.offset, pointer.len.into())?;
             }
             let room = self.snapshot_room() as usize;
-            let len =
-                self.encoded_snapshot(&mut litepack_memory::with_room(room)?)? + RANGE_BYTES_MAX;
-            litepack_memory::room(out, len)?;
+            let len = self.encoded_snapshot(&mut litepack_io::memory::with_room(room)?)?
+                + RANGE_BYTES_MAX;
+            litepack_io::memory::room(out, len)?;
             let offset = self.alloc(len as u64)?;
             self.encoded_snapshot(out)?;
             pad(out, start + len)?;
@@ -353,9 +353,9 @@ impl Space {
             // Taking the link's own space is itself one change, or two if it crosses the lock bytes.
             let before = self.chain[0];
             let room = (self.changes.len() + CHAIN_MAX) * RANGE_BYTES_MAX;
-            let mut scratch = litepack_memory::with_room(room)?;
+            let mut scratch = litepack_io::memory::with_room(room)?;
             let len = encoded_changes(before, &self.changes, &mut scratch) + 2 * RANGE_BYTES_MAX;
-            litepack_memory::room(out, len)?;
+            litepack_io::memory::room(out, len)?;
             let offset = self.alloc(len as u64)?;
             encoded_changes(before, &self.changes, out);
             pad(out, start + len)?;

@@ -303,7 +303,7 @@ impl<D: Disk> Store<D> {
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(indexes.len()));
         for index in &indexes {
             // No node is longer, so what it appends finds room.
-            litepack_memory::room(&mut bytes, NODE_LEN_MAX as usize)?;
+            litepack_io::memory::room(&mut bytes, NODE_LEN_MAX as usize)?;
             match self.map.changed_node(level, *index) {
                 Some(node) if !node.is_empty() => node.encode(&mut bytes),
                 _ => {}
@@ -378,7 +378,7 @@ impl<D: Disk> Store<D> {
         let txn = self.writer.txn();
         (txn.stored_units, txn.stored_bytes) = (0, 0);
         let step = old_unit.max(wanted);
-        let mut bytes = litepack_memory::zeros(step as usize)?;
+        let mut bytes = litepack_io::memory::zeros(step as usize)?;
         let mut start = 0;
         while start < self.size {
             for (index, part) in bytes.chunks_mut(old_unit as usize).enumerate() {

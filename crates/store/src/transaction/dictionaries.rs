@@ -43,7 +43,7 @@ fn train_if_useful(
     for (index, page) in pages.iter().enumerate() {
         if index % HELD_OUT != HELD_OUT - 1 {
             let sample = encoder.sample(page);
-            litepack_memory::append(&mut samples, sample)?;
+            litepack_io::memory::append(&mut samples, sample)?;
             lens.push(sample.len());
         }
     }
@@ -77,7 +77,7 @@ impl<D: Disk> Store<D> {
 
     fn put_dictionary(&mut self, dictionary: &Dictionary, shapes: Vec<Shape>) -> Result<DictId> {
         let pointer = self.store_metadata(&dictionary.pack()?)?;
-        let bytes = litepack_memory::copy(dictionary.bytes())?;
+        let bytes = litepack_io::memory::copy(dictionary.bytes())?;
         let with = Some((Dictionary::shared(bytes), pointer));
         self.writer.txn().catalog_changed = true;
         self.catalog
@@ -126,7 +126,7 @@ impl<D: Disk> Store<D> {
         let stride = units.div_ceil(SAMPLE_MAX / unit_size).max(1);
         let mut pages = Vec::new();
         for unit in (0..units).step_by(stride as usize) {
-            let mut page = litepack_memory::zeros(unit_size as usize)?;
+            let mut page = litepack_io::memory::zeros(unit_size as usize)?;
             match self.writer.buffered(unit) {
                 Some(bytes) => page.copy_from_slice(bytes),
                 None => {

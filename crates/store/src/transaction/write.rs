@@ -416,7 +416,7 @@ impl<D: Disk> Store<D> {
 
     /// The whole unit, zero-filled past the end of the database.
     fn unit_before_change(&mut self, unit: u64) -> Result<Vec<u8>> {
-        let mut page = litepack_memory::zeros(self.unit_size as usize)?;
+        let mut page = litepack_io::memory::zeros(self.unit_size as usize)?;
         self.read(unit * u64::from(self.unit_size), &mut page)?;
         Ok(page)
     }
@@ -497,7 +497,7 @@ impl<D: Disk> Store<D> {
 
     /// Puts an entry into the map and releases the extent it replaces.
     pub(crate) fn set_entry(&mut self, unit: u64, entry: Entry) -> Result<()> {
-        litepack_memory::check()?;
+        litepack_io::memory::check()?;
         let former = self.map.set(unit, entry, &self.medium)?;
         if !entry.is_zero() {
             let txn = self.writer.txn();

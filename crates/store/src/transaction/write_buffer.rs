@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use litepack_codec::{DictId, Level, Storage};
-use litepack_memory::OutOfMemory;
+use litepack_io::memory::OutOfMemory;
 
 use crate::error::Result;
 use crate::format::catalog::Choice;
@@ -159,7 +159,7 @@ impl Batch {
             return Ok(false);
         };
         if Arc::get_mut(&mut page.bytes).is_none() {
-            litepack_memory::probe(page.bytes.len())?;
+            litepack_io::memory::probe(page.bytes.len())?;
             self.again.push(unit);
         }
         Arc::make_mut(&mut page.bytes)[within..within + bytes.len()].copy_from_slice(bytes);
@@ -250,7 +250,7 @@ impl Finishing {
         if finished.parts.is_empty() && !self.units.is_empty() {
             let mut units = std::mem::take(&mut self.units);
             let pages = units.iter().map(|(unit, page)| (*unit, page.clone()));
-            let pages = litepack_memory::collect(pages)?;
+            let pages = litepack_io::memory::collect(pages)?;
             let part = encode(0, pages, &self.recipe, tools)?;
             finished.take_up(part, &mut units);
         }
@@ -337,8 +337,8 @@ fn encode(
     tools: &mut Tools,
 ) -> Result<Part, OutOfMemory> {
     let encoder = tools.encoder(recipe.level, recipe.columnar);
-    let mut bytes = litepack_memory::with_room(pages.len() * 1024)?;
-    let mut encoded = litepack_memory::with_room(pages.len())?;
+    let mut bytes = litepack_io::memory::with_room(pages.len() * 1024)?;
+    let mut encoded = litepack_io::memory::with_room(pages.len())?;
     for (unit, page) in pages {
         let start = bytes.len();
         let Page {

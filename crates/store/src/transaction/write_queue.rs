@@ -15,11 +15,11 @@ impl WriteQueue {
     /// Queues an extent.
     pub(crate) fn push(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let start = self.bytes.len();
-        litepack_memory::append(&mut self.bytes, bytes)?;
+        litepack_io::memory::append(&mut self.bytes, bytes)?;
         match self.extents.last_mut() {
             // Neighbours that come in order are one write.
             Some((at, _, len)) if *at + *len as u64 == offset => *len += bytes.len(),
-            _ => litepack_memory::push(&mut self.extents, (offset, start, bytes.len()))?,
+            _ => litepack_io::memory::push(&mut self.extents, (offset, start, bytes.len()))?,
         }
         Ok(())
     }
@@ -55,7 +55,7 @@ impl WriteQueue {
             } else {
                 joined.clear();
                 for (_, start, len) in &rest[..run] {
-                    litepack_memory::append(&mut joined, &self.bytes[*start..start + len])?;
+                    litepack_io::memory::append(&mut joined, &self.bytes[*start..start + len])?;
                 }
                 disk.write_at(&joined, offset)?;
             }

@@ -6,8 +6,6 @@
 //!   (`litepack_sqlite::ffi::Allocator`). When much of the reserve is taken, [`check`] fails, and whoever is about to take
 //!   more gives up: so a loop that takes a little each time calls it each time.
 
-#![forbid(unsafe_code)]
-
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -162,6 +160,15 @@ pub fn probe(len: usize) -> Result<(), OutOfMemory> {
     // A value that nobody looks at would not be allocated at all.
     std::hint::black_box(&probe);
     check()
+}
+
+/// Whether threads may be started: each begins with taking memory that nobody can refuse it, and ends the process if
+/// there is none. What is tried is much more than that.
+///
+/// # Errors
+/// When they may not.
+pub fn for_threads() -> Result<(), OutOfMemory> {
+    probe(1 << 20)
 }
 
 #[cold]
