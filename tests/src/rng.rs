@@ -1,23 +1,20 @@
-//! A small seeded generator (SplitMix64), so that a seed printed by a failing test means the same
-//! run on every machine and after every dependency update.
+//! What tests draw at random: a seed printed by a failing one means the same run on every machine.
+
+use litepack_io::random::SplitMix64;
 
 /// Pseudo-random numbers from one 64-bit seed.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct Rng(SplitMix64);
 
 impl Rng {
     /// A generator whose whole future is decided by `seed`.
     pub fn new(seed: u64) -> Self {
-        Rng(seed ^ 0x6c69_7465_7061_636b)
+        Rng(SplitMix64::new(seed ^ 0x6c69_7465_7061_636b))
     }
 
     /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// A number in `0..end`.

@@ -10,7 +10,7 @@ use crate::ahead::{Ahead, RUN_MIN};
 use crate::cache::{Cache, FileId};
 use crate::create::{Settings, create};
 use crate::reader::{Archive, Options};
-use crate::source::Source;
+use litepack_io::storage::ReadAt;
 
 const FRAME: u64 = 8192;
 const FRAMES: u64 = 200;
@@ -40,7 +40,7 @@ fn options(threads: usize) -> Options {
     }
 }
 
-fn assert_frame(archive: &mut Archive<impl Source>, database: &[u8], number: u64) {
+fn assert_frame(archive: &mut Archive<impl ReadAt>, database: &[u8], number: u64) {
     let mut bytes = vec![0; FRAME as usize];
     archive.read_at(number * FRAME, &mut bytes).unwrap();
     let expected = &database[(number * FRAME) as usize..][..FRAME as usize];
@@ -116,13 +116,13 @@ struct Counted<'a> {
     read: &'a Cell<usize>,
 }
 
-impl Source for Counted<'_> {
+impl ReadAt for Counted<'_> {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.read.set(self.read.get() + buf.len());
-        Source::read_at(self.file, buf, offset)
+        ReadAt::read_at(self.file, buf, offset)
     }
     fn len(&self) -> io::Result<u64> {
-        Source::len(self.file)
+        ReadAt::len(self.file)
     }
 }
 

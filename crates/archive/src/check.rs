@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::cache::{Cache, FileId};
 use crate::error::{Error, Result};
 use crate::reader::{Archive, Options};
-use crate::source::Source;
+use litepack_io::storage::ReadAt;
 
 /// For the frames that helpers decode ahead of a check; none is looked at twice.
 const BUDGET: u64 = 32 << 20;
@@ -56,7 +56,7 @@ impl Report {
     }
 }
 
-impl<S: Source> Archive<S> {
+impl<S: ReadAt> Archive<S> {
     /// What the archive is made of.
     ///
     /// # Errors

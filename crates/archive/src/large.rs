@@ -15,7 +15,9 @@ use zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective};
 use crate::decode::{check_size, check_sum, context, malformed};
 use crate::error::{Error, Result};
 use crate::seek_table::Frame;
-use crate::source::{Source, read_exact};
+use litepack_io::storage::ReadAt;
+
+use crate::source::read_exact;
 
 /// Bytes of the database that are kept and given out together.
 pub(crate) const PIECE: u64 = 256 << 10;
@@ -61,7 +63,7 @@ impl Large {
     /// Piece number `wanted` of `frame`. Pieces that are decoded on the way are offered to `keep`.
     pub(crate) fn piece(
         &mut self,
-        source: &impl Source,
+        source: &impl ReadAt,
         frame: &Frame,
         wanted: u32,
         keep: impl FnMut(u32, &Arc<Vec<u8>>),
@@ -79,7 +81,7 @@ impl Large {
 
     fn forward(
         &mut self,
-        source: &impl Source,
+        source: &impl ReadAt,
         frame: &Frame,
         wanted: u32,
         mut keep: impl FnMut(u32, &Arc<Vec<u8>>),
@@ -103,7 +105,7 @@ impl Large {
     }
 
     /// Decodes all of the frame, and hands out the wanted piece only if all is right.
-    fn verify(&mut self, source: &impl Source, frame: &Frame, wanted: u32) -> Result<Arc<Vec<u8>>> {
+    fn verify(&mut self, source: &impl ReadAt, frame: &Frame, wanted: u32) -> Result<Arc<Vec<u8>>> {
         self.restart(frame)?;
         self.position = None;
         let (mut number, mut decoded, mut found) = (0, 0, None);
@@ -144,7 +146,7 @@ impl Large {
     }
 
     /// The next piece, shorter only at the frame's end, empty behind it.
-    fn next(&mut self, source: &impl Source, frame: &Frame) -> Result<Vec<u8>> {
+    fn next(&mut self, source: &impl ReadAt, frame: &Frame) -> Result<Vec<u8>> {
         let mut piece = litepack_io::memory::zeros(PIECE as usize)?;
         let mut filled = 0;
         while filled < piece.len() {

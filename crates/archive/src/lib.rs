@@ -1,7 +1,7 @@
 //! Archives: a database in a file of zstd's seekable format, read in place. Nothing of SQLite in here.
 //!
 //! ```text
-//! source.rs      the two calls to the medium       error.rs   what can go wrong
+//! source.rs      all that was asked for           error.rs   what can go wrong
 //! seek_table.rs  which frame is where              cache.rs   decoded frames, one budget for the process
 //! decode.rs      one frame, whole and verified     large.rs   frames too large for that, piece by piece
 //! reader.rs      an opened archive                 ahead.rs   helpers that decode ahead of scans
@@ -34,4 +34,3 @@ pub use create::{
 pub use error::{Error, Result};
 pub use reader::{Archive, Options};
 pub use seek_table::{Frame, SeekTable, begins_like_zstd};
-pub use source::Source;

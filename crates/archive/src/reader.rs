@@ -8,7 +8,9 @@ use crate::decode::Decoder;
 use crate::error::{Error, Result};
 use crate::large::{Large, PIECE};
 use crate::seek_table::{Frame, SeekTable};
-use crate::source::{Source, read_exact};
+use litepack_io::storage::ReadAt;
+
+use crate::source::read_exact;
 
 /// Frames up to this size are decoded whole, however small the cache is.
 const WHOLE_MIN: u64 = 4 << 20;
@@ -67,7 +69,7 @@ impl Chunk {
     }
 }
 
-impl<S: Source> Archive<S> {
+impl<S: ReadAt> Archive<S> {
     /// Opens an archive by reading its seek table.
     ///
     /// # Errors

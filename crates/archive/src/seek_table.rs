@@ -8,7 +8,9 @@ use std::ops::RangeInclusive;
 use twox_hash::XxHash64;
 
 use crate::error::{Error, Result};
-use crate::source::{Source, read_exact};
+use litepack_io::storage::ReadAt;
+
+use crate::source::read_exact;
 
 /// The magic number of the skippable frame that holds the table.
 pub(crate) const TABLE_MAGIC: u32 = 0x184D_2A5E;
@@ -93,7 +95,7 @@ impl SeekTable {
     ///
     /// # Errors
     /// When there is none, or when it contradicts itself or the length of the file.
-    pub fn read(source: &impl Source) -> Result<SeekTable> {
+    pub fn read(source: &impl ReadAt) -> Result<SeekTable> {
         let file_len = source.len()?;
         let mut tail = litepack_io::memory::zeros(file_len.min(TAIL_LEN) as usize)?;
         let tail_at = file_len - tail.len() as u64;
@@ -173,7 +175,7 @@ impl SeekTable {
     }
 
     /// Finds out where the first frame is: at the beginning, unless there is something that the table does not count.
-    fn placed(mut self, source: &impl Source, table_at: u64) -> Result<SeekTable> {
+    fn placed(mut self, source: &impl ReadAt, table_at: u64) -> Result<SeekTable> {
         let counted = self.marks.last().map_or(0, |mark| mark.offset);
         let Some(uncounted) = table_at.checked_sub(counted) else {
             return Err(Error::SeekTable {
@@ -291,7 +293,7 @@ impl SeekTable {
 }
 
 /// What a file without a table is.
-fn without_table(source: &impl Source) -> Result<Error> {
+fn without_table(source: &impl ReadAt) -> Result<Error> {
     let mut head = [0; 4];
     let found = source.read_at(&mut head, 0)?;
     Ok(match head.get(..found) {
@@ -300,7 +302,7 @@ fn without_table(source: &impl Source) -> Result<Error> {
     })
 }
 
-fn read_long(source: &impl Source, at: u64, len: u64) -> Result<Vec<u8>> {
+fn read_long(source: &impl ReadAt, at: u64, len: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < len {
         let done = bytes.len();

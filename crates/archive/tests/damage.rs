@@ -4,7 +4,8 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
-use litepack_archive::{Archive, Error, Info, Result, SeekTable, Source};
+use litepack_archive::{Archive, Error, Info, Result, SeekTable};
+use litepack_io::storage::ReadAt;
 
 mod handmade;
 use handmade::{Handmade, SKIPPABLE, cut, database, open, options, read_all, skippable, zstd};
@@ -197,7 +198,7 @@ fn a_check_looks_at_the_file_and_not_at_the_cache() {
     let database = database(60_000);
     let file = Mutex::new(checksummed(&database, true).finish());
     struct Changing<'a>(&'a Mutex<Vec<u8>>);
-    impl Source for Changing<'_> {
+    impl ReadAt for Changing<'_> {
         fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
             self.0.lock().unwrap().as_slice().read_at(buf, offset)
         }

@@ -4,7 +4,8 @@
 use std::cell::Cell;
 use std::io;
 
-use litepack_archive::{Archive, Error, SeekTable, Source};
+use litepack_archive::{Archive, Error, SeekTable};
+use litepack_io::storage::ReadAt;
 
 mod handmade;
 use handmade::{Handmade, SKIPPABLE, database, open, options, read_all, skippable, zstd};
@@ -205,7 +206,7 @@ impl Sparse {
     }
 }
 
-impl Source for Sparse {
+impl ReadAt for Sparse {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.read.set(self.read.get() + buf.len());
         let len = buf.len().min(self.len.saturating_sub(offset) as usize);

@@ -6,9 +6,8 @@ use std::ops::ControlFlow;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use litepack_archive::{
-    Archive, Cache, Created, Error, FileId, LEVELS, Options, Settings, Source, create,
-};
+use litepack_archive::{Archive, Cache, Created, Error, FileId, LEVELS, Options, Settings, create};
+use litepack_io::storage::ReadAt;
 use proptest::prelude::*;
 
 mod handmade;
@@ -213,13 +212,13 @@ struct Counted<'a> {
     read: &'a Cell<usize>,
 }
 
-impl Source for Counted<'_> {
+impl ReadAt for Counted<'_> {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.read.set(self.read.get() + buf.len());
-        Source::read_at(self.file, buf, offset)
+        ReadAt::read_at(self.file, buf, offset)
     }
     fn len(&self) -> io::Result<u64> {
-        Source::len(self.file)
+        ReadAt::len(self.file)
     }
 }
 

@@ -205,7 +205,7 @@ impl std::fmt::Debug for Decoder {
     }
 }
 
-/// Stored bytes that are not what their [`Storage`] says.
+/// Stored bytes that are not what their [`Encoding`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
     /// The stored bytes do not decode.

@@ -1,6 +1,6 @@
 //! Bytes to bytes: how one page is stored. No I/O and no SQLite in here.
 //!
-//! A page comes in as plain bytes and goes out as a [`Storage`] (which codec, which dictionary) and
+//! A page comes in as plain bytes and goes out as a [`Encoding`] (which codec, which dictionary) and
 //! stored bytes. Decoding trusts nothing: the output buffer's length is the only size that counts,
 //! so stored bytes can be hostile without costing more than one page of memory.
 //!
@@ -52,7 +52,7 @@ impl Codec {
 
 /// What must be known, beside the stored bytes, to get a page back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Storage {
+pub struct Encoding {
     /// The encoding of the stored bytes.
     pub codec: Codec,
     /// The dictionary in the file's catalog; 0 means none.
@@ -61,9 +61,9 @@ pub struct Storage {
     pub settled: bool,
 }
 
-impl Storage {
+impl Encoding {
     /// A page stored as it is.
-    pub const RAW: Storage = Storage {
+    pub const RAW: Encoding = Encoding {
         codec: Codec::Raw,
         dict: 0,
         settled: false,

@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use litepack_io::random::SplitMix64;
+
 use crate::sql::{Error, Result};
 
 /// zstd looks at no more of one sample.
@@ -25,7 +27,7 @@ pub struct Reservoir {
     kept: BinaryHeap<Sample>,
     /// Numbers from here on have been turned away before, so they are turned away for ever.
     limit: u64,
-    random: u64,
+    random: SplitMix64,
 }
 
 /// A kept value; compared by its number, and the highest is the first to go.
@@ -64,13 +66,13 @@ impl Reservoir {
             bytes: 0,
             kept: BinaryHeap::new(),
             limit: u64::MAX,
-            random: 0,
+            random: SplitMix64::new(0),
         }
     }
 
     /// Shows it a value. Of a long one the beginning is kept.
     pub fn push(&mut self, value: &[u8]) {
-        let number = self.next_number();
+        let number = self.random.next_u64();
         if number >= self.limit {
             return;
         }
@@ -135,15 +137,6 @@ impl Reservoir {
                 self.bytes
             ))),
         }
-    }
-
-    /// SplitMix64.
-    fn next_number(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
     }
 }
 

@@ -5,7 +5,8 @@
 
 use litepack_btree::{HEADER_LEN, Header, Owner, Owners, Tree};
 use litepack_codec::Codec;
-use litepack_store::{Disk, Error, Info, Result, Store, StoredUnit};
+use litepack_io::storage::Storage;
+use litepack_store::{Error, Info, Result, Store, StoredUnit};
 
 /// What some pages have in common: how many they are, and how they are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,7 +85,7 @@ impl Content {
     ///
     /// # Errors
     /// When the file cannot be read at all; damage is in the result.
-    pub fn of<D: Disk>(
+    pub fn of<D: Storage>(
         store: &mut Store<D>,
         info: &Info,
         read: &mut dyn FnMut(u64),
@@ -136,7 +137,10 @@ fn damage(owners: &Owners, found: &litepack_btree::Damage) -> Damage {
 }
 
 /// The owners of all pages; `None` if the database has no header, or none that can be read.
-fn owners<D: Disk>(store: &mut Store<D>, was_read: &mut dyn FnMut(u64)) -> Result<Option<Owners>> {
+fn owners<D: Storage>(
+    store: &mut Store<D>,
+    was_read: &mut dyn FnMut(u64),
+) -> Result<Option<Owners>> {
     let size = store.size();
     let mut head = [0; HEADER_LEN];
     let header = read(store, 0, &mut head)?.then(|| Header::parse(&head, size));
@@ -152,7 +156,7 @@ fn owners<D: Disk>(store: &mut Store<D>, was_read: &mut dyn FnMut(u64)) -> Resul
 }
 
 /// Fills `buf` from the database; false if it is damaged or not as long.
-fn read<D: Disk>(store: &mut Store<D>, offset: u64, buf: &mut [u8]) -> Result<bool> {
+fn read<D: Storage>(store: &mut Store<D>, offset: u64, buf: &mut [u8]) -> Result<bool> {
     match store.read(offset, buf) {
         Err(Error::Damaged(_)) => Ok(false),
         result => Ok(result? == buf.len()),

@@ -9,7 +9,8 @@
 use std::time::{Duration, Instant};
 
 use litepack_codec::{DictId, Level};
-use litepack_store::{Arranged, Disk, Erase, Result, Store};
+use litepack_io::storage::Storage;
+use litepack_store::{Arranged, Erase, Result, Store};
 
 use crate::plan::{Effort, Plan, Source};
 
@@ -56,7 +57,7 @@ enum Stage {
     Done,
 }
 
-impl<D: Disk> Source for Store<D> {
+impl<D: Storage> Source for Store<D> {
     fn read(&mut self, offset: u64, buf: &mut [u8]) -> bool {
         Store::read(self, offset, buf).is_ok_and(|n| n == buf.len())
     }
@@ -67,7 +68,7 @@ impl<D: Disk> Source for Store<D> {
 }
 
 /// The level to maintain a file at unless the user says another: the highest it was ever stored at.
-pub fn default_level<D: Disk>(store: &Store<D>) -> Level {
+pub fn default_level<D: Storage>(store: &Store<D>) -> Level {
     store.settled_level().max(store.level())
 }
 
@@ -76,7 +77,7 @@ impl Maintenance {
     ///
     /// # Errors
     /// When the file cannot be read or is damaged.
-    pub fn plan<D: Disk>(store: &mut Store<D>, level: Level) -> Result<Maintenance> {
+    pub fn plan<D: Storage>(store: &mut Store<D>, level: Level) -> Result<Maintenance> {
         store.refresh()?;
         store.verify_map()?;
         let known = store.dictionaries()?;
@@ -106,7 +107,7 @@ impl Maintenance {
     ///
     /// # Errors
     /// The store's; the last commit is current then, and this maintenance should be given up.
-    pub fn step<D: Disk>(&mut self, store: &mut Store<D>) -> Result<Progress> {
+    pub fn step<D: Storage>(&mut self, store: &mut Store<D>) -> Result<Progress> {
         store.refresh()?;
         if store.catalog_version() != self.catalog {
             return Ok(Progress::Outdated);
@@ -125,7 +126,7 @@ impl Maintenance {
         })
     }
 
-    fn advance<D: Disk>(&mut self, store: &mut Store<D>) -> Result<()> {
+    fn advance<D: Storage>(&mut self, store: &mut Store<D>) -> Result<()> {
         self.stage = match self.stage {
             Stage::AddDictionaries => {
                 self.add_dictionaries(store)?;
@@ -172,7 +173,7 @@ impl Maintenance {
     }
 
     /// Gives the file the dictionaries of the plan, and those it has at the level they are wanted at.
-    fn add_dictionaries<D: Disk>(&mut self, store: &mut Store<D>) -> Result<()> {
+    fn add_dictionaries<D: Storage>(&mut self, store: &mut Store<D>) -> Result<()> {
         let former = self.plan.former();
         self.none = store.at_level(0)?;
         for (index, planned) in self.plan.planned().iter().enumerate() {

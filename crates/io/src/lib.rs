@@ -1,8 +1,17 @@
 //! What the other crates stand on. Nothing in here knows SQLite, packed files or archives.
 //!
 //! ```text
-//! memory.rs   fallible allocation, and when to give up
+//! memory.rs    fallible allocation, and when to give up
+//! storage.rs   files by byte offset: what is read, what is also written
+//! bytes.rs     little-endian fields and variable-length integers
+//! random.rs    random numbers from a seed
+//! testing/     storages for tests
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod bytes;
 pub mod memory;
+pub mod random;
+pub mod storage;
+#[cfg(any(test, fuzzing, feature = "testing"))]
+pub mod testing;

@@ -7,9 +7,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use litepack_archive::{Archive, Cache, Error as ArchiveError, FileId, Settings, Source as Medium};
+use litepack_archive::{Archive, Cache, Error as ArchiveError, FileId, Settings};
 use litepack_engine::Kind;
 use litepack_engine::report::{archive_damage, archive_info_json};
+use litepack_io::storage::ReadAt;
 use serde::{Serialize, Serializer};
 
 use crate::error::{Context, cannot_read, refuse};
@@ -196,7 +197,7 @@ pub fn extract(
     })
 }
 
-fn copy(archive: &mut Archive<impl Medium>, output: &mut impl Write, job: &Job<'_>) -> Result<()> {
+fn copy(archive: &mut Archive<impl ReadAt>, output: &mut impl Write, job: &Job<'_>) -> Result<()> {
     let step = job.bytes("extracting", archive.size());
     let cannot = "cannot write the new file";
     let mut buf = vec![0; CHUNK];
@@ -328,7 +329,7 @@ fn file(shown: &Path) -> Result<(File, Metadata)> {
 }
 
 /// An archive to be read from beginning to end.
-pub(crate) fn open<S: Medium>(source: S) -> std::result::Result<Archive<S>, ArchiveError> {
+pub(crate) fn open<S: ReadAt>(source: S) -> std::result::Result<Archive<S>, ArchiveError> {
     let options = litepack_archive::Options {
         cache: Arc::new(Cache::new(CACHE_BYTES)),
         file: FileId::unique(),
@@ -339,7 +340,7 @@ pub(crate) fn open<S: Medium>(source: S) -> std::result::Result<Archive<S>, Arch
 
 /// Makes sure that an archive holds exactly these bytes.
 fn compare(
-    archive: &mut Archive<impl Medium>,
+    archive: &mut Archive<impl ReadAt>,
     content: &mut Content<'_>,
     job: &Job<'_>,
 ) -> Result<()> {

@@ -9,7 +9,8 @@ use std::path::Path;
 
 use litepack_codec::{DictId, LEVELS, Level};
 use litepack_engine::plan::{self, Effort, Plan};
-use litepack_store::{DEFAULT_LEVEL, Disk, Listed, Options, Store};
+use litepack_io::storage::ReadAt;
+use litepack_store::{DEFAULT_LEVEL, Listed, Options, Store};
 use serde::Serialize;
 
 use crate::error::{Context, cannot_read, refuse};
@@ -160,7 +161,7 @@ fn fill_and_compare(
     let (file, len) = (source.file(), source.metadata()?.len());
     let name = source.shown().display().to_string();
     let warning = litepack_engine::warning(&name, len, |at, buf| {
-        let read = Disk::read_at(file, buf, at).with_context(|| cannot_read(source.shown()))?;
+        let read = ReadAt::read_at(file, buf, at).with_context(|| cannot_read(source.shown()))?;
         Ok::<_, Error>(read == buf.len())
     })?;
     if let Some(warning) = warning {
@@ -171,7 +172,7 @@ fn fill_and_compare(
     drop(step);
     reader::compare(target.file(), source.file(), source.shown(), job)?;
     job.check()?;
-    Disk::len(target.file()).context("cannot read the new file")
+    ReadAt::len(target.file()).context("cannot read the new file")
 }
 
 /// Writes a database that nobody changes into an empty file as one commit.
@@ -244,7 +245,7 @@ struct Plain<'a>(&'a File);
 
 impl plan::Source for Plain<'_> {
     fn read(&mut self, offset: u64, buf: &mut [u8]) -> bool {
-        Disk::read_at(self.0, buf, offset).is_ok_and(|n| n == buf.len())
+        ReadAt::read_at(self.0, buf, offset).is_ok_and(|n| n == buf.len())
     }
 
     fn dictionary_of(&mut self, _: u64) -> DictId {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use litepack_store::Disk;
+use litepack_io::storage::Storage;
 
 use crate::error::{Context, cannot_read};
 use crate::files::reader;
@@ -89,9 +89,9 @@ fn write_and_compare(source: &Source, target: &Replacement, job: &Job<'_>) -> Re
     let size = store.with_context(|| cannot_read(name))?.size();
     let step = job.bytes("unpacking", size);
     let (plain, cannot) = (target.file(), "cannot write the new file");
-    Disk::truncate(plain, size).context(cannot)?;
+    Storage::truncate(plain, size).context(cannot)?;
     reader::read_all(source.file(), job, &step, |offset, bytes| {
-        Disk::write_at(plain, bytes, offset).context(cannot)
+        Storage::write_at(plain, bytes, offset).context(cannot)
     })?;
     drop(step);
     reader::compare(source.file(), plain, name, job)?;

@@ -11,9 +11,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use litepack_archive::{Archive, Cache, Error, FileId, Options, SeekTable, Source};
+use litepack_archive::{Archive, Cache, Error, FileId, Options, SeekTable};
 use litepack_engine::page_size;
 use litepack_engine::report::{archive_check_text, archive_info_json};
+use litepack_io::storage::ReadAt;
 use serde_json::Value;
 
 use crate::codes::code_of_archive;
@@ -79,7 +80,7 @@ pub(crate) struct ArchiveFile<S> {
     _shared: Arc<Shared>,
 }
 
-impl<S: Source> ArchiveFile<S> {
+impl<S: ReadAt> ArchiveFile<S> {
     /// Opens an archive. `which` tells which file the source is, if that can be told.
     pub(crate) fn open(
         source: S,
@@ -99,7 +100,7 @@ impl<S: Source> ArchiveFile<S> {
     }
 }
 
-impl<S: Source> ArchiveFile<S> {
+impl<S: ReadAt> ArchiveFile<S> {
     /// What `info` says of it.
     pub(crate) fn report(&mut self) -> Result<Value, Failure> {
         let info = self.archive.info().map_err(failure)?;
@@ -110,7 +111,7 @@ impl<S: Source> ArchiveFile<S> {
     }
 }
 
-impl<S: Source> ReadOnly for ArchiveFile<S> {
+impl<S: ReadAt> ReadOnly for ArchiveFile<S> {
     fn read_at(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
         self.archive.read_at(offset, buf).map_err(failure)
     }

@@ -11,7 +11,8 @@ use std::ffi::c_int;
 
 use litepack_codec::Level;
 use litepack_engine::maintenance::{Maintenance, Progress, default_level};
-use litepack_store::{Cache, CheckReport, Disk, Info, Result, Store};
+use litepack_io::storage::Storage;
+use litepack_store::{Cache, CheckReport, Info, Result, Store};
 
 use crate::codes::{LOCK_NONE, LOCK_RESERVED, LOCK_SHARED};
 use crate::options::{Name, Setting};
@@ -20,7 +21,7 @@ use crate::wal_index::Checkpoints;
 
 /// The state of one open packed database.
 #[derive(Debug)]
-pub(crate) struct Packed<D: Disk> {
+pub(crate) struct Packed<D: Storage> {
     store: Store<D>,
     lock: c_int,
     /// A WAL read transaction has begun since the store was last looked at. Within one, looking again is
@@ -69,7 +70,7 @@ pub(crate) enum Upkeep {
     InTransaction,
 }
 
-impl<D: Disk> Packed<D> {
+impl<D: Storage> Packed<D> {
     pub(crate) fn new(store: Store<D>) -> Packed<D> {
         Packed {
             store,
@@ -383,24 +384,25 @@ impl<D: Disk> Packed<D> {
 
 #[cfg(test)]
 mod tests {
-    use litepack_store::{MemDisk, Options};
+    use litepack_io::testing::MemoryStorage;
+    use litepack_store::Options;
 
     use super::*;
 
-    fn packed(disk: &MemDisk) -> Packed<&MemDisk> {
+    fn packed(disk: &MemoryStorage) -> Packed<&MemoryStorage> {
         let store = Store::open(disk, Options::default()).unwrap();
         let mut packed = Packed::new(store);
         packed.locked(LOCK_SHARED).unwrap();
         packed
     }
 
-    fn store(byte: u8, writer: &mut Packed<&MemDisk>) {
+    fn store(byte: u8, writer: &mut Packed<&MemoryStorage>) {
         writer.write(0, &[byte; 4096]).unwrap();
         writer.publish().unwrap();
     }
 
     /// What a WAL transaction reads when the index says that so many frames are in the database.
-    fn read(frames: u32, reader: &mut Packed<&MemDisk>) -> u8 {
+    fn read(frames: u32, reader: &mut Packed<&MemoryStorage>) -> u8 {
         let index = Checkpoints::read(|offset| if offset == 96 { frames } else { 1000 });
         assert!(index.is_some());
         reader.maps_index(true);
@@ -415,7 +417,7 @@ mod tests {
 
     #[test]
     fn a_wal_reader_looks_when_checkpoints_got_further() {
-        let disk = MemDisk::new(Vec::new());
+        let disk = MemoryStorage::new(Vec::new());
         let mut writer = packed(&disk);
         store(1, &mut writer);
         let mut reader = packed(&disk);
@@ -430,7 +432,7 @@ mod tests {
 
     #[test]
     fn a_wal_reader_does_not_rely_on_a_checkpoint_without_a_commit() {
-        let disk = MemDisk::new(Vec::new());
+        let disk = MemoryStorage::new(Vec::new());
         let mut writer = packed(&disk);
         store(1, &mut writer);
         let mut reader = packed(&disk);
@@ -442,7 +444,7 @@ mod tests {
 
     #[test]
     fn a_wal_reader_looks_whenever_another_vfs_keeps_the_index() {
-        let disk = MemDisk::new(Vec::new());
+        let disk = MemoryStorage::new(Vec::new());
         let mut writer = packed(&disk);
         // The header's bytes 18 and 19 say WAL.
         store(2, &mut writer);
@@ -463,7 +465,7 @@ mod tests {
 
     #[test]
     fn a_size_that_changes_without_a_lock_is_published() {
-        let disk = MemDisk::new(Vec::new());
+        let disk = MemoryStorage::new(Vec::new());
         let (mut one, mut other) = (packed(&disk), packed(&disk));
         store(1, &mut one);
         one.unlocking(LOCK_NONE);
@@ -478,7 +480,7 @@ mod tests {
 
     #[test]
     fn a_wal_reader_looks_after_it_had_no_lock() {
-        let disk = MemDisk::new(Vec::new());
+        let disk = MemoryStorage::new(Vec::new());
         let mut writer = packed(&disk);
         store(1, &mut writer);
         let mut reader = packed(&disk);

@@ -16,13 +16,15 @@ pub(crate) fn relieve() -> Result<(), OutOfMemory> {
 
 #[cfg(test)]
 mod tests {
-    use litepack_store::{Disk, FileId, MemDisk, Options, Store};
+    use litepack_io::storage::Storage;
+    use litepack_io::testing::MemoryStorage;
+    use litepack_store::{FileId, Options, Store};
 
     use super::*;
 
     #[test]
     fn a_refusal_empties_the_cache() {
-        let disk = MemDisk::new(Vec::new());
+        let disk = MemoryStorage::new(Vec::new());
         let file = FileId::unique();
         let open = || {
             let cached = Options {

@@ -34,7 +34,6 @@ pub use maintenance::erase::Erase;
 pub use maintenance::recompress::Listed;
 pub use maintenance::reorder::Arranged;
 pub use medium::cache::{Cache, DEFAULT_BUDGET, FileId};
-pub use medium::disk::{Disk, MemDisk};
 pub use snapshot::store::{DEFAULT_LEVEL, Options, Store};
 #[cfg(any(test, fuzzing))]
 pub use testing::{forged, hostile};

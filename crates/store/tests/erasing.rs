@@ -9,17 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use litepack_codec::Dictionary;
+use litepack_io::testing::CrashingStorage;
 use litepack_store::{Cache, Erase, FileId, Options, Store};
 use rand::rngs::StdRng as SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
-use support::{CrashDisk, seeds};
+use support::seeds;
 
 const PAGE: usize = 4096;
 /// Before each of a page's numbers.
 const SIGN: &[u8; 8] = b"\x93secret\xa7";
 
-fn open(disk: &CrashDisk, erase: Erase) -> Store<CrashDisk> {
+fn open(disk: &CrashingStorage, erase: Erase) -> Store<CrashingStorage> {
     let options = Options {
         cache: Arc::new(Cache::new(1 << 20)),
         file: FileId::unique(),
@@ -50,12 +51,12 @@ fn found(bytes: &[u8]) -> BTreeSet<u64> {
         .collect()
 }
 
-fn live(disk: &CrashDisk) -> BTreeSet<u64> {
+fn live(disk: &CrashingStorage) -> BTreeSet<u64> {
     found(&disk.after_power_loss(1))
 }
 
 /// What is surely on the medium.
-fn durable(disk: &CrashDisk) -> BTreeSet<u64> {
+fn durable(disk: &CrashingStorage) -> BTreeSet<u64> {
     found(&disk.after_power_loss(0))
 }
 
@@ -66,7 +67,12 @@ fn numbers(pages: &Pages) -> BTreeSet<u64> {
     pages.values().copied().collect()
 }
 
-fn change(rng: &mut SmallRng, store: &mut Store<CrashDisk>, pages: &mut Pages, next: &mut u64) {
+fn change(
+    rng: &mut SmallRng,
+    store: &mut Store<CrashingStorage>,
+    pages: &mut Pages,
+    next: &mut u64,
+) {
     if rng.random_ratio(1, 10) {
         let len = rng.random_range(0..60);
         if store.size() > (len * PAGE) as u64 {
@@ -88,7 +94,7 @@ fn change(rng: &mut SmallRng, store: &mut Store<CrashDisk>, pages: &mut Pages, n
 }
 
 /// What gives extents other places, or has copies of them; all but the dictionaries' samples, which are not the database's.
-fn upkeep(rng: &mut SmallRng, store: &mut Store<CrashDisk>) {
+fn upkeep(rng: &mut SmallRng, store: &mut Store<CrashingStorage>) {
     match rng.random_range(0..4) {
         0 => {
             let mut at = 0;
@@ -112,7 +118,7 @@ fn upkeep(rng: &mut SmallRng, store: &mut Store<CrashDisk>) {
 
 fn run(seed: u64, erase: Erase) {
     let mut rng = SmallRng::seed_from_u64(seed);
-    let disk = CrashDisk::default();
+    let disk = CrashingStorage::default();
     let mut store = open(&disk, erase);
     let (mut pages, mut committed, mut next) = (Pages::new(), Pages::new(), 0);
     for step in 0..120 {
@@ -174,7 +180,7 @@ fn nothing_of_a_deleted_page_is_left_after_a_flush() {
     }
 }
 
-fn filled(disk: &CrashDisk, pages: u64) -> Store<CrashDisk> {
+fn filled(disk: &CrashingStorage, pages: u64) -> Store<CrashingStorage> {
     let mut rng = SmallRng::seed_from_u64(pages);
     let mut store = open(disk, Erase::Never);
     for number in 0..pages {
@@ -188,7 +194,7 @@ fn filled(disk: &CrashDisk, pages: u64) -> Store<CrashDisk> {
 /// A commit acknowledged is erased even if nobody asks for durability, and one that frees nothing is not flushed.
 #[test]
 fn a_commit_with_nothing_to_erase_costs_no_flush() {
-    let disk = CrashDisk::default();
+    let disk = CrashingStorage::default();
     let mut store = filled(&disk, 10);
     store.set_erase(Erase::WithCommit);
     let calls = disk.calls();
@@ -205,7 +211,7 @@ fn a_commit_with_nothing_to_erase_costs_no_flush() {
 #[test]
 fn without_it_a_commit_makes_the_same_calls_as_ever() {
     let calls = |erase: Erase| {
-        let disk = CrashDisk::default();
+        let disk = CrashingStorage::default();
         let mut store = filled(&disk, 10);
         store.set_erase(erase);
         let before = disk.calls();
@@ -227,7 +233,7 @@ fn without_it_a_commit_makes_the_same_calls_as_ever() {
 #[test]
 fn what_a_dropped_transaction_wrote_is_erased() {
     for erase in [Erase::WithFlush, Erase::WithCommit] {
-        let disk = CrashDisk::default();
+        let disk = CrashingStorage::default();
         let mut store = filled(&disk, 10);
         store.set_erase(erase);
         let mut rng = SmallRng::seed_from_u64(1);
@@ -250,7 +256,7 @@ fn what_a_dropped_transaction_wrote_is_erased() {
 #[test]
 fn tidying_leaves_nothing_of_former_content() {
     for erase in [Erase::Never, Erase::WithFlush, Erase::WithCommit] {
-        let disk = CrashDisk::default();
+        let disk = CrashingStorage::default();
         drop(filled(&disk, 300).close());
         let mut rng = SmallRng::seed_from_u64(2);
         let mut other = open(&disk, Erase::Never);
@@ -290,7 +296,7 @@ fn tidying_leaves_nothing_of_former_content() {
 /// A handle in another process that still reads the commit before gets what is there now, not zeros.
 #[test]
 fn a_reader_of_an_erased_commit_sees_the_newer_one() {
-    let disk = CrashDisk::default();
+    let disk = CrashingStorage::default();
     let mut store = filled(&disk, 20);
     let mut reader = open(&disk, Erase::Never);
     store.set_erase(Erase::WithCommit);
@@ -304,13 +310,13 @@ fn a_reader_of_an_erased_commit_sees_the_newer_one() {
 /// Bytes that could not be overwritten are with the next flush; the commit itself is not said to have failed.
 #[test]
 fn what_could_not_be_erased_is_tried_again() {
-    let disk = CrashDisk::default();
+    let disk = CrashingStorage::default();
     drop(filled(&disk, 20).close());
     let mut store = open(&disk, Erase::WithCommit);
     let before = disk.calls();
     store.write(5 * PAGE as u64, &[7; PAGE]).expect("written");
     // Of the calls of this commit, those behind its flush.
-    let probe = CrashDisk::with_image(disk.after_power_loss(1));
+    let probe = CrashingStorage::with_image(disk.after_power_loss(1));
     let mut other = open(&probe, Erase::Never);
     other.write(5 * PAGE as u64, &[7; PAGE]).expect("written");
     other.flush().expect("flushed");
@@ -328,7 +334,7 @@ fn what_could_not_be_erased_is_tried_again() {
 #[test]
 fn handles_that_take_turns_erase_what_they_free() {
     let mut rng = SmallRng::seed_from_u64(11);
-    let disk = CrashDisk::default();
+    let disk = CrashingStorage::default();
     drop(filled(&disk, 40).close());
     let mut handles = [
         open(&disk, Erase::WithCommit),

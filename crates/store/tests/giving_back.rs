@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use litepack_codec::Dictionary;
-use litepack_store::{Cache, FileId, MemDisk, Options, Store};
+use litepack_io::testing::MemoryStorage;
+use litepack_store::{Cache, FileId, Options, Store};
 
 const PAGE: usize = 4096;
 
-fn open(disk: &MemDisk) -> Store<&MemDisk> {
+fn open(disk: &MemoryStorage) -> Store<&MemoryStorage> {
     let cache = Arc::new(Cache::new(1 << 20));
     let options = Options {
         cache,
@@ -32,7 +33,7 @@ fn page(number: usize, version: usize) -> Vec<u8> {
     text.into_bytes()
 }
 
-fn write(store: &mut Store<&MemDisk>, pages: usize, version: usize) {
+fn write(store: &mut Store<&MemoryStorage>, pages: usize, version: usize) {
     for number in 0..pages {
         store
             .write((number * PAGE) as u64, &page(number, version))
@@ -42,7 +43,7 @@ fn write(store: &mut Store<&MemDisk>, pages: usize, version: usize) {
     store.flush().expect("flushed");
 }
 
-fn assert_tight(store: &mut Store<&MemDisk>, what: &str) {
+fn assert_tight(store: &mut Store<&MemoryStorage>, what: &str) {
     let report = store.check(&mut |_| {}).expect("readable");
     assert!(
         report.is_ok() && report.lost_bytes == 0,
@@ -61,7 +62,7 @@ fn assert_tight(store: &mut Store<&MemDisk>, what: &str) {
 
 #[test]
 fn a_database_that_is_written_anew_does_not_grow() {
-    let disk = MemDisk::default();
+    let disk = MemoryStorage::default();
     let mut store = open(&disk);
     for version in 0..5 {
         write(&mut store, 1500, version);
@@ -71,7 +72,7 @@ fn a_database_that_is_written_anew_does_not_grow() {
 
 #[test]
 fn a_database_that_gets_shorter_gives_space_back() {
-    let disk = MemDisk::default();
+    let disk = MemoryStorage::default();
     let mut store = open(&disk);
     write(&mut store, 2000, 1);
     store.truncate((700 * PAGE) as u64).expect("cut");
@@ -89,7 +90,7 @@ fn a_database_that_gets_shorter_gives_space_back() {
 
 #[test]
 fn space_that_random_changes_have_scattered_is_given_back_too() {
-    let disk = MemDisk::default();
+    let disk = MemoryStorage::default();
     let mut store = open(&disk);
     write(&mut store, 1500, 0);
     let mut state = 1u64;
@@ -114,7 +115,7 @@ fn space_that_random_changes_have_scattered_is_given_back_too() {
 /// A dictionary at the end of the file, and holes that are too small for it.
 #[test]
 fn compaction_in_steps_leaves_little_free() {
-    let disk = MemDisk::default();
+    let disk = MemoryStorage::default();
     let mut store = open(&disk);
     write(&mut store, 3000, 1);
     // Every third page, in small transactions: what becomes free is scattered.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use litepack_codec::Dictionary;
-use litepack_store::{Cache, FileId, MemDisk, Options, Store};
+use litepack_io::testing::MemoryStorage;
+use litepack_store::{Cache, FileId, Options, Store};
 
 const PAGE: u64 = 4096;
 const BUDGET: u64 = 20 << 20;
@@ -45,7 +46,7 @@ fn peak() -> Option<u64> {
 
 #[test]
 fn dictionaries_larger_than_memory_are_read_one_after_the_other() {
-    let disk = MemDisk::new(Vec::new());
+    let disk = MemoryStorage::new(Vec::new());
     let mut writer = Store::open(&disk, options()).unwrap();
     for number in 0..DICTIONARIES {
         let known = writer

@@ -5,15 +5,17 @@
 mod support;
 
 use litepack_codec::Dictionary;
+use litepack_io::storage::Storage;
+use litepack_io::testing::CrashingStorage;
 use litepack_store::{Arranged, Erase, Error, Store};
 use rand::rngs::StdRng as SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
-use support::{CrashDisk, open, seeds};
+use support::{open, seeds};
 
 const PAGE: usize = 4096;
 
-fn content(store: &mut Store<CrashDisk>) -> Vec<u8> {
+fn content(store: &mut Store<CrashingStorage>) -> Vec<u8> {
     let mut bytes = vec![0xee; store.size() as usize];
     assert_eq!(store.read(0, &mut bytes).unwrap(), bytes.len());
     bytes
@@ -44,7 +46,7 @@ struct Model {
 
 fn change(
     rng: &mut SmallRng,
-    store: &mut Store<CrashDisk>,
+    store: &mut Store<CrashingStorage>,
     model: &mut Model,
 ) -> Result<(), Error> {
     if rng.random_ratio(1, 12) && !model.current.is_empty() {
@@ -76,7 +78,7 @@ fn change(
 /// time, whatever has happened to the file.
 fn upkeep(
     rng: &mut SmallRng,
-    store: &mut Store<CrashDisk>,
+    store: &mut Store<CrashingStorage>,
     arranged: &mut Option<Arranged>,
 ) -> Result<(), Error> {
     store.set_level(*[3, 3, 9].choose(rng).unwrap());
@@ -139,18 +141,18 @@ fn assert_same(found: &[u8], expected: &[u8], context: &str) {
     );
 }
 
-fn check(store: &mut Store<CrashDisk>, context: &str) {
+fn check(store: &mut Store<CrashingStorage>, context: &str) {
     let report = store.check(&mut |_| {}).unwrap();
     assert!(report.is_ok(), "{context}: {:?}", report.damage);
     assert_eq!(report.lost_bytes, 0, "{context}: bytes were lost");
 }
 
-fn verify_after_power_loss(disk: &CrashDisk, model: &Model, seed: u64, context: &str) {
+fn verify_after_power_loss(disk: &CrashingStorage, model: &Model, seed: u64, context: &str) {
     let image = disk.after_power_loss(seed);
-    let disk = CrashDisk::with_image(image);
+    let disk = CrashingStorage::with_image(image);
     let mut store = open(&disk);
     let found = content(&mut store);
-    assert_same(&content(&mut open(&disk.far())), &found, context);
+    assert_same(&content(&mut open(&disk.remote())), &found, context);
     assert!(
         model.possible.contains(&found),
         "{context}, loss {seed}: {} bytes are no committed content",
@@ -173,16 +175,16 @@ fn verify_after_power_loss(disk: &CrashDisk, model: &Model, seed: u64, context: 
 
 fn run(seed: u64, steps: usize, losses: u64) {
     let mut rng = SmallRng::seed_from_u64(seed);
-    let disk = CrashDisk::default();
+    let disk = CrashingStorage::default();
     let erase = [Erase::Never, Erase::WithFlush, Erase::WithCommit][seed as usize % 3];
-    let open = |disk: &CrashDisk| {
+    let open = |disk: &CrashingStorage| {
         let mut store = open(disk);
         store.set_erase(erase);
         store
     };
     let mut store = open(&disk);
     // As if it were on a server: with what commits bring for such readers.
-    let mut reader = open(&disk.far());
+    let mut reader = open(&disk.remote());
     let empty = || Model {
         current: vec![],
         committed: vec![],
@@ -275,7 +277,7 @@ fn behaves_like_a_vector_of_bytes_and_survives_power_loss() {
 fn a_failed_call_loses_nothing_that_was_committed() {
     for seed in seeds(60, 2000) {
         let mut rng = SmallRng::seed_from_u64(seed);
-        let disk = CrashDisk::default();
+        let disk = CrashingStorage::default();
         let mut store = open(&disk);
         let erase = [Erase::Never, Erase::WithFlush, Erase::WithCommit];
         store.set_erase(erase[seed as usize % 3]);
@@ -318,7 +320,7 @@ fn a_failed_call_loses_nothing_that_was_committed() {
 #[test]
 fn a_reader_outlives_the_reuse_of_what_it_reads() {
     let mut rng = SmallRng::seed_from_u64(7);
-    let disk = CrashDisk::default();
+    let disk = CrashingStorage::default();
     let mut writer = open(&disk);
     let mut reader = None;
     let mut versions = Vec::new();
@@ -349,7 +351,7 @@ fn a_reader_outlives_the_reuse_of_what_it_reads() {
 /// Another packed file's content copied over a file that is open, as `cp` does to restore a backup.
 #[test]
 fn a_file_whose_content_is_replaced_is_read_anew() {
-    let (disk, other) = (CrashDisk::default(), CrashDisk::default());
+    let (disk, other) = (CrashingStorage::default(), CrashingStorage::default());
     for (disk, byte) in [(&disk, 1), (&other, 2)] {
         let mut store = open(disk);
         store.write(0, &[byte; PAGE]).unwrap();
@@ -362,8 +364,8 @@ fn a_file_whose_content_is_replaced_is_read_anew() {
     store.read(0, &mut found).unwrap();
     assert_eq!(found, [1; PAGE]);
     let bytes = other.after_power_loss(1);
-    litepack_store::Disk::truncate(&disk, 0).unwrap();
-    litepack_store::Disk::write_at(&disk, &bytes, 0).unwrap();
+    Storage::truncate(&disk, 0).unwrap();
+    Storage::write_at(&disk, &bytes, 0).unwrap();
     assert!(store.refresh().unwrap());
     store.read(0, &mut found).unwrap();
     assert_eq!(found, [2; PAGE]);

@@ -2,67 +2,41 @@
 //! commit that was there or a later one, and no damage.
 
 use std::cell::{Cell, RefCell};
-use std::io;
 
 use litepack_codec::Dictionary;
-use litepack_store::{Disk, Error, MemDisk, Options, Store};
+use litepack_io::storage::Storage;
+use litepack_io::testing::{Call, MemoryStorage, Watched};
+use litepack_store::{Error, Options, Store};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 const PAGE: usize = 4096;
 const PAGES: usize = 30;
 
-/// A disk on which something happens between two reads.
-struct Meddled<'a, F> {
-    disk: &'a MemDisk,
-    /// Reads until then, and that one.
-    reads: Cell<usize>,
-    /// Every so many reads from then on; 0 if once is enough.
+/// Reads of a disk until others meddle with it; 0 if they do not.
+type Reads = Cell<usize>;
+
+/// A disk on which something happens between two reads, when so many were done, and then after every so many, if that is not 0.
+fn meddled<'a>(
+    disk: &'a MemoryStorage,
+    reads: &'a Reads,
     every: usize,
-    meddle: F,
-}
-
-impl<'a, F: Fn()> Meddled<'a, F> {
-    /// Nothing happens until `reads` is set.
-    fn new(disk: &'a MemDisk, meddle: F) -> Self {
-        Meddled {
-            disk,
-            reads: Cell::new(0),
-            every: 0,
-            meddle,
+    meddle: &'a dyn Fn(),
+) -> impl Storage + 'a {
+    Watched::new(disk, move |call| {
+        if matches!(call, Call::Read { .. }) {
+            let left = reads.get();
+            reads.set(left.saturating_sub(1));
+            if left == 1 {
+                reads.set(every);
+                meddle();
+            }
         }
-    }
+        Ok(())
+    })
 }
 
-impl<F: Fn()> Disk for Meddled<'_, F> {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let left = self.reads.get();
-        self.reads.set(left.saturating_sub(1));
-        if left == 1 {
-            self.reads.set(self.every);
-            (self.meddle)();
-        }
-        self.disk.read_at(buf, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.disk.write_at(bytes, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.disk.sync()
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.disk.len()
-    }
-
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.disk.truncate(len)
-    }
-}
-
-fn commit(store: &mut Store<&MemDisk>, version: u8, rng: &mut StdRng) {
+fn commit(store: &mut Store<&MemoryStorage>, version: u8, rng: &mut StdRng) {
     let mut page = vec![0; PAGE];
     for number in 0..PAGES {
         rng.fill_bytes(&mut page[..PAGE / 4]);
@@ -78,9 +52,9 @@ fn commit(store: &mut Store<&MemDisk>, version: u8, rng: &mut StdRng) {
 fn with_a_writer<T>(
     seed: usize,
     is_durable: impl Fn(u8) -> bool,
-    work: impl FnOnce(&MemDisk, &dyn Fn()) -> T,
+    work: impl FnOnce(&MemoryStorage, &dyn Fn()) -> T,
 ) -> T {
-    let disk = MemDisk::default();
+    let disk = MemoryStorage::default();
     let mut writer = Store::open(&disk, Options::default()).unwrap();
     let mut rng = StdRng::seed_from_u64(seed as u64);
     commit(&mut writer, 1, &mut rng);
@@ -103,11 +77,12 @@ fn with_a_writer<T>(
 fn at_each_read(
     least: usize,
     is_durable: impl Fn(u8) -> bool,
-    work: impl Fn(&Meddled<'_, &dyn Fn()>, usize) -> bool,
+    work: impl Fn(&dyn Storage, &Reads, usize) -> bool,
 ) {
     let is_over = |reads: &usize| {
         with_a_writer(*reads, &is_durable, |disk, meddle| {
-            work(&Meddled::new(disk, meddle), *reads)
+            let left = Reads::default();
+            work(&meddled(disk, &left, 0, meddle), &left, *reads)
         })
     };
     let last = (1..).find(is_over).expect("some number of reads");
@@ -117,12 +92,12 @@ fn at_each_read(
 /// Without syncs, a commit's bytes are reused soon. What is missing of it then was not lost with the power: the durable commit
 /// before it is not the current one.
 fn looks_while_others_commit(is_durable: impl Fn(u8) -> bool) {
-    at_each_read(PAGES, is_durable, |disk, reads| {
-        disk.reads.set(reads);
+    at_each_read(PAGES, is_durable, |disk, left, reads| {
+        left.set(reads);
         let mut reader = Store::open(disk, Options::default()).unwrap();
         let looked = reader.refresh();
         looked.unwrap_or_else(|error| panic!("overtaken before read {reads}: {error}"));
-        let is_over = disk.reads.replace(0) > 0;
+        let is_over = left.replace(0) > 0;
         let mut page = vec![0; PAGE];
         for number in 0..PAGES {
             reader.read((number * PAGE) as u64, &mut page).unwrap();
@@ -153,13 +128,13 @@ fn what_is_overtaken_by_a_commit_is_not_damaged() {
     at_each_read(
         5,
         |_| false,
-        |disk, reads| {
+        |disk, left, reads| {
             let mut reader = Store::open(disk, Options::default()).unwrap();
             reader.refresh().unwrap();
-            disk.reads.set(reads);
+            left.set(reads);
             let report = reader.check(&mut |_| {}).unwrap();
             assert!(report.is_ok(), "before read {reads}: {report:?}");
-            let is_over = disk.reads.replace(reads) > 0;
+            let is_over = left.replace(reads) > 0;
             let info = reader.info().unwrap();
             assert!(info.damage.is_empty(), "before read {reads}: {info:?}");
             is_over
@@ -172,10 +147,10 @@ fn what_is_read_while_others_commit_is_never_older() {
     at_each_read(
         3,
         |version| version == 4,
-        |disk, reads| {
+        |disk, left, reads| {
             let mut reader = Store::open(disk, Options::default()).unwrap();
             reader.refresh().unwrap();
-            disk.reads.set(reads);
+            left.set(reads);
             let mut last = 2;
             let mut page = vec![0; PAGE];
             for number in 0..PAGES {
@@ -187,7 +162,7 @@ fn what_is_read_while_others_commit_is_never_older() {
                 );
                 last = version;
             }
-            disk.reads.get() > 0
+            left.get() > 0
         },
     );
 }
@@ -198,12 +173,12 @@ fn a_check_that_is_overtaken_for_ever_says_so() {
         1,
         |_| false,
         |disk, meddle| {
-            let mut disk = Meddled::new(disk, meddle);
+            let left = Reads::default();
             // A look takes fewer reads, a check more.
-            disk.every = 7;
+            let disk = meddled(disk, &left, 7, meddle);
             let mut reader = Store::open(&disk, Options::default()).unwrap();
             reader.refresh().unwrap();
-            disk.reads.set(7);
+            left.set(7);
             let result = reader.check(&mut |_| {});
             assert!(matches!(result, Err(Error::Overtaken)), "{result:?}");
         },

@@ -8,10 +8,11 @@ mod support;
 
 use std::ops::Range;
 
+use litepack_io::testing::CrashingStorage;
 use litepack_store::{Result, Store};
 use rand::rngs::StdRng as SmallRng;
 use rand::{RngExt, SeedableRng};
-use support::{CrashDisk, open, options, seeds};
+use support::{open, options, seeds};
 
 const PAGE: usize = 4096;
 /// Slots and marks (docs/format.md).
@@ -20,7 +21,7 @@ const MARKS: [usize; 2] = [1536, 1792];
 
 /// All of a file's content, by a handle that is new to it.
 fn content(image: Vec<u8>) -> Result<Vec<u8>> {
-    let mut store = Store::open(CrashDisk::with_image(image), options())?;
+    let mut store = Store::open(CrashingStorage::with_image(image), options())?;
     store.refresh()?;
     let mut bytes = vec![0; store.size() as usize];
     store.read(0, &mut bytes)?;
@@ -101,7 +102,7 @@ fn judge(image: Vec<u8>, model: &Model, power_lost: bool, context: &str) -> bool
 
 fn run(seed: u64, steps: usize) -> (usize, usize) {
     let mut rng = SmallRng::seed_from_u64(seed);
-    let disk = CrashDisk::default();
+    let disk = CrashingStorage::default();
     let mut store = open(&disk);
     let mut model = Model::default();
     model.possible.push(Vec::new());
@@ -172,7 +173,7 @@ fn rot_is_the_right_answer_or_an_error() {
 fn what_is_flushed_for_good_never_falls_back() {
     for seed in seeds(60, 2000) {
         let mut rng = SmallRng::seed_from_u64(seed);
-        let disk = CrashDisk::default();
+        let disk = CrashingStorage::default();
         let mut store = open(&disk);
         for byte in 1..4 {
             for unit in 0..3 {
@@ -196,7 +197,7 @@ fn what_is_flushed_for_good_never_falls_back() {
 /// After it was settled, a file has its newest commit twice: no damage of one slot makes it older, or empty.
 #[test]
 fn a_settled_file_survives_the_loss_of_a_slot() {
-    let disk = CrashDisk::default();
+    let disk = CrashingStorage::default();
     let mut store = open(&disk);
     store.write(0, &[7; PAGE]).unwrap();
     store.settle().unwrap();
@@ -217,7 +218,7 @@ fn a_settled_file_survives_the_loss_of_a_slot() {
 /// The first commit of a file is that of an empty database: damage must not bring it back.
 #[test]
 fn two_damages_make_no_empty_database() {
-    let disk = CrashDisk::default();
+    let disk = CrashingStorage::default();
     let mut store = open(&disk);
     store.write(0, &[7; PAGE]).unwrap();
     store.flush().unwrap();

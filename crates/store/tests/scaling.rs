@@ -2,50 +2,12 @@
 //! grow with the logarithm of the number of pages only.
 
 use std::cell::Cell;
-use std::fs::File;
-use std::io;
 use std::sync::Arc;
 
-use litepack_store::{Cache, Disk, FileId, Options, Store};
+use litepack_io::testing::{Call, Watched};
+use litepack_store::{Cache, FileId, Options, Store};
 
 const PAGE: u64 = 4096;
-
-/// Counts what passes through.
-struct Counting<'a> {
-    file: &'a File,
-    calls: Cell<u64>,
-    bytes: Cell<u64>,
-}
-
-impl Counting<'_> {
-    fn count(&self, bytes: usize) {
-        self.calls.set(self.calls.get() + 1);
-        self.bytes.set(self.bytes.get() + bytes as u64);
-    }
-}
-
-impl Disk for Counting<'_> {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.count(buf.len());
-        Disk::read_at(self.file, buf, offset)
-    }
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.count(bytes.len());
-        Disk::write_at(self.file, bytes, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.count(0);
-        Disk::sync(self.file)
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.count(0);
-        Disk::len(self.file)
-    }
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.count(0);
-        Disk::truncate(self.file, len)
-    }
-}
 
 fn options() -> Options {
     Options {
@@ -78,13 +40,16 @@ fn costs(pages: u64) -> [(u64, u64); 3] {
     store.flush().unwrap();
     store.close();
 
-    let disk = Counting {
-        file: &file,
-        calls: Cell::new(0),
-        bytes: Cell::new(0),
-    };
-    let spent = || (disk.calls.replace(0), disk.bytes.replace(0));
-    let mut store = Store::open(&disk, options()).unwrap();
+    let (calls, bytes) = (Cell::new(0), Cell::new(0));
+    let counted = Watched::new(&file, |call| {
+        calls.set(calls.get() + 1);
+        if let Call::Read { len, .. } | Call::Write { len, .. } = call {
+            bytes.set(bytes.get() + len as u64);
+        }
+        Ok(())
+    });
+    let spent = || (calls.replace(0), bytes.replace(0));
+    let mut store = Store::open(&counted, options()).unwrap();
     store.refresh().unwrap();
     let opening = spent();
     let mut found = [0; PAGE as usize];

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use crate::crash::CrashMode;
 use crate::disk::{Images, SimDisk};
 use crate::driver::{Layer, Stack, run};
-use crate::rng::Rng;
 use crate::search::Search;
 use crate::workload::{Journal, Workload};
+use litepack_io::random::SplitMix64;
 
 /// What may be lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +44,7 @@ impl Points {
             Points::All => (0..end).collect(),
             Points::Only(at) => vec![at],
             Points::Spread(count) => {
-                let mut rng = Rng::derived(seed, 3);
+                let mut rng = SplitMix64::derived(seed, 3);
                 let step = (end / count.max(1)).max(1);
                 let chosen = (0..end)
                     .step_by(step as usize)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::disk::Images;
 use crate::history::{Inode, Op, write_at};
 use crate::replay::{Durable, Replay};
-use crate::rng::Rng;
+use litepack_io::random::SplitMix64;
 
 /// The unit in which a write can be torn.
 const SECTOR: u64 = 512;
@@ -45,7 +45,7 @@ struct Dice<'a> {
     percent: u64,
     /// The last name change or truncation to survive, if these survive in order only.
     last_metadata: Option<u64>,
-    rng: &'a mut Rng,
+    rng: &'a mut SplitMix64,
 }
 
 impl Dice<'_> {
@@ -74,7 +74,7 @@ pub(crate) fn images(
     history: &[Op],
     mode: CrashMode,
     ordered: bool,
-    rng: &mut Rng,
+    rng: &mut SplitMix64,
 ) -> Images {
     let last = match mode {
         CrashMode::Prefix => last_survivor(replay, rng, |_| true),
@@ -100,7 +100,7 @@ pub(crate) fn images(
 }
 
 /// One of the pending operations that count, or 0.
-fn last_survivor(replay: &Replay, rng: &mut Rng, counts: impl Fn(u64) -> bool) -> u64 {
+fn last_survivor(replay: &Replay, rng: &mut SplitMix64, counts: impl Fn(u64) -> bool) -> u64 {
     let writes = replay
         .files
         .values()

@@ -14,8 +14,8 @@ use crate::error::SimError;
 use crate::fault::{Call, Fault, Faults};
 use crate::history::{Inode, Op, directory_of};
 use crate::replay::Replay;
-use crate::rng::Rng;
 use crate::state::{Node, State};
+use litepack_io::random::SplitMix64;
 
 /// The named files of a disk and their contents.
 pub type Images = BTreeMap<String, Vec<u8>>;
@@ -114,7 +114,7 @@ impl SimDisk {
             _ => Replay::new(&state.initial),
         };
         replay.advance(&state.history, at_op);
-        let mut rng = Rng::derived(seed, at_op);
+        let mut rng = SplitMix64::derived(seed, at_op);
         let images = crash::images(
             &replay,
             &state.history,

@@ -14,8 +14,8 @@ use crate::disk::SimDisk;
 use crate::driver::{Layer, MakeLayer, Model, Session, Stack};
 use crate::fault::Fault;
 use crate::inspect::{recover, write_more};
-use crate::rng::Rng;
 use crate::workload::{Journal, Workload};
+use litepack_io::random::SplitMix64;
 use rusqlite::ErrorCode;
 
 /// What to do.
@@ -238,7 +238,7 @@ impl Run<'_> {
     }
 
     fn lose_power(&self, disk: &SimDisk, allowed: &[Content], call: u64) -> Result<(), String> {
-        let mut rng = Rng::derived(self.campaign.seed, call);
+        let mut rng = SplitMix64::derived(self.campaign.seed, call);
         for mode in [CrashMode::LoseAll, CrashMode::KeepAll, CrashMode::Torn] {
             let images = disk.crash_images(disk.op_count(), mode, rng.next_u64());
             let restarted = SimDisk::from_images(images);

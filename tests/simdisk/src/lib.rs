@@ -33,7 +33,6 @@ mod history;
 mod inspect;
 mod locks;
 mod replay;
-mod rng;
 mod search;
 mod shm;
 mod state;
@@ -51,7 +50,6 @@ pub use error::SimError;
 pub use fault::{Call, CallSet, Fault, FaultError};
 pub use fault_campaign::{FaultCampaign, FaultFailure, FaultReport, fault_campaign};
 pub use file::{OpenOptions, SimFile};
-pub use rng::Rng;
 pub use vfs::SimVfs;
 pub use workload::{Journal, Step, Workload};
 

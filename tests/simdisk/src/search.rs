@@ -10,7 +10,7 @@ use crate::crash::CrashMode;
 use crate::disk::{Images, SimDisk};
 use crate::driver::{Log, MakeLayer, Stack};
 use crate::inspect::{recover, write_more};
-use crate::rng::Rng;
+use litepack_io::random::SplitMix64;
 
 /// The states seen so far and what to make of them.
 pub(crate) struct Search<'a> {
@@ -51,7 +51,7 @@ impl<'a> Search<'a> {
         op: u64,
         seed: u64,
     ) -> Result<(), String> {
-        let mut rng = Rng::derived(seed, op);
+        let mut rng = SplitMix64::derived(seed, op);
         let Some(flipped) = flip(&mut images, &mut rng) else {
             return Ok(());
         };
@@ -116,7 +116,7 @@ impl<'a> Search<'a> {
             return Ok(found);
         };
         // Crash again somewhere in the recovery: it must come to the same end.
-        let mut rng = Rng::derived(self.campaign.seed, seed);
+        let mut rng = SplitMix64::derived(self.campaign.seed, seed);
         let op = rng.below(disk.op_count() + 1);
         let mode = CrashMode::ALL[rng.below(5) as usize];
         let again = SimDisk::from_images(disk.crash_images(op, mode, seed));
@@ -170,7 +170,7 @@ impl<'a> Search<'a> {
 }
 
 /// Flips a bit of a database, half of the time near its head. `None` if there is none yet.
-fn flip(images: &mut Images, rng: &mut Rng) -> Option<String> {
+fn flip(images: &mut Images, rng: &mut SplitMix64) -> Option<String> {
     const HEAD: u64 = 2048;
     let databases = images
         .iter_mut()

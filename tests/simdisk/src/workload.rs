@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use crate::rng::Rng;
+use litepack_io::random::SplitMix64;
 
 /// The journal mode of a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -88,7 +88,7 @@ impl Workload {
     /// The mixed workload: some 60 transactions on a database of a few hundred KiB.
     pub fn mixed(journal: Journal, synchronous: &'static str, attach: bool, seed: u64) -> Self {
         let mut make = Maker {
-            rng: Rng::derived(seed, 1),
+            rng: SplitMix64::derived(seed, 1),
             steps: Vec::new(),
             next: 1,
         };
@@ -115,7 +115,7 @@ impl Workload {
     /// A short workload of the same kinds of steps, for sweeps that run it once per call.
     pub fn short(journal: Journal, synchronous: &'static str, attach: bool, seed: u64) -> Self {
         let mut make = Maker {
-            rng: Rng::derived(seed, 2),
+            rng: SplitMix64::derived(seed, 2),
             steps: Vec::new(),
             next: 1,
         };
@@ -140,7 +140,7 @@ impl Workload {
     /// A database is born in a transaction over two: beside one that is there already, or both at once.
     pub fn births(old: bool, synchronous: &'static str, seed: u64) -> Self {
         let mut make = Maker {
-            rng: Rng::derived(seed, 4),
+            rng: SplitMix64::derived(seed, 4),
             steps: Vec::new(),
             next: 1,
         };
@@ -177,7 +177,7 @@ impl Workload {
 }
 
 struct Maker {
-    rng: Rng,
+    rng: SplitMix64,
     steps: Vec<Step>,
     next: u64,
 }

@@ -1,7 +1,8 @@
 //! A bit rots while processes are alive: whoever opens the file then gets the right answer or an error, and never falls back
 //! behind what those who have it open have committed.
 
-use litepack_simdisk::{Rng, SimDisk, SimVfs, seed_or};
+use litepack_io::random::SplitMix64;
+use litepack_simdisk::{SimDisk, SimVfs, seed_or};
 use litepack_tests::scale;
 use rusqlite::{Connection, OpenFlags, Result};
 
@@ -36,7 +37,7 @@ impl Machine {
     }
 
     /// Has bits rot, one at a time, and asks for the answer of a newcomer each time. Returns how often there was one.
-    fn expect(&self, rng: &mut Rng, rows: i64, total: i64) -> u64 {
+    fn expect(&self, rng: &mut SplitMix64, rows: i64, total: i64) -> u64 {
         let len = self.disk.live_images()["/a.db"].len() as u64;
         let mut answered = 0;
         let trials = scale(150, 3000) as u64;
@@ -76,7 +77,7 @@ fn change(db: &Connection, by: i64) {
 fn beside_a_writer_that_has_committed_and_is_idle() {
     let seed = seed_or(1);
     println!("seed {seed}");
-    let mut rng = Rng::derived(seed, 1);
+    let mut rng = SplitMix64::derived(seed, 1);
     let machine = Machine::new("idle");
     let writer = machine.open().unwrap();
     writer.execute_batch(FILL).unwrap();
@@ -90,7 +91,7 @@ fn beside_a_writer_that_has_committed_and_is_idle() {
 fn after_a_checkpoint_and_with_a_wal_that_has_begun_anew() {
     let seed = seed_or(2);
     println!("seed {seed}");
-    let mut rng = Rng::derived(seed, 2);
+    let mut rng = SplitMix64::derived(seed, 2);
     for synchronous in ["normal", "full", "off"] {
         let machine = Machine::new(&format!("anew-{synchronous}"));
         let writer = machine.open().unwrap();
@@ -114,7 +115,7 @@ fn after_a_checkpoint_and_with_a_wal_that_has_begun_anew() {
 fn after_a_partial_checkpoint() {
     let seed = seed_or(3);
     println!("seed {seed}");
-    let mut rng = Rng::derived(seed, 3);
+    let mut rng = SplitMix64::derived(seed, 3);
     let machine = Machine::new("partial");
     let writer = machine.open().unwrap();
     writer.execute_batch("pragma journal_mode = wal").unwrap();

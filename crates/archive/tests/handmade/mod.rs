@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use litepack_archive::{Archive, Cache, FileId, Options, Result, Source};
+use litepack_archive::{Archive, Cache, FileId, Options, Result};
+use litepack_io::storage::ReadAt;
 use twox_hash::XxHash64;
 use zstd_safe::{CCtx, CParameter};
 
@@ -119,7 +120,7 @@ pub fn open(file: &[u8]) -> Result<Archive<&[u8]>> {
 }
 
 /// Reads the whole database in pages, at most `limit` bytes.
-pub fn read_all(archive: &mut Archive<impl Source>, limit: u64) -> Result<Vec<u8>> {
+pub fn read_all(archive: &mut Archive<impl ReadAt>, limit: u64) -> Result<Vec<u8>> {
     let mut all = Vec::new();
     let mut page = [0; 4096];
     while (all.len() as u64) < limit {

@@ -21,7 +21,9 @@ use std::sync::Arc;
 use litepack_btree::{HEADER_LEN, Header, Owner, Owners};
 use litepack_codec::{DictId, shape};
 use litepack_io::memory::OutOfMemory;
-use litepack_store::{Disk, Listed, Store};
+use litepack_io::random::SplitMix64;
+use litepack_io::storage::Storage;
+use litepack_store::{Listed, Store};
 
 pub use effort::Effort;
 use trial::{Best, Trial};
@@ -180,7 +182,7 @@ impl Plan {
     ///
     /// # Errors
     /// As [`Store::set_maintained`].
-    pub fn finish<D: Disk>(&self, store: &mut Store<D>) -> litepack_store::Result<()> {
+    pub fn finish<D: Storage>(&self, store: &mut Store<D>) -> litepack_store::Result<()> {
         if let Some((units, room)) = self.bundle(store.disk().len()?) {
             store.bundle(units, room)?;
         }
@@ -382,13 +384,9 @@ impl Plan {
     }
 }
 
-/// Numbers in a row, scattered over all there are: SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom
-/// number generators, 2014).
+/// Numbers in a row, scattered over all there are.
 fn scattered(number: u64) -> u64 {
-    let mut z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
+    SplitMix64::new(number.wrapping_mul(SplitMix64::STEP)).next_u64()
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use litepack_store::{Disk, Store};
+use litepack_io::storage::ReadAt;
+use litepack_store::Store;
 
 use super::reader;
 use super::source::Source;
@@ -44,7 +45,7 @@ impl<'a> Content<'a> {
 
     /// Of a plain file.
     pub(crate) fn plain(file: &'a File, name: &'a Path) -> Result<Content<'a>> {
-        let len = Disk::len(file);
+        let len = ReadAt::len(file);
         Ok(Content {
             size: len.with_context(|| cannot_read(name))?,
             medium: Medium::Plain(file),
@@ -64,7 +65,7 @@ impl<'a> Content<'a> {
         let wanted = buf.len().min(left);
         let buf = &mut buf[..wanted];
         let n = match &mut self.medium {
-            Medium::Plain(file) => Disk::read_at(*file, buf, offset).with_context(cannot),
+            Medium::Plain(file) => ReadAt::read_at(*file, buf, offset).with_context(cannot),
             Medium::Packed(store) => store.read(offset, buf).with_context(cannot),
         };
         if n? != wanted {

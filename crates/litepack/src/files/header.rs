@@ -5,7 +5,8 @@ use std::io;
 use std::path::Path;
 
 use litepack_engine::Kind;
-use litepack_store::{Disk, HEAD_LEN};
+use litepack_io::storage::ReadAt;
+use litepack_store::HEAD_LEN;
 
 use crate::error::{Context, cannot_read};
 use crate::{Error, Result};
@@ -13,7 +14,7 @@ use crate::{Error, Result};
 /// The kind of a file.
 pub(crate) fn kind(file: &File) -> io::Result<Kind> {
     let mut head = [0; HEAD_LEN];
-    let len = Disk::len(file)?;
+    let len = ReadAt::len(file)?;
     let n = file.read_at(&mut head, 0)?;
     Ok(Kind::of(&head[..n], len))
 }
@@ -25,7 +26,7 @@ pub(crate) fn page_size(file: &File) -> Option<u32> {
 
 /// An error if a plain database is shorter than its header says.
 pub(crate) fn expect_whole(file: &File, kind: Kind, name: &Path) -> Result<()> {
-    let len = Disk::len(file).with_context(|| cannot_read(name))?;
+    let len = ReadAt::len(file).with_context(|| cannot_read(name))?;
     let missing = match head(file) {
         _ if kind != Kind::Plain => None,
         Some(head) => litepack_engine::missing_bytes(&head, len),

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use litepack_store::{Cache, Disk, FileId, Options, Store};
+use litepack_io::storage::ReadAt;
+use litepack_store::{Cache, FileId, Options, Store};
 
 use crate::error::{Context, cannot_read, refuse};
 use crate::job::Step;
@@ -94,7 +95,7 @@ pub(crate) fn read_all(
 /// Makes sure that `packed` holds exactly the bytes of `plain`. `name` is the plain one's.
 pub(crate) fn compare(packed: &File, plain: &File, name: &Path, job: &Job<'_>) -> Result<()> {
     let cannot = || cannot_read(name);
-    let len = Disk::len(plain).with_context(cannot)?;
+    let len = ReadAt::len(plain).with_context(cannot)?;
     let size = open(packed, &options()).context(CANNOT)?.size();
     if len != size {
         let why = format!("{size} bytes are packed, the database has {len}");

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use litepack_engine::Kind;
-use litepack_store::{Disk, HEADER_LEN};
+use litepack_io::storage::Storage;
+use litepack_store::HEADER_LEN;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
@@ -330,7 +331,7 @@ impl Source {
     /// that and wait for its lock, unless it has other names.
     pub(crate) fn retire(self) {
         if nothing_links_to(&self.file) {
-            let _ = Disk::write_at(&self.file, &[0; HEADER_LEN], 0);
+            let _ = Storage::write_at(&self.file, &[0; HEADER_LEN], 0);
         }
     }
 }

@@ -166,9 +166,8 @@ impl Origin {
         let cannot = || cannot_read(&self.shown);
         let mut version = [0; 20];
         let found = match self.kind {
-            Kind::Plain => {
-                litepack_store::Disk::read_at(&self.file, &mut version, 0).with_context(cannot)?
-            }
+            Kind::Plain => litepack_io::storage::ReadAt::read_at(&self.file, &mut version, 0)
+                .with_context(cannot)?,
             Kind::Packed => {
                 let mut store =
                     reader::open(&self.file, &reader::options()).with_context(cannot)?;

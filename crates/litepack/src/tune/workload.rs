@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use litepack_io::random::SplitMix64;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Result};
 
@@ -193,20 +194,13 @@ fn sampled(
     sql: &str,
     columns: usize,
     count: usize,
-    mut seed: u64,
+    seed: u64,
 ) -> Result<Vec<Vec<Value>>> {
-    let mut next = |bound: usize| {
-        // splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
-        seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = seed;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound as u64) as usize
-    };
+    let mut random = SplitMix64::new(seed);
     let mut statement = connection.prepare(sql)?;
     let mut rows = statement.query([])?;
     let mut kept: Vec<Vec<Value>> = Vec::new();
-    let mut seen = 0;
+    let mut seen = 0_u64;
     while let Some(row) = rows.next()? {
         // Text that is not UTF-8 is not looked for.
         let Ok(key) = (0..columns).map(|at| row.get(at)).collect::<Result<_>>() else {
@@ -215,12 +209,12 @@ fn sampled(
         seen += 1;
         if kept.len() < count {
             kept.push(key);
-        } else if let Some(place) = kept.get_mut(next(seen)) {
+        } else if let Some(place) = kept.get_mut(random.below(seen) as usize) {
             *place = key;
         }
     }
     for at in (1..kept.len()).rev() {
-        kept.swap(at, next(at + 1));
+        kept.swap(at, random.below(at as u64 + 1) as usize);
     }
     Ok(kept)
 }

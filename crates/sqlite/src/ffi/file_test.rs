@@ -3,7 +3,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use litepack_store::{FileId, MemDisk, Options, Store};
+use litepack_io::testing::MemoryStorage;
+use litepack_store::{FileId, Options, Store};
 
 use super::api::tests::silent;
 use super::file::{self, HOST_OFFSET, with};
@@ -161,7 +162,7 @@ fn over_memory(
 
 /// The bytes of a packed file with one page.
 fn packed() -> Vec<u8> {
-    let disk = MemDisk::default();
+    let disk = MemoryStorage::default();
     let mut store = Store::open(&disk, Options::default()).unwrap();
     store.write(0, &[7; 4096]).unwrap();
     store.flush().unwrap();

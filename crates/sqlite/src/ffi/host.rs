@@ -7,8 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::time::Instant;
 
-use litepack_archive::Source;
-use litepack_store::Disk;
+use litepack_io::storage::{ReadAt, Storage};
 
 use super::types::{sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
 use crate::codes::{
@@ -89,7 +88,7 @@ impl HostFile {
     }
 }
 
-impl Disk for HostFile {
+impl ReadAt for HostFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let block = self.cold.borrow_mut().before(offset);
         if let Some(block) = block {
@@ -97,11 +96,20 @@ impl Disk for HostFile {
         }
         let begun = Instant::now();
         let read = self.read_now(buf, offset)?;
-        let len = || Disk::len(self).unwrap_or(u64::MAX);
+        let len = || ReadAt::len(self).unwrap_or(u64::MAX);
         self.cold.borrow_mut().after(begun.elapsed(), len);
         Ok(read)
     }
 
+    fn len(&self) -> io::Result<u64> {
+        let mut len = 0;
+        // SAFETY: the file is open.
+        from_host(unsafe { (self.methods().file_size)(self.file, &raw mut len) })?;
+        Ok(u64::try_from(len).unwrap_or(0))
+    }
+}
+
+impl Storage for HostFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut at = offset;
         for part in bytes.chunks(PART_MAX) {
@@ -144,13 +152,6 @@ impl Disk for HostFile {
         let pointer = name[NAME_MARGIN..].as_ptr().cast::<c_char>();
         // SAFETY: the VFS is registered for ever, and the name is as above.
         from_host(unsafe { ((*self.vfs).delete)(self.vfs, pointer, 1) })
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        let mut len = 0;
-        // SAFETY: the file is open.
-        from_host(unsafe { (self.methods().file_size)(self.file, &raw mut len) })?;
-        Ok(u64::try_from(len).unwrap_or(0))
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
@@ -314,12 +315,12 @@ impl HostSource {
     }
 }
 
-impl Source for HostSource {
+impl ReadAt for HostSource {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.disk.read_at(buf, offset)
     }
 
     fn len(&self) -> io::Result<u64> {
-        Disk::len(&self.disk)
+        ReadAt::len(&self.disk)
     }
 }

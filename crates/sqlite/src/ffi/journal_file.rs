@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use litepack_store::Disk;
+use litepack_io::storage::{ReadAt, Storage};
 
 use super::api::{Api, len};
 use super::controls;

@@ -6,7 +6,8 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use litepack_archive::begins_like_zstd;
-use litepack_store::{Disk, FileKind, HEAD_LEN, Options, Store, kind_of};
+use litepack_io::storage::ReadAt;
+use litepack_store::{FileKind, HEAD_LEN, Options, Store, kind_of};
 
 use super::api::Api;
 use super::file::{self, HOST_OFFSET};

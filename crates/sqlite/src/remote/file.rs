@@ -4,11 +4,11 @@
 use std::io;
 use std::sync::Arc;
 
-use litepack_archive::Source;
 use litepack_engine::report::{check_text, info_json};
 use litepack_engine::{Kind, page_size};
+use litepack_io::storage::{ReadAt, Storage};
 use litepack_remote::{Cache, Error, Options, Remote};
-use litepack_store::{Disk, FileId, HEAD_LEN, Store};
+use litepack_store::{FileId, HEAD_LEN, Store};
 use serde_json::{Value, json};
 
 use crate::archive::{ArchiveFile, Which};
@@ -22,7 +22,7 @@ use crate::remembered::Remembered;
 #[derive(Clone, Debug)]
 struct Medium(Arc<Remote>);
 
-impl Source for Medium {
+impl ReadAt for Medium {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(self.0.read_at(buf, offset)?)
     }
@@ -30,13 +30,13 @@ impl Source for Medium {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.len())
     }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
 }
 
-impl Disk for Medium {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        Source::read_at(self, buf, offset)
-    }
-
+impl Storage for Medium {
     fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
@@ -45,16 +45,8 @@ impl Disk for Medium {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 
-    fn len(&self) -> io::Result<u64> {
-        Source::len(self)
-    }
-
     fn truncate(&self, _: u64) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn is_far(&self) -> bool {
-        true
     }
 }
 

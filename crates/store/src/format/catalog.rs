@@ -9,14 +9,14 @@ use std::cell::Ref;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use litepack_codec::{Codec, DictId, Dictionary, LEVELS, Level, Shape, Storage};
+use litepack_codec::{Codec, DictId, Dictionary, Encoding, LEVELS, Level, Shape};
 use litepack_io::memory::OutOfMemory;
 
 use crate::error::{Error, Result};
-use crate::format::bytes::{Reader, put_varint};
 use crate::format::layout::Pointer;
-use crate::medium::disk::Disk;
 use crate::medium::verified::Medium;
+use litepack_io::bytes::{Reader, put_varint};
+use litepack_io::storage::ReadAt;
 
 /// No file has more items.
 pub(crate) const DICTIONARIES_MAX: usize = 4096;
@@ -58,7 +58,7 @@ impl Item {
     }
 
     /// The dictionary's bytes from the file, which has them for this item.
-    fn read(&self, number: DictId, medium: &Medium<impl Disk>) -> Result<Vec<u8>> {
+    fn read(&self, number: DictId, medium: &Medium<impl ReadAt>) -> Result<Vec<u8>> {
         let stored = medium.extent(self.pointer, "dictionary")?;
         let bytes = Dictionary::unpack(&stored, self.len as usize)?;
         let bytes = bytes.filter(|bytes| Dictionary::hash_of(bytes) == self.hash);
@@ -259,7 +259,7 @@ impl Catalog {
     }
 
     /// Whether a unit stored so is decoded with a dictionary.
-    pub(crate) fn is_needed_by(&self, storage: Storage) -> bool {
+    pub(crate) fn is_needed_by(&self, storage: Encoding) -> bool {
         let item = self.item(storage.dict);
         storage.codec != Codec::Raw && item.is_some_and(|item| !item.pointer.is_none())
     }
@@ -404,7 +404,7 @@ impl Catalog {
     pub(crate) fn get(
         &self,
         number: DictId,
-        medium: &Medium<impl Disk>,
+        medium: &Medium<impl ReadAt>,
     ) -> Result<Option<Arc<Dictionary>>> {
         Ok(self
             .at_hand(number, medium)?
@@ -415,7 +415,7 @@ impl Catalog {
     fn at_hand<'a>(
         &'a self,
         number: DictId,
-        medium: &'a Medium<impl Disk>,
+        medium: &'a Medium<impl ReadAt>,
     ) -> Result<Option<Held<'a>>> {
         if number == 0 {
             return Ok(None);
@@ -449,7 +449,7 @@ impl Catalog {
     ///
     /// # Errors
     /// As [`Catalog::get`].
-    pub(crate) fn verify(&self, number: DictId, medium: &Medium<impl Disk>) -> Result<()> {
+    pub(crate) fn verify(&self, number: DictId, medium: &Medium<impl ReadAt>) -> Result<()> {
         let item = self.used_item(number)?;
         if !item.pointer.is_none() {
             item.read(number, medium)?;
@@ -475,8 +475,8 @@ impl Catalog {
     /// As [`Catalog::get`].
     pub(crate) fn for_decoding<'a>(
         &'a self,
-        storage: Storage,
-        medium: &'a Medium<impl Disk>,
+        storage: Encoding,
+        medium: &'a Medium<impl ReadAt>,
     ) -> Result<Option<Held<'a>>> {
         match storage.codec {
             Codec::Raw => Ok(None),
@@ -488,7 +488,7 @@ impl Catalog {
     ///
     /// # Errors
     /// As [`Catalog::get`].
-    pub(crate) fn choice(&self, number: DictId, medium: &Medium<impl Disk>) -> Result<Choice> {
+    pub(crate) fn choice(&self, number: DictId, medium: &Medium<impl ReadAt>) -> Result<Choice> {
         Ok(Choice {
             number,
             dictionary: self.get(number, medium)?,

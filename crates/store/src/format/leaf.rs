@@ -4,7 +4,7 @@
 //! read and decoded before every page. So offsets are kept as distances from one of them, which fit 32 bits
 //! unless a leaf's extents lie more than 4 GiB apart; then it is the array.
 
-use litepack_codec::{Codec, DictId, Storage};
+use litepack_codec::{Codec, DictId, Encoding};
 
 /// Children of a node of the map. Small, because a commit rewrites the path to every page it changes.
 pub const FANOUT: usize = 128;
@@ -19,7 +19,7 @@ pub struct Entry {
     /// 32-bit checksum of the stored bytes.
     pub sum: u32,
     /// How the bytes decode.
-    pub storage: Storage,
+    pub storage: Encoding,
 }
 
 impl Entry {
@@ -28,7 +28,7 @@ impl Entry {
         offset: 0,
         len: 0,
         sum: 0,
-        storage: Storage::RAW,
+        storage: Encoding::RAW,
     };
 
     /// Whether nothing is stored.
@@ -42,7 +42,7 @@ pub(crate) fn tag_of(entry: &Entry) -> u64 {
     if entry.is_zero() {
         return 0;
     }
-    let Storage {
+    let Encoding {
         codec,
         dict,
         settled,
@@ -50,10 +50,10 @@ pub(crate) fn tag_of(entry: &Entry) -> u64 {
     1 + codec as u64 + 8 * u64::from(settled) + 16 * u64::from(dict)
 }
 
-pub(crate) fn storage_of(tag: u64) -> Option<Storage> {
+pub(crate) fn storage_of(tag: u64) -> Option<Encoding> {
     let tag = tag.checked_sub(1)?;
     let codec = Codec::from_number((tag % 8) as u8)?;
-    Some(Storage {
+    Some(Encoding {
         codec,
         dict: DictId::try_from(tag / 16).ok()?,
         settled: tag & 8 != 0,
@@ -211,7 +211,7 @@ mod tests {
                     offset,
                     len,
                     sum,
-                    storage: Storage {
+                    storage: Encoding {
                         codec: Codec::Zstd,
                         dict,
                         settled,

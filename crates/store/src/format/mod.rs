@@ -1,6 +1,5 @@
 //! The bytes of a packed file.
 
-pub(crate) mod bytes;
 pub(crate) mod catalog;
 pub(crate) mod header;
 pub(crate) mod layout;

@@ -5,9 +5,9 @@
 //! at nine to one a page is 460 bytes and sixteen bytes of map for it would be dear: a leaf of
 //! neighbouring extents costs under seven bytes a unit.
 
-use crate::format::bytes::{Reader, put_varint, unzigzag, zigzag};
 use crate::format::layout::{OFFSET_LIMIT, Pointer};
 use crate::format::leaf::{Entry, FANOUT, Leaf, storage_of, tag_of};
+use litepack_io::bytes::{Reader, put_varint, unzigzag, zigzag};
 
 /// One node of the page map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,7 +183,7 @@ fn read_offsets<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use litepack_codec::{Codec, Storage};
+    use litepack_codec::{Codec, Encoding};
     use proptest::prelude::*;
 
     /// Offset, length, checksum, raw or not, dictionary.
@@ -211,7 +211,7 @@ mod tests {
                     let codec = if raw { Codec::Raw } else { Codec::Zstd };
                     let offset = if in_line { next } else { offset };
                     next = offset + u64::from(len);
-                    leaf.set(slot, Entry { offset, len, sum, storage: Storage { codec, dict, settled } });
+                    leaf.set(slot, Entry { offset, len, sum, storage: Encoding { codec, dict, settled } });
                 }
             }
             let mut bytes = Vec::new();
@@ -253,7 +253,7 @@ mod tests {
         let mut offset = 1 << 30;
         for slot in 0..FANOUT {
             let len = 400 + slot as u32;
-            let storage = Storage {
+            let storage = Encoding {
                 codec: Codec::Zstd,
                 dict: 1,
                 settled: true,

@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::error::{Damage, Error, Result};
-use crate::format::bytes::{Reader, put_varint};
 use crate::format::layout::Pointer;
 use crate::format::leaf::{Entry, storage_of, tag_of};
 use crate::inspect::walk::Survey;
-use crate::medium::disk::Disk;
 use crate::medium::verified::Medium;
 use crate::snapshot::recover::verify_unit;
 use crate::snapshot::store::Store;
+use litepack_io::bytes::{Reader, put_varint};
+use litepack_io::storage::Storage;
 
 /// No bundle is longer.
 pub(crate) const BUNDLE_LEN_MAX: u64 = 1 << 20;
@@ -128,7 +128,7 @@ impl Contents {
     }
 }
 
-impl<D: Disk> Store<D> {
+impl<D: Storage> Store<D> {
     /// Has the running transaction's commit bring a bundle of at most `room` bytes, with copies of these units as far as they
     /// fit in, the first ones first. It lasts until the next commit.
     ///
@@ -197,7 +197,7 @@ impl<D: Disk> Store<D> {
 
     /// Reads the bundle of a commit, if it has one and the medium is far away.
     pub(crate) fn fetch_bundle(&self, pointer: Pointer) -> Result<Option<Bundle>> {
-        if pointer.is_none() || !self.medium.disk.is_far() {
+        if pointer.is_none() || !self.medium.disk.is_remote() {
             return Ok(None);
         }
         read_bundle(&self.medium, pointer).map(Some)
@@ -236,7 +236,7 @@ impl<D: Disk> Store<D> {
     }
 }
 
-fn read_bundle<D: Disk>(medium: &Medium<D>, pointer: Pointer) -> Result<Bundle> {
+fn read_bundle<D: Storage>(medium: &Medium<D>, pointer: Pointer) -> Result<Bundle> {
     let malformed = || Error::damaged("bundle", pointer.offset, "malformed");
     if u64::from(pointer.len) > BUNDLE_LEN_MAX {
         return Err(malformed());
@@ -248,7 +248,6 @@ fn read_bundle<D: Disk>(medium: &Medium<D>, pointer: Pointer) -> Result<Bundle> 
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::io;
     use std::sync::Arc;
 
     use proptest::prelude::*;
@@ -256,45 +255,16 @@ mod tests {
     use super::*;
     use crate::format::layout::DATA_START;
     use crate::medium::cache::{Cache, FileId};
-    use crate::medium::disk::MemDisk;
     use crate::snapshot::store::Options;
+    use litepack_io::storage::ReadAt;
+    use litepack_io::testing::{Call, MemoryStorage, Watched};
 
     const UNIT: u64 = 4096;
     const UNITS: u64 = 2000;
 
-    /// Counts reads beyond the commit records.
-    struct Far<'a> {
-        disk: &'a MemDisk,
-        reads: Cell<u32>,
-    }
-
-    impl Disk for Far<'_> {
-        fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-            if offset >= DATA_START {
-                self.reads.set(self.reads.get() + 1);
-            }
-            self.disk.read_at(buf, offset)
-        }
-        fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-            self.disk.write_at(bytes, offset)
-        }
-        fn sync(&self) -> io::Result<()> {
-            Ok(())
-        }
-        fn len(&self) -> io::Result<u64> {
-            self.disk.len()
-        }
-        fn truncate(&self, len: u64) -> io::Result<()> {
-            self.disk.truncate(len)
-        }
-        fn is_far(&self) -> bool {
-            true
-        }
-    }
-
-    fn far(disk: &MemDisk) -> Far<'_> {
-        let reads = Cell::new(0);
-        Far { disk, reads }
+    /// A remote disk.
+    fn far(disk: &MemoryStorage) -> impl Storage {
+        Watched::new(disk, |_| Ok(())).remote()
     }
 
     fn options() -> Options {
@@ -315,8 +285,8 @@ mod tests {
         (0..UNITS).step_by(10).collect()
     }
 
-    fn file() -> MemDisk {
-        let disk = MemDisk::default();
+    fn file() -> MemoryStorage {
+        let disk = MemoryStorage::default();
         let mut store = Store::open(&disk, options()).unwrap();
         for unit in 0..UNITS {
             store.write(unit * UNIT, &content(unit, 0)).unwrap();
@@ -327,12 +297,12 @@ mod tests {
         disk
     }
 
-    fn read<D: Disk>(store: &mut Store<D>, unit: u64) -> Result<Vec<u8>> {
+    fn read<D: Storage>(store: &mut Store<D>, unit: u64) -> Result<Vec<u8>> {
         let mut page = vec![0; UNIT as usize];
         store.read(unit * UNIT, &mut page).map(|_| page)
     }
 
-    fn record(disk: &MemDisk) -> crate::format::record::Record {
+    fn record(disk: &MemoryStorage) -> crate::format::record::Record {
         let mut store = Store::open(disk, options()).unwrap();
         store.refresh().unwrap();
         store.commit.unwrap().record
@@ -341,18 +311,21 @@ mod tests {
     #[test]
     fn one_read_brings_what_is_in_it_and_two_any_other_unit() {
         let disk = file();
-        let mut store = Store::open(far(&disk), options()).unwrap();
+        // Beyond the commit records.
+        let reads = Cell::new(0);
+        let counted = Watched::new(&disk, |call| {
+            let beyond = matches!(call, Call::Read { offset, .. } if offset >= DATA_START);
+            reads.set(reads.get() + u32::from(beyond));
+            Ok(())
+        });
+        let mut store = Store::open(counted.remote(), options()).unwrap();
         store.refresh().unwrap();
         for unit in hot() {
             assert!(read(&mut store, unit).unwrap() == content(unit, 0));
         }
-        assert_eq!(store.medium.disk.reads.get(), 1);
+        assert_eq!(reads.get(), 1);
         assert!(read(&mut store, 1234).unwrap() == content(1234, 0));
-        assert_eq!(
-            store.medium.disk.reads.get(),
-            3,
-            "a leaf of the map, and the unit"
-        );
+        assert_eq!(reads.get(), 3, "a leaf of the map, and the unit");
     }
 
     #[test]
@@ -360,7 +333,7 @@ mod tests {
         let disk = file();
         assert!(!record(&disk).bundle.is_none());
         let mut store = Store::open(&disk, options()).unwrap();
-        let all_accounted_for = |store: &mut Store<&MemDisk>| {
+        let all_accounted_for = |store: &mut Store<&MemoryStorage>| {
             let report = store.check(&mut |_| {}).unwrap();
             assert_eq!((report.damage, report.lost_bytes), (vec![], 0));
             assert_eq!(store.info().unwrap().unaccounted_bytes(), 0);

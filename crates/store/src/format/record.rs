@@ -4,8 +4,8 @@
 //! in it was last known to have reached the medium; from then on, finding that commit unreadable is damage, not
 //! a torn write.
 
-use crate::format::bytes::Reader;
 use crate::format::layout::{FileUuid, MARK_LEN, Pointer, RECORD_LEN};
+use litepack_io::bytes::Reader;
 
 pub(crate) const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"LPcr");
 pub(crate) const MARK_MAGIC: u32 = u32::from_le_bytes(*b"LPmk");

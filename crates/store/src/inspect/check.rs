@@ -3,8 +3,8 @@
 use crate::error::{Damage, Result};
 use crate::format::layout::{DATA_START, lock_bytes_below};
 use crate::inspect::walk::Survey;
-use crate::medium::disk::Disk;
 use crate::snapshot::store::Store;
+use litepack_io::storage::Storage;
 
 /// What [`Store::check`] found.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +26,7 @@ impl CheckReport {
     }
 }
 
-impl<D: Disk> Store<D> {
+impl<D: Storage> Store<D> {
     /// Reads and decodes everything the newest commit refers to, and accounts for every byte of the
     /// file. `progress` is called with the number of units passed so far.
     ///
@@ -87,14 +87,15 @@ impl<D: Disk> Store<D> {
 
 #[cfg(test)]
 mod tests {
-    use crate::medium::disk::{Disk, MemDisk};
     use crate::snapshot::store::{Options, Store};
+    use litepack_io::storage::{ReadAt, Storage};
+    use litepack_io::testing::MemoryStorage;
 
     const UNIT: usize = 4096;
 
     #[test]
     fn a_check_reads_the_file_and_not_what_is_kept_of_it() {
-        let disk = MemDisk::default();
+        let disk = MemoryStorage::default();
         let mut store = Store::open(&disk, Options::default()).unwrap();
         for unit in 0..1000_u64 {
             let text = format!("unit {unit}: {}; ", unit * 7919 % 1009);

@@ -5,8 +5,8 @@ use litepack_codec::Codec;
 use crate::error::{Damage, Error, Result};
 use crate::format::layout::{DATA_START, lock_bytes_below};
 use crate::inspect::walk::Survey;
-use crate::medium::disk::Disk;
 use crate::snapshot::store::Store;
+use litepack_io::storage::Storage;
 
 /// How a file's bytes are spent.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +70,7 @@ pub struct StoredUnit {
     pub has_dictionary: bool,
 }
 
-impl<D: Disk> Store<D> {
+impl<D: Storage> Store<D> {
     /// Calls `each` with every stored unit of the newest commit, in order, and returns what of the page
     /// map could not be read, up to a hundred pieces. Reads no unit.
     ///
@@ -180,15 +180,16 @@ mod tests {
     use super::*;
     use crate::format::leaf::FANOUT;
     use crate::format::node::Node;
-    use crate::medium::disk::MemDisk;
     use crate::snapshot::page_map::NodeSource;
     use crate::snapshot::store::Options;
+    use litepack_io::storage::ReadAt;
+    use litepack_io::testing::MemoryStorage;
 
     const UNIT: u64 = 4096;
 
     /// A file of 600 units in several commits, with free space between its extents.
-    fn file() -> MemDisk {
-        let disk = MemDisk::default();
+    fn file() -> MemoryStorage {
+        let disk = MemoryStorage::default();
         let mut store = Store::open(&disk, Options::default()).expect("opens");
         for commit in 0..8_u64 {
             for number in (0..600).filter(|number| commit == 0 || number % 8 == commit) {

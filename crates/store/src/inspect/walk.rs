@@ -8,10 +8,10 @@ use crate::format::layout::{Pointer, extent_is_sane};
 use crate::format::leaf::{FANOUT, Leaf};
 use crate::format::node::Node;
 use crate::format::record::Record;
-use crate::medium::disk::Disk;
 use crate::snapshot::store::Store;
 use crate::space::free_space::Space;
 use crate::space::ranges::RangeSet;
+use litepack_io::storage::Storage;
 
 /// Damage found is listed up to this many pieces.
 const LISTED_MAX: usize = 100;
@@ -75,7 +75,7 @@ impl Survey {
     }
 }
 
-impl<D: Disk> Store<D> {
+impl<D: Storage> Store<D> {
     /// Calls `leaf` with each leaf of a commit's map, in order: the number of its first unit, and the
     /// entries.
     pub(crate) fn survey_map(

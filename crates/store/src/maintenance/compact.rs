@@ -9,10 +9,10 @@ use crate::format::layout::{DATA_START, Pointer};
 use crate::format::leaf::{Entry, FANOUT};
 use crate::format::node::Node;
 use crate::maintenance::erase::Erase;
-use crate::medium::disk::Disk;
 use crate::snapshot::recover::{Commit, verify_unit};
 use crate::snapshot::store::Store;
 use crate::transaction::commit::COMPACT_MIN;
+use litepack_io::storage::Storage;
 
 /// Room for what the moves themselves write, map nodes and the free-space link, in a file of which so much is used.
 fn slack(used: u64) -> u64 {
@@ -42,7 +42,7 @@ struct Moved {
     all_moved: bool,
 }
 
-impl<D: Disk> Store<D> {
+impl<D: Storage> Store<D> {
     /// Moves what lies at the end of the file into the free space before it and cuts the file. The
     /// newest commit must be durable. When it fails, the file stays as large as it was.
     pub(crate) fn compact(&mut self) -> Result<()> {

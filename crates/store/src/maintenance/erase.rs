@@ -10,10 +10,10 @@
 //! common.
 
 use crate::error::Result;
-use crate::medium::disk::Disk;
 use crate::snapshot::store::Store;
 use crate::space::free_space::Space;
 use crate::space::ranges::RangeSet;
+use litepack_io::storage::Storage;
 
 /// Zeros are written so many at a time.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -53,7 +53,7 @@ impl Owed {
     }
 }
 
-impl<D: Disk> Store<D> {
+impl<D: Storage> Store<D> {
     /// When deleted content is overwritten, from now on.
     pub fn set_erase(&mut self, when: Erase) {
         self.writer.owed.when = when;

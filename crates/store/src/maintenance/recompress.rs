@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 use crate::format::layout::Pointer;
 use crate::format::leaf::{Entry, FANOUT};
 use crate::format::node::Node;
-use crate::medium::disk::Disk;
 use crate::snapshot::store::Store;
+use litepack_io::storage::Storage;
 
 /// A step stores so many units again, at most.
 const UNITS_PER_STEP: usize = 64;
@@ -33,7 +33,7 @@ pub struct Listed {
     pub shapes: Vec<Shape>,
 }
 
-impl<D: Disk> Store<D> {
+impl<D: Storage> Store<D> {
     /// The level that the file's pages were last stored for good at; 0 if they never were.
     pub fn settled_level(&self) -> Level {
         self.catalog.settled_level()

@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::format::layout::{DATA_START, Pointer};
 use crate::format::leaf::{Entry, FANOUT, Leaf};
 use crate::format::node::Node;
-use crate::medium::disk::Disk;
 use crate::snapshot::store::Store;
+use litepack_io::storage::Storage;
 
 /// Worth doing if it saves one part in so many of the file, and as many bytes.
 const WORTHWHILE: u64 = 50;
@@ -51,7 +51,7 @@ enum Next {
     Map(u64),
 }
 
-impl<D: Disk> Store<D> {
+impl<D: Storage> Store<D> {
     /// Begins to arrange the file; `None` if that would not make it much smaller.
     ///
     /// # Errors

@@ -8,8 +8,8 @@
 use crate::error::{Error, Result};
 use crate::format::layout::UNIT_MAX;
 use crate::format::leaf::Entry;
-use crate::medium::disk::Disk;
 use crate::medium::verified::Medium;
+use litepack_io::storage::Storage;
 
 /// Bytes read in one call when reading goes on from neighbour to neighbour.
 const STRETCH: usize = 16 << 10;
@@ -28,7 +28,7 @@ pub(crate) struct Nearby {
 
 impl Nearby {
     /// The stored bytes of a unit, checked against the map.
-    pub(crate) fn unit<'a, D: Disk>(
+    pub(crate) fn unit<'a, D: Storage>(
         &'a mut self,
         medium: &'a Medium<D>,
         entry: &Entry,
@@ -75,42 +75,35 @@ mod tests {
     use super::*;
     use crate::format::layout::FileUuid;
     use crate::medium::cache::{Cache, FileId};
-    use crate::medium::disk::MemDisk;
-    use litepack_codec::Storage;
+    use litepack_codec::Encoding;
+    use litepack_io::testing::{Call, MemoryStorage, Watched};
     use std::cell::Cell;
     use std::io;
     use std::sync::Arc;
 
     const LEN: u64 = 500;
 
-    /// Counts reads, and cannot read beyond a point.
+    /// What is asked of a disk, and from where on it cannot be read.
     #[derive(Default)]
-    struct Counting {
-        disk: MemDisk,
+    struct Asked {
         reads: Cell<usize>,
         unreadable_from: Cell<Option<u64>>,
     }
 
-    impl Disk for Counting {
-        fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-            self.reads.set(self.reads.get() + 1);
-            let stop = offset + buf.len() as u64;
-            match self.unreadable_from.get() {
-                Some(from) if stop > from => Err(io::Error::other("a bad sector")),
-                _ => self.disk.read_at(buf, offset),
-            }
-        }
-        fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-            self.disk.write_at(bytes, offset)
-        }
-        fn sync(&self) -> io::Result<()> {
-            self.disk.sync()
-        }
-        fn len(&self) -> io::Result<u64> {
-            self.disk.len()
-        }
-        fn truncate(&self, len: u64) -> io::Result<()> {
-            self.disk.truncate(len)
+    impl Asked {
+        fn disk(&self) -> impl Storage {
+            Watched::new(MemoryStorage::default(), |call| {
+                let Call::Read { offset, len } = call else {
+                    return Ok(());
+                };
+                self.reads.set(self.reads.get() + 1);
+                match self.unreadable_from.get() {
+                    Some(from) if offset + len as u64 > from => {
+                        Err(io::Error::other("a bad sector"))
+                    }
+                    _ => Ok(()),
+                }
+            })
         }
     }
 
@@ -120,20 +113,20 @@ mod tests {
             .collect()
     }
 
-    fn put(medium: &Medium<Counting>, number: u64, version: u64) -> Entry {
+    fn put(medium: &Medium<impl Storage>, number: u64, version: u64) -> Entry {
         let (offset, bytes) = (100_000 + number * LEN, content(number, version));
         medium.disk.write_at(&bytes, offset).unwrap();
         Entry {
             offset,
             len: LEN as u32,
             sum: medium.uuid.sum32(&bytes),
-            storage: Storage::RAW,
+            storage: Encoding::RAW,
         }
     }
 
-    fn filled(count: u64) -> (Medium<Counting>, Vec<Entry>) {
+    fn filled(asked: &Asked, count: u64) -> (Medium<impl Storage>, Vec<Entry>) {
         let medium = Medium {
-            disk: Counting::default(),
+            disk: asked.disk(),
             uuid: FileUuid([3; 16]),
             file: FileId::unique(),
             cache: Arc::new(Cache::new(1 << 20)),
@@ -146,7 +139,8 @@ mod tests {
 
     #[test]
     fn neighbours_are_read_in_few_calls_and_others_alone() {
-        let (medium, entries) = filled(320);
+        let asked = Asked::default();
+        let (medium, entries) = filled(&asked, 320);
         let mut nearby = Nearby::default();
         for (number, entry) in entries.iter().enumerate() {
             assert_eq!(
@@ -154,17 +148,18 @@ mod tests {
                 content(number as u64, 0)
             );
         }
-        assert!(medium.disk.reads.take() < 320 / 25);
+        assert!(asked.reads.take() < 320 / 25);
         for number in (0..320).step_by(40).rev() {
             let found = nearby.unit(&medium, &entries[number]).unwrap();
             assert_eq!(found, content(number as u64, 0));
         }
-        assert_eq!(medium.disk.reads.take(), 8);
+        assert_eq!(asked.reads.take(), 8);
     }
 
     #[test]
     fn what_was_overwritten_meanwhile_is_read_again() {
-        let (medium, mut entries) = filled(20);
+        let asked = Asked::default();
+        let (medium, mut entries) = filled(&asked, 20);
         let mut nearby = Nearby::default();
         nearby.unit(&medium, &entries[0]).unwrap();
         nearby.unit(&medium, &entries[1]).unwrap();
@@ -179,7 +174,7 @@ mod tests {
             );
         }
         // A reader at the commit before finds out, too.
-        let former = filled(3).1[2];
+        let former = filled(&asked, 3).1[2];
         assert!(matches!(
             nearby.unit(&medium, &former),
             Err(Error::Damaged(_))
@@ -188,9 +183,10 @@ mod tests {
 
     #[test]
     fn trouble_behind_a_unit_is_not_its_own() {
-        let (medium, entries) = filled(20);
+        let asked = Asked::default();
+        let (medium, entries) = filled(&asked, 20);
         let mut nearby = Nearby::default();
-        medium.disk.unreadable_from.set(Some(entries[10].offset));
+        asked.unreadable_from.set(Some(entries[10].offset));
         for (number, entry) in (0..10).zip(&entries) {
             assert_eq!(nearby.unit(&medium, entry).unwrap(), content(number, 0));
         }
@@ -198,7 +194,7 @@ mod tests {
             nearby.unit(&medium, &entries[10]),
             Err(Error::Io(_))
         ));
-        medium.disk.unreadable_from.set(None);
+        asked.unreadable_from.set(None);
         assert_eq!(nearby.unit(&medium, &entries[10]).unwrap(), content(10, 0));
     }
 }

@@ -2,7 +2,6 @@
 
 pub(crate) mod cache;
 pub(crate) mod coalesced;
-pub(crate) mod disk;
 pub(crate) mod node_cache;
 pub(crate) mod prefetch;
 pub(crate) mod results;

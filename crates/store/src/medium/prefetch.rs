@@ -19,9 +19,9 @@ use litepack_codec::Dictionary;
 
 use crate::format::layout::UNIT_MAX;
 use crate::format::leaf::Entry;
-use crate::medium::disk::Disk;
 use crate::medium::workers::Tools;
 use crate::snapshot::store::Store;
+use litepack_io::storage::Storage;
 
 /// So many units read one after the other make a scan; what is shorter is not worth waking a thread.
 const RUN_MIN: u64 = 8;
@@ -98,7 +98,7 @@ struct Fetched {
     dictionary: Option<Arc<Dictionary>>,
 }
 
-impl<D: Disk> Store<D> {
+impl<D: Storage> Store<D> {
     /// Notes that `unit` is read now, and has a helper decode what probably comes next.
     pub(crate) fn read_ahead(&mut self, unit: u64) {
         let helpers = self.writer.threads - 1;
@@ -216,8 +216,8 @@ impl<D: Disk> Store<D> {
 mod tests {
     use super::*;
     use crate::medium::cache::{Cache, FileId};
-    use crate::medium::disk::MemDisk;
     use crate::snapshot::store::Options;
+    use litepack_io::testing::MemoryStorage;
     use std::time::{Duration, Instant};
 
     const PAGE: u64 = 4096;
@@ -237,7 +237,7 @@ mod tests {
         text.bytes().cycle().take(PAGE as usize).collect()
     }
 
-    fn write(store: &mut Store<&MemDisk>, pages: impl Iterator<Item = u64>, version: u64) {
+    fn write(store: &mut Store<&MemoryStorage>, pages: impl Iterator<Item = u64>, version: u64) {
         for number in pages {
             store.write(number * PAGE, &page(number, version)).unwrap();
         }
@@ -245,25 +245,25 @@ mod tests {
         store.flush().unwrap();
     }
 
-    fn read(store: &mut Store<&MemDisk>, number: u64) -> Vec<u8> {
+    fn read(store: &mut Store<&MemoryStorage>, number: u64) -> Vec<u8> {
         let mut found = vec![0; PAGE as usize];
         store.read(number * PAGE, &mut found).unwrap();
         found
     }
 
-    fn filled() -> MemDisk {
+    fn filled() -> MemoryStorage {
         filled_with(PAGES)
     }
 
-    fn filled_with(pages: u64) -> MemDisk {
-        let disk = MemDisk::default();
+    fn filled_with(pages: u64) -> MemoryStorage {
+        let disk = MemoryStorage::default();
         let mut store = Store::open(&disk, options(1)).unwrap();
         write(&mut store, 0..pages, 0);
         store.close();
         disk
     }
 
-    fn reader(disk: &MemDisk, options: Options) -> Store<&MemDisk> {
+    fn reader(disk: &MemoryStorage, options: Options) -> Store<&MemoryStorage> {
         let mut store = Store::open(disk, options).unwrap();
         store.refresh().unwrap();
         store
@@ -283,7 +283,7 @@ mod tests {
     }
 
     /// Waits until a helper has decoded this page.
-    fn wait_for(store: &mut Store<&MemDisk>, number: u64) {
+    fn wait_for(store: &mut Store<&MemoryStorage>, number: u64) {
         let entry = store.entry(number).unwrap();
         let begun = Instant::now();
         while !store.medium.cache.has_page(store.medium.file, &entry) {
@@ -436,7 +436,7 @@ mod tests {
                 entries[other].offset as usize + n,
             );
         }
-        let disk = MemDisk::new(bytes);
+        let disk = MemoryStorage::new(bytes);
         let mut store = reader(&disk, options(2));
         for number in 0..=RUN_MIN {
             assert!(read(&mut store, number) == page(number, 0));
@@ -456,7 +456,7 @@ mod tests {
         let entry = reader(&disk, options(1)).entry(damaged).unwrap();
         let mut bytes = disk.snapshot();
         bytes[entry.offset as usize] ^= 1;
-        let disk = MemDisk::new(bytes);
+        let disk = MemoryStorage::new(bytes);
         let mut store = reader(&disk, options(2));
         for number in (0..damaged).chain(damaged + 1..PAGES) {
             assert!(read(&mut store, number) == page(number, 0), "page {number}");

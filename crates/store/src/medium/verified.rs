@@ -7,9 +7,9 @@ use crate::format::layout::{FileUuid, METADATA_MAX, Pointer};
 use crate::format::node::Node;
 use crate::format::prefetch_segment::Bundle;
 use crate::medium::cache::{Cache, FileId};
-use crate::medium::disk::Disk;
 use crate::medium::node_cache::AtHand;
 use crate::snapshot::page_map::NodeSource;
+use litepack_io::storage::ReadAt;
 
 /// No map node is longer; a longer one is refused before memory is taken for it.
 pub(crate) const NODE_LEN_MAX: u32 = 1 << 16;
@@ -26,7 +26,7 @@ pub(crate) struct Medium<D> {
     pub(crate) bundle: Option<Bundle>,
 }
 
-impl<D: Disk> Medium<D> {
+impl<D: ReadAt> Medium<D> {
     /// The verified bytes of a metadata extent.
     pub(crate) fn extent(&self, pointer: Pointer, what: &str) -> Result<Vec<u8>> {
         if pointer.len > METADATA_MAX {
@@ -84,7 +84,7 @@ impl<D: Disk> Medium<D> {
     }
 }
 
-impl<D: Disk> NodeSource for Medium<D> {
+impl<D: ReadAt> NodeSource for Medium<D> {
     fn node(&self, pointer: Pointer, level: u8) -> Result<Arc<Node>> {
         litepack_io::memory::check()?;
         let is_right = |node: &Arc<Node>| matches!(**node, Node::Leaf(_)) == (level == 0);

@@ -18,10 +18,10 @@ use crate::format::layout::{
 use crate::format::leaf::Entry;
 use crate::format::node::Node;
 use crate::format::record::{Record, decode_mark};
-use crate::medium::disk::Disk;
 use crate::medium::verified::Medium;
 use crate::snapshot::page_map::{HEIGHT_MAX, NodeSource};
 use crate::space::free_space::{CHAIN_MAX, Link, decode_link};
+use litepack_io::storage::{ReadAt, Storage};
 
 /// Times the slots are read again when one or a mark is unreadable, each time after twice as long a pause, 31 ms
 /// in all: a live writer may have been interrupted between two bytes.
@@ -64,7 +64,7 @@ struct Head {
 }
 
 impl Head {
-    fn read(disk: &impl Disk) -> Result<Head> {
+    fn read(disk: &impl ReadAt) -> Result<Head> {
         let mut bytes = [0; HEAD_LEN];
         // A file that ends early has empty slots, which is for the caller to judge.
         disk.read_at(&mut bytes, SLOT_OFFSETS[0])?;
@@ -91,7 +91,7 @@ fn part<const N: usize>(bytes: &[u8], offset: u64) -> [u8; N] {
 }
 
 /// Reads both slots.
-pub(crate) fn read_slots(disk: &impl Disk) -> Result<Slots> {
+pub(crate) fn read_slots(disk: &impl ReadAt) -> Result<Slots> {
     let mut bytes = [0; SLOT_OFFSETS[1] as usize + RECORD_LEN - SLOT_OFFSETS[0] as usize];
     disk.read_at(&mut bytes, SLOT_OFFSETS[0])?;
     Ok(SLOT_OFFSETS.map(|offset| part(&bytes, offset)))
@@ -99,7 +99,7 @@ pub(crate) fn read_slots(disk: &impl Disk) -> Result<Slots> {
 
 /// Decides the current commit. `live` says that this handle has seen the file at an earlier commit,
 /// so that what is there now was written by a running process and cannot be half on the medium.
-pub(crate) fn current<D: Disk>(medium: &Medium<D>, live: bool) -> Result<Found> {
+pub(crate) fn current<D: Storage>(medium: &Medium<D>, live: bool) -> Result<Found> {
     let mut attempt = 0;
     loop {
         let head = Head::read(&medium.disk)?;
@@ -136,7 +136,7 @@ enum Verdict {
     FellBack(Commit),
 }
 
-fn judge<D: Disk>(medium: &Medium<D>, head: &Head, live: bool) -> Result<Verdict> {
+fn judge<D: Storage>(medium: &Medium<D>, head: &Head, live: bool) -> Result<Verdict> {
     let [a, b] =
         [0, 1].map(|slot| Record::decode(&head.slots[slot], medium.uuid).map(|r| (r, slot)));
     let marks = head.marks.map(|mark| decode_mark(&mark, medium.uuid));
@@ -222,7 +222,7 @@ fn validate(record: &Record, slot: usize) -> Result<()> {
 }
 
 /// What of all that `record` refers to, and `base` does not, is not on the medium; `None` if all of it is.
-fn missing_of<D: Disk>(
+fn missing_of<D: Storage>(
     medium: &Medium<D>,
     record: &Record,
     base: &Record,
@@ -243,7 +243,7 @@ struct Verification<'a, D> {
     stored: Vec<u8>,
 }
 
-impl<'a, D: Disk> Verification<'a, D> {
+impl<'a, D: Storage> Verification<'a, D> {
     fn new(medium: &'a Medium<D>, record: &Record, base: &Record) -> Self {
         Verification {
             medium,
@@ -347,7 +347,7 @@ impl<'a, D: Disk> Verification<'a, D> {
 }
 
 /// Reads the stored bytes of a unit into `stored` and checks them against the map.
-pub(crate) fn verify_unit<D: Disk>(
+pub(crate) fn verify_unit<D: Storage>(
     medium: &Medium<D>,
     entry: &Entry,
     stored: &mut Vec<u8>,

@@ -17,7 +17,6 @@ use crate::format::leaf::{Entry, FANOUT};
 use crate::format::node::Node;
 use crate::medium::cache::{Cache, FileId};
 use crate::medium::coalesced::Nearby;
-use crate::medium::disk::Disk;
 use crate::medium::node_cache::{AtHand, Leaves};
 use crate::medium::prefetch::Ahead;
 use crate::medium::verified::Medium;
@@ -25,6 +24,7 @@ use crate::medium::workers::{Crew, Tools};
 use crate::snapshot::page_map::PageMap;
 use crate::snapshot::recover::{self, Commit, NO_SLOTS, Slots};
 use crate::transaction::write::{Writer, page_size_in};
+use litepack_io::storage::{ReadAt, Storage};
 
 /// Reads that meet a reused extent are tried again at the newer commit, this often at most.
 const STALE_RETRIES: usize = 1000;
@@ -69,7 +69,7 @@ impl Default for Options {
 /// One handle on a packed file. Not shared between threads; several handles, in one process or many,
 /// may be open on one file as long as at most one writes at a time, which SQLite's locks see to.
 #[derive(Debug)]
-pub struct Store<D: Disk> {
+pub struct Store<D: Storage> {
     pub(crate) medium: Medium<D>,
     /// The commit this handle reads; `None` while the file is empty.
     pub(crate) commit: Option<Commit>,
@@ -92,7 +92,7 @@ pub struct Store<D: Disk> {
     unit: Vec<u8>,
 }
 
-impl<D: Disk> Store<D> {
+impl<D: Storage> Store<D> {
     /// Opens a packed file, or an empty one that becomes packed with its first commit. Reads the
     /// header only; the newest commit is read by [`Store::refresh`], when the caller holds a lock.
     ///
@@ -448,7 +448,7 @@ impl<D: Disk> Store<D> {
 }
 
 /// The header of a packed file; `None` for an empty file.
-fn read_header(disk: &impl Disk) -> Result<Option<Header>> {
+fn read_header(disk: &impl ReadAt) -> Result<Option<Header>> {
     let mut head = [0; HEAD_LEN];
     let len = disk.len()?;
     let n = disk.read_at(&mut head, 0)?;

@@ -12,10 +12,10 @@
 use std::ops::Range;
 
 use crate::error::{Error, Result};
-use crate::format::bytes::{Reader, put_varint, unzigzag, zigzag};
 use crate::format::layout::{DATA_START, LOCK_BYTES, OFFSET_LIMIT, Pointer};
 use crate::space::allocate::Kind;
 use crate::space::ranges::{Holes, RangeSet};
+use litepack_io::bytes::{Reader, put_varint, unzigzag, zigzag};
 
 /// Longest chain of changes on a snapshot: bounds the reads needed before a first write.
 pub(crate) const CHAIN_MAX: usize = 32;

@@ -7,9 +7,8 @@
 
 use std::sync::{Arc, LazyLock};
 
-use litepack_codec::{Codec, Dictionary, Encoder, Storage};
+use litepack_codec::{Codec, Dictionary, Encoder, Encoding};
 
-use crate::format::bytes::{put_varint, zigzag};
 use crate::format::catalog::Catalog;
 use crate::format::header::Header;
 use crate::format::layout::{
@@ -21,9 +20,11 @@ use crate::format::node::Node;
 use crate::format::record::{Record, encode_mark};
 use crate::hostile;
 use crate::medium::cache::{Cache, FileId};
-use crate::medium::disk::{Disk, MemDisk};
 use crate::snapshot::store::{Options, Store};
 use crate::space::free_space::{Link, decode_link, link_behind};
+use litepack_io::bytes::{put_varint, zigzag};
+use litepack_io::storage::Storage;
+use litepack_io::testing::{Call, MemoryStorage, Watched};
 
 /// Numbers at which something else begins.
 const EDGES: [u64; 24] = [
@@ -345,7 +346,7 @@ impl Forger<'_, '_> {
                 entry = self.unit(entry);
             }
             if self.choices.strikes(8) {
-                entry.storage = Storage {
+                entry.storage = Encoding {
                     codec: Codec::ALL[self.choices.below(Codec::ALL.len())],
                     dict: self.choices.number(entry.storage.dict.into()) as u16,
                     settled: self.choices.byte().is_multiple_of(2),
@@ -392,7 +393,7 @@ impl Forger<'_, '_> {
                 let mut encoder = Encoder::with_columnar(3, false);
                 let codec = encoder.encode(&stream, None, &mut stored);
                 let codec = codec.unwrap_or(Codec::Raw);
-                storage = Storage {
+                storage = Encoding {
                     codec: if kind == 1 { Codec::Columnar } else { codec },
                     dict: 0,
                     settled: false,
@@ -506,12 +507,12 @@ fn rows(number: u64) -> Vec<u8> {
 /// flushed; the same with a bundle.
 static BASES: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
     let small = {
-        let mut store = open(MemDisk::default());
+        let mut store = open(MemoryStorage::default());
         fill(&mut store, 0..12);
         store.flush().expect("memory can be written");
         store.close().snapshot()
     };
-    let mut store = open(MemDisk::default());
+    let mut store = open(MemoryStorage::default());
     let samples: Vec<u8> = (0..200)
         .flat_map(|page| Encoder::new(3).sample(&rows(page)).to_vec())
         .collect();
@@ -536,11 +537,11 @@ static BASES: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
     [small, unflushed, store.close().snapshot()]
 });
 
-fn open<D: Disk>(disk: D) -> Store<D> {
+fn open<D: Storage>(disk: D) -> Store<D> {
     try_open(disk).expect("a new file opens")
 }
 
-fn try_open<D: Disk>(disk: D) -> crate::Result<Store<D>> {
+fn try_open<D: Storage>(disk: D) -> crate::Result<Store<D>> {
     let options = Options {
         cache: Arc::new(Cache::new(1 << 20)),
         file: FileId::unique(),
@@ -550,7 +551,7 @@ fn try_open<D: Disk>(disk: D) -> crate::Result<Store<D>> {
     Store::open(disk, options)
 }
 
-fn fill(store: &mut Store<MemDisk>, pages: std::ops::Range<u64>) {
+fn fill(store: &mut Store<MemoryStorage>, pages: std::ops::Range<u64>) {
     for page in pages {
         let written = store.write(page * 4096, &rows(page));
         written.expect("memory can be written");
@@ -558,50 +559,25 @@ fn fill(store: &mut Store<MemDisk>, pages: std::ops::Range<u64>) {
     store.commit().expect("memory can be written");
 }
 
-/// Memory that does not grow beyond what a test may take.
-#[derive(Debug)]
-struct BoundedDisk {
-    memory: MemDisk,
-    far: bool,
-}
-
-impl Disk for BoundedDisk {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
-        self.memory.read_at(buf, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> std::io::Result<()> {
-        if offset.saturating_add(bytes.len() as u64) > 1 << 26 {
-            return Err(std::io::ErrorKind::StorageFull.into());
-        }
-        self.memory.write_at(bytes, offset)
-    }
-
-    fn sync(&self) -> std::io::Result<()> {
-        self.memory.sync()
-    }
-
-    fn len(&self) -> std::io::Result<u64> {
-        self.memory.len()
-    }
-
-    fn truncate(&self, len: u64) -> std::io::Result<()> {
-        self.memory.truncate(len)
-    }
-
-    fn is_far(&self) -> bool {
-        self.far
-    }
-}
+/// No more memory than this is a test's to take.
+const LEN_MAX: u64 = 1 << 26;
 
 /// Forges a file by these bytes and does everything with it that a user can do. Whatever happens must be an error or an
 /// answer: the caller looks for panics, hangs and memory.
 pub fn survives(choices: &[u8]) {
     let mut choices = Choices::new(choices);
     let base = &BASES[choices.below(BASES.len())];
-    let disk = BoundedDisk {
-        memory: MemDisk::new(forge(base, &mut choices)),
-        far: choices.byte().is_multiple_of(4),
+    let memory = MemoryStorage::new(forge(base, &mut choices));
+    let disk = Watched::new(memory, |call| match call {
+        Call::Write { offset, len } if offset.saturating_add(len as u64) > LEN_MAX => {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        _ => Ok(()),
+    });
+    let disk = if choices.byte().is_multiple_of(4) {
+        disk.remote()
+    } else {
+        disk
     };
     if let Ok(store) = try_open(disk) {
         hostile::use_everything(store);
@@ -628,13 +604,13 @@ mod tests {
         for (number, base) in BASES.iter().enumerate() {
             let mut none = Choices { rest: &[], left: 0 };
             for (forged, bytes) in [(false, base.clone()), (true, forge(base, &mut none))] {
-                let mut store = try_open(MemDisk::new(bytes)).unwrap();
+                let mut store = try_open(MemoryStorage::new(bytes)).unwrap();
                 store.refresh().unwrap();
                 let mut page = [0; 4096];
                 store.read(5 * 4096, &mut page).unwrap();
                 assert!(page[..] == rows(5), "base {number}, forged: {forged}");
             }
-            let mut store = try_open(MemDisk::new(base.clone())).unwrap();
+            let mut store = try_open(MemoryStorage::new(base.clone())).unwrap();
             assert!(store.check(&mut |_| {}).unwrap().is_ok());
         }
     }
@@ -650,7 +626,7 @@ mod tests {
             let mut choices = Choices::new(&bytes);
             let base = &BASES[choices.below(BASES.len())];
             let forged = forge(base, &mut choices);
-            if let Ok(mut store) = try_open(MemDisk::new(forged)) {
+            if let Ok(mut store) = try_open(MemoryStorage::new(forged)) {
                 opened += 1;
                 let damage = store.check(&mut |_| {});
                 found += u32::from(!damage.is_ok_and(|report| report.is_ok()));

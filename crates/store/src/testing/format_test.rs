@@ -188,10 +188,10 @@ fn codecs_are_as_documented() {
 fn columns_are_as_documented() {
     use crate::format::leaf::Entry;
     use crate::format::node::Node;
-    use litepack_codec::{Codec, Storage};
+    use litepack_codec::{Codec, Encoding};
     let mut leaf = Node::empty(0);
     if let Node::Leaf(entries) = &mut leaf {
-        let storage = Storage {
+        let storage = Encoding {
             codec: Codec::Zstd,
             dict: 2,
             settled: true,

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::format::bytes::Reader;
 use crate::format::header::Header;
 use crate::format::layout::{DATA_START, FileUuid, MARK_OFFSETS, Pointer, SLOT_OFFSETS};
 use crate::format::record::{Record, encode_mark};
 use crate::medium::cache::{Cache, FileId};
-use crate::medium::disk::{Disk, MemDisk};
 use crate::snapshot::store::{Options, Store};
+use litepack_io::bytes::Reader;
+use litepack_io::storage::Storage;
+use litepack_io::testing::MemoryStorage;
 
 /// Takes up to `len` bytes off the front.
 fn take<'a>(data: &mut &'a [u8], len: usize) -> &'a [u8] {
@@ -36,7 +37,7 @@ pub fn try_everything(data: &[u8]) {
     let seq = 2 + u64::from(seq);
     let marked = if seq.is_multiple_of(2) { 1 } else { seq };
 
-    let disk = MemDisk::default();
+    let disk = MemoryStorage::default();
     let mut end = DATA_START;
     let mut put = |bytes: &[u8]| {
         let offset = end;
@@ -90,7 +91,7 @@ pub fn try_everything(data: &[u8]) {
 }
 
 /// Does everything a user can do with an open file: reads, checks, plans maintenance and does some of it, writes.
-pub(crate) fn use_everything(mut store: Store<impl Disk>) {
+pub(crate) fn use_everything(mut store: Store<impl Storage>) {
     /// Calls of what goes in steps: a file need not be finished to have been tried.
     const STEPS: u64 = 20;
     if store.refresh().is_err() {
@@ -122,7 +123,7 @@ pub(crate) fn use_everything(mut store: Store<impl Disk>) {
 }
 
 /// What maintenance does, in its order.
-fn maintain(store: &mut Store<impl Disk>, steps: u64) -> Result<()> {
+fn maintain(store: &mut Store<impl Storage>, steps: u64) -> Result<()> {
     let number = store.dictionary_of(0)?;
     let number = store.at_level(number)?;
     let mut from = Some(0);
@@ -158,12 +159,12 @@ mod tests {
 
     /// A file of which the second commit has a map of this height: the children of each node are one and the same node. A
     /// kibibyte of it names more units than there are atoms.
-    fn that_repeats_itself(height: u8, size: u64, marked: u64) -> MemDisk {
+    fn that_repeats_itself(height: u8, size: u64, marked: u64) -> MemoryStorage {
         let header = Header {
             uuid: FileUuid([9; 16]),
             compatible: 0,
         };
-        let disk = MemDisk::default();
+        let disk = MemoryStorage::default();
         let mut end = DATA_START;
         let mut put = |bytes: &[u8]| {
             let offset = end;
@@ -244,7 +245,7 @@ mod tests {
     #[test]
     fn a_file_that_claims_to_be_long_costs_no_more_than_its_length() {
         let begun = Instant::now();
-        let disk = MemDisk::default();
+        let disk = MemoryStorage::default();
         let mut store = Store::open(&disk, Options::default()).unwrap();
         store.write(0, &[7; 4096]).unwrap();
         // SQLite's largest database with pages of this size.

@@ -10,13 +10,13 @@ use crate::format::catalog::Catalog;
 use crate::format::layout::{MARK_OFFSETS, Pointer, RECORD_LEN, SLOT_OFFSETS, unit_size_for};
 use crate::format::record::{Record, encode_mark};
 use crate::maintenance::erase::Erase;
-use crate::medium::disk::Disk;
 use crate::medium::verified::NODE_LEN_MAX;
 use crate::snapshot::page_map::PageMap;
 use crate::snapshot::recover::{Commit, read_slots};
 use crate::snapshot::store::Store;
 use crate::space::allocate::Kind;
 use crate::transaction::write::{Before, TakeBack, Writer};
+use litepack_io::storage::Storage;
 
 /// The mark of a commit that wrote more than this is flushed with it, so that opening after a power loss seldom has more
 /// than this to verify (or four times that, with commits nobody flushed).
@@ -28,7 +28,7 @@ const UNFLUSHED_MAX: u64 = 4 << 20;
 /// Only a hostile file has counted so far.
 const NO_MORE: Error = Error::Limit("the commits of this file cannot be counted any further");
 
-impl<D: Disk> Store<D> {
+impl<D: Storage> Store<D> {
     /// Publishes the running transaction: every handle sees it from now on, and so does the file
     /// after a crash of this process. It survives a power loss once [`Store::flush`] returned.
     /// Without a running transaction nothing happens.

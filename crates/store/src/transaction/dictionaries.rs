@@ -9,8 +9,8 @@ use litepack_codec::{DictId, Dictionary, Encoder, Shape, train};
 use crate::error::Result;
 use crate::maintenance::erase::Erase;
 use crate::maintenance::recompress::TOO_MANY;
-use crate::medium::disk::Disk;
 use crate::snapshot::store::Store;
+use litepack_io::storage::Storage;
 
 /// No dictionary before the database has this many bytes.
 const DATABASE_MIN: u64 = 1 << 20;
@@ -58,7 +58,7 @@ fn train_if_useful(
     Ok((helped.len() < plain.len() - plain.len() / 100).then_some(dictionary))
 }
 
-impl<D: Disk> Store<D> {
+impl<D: Storage> Store<D> {
     /// Adds a dictionary for pages of these shapes, or for all that no other is for, as part of the running
     /// transaction. Returns its number.
     ///

@@ -16,13 +16,13 @@ use crate::format::leaf::Entry;
 use crate::format::record::{Record, encode_mark};
 use crate::maintenance::erase::{Erase, Owed};
 use crate::medium::cache::Loan;
-use crate::medium::disk::Disk;
 use crate::snapshot::recover::{Commit, read_slots};
 use crate::snapshot::store::Store;
 use crate::space::allocate::Kind;
 use crate::space::free_space::Space;
 use crate::transaction::write_buffer::{Batch, Recipe};
 use crate::transaction::write_queue::WriteQueue;
+use litepack_io::storage::Storage;
 
 /// Bytes of changed pages kept in memory before a batch is written.
 pub(crate) const BUFFER_MAX: usize = 8 << 20;
@@ -185,7 +185,7 @@ impl Writer {
     }
 }
 
-impl<D: Disk> Store<D> {
+impl<D: Storage> Store<D> {
     /// Writes `bytes` at `offset` of the database, as part of the running transaction; the first
     /// write begins one.
     ///

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use litepack_codec::{DictId, Level, Storage};
+use litepack_codec::{DictId, Encoding, Level};
 use litepack_io::memory::OutOfMemory;
 
 use crate::error::Result;
@@ -52,7 +52,7 @@ struct Page {
 struct Encoded {
     unit: u64,
     page: Arc<[u8]>,
-    storage: Storage,
+    storage: Encoding,
     sum: u32,
     start: usize,
     len: usize,
@@ -297,7 +297,7 @@ pub(crate) struct Stored<'a> {
     pub(crate) unit: u64,
     pub(crate) bytes: &'a [u8],
     pub(crate) sum: u32,
-    pub(crate) storage: Storage,
+    pub(crate) storage: Encoding,
 }
 
 impl Finished {
@@ -346,9 +346,9 @@ fn encode(
             choice,
         } = page;
         let storage = if page.iter().all(|byte| *byte == 0) {
-            Storage::RAW
+            Encoding::RAW
         } else {
-            Storage {
+            Encoding {
                 codec: encoder.encode(&page, choice.dictionary.as_deref(), &mut bytes)?,
                 dict: choice.number,
                 settled: choice.number != 0 && recipe.level >= choice.level,
@@ -394,7 +394,7 @@ mod tests {
         helpers: usize,
         crew: &mut Crew,
         tools: &mut Tools,
-    ) -> BTreeMap<u64, (Storage, Vec<u8>)> {
+    ) -> BTreeMap<u64, (Encoding, Vec<u8>)> {
         let mut found = BTreeMap::new();
         let mut finishing = batch.finish(RECIPE, helpers, crew);
         while let Some(group) = finishing.group(crew, tools).unwrap() {
@@ -417,7 +417,7 @@ mod tests {
     }
 
     fn assert_holds(
-        found: BTreeMap<u64, (Storage, Vec<u8>)>,
+        found: BTreeMap<u64, (Encoding, Vec<u8>)>,
         expected: impl Iterator<Item = (u64, Vec<u8>)>,
     ) {
         let found = found.into_iter().map(|(unit, (_, page))| (unit, page));

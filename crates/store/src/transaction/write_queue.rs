@@ -1,7 +1,7 @@
 //! Writes that wait until their neighbours are known, so that a commit is few calls.
 
 use crate::error::Result;
-use crate::medium::disk::Disk;
+use litepack_io::storage::Storage;
 
 /// Extents that have a place but are not written yet.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl WriteQueue {
     }
 
     /// Writes everything in file order and returns how many bytes that was.
-    pub(crate) fn write(&mut self, disk: &impl Disk) -> Result<u64> {
+    pub(crate) fn write(&mut self, disk: &impl Storage) -> Result<u64> {
         self.extents.sort_unstable();
         let mut joined = Vec::new();
         let mut rest = self.extents.as_slice();
@@ -71,11 +71,11 @@ impl WriteQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::medium::disk::MemDisk;
+    use litepack_io::testing::MemoryStorage;
 
     #[test]
     fn neighbours_are_written_together_and_all_arrive() {
-        let disk = MemDisk::default();
+        let disk = MemoryStorage::default();
         let mut queue = WriteQueue::default();
         for (offset, bytes) in [(10, "cd"), (0, "xy"), (12, "ef"), (8, "ab")] {
             queue.push(offset, bytes.as_bytes()).unwrap();

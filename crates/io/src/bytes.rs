@@ -1,7 +1,7 @@
 //! Little-endian fields and LEB128 variable-length integers, read with bounds checks.
 
 /// Appends `value` as LEB128: seven bits a byte, least significant first.
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -10,34 +10,36 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Maps small negative and positive numbers to small unsigned ones: 0, -1, 1, -2, ... to 0, 1, 2, 3.
-pub(crate) fn zigzag(value: i64) -> u64 {
+pub fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
 /// The inverse of [`zigzag`].
-pub(crate) fn unzigzag(value: u64) -> i64 {
+pub fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
 /// Reads fields off the front of a byte slice; every method is `None` past the end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
+    /// Begins with the first byte.
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { rest: bytes }
     }
 
-    pub(crate) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+    /// The next `len` bytes.
+    pub fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.rest.split_at_checked(len)?;
         self.rest = rest;
         Some(head)
     }
 
     /// What has not been read yet.
-    pub(crate) fn rest(&self) -> &'a [u8] {
+    pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
@@ -45,24 +47,28 @@ impl<'a> Reader<'a> {
         self.bytes(N)?.try_into().ok()
     }
 
-    pub(crate) fn u8(&mut self) -> Option<u8> {
+    /// A byte.
+    pub fn u8(&mut self) -> Option<u8> {
         self.array().map(u8::from_le_bytes)
     }
 
-    pub(crate) fn u32(&mut self) -> Option<u32> {
+    /// Four bytes.
+    pub fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    pub(crate) fn u64(&mut self) -> Option<u64> {
+    /// Eight bytes.
+    pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
-    pub(crate) fn u128(&mut self) -> Option<u128> {
+    /// Sixteen bytes.
+    pub fn u128(&mut self) -> Option<u128> {
         self.array().map(u128::from_le_bytes)
     }
 
     /// A LEB128 integer of at most 64 bits.
-    pub(crate) fn varint(&mut self) -> Option<u64> {
+    pub fn varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;
@@ -78,7 +84,8 @@ impl<'a> Reader<'a> {
         None
     }
 
-    pub(crate) fn varint_u32(&mut self) -> Option<u32> {
+    /// A LEB128 integer of at most 32 bits.
+    pub fn varint_u32(&mut self) -> Option<u32> {
         self.varint()?.try_into().ok()
     }
 }

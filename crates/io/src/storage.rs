@@ -1,22 +1,32 @@
-//! The store's only way to a medium: six calls on one file.
+//! Files by byte offset: [`ReadAt`] for what is only read, [`Storage`] for what is also written.
 //!
-//! Everything above is the same over a real file, a file opened by SQLite's host VFS, plain memory,
-//! or a simulated disk that loses writes.
+//! Everything above is the same over a real file, a file opened by SQLite's host VFS, a file on a web server, plain
+//! memory, or a simulated disk that loses writes.
 
 use std::fs::File;
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
-/// One file, addressed by byte offset.
+/// A file that can be read.
 #[expect(
     clippy::len_without_is_empty,
     reason = "the length of a file, not of a collection"
 )]
-pub trait Disk {
+pub trait ReadAt {
     /// Fills `buf` from `offset` and returns how many bytes there were; fewer than asked only at the
     /// end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
 
+    /// The length of the file in bytes.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether a call costs so much more than the bytes it returns that bytes needed soon should come with it.
+    fn is_remote(&self) -> bool {
+        false
+    }
+}
+
+/// A file that can be written, too.
+pub trait Storage: ReadAt {
     /// Writes all of `bytes` at `offset`, growing the file as needed.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
@@ -29,19 +39,11 @@ pub trait Disk {
         Ok(())
     }
 
-    /// The length of the file in bytes.
-    fn len(&self) -> io::Result<u64>;
-
     /// Cuts the file to `len` bytes.
     fn truncate(&self, len: u64) -> io::Result<()>;
-
-    /// Whether a call costs so much more than the bytes it brings that what will be wanted should come at once.
-    fn is_far(&self) -> bool {
-        false
-    }
 }
 
-impl Disk for File {
+impl ReadAt for File {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut done = 0;
         while done < buf.len() {
@@ -55,16 +57,18 @@ impl Disk for File {
         Ok(done)
     }
 
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+}
+
+impl Storage for File {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         write_all(self, bytes, offset)
     }
 
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.metadata()?.len())
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
@@ -97,71 +101,34 @@ fn write_all(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// A file in memory, for tests and for trying settings out.
-#[derive(Debug, Default)]
-pub struct MemDisk {
-    bytes: Mutex<Vec<u8>>,
-}
-
-impl MemDisk {
-    /// A file with this content.
-    pub fn new(bytes: Vec<u8>) -> MemDisk {
-        MemDisk {
-            bytes: Mutex::new(bytes),
-        }
-    }
-
-    /// A copy of the content.
-    pub fn snapshot(&self) -> Vec<u8> {
-        self.lock().clone()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Disk for MemDisk {
+/// A file in memory.
+impl ReadAt for [u8] {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let bytes = self.lock();
-        let start = usize::try_from(offset)
-            .unwrap_or(usize::MAX)
-            .min(bytes.len());
-        let n = buf.len().min(bytes.len() - start);
-        buf[..n].copy_from_slice(&bytes[start..start + n]);
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let rest = self.get(start..).unwrap_or_default();
+        let n = buf.len().min(rest.len());
+        buf[..n].copy_from_slice(&rest[..n]);
         Ok(n)
     }
 
-    fn write_at(&self, new: &[u8], offset: u64) -> io::Result<()> {
-        let mut bytes = self.lock();
-        let start = usize::try_from(offset).map_err(io::Error::other)?;
-        let end = start + new.len();
-        if bytes.len() < end {
-            bytes.resize(end, 0);
-        }
-        bytes[start..end].copy_from_slice(new);
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-
     fn len(&self) -> io::Result<u64> {
-        Ok(self.lock().len() as u64)
-    }
-
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.lock()
-            .truncate(usize::try_from(len).map_err(io::Error::other)?);
-        Ok(())
+        Ok(<[u8]>::len(self) as u64)
     }
 }
 
-impl<D: Disk + ?Sized> Disk for &D {
+impl<S: ReadAt + ?Sized> ReadAt for &S {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         (**self).read_at(buf, offset)
     }
+    fn len(&self) -> io::Result<u64> {
+        (**self).len()
+    }
+    fn is_remote(&self) -> bool {
+        (**self).is_remote()
+    }
+}
+
+impl<S: Storage + ?Sized> Storage for &S {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         (**self).write_at(bytes, offset)
     }
@@ -171,13 +138,7 @@ impl<D: Disk + ?Sized> Disk for &D {
     fn sync_name(&self) -> io::Result<()> {
         (**self).sync_name()
     }
-    fn len(&self) -> io::Result<u64> {
-        (**self).len()
-    }
     fn truncate(&self, len: u64) -> io::Result<()> {
         (**self).truncate(len)
-    }
-    fn is_far(&self) -> bool {
-        (**self).is_far()
     }
 }
