@@ -1,8 +1,7 @@
-//! `ALTER TABLE` for a table with compressed columns: the backing table is altered, and view, triggers,
-//! configuration and what is remembered for undoing follow.
+//! `ALTER TABLE` for a table with compressed columns: alters the backing table, then the view, the triggers, the
+//! configuration and the texts kept for undo.
 //!
-//! What SQLite would do to the plain table is found out by letting it do that to an empty table in the
-//! place of the view.
+//! To find the texts of the plain table, SQLite runs the action on an empty table in the place of the view.
 
 use crate::change::{Object, dependents, objects, tentatively, with_pragma};
 use crate::config::Config;
@@ -14,7 +13,7 @@ use crate::tokens::{Text, quote};
 use crate::transaction::atomically;
 use crate::{triggers, view};
 
-/// What is to be done.
+/// The action.
 enum Action {
     /// The text after ADD COLUMN.
     Add(String),
@@ -22,7 +21,7 @@ enum Action {
     Drop(String),
 }
 
-/// Does `action`: `ADD COLUMN …`, `RENAME COLUMN a TO b` or `DROP COLUMN c`.
+/// Runs `action`: `ADD COLUMN …`, `RENAME COLUMN a TO b` or `DROP COLUMN c`.
 ///
 /// # Errors
 /// SQLite's for the same action on an ordinary table; then nothing is changed.
@@ -152,7 +151,7 @@ impl<S: Sql> Alter<'_, S> {
         config.update(self.db, id)
     }
 
-    /// Alters the backing table while no view and no trigger looks.
+    /// Alters the backing table while view and triggers are dropped.
     fn without_view(&self, action: &str) -> Result<()> {
         let dependents = dependents(self.db, &[&self.table.name, &self.table.physical])?;
         for object in &dependents {
@@ -169,7 +168,7 @@ impl<S: Sql> Alter<'_, S> {
         Ok(())
     }
 
-    /// Creates view, triggers and views of others as they have to be now.
+    /// Creates view, triggers and dependent views for the altered table.
     fn follow(&self, mut originals: Vec<Remembered>, foreseen: &[Object]) -> Result<()> {
         let (db, table) = (self.db, self.table);
         for known in &mut originals {

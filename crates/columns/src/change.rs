@@ -1,5 +1,5 @@
-//! What changes of a schema need: trying out, settings put back, views and triggers that mention a
-//! table, rows moved from one table to another.
+//! Helpers for schema changes: trial runs, pragmas that are restored, views and triggers that mention a table, rows
+//! moved to another table.
 
 use crate::head::{self, Head};
 use crate::sql::{Error, Result, Sql, Statement, Value};
@@ -8,7 +8,7 @@ use crate::table::{backing, fronting};
 use crate::tokens::{Text, create_as, create_in, quote};
 use crate::transaction::Savepoint;
 
-/// Runs `work` and takes back all it did: a way to see what SQLite would make of something.
+/// Runs `work` and rolls it back: shows what SQLite would do.
 ///
 /// # Errors
 /// That of `work`.
@@ -19,7 +19,7 @@ pub fn tentatively<S: Sql, T>(db: &S, work: impl FnOnce() -> Result<T>) -> Resul
     result
 }
 
-/// Runs `work` with a pragma set, and sets it back.
+/// Runs `work` with a pragma set, and restores the pragma.
 ///
 /// # Errors
 /// That of `work`.
@@ -147,7 +147,7 @@ pub fn objects(db: &impl Sql, kinds: &[&str]) -> Result<Vec<Object>> {
 }
 
 /// The views and triggers that mention one of `names`, or a view that does, and so on. Some may not
-/// need it; to create them anew does no harm.
+/// need it; creating them again does no harm.
 ///
 /// # Errors
 /// SQLite's.

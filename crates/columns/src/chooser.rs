@@ -1,10 +1,9 @@
-//! What a chooser may be: an expression over one row, that calls only functions without side effects.
+//! Which texts may be a chooser: expressions over one row that call only functions without side effects.
 //!
-//! The text of a chooser comes out of the database, so whoever made the file has written it, and it
-//! is run as if the user of the file had typed it. SQLite has no way to run one expression with less
-//! rights that leaves a connection as it was: an authorizer takes the place of the host's, which
-//! cannot be read back. So the text is judged before it is run, by what SQLite's grammar needs for
-//! anything beyond an expression over the row:
+//! The author of a database wrote the text of its choosers, and it is run as if the user had typed it. SQLite cannot
+//! run one expression with fewer rights and leave the connection as it was: an authorizer replaces the host's, which
+//! cannot be read back. So the text is examined before it is run, for everything that SQLite's grammar needs beyond an
+//! expression over the row:
 //!
 //! - Another table is read by SELECT, by VALUES, or by IN before a name; all three words are reserved,
 //!   so as bare words they mean nothing else. Without them there is no subquery, and so no table-valued
@@ -12,7 +11,7 @@
 //! - A function is called by its name before a parenthesis, or by an operator that stands for one.
 //!   SQLite says of each whether it is innocuous, also of those that the host or another extension made.
 //!
-//! All this rests on seeing the same tokens as SQLite, so a character that could begin anything but the
+//! This requires the same tokens as SQLite's. So a character that could begin anything but the
 //! plain tokens of expressions (a parameter, a byte order mark, a NUL) is refused wherever it is not
 //! quoted.
 
@@ -31,7 +30,7 @@ const OPERATORS: [&str; 4] = ["like", "glob", "regexp", "match"];
 /// Functions that are called without parentheses.
 const BARE: [&str; 3] = ["current_date", "current_time", "current_timestamp"];
 
-/// Why a chooser is not to be run; `None` if it may.
+/// Why a chooser must not be run; `None` if it may.
 ///
 /// # Errors
 /// SQLite's.
@@ -83,7 +82,7 @@ fn is_innocuous(name: &str, builtin: bool, flags: i64) -> bool {
     flags & DIRECTONLY == 0 && (flags & INNOCUOUS != 0 || json)
 }
 
-/// Why a text is more than an expression over a row, or no text that is surely read as SQLite reads it.
+/// Why a text is more than an expression over a row, or may have other tokens for SQLite.
 fn beyond_the_row(text: &Text) -> Option<String> {
     if text.0.iter().any(|token| token.text.contains('\0')) {
         return Some("it has a NUL character".into());

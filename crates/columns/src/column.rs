@@ -1,7 +1,7 @@
 //! A compressed column as maintenance sees it: rows of the backing table, found by key and read in
 //! batches of bounded size, and changed only if they still hold what was read.
 //!
-//! Works on what SQLite and the texts of the schema tell, so on databases of sqlite-zstd as well.
+//! It relies on SQLite and the texts of the schema only, so it works on databases of sqlite-zstd too.
 
 use crate::chooser;
 use crate::config::Config;
@@ -136,8 +136,7 @@ impl Column {
         Ok(column)
     }
 
-    /// Checks that the chooser says something of each row: an aggregate, which would say something of all
-    /// rows together, cannot be in a WHERE.
+    /// Checks that the chooser has a value for each row: SQLite refuses an aggregate in a WHERE.
     fn expect_of_a_row(&self, db: &impl Sql) -> Result<()> {
         let sql = format!(
             "select 1 from (select 1{} from {}) as {} where ({}\n) is null",
@@ -322,7 +321,7 @@ impl Column {
 pub struct Replace<T>(T);
 
 impl<T: Statement> Replace<T> {
-    /// Replaces what a row holds, unless it has changed meanwhile.
+    /// Replaces the content of a row, unless it has changed since it was read.
     ///
     /// # Errors
     /// SQLite's.

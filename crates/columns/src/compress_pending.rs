@@ -2,8 +2,8 @@
 //!
 //! A step reads a batch of rows without holding a lock, compresses it on all cores, and writes it in
 //! one short transaction, each row only if it still holds what was read. So it may be interrupted or
-//! killed at any time, and others may write at any time; whatever they change is found by the next
-//! pass. How far a pass is, is written with the rows.
+//! killed at any time, and others may write at any time; the next pass finds their changes. The
+//! progress of a pass is written with the rows.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::state::{Rows, State, note_dictionary};
 use crate::survey::{Survey, Verdict, stored_len};
 use crate::transaction::{Quiet, atomically, lock};
 
-/// A single call goes through a column so often at most: others may write faster than it compresses.
+/// Most passes of a single call through a column: others may write faster than it compresses.
 const PASSES: u32 = 2;
 /// A pause is not longer than this many times the work, however small a load is asked for.
 const PAUSE_MAX: f64 = 1000.0;
@@ -156,7 +156,7 @@ impl<'a, S: Sql> Pass<'a, S> {
         Ok(self.state.left == Rows::not_compressed(self.db, self.column)?)
     }
 
-    /// Goes through the column; false if the time was over first.
+    /// Goes through the column; false if it stopped at the time limit.
     fn run(&mut self, limits: &Limits) -> Result<bool> {
         if self.state.complete {
             self.state.restart();
@@ -239,7 +239,7 @@ impl<'a, S: Sql> Pass<'a, S> {
         Ok(self.state.crowded.then_some(Decision::Leave))
     }
 
-    /// Gives every group of this column that deserves it a dictionary, and notes which do not.
+    /// Trains a dictionary for every group of this column where it pays, and notes the other groups.
     fn survey(&mut self) -> Result<()> {
         loop {
             let mut survey = Survey::new(&self.column.config);

@@ -1,9 +1,9 @@
-//! Dictionaries by id: where `_zstd_dicts` keeps them, and which of them a connection may remember.
+//! Dictionaries by id: in `_zstd_dicts`, and which of them a connection may keep in memory.
 //!
 //! A decoding function sees an id and a frame, not the database they come from, nor whether the id
 //! meant something else a moment ago. So the id of a dictionary made here follows from its content:
 //! whatever is attached, replaced or rolled back, content that fits the id is the right one, and may
-//! be remembered for ever. The ids that sqlite-zstd counts up from 1 say nothing about the content.
+//! be kept. The ids that sqlite-zstd counts up from 1 say nothing about the content.
 //! They are looked up in all databases of the connection, which must agree, and remembered only
 //! while none of these can have changed.
 
@@ -24,7 +24,7 @@ pub const NO_DICTIONARY_KEY: &str = "[nodict]";
 
 /// sqlite-zstd reads ids into 32 bits, and -1 and what it counts up from 0 are taken.
 const CONTENT_IDS: u64 = (1 << 31) - 3;
-/// Dictionaries that are kept take so much memory together; a single one may take more.
+/// Most memory of all kept dictionaries; a single one may take more.
 const KEPT_BYTES: usize = 128 << 20;
 /// What zstd prepares of a dictionary, beside a copy of it.
 const PREPARED_BYTES: usize = 32 << 10;
@@ -255,8 +255,8 @@ fn databases(db: &impl Sql) -> Result<Vec<(String, String)>> {
     Ok(databases)
 }
 
-/// Calls `each` with the bytes of a dictionary, if a database has it in a table: what is no table could
-/// do anything when it is read.
+/// Calls `each` with the bytes of a dictionary, if a database has it in an ordinary table: reading a view could run
+/// anything.
 fn stored(
     db: &impl Sql,
     schema: &str,

@@ -1,4 +1,4 @@
-//! Undoing compression: the column is plain again, and after the last one the table is a table.
+//! Undo: decompresses a column; after the last one the view becomes a table again.
 //!
 //! The table is created anew from the text it had, and the rows are decoded into it; indexes and
 //! triggers get the texts they had. With the last column of a database go the tables that were made for
@@ -17,7 +17,7 @@ use crate::transaction::atomically;
 use crate::unused::drop_unused;
 use crate::view;
 
-/// Makes a column plain again.
+/// Decompresses a column.
 ///
 /// # Errors
 /// That it is not compressed, that a value cannot be decoded, or SQLite's; then nothing is changed.
@@ -176,7 +176,7 @@ impl<S: Sql> Uncover<'_, S> {
         })
     }
 
-    /// Drops the tables that say nothing any more.
+    /// Drops the helper tables that are no longer needed.
     fn clean_up(&self) -> Result<()> {
         if !Config::all(self.db)?.is_empty() {
             return Ok(());

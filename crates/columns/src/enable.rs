@@ -1,9 +1,9 @@
-//! Compressing a column: the table becomes a view over its backing table.
+//! Enabling compression of a column: the table becomes a view over its backing table.
 //!
-//! Nothing is compressed here, that is maintenance. SQLite itself says what has to change: the table
-//! and the column are renamed and that is taken back, and the texts it made of indexes, triggers and
-//! constraints are those that refer to the column that decodes. Where only indexes and triggers do,
-//! enabling takes an instant; CHECK constraints and generated columns need the table to be copied.
+//! Maintenance compresses the rows later. SQLite itself says what has to change: the table and the column are renamed
+//! and that is rolled back; the texts that SQLite made of indexes, triggers and constraints are those that refer to the
+//! decoding column. If only indexes and triggers do, enabling takes an instant; CHECK constraints and generated columns
+//! require a copy of the table.
 
 use crate::change::{
     Copy, Object, dependents, move_rows, objects, tentatively, with_pragma, without_foreign_keys,
@@ -17,10 +17,10 @@ use crate::tokens::{Text, quote};
 use crate::transaction::atomically;
 use crate::{refuse, triggers, view};
 
-/// Starts to compress a column.
+/// Enables compression of a column.
 ///
 /// # Errors
-/// What in the configuration or the schema speaks against it; then nothing is changed.
+/// The reason in the configuration or the schema why it cannot be done; then nothing is changed.
 pub fn enable(db: &impl Sql, json: &str) -> Result<()> {
     let mut config = Config::parse(json)?;
     let table = Table::read(db, &config.table)?;
@@ -128,8 +128,8 @@ impl Foreseen {
     }
 }
 
-/// Leaves only those views and triggers that are needed to see how triggers change that write the
-/// table: others may not survive the renaming, such as a view that joins by the column.
+/// Drops all views and triggers but those needed to see how triggers that write the table change: others may not
+/// survive the renaming, such as a view that joins by the column.
 fn set_stage(db: &impl Sql, table: &Table) -> Result<()> {
     let found = dependents(db, &[&table.name, &backing(&table.name)])?;
     let needed: Vec<(&Object, Text)> = found
@@ -164,7 +164,7 @@ fn set_stage(db: &impl Sql, table: &Table) -> Result<()> {
     Ok(())
 }
 
-/// One column on its way to be compressed.
+/// The state of enabling one column.
 struct Cover<'a, S> {
     db: &'a S,
     table: &'a Table,

@@ -1,14 +1,14 @@
 //! One value of a compressed column: bytes to a zstd frame and back, with reused contexts.
 //!
-//! Decoding trusts nothing: a frame is walked before it is decoded, so that exactly what it claims to
-//! hold is allocated, never more than the caller's limit, and bytes after its end are noticed.
+//! Frames are not trusted: the headers of the blocks are read before a frame is decoded. So no more memory is allocated
+//! than the blocks can hold, and never more than the caller's limit, and bytes after the end are an error.
 
 use litepack_codec::Dictionary;
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, FrameFormat};
 
 use crate::sql::{Error, Result};
 
-/// What a frame carries beside the data.
+/// The form of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Nothing: no magic number, content size, checksum or dictionary id. What columns hold.

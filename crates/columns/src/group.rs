@@ -1,4 +1,4 @@
-//! What a chooser's answer means for a row: which dictionary of the main database compresses it.
+//! From the group that a chooser names to the dictionary of the main database that compresses the row.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ impl Groups {
             .insert(group.to_string(), Some(Decision::Leave));
     }
 
-    /// Forgets everything, because dictionaries have changed.
+    /// Drops all groups, because dictionaries have changed.
     pub fn clear(&mut self) {
         *self = Groups::default();
     }

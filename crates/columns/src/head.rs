@@ -1,8 +1,8 @@
 //! What a `CREATE` statement creates, by its first words.
 //!
 //! SQLite stores such statements in one form: `CREATE kind name`, without a schema, `TEMP` or `IF NOT
-//! EXISTS`. A text of another form, or with more than one statement, is none that it stored, and is
-//! not run: texts come out of databases that somebody else may have made.
+//! EXISTS`. A text of another form, or with more than one statement, was not stored by SQLite and is
+//! not run: somebody else may have made the database.
 
 use crate::sql::{Error, Result};
 use crate::tokens::Text;
@@ -73,7 +73,7 @@ impl Head {
 /// Checks that a text creates what it is said to.
 ///
 /// # Errors
-/// That it does not; the statement is not to be run.
+/// That it does not; then the statement must not be run.
 pub fn expect(sql: &str, kind: &str, name: &str, tables: &[&str]) -> Result<()> {
     if Head::of(sql).is_some_and(|head| head.is(kind, name) && head.is_on(tables)) {
         return Ok(());

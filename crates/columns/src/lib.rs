@@ -4,27 +4,27 @@
 //! Nothing here touches SQLite's C interface: a connection comes in as [`sql::Sql`].
 //!
 //! ```text
-//! sql.rs         what is asked of a connection
+//! sql.rs         the trait of a connection, and SQL values
 //! frame.rs       one value and its zstd frame
 //! dictionary.rs  dictionaries by id, in the database and per connection
 //! train.rs       samples, and the dictionary they give
 //! config.rs      the configuration of a column
 //! tokens.rs      SQL text, token by token
-//! table.rs       what SQLite knows of a table
+//! table.rs       a table, its columns and its keys
 //! head.rs        what a CREATE statement creates
-//! change.rs      what changes of a schema need
-//! memory.rs      tables as they were
+//! change.rs      helpers for schema changes
+//! memory.rs      the texts kept for undo
 //! view.rs        the view and the triggers that write through it
-//! triggers.rs    users' triggers, carried to the backing table
+//! triggers.rs    users' triggers, moved to the backing table
 //! refuse.rs      why a column cannot be compressed
-//! transaction.rs all or nothing, and triggers switched off meanwhile
-//! chooser.rs     which expressions may choose a row's dictionary
-//! stored.rs      what of a database is read without being asked for
+//! transaction.rs savepoints, with triggers switched off
+//! chooser.rs     which expressions may be a chooser
+//! stored.rs      which tables of a database may be read
 //! column.rs      a compressed column as maintenance reads and writes it
-//! group.rs       what the chooser's answer means for a row
+//! group.rs       from a group to its dictionary
 //! crew.rs        compression on all cores
-//! survey.rs      what a column holds, and whether a dictionary is worth its place
-//! state.rs       what maintenance remembers between calls
+//! survey.rs      samples by group, and whether a dictionary pays
+//! state.rs       the progress of maintenance, kept between calls
 //! enable.rs      compressing a column
 //! disable.rs     undoing that
 //! alter.rs       ADD, RENAME and DROP COLUMN

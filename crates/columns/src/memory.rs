@@ -1,8 +1,8 @@
-//! What is remembered of a table as it was: the texts of the table, its indexes and triggers before a
-//! column was compressed, beside those made of them.
+//! The texts kept for undo: those that the table, its indexes and triggers had before a column was compressed, beside
+//! those that were made of them.
 //!
-//! A text that is still as it was made can be put back byte for byte. Of one that someone changed
-//! since, and in a database that sqlite-zstd wrote, the original is worked out from what is there.
+//! If a text is still as it was made, the original is restored byte for byte. If someone changed it since, and in a
+//! database that sqlite-zstd wrote, the original is derived from the present text.
 
 use crate::change::{Object, objects};
 use crate::head;
@@ -84,7 +84,7 @@ pub fn recall(db: &impl Sql, table: &Table) -> Result<Vec<Remembered>> {
     Ok(all)
 }
 
-/// Remembers these originals of objects that now have other texts.
+/// Keeps these originals of objects that now have other texts.
 ///
 /// # Errors
 /// SQLite's.
@@ -115,7 +115,7 @@ pub fn remember(db: &impl Sql, table: &str, all: &[Remembered]) -> Result<()> {
     Ok(())
 }
 
-/// Forgets a table.
+/// Drops the texts of a table.
 ///
 /// # Errors
 /// SQLite's.

@@ -1,7 +1,7 @@
-//! Compresses again what is compressed already: with the dictionaries and the level of today.
+//! Recompresses frames with the present dictionaries and level.
 //!
-//! As maintenance does it, in short steps that may be interrupted; every row can be read at each
-//! moment, because old dictionaries stay until [`crate::unused`] finds no row that needs them.
+//! Like maintenance it works in short steps that may be interrupted. Every row can be read at any time, because old
+//! dictionaries stay until [`crate::unused`] finds no row that needs them.
 
 use std::time::Instant;
 
@@ -50,8 +50,7 @@ impl Frames {
     }
 }
 
-/// Compresses the frames of a column again, from where the last call stopped. True if the time was
-/// over first.
+/// Recompresses the frames of a column, from where the last call stopped. True if it stopped at the time limit.
 ///
 /// # Errors
 /// SQLite's, and damage; what was done before stays done.

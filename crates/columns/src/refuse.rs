@@ -1,4 +1,4 @@
-//! Why a column cannot be compressed, found out before anything is changed, and what to do instead.
+//! The reasons why a column cannot be compressed, and what to do instead; checked before anything is changed.
 
 use crate::chooser::objection;
 use crate::config::Config;

@@ -1,6 +1,6 @@
 //! New dictionaries for a column whose data has changed since it got the present ones.
 //!
-//! Rows are not touched: they go on using the dictionaries they were compressed with, which lose their
+//! Rows are not changed: they still use the dictionaries they were compressed with, which lose their
 //! chooser key but stay. New rows, and old ones when they are recompressed, use the new dictionaries.
 
 use crate::column::{Column, Which};

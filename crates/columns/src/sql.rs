@@ -1,4 +1,4 @@
-//! What this crate needs of a SQLite connection, and the values that travel.
+//! The trait of a SQLite connection that this crate works on, and SQL values.
 //!
 //! The implementation over SQLite's C interface is in the layer above, with all other unsafe code.
 

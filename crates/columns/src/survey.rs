@@ -1,5 +1,4 @@
-//! What a column holds, group by group: how much, and a sample of it in bounded memory; and whether a
-//! dictionary is worth its place.
+//! The survey of a column: for each group its size, a sample in bounded memory, and whether a dictionary pays.
 
 use std::collections::BTreeMap;
 
@@ -55,10 +54,10 @@ pub struct Survey<'a> {
     crowded: bool,
 }
 
-/// What came of a group.
+/// The result for a group.
 #[derive(Debug)]
 pub enum Verdict {
-    /// A dictionary worth its place.
+    /// A dictionary that pays.
     Dictionary(Vec<u8>),
     /// None.
     Left(Left),

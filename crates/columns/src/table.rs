@@ -1,4 +1,4 @@
-//! What SQLite knows of a table, and which of its columns are compressed.
+//! A table as SQLite describes it, and which of its columns are compressed.
 //!
 //! A table with compressed columns is read through its backing table, but described as users see it.
 

@@ -1,9 +1,9 @@
-//! All or nothing on a connection that may or may not be inside a transaction of its user's.
+//! Savepoints on a connection that may or may not be inside a transaction of its user.
 
 use crate::sql::{Result, Sql, Statement};
 
-/// Runs `work` in a savepoint, and without triggers: whoever made the database may have put some on the
-/// tables of ours. After an error the databases are as before it.
+/// Runs `work` in a savepoint, and without triggers: the author of the database may have put some on our tables. After
+/// an error the databases are as before.
 ///
 /// # Errors
 /// Those of `work`, and SQLite's.
@@ -17,7 +17,7 @@ pub fn atomically<S: Sql, T>(db: &S, work: impl FnOnce() -> Result<T>) -> Result
     result
 }
 
-/// A savepoint that can be taken back whatever has happened.
+/// A savepoint that can be rolled back after any error.
 pub(crate) struct Savepoint<'a, S> {
     db: &'a S,
     name: &'static str,

@@ -1,8 +1,8 @@
-//! A user's trigger, carried from a table to its backing table.
+//! Moves a user's trigger from a table to its backing table.
 //!
 //! There `NEW.c` and `OLD.c` of a compressed column have to name the column that decodes. A trigger
 //! whose body writes the table must write the backing table directly: SQLite does not run a view's
-//! INSTEAD OF trigger while that same trigger is running, and would lose the write without a word.
+//! INSTEAD OF trigger while that same trigger is running, and would lose the write silently.
 
 use std::ops::Range;
 

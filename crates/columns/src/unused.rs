@@ -1,7 +1,7 @@
 //! Drops dictionaries that no row needs.
 //!
-//! Only those that maintenance made or took out of use: any other may be wanted by somebody's own calls
-//! of `zstd_decompress`, where no column tells.
+//! Only those that maintenance made or replaced: a program may use others in its own calls of `zstd_decompress`, which
+//! no column shows.
 
 use std::collections::BTreeSet;
 
