@@ -10,7 +10,7 @@
 //! An archive is read as if it were the database. Any `zstd -d` turns it back into the database, too. Files
 //! of other writers are read whatever the sizes of their frames; what they claim is believed only as far as it costs
 //! nothing: memory is bounded by the cache's budget and a few constants, and a frame that is not what the seek table
-//! says is an error. docs/design.md argues the choices.
+//! says is an error. docs/internals/archives.md argues the choices.
 #![forbid(unsafe_code)]
 
 mod ahead;

@@ -1,5 +1,5 @@
-//! What Litepack does with a stored database because it is one of SQLite's: the store moves pages without knowing what
-//! they are, and this crate reads the b-trees in them. Neither SQLite's C interface nor paths and locks are known here.
+//! Work on a stored database that needs its b-trees: plans of dictionaries, maintenance, reports. The store moves pages
+//! without knowing what they are. This crate does not know SQLite's C interface, paths or locks.
 //!
 //! ```text
 //! kind.rs        what a file is, by its first bytes     plan/           which dictionaries a database should have

@@ -1,10 +1,9 @@
-//! Maintenance of a packed database: dictionaries as `pack` would choose them, pages stored with those at the chosen
-//! level, dictionaries nobody needs dropped, free space given back.
+//! Maintenance of a packed database: trains dictionaries as `pack` would, recompresses outdated pages, drops unused
+//! dictionaries, reorders extents and returns free space.
 //!
-//! It goes in steps of a few milliseconds, each in its own transaction under the write lock, which the caller
-//! takes. Looking for dictionaries comes first, without a lock: pages may change meanwhile, and whatever
-//! comes of it is only a matter of size. Everything done is to be seen from the file, so it can end
-//! anywhere; what another call finds done it leaves alone.
+//! It works in steps of about 20 milliseconds, each a transaction under the write lock, which the caller takes. The plan
+//! of dictionaries is made before, without a lock: pages may change meanwhile, which only makes the result a little
+//! larger. All progress is stored in the file, so maintenance can end at any time, and the next call continues.
 
 use std::time::{Duration, Instant};
 

@@ -3,7 +3,7 @@
 use litepack_store::{CheckReport, Damage, Info};
 use serde_json::{Map, Value, json};
 
-/// The report on a file as a JSON object; docs/compatibility.md lists the fields.
+/// The report on a file as a JSON object; docs/reference/json.md lists the fields.
 pub fn info_json(info: &Info) -> Value {
     let codecs: Map<String, Value> = info
         .codecs
@@ -56,8 +56,8 @@ pub fn check_text(report: &CheckReport) -> String {
         .join("\n")
 }
 
-/// The report on an archive as a JSON object; docs/archive.md lists the fields. The page size is that of the database in
-/// it, if there is one.
+/// The report on an archive as a JSON object; docs/reference/json.md lists the fields. The page size is that of the
+/// database in it, if there is one.
 pub fn archive_info_json(info: &litepack_archive::Info, page_size: Option<u32>) -> Value {
     let ratio = info.size as f64 / info.stored.max(1) as f64;
     json!({

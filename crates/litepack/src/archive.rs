@@ -1,5 +1,5 @@
-//! Databases in zstd's seekable format: made, taken out again, looked at. They are read in place by [`crate::open`], and
-//! unpacked by any zstd. docs/archive.md describes them.
+//! Archives: databases in zstd's seekable format. [`crate::open`] reads them in place, any zstd decompresses them, and
+//! docs/archive.md describes them.
 
 use std::fs::{File, Metadata};
 use std::io::{BufWriter, Write};
@@ -25,13 +25,13 @@ pub use litepack_archive::{DEFAULT_FRAME_SIZE, DEFAULT_LEVEL, FRAME_SIZES, LEVEL
 /// For frames that are read once, from beginning to end.
 const CACHE_BYTES: u64 = 32 << 20;
 
-/// How an archive is made.
+/// Options of [`create`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateOptions {
-    /// zstd level, from 1 (fast) to 22 (small); how fast the archive is read does not depend on it.
+    /// zstd level, from 1 (fast) to 22 (small). The read speed does not depend on it.
     pub level: i32,
-    /// Bytes of the database in a frame, the least that is read: more make the archive smaller and reads of single rows
-    /// slower. Rounded up to whole pages.
+    /// Bytes of the database in a frame, rounded up to whole pages. A read decompresses at least one frame: larger
+    /// frames make the archive smaller and reads of single rows slower.
     pub frame_size: u32,
     /// Replace the archive if it exists.
     pub replace: bool,
@@ -47,15 +47,15 @@ impl Default for CreateOptions {
     }
 }
 
-/// How an archive is extracted.
+/// Options of [`extract`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtractOptions {
     /// Replace the database if it exists.
     pub replace: bool,
 }
 
-/// Makes an archive of a database, plain or packed, which others may go on reading meanwhile. The archive holds its bytes
-/// as they are after a checkpoint, and is compared with them before it gets its name.
+/// Creates an archive from a plain database or a packed file. Others may continue to read it. The archive holds the
+/// bytes of the database after a checkpoint, and is compared with them before it gets its name.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -71,8 +71,8 @@ pub struct ExtractOptions {
 /// ```
 ///
 /// # Errors
-/// If the database is in use or malformed in its length, the archive exists, or reading or writing fails. Then everything
-/// is as it was before.
+/// If the database is in use or malformed in its length, the archive exists, or reading or writing fails. Then
+/// everything is as it was before.
 pub fn create(
     database: impl AsRef<Path>,
     archive: impl AsRef<Path>,
@@ -163,10 +163,11 @@ fn go_on(job: &Job<'_>) -> ControlFlow<()> {
     }
 }
 
-/// Makes a plain SQLite database of an archive; so does `zstd -d`.
+/// Extracts the plain SQLite database from an archive, as `zstd -d` does.
 ///
 /// # Errors
-/// If the archive is none or damaged, the database exists, or writing fails. Then everything is as it was before.
+/// If the file is not an archive or is damaged, the database exists, or writing fails. Then everything is as it was
+/// before.
 pub fn extract(
     archive: impl AsRef<Path>,
     database: impl AsRef<Path>,
@@ -214,20 +215,20 @@ fn copy(archive: &mut Archive<impl ReadAt>, output: &mut impl Write, job: &Job<'
 
 const CANNOT_READ: &str = "cannot read the archive";
 
-/// What was found by decoding every frame.
+/// The result of [`check`].
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckReport {
-    /// Whether nothing is wrong.
+    /// Whether there is no damage.
     pub ok: bool,
     /// Frames that hold bytes of the database, damaged ones included.
     pub frames: u32,
     /// Bytes of the database in sound frames.
     pub sound_bytes: u64,
-    /// What is wrong.
+    /// The damage.
     pub damage: Vec<Damage>,
 }
 
-/// Decodes every frame of an archive. Damage is part of the answer, not an error.
+/// Decodes every frame of an archive. Damage is part of the result, not an error.
 ///
 /// # Errors
 /// If the file is not an archive or cannot be read.
@@ -266,10 +267,10 @@ fn report(
     })
 }
 
-/// What an archive is made of. Serialised, it has the fields that docs/archive.md lists.
+/// A report on an archive. docs/reference/json.md lists its fields when serialised.
 #[derive(Clone, Debug)]
 pub struct Info {
-    /// What its seek table says.
+    /// Sizes from its seek table.
     pub archive: litepack_archive::Info,
     /// Bytes of a page; `None` if it holds no SQLite database, or its first frame is damaged.
     pub page_size: Option<u32>,
@@ -281,7 +282,7 @@ impl Serialize for Info {
     }
 }
 
-/// Tells what an archive is made of, by its seek table.
+/// Reports the sizes of an archive, from its seek table.
 ///
 /// # Errors
 /// If the file is not an archive or cannot be read.
@@ -300,7 +301,7 @@ pub fn info(archive: impl AsRef<Path>) -> Result<Info> {
     })
 }
 
-/// Opens a file that is to be an archive.
+/// Opens a file that has to be an archive.
 fn file(shown: &Path) -> Result<(File, Metadata)> {
     let name = shown.display();
     let (file, _) = open_file(shown, false)?;
@@ -328,7 +329,7 @@ fn file(shown: &Path) -> Result<(File, Metadata)> {
     })
 }
 
-/// An archive to be read from beginning to end.
+/// Opens an archive to read it from beginning to end.
 pub(crate) fn open<S: ReadAt>(source: S) -> std::result::Result<Archive<S>, ArchiveError> {
     let options = litepack_archive::Options {
         cache: Arc::new(Cache::new(CACHE_BYTES)),

@@ -1,4 +1,4 @@
-//! Reads everything in a packed file and says whether anything is wrong.
+//! Reads everything in a packed file and reports damage.
 
 use std::path::Path;
 
@@ -10,22 +10,22 @@ use crate::files::reader;
 use crate::files::source::Source;
 use crate::{Job, Result, register};
 
-/// What was found by reading all of a packed file.
+/// The result of [`check`].
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CheckReport {
-    /// Whether nothing is wrong.
+    /// Whether there is no damage.
     pub ok: bool,
     /// Units read and decoded.
     pub units: u64,
     /// Nodes of the page map read.
     pub nodes: u64,
-    /// Bytes that belong to nothing and are not free; harmless, but not wanted.
+    /// Bytes that belong to nothing and are not free; harmless.
     pub lost_bytes: u64,
-    /// Everything wrong, up to a hundred pieces.
+    /// The damage, a hundred pieces at most.
     pub damage: Vec<Damage>,
 }
 
-/// Something that is wrong with a file. Its [`Display`](std::fmt::Display) is a line for people.
+/// A piece of damage. Its [`Display`](std::fmt::Display) is one line of text.
 #[derive(Clone, Debug, Serialize)]
 pub struct Damage {
     /// The structure: "page 17", "page map node", "frame 3".
@@ -62,7 +62,7 @@ impl From<litepack_store::Damage> for Damage {
     }
 }
 
-/// Reads everything in a packed file. Damage is part of the answer, not an error.
+/// Reads everything in a packed file. Damage is part of the result, not an error.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

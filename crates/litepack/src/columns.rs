@@ -1,5 +1,5 @@
-//! Compressed columns of a database that stays an ordinary SQLite file (or a packed one), by the same SQL functions that
-//! a program would call. docs/columns.md says when to use them and when a packed file.
+//! Compressed columns of a database that stays an ordinary SQLite file (or a packed one), by the same SQL functions
+//! that a program would call. docs/columns.md says when to use them and when a packed file.
 
 use std::path::Path;
 
@@ -21,10 +21,10 @@ pub struct Column {
     pub column: String,
     /// zstd's level, from 1 (fast) to 22 (small).
     pub level: i32,
-    /// SQL expression over a row that says which dictionary it shares with others; `'[nodict]'` for none, NULL to leave
-    /// the row alone. By default all rows of the column share one.
+    /// SQL expression over a row that gives the name of its group; each group has one dictionary. `'[nodict]'`: no
+    /// dictionary. NULL: do not compress the row. By default all rows of the column are one group.
     pub chooser: Option<String>,
-    /// A group gets no dictionary smaller than this (5000 bytes).
+    /// Do not compress a group whose dictionary would be smaller than this (5000 bytes).
     pub min_dictionary: Option<u64>,
     /// Size of a dictionary relative to the data of its group (0.01).
     pub dictionary_ratio: Option<f64>,
@@ -92,7 +92,7 @@ fn open(database: &Path, name: &str) -> Result<Database> {
     Database::open(database, &Job::default()).with_context(|| format!("column {name}"))
 }
 
-/// Starts to compress a column: its table becomes a view, which has limits. [`maintain`] then compresses the rows.
+/// Enables compression of a column: its table becomes a view, which has limits. [`maintain`] then compresses the rows.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -117,7 +117,7 @@ pub fn enable(database: impl AsRef<Path>, column: &Column) -> Result<()> {
     Ok(())
 }
 
-/// Makes a column plain again; after the last one the table is as it was before.
+/// Decompresses a column. After the last column of a table the table is as it was before.
 ///
 /// # Errors
 /// If the database is in use, or the column is not compressed.
@@ -128,7 +128,7 @@ pub fn disable(database: impl AsRef<Path>, table: &str, column: &str) -> Result<
     Ok(())
 }
 
-/// What maintenance of compressed columns came to.
+/// The result of [`maintain`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Maintained {
     /// Rows that were compressed.
@@ -141,12 +141,12 @@ pub struct Maintained {
     pub vacuumed: Option<Sizes>,
 }
 
-/// Compresses the rows that are not compressed yet, while others go on working. `vacuum` makes the file smaller
-/// afterwards; nobody can write meanwhile.
+/// Compresses the rows that are not compressed yet, while others read and write. `vacuum` runs VACUUM afterwards, which
+/// makes the file smaller and blocks writers.
 ///
 /// # Errors
-/// If the database cannot be written, or has no compressed columns. When it is interrupted, rows that were compressed stay
-/// compressed.
+/// If the database cannot be written, or has no compressed columns. When it is interrupted, rows that were compressed
+/// stay compressed.
 pub fn maintain(
     database: impl AsRef<Path>,
     limits: &Limits,
@@ -176,7 +176,7 @@ pub fn maintain(
     })
 }
 
-/// Compresses until all is done or the time is over; true if there is more to do.
+/// Compresses until all is done or the time limit is reached; true if there is more to do.
 fn compress(database: &Database, limits: &Limits, rows: u64, job: &Job<'_>) -> Result<bool> {
     let step = job.step("compressing", Unit::Rows, Some(rows));
     let call = |seconds, load| {
@@ -198,7 +198,7 @@ fn vacuumed(database: &Database) -> Result<Sizes> {
     Ok(Sizes { before, after })
 }
 
-/// A compressed column, as `litepack_columns()` tells of it.
+/// A compressed column, with the fields of `litepack_columns()`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Status {
     /// The table.
@@ -210,7 +210,7 @@ pub struct Status {
     pub holds: String,
     /// zstd's level.
     pub compression_level: i32,
-    /// The SQL expression that says which dictionary a row shares with others.
+    /// The SQL expression that gives the group of a row.
     pub dict_chooser: String,
     /// Rows that have a value.
     pub rows: u64,
@@ -246,7 +246,7 @@ pub struct Reason {
 pub struct Dictionary {
     /// Its number.
     pub id: i64,
-    /// What the chooser says of the rows that share it.
+    /// The name of the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// Its length, if it is there.
@@ -259,7 +259,7 @@ pub struct Dictionary {
     pub missing: bool,
 }
 
-/// Tells what is compressed, how well, and why the rest is not.
+/// Reports what is compressed, how well, and why the rest is not.
 ///
 /// # Errors
 /// If the database cannot be read.

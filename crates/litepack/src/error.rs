@@ -1,4 +1,4 @@
-//! What can go wrong, said with what, where and what to do.
+//! The errors of this crate: what failed, where, and what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,15 @@ use litepack_engine::Kind;
 /// The result of a call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a call failed. What [`Display`](std::fmt::Display) says is meant for people; an error below it is its
+/// Why a call failed. [`Display`](std::fmt::Display) gives a text for people; the cause is the
 /// [`source`](std::error::Error::source).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It was told to stop ([`Stop`](crate::Stop)).
+    /// The call was stopped ([`Stop`](crate::Stop)).
     #[error("interrupted; {kept}")]
     Interrupted {
-        /// What became of the work so far.
+        /// What happened to the work so far.
         kept: &'static str,
     },
     /// Another program holds locks on the file.
@@ -25,7 +25,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// There is a file of the target's name, and replacing it was not asked for.
+    /// The target exists, and the options do not allow to replace it.
     #[error("{} exists; ask for it to be replaced, or take another name", path.display())]
     Exists {
         /// The target.
@@ -37,7 +37,7 @@ pub enum Error {
         /// The target.
         path: PathBuf,
     },
-    /// The file is not of the kind that the call is for.
+    /// The file is of another kind than the call needs.
     #[error("{why}")]
     WrongKind {
         /// The file.
@@ -58,10 +58,10 @@ pub enum Error {
     /// The new file does not hold what the old one does. Nothing was replaced.
     #[error("verification failed: {0}")]
     Mismatch(String),
-    /// What was asked for cannot be done with these files or options.
+    /// The call is not possible with these files or options.
     #[error("{0}")]
     Refused(String),
-    /// Something failed within a part of the work.
+    /// A part of the work failed.
     #[error("{what}")]
     In {
         /// The part.
@@ -69,7 +69,7 @@ pub enum Error {
         /// What failed.
         source: Box<Error>,
     },
-    /// The system failed.
+    /// A system call failed.
     #[error("{what}")]
     Io {
         /// What was tried.
@@ -110,7 +110,7 @@ impl Error {
         }
     }
 
-    /// Whether the call was told to stop.
+    /// Whether the call was stopped.
     pub fn is_interrupted(&self) -> bool {
         matches!(self, Error::Interrupted { .. })
     }

@@ -1,4 +1,4 @@
-//! What a packed file is made of, and which tables and indexes take how much of it.
+//! The sizes of a packed file and of its tables and indexes.
 
 use std::path::Path;
 
@@ -14,19 +14,19 @@ use crate::files::reader;
 use crate::files::source::Source;
 use crate::{Job, Result, register};
 
-/// A report during which another program commits is made anew this often.
+/// A report is repeated this often if another program commits meanwhile.
 const RETRIES: usize = 5;
 
-/// All that is told of a packed file. Serialised, it has the fields that docs/compatibility.md lists.
+/// A report on a packed file. docs/reference/json.md lists its fields when serialised.
 #[derive(Debug)]
 pub struct Info {
-    /// How the bytes of the file are spent.
+    /// Where the bytes of the file go.
     pub file: litepack_store::Info,
-    /// What the tables and indexes of the database in it take.
+    /// What tables and indexes take.
     pub content: Content,
 }
 
-/// Tells what a packed file is made of.
+/// Reports the sizes of a packed file and of its tables and indexes.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -75,7 +75,7 @@ impl Serialize for Info {
     }
 }
 
-/// What `litepack_info()` answers, and the tables and indexes.
+/// The fields of `litepack_info()`, and the tables and indexes.
 fn as_json(info: &Info) -> Value {
     let mut all = info_json(&info.file);
     let content = &info.content;

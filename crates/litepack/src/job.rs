@@ -1,4 +1,4 @@
-//! How a long call tells its caller what it does, and how it is stopped.
+//! Progress reports of long calls, and how to stop them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use rusqlite::{Connection, InterruptHandle};
 
 use crate::{Error, Result};
 
-/// A call that takes a while: what it reports to, and what stops it. [`Job::default`] does neither.
+/// The progress reports of a long call, and what stops it. [`Job::default`] has neither.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -33,28 +33,28 @@ pub struct Job<'a> {
     stop: Stop,
 }
 
-/// How far a call is. It goes through steps one after the other.
+/// A progress report. A call goes through steps one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress<'a> {
     /// A step begins.
     Began {
-        /// What is done: "packing", "verifying".
+        /// Its name: "packing", "verifying".
         step: &'static str,
         /// What is counted.
         unit: Unit,
         /// How many there are, if that is known.
         total: Option<u64>,
     },
-    /// So many more are done. This may come from several threads at once.
+    /// This many more are done. Several threads may report at once.
     Advanced(u64),
-    /// So many are done in all.
+    /// This many are done in all.
     Reached(u64),
-    /// There are so many more to do than was thought.
+    /// The total grows by this many.
     Extended(u64),
-    /// What is being worked on.
+    /// What the step is working on.
     At(&'a str),
-    /// The step is over.
+    /// The step has ended.
     Ended,
 }
 
@@ -77,22 +77,22 @@ impl<'a> Job<'a> {
         self
     }
 
-    /// Gives warnings to a function, in words: of what does not keep the call from succeeding.
+    /// Passes warnings to a function, as text. The call can still succeed.
     #[must_use]
     pub fn with_warnings(mut self, warning: &'a (dyn Fn(&str) + Sync)) -> Job<'a> {
         self.warning = Some(warning);
         self
     }
 
-    /// Ends with [`Error::Interrupted`] once `stop` says so. [`check`](crate::check()) and [`info`](crate::info()) change
-    /// nothing and go on to their end.
+    /// Ends with [`Error::Interrupted`] after `stop` was called. [`check`](crate::check()) and [`info`](crate::info())
+    /// change nothing and ignore it.
     #[must_use]
     pub fn with_stop(mut self, stop: &Stop) -> Job<'a> {
         self.stop = stop.clone();
         self
     }
 
-    /// The same without reports, for a part of it.
+    /// The same job without reports, for a part of the work.
     pub(crate) fn silent(&self) -> Job<'static> {
         Job {
             stop: self.stop.clone(),
@@ -100,7 +100,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// An error once it is to stop.
+    /// An error if the job was stopped.
     pub(crate) fn check(&self) -> Result<()> {
         match self.stop.is_requested() {
             true => Err(Error::interrupted()),
@@ -114,29 +114,29 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Has statements that run on a connection interrupted, too, for as long as what is returned lives.
+    /// Also interrupts statements on a connection, as long as the returned value lives.
     pub(crate) fn interrupts(&self, connection: &Connection) -> Interrupts {
         self.stop.interrupts(connection)
     }
 
-    /// Begins a step, which ends when what is returned is dropped.
+    /// Begins a step, which ends when the returned value is dropped.
     pub(crate) fn step(&self, step: &'static str, unit: Unit, total: Option<u64>) -> Step<'a> {
         let step_of = Step(self.progress);
         step_of.tell(Progress::Began { step, unit, total });
         step_of
     }
 
-    /// A step through so many bytes.
+    /// A step of this many bytes.
     pub(crate) fn bytes(&self, step: &'static str, total: u64) -> Step<'a> {
         self.step(step, Unit::Bytes, Some(total))
     }
 }
 
-/// A step that goes on.
+/// A running step.
 pub(crate) struct Step<'a>(Option<&'a (dyn Fn(Progress<'_>) + Sync)>);
 
 impl Step<'_> {
-    /// Whether anybody hears of it.
+    /// Whether its reports go anywhere.
     pub(crate) fn is_watched(&self) -> bool {
         self.0.is_some()
     }
@@ -172,7 +172,8 @@ impl Drop for Step<'_> {
     }
 }
 
-/// Stops calls from other threads: each ends soon after [`Stop::stop`] and leaves nothing half done. Clones are the same.
+/// Stops calls from another thread: each ends soon after [`Stop::stop`], and leaves nothing half done. Clones are the
+/// same stop.
 #[derive(Clone, Default)]
 pub struct Stop(Arc<Requests>);
 
@@ -185,7 +186,7 @@ struct Requests {
 }
 
 impl Stop {
-    /// Stops all calls that were given this, and those that are given it later.
+    /// Stops all calls that use this, now and later.
     pub fn stop(&self) {
         self.0.requested.store(true, Ordering::Relaxed);
         let running = self.0.running.lock();
@@ -219,7 +220,7 @@ impl std::fmt::Debug for Stop {
     }
 }
 
-/// For as long as this lives, [`Stop::stop`] interrupts what runs on a connection.
+/// As long as this lives, [`Stop::stop`] interrupts statements on a connection.
 pub(crate) struct Interrupts {
     stop: Stop,
     number: u64,

@@ -1,6 +1,6 @@
-//! SQLite databases several times smaller on disk, read and written through `rusqlite`.
+//! Opens SQLite databases that are stored compressed, for `rusqlite`, and packs, unpacks and maintains them.
 //!
-//! [`open`] opens a database that is stored packed, and makes one that is not there yet. All of SQLite works on it.
+//! [`open`] opens a packed database, or creates it. All of SQLite works on it.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -12,24 +12,24 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The other functions are what the `litepack` command does, with types for options and results:
+//! The other functions do what the `litepack` command does:
 //!
 //! | function | what it does |
 //! |---|---|
-//! | [`pack`], [`pack_in_place`] | a plain SQLite database becomes a packed file |
-//! | [`unpack`], [`unpack_in_place`] | the plain database again, bit for bit |
-//! | [`info`] | what a packed file is made of, by table and index |
-//! | [`check`] | reads everything and tells what is damaged |
-//! | [`maintain`] | small again after many changes, while others read and write |
-//! | [`archive`] | databases in seekable zstd files, read in place |
-//! | [`columns`] | single compressed columns of an ordinary database |
-//! | `tune` (feature `tune`) | which of these is worth it, tried on a copy |
+//! | [`pack`], [`pack_in_place`] | create a packed file from a plain SQLite database |
+//! | [`unpack`], [`unpack_in_place`] | restore the plain database, bit for bit |
+//! | [`info`] | reports sizes, of each table and index too |
+//! | [`check`] | reads everything and reports damage |
+//! | [`maintain`] | makes a used packed file small again, while others read and write |
+//! | [`archive`] | archives: read-only databases in seekable zstd files |
+//! | [`columns`] | compressed columns of an ordinary database |
+//! | `tune` (feature `tune`) | compares formats and settings on a copy |
 //!
-//! Long ones take a [`Job`], which reports progress and can be stopped. Results that the command prints with `--json` are
-//! serialised by `serde` to the same fields.
+//! Functions that may take long have a [`Job`], which reports progress and can be stopped. `serde` serialises results
+//! to the fields that the command prints with `--json`.
 //!
-//! Features: `remote` (on) reads databases on web servers; `bundled` (on) compiles SQLite into the program, as the feature
-//! of `rusqlite` does; `tune` adds the module of that name, and `chart` its picture.
+//! Features: `remote` (on) reads databases on web servers; `bundled` (on) compiles SQLite into the program, as the
+//! feature of `rusqlite` does; `tune` adds the module of that name, and `chart` its SVG chart.
 #![forbid(unsafe_code)]
 
 pub mod archive;
@@ -50,7 +50,7 @@ mod remote;
 pub mod tune;
 mod unpack;
 
-/// What the pages of a database are, and what they take in a packed file.
+/// Tables and indexes of a database, and what they take in a packed file.
 pub mod content {
     pub use litepack_btree::{Tree, TreeKind};
     pub use litepack_codec::Codec;
@@ -82,7 +82,7 @@ pub use unpack::{UnpackOptions, unpack, unpack_in_place};
 /// later. [`open`] does it by itself; call it before opening `file:packed.db?vfs=litepack` in another way.
 ///
 /// # Errors
-/// When that SQLite is too old or refuses.
+/// If that SQLite is too old or refuses.
 pub fn register() -> Result<()> {
     static REGISTERED: OnceLock<()> = OnceLock::new();
     if REGISTERED.get().is_none() {
@@ -92,8 +92,8 @@ pub fn register() -> Result<()> {
     Ok(())
 }
 
-/// Opens a database for reading and writing: a packed file or an archive. One that is not there is made, packed; a plain
-/// one stays plain.
+/// Opens a database for reading and writing: a packed file, or read-only an archive. A database that does not exist is
+/// created, packed. A plain one stays plain.
 ///
 /// # Errors
 /// SQLite's.

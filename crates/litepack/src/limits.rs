@@ -1,20 +1,20 @@
-//! How long and how hard a call works on a database that others use: in short calls of a SQL function that takes both,
-//! so that progress can be reported and a stop is heard.
+//! Limits on time and load for maintenance of a database that others use. The work is done in short calls of a SQL
+//! function, so that progress can be reported and the job can be stopped.
 
 use std::time::{Duration, Instant};
 
 use crate::error::refuse;
 use crate::{Job, Result};
 
-/// A call does not take longer.
+/// Longest time of a call.
 const CALL: Duration = Duration::from_millis(250);
 
-/// How long and how hard to work on a database that others use.
+/// Limits on time and load for work on a database that others use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// When to stop, if there is no less to do.
+    /// When to stop; without it, when all is done.
     pub time: Option<Duration>,
-    /// The share of the time in which others may be kept from writing, above 0 up to 1.
+    /// Largest share of the time in which the write lock is held, above 0 up to 1.
     pub load: f64,
 }
 
@@ -35,8 +35,8 @@ impl Limits {
         Ok(())
     }
 
-    /// Makes calls, each for some seconds at a load, until one says that nothing is left to do or the time is
-    /// over; true if there is more to do. `shown` is called in between.
+    /// Makes calls with some seconds and a load, until one says that nothing is left to do, or the time limit is
+    /// reached; true if there is more to do. `shown` is called in between.
     pub(crate) fn work(
         &self,
         job: &Job<'_>,

@@ -1,4 +1,4 @@
-//! Makes a packed file as small again as a fresh one, while others go on working.
+//! Makes a used packed file about as small as a fresh one, while others read and write.
 
 use std::path::Path;
 
@@ -10,16 +10,16 @@ use crate::error::refuse;
 use crate::job::Unit;
 use crate::{Job, Limits, Result, Sizes};
 
-/// How a packed file is maintained.
+/// Options of [`maintain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MaintainOptions {
-    /// How long and how hard.
+    /// Limits on time and load.
     pub limits: Limits,
-    /// zstd level for all pages, from 1 to 19; without it the highest level of the file so far.
+    /// zstd level for all pages, from 1 to 19; by default the highest level used in the file.
     pub level: Option<Level>,
 }
 
-/// What maintenance came to.
+/// The result of maintenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Maintained {
     /// The length of the file before and after.
@@ -28,8 +28,8 @@ pub struct Maintained {
     pub more: bool,
 }
 
-/// Gives a packed file the dictionaries it would get today, recompresses outdated pages, and gives free space back.
-/// Others may read and write meanwhile.
+/// Makes a used packed file about as small as a fresh one: trains new dictionaries where they pay, recompresses
+/// outdated pages, puts pages in order, and returns free space. Others may read and write meanwhile.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! A plain SQLite database becomes a packed file.
+//! Creates a packed file from a plain SQLite database.
 //!
 //! The packed file holds the bytes of the database as they are after a checkpoint, and is compared with them, byte by
 //! byte, before it gets its name.
@@ -20,17 +20,17 @@ use crate::files::source::Source;
 use crate::job::Step;
 use crate::{Error, Job, Result};
 
-/// Shortest and longest dictionaries that someone may ask for.
+/// The lengths that a limit on dictionaries may have.
 pub const DICTIONARY_SIZES: RangeInclusive<usize> = 4 << 10..=1 << 20;
 
-/// How a database is packed.
+/// Options of [`pack`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackOptions {
     /// zstd level, from 1 (fast) to 19 (small).
     pub level: Level,
-    /// As small as it gets, in ten times the time: level 19 and longer dictionaries, whatever `level` says.
+    /// Smallest file, in ten times the time: level 19 and longer dictionaries, whatever `level` says.
     pub best: bool,
-    /// Lay pages out by column. Without that they are compressed as they are, to compare.
+    /// Lay pages out by column. Switch it off to compare.
     pub columnar: bool,
     /// Longest dictionary for a table or index: 0 for none, or one of [`DICTIONARY_SIZES`].
     pub dictionary_size: Option<usize>,
@@ -51,7 +51,7 @@ impl Default for PackOptions {
 }
 
 impl PackOptions {
-    /// How much work is put into the file, on all processors.
+    /// The effort of packing, on all processors.
     pub(crate) fn effort(&self) -> Result<Effort> {
         if !LEVELS.contains(&self.level) {
             refuse!(
@@ -77,7 +77,7 @@ impl PackOptions {
     }
 }
 
-/// The lengths of a file before and after it was stored in another form, in bytes.
+/// The lengths of a file before and after, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Sizes {
     /// Of the source.
@@ -86,7 +86,7 @@ pub struct Sizes {
     pub after: u64,
 }
 
-/// Makes a packed file of a plain SQLite database, which others may go on reading meanwhile.
+/// Creates a packed file from a plain SQLite database. Others may continue to read the database.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -101,8 +101,8 @@ pub struct Sizes {
 /// ```
 ///
 /// # Errors
-/// If the source is not a plain database or is in use, the target exists, or reading or writing fails. Then everything is
-/// as it was before.
+/// If the source is not a plain database or is in use, the target exists, or reading or writing fails. Then everything
+/// is as it was before.
 pub fn pack(
     source: impl AsRef<Path>,
     target: impl AsRef<Path>,
@@ -124,7 +124,7 @@ pub fn pack(
     })
 }
 
-/// Replaces a plain SQLite database that nobody has open by a packed file.
+/// Replaces a plain SQLite database by a packed file. No other program may have it open.
 ///
 /// # Errors
 /// As [`pack`].
@@ -151,7 +151,7 @@ pub fn pack_in_place(
     })
 }
 
-/// Packs a database that is held, and says how long the packed file is.
+/// Packs a locked database, and returns the length of the packed file.
 fn fill_and_compare(
     source: &Source,
     target: &Replacement,
@@ -175,7 +175,7 @@ fn fill_and_compare(
     ReadAt::len(target.file()).context("cannot read the new file")
 }
 
-/// Writes a database that nobody changes into an empty file as one commit.
+/// Writes a locked database into an empty file, as one commit.
 pub(crate) fn fill(
     source: &Source,
     packed: &File,

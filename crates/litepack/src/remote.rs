@@ -1,5 +1,4 @@
-//! What a database on a web server is, and what asking took. Which tables take how much is not told: that would be to fetch
-//! the whole file.
+//! The report on a database on a web server. It has no sizes of tables: that would fetch the whole file.
 
 use std::path::PathBuf;
 
@@ -12,13 +11,13 @@ use crate::{Error, Result};
 /// How to ask a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// A file with a header in each line (`Name: value`) that go with every request.
+    /// A file of headers to send with every request, one `Name: value` in a line.
     pub headers_file: Option<PathBuf>,
-    /// Root certificates (PEM) to trust instead of the system's.
+    /// A file of root certificates (PEM) to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
 }
 
-/// What is told of a database on a web server. Serialised, it has the fields that docs/archive.md lists.
+/// A report on a database on a web server. docs/reference/json.md lists its fields when serialised.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct RemoteInfo(Value);
@@ -29,13 +28,13 @@ impl RemoteInfo {
         &self.0[field]
     }
 
-    /// A field of what asking took: `url`, `size`, `validator`, `requests`, `bytes`.
+    /// A field of `remote`: `url`, `size`, `validator`, `requests`, `bytes`.
     pub fn traffic(&self, field: &str) -> &Value {
         &self.0["remote"][field]
     }
 }
 
-/// Tells what the packed file, archive or plain database at a URL is.
+/// Reports what kind of database is at a URL, and its size.
 ///
 /// # Errors
 /// If the server does not answer, or has no database there.

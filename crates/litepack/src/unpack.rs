@@ -1,4 +1,4 @@
-//! A packed file becomes the plain SQLite database that is in it, bit for bit.
+//! Restores the plain SQLite database from a packed file, bit for bit.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use crate::files::replacement::Replacement;
 use crate::files::source::Source;
 use crate::{Job, Result, Sizes, register};
 
-/// How a packed file is unpacked.
+/// Options of [`unpack`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnpackOptions {
     /// Replace the target if it exists.
     pub replace: bool,
 }
 
-/// Makes a plain SQLite database of a packed file, which others may go on reading meanwhile.
+/// Restores the plain SQLite database from a packed file. Others may continue to read the packed file.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -53,7 +53,7 @@ pub fn unpack(
     })
 }
 
-/// Replaces a packed file that nobody has open by the plain database in it.
+/// Replaces a packed file by the plain database in it. No other program may have it open.
 ///
 /// # Errors
 /// As [`unpack`].
@@ -82,7 +82,7 @@ fn open(shown: &Path, writable: bool) -> Result<Source> {
     Ok(source)
 }
 
-/// Writes the database in a file that is held, and says how long it is.
+/// Writes the database in a locked file, and returns its length.
 fn write_and_compare(source: &Source, target: &Replacement, job: &Job<'_>) -> Result<u64> {
     let name = source.shown();
     let store = reader::open(source.file(), &reader::options());

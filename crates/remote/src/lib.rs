@@ -1,4 +1,5 @@
-//! A file on a web server, read by range as if it were a local one. Nothing of SQLite, packed files or archives in here.
+//! A file on a web server, read by range as if it were a local one. Nothing of SQLite, packed files or archives in
+//! here.
 //!
 //! ```text
 //! options.rs   what can be set                    error.rs     what can go wrong
@@ -8,9 +9,10 @@
 //! cache.rs     blocks in memory                   disk.rs      blocks on disk
 //! streams.rs   which blocks are wanted next       remote.rs    an opened file; threads that fetch ahead
 //! ```
-//! All bytes a handle gives are of one version of the file: what the server said of it when it was opened (its strong ETag, else
-//! its date of change, and its length) has to hold for every answer, and a file that changed is an error. What a
-//! server may do wrong is an error, too, within a time that the options bound. docs/design.md argues the choices.
+//! All bytes a handle gives are of one version of the file: what the server said of it when it was opened (its strong
+//! ETag, else its date of change, and its length) has to hold for every answer, and a file that changed is an error.
+//! What a server may do wrong is an error, too, within a time that the options bound. docs/internals/remote.md argues
+//! the choices.
 #![forbid(unsafe_code)]
 
 mod answer;

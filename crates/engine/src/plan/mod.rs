@@ -32,16 +32,16 @@ use trial::{Best, Trial};
 const GROUP_MIN: u64 = 512 << 10;
 /// No more trees than this have dictionaries of their own: an encoder keeps as many prepared.
 const TREES_MAX: usize = 15;
-/// One sampled unit in so many is kept back to measure what a dictionary saves.
+/// One sampled unit in this many is kept back to measure what a dictionary saves.
 const HELD_OUT: usize = 8;
 /// Fewest bytes of sample: for short dictionaries, and for a measurement worth the name.
 const SAMPLE_MIN: usize = 512 << 10;
-/// A dictionary that pages have already is kept unless another one saves one part in so many.
+/// A dictionary in use is kept unless another one saves one part in this many.
 const KEPT: u64 = 50;
-/// A shape that fewer than one page in so many has is not worth a note.
+/// A shape that fewer than one page in this many has is not noted.
 const SHAPE_SHARE: usize = 50;
-/// A bundle takes at most this share of its file, so that nobody pays much for what only remote readers need, and at most
-/// so many bytes: with four more blocks of 64 KiB, a cold query of one row by an index stays below a megabyte.
+/// A prefetch segment takes at most this share of its file, because only remote readers need it, and at most this many
+/// bytes: with four more blocks of 64 KiB, a cold query of one row by an index stays below a megabyte.
 const BUNDLE_SHARE: u64 = 256;
 const BUNDLE_MAX: u64 = 512 << 10;
 /// Not worth having below this.
@@ -178,7 +178,8 @@ impl Plan {
         self.dictionaries[self.group_of(unit)]
     }
 
-    /// Notes that there is nothing that maintenance would do better, in a commit that brings a bundle if that is worth having.
+    /// Notes that there is nothing that maintenance would do better, in a commit that brings a bundle if that is worth
+    /// having.
     ///
     /// # Errors
     /// As [`Store::set_maintained`].
@@ -189,8 +190,8 @@ impl Plan {
         store.set_maintained()
     }
 
-    /// What a file of `len` bytes is to have in its bundle: units, the most useful first, and the bytes it may take. `None` if
-    /// it is not worth having.
+    /// What a file of `len` bytes is to have in its bundle: units, the most useful first, and the bytes it may take.
+    /// `None` if it is not worth having.
     fn bundle(&self, len: u64) -> Option<(Vec<u64>, u64)> {
         let room = (len / BUNDLE_SHARE).min(BUNDLE_MAX);
         let owners = self.owners.as_ref().filter(|_| room >= BUNDLE_MIN)?;
@@ -238,8 +239,8 @@ impl Plan {
         }
     }
 
-    /// The units of which something may be known, in order. All others have no group of their own. How many there are is a
-    /// mere claim of the database, so those are not looked at one by one.
+    /// The units of which something may be known, in order. All others have no group of their own. How many there are
+    /// is a mere claim of the database, so those are not looked at one by one.
     fn known(&self, units: u64) -> impl Iterator<Item = u64> + '_ {
         let share = u64::from((self.unit / self.page_size).max(1));
         let mut next = 0;

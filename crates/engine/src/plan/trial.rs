@@ -5,7 +5,7 @@ use litepack_io::memory::OutOfMemory;
 
 use super::effort::Effort;
 
-/// A dictionary has to save one part in so many to be worth having.
+/// A dictionary has to save one part in this many to be used.
 const WORTHWHILE: u64 = 100;
 
 /// The pages of a group that dictionaries are trained and measured on.

@@ -1,7 +1,7 @@
 //! What is tried: the plain file, packed files, archives. How one is made, and which are worth making.
 //!
 //! Not every combination: the level of a file changes its size and not what reading it costs (docs/benchmarks.md,
-//! docs/archive.md). So all page and frame sizes are tried at the default level first, and other levels only for
+//! docs/measurements.md). So all page and frame sizes are tried at the default level first, and other levels only for
 //! what is on the Pareto front then, where they can move it.
 
 use std::fs::File;

@@ -1,10 +1,10 @@
-//! Tries ways to keep a database on a copy of it, or of a part of it, and says which is worth it.
+//! Compares formats and settings on a copy of a database, or of a part of it, and recommends one.
 //!
 //! ```text
-//! origin.rs      the user's database, only read     sample.rs, part.rs       the copy
-//! queries.rs     those of the user                  workload.rs              or else some made from the schema
-//! candidates.rs  what is tried                      measure.rs               how long queries take on it
-//! pareto.rs      what is worth having               report.rs, chart.rs      for people and programs
+//! origin.rs      the user's database, read-only     sample.rs, part.rs       the copy
+//! queries.rs     the user's queries                 workload.rs              queries generated from the schema
+//! candidates.rs  formats and settings to try        measure.rs               times of queries
+//! pareto.rs      the Pareto front                   report.rs, chart.rs      the report and the chart
 //! ```
 
 mod candidates;
@@ -38,13 +38,13 @@ pub use report::Report;
 
 use candidates::{first, other_levels, page_sizes};
 
-/// What is tried.
+/// Options of [`tune`].
 #[derive(Clone, Debug)]
 pub struct TuneOptions {
-    /// A file of SQL statements to measure, with semicolons between them; the same one twice counts twice. Without it some
-    /// are made from the schema.
+    /// A file of SQL statements to measure, separated by semicolons; a repeated one counts twice. By default they are
+    /// generated from the schema.
     pub queries: Option<PathBuf>,
-    /// Copy at most about so many bytes of the database.
+    /// Copy at most about this many bytes of the database.
     pub sample_bytes: u64,
     /// Draw sizes and times as SVG into this file.
     #[cfg(feature = "chart")]
@@ -67,8 +67,8 @@ impl Default for TuneOptions {
     }
 }
 
-/// Tries page sizes, levels and frame sizes on a copy of a database, and says what is worth it. The database, plain, packed
-/// or an archive, is only read; it is copied whole if it is small enough, else a part of each of its tables.
+/// Compares page sizes, levels and frame sizes on a copy of a database, and recommends one. The database, plain, packed
+/// or an archive, is only read. A small one is copied whole, of a larger one a part of each table.
 ///
 /// # Errors
 /// If the database cannot be read, there is no room for the copies, or a query fails.

@@ -7,9 +7,9 @@ use super::candidates::Candidate;
 
 /// Times that differ by less are the same.
 const NOISE: f64 = 0.03;
-/// What is recommended takes at most so many times as long as the fastest of what is compressed.
+/// The recommended candidate takes at most this many times as long as the fastest compressed one.
 const SLOWER: f64 = 1.5;
-/// What saves less than this share of the plain file is not worth it.
+/// A candidate that saves less than this share of the plain file is not recommended.
 const WORTHWHILE: f64 = 0.05;
 
 /// A candidate that was made and measured.

@@ -1,4 +1,4 @@
-//! What was found. Serialised, it has the fields that docs/archive.md lists.
+//! The report. docs/reference/json.md lists its fields when serialised.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::candidates::{Candidate, Form};
 use super::pareto::Outcome;
 use super::queries::Query;
 
-/// All that was found.
+/// The results.
 #[derive(Debug)]
 pub struct Report {
     /// The database as the user named it.

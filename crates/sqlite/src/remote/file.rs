@@ -197,7 +197,8 @@ impl ReadOnly for RemoteFile {
 }
 
 impl RemoteFile {
-    /// Where the file is, which version of it, and what reading it took so far. docs/compatibility.md lists the fields.
+    /// Where the file is, which version of it, and what reading it took so far. docs/reference/json.md lists the
+    /// fields.
     fn traffic(&self) -> Value {
         let traffic = self.remote.traffic();
         json!({
