@@ -1,7 +1,7 @@
 //! Encoding and decoding of one page with reusable zstd contexts.
 //!
-//! Frames are as bare as zstd allows (no magic, content size, checksum or dictionary id): the page
-//! map already holds all of these, and on a 460-byte page they would cost two percent.
+//! Frames have no magic, content size, checksum or dictionary id: the page map has all of these, and on a page of 460
+//! bytes they would cost two percent.
 
 use std::ops::RangeInclusive;
 
@@ -18,22 +18,21 @@ pub type Level = i32;
 /// The levels a user may choose.
 pub const LEVELS: RangeInclusive<Level> = 1..=19;
 
-/// A page that saves less than this share of its size is stored raw: reading it back costs nothing
-/// then, and a later rewrite loses nothing.
+/// A page that saves less than this share of its size is stored raw, and is read back without decoding.
 const WORTHWHILE: usize = 32;
 
-/// How many dictionaries an encoder keeps prepared, and of how many bytes, of which one alone may have more. When another
-/// one does not fit, it starts afresh.
+/// How many dictionaries an encoder keeps prepared, and of how many bytes, of which one alone may have more. When
+/// another one does not fit, all are dropped.
 const PREPARED_MAX: usize = 16;
 const PREPARED_BYTES: usize = 4 << 20;
 
-/// Turns pages into stored bytes at one level.
+/// Encodes pages at one level.
 pub struct Encoder {
     level: Level,
     bare: Option<CCtx<'static>>,
     /// A context each for the dictionaries in use, by [`Dictionary::hash`].
     prepared: Vec<Prepared>,
-    /// For laying pages out by column, unless they stay as they are.
+    /// The columnar layout; `None` if it is switched off.
     transform: Option<Transform>,
 }
 
@@ -68,10 +67,10 @@ fn new_context(level: Level) -> Result<CCtx<'static>, OutOfMemory> {
     Ok(context)
 }
 
-/// What zstd takes for what it prepares from the largest dictionary at the highest level, about.
+/// About the most memory that zstd takes to prepare a dictionary: the largest one, at the highest level.
 const PREPARING: usize = 8 << 20;
 
-/// Whether zstd failed because it got no memory. It says so, too, of a dictionary that it cannot compress with.
+/// Whether zstd failed for lack of memory. It gives the same error for a dictionary that it cannot compress with.
 fn is_out_of_memory(error: ErrorCode) -> bool {
     /// `ZSTD_error_memory_allocation`.
     const MEMORY_ALLOCATION: usize = 64;
@@ -105,7 +104,7 @@ impl Encoder {
         self.level
     }
 
-    /// What zstd is given of `page`: samples for a dictionary are made of this.
+    /// The bytes of `page` that zstd compresses; dictionaries are trained on them.
     pub fn sample<'a>(&'a mut self, page: &'a [u8]) -> &'a [u8] {
         by_column(&mut self.transform, page).unwrap_or(page)
     }
@@ -113,7 +112,7 @@ impl Encoder {
     /// Appends the stored form of `page` to `out` and says how it is encoded.
     ///
     /// # Errors
-    /// When there is no memory for it; `out` is then as it was.
+    /// Out of memory; `out` is then unchanged.
     pub fn encode(
         &mut self,
         page: &[u8],
@@ -121,9 +120,9 @@ impl Encoder {
         out: &mut Vec<u8>,
     ) -> Result<Codec, OutOfMemory> {
         let start = out.len();
-        // zstd gives up by itself when the frame would not fit, which is exactly "not worthwhile".
+        // zstd stops when the frame does not fit: then compression does not pay.
         let budget = page.len() - page.len() / WORTHWHILE;
-        // For the page itself, if it is to be stored as it is.
+        // Room for the page itself, if it is stored raw.
         litepack_io::memory::room(out, page.len())?;
         let context = match dictionary {
             None => {
@@ -158,7 +157,7 @@ impl Encoder {
     }
 }
 
-/// The page laid out by column, where that is done.
+/// The page laid out by column, if it can be.
 fn by_column<'a>(transform: &'a mut Option<Transform>, page: &[u8]) -> Option<&'a [u8]> {
     transform.as_mut().and_then(|transform| transform.of(page))
 }
@@ -190,10 +189,10 @@ fn context_for<'a>(
     Ok(prepared.get_mut(at).map(|known| &mut known.context))
 }
 
-/// Turns stored bytes back into pages.
+/// Decodes pages.
 #[derive(Default)]
 pub struct Decoder {
-    /// From the first use on.
+    /// Created at the first use.
     context: Option<DCtx<'static>>,
     undo: Undo,
     stream: Vec<u8>,
@@ -205,7 +204,7 @@ impl std::fmt::Debug for Decoder {
     }
 }
 
-/// Stored bytes that are not what their [`Encoding`] says.
+/// Why stored bytes do not decode to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
     /// The stored bytes do not decode.
@@ -291,7 +290,7 @@ fn unzstd(
     match dictionary {
         Some(dictionary) => match dictionary.for_decoding() {
             Some(prepared) => context.decompress_using_ddict(out, stored, prepared),
-            // zstd refuses it, or got no memory. This takes none, and tells which it is.
+            // zstd refused it, or got no memory. This call takes none, and tells which it was.
             None => context.decompress_using_dict(out, stored, dictionary.bytes()),
         },
         None => context.decompress(out, stored),

@@ -1,8 +1,7 @@
-//! Dictionaries: what pages of one file have in common, trained from samples and stored once.
+//! Dictionaries: trained on sample pages, stored once, and prepared for zstd on first use.
 //!
-//! A dictionary is identified by its bytes. What zstd needs for decoding is prepared on first use and
-//! shared by everyone who holds the same [`Dictionary`]; [`Dictionary::shared`] finds the one that
-//! another part of the process holds.
+//! A dictionary is identified by its bytes. [`Dictionary::shared`] finds one that another part of the process holds, so
+//! that it is prepared once.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -14,7 +13,7 @@ use zstd_safe::{CCtx, DCtx, DDict};
 /// Number of a dictionary in its file's catalog, from 1; 0 stands for "no dictionary".
 pub type DictId = u16;
 
-/// The zstd level of dictionaries themselves. The highest would make them a tenth smaller, and packing noticeably slower.
+/// The zstd level of stored dictionaries. The highest would make them a tenth smaller, and packing noticeably slower.
 const PACK_LEVEL: i32 = 9;
 
 /// The bytes of a dictionary and what zstd prepares from them.
@@ -24,18 +23,18 @@ pub struct Dictionary {
     decode: OnceLock<DDict<'static>>,
 }
 
-/// The dictionaries that someone holds, by [`Dictionary::hash`].
+/// The dictionaries in use, by [`Dictionary::hash`].
 static SHARED: Mutex<Shared> = Mutex::new(Shared {
     held: BTreeMap::new(),
     sweep_at: SWEEP_MIN,
 });
 
-/// No use to look so few through for those that nobody holds any more.
+/// With fewer entries than this, unused ones are not removed.
 const SWEEP_MIN: usize = 16;
 
 struct Shared {
     held: BTreeMap<u128, Weak<Dictionary>>,
-    /// When there are so many, those that nobody holds any more go.
+    /// At this number of entries, unused ones are removed.
     sweep_at: usize,
 }
 
@@ -60,8 +59,7 @@ impl std::fmt::Debug for Dictionary {
 }
 
 impl Dictionary {
-    /// Wraps dictionary bytes. Bytes that zstd refuses (its magic number and then nonsense) fail when
-    /// they are used.
+    /// A dictionary of these bytes. Bytes that zstd refuses (its magic number, then nonsense) fail on first use.
     pub fn new(bytes: impl Into<Box<[u8]>>) -> Dictionary {
         let bytes = bytes.into();
         let hash = Dictionary::hash_of(&bytes);
@@ -72,14 +70,13 @@ impl Dictionary {
         }
     }
 
-    /// The dictionary with these bytes that the process already holds, or a new one, which others
-    /// will then find: so that it is prepared once, however many connections use it.
+    /// The dictionary with these bytes that the process already holds, or a new one that others will find.
     pub fn shared(bytes: Vec<u8>) -> Arc<Dictionary> {
         let hash = Dictionary::hash_of(&bytes);
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         match shared.held.get(&hash).and_then(Weak::upgrade) {
             Some(known) if *known.bytes() == *bytes => known,
-            // Equal hashes can be forged, so they do not stand for equal bytes.
+            // Hashes can be forged: equal ones do not prove equal bytes.
             Some(_) => Arc::new(Dictionary::new(bytes)),
             None => {
                 let new = Arc::new(Dictionary::new(bytes));
@@ -93,13 +90,13 @@ impl Dictionary {
     /// The dictionary as it is stored: a zstd frame of its bytes.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// Out of memory.
     pub fn pack(&self) -> Result<Vec<u8>, OutOfMemory> {
         let mut packed =
             litepack_io::memory::with_room(zstd_safe::compress_bound(self.bytes.len()))?;
         let mut context = CCtx::try_create().ok_or(OutOfMemory)?;
         let compressed = context.compress(&mut packed, &self.bytes, PACK_LEVEL);
-        // With enough room nothing else can be missing.
+        // There is enough room, so nothing else can fail.
         compressed.map_err(|_| OutOfMemory)?;
         Ok(packed)
     }
@@ -107,7 +104,7 @@ impl Dictionary {
     /// The bytes of a dictionary that [`Dictionary::pack`] made; `None` if these are not `len` packed bytes.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// Out of memory.
     pub fn unpack(packed: &[u8], len: usize) -> Result<Option<Vec<u8>>, OutOfMemory> {
         let mut bytes = litepack_io::memory::with_room(len)?;
         let mut context = DCtx::try_create().ok_or(OutOfMemory)?;
@@ -120,7 +117,7 @@ impl Dictionary {
         XxHash3_128::oneshot(bytes)
     }
 
-    /// The bytes that zstd is given.
+    /// The bytes of the dictionary.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -130,7 +127,7 @@ impl Dictionary {
         self.hash
     }
 
-    /// What zstd decodes with; `None` if it refuses these bytes as a dictionary, or has no memory to prepare it now.
+    /// The dictionary prepared for decoding; `None` if zstd refuses these bytes, or has no memory to prepare them now.
     pub fn for_decoding(&self) -> Option<&DDict<'static>> {
         match self.decode.get() {
             Some(prepared) => Some(prepared),
@@ -142,8 +139,8 @@ impl Dictionary {
     }
 }
 
-/// Trains a dictionary of at most `max_len` bytes from samples laid end to end (`lens` are their
-/// lengths). `None` when the samples are too few or too alike to nothing for zstd to find one.
+/// Trains a dictionary of at most `max_len` bytes on samples laid end to end (`lens` are their lengths). `None` if zstd
+/// finds the samples too few or too different.
 pub fn train(samples: &[u8], lens: &[usize], max_len: usize) -> Option<Dictionary> {
     let total = lens
         .iter()

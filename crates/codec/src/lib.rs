@@ -1,11 +1,10 @@
-//! Bytes to bytes: how one page is stored. No I/O and no SQLite in here.
+//! Encodes and decodes single pages. No I/O and no SQLite.
 //!
-//! A page comes in as plain bytes and goes out as a [`Encoding`] (which codec, which dictionary) and
-//! stored bytes. Decoding trusts nothing: the output buffer's length is the only size that counts,
-//! so stored bytes can be hostile without costing more than one page of memory.
+//! Encoding a page gives stored bytes and an [`Encoding`] (which codec, which dictionary). Decoding trusts nothing: the
+//! length of the output buffer is the only size that counts, so hostile bytes cost at most one page of memory.
 //!
-//! `compress.rs` chooses and runs the codecs, `transform/` is the page laid out by column, `dictionary.rs` what
-//! pages have in common, `shape.rs` which pages have something in common. No other layer knows what a codec does.
+//! `compress.rs` chooses and runs the codecs, `transform/` is the columnar layout, `dictionary.rs` trains and prepares
+//! dictionaries, `shape.rs` tells which pages are alike. No other layer knows what a codec does.
 #![forbid(unsafe_code)]
 
 mod compress;
@@ -50,7 +49,7 @@ impl Codec {
     }
 }
 
-/// What must be known, beside the stored bytes, to get a page back.
+/// How a page is stored: what decoding needs besides the stored bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Encoding {
     /// The encoding of the stored bytes.
@@ -70,14 +69,14 @@ impl Encoding {
     };
 }
 
-/// Whether the stream of a page gives the page back, read after a stream that nobody vouches for; true for pages that are
-/// not laid out by column.
+/// Whether the stream of a page decodes to the page after an untrusted stream was decoded; true for pages that are not
+/// laid out by column.
 #[cfg(fuzzing)]
 pub fn comes_back(page: &[u8], hostile: &[u8]) -> bool {
     transform::comes_back(page, hostile)
 }
 
-/// Fills `page` from a stream that nobody vouches for.
+/// Fills `page` from an untrusted stream.
 #[cfg(fuzzing)]
 pub fn undo_columns(stream: &[u8], page: &mut [u8]) {
     let _ = transform::Undo::default().decode(stream, page);
