@@ -88,3 +88,43 @@ fn words(error: &anyhow::Error) -> String {
         _ => format!("{error:#}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, CommandFactory};
+
+    const REFERENCE: &str = include_str!("../../../docs/reference/command.md");
+
+    /// Every command has a section of the reference, which names each of its options.
+    #[test]
+    fn commands_and_options_are_documented() {
+        let mut commands = 0;
+        expect_documented(&super::Arguments::command(), "", &mut commands);
+        assert!(commands > 10, "{commands} commands");
+    }
+
+    fn expect_documented(parent: &Command, path: &str, commands: &mut usize) {
+        for command in parent.get_subcommands() {
+            let path = format!("{path}{}", command.get_name());
+            if command.has_subcommands() {
+                expect_documented(command, &format!("{path} "), commands);
+                continue;
+            }
+            *commands += 1;
+            let heading = format!("\n## {path}\n");
+            let (_, rest) = REFERENCE
+                .split_once(&heading)
+                .unwrap_or_else(|| panic!("docs/reference/command.md has no section {path}"));
+            let section = rest.split("\n## ").next().unwrap_or(rest);
+            for option in command.get_arguments() {
+                if let Some(long) = option.get_long() {
+                    let shown = format!("`--{long}");
+                    assert!(
+                        section.contains(&shown),
+                        "{path}: {shown}` is not documented"
+                    );
+                }
+            }
+        }
+    }
+}
