@@ -1,0 +1,207 @@
+//! The library as a Rust program uses it: what jobs report and how they end, what errors say, what results hold. That the
+//! files are right is tested through the command, which calls these functions.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use litepack::{
+    Error, Job, Kind, MaintainOptions, PackOptions, Progress, Stop, UnpackOptions, archive, columns,
+};
+use tempfile::TempDir;
+
+/// A directory with a plain database of so many rows in it.
+fn place(rows: u32) -> (TempDir, PathBuf) {
+    let place = TempDir::new().unwrap();
+    let plain = place.path().join("plain.db");
+    let db = rusqlite::Connection::open(&plain).unwrap();
+    db.execute_batch(&format!(
+        "create table event(id integer primary key, data text);
+         with recursive n(i) as (select 1 union all select i + 1 from n where i < {rows})
+             insert into event select i, 'the event of ' || i || ', as all others' from n;"
+    ))
+    .unwrap();
+    (place, plain)
+}
+
+fn count(db: &rusqlite::Connection) -> u32 {
+    let sql = "select count(*) from event";
+    db.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn files_go_there_and_back() {
+    let (place, plain) = place(20_000);
+    let path = |name: &str| place.path().join(name);
+    let (packed, back, archived) = (path("packed.db"), path("back.db"), path("a.zst"));
+    let job = Job::default();
+    let sizes = litepack::pack(&plain, &packed, &PackOptions::default(), &job).unwrap();
+    assert_eq!(sizes.before, plain.metadata().unwrap().len());
+    assert_eq!(sizes.after, packed.metadata().unwrap().len());
+    assert!(sizes.after * 4 < sizes.before, "{sizes:?}");
+    assert_eq!(count(&litepack::open(&packed).unwrap()), 20_000);
+    litepack::unpack(&packed, &back, &UnpackOptions::default(), &job).unwrap();
+    assert!(std::fs::read(&back).unwrap() == std::fs::read(&plain).unwrap());
+
+    let options = archive::CreateOptions::default();
+    archive::create(&packed, &archived, &options, &job).unwrap();
+    assert_eq!(count(&litepack::open(&archived).unwrap()), 20_000);
+    assert!(archive::check(&archived, &job).unwrap().ok);
+    assert_eq!(archive::info(&archived).unwrap().page_size, Some(4096));
+    let options = archive::ExtractOptions { replace: true };
+    archive::extract(&archived, &back, &options, &job).unwrap();
+    assert!(std::fs::read(&back).unwrap() == std::fs::read(&plain).unwrap());
+
+    let options = MaintainOptions::default();
+    assert!(!litepack::maintain(&packed, &options, &job).unwrap().more);
+    litepack::unpack_in_place(&packed, &job).unwrap();
+    litepack::pack_in_place(&packed, &PackOptions::default(), &job).unwrap();
+    assert!(litepack::check(&packed, &job).unwrap().ok);
+}
+
+#[test]
+fn reports_are_what_sql_says() {
+    let (place, plain) = place(20_000);
+    let packed = place.path().join("packed.db");
+    let job = Job::default();
+    litepack::pack(&plain, &packed, &PackOptions::default(), &job).unwrap();
+    let info = litepack::info(&packed, &job).unwrap();
+    let (tree, share) = &info.content.trees[0];
+    assert_eq!(tree.name, "event");
+    assert!(share.stored > 0);
+    let all = serde_json::to_value(&info).unwrap();
+    let db = litepack::open(&packed).unwrap();
+    let sql: String = db
+        .query_row("select litepack_info()", [], |row| row.get(0))
+        .unwrap();
+    let sql: serde_json::Map<_, _> = serde_json::from_str(&sql).unwrap();
+    for (field, value) in sql {
+        assert_eq!(all[&field], value, "{field}");
+    }
+    assert_eq!(all["trees"][0]["name"], "event");
+
+    columns::enable(&plain, &columns::Column::new("event", "data")).unwrap();
+    let done = columns::maintain(&plain, &litepack::Limits::default(), true, &job).unwrap();
+    assert_eq!((done.compressed, done.left, done.more), (20_000, 0, false));
+    let status = columns::status(&plain).unwrap();
+    assert_eq!(status[0].rows_compressed, 20_000);
+    assert_eq!(status[0].dictionaries[0].rows, 20_000);
+    let db = litepack::open(&plain).unwrap();
+    let sql: String = db
+        .query_row("select litepack_columns()", [], |row| row.get(0))
+        .unwrap();
+    let sql: serde_json::Value = serde_json::from_str(&sql).unwrap();
+    assert_eq!(serde_json::to_value(&status).unwrap(), sql);
+    drop(db);
+    columns::disable(&plain, "event", "data").unwrap();
+    assert!(columns::status(&plain).unwrap().is_empty());
+}
+
+#[test]
+fn a_job_reports_its_steps() {
+    let (place, plain) = place(2_000);
+    let len = plain.metadata().unwrap().len();
+    let packed = place.path().join("packed.db");
+    let seen = Mutex::new((Vec::new(), 0));
+    let show = |progress: Progress<'_>| {
+        let mut seen = seen.lock().unwrap();
+        match progress {
+            Progress::Began { step, total, .. } => seen.0.push((step, total)),
+            Progress::Advanced(more) => seen.1 += more,
+            _ => {}
+        }
+    };
+    let job = Job::default().with_progress(&show);
+    litepack::pack(&plain, &packed, &PackOptions::default(), &job).unwrap();
+    let (steps, bytes) = seen.into_inner().unwrap();
+    assert_eq!(steps, [("packing", Some(len)), ("verifying", Some(len))]);
+    assert_eq!(bytes, 2 * len);
+}
+
+#[test]
+fn a_stopped_job_changes_nothing() {
+    let (place, plain) = place(20_000);
+    let packed = place.path().join("packed.db");
+    let stop = Stop::default();
+    // As soon as it has begun.
+    let show = |_: Progress<'_>| stop.stop();
+    let job = Job::default().with_progress(&show).with_stop(&stop);
+    let options = PackOptions::default();
+    for error in [
+        litepack::pack(&plain, &packed, &options, &job).unwrap_err(),
+        litepack::pack_in_place(&plain, &options, &job).unwrap_err(),
+        archive::create(&plain, &packed, &archive::CreateOptions::default(), &job).unwrap_err(),
+    ] {
+        assert!(error.is_interrupted(), "{error:?}");
+        assert_eq!(error.to_string(), "interrupted; nothing was changed");
+    }
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
+    assert_eq!(count(&rusqlite::Connection::open(&plain).unwrap()), 20_000);
+}
+
+#[test]
+fn errors_say_what_kind_they_are() {
+    let (place, plain) = place(100);
+    let path = |name: &str| place.path().join(name);
+    let packed = path("packed.db");
+    let (options, job) = (PackOptions::default(), Job::default());
+    litepack::pack(&plain, &packed, &options, &job).unwrap();
+    let again = litepack::pack(&plain, &packed, &options, &job).unwrap_err();
+    assert!(matches!(again, Error::Exists { .. }), "{again:?}");
+    let replacing = PackOptions {
+        replace: true,
+        ..options
+    };
+    let same = litepack::pack(&plain, &plain, &replacing, &job).unwrap_err();
+    assert!(matches!(same, Error::SameFile { .. }), "{same:?}");
+    litepack::pack(&plain, &packed, &replacing, &job).unwrap();
+    let wrong = litepack::check(&plain, &job).unwrap_err();
+    let found = Kind::Plain;
+    assert!(matches!(&wrong, Error::WrongKind { found: is, .. } if *is == found));
+    let missing = litepack::info(path("missing"), &job).unwrap_err();
+    assert!(missing.to_string().ends_with("does not exist"), "{missing}");
+
+    let writer = rusqlite::Connection::open(&plain).unwrap();
+    writer.execute_batch("begin immediate").unwrap();
+    let busy = litepack::pack(&plain, path("other.db"), &options, &job).unwrap_err();
+    assert!(matches!(busy, Error::InUse { .. }), "{busy:?}");
+    drop(writer);
+
+    let file = std::fs::OpenOptions::new().write(true).open(&plain);
+    file.unwrap().set_len(4096).unwrap();
+    let short = litepack::pack(&plain, path("other.db"), &options, &job).unwrap_err();
+    assert!(
+        matches!(short, Error::Truncated { missing, .. } if missing > 0),
+        "{short:?}"
+    );
+    for options in [
+        PackOptions {
+            level: 99,
+            ..options
+        },
+        PackOptions {
+            dictionary_size: Some(1),
+            ..options
+        },
+    ] {
+        let refused = litepack::pack(&plain, path("other.db"), &options, &job).unwrap_err();
+        assert!(matches!(refused, Error::Refused(_)), "{refused:?}");
+    }
+    assert!(!path("other.db").exists());
+}
+
+#[test]
+fn a_warning_is_no_error() {
+    let (place, plain) = place(2_000);
+    // The type of the last page is none.
+    let mut bytes = std::fs::read(&plain).unwrap();
+    let last = bytes.len() - 4096;
+    bytes[last] = 99;
+    std::fs::write(&plain, bytes).unwrap();
+    let said = Mutex::new(String::new());
+    let warn = |words: &str| said.lock().unwrap().push_str(words);
+    let job = Job::default().with_warnings(&warn);
+    let packed = place.path().join("packed.db");
+    litepack::pack(&plain, &packed, &PackOptions::default(), &job).unwrap();
+    let said = said.into_inner().unwrap();
+    assert!(said.contains("is malformed"), "{said}");
+}
