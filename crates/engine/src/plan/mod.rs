@@ -6,22 +6,23 @@
 //! same database has the same plan.
 //!
 //! ```text
-//! effort.rs  how much work that is worth     trial.rs  training for one group, and measuring what it saves
+//! effort.rs  how much work that is worth     sample.rs  the pages that it is tried on
+//! trial.rs   training for one group, and measuring what it saves
 //! ```
 
 mod effort;
+mod sample;
 mod trial;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use litepack_btree::{HEADER_LEN, Header, Owner, Owners};
-use litepack_codec::{DictId, shape};
+use litepack_codec::DictId;
 use litepack_io::memory::OutOfMemory;
-use litepack_io::random::SplitMix64;
 use litepack_io::storage::Storage;
 use litepack_store::{Listed, Store};
 
@@ -32,14 +33,8 @@ use trial::{Best, Trial};
 const GROUP_MIN: u64 = 512 << 10;
 /// No more trees than this have dictionaries of their own: an encoder keeps as many prepared.
 const TREES_MAX: usize = 15;
-/// One sampled unit in this many is kept back to measure what a dictionary saves.
-const HELD_OUT: usize = 8;
-/// Fewest bytes of sample: for short dictionaries, and for a measurement worth the name.
-const SAMPLE_MIN: usize = 512 << 10;
 /// A dictionary in use is kept unless another one saves one part in this many.
 const KEPT: u64 = 50;
-/// A shape that fewer than one page in this many has is not noted.
-const SHAPE_SHARE: usize = 50;
 /// A prefetch segment takes at most this share of its file, because only remote readers need it, and at most this many
 /// bytes: with four more blocks of 64 KiB, a cold query of one row by an index stays below a megabyte.
 const BUNDLE_SHARE: u64 = 256;
@@ -80,16 +75,6 @@ pub struct Plan {
 
 /// The group of everything that has none of its own.
 const REST: usize = 0;
-/// Units that are known to be known together.
-const STRETCH: u64 = 64;
-
-/// Some units of a group.
-#[derive(Default)]
-struct Sampled {
-    units: Vec<u64>,
-    /// How many there are in the group.
-    of: u64,
-}
 
 impl Plan {
     /// Makes dictionaries for a database of `size` bytes that is stored in units of `unit` bytes, where those that
@@ -257,90 +242,6 @@ impl Plan {
         self.tree_of(unit).map_or(REST, |tree| self.groups[tree])
     }
 
-    /// Units from all over each group, about as many as its longest dictionary needs.
-    fn sample(&self, units: u64, effort: Effort) -> Vec<Sampled> {
-        let mut sampled = Vec::new();
-        sampled.resize_with(self.dictionaries.len(), Sampled::default);
-        sampled[REST].of = units;
-        for at in self.known(units) {
-            sampled[REST].of -= 1;
-            sampled[self.group_of(at)].of += 1;
-        }
-        let unit = u64::from(self.unit);
-        let wanted = |of: u64| {
-            let longest = effort.lengths(of * unit).next().unwrap_or(0);
-            (longest * effort.samples).max(SAMPLE_MIN) as u64 / unit + 1
-        };
-        // Of all numbers that a unit's number can be scattered to, the share that is taken.
-        let shares: Vec<u64> = sampled
-            .iter()
-            .map(|Sampled { of, .. }| (u64::MAX / of.max(&1)).saturating_mul(wanted(*of)))
-            .collect();
-        let mut known = BTreeSet::new();
-        for at in self.known(units) {
-            let group = self.group_of(at);
-            if scattered(at) <= shares[group] {
-                sampled[group].units.push(at);
-            }
-            known.insert(at / STRETCH);
-        }
-        // Of all others as many as they are worth, from all over.
-        let step = (units / wanted(sampled[REST].of)).max(1);
-        for from in (0..units).step_by(step as usize) {
-            let at = from + scattered(from) % step;
-            if at < units && !known.contains(&(at / STRETCH)) {
-                sampled[REST].units.push(at);
-            }
-        }
-        sampled
-    }
-
-    /// Reads what was sampled of a group.
-    fn trial(
-        &self,
-        group: usize,
-        sampled: &Sampled,
-        effort: Effort,
-        source: &mut impl Source,
-    ) -> Result<Trial, OutOfMemory> {
-        let unit = u64::from(self.unit);
-        let mut trial = Trial {
-            bytes: sampled.of * unit,
-            ..Trial::default()
-        };
-        if trial.bytes < GROUP_MIN {
-            return Ok(trial);
-        }
-        let (mut encoder, mut page) =
-            (effort.encoder(), litepack_io::memory::zeros(unit as usize)?);
-        let (mut shapes, mut numbers) = (Vec::new(), BTreeMap::new());
-        let first_page = self.page_size.min(self.unit) as usize;
-        for at in &sampled.units {
-            litepack_io::memory::check()?;
-            if !source.read(at * unit, &mut page) || page.iter().all(|byte| *byte == 0) {
-                continue;
-            }
-            *numbers.entry(source.dictionary_of(*at)).or_insert(0) += 1;
-            shapes.extend(shape(&page[..first_page]).filter(|_| group != REST));
-            if (trial.lens.len() + trial.held_out.len()) % HELD_OUT == HELD_OUT - 1 {
-                litepack_io::memory::push(&mut trial.held_out, litepack_io::memory::copy(&page)?)?;
-            } else {
-                let sample = encoder.sample(&page);
-                litepack_io::memory::room(&mut trial.samples, sample.len())?;
-                trial.samples.extend_from_slice(sample);
-                trial.lens.push(sample.len());
-            }
-        }
-        let most = numbers.into_iter().max_by_key(|(_, pages)| *pages);
-        trial.former = most.map_or(0, |(number, _)| number);
-        shapes.sort_unstable();
-        let many = shapes.len() / SHAPE_SHARE;
-        let same = shapes.chunk_by(|a, b| a == b);
-        let frequent = same.filter(|same| same.len() > many);
-        trial.shapes = frequent.map(|same| same[0]).collect();
-        Ok(trial)
-    }
-
     /// Takes the best dictionary that was trained for a group, or one there is that is better: the one it has had
     /// so far, or that of a larger tree which looks alike.
     fn settle(
@@ -383,11 +284,6 @@ impl Plan {
         };
         Ok(taken)
     }
-}
-
-/// Numbers in a row, scattered over all there are.
-fn scattered(number: u64) -> u64 {
-    SplitMix64::new(number.wrapping_mul(SplitMix64::STEP)).next_u64()
 }
 
 #[cfg(test)]

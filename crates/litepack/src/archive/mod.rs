@@ -1,6 +1,8 @@
 //! Archives: databases in zstd's seekable format. [`crate::open`] reads them in place, any zstd decompresses them, and
 //! docs/archive.md describes them.
 
+mod report;
+
 use std::fs::{File, Metadata};
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
@@ -9,16 +11,16 @@ use std::sync::Arc;
 
 use litepack_archive::{Archive, Cache, Error as ArchiveError, FileId, Settings};
 use litepack_engine::Kind;
-use litepack_engine::report::{archive_damage, archive_info_json};
 use litepack_io::storage::ReadAt;
-use serde::{Serialize, Serializer};
 
 use crate::error::{Context, cannot_read, refuse};
 use crate::files::content::{CHUNK, Content};
 use crate::files::replacement::{Replacement, is_same_file};
 use crate::files::source::{Source, open_file};
 use crate::files::{header, reader};
-use crate::{Damage, Error, Job, Result, Sizes, register};
+use crate::{Error, Job, Result, Sizes, register};
+
+pub use report::{CheckReport, Info, check, info};
 
 pub use litepack_archive::{DEFAULT_FRAME_SIZE, DEFAULT_LEVEL, FRAME_SIZES, LEVELS};
 
@@ -214,92 +216,6 @@ fn copy(archive: &mut Archive<impl ReadAt>, output: &mut impl Write, job: &Job<'
 }
 
 const CANNOT_READ: &str = "cannot read the archive";
-
-/// The result of [`check`].
-#[derive(Clone, Debug, Serialize)]
-pub struct CheckReport {
-    /// Whether there is no damage.
-    pub ok: bool,
-    /// Frames that hold bytes of the database, damaged ones included.
-    pub frames: u32,
-    /// Bytes of the database in sound frames.
-    pub sound_bytes: u64,
-    /// The damage.
-    pub damage: Vec<Damage>,
-}
-
-/// Decodes every frame of an archive. Damage is part of the result, not an error.
-///
-/// # Errors
-/// If the file is not an archive or cannot be read.
-pub fn check(archive: impl AsRef<Path>, job: &Job<'_>) -> Result<CheckReport> {
-    let shown = archive.as_ref();
-    let (file, _) = file(shown)?;
-    let report = match report(&file, job) {
-        // Without a seek table no frame can be found, so this is all there is to tell.
-        Err(damage @ ArchiveError::SeekTable { .. }) => litepack_archive::Report {
-            damage: vec![damage],
-            ..litepack_archive::Report::default()
-        },
-        report => report.with_context(|| cannot_read(shown))?,
-    };
-    let damage = report.damage.iter().map(|error| {
-        let (what, offset, why) = archive_damage(error);
-        Damage::new(what, offset, why, error.to_string())
-    });
-    Ok(CheckReport {
-        ok: report.is_ok(),
-        frames: report.frames,
-        sound_bytes: report.sound,
-        damage: damage.collect(),
-    })
-}
-
-fn report(
-    file: &File,
-    job: &Job<'_>,
-) -> std::result::Result<litepack_archive::Report, ArchiveError> {
-    let archive = open(file)?;
-    let step = job.bytes("checking", archive.size());
-    archive.check(reader::threads(), &mut |done| {
-        step.set(done);
-        go_on(job)
-    })
-}
-
-/// A report on an archive. docs/reference/json.md lists its fields when serialised.
-#[derive(Clone, Debug)]
-pub struct Info {
-    /// Sizes from its seek table.
-    pub archive: litepack_archive::Info,
-    /// Bytes of a page; `None` if it holds no SQLite database, or its first frame is damaged.
-    pub page_size: Option<u32>,
-}
-
-impl Serialize for Info {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        archive_info_json(&self.archive, self.page_size).serialize(serializer)
-    }
-}
-
-/// Reports the sizes of an archive, from its seek table.
-///
-/// # Errors
-/// If the file is not an archive or cannot be read.
-pub fn info(archive: impl AsRef<Path>) -> Result<Info> {
-    let shown = archive.as_ref();
-    let cannot = || cannot_read(shown);
-    let (file, _) = file(shown)?;
-    let mut archive = open(&file).with_context(cannot)?;
-    let info = archive.info().with_context(cannot)?;
-    let mut head = [0; 100];
-    // What the seek table says can be told of an archive with damaged frames, too.
-    let found = archive.read_at(0, &mut head).unwrap_or(0);
-    Ok(Info {
-        archive: info,
-        page_size: litepack_engine::page_size(&head[..found]),
-    })
-}
 
 /// Opens a file that has to be an archive.
 fn file(shown: &Path) -> Result<(File, Metadata)> {

@@ -1,0 +1,119 @@
+//! Which pages of a group dictionaries are trained and measured on: from all over it, the same ones each time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use litepack_codec::shape;
+use litepack_io::memory::OutOfMemory;
+use litepack_io::random::SplitMix64;
+
+use super::effort::Effort;
+use super::trial::Trial;
+use super::{GROUP_MIN, Plan, REST, Source};
+
+/// One sampled unit in this many is kept back to measure what a dictionary saves.
+const HELD_OUT: usize = 8;
+/// Fewest bytes of sample: for short dictionaries, and for a measurement worth the name.
+const SAMPLE_MIN: usize = 512 << 10;
+/// A shape that fewer than one page in this many has is not noted.
+const SHAPE_SHARE: usize = 50;
+/// Units that are known to be known together.
+const STRETCH: u64 = 64;
+
+/// Some units of a group.
+#[derive(Default)]
+pub(super) struct Sampled {
+    units: Vec<u64>,
+    /// How many there are in the group.
+    of: u64,
+}
+
+impl Plan {
+    /// Units from all over each group, about as many as its longest dictionary needs.
+    pub(super) fn sample(&self, units: u64, effort: Effort) -> Vec<Sampled> {
+        let mut sampled = Vec::new();
+        sampled.resize_with(self.dictionaries.len(), Sampled::default);
+        sampled[REST].of = units;
+        for at in self.known(units) {
+            sampled[REST].of -= 1;
+            sampled[self.group_of(at)].of += 1;
+        }
+        let unit = u64::from(self.unit);
+        let wanted = |of: u64| {
+            let longest = effort.lengths(of * unit).next().unwrap_or(0);
+            (longest * effort.samples).max(SAMPLE_MIN) as u64 / unit + 1
+        };
+        // Of all numbers that a unit's number can be scattered to, the share that is taken.
+        let shares: Vec<u64> = sampled
+            .iter()
+            .map(|Sampled { of, .. }| (u64::MAX / of.max(&1)).saturating_mul(wanted(*of)))
+            .collect();
+        let mut known = BTreeSet::new();
+        for at in self.known(units) {
+            let group = self.group_of(at);
+            if scattered(at) <= shares[group] {
+                sampled[group].units.push(at);
+            }
+            known.insert(at / STRETCH);
+        }
+        // Of all others as many as they are worth, from all over.
+        let step = (units / wanted(sampled[REST].of)).max(1);
+        for from in (0..units).step_by(step as usize) {
+            let at = from + scattered(from) % step;
+            if at < units && !known.contains(&(at / STRETCH)) {
+                sampled[REST].units.push(at);
+            }
+        }
+        sampled
+    }
+
+    /// Reads what was sampled of a group.
+    pub(super) fn trial(
+        &self,
+        group: usize,
+        sampled: &Sampled,
+        effort: Effort,
+        source: &mut impl Source,
+    ) -> Result<Trial, OutOfMemory> {
+        let unit = u64::from(self.unit);
+        let mut trial = Trial {
+            bytes: sampled.of * unit,
+            ..Trial::default()
+        };
+        if trial.bytes < GROUP_MIN {
+            return Ok(trial);
+        }
+        let (mut encoder, mut page) =
+            (effort.encoder(), litepack_io::memory::zeros(unit as usize)?);
+        let (mut shapes, mut numbers) = (Vec::new(), BTreeMap::new());
+        let first_page = self.page_size.min(self.unit) as usize;
+        for at in &sampled.units {
+            litepack_io::memory::check()?;
+            if !source.read(at * unit, &mut page) || page.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            *numbers.entry(source.dictionary_of(*at)).or_insert(0) += 1;
+            shapes.extend(shape(&page[..first_page]).filter(|_| group != REST));
+            if (trial.lens.len() + trial.held_out.len()) % HELD_OUT == HELD_OUT - 1 {
+                litepack_io::memory::push(&mut trial.held_out, litepack_io::memory::copy(&page)?)?;
+            } else {
+                let sample = encoder.sample(&page);
+                litepack_io::memory::room(&mut trial.samples, sample.len())?;
+                trial.samples.extend_from_slice(sample);
+                trial.lens.push(sample.len());
+            }
+        }
+        let most = numbers.into_iter().max_by_key(|(_, pages)| *pages);
+        trial.former = most.map_or(0, |(number, _)| number);
+        shapes.sort_unstable();
+        let many = shapes.len() / SHAPE_SHARE;
+        let same = shapes.chunk_by(|a, b| a == b);
+        let frequent = same.filter(|same| same.len() > many);
+        trial.shapes = frequent.map(|same| same[0]).collect();
+        Ok(trial)
+    }
+}
+
+/// Numbers in a row, scattered over all there are.
+fn scattered(number: u64) -> u64 {
+    SplitMix64::new(number.wrapping_mul(SplitMix64::STEP)).next_u64()
+}
