@@ -93,6 +93,7 @@ impl<'a> Job<'a> {
     }
 
     /// The same job without reports, for a part of the work.
+    #[cfg(any(test, feature = "tune"))]
     pub(crate) fn silent(&self) -> Job<'static> {
         Job {
             stop: self.stop.clone(),

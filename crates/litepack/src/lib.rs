@@ -29,7 +29,7 @@
 //! to the fields that the command prints with `--json`.
 //!
 //! Features: `remote` (on) reads databases on web servers; `bundled` (on) compiles SQLite into the program, as the
-//! feature of `rusqlite` does; `tune` adds the module of that name, and `chart` its SVG chart.
+//! feature of `rusqlite` does; `tune` (off) adds the module of that name.
 #![forbid(unsafe_code)]
 
 pub mod archive;

@@ -8,7 +8,6 @@
 //! ```
 
 mod candidates;
-#[cfg(feature = "chart")]
 mod chart;
 mod measure;
 mod origin;
@@ -23,7 +22,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::error::Context;
-#[cfg(feature = "chart")]
 use crate::files::replacement::Replacement;
 use crate::job::{Step, Unit};
 use crate::{Job, Result, register};
@@ -47,10 +45,8 @@ pub struct TuneOptions {
     /// Copy at most about this many bytes of the database.
     pub sample_bytes: u64,
     /// Draw sizes and times as SVG into this file.
-    #[cfg(feature = "chart")]
     pub chart: Option<PathBuf>,
     /// Replace the chart if it exists.
-    #[cfg(feature = "chart")]
     pub replace: bool,
 }
 
@@ -59,9 +55,7 @@ impl Default for TuneOptions {
         TuneOptions {
             queries: None,
             sample_bytes: 128 << 20,
-            #[cfg(feature = "chart")]
             chart: None,
-            #[cfg(feature = "chart")]
             replace: false,
         }
     }
@@ -70,20 +64,31 @@ impl Default for TuneOptions {
 /// Compares page sizes, levels and frame sizes on a copy of a database, and recommends one. The database, plain, packed
 /// or an archive, is only read. A small one is copied whole, of a larger one a part of each table.
 ///
+/// ```no_run
+/// # fn main() -> litepack::Result<()> {
+/// use litepack::Job;
+/// use litepack::tune::{TuneOptions, tune};
+///
+/// let report = tune("app.db", &TuneOptions::default(), &Job::default())?;
+/// match report.recommended {
+///     Some(at) => println!("{}", report.results[at].candidate.name()),
+///     None => println!("leave it as it is"),
+/// }
+/// # Ok(()) }
+/// ```
+///
 /// # Errors
 /// If the database cannot be read, there is no room for the copies, or a query fails.
 pub fn tune(database: impl AsRef<Path>, options: &TuneOptions, job: &Job<'_>) -> Result<Report> {
     register()?;
     let database = database.as_ref();
     let origin = Origin::open(database)?;
-    #[cfg(feature = "chart")]
     let chart = match &options.chart {
         Some(file) => Some(Replacement::of(file, origin.path(), options.replace)?),
         None => None,
     };
     let sample = Sample::take(&origin, options.sample_bytes, job)?;
     let report = measure(database, &origin, &sample, options, job)?;
-    #[cfg(feature = "chart")]
     if let Some(chart) = chart {
         let svg = chart::of(&report)?;
         let written = std::io::Write::write_all(&mut chart.file(), svg.as_bytes());
