@@ -57,7 +57,7 @@ pub struct Encoding {
     /// The dictionary in the file's catalog; 0 means none.
     pub dict: DictId,
     /// Stored at the level that the catalog names for the dictionary, or higher.
-    pub settled: bool,
+    pub up_to_date: bool,
 }
 
 impl Encoding {
@@ -65,7 +65,7 @@ impl Encoding {
     pub const RAW: Encoding = Encoding {
         codec: Codec::Raw,
         dict: 0,
-        settled: false,
+        up_to_date: false,
     };
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use litepack_codec::{DictId, Level};
 use litepack_io::storage::Storage;
-use litepack_store::{Arranged, Erase, Result, Store};
+use litepack_store::{Erase, Reordering, Result, Store};
 
 use crate::plan::{Effort, Plan, Source};
 
@@ -49,7 +49,7 @@ enum Stage {
     StoreAgain(u64),
     DropDictionaries,
     /// From there on, if it was begun.
-    Arrange(Option<Arranged>),
+    Arrange(Option<Reordering>),
     /// From this point of the compaction on.
     Compact(u64),
     Finish,
@@ -68,7 +68,7 @@ impl<D: Storage> Source for Store<D> {
 
 /// The level to maintain a file at unless the user says another: the highest it was ever stored at.
 pub fn default_level<D: Storage>(store: &Store<D>) -> Level {
-    store.settled_level().max(store.level())
+    store.maintained_level().max(store.level())
 }
 
 impl Maintenance {
@@ -137,7 +137,7 @@ impl Maintenance {
                     Some(index) => self.numbers[index],
                     None => self.none,
                 };
-                let next = store.store_again(unit, &number)?;
+                let next = store.recompress(unit, &number)?;
                 store.commit()?;
                 next.map_or(Stage::DropDictionaries, Stage::StoreAgain)
             }
@@ -153,8 +153,8 @@ impl Maintenance {
             }
             Stage::Arrange(at) => {
                 let next = match at {
-                    None => store.arrange()?,
-                    Some(at) => store.arrange_some(at)?,
+                    None => store.reorder()?,
+                    Some(at) => store.reorder_some(at)?,
                 };
                 next.map_or(Stage::Compact(0), |next| Stage::Arrange(Some(next)))
             }
@@ -163,7 +163,7 @@ impl Maintenance {
                 .map_or(Stage::Finish, Stage::Compact),
             Stage::Finish => {
                 self.plan.finish(store)?;
-                store.settle()?;
+                store.flush_both_slots()?;
                 Stage::Done
             }
             Stage::Done => Stage::Done,

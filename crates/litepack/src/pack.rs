@@ -235,7 +235,7 @@ pub(crate) fn fill(
         step.add(wanted as u64);
     }
     plan.finish(&mut store).with_context(cannot)?;
-    store.settle().with_context(cannot)?;
+    store.flush_both_slots().with_context(cannot)?;
     store.close();
     Ok(())
 }

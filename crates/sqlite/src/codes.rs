@@ -133,7 +133,7 @@ pub(crate) fn code_of(error: &Error, doing: While) -> Code {
         Error::Damaged(_) => IOERR_CORRUPTFS,
         Error::NotPacked => NOTADB,
         Error::Unsupported(_) => CANTOPEN,
-        Error::Overtaken => BUSY,
+        Error::Conflict => BUSY,
         Error::Limit(_) => FULL,
         // The enum is open for the store's sake; a new kind is an I/O error until it has its code.
         _ => IOERR,
@@ -173,7 +173,7 @@ mod tests {
         let error = Error::from(from_host(FULL).unwrap_err());
         assert_eq!(code_of(&error, While::Writing), FULL);
         assert_eq!(code_of(&Error::Limit("x"), While::Writing), FULL);
-        assert_eq!(code_of(&Error::Overtaken, While::Reading), BUSY);
+        assert_eq!(code_of(&Error::Conflict, While::Reading), BUSY);
         let error = Error::from(litepack_io::memory::OutOfMemory);
         assert_eq!(code_of(&error, While::Writing), IOERR_NOMEM);
         assert_eq!(

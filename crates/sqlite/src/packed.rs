@@ -223,7 +223,7 @@ impl<D: Storage> Packed<D> {
 
     fn set_vacuuming(&mut self, vacuuming: bool) {
         self.vacuuming = vacuuming;
-        self.store.set_anew(vacuuming);
+        self.store.set_rewriting(vacuuming);
     }
 
     /// All that `VACUUM` wrote is in the file.
@@ -359,7 +359,7 @@ impl<D: Storage> Packed<D> {
             return Ok(Upkeep::Nothing);
         }
         let plan = |store: &mut Store<D>| Maintenance::plan(store, level);
-        self.maintenance = Some(self.store.steadily(plan, |_| true)?);
+        self.maintenance = Some(self.store.retry_if_stale(plan, |_| true)?);
         Ok(Upkeep::Planned)
     }
 

@@ -26,9 +26,9 @@ pub enum Error {
     /// The file was written by a newer Litepack, in a way this one cannot read.
     #[error("the packed file needs a newer Litepack: {0}")]
     Unsupported(String),
-    /// Each time everything was read, others had reused some of it before that was done.
+    /// Other writers kept reusing space while all of the file was read.
     #[error("others kept changing the file while it was read; try again when they have finished")]
-    Overtaken,
+    Conflict,
     /// A limit of the file format is reached.
     #[error("a packed file cannot hold this: {0}")]
     Limit(&'static str),

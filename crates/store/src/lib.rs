@@ -6,7 +6,7 @@
 //! space/        free space, and where new extents go
 //! snapshot/     reading: which commit a file is at, the page map, pages
 //! transaction/  writing: buffer, encoding, commit, flush
-//! maintenance/  giving space back, order, recompression, erasing
+//! maintenance/  giving space back, order, recompression
 //! inspect/      check and info
 //! testing/      files made to be wrong, for tests and fuzzing
 //! ```
@@ -19,6 +19,7 @@ mod format;
 mod inspect;
 mod maintenance;
 mod medium;
+mod options;
 mod snapshot;
 mod space;
 #[cfg(any(test, fuzzing))]
@@ -28,13 +29,17 @@ mod transaction;
 pub use error::{Damage, Error, Result};
 pub use format::header::{FileKind, HEAD_LEN, Header, kind_of};
 pub use format::layout::{FileUuid, HEADER_LEN, MAGIC, VERSION};
+pub use format::sqlite::SQLITE_MAGIC;
 pub use inspect::check::CheckReport;
 pub use inspect::info::{Info, StoredUnit};
-pub use maintenance::erase::Erase;
 pub use maintenance::recompress::Listed;
-pub use maintenance::reorder::Arranged;
+pub use maintenance::reorder::Reordering;
 pub use medium::cache::{Cache, DEFAULT_BUDGET, FileId};
-pub use snapshot::store::{DEFAULT_LEVEL, Options, Store};
+pub use options::{DEFAULT_LEVEL, Options};
+pub use snapshot::handle::Snapshot;
+pub use space::erase::Erase;
 #[cfg(any(test, fuzzing))]
 pub use testing::{forged, hostile};
-pub use transaction::write::SQLITE_MAGIC;
+pub use transaction::changes::Transaction;
+pub use transaction::commit::Published;
+pub use transaction::store::Store;

@@ -103,14 +103,14 @@ fn upkeep(rng: &mut SmallRng, store: &mut Store<CrashingStorage>) {
             }
         }
         1 => {
-            let mut at = store.arrange().expect("looked at");
+            let mut at = store.reorder().expect("looked at");
             while let Some(next) = at {
-                at = store.arrange_some(next).expect("arranged");
+                at = store.reorder_some(next).expect("arranged");
             }
         }
         2 => {
             let units = (0..40).map(|_| rng.random_range(0..60)).collect();
-            store.bundle(units, 1 << 18).expect("a bundle");
+            store.set_prefetch(units, 1 << 18).expect("a segment");
         }
         _ => store.tidy().expect("tidy"),
     }
@@ -252,7 +252,7 @@ fn what_a_dropped_transaction_wrote_is_erased() {
     }
 }
 
-/// What others freed without erasing it, an earlier dictionary included, is overwritten when all is written anew.
+/// What others freed without erasing it, an earlier dictionary included, is overwritten when all is rewritten.
 #[test]
 fn tidying_leaves_nothing_of_former_content() {
     for erase in [Erase::Never, Erase::WithFlush, Erase::WithCommit] {
@@ -274,7 +274,7 @@ fn tidying_leaves_nothing_of_former_content() {
         assert!(live(&disk).contains(&7777), "this shows nothing");
 
         let mut store = open(&disk, erase);
-        store.set_anew(true);
+        store.set_rewriting(true);
         for number in 0..200 {
             let page = secret(&mut rng, 1000 + number, PAGE);
             store.write(number * PAGE as u64, &page).expect("written");
@@ -282,7 +282,7 @@ fn tidying_leaves_nothing_of_former_content() {
         store.truncate(200 * PAGE as u64).expect("cut");
         store.commit().expect("committed");
         store.tidy().expect("tidy");
-        store.set_anew(false);
+        store.set_rewriting(false);
         let mut left = live(&disk);
         if erase != Erase::WithCommit {
             left.remove(&7777);

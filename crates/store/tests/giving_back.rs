@@ -1,5 +1,5 @@
 //! Free space goes back to the file system: after the database got shorter, and after most of it was
-//! written anew.
+//! rewritten.
 
 use std::sync::Arc;
 
@@ -109,7 +109,7 @@ fn space_that_random_changes_have_scattered_is_given_back_too() {
     let info = store.info().expect("readable");
     assert!(info.file_bytes < info.stored_bytes * 2, "{info:?}");
     write(&mut store, 1500, 99);
-    assert_tight(&mut store, "written anew");
+    assert_tight(&mut store, "rewritten");
 }
 
 /// A dictionary at the end of the file, and holes that are too small for it.
@@ -134,10 +134,10 @@ fn compaction_in_steps_leaves_little_free() {
     store.add_dictionary(&dictionary, vec![1]).expect("added");
     store.commit().expect("committed");
     let before = store.info().expect("readable");
-    let mut arranged = store.arrange().expect("looked at");
+    let mut arranged = store.reorder().expect("looked at");
     assert!(arranged.is_some(), "nothing to do: {before:?}");
     while let Some(at) = arranged {
-        arranged = store.arrange_some(at).expect("arranged");
+        arranged = store.reorder_some(at).expect("arranged");
     }
     let mut at = 0;
     while let Some(next) = store.compact_some(at).expect("compacted") {

@@ -7,7 +7,7 @@ mod support;
 use litepack_codec::Dictionary;
 use litepack_io::storage::Storage;
 use litepack_io::testing::CrashingStorage;
-use litepack_store::{Arranged, Erase, Error, Store};
+use litepack_store::{Erase, Error, Reordering, Store};
 use rand::rngs::StdRng as SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
@@ -79,7 +79,7 @@ fn change(
 fn upkeep(
     rng: &mut SmallRng,
     store: &mut Store<CrashingStorage>,
-    arranged: &mut Option<Arranged>,
+    arranged: &mut Option<Reordering>,
 ) -> Result<(), Error> {
     store.set_level(*[3, 3, 9].choose(rng).unwrap());
     let known = store.dictionaries()?;
@@ -102,22 +102,22 @@ fn upkeep(
             let (one, other) = (any(rng), any(rng));
             let from = rng.random_range(0..40);
             let wanted = |unit| if unit % 3 == 0 { one } else { other };
-            store.store_again(from, &wanted)?;
+            store.recompress(from, &wanted)?;
         }
         6..8 => store.drop_unused_dictionaries(&[any(rng)])?,
         8 if rng.random() => store.tidy()?,
         8 => store.set_maintained()?,
         9..11 => {
             let units = (0..rng.random_range(0..100)).map(|_| rng.random_range(0..70));
-            store.bundle(units.collect(), rng.random_range(0..1 << 18))?;
+            store.set_prefetch(units.collect(), rng.random_range(0..1 << 18))?;
         }
         11..15 => {
             if arranged.is_none() {
-                *arranged = store.arrange()?;
+                *arranged = store.reorder()?;
             }
             for _ in 0..*[1, 2, 100].choose(rng).unwrap() {
                 if let Some(at) = *arranged {
-                    *arranged = store.arrange_some(at)?;
+                    *arranged = store.reorder_some(at)?;
                 }
             }
         }

@@ -180,7 +180,7 @@ fn a_check_that_is_overtaken_for_ever_says_so() {
             reader.refresh().unwrap();
             left.set(7);
             let result = reader.check(&mut |_| {});
-            assert!(matches!(result, Err(Error::Overtaken)), "{result:?}");
+            assert!(matches!(result, Err(Error::Conflict)), "{result:?}");
         },
     );
 }

@@ -129,7 +129,7 @@ fn run(seed: u64, steps: usize) -> (usize, usize) {
                 model.flush(store.seq());
             }
             7 => {
-                store.settle().unwrap();
+                store.flush_both_slots().unwrap();
                 model.flush(store.seq());
             }
             // Not flushed, and another handle goes on: it flushes first.
@@ -194,13 +194,13 @@ fn what_is_flushed_for_good_never_falls_back() {
     }
 }
 
-/// After it was settled, a file has its newest commit twice: no damage of one slot makes it older, or empty.
+/// After it was up_to_date, a file has its newest commit twice: no damage of one slot makes it older, or empty.
 #[test]
 fn a_settled_file_survives_the_loss_of_a_slot() {
     let disk = CrashingStorage::default();
     let mut store = open(&disk);
     store.write(0, &[7; PAGE]).unwrap();
-    store.settle().unwrap();
+    store.flush_both_slots().unwrap();
     for slot in [512, 1024] {
         let mut image = disk.after_power_loss(1);
         image[slot..slot + 512].fill(0);

@@ -170,7 +170,7 @@ impl Plan {
     /// As [`Store::set_maintained`].
     pub fn finish<D: Storage>(&self, store: &mut Store<D>) -> litepack_store::Result<()> {
         if let Some((units, room)) = self.bundle(store.disk().len()?) {
-            store.bundle(units, room)?;
+            store.set_prefetch(units, room)?;
         }
         store.set_maintained()
     }

@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use litepack_engine::report::{check_text, info_json};
 use litepack_engine::{Kind, page_size};
-use litepack_io::storage::{ReadAt, Storage};
+use litepack_io::storage::ReadAt;
 use litepack_remote::{Cache, Error, Options, Remote};
-use litepack_store::{FileId, HEAD_LEN, Store};
+use litepack_store::{Cache as Pages, FileId, HEAD_LEN, Snapshot};
 use serde_json::{Value, json};
 
 use crate::archive::{ArchiveFile, Which};
-use crate::codes::{CANTOPEN, IOERR_READ, LOCK_SHARED, MISUSE, NOTADB, While, code_of};
+use crate::codes::{CANTOPEN, IOERR_READ, MISUSE, NOTADB, While, code_of};
 use crate::options::{Name, Setting};
-use crate::packed::Packed;
 use crate::read_only::{Failure, ReadOnly};
 use crate::remembered::Remembered;
 
@@ -36,20 +35,6 @@ impl ReadAt for Medium {
     }
 }
 
-impl Storage for Medium {
-    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
-    fn truncate(&self, _: u64) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-}
-
 /// An open database on a server.
 #[derive(Debug)]
 pub(crate) struct RemoteFile {
@@ -66,8 +51,7 @@ enum Content {
 
 #[derive(Debug)]
 struct PackedFile {
-    packed: Packed<Medium>,
-    size: u64,
+    snapshot: Snapshot<Medium>,
     /// Keeps the name of its pages in the cache for other connections.
     _file: Arc<FileId>,
 }
@@ -77,16 +61,16 @@ static FILES: Remembered<u128, FileId, FileId> = Remembered::new();
 
 impl PackedFile {
     fn open(remote: &Arc<Remote>) -> litepack_store::Result<PackedFile> {
-        let options = litepack_store::Options::default();
-        let mut store = Store::open(Medium(Arc::clone(remote)), options)?;
         let file = FILES.name(remote.identity(), FileId::unique);
-        store.set_file(*file);
-        let mut packed = Packed::new(store);
-        // The file never changes: what there is to see under the first lock is all there will be.
-        packed.locked(LOCK_SHARED)?;
+        let options = litepack_store::Options {
+            file: *file,
+            ..litepack_store::Options::default()
+        };
+        let mut snapshot = Snapshot::open(Medium(Arc::clone(remote)), &options)?;
+        // The file never changes, so this is its commit for good.
+        snapshot.refresh()?;
         Ok(PackedFile {
-            size: packed.size()?,
-            packed,
+            snapshot,
             _file: file,
         })
     }
@@ -134,7 +118,7 @@ impl ReadOnly for RemoteFile {
     fn read_at(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
         match &mut self.content {
             Content::Plain => self.remote.read_at(buf, offset).map_err(unread),
-            Content::Packed(file) => file.packed.read(offset, buf).map_err(of_store),
+            Content::Packed(file) => file.snapshot.read(offset, buf).map_err(of_store),
             Content::Archive(archive) => archive.read_at(buf, offset),
         }
     }
@@ -142,7 +126,7 @@ impl ReadOnly for RemoteFile {
     fn size(&self) -> u64 {
         match &self.content {
             Content::Plain => self.remote.len(),
-            Content::Packed(file) => file.size,
+            Content::Packed(file) => file.snapshot.size(),
             Content::Archive(archive) => archive.size(),
         }
     }
@@ -150,9 +134,10 @@ impl ReadOnly for RemoteFile {
     fn setting(&self, name: Name) -> Result<String, String> {
         match (&self.content, name) {
             (_, Name::Level) => Err(LEVEL.into()),
-            (Content::Packed(file), name) => Ok(file.packed.setting(name)),
+            (Content::Packed(file), Name::Threads) => Ok(file.snapshot.threads().to_string()),
             (Content::Archive(archive), name) => archive.setting(name),
             (Content::Plain, Name::Threads) => Err(THREADS.into()),
+            (Content::Packed(_), Name::CacheMb) => Ok((Pages::shared().budget() >> 20).to_string()),
             (Content::Plain, Name::CacheMb) => Ok((Cache::shared().budget() >> 20).to_string()),
         }
     }
@@ -163,8 +148,12 @@ impl ReadOnly for RemoteFile {
         }
         match (&mut self.content, setting) {
             (_, Setting::Level(_)) => Err(LEVEL.into()),
-            (Content::Packed(file), setting) => {
-                file.packed.apply(setting);
+            (Content::Packed(file), Setting::Threads(threads)) => {
+                file.snapshot.set_threads(threads);
+                Ok(())
+            }
+            (Content::Packed(_), Setting::CacheMb(mb)) => {
+                Pages::shared().set_budget(mb << 20);
                 Ok(())
             }
             (Content::Archive(archive), setting) => archive.apply(setting),
@@ -184,7 +173,7 @@ impl ReadOnly for RemoteFile {
                 why: "a plain database has no checksums; PRAGMA integrity_check looks at its structure".into(),
             }),
             Content::Packed(file) => {
-                let report = file.packed.check().map_err(of_store)?;
+                let report = file.snapshot.check(&mut |_| {}).map_err(of_store)?;
                 Ok(check_text(&report))
             }
             Content::Archive(archive) => archive.check(),
@@ -228,7 +217,7 @@ impl RemoteFile {
                     "file_bytes": len,
                 })
             }
-            Content::Packed(file) => info_json(&file.packed.info().map_err(of_store)?),
+            Content::Packed(file) => info_json(&file.snapshot.info().map_err(of_store)?),
             Content::Archive(archive) => archive.report()?,
         };
         report["remote"] = self.traffic();

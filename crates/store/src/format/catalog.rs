@@ -1,22 +1,20 @@
-//! The catalog: what a file's pages are stored with. Each item is a dictionary, or none, and the level of
-//! the pages that were stored for good with it; the page map's entries name items by number.
+//! The catalog: how a file's pages are stored. Each item is a dictionary, or none, and the level of
+//! the pages that are up to date with it; the page map's entries name items by number.
 //!
 //! An item also says which pages it is for: those of certain shapes. New pages go by that, pages that
 //! are written again by what they were stored with before. An item that has a successor is given to no
-//! page any more; maintenance stores the pages that still have it again, and removes it then.
+//! new page; maintenance recompresses the pages that still have it, and removes it then.
 
-use std::cell::Ref;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use litepack_codec::{Codec, DictId, Dictionary, Encoding, LEVELS, Level, Shape};
+use litepack_io::bytes::{Reader, put_varint};
 use litepack_io::memory::OutOfMemory;
 
 use crate::error::{Error, Result};
 use crate::format::layout::Pointer;
-use crate::medium::verified::Medium;
-use litepack_io::bytes::{Reader, put_varint};
-use litepack_io::storage::ReadAt;
+use crate::format::record::CommitNumber;
 
 /// No file has more items.
 pub(crate) const DICTIONARIES_MAX: usize = 4096;
@@ -28,20 +26,20 @@ pub(crate) const SHAPES_MAX: usize = 64;
 
 /// One item.
 #[derive(Clone, Debug)]
-struct Item {
+pub(crate) struct Item {
     /// Where the dictionary is; [`Pointer::NONE`] for an item without one. Items that differ in
     /// level only have one place.
-    pointer: Pointer,
+    pub(crate) pointer: Pointer,
     /// Length and hash of the dictionary's bytes, which are stored compressed.
-    len: u32,
-    hash: u128,
-    /// Level of the pages that are settled with this item; 0 if the item is free to be another one.
+    pub(crate) len: u32,
+    pub(crate) hash: u128,
+    /// Level of the pages that are up to date with this item; 0 if the item is free to be another one.
     level: u8,
     /// The item to use instead, 0 if this one is in use.
     successor: DictId,
     shapes: Vec<Shape>,
     /// Of a dictionary that came with the running transaction: it may not be in the file yet.
-    fresh: Option<Arc<Dictionary>>,
+    pub(crate) fresh: Option<Arc<Dictionary>>,
 }
 
 impl Item {
@@ -57,17 +55,6 @@ impl Item {
         }
     }
 
-    /// The dictionary's bytes from the file, which has them for this item.
-    fn read(&self, number: DictId, medium: &Medium<impl ReadAt>) -> Result<Vec<u8>> {
-        let stored = medium.extent(self.pointer, "dictionary")?;
-        let bytes = Dictionary::unpack(&stored, self.len as usize)?;
-        let bytes = bytes.filter(|bytes| Dictionary::hash_of(bytes) == self.hash);
-        bytes.ok_or_else(|| {
-            let what = format!("dictionary {number}");
-            Error::damaged(what, self.pointer.offset, "content hash is wrong")
-        })
-    }
-
     fn is_free(&self) -> bool {
         self.level == 0
     }
@@ -77,40 +64,14 @@ impl Item {
     }
 }
 
-/// The items of one commit, numbered from 1. Number 0 is no dictionary, and settled at no level.
+/// The items of one commit, numbered from 1. Number 0 is no dictionary, and up to date at no level.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalog {
     /// The commit after which nothing was left to maintain, and at which level; (0, 0) at first.
-    pub(crate) maintained: (u64, Level),
-    /// What took the place of number 0, if anything did.
+    pub(crate) maintained: (CommitNumber, Level),
+    /// The item to use instead of number 0, if there is one.
     instead_of_none: DictId,
     items: Vec<Item>,
-}
-
-/// What a page is to be stored with.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Choice {
-    pub(crate) number: DictId,
-    pub(crate) dictionary: Option<Arc<Dictionary>>,
-    /// The level at which it is settled.
-    pub(crate) level: Level,
-}
-
-/// A dictionary that someone else keeps in memory.
-pub(crate) enum Held<'a> {
-    Fresh(&'a Arc<Dictionary>),
-    AtHand(Ref<'a, Arc<Dictionary>>),
-}
-
-impl std::ops::Deref for Held<'_> {
-    type Target = Arc<Dictionary>;
-
-    fn deref(&self) -> &Arc<Dictionary> {
-        match self {
-            Held::Fresh(dictionary) => dictionary,
-            Held::AtHand(dictionary) => dictionary,
-        }
-    }
 }
 
 impl Catalog {
@@ -121,7 +82,7 @@ impl Catalog {
     pub(crate) fn encode(&self) -> Result<Vec<u8>, OutOfMemory> {
         let shapes: usize = self.items.iter().map(|item| item.shapes.len()).sum();
         let mut out = litepack_io::memory::with_room(32 + self.items.len() * 64 + shapes * 4)?;
-        put_varint(&mut out, self.maintained.0);
+        put_varint(&mut out, self.maintained.0.0);
         out.push(self.maintained.1 as u8);
         put_varint(&mut out, self.instead_of_none.into());
         put_varint(&mut out, self.items.len() as u64);
@@ -146,7 +107,7 @@ impl Catalog {
         let mut fields = Reader::new(bytes);
         let most = |value: u64, most: usize| usize::try_from(value).ok().filter(|n| *n <= most);
         let level = |level: u8| Some(Level::from(level)).filter(|level| level <= LEVELS.end());
-        let maintained = (fields.varint()?, level(fields.u8()?)?);
+        let maintained = (CommitNumber(fields.varint()?), level(fields.u8()?)?);
         let instead_of_none = most(fields.varint()?, DICTIONARIES_MAX)?;
         let count = most(fields.varint()?, DICTIONARIES_MAX)?;
         (instead_of_none <= count).then_some(())?;
@@ -196,7 +157,7 @@ impl Catalog {
             .map(|(index, item)| (index as DictId + 1, item))
     }
 
-    /// What is in use in place of `number` now.
+    /// The item to use for pages that have `number`: the end of its chain of successors.
     pub(crate) fn current(&self, number: DictId) -> DictId {
         let mut number = number;
         // A hostile file's chain may be a ring.
@@ -213,7 +174,7 @@ impl Catalog {
         0
     }
 
-    /// The number to store a page with that looks like this, and was stored with `former` before.
+    /// The number for a page of this shape that was stored with `former` before.
     pub(crate) fn number_for(&self, shape: Option<Shape>, former: DictId) -> DictId {
         let former = self.current(former);
         let fits = |item: &Item| shape.is_some_and(|shape| item.shapes.contains(&shape));
@@ -227,7 +188,7 @@ impl Catalog {
             .unwrap_or_else(|| self.default_number())
     }
 
-    /// The number for pages that nothing is known of: the newest item that is for no pages in particular.
+    /// The number for pages of unknown shape: the newest item that is for no pages in particular.
     pub(crate) fn default_number(&self) -> DictId {
         let mut newest = self.numbered().rev().filter(|(_, item)| item.is_used());
         newest
@@ -235,7 +196,7 @@ impl Catalog {
             .map_or_else(|| self.current(0), |(number, _)| number)
     }
 
-    /// The level at which pages are settled with an item.
+    /// The level from which on pages with an item are up to date.
     pub(crate) fn level(&self, number: DictId) -> Level {
         self.item(number).map_or(0, |item| item.level.into())
     }
@@ -281,8 +242,8 @@ impl Catalog {
         self.item(number).map_or(&[], |item| &item.shapes)
     }
 
-    /// The highest level that anything was settled at.
-    pub(crate) fn settled_level(&self) -> Level {
+    /// The highest level that pages were recompressed at.
+    pub(crate) fn maintained_level(&self) -> Level {
         let used = self.items.iter().filter(|item| item.is_used());
         let highest = used.map(|item| Level::from(item.level)).max();
         highest.unwrap_or(0).max(self.maintained.1)
@@ -361,7 +322,7 @@ impl Catalog {
     }
 
     /// Frees the items that are not in `used`, unless one of those needs them as its successor, and returns
-    /// the places of dictionaries that nothing refers to any more.
+    /// the places of dictionaries that nothing refers to now.
     pub(crate) fn keep(&mut self, mut used: BTreeSet<DictId>) -> Vec<Pointer> {
         used.insert(0);
         let kept: Vec<DictId> = used.iter().copied().collect();
@@ -396,68 +357,11 @@ impl Catalog {
         }
     }
 
-    /// The dictionary of this item; `None` if it has none. It stays in memory while someone has it or the cache has room
-    /// for it: a file may name more than fit.
+    /// The item with this number.
     ///
     /// # Errors
-    /// When there is no such item or the dictionary's bytes are damaged.
-    pub(crate) fn get(
-        &self,
-        number: DictId,
-        medium: &Medium<impl ReadAt>,
-    ) -> Result<Option<Arc<Dictionary>>> {
-        Ok(self
-            .at_hand(number, medium)?
-            .map(|found| Arc::clone(&found)))
-    }
-
-    /// The same without counting references, which handles on other threads count, too.
-    fn at_hand<'a>(
-        &'a self,
-        number: DictId,
-        medium: &'a Medium<impl ReadAt>,
-    ) -> Result<Option<Held<'a>>> {
-        if number == 0 {
-            return Ok(None);
-        }
-        let item = self.used_item(number)?;
-        if item.pointer.is_none() {
-            return Ok(None);
-        }
-        if let Some(fresh) = &item.fresh {
-            return Ok(Some(Held::Fresh(fresh)));
-        }
-        let is_right = |found: &Dictionary| found.hash() == item.hash;
-        if let Some(found) = medium.at_hand.dictionary(&item.pointer, is_right) {
-            return Ok(Some(Held::AtHand(found)));
-        }
-        let (cache, file) = (&medium.cache, medium.file);
-        let cached = cache.dictionary(file, &item.pointer);
-        let dictionary = match cached.filter(|cached| is_right(cached)) {
-            Some(cached) => cached,
-            None => {
-                let dictionary = Dictionary::shared(item.read(number, medium)?);
-                cache.put_dictionary(file, &item.pointer, Arc::clone(&dictionary));
-                dictionary
-            }
-        };
-        let held = medium.at_hand.put_dictionary(item.pointer, dictionary);
-        Ok(Some(Held::AtHand(held)))
-    }
-
-    /// Reads the dictionary of this item from the file, wherever else it is known.
-    ///
-    /// # Errors
-    /// As [`Catalog::get`].
-    pub(crate) fn verify(&self, number: DictId, medium: &Medium<impl ReadAt>) -> Result<()> {
-        let item = self.used_item(number)?;
-        if !item.pointer.is_none() {
-            item.read(number, medium)?;
-        }
-        Ok(())
-    }
-
-    fn used_item(&self, number: DictId) -> Result<&Item> {
+    /// When there is none.
+    pub(crate) fn used_item(&self, number: DictId) -> Result<&Item> {
         let item = self.item(number).filter(|item| !item.is_free());
         item.ok_or_else(|| {
             Error::damaged(
@@ -465,34 +369,6 @@ impl Catalog {
                 0,
                 "the catalog has no such dictionary",
             )
-        })
-    }
-
-    /// The dictionary that a unit stored so is decoded with. Units that are stored as they are have a number, too,
-    /// and no use for its dictionary.
-    ///
-    /// # Errors
-    /// As [`Catalog::get`].
-    pub(crate) fn for_decoding<'a>(
-        &'a self,
-        storage: Encoding,
-        medium: &'a Medium<impl ReadAt>,
-    ) -> Result<Option<Held<'a>>> {
-        match storage.codec {
-            Codec::Raw => Ok(None),
-            _ => self.at_hand(storage.dict, medium),
-        }
-    }
-
-    /// What to store a page with: number, dictionary and level.
-    ///
-    /// # Errors
-    /// As [`Catalog::get`].
-    pub(crate) fn choice(&self, number: DictId, medium: &Medium<impl ReadAt>) -> Result<Choice> {
-        Ok(Choice {
-            number,
-            dictionary: self.get(number, medium)?,
-            level: self.level(number),
         })
     }
 }

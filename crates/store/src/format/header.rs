@@ -1,9 +1,10 @@
 //! The header: what kind of file this is, written once when the file is made.
 
+use litepack_io::bytes::Reader;
+
 use crate::error::{Error, Result};
 use crate::format::layout::{DATA_START, FileUuid, HEADER_LEN, MAGIC, VERSION};
 use crate::format::record::{MARK_MAGIC, RECORD_MAGIC};
-use litepack_io::bytes::Reader;
 
 /// Incompatible features this version understands: none yet.
 const KNOWN_INCOMPATIBLE: u32 = 0;

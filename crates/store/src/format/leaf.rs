@@ -37,7 +37,7 @@ impl Entry {
     }
 }
 
-/// 0 for a zero unit, else `1 + codec + 8 * settled + 16 * dictionary`.
+/// 0 for a zero unit, else `1 + codec + 8 * up_to_date + 16 * dictionary`.
 pub(crate) fn tag_of(entry: &Entry) -> u64 {
     if entry.is_zero() {
         return 0;
@@ -45,9 +45,9 @@ pub(crate) fn tag_of(entry: &Entry) -> u64 {
     let Encoding {
         codec,
         dict,
-        settled,
+        up_to_date,
     } = entry.storage;
-    1 + codec as u64 + 8 * u64::from(settled) + 16 * u64::from(dict)
+    1 + codec as u64 + 8 * u64::from(up_to_date) + 16 * u64::from(dict)
 }
 
 pub(crate) fn storage_of(tag: u64) -> Option<Encoding> {
@@ -56,7 +56,7 @@ pub(crate) fn storage_of(tag: u64) -> Option<Encoding> {
     Some(Encoding {
         codec,
         dict: DictId::try_from(tag / 16).ok()?,
-        settled: tag & 8 != 0,
+        up_to_date: tag & 8 != 0,
     })
 }
 
@@ -205,7 +205,7 @@ mod tests {
         let dict = prop_oneof![0..20u16, any::<u16>()];
         let len = prop_oneof![0..70_000u32, Just(1 << 16)];
         (0..max, len, any::<u32>(), dict, any::<bool>()).prop_map(
-            |(offset, len, sum, dict, settled)| match len {
+            |(offset, len, sum, dict, up_to_date)| match len {
                 0 => Entry::ZERO,
                 len => Entry {
                     offset,
@@ -214,7 +214,7 @@ mod tests {
                     storage: Encoding {
                         codec: Codec::Zstd,
                         dict,
-                        settled,
+                        up_to_date,
                     },
                 },
             },

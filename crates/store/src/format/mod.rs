@@ -7,3 +7,4 @@ pub(crate) mod leaf;
 pub(crate) mod node;
 pub(crate) mod prefetch_segment;
 pub(crate) mod record;
+pub(crate) mod sqlite;

@@ -5,9 +5,10 @@
 //! at nine to one a page is 460 bytes and sixteen bytes of map for it would be dear: a leaf of
 //! neighbouring extents costs under seven bytes a unit.
 
+use litepack_io::bytes::{Reader, put_varint, unzigzag, zigzag};
+
 use crate::format::layout::{OFFSET_LIMIT, Pointer};
 use crate::format::leaf::{Entry, FANOUT, Leaf, storage_of, tag_of};
-use litepack_io::bytes::{Reader, put_varint, unzigzag, zigzag};
 
 /// One node of the page map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,11 +208,11 @@ mod tests {
             let Node::Leaf(leaf) = &mut node else { unreachable!() };
             let mut next = 2048;
             for (slot, entry) in entries.iter().enumerate() {
-                if let Some((offset, len, sum, raw, (dict, settled))) = *entry {
+                if let Some((offset, len, sum, raw, (dict, up_to_date))) = *entry {
                     let codec = if raw { Codec::Raw } else { Codec::Zstd };
                     let offset = if in_line { next } else { offset };
                     next = offset + u64::from(len);
-                    leaf.set(slot, Entry { offset, len, sum, storage: Encoding { codec, dict, settled } });
+                    leaf.set(slot, Entry { offset, len, sum, storage: Encoding { codec, dict, up_to_date } });
                 }
             }
             let mut bytes = Vec::new();
@@ -256,7 +257,7 @@ mod tests {
             let storage = Encoding {
                 codec: Codec::Zstd,
                 dict: 1,
-                settled: true,
+                up_to_date: true,
             };
             let sum = 0x9e37_79b9u32.wrapping_mul(slot as u32);
             leaf.set(

@@ -4,17 +4,35 @@
 //! in it was last known to have reached the medium; from then on, finding that commit unreadable is damage, not
 //! a torn write.
 
-use crate::format::layout::{FileUuid, MARK_LEN, Pointer, RECORD_LEN};
 use litepack_io::bytes::Reader;
+
+use crate::format::layout::{FileUuid, MARK_LEN, Pointer, RECORD_LEN};
 
 pub(crate) const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"LPcr");
 pub(crate) const MARK_MAGIC: u32 = u32::from_le_bytes(*b"LPmk");
 
+/// Counts the commits of a file, from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CommitNumber(pub u64);
+
+impl CommitNumber {
+    /// The commit after this one. Only a hostile file has counted to the end.
+    pub(crate) fn next(self) -> Option<CommitNumber> {
+        self.0.checked_add(1).map(CommitNumber)
+    }
+}
+
+impl std::fmt::Display for CommitNumber {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// One commit: everything that is needed to read the database as of that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Counts commits, from 1.
-    pub seq: u64,
+    /// Which commit this is.
+    pub seq: CommitNumber,
     /// Logical length of the database in bytes.
     pub size: u64,
     /// Bytes of the database per extent.
@@ -35,15 +53,15 @@ pub struct Record {
     pub stored_bytes: u64,
     /// Free bytes below `end`.
     pub free_bytes: u64,
-    /// Copies of what a reader far away wants first.
-    pub bundle: Pointer,
+    /// The prefetch segment, for remote readers.
+    pub segment: Pointer,
 }
 
 impl Record {
     /// The empty database, as a new file begins.
     pub fn first(unit_size: u32, end: u64) -> Record {
         Record {
-            seq: 1,
+            seq: CommitNumber(1),
             size: 0,
             unit_size,
             height: 0,
@@ -54,7 +72,7 @@ impl Record {
             stored_units: 0,
             stored_bytes: 0,
             free_bytes: 0,
-            bundle: Pointer::NONE,
+            segment: Pointer::NONE,
         }
     }
 
@@ -63,7 +81,7 @@ impl Record {
         let mut out = Vec::with_capacity(RECORD_LEN);
         out.extend(RECORD_MAGIC.to_le_bytes());
         out.extend(0u32.to_le_bytes());
-        out.extend(self.seq.to_le_bytes());
+        out.extend(self.seq.0.to_le_bytes());
         out.extend(self.size.to_le_bytes());
         out.extend(self.unit_size.to_le_bytes());
         out.extend(u32::from(self.height).to_le_bytes());
@@ -74,7 +92,7 @@ impl Record {
         for count in [self.stored_units, self.stored_bytes, self.free_bytes] {
             out.extend(count.to_le_bytes());
         }
-        put_pointer(&mut out, self.bundle);
+        put_pointer(&mut out, self.segment);
         out.resize(RECORD_LEN - 8, 0);
         out.extend(uuid.sum64(&out).to_le_bytes());
         out.try_into().expect("a record has its length")
@@ -89,7 +107,8 @@ impl Record {
             return None;
         }
         fields.u32()?;
-        let (seq, size, unit_size) = (fields.u64()?, fields.u64()?, fields.u32()?);
+        let (seq, size) = (CommitNumber(fields.u64()?), fields.u64()?);
+        let unit_size = fields.u32()?;
         let (height, end) = (fields.u32()?.try_into().ok()?, fields.u64()?);
         let (map, catalog) = (pointer(&mut fields)?, pointer(&mut fields)?);
         let space = pointer(&mut fields)?;
@@ -105,7 +124,7 @@ impl Record {
             stored_units: fields.u64()?,
             stored_bytes: fields.u64()?,
             free_bytes: fields.u64()?,
-            bundle: pointer(&mut fields)?,
+            segment: pointer(&mut fields)?,
         })
     }
 }
@@ -124,10 +143,10 @@ fn pointer(fields: &mut Reader<'_>) -> Option<Pointer> {
 }
 
 /// The mark's bytes for commit `seq`.
-pub(crate) fn encode_mark(seq: u64, uuid: FileUuid) -> [u8; MARK_LEN] {
+pub(crate) fn encode_mark(seq: CommitNumber, uuid: FileUuid) -> [u8; MARK_LEN] {
     let mut out = [0; MARK_LEN];
     out[..4].copy_from_slice(&MARK_MAGIC.to_le_bytes());
-    out[8..16].copy_from_slice(&seq.to_le_bytes());
+    out[8..16].copy_from_slice(&seq.0.to_le_bytes());
     let sum = uuid.sum64(&out[..MARK_LEN - 8]);
     out[MARK_LEN - 8..].copy_from_slice(&sum.to_le_bytes());
     out
@@ -135,12 +154,12 @@ pub(crate) fn encode_mark(seq: u64, uuid: FileUuid) -> [u8; MARK_LEN] {
 
 /// The commit that a mark vouches for; `None` if the mark is torn or damaged. Every file has both marks from the
 /// beginning, so there is no such thing as "no mark".
-pub(crate) fn decode_mark(bytes: &[u8], uuid: FileUuid) -> Option<u64> {
+pub(crate) fn decode_mark(bytes: &[u8], uuid: FileUuid) -> Option<CommitNumber> {
     let (body, sum) = bytes.get(..MARK_LEN)?.split_at(MARK_LEN - 8);
     let mut fields = Reader::new(body);
     let valid = Reader::new(sum).u64()? == uuid.sum64(body) && fields.u32()? == MARK_MAGIC;
     fields.u32()?;
-    let seq = fields.u64()?;
+    let seq = CommitNumber(fields.u64()?);
     valid.then_some(seq)
 }
 
@@ -173,8 +192,8 @@ mod tests {
 
     #[test]
     fn a_damaged_mark_vouches_for_nothing() {
-        let bytes = encode_mark(42, UUID);
-        assert_eq!(decode_mark(&bytes, UUID), Some(42));
+        let bytes = encode_mark(CommitNumber(42), UUID);
+        assert_eq!(decode_mark(&bytes, UUID), Some(CommitNumber(42)));
         for bit in 0..MARK_LEN * 8 {
             let mut bad = bytes;
             bad[bit / 8] ^= 1 << (bit % 8);

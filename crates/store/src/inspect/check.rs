@@ -1,12 +1,13 @@
-//! Is every byte of a file accounted for and readable?
+//! Check: reads everything, and accounts for every byte of the file.
+
+use litepack_io::storage::ReadAt;
 
 use crate::error::{Damage, Result};
 use crate::format::layout::{DATA_START, lock_bytes_below};
-use crate::inspect::walk::Survey;
-use crate::snapshot::store::Store;
-use litepack_io::storage::Storage;
+use crate::inspect::walk::Walk;
+use crate::snapshot::handle::Snapshot;
 
-/// What [`Store::check`] found.
+/// What [`Snapshot::check`] found.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
     /// Units read and decoded.
@@ -26,7 +27,7 @@ impl CheckReport {
     }
 }
 
-impl<D: Storage> Store<D> {
+impl<R: ReadAt> Snapshot<R> {
     /// Reads and decodes everything the newest commit refers to, and accounts for every byte of the
     /// file. `progress` is called with the number of units passed so far.
     ///
@@ -34,60 +35,66 @@ impl<D: Storage> Store<D> {
     /// Only when the file cannot be read at all, or others commit too much meanwhile; damage is in the report.
     pub fn check(&mut self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
         self.refresh()?;
-        self.steadily(|store| store.check_once(progress), CheckReport::is_ok)
+        self.retry_if_stale(
+            |snapshot| {
+                // The extents themselves are checked, not copies of them.
+                let segment = snapshot.medium_mut().segment.take();
+                let report = snapshot.check_once(progress);
+                snapshot.medium_mut().segment = segment;
+                report
+            },
+            CheckReport::is_ok,
+        )
     }
 
     fn check_once(&mut self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
-        let Some(commit) = self.commit else {
+        let Some(commit) = self.commit() else {
             return Ok(CheckReport::default());
         };
-        // The extents themselves are checked, not copies of them.
-        let bundle = self.medium.bundle.take();
         let record = commit.record;
-        let mut survey = Survey::new(record.end);
-        let mut page = litepack_io::memory::zeros(self.unit_size as usize)?;
+        let mut walk = Walk::new(record.end);
+        let mut page = litepack_io::memory::zeros(self.unit_size() as usize)?;
         let (mut units, mut bytes) = (0, 0);
-        self.survey_map(&mut survey, &record, |store, survey, first, entries| {
+        self.walk_map(&mut walk, &record, |snapshot, walk, first, entries| {
             let stored = (first..)
                 .zip(entries.iter())
                 .filter(|(_, entry)| !entry.is_zero());
             for (unit, entry) in stored {
-                let what = format!("page {}", store.page_number(unit));
-                survey.claim(&what, entry.offset, entry.len.into());
-                let loaded = store.load(unit, &entry, &mut page);
-                survey.note(loaded)?;
+                let what = format!("page {}", snapshot.image().page_number(unit));
+                walk.claim(&what, entry.offset, entry.len.into());
+                let loaded = snapshot.load(unit, &entry, &mut page);
+                walk.note(loaded)?;
                 units += 1;
                 bytes += u64::from(entry.len);
             }
             progress(units);
             Ok(())
         })?;
-        if survey.damage.is_empty() && (units, bytes) != (record.stored_units, record.stored_bytes)
-        {
+        if walk.damage.is_empty() && (units, bytes) != (record.stored_units, record.stored_bytes) {
             let why = format!("counts {} units, the map has {units}", record.stored_units);
-            survey.add(Damage {
+            walk.add(Damage {
                 what: "commit record".into(),
                 offset: 0,
                 why,
             });
         }
-        self.survey_catalog(&mut survey, record.catalog)?;
-        self.survey_bundle(&mut survey, record.bundle)?;
-        self.medium.bundle = bundle;
-        self.survey_space(&mut survey, record.space)?;
-        let known = DATA_START + survey.used.total() + lock_bytes_below(record.end);
+        self.walk_catalog(&mut walk, record.catalog)?;
+        self.walk_segment(&mut walk, record.segment)?;
+        self.walk_space(&mut walk, record.space)?;
+        let known = DATA_START + walk.used.total() + lock_bytes_below(record.end);
         Ok(CheckReport {
             units,
-            nodes: survey.nodes,
+            nodes: walk.nodes,
             lost_bytes: record.end.saturating_sub(known),
-            damage: survey.damage,
+            damage: walk.damage,
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::snapshot::store::{Options, Store};
+    use crate::options::Options;
+    use crate::transaction::store::Store;
     use litepack_io::storage::{ReadAt, Storage};
     use litepack_io::testing::MemoryStorage;
 
@@ -111,10 +118,12 @@ mod tests {
             store.read(unit * UNIT as u64, &mut page).unwrap();
         }
         assert!(store.check(&mut |_| {}).unwrap().is_ok());
-        let record = store.commit.unwrap().record;
-        let number = store.catalog.used().next().expect("a dictionary");
-        store.catalog.get(number, &store.medium).unwrap().unwrap();
-        let dictionary = store.catalog.pointers().next().expect("a dictionary");
+        let snapshot = store.snapshot();
+        let (record, catalog) = (snapshot.commit().unwrap().record, &snapshot.image().catalog);
+        let number = catalog.used().next().expect("a dictionary");
+        let held = snapshot.medium().dictionary(catalog, number);
+        held.unwrap().unwrap();
+        let dictionary = catalog.pointers().next().expect("a dictionary");
         for (what, place) in [("page map node", record.map), ("dictionary", dictionary)] {
             let mut byte = [0];
             disk.read_at(&mut byte, place.offset).unwrap();

@@ -1,12 +1,12 @@
-//! Where does the space of a file go?
+//! Info: where the space of a file goes.
 
 use litepack_codec::Codec;
+use litepack_io::storage::ReadAt;
 
 use crate::error::{Damage, Error, Result};
 use crate::format::layout::{DATA_START, lock_bytes_below};
-use crate::inspect::walk::Survey;
-use crate::snapshot::store::Store;
-use litepack_io::storage::Storage;
+use crate::inspect::walk::Walk;
+use crate::snapshot::handle::Snapshot;
 
 /// How a file's bytes are spent.
 #[derive(Clone, Debug, Default)]
@@ -31,11 +31,11 @@ pub struct Info {
     pub map_bytes: u64,
     /// Length of the list of dictionaries.
     pub catalog_bytes: u64,
-    /// Length of the copies for readers far away.
+    /// Length of the prefetch segment, for remote readers.
     pub bundle_bytes: u64,
     /// Length of the list of free space.
     pub free_list_bytes: u64,
-    /// Free bytes within the file, and whatever lies behind its end.
+    /// Free bytes within the file, and all bytes behind its end.
     pub free_bytes: u64,
     /// Lengths of the dictionaries.
     pub dictionaries: Vec<u32>,
@@ -70,7 +70,7 @@ pub struct StoredUnit {
     pub has_dictionary: bool,
 }
 
-impl<D: Storage> Store<D> {
+impl<R: ReadAt> Snapshot<R> {
     /// Calls `each` with every stored unit of the newest commit, in order, and returns what of the page
     /// map could not be read, up to a hundred pieces. Reads no unit.
     ///
@@ -78,15 +78,15 @@ impl<D: Storage> Store<D> {
     /// When the file cannot be read at all.
     pub fn units(&mut self, each: &mut dyn FnMut(StoredUnit)) -> Result<Vec<Damage>> {
         self.refresh()?;
-        Ok(self.survey_units(each)?.damage)
+        Ok(self.walk_units(each)?.damage)
     }
 
-    fn survey_units(&mut self, each: &mut dyn FnMut(StoredUnit)) -> Result<Survey> {
-        let Some(commit) = self.commit else {
-            return Ok(Survey::default());
+    fn walk_units(&mut self, each: &mut dyn FnMut(StoredUnit)) -> Result<Walk> {
+        let Some(commit) = self.commit() else {
+            return Ok(Walk::default());
         };
-        let mut survey = Survey::new(commit.record.end);
-        self.survey_map(&mut survey, &commit.record, |store, _, first, entries| {
+        let mut walk = Walk::new(commit.record.end);
+        self.walk_map(&mut walk, &commit.record, |snapshot, _, first, entries| {
             for (number, entry) in (first..)
                 .zip(entries.iter())
                 .filter(|(_, entry)| !entry.is_zero())
@@ -95,12 +95,12 @@ impl<D: Storage> Store<D> {
                     number,
                     len: entry.len,
                     codec: entry.storage.codec,
-                    has_dictionary: store.catalog.is_needed_by(entry.storage),
+                    has_dictionary: snapshot.image().catalog.is_needed_by(entry.storage),
                 });
             }
             Ok(())
         })?;
-        Ok(survey)
+        Ok(walk)
     }
 
     /// Where the space of the file goes.
@@ -109,7 +109,7 @@ impl<D: Storage> Store<D> {
     /// When the file cannot be read at all, or others commit too much meanwhile.
     pub fn info(&mut self) -> Result<Info> {
         self.refresh()?;
-        self.steadily(Store::info_once, |info| info.damage.is_empty())
+        self.retry_if_stale(Snapshot::info_once, |info| info.damage.is_empty())
     }
 
     fn info_once(&mut self) -> Result<Info> {
@@ -119,17 +119,17 @@ impl<D: Storage> Store<D> {
             result => _ = result?,
         }
         let mut info = Info {
-            page_size: self.page_size,
-            unit_size: self.unit_size,
-            file_bytes: self.medium.disk.len()?,
+            page_size: self.image().page_size,
+            unit_size: self.unit_size(),
+            file_bytes: self.disk().len()?,
             ..Info::default()
         };
-        let Some(commit) = self.commit else {
+        let Some(commit) = self.commit() else {
             return Ok(info);
         };
         let record = commit.record;
         let mut counts = [[(0, 0); 2]; Codec::ALL.len()];
-        let mut survey = self.survey_units(&mut |unit| {
+        let mut walk = self.walk_units(&mut |unit| {
             let with = usize::from(unit.has_dictionary);
             let (units, bytes) = &mut counts[unit.codec as usize][with];
             *units += 1;
@@ -143,20 +143,25 @@ impl<D: Storage> Store<D> {
                 }
             }
         }
-        info.seq = record.seq;
+        info.seq = record.seq.0;
         info.logical_bytes = record.size;
         info.stored_units = record.stored_units;
         info.stored_bytes = record.stored_bytes;
         info.header_bytes = DATA_START + lock_bytes_below(record.end);
-        info.map_bytes = survey.node_bytes;
+        info.map_bytes = walk.node_bytes;
         info.catalog_bytes = record.catalog.len.into();
-        info.bundle_bytes = record.bundle.len.into();
-        info.free_list_bytes = self.survey_space(&mut survey, record.space)?;
+        info.bundle_bytes = record.segment.len.into();
+        info.free_list_bytes = self.walk_space(&mut walk, record.space)?;
         info.free_bytes = record.free_bytes + info.file_bytes.saturating_sub(record.end);
-        info.dictionaries = self.catalog.pointers().map(|pointer| pointer.len).collect();
-        info.damage = survey.damage;
+        info.dictionaries = self
+            .image()
+            .catalog
+            .pointers()
+            .map(|pointer| pointer.len)
+            .collect();
+        info.damage = walk.damage;
         if let Some(damage) = unreadable {
-            info.page_size = self.unit_size;
+            info.page_size = self.unit_size();
             info.damage.insert(0, damage);
         }
         Ok(info)
@@ -169,7 +174,7 @@ impl<D: Storage> Store<D> {
     /// When the page map cannot be read.
     pub fn place_of_page(&mut self, number: u64) -> Result<Option<(u64, u64)>> {
         self.refresh()?;
-        let share = u64::from(self.unit_size / self.page_size.min(self.unit_size));
+        let share = self.image().pages_per_unit();
         let entry = self.entry(number.saturating_sub(1) / share)?;
         Ok((!entry.is_zero()).then(|| (entry.offset, u64::from(entry.len).div_ceil(share))))
     }
@@ -180,9 +185,10 @@ mod tests {
     use super::*;
     use crate::format::leaf::FANOUT;
     use crate::format::node::Node;
-    use crate::snapshot::page_map::NodeSource;
-    use crate::snapshot::store::Options;
-    use litepack_io::storage::ReadAt;
+    use crate::medium::verified::NodeSource;
+    use crate::options::Options;
+    use crate::transaction::store::Store;
+    use litepack_io::storage::Storage;
     use litepack_io::testing::MemoryStorage;
 
     const UNIT: u64 = 4096;
@@ -229,8 +235,12 @@ mod tests {
         let disk = file();
         let mut store = Store::open(&disk, Options::default()).expect("opens");
         store.refresh().expect("sound");
-        let record = store.commit.expect("there is one").record;
-        let root = store.medium.node(record.map, 1).expect("sound");
+        let record = store.snapshot().commit().expect("there is one").record;
+        let root = store
+            .snapshot()
+            .medium()
+            .node(record.map, 1)
+            .expect("sound");
         let Node::Inner(children) = &*root else {
             panic!("600 units need two levels");
         };

@@ -1,6 +1,8 @@
-//! Visiting everything that a commit refers to, and noting what is damaged or claimed twice.
+//! Walking over everything that a commit refers to, and noting what is damaged or claimed twice.
 //!
 //! No extent of the map is visited twice, so a hostile map cannot be larger than its file.
+
+use litepack_io::storage::ReadAt;
 
 use crate::error::{Damage, Error, Result};
 use crate::format::catalog::Catalog;
@@ -8,17 +10,16 @@ use crate::format::layout::{Pointer, extent_is_sane};
 use crate::format::leaf::{FANOUT, Leaf};
 use crate::format::node::Node;
 use crate::format::record::Record;
-use crate::snapshot::store::Store;
+use crate::snapshot::handle::Snapshot;
 use crate::space::free_space::Space;
 use crate::space::ranges::RangeSet;
-use litepack_io::storage::Storage;
 
 /// Damage found is listed up to this many pieces.
 const LISTED_MAX: usize = 100;
 
 /// What has been found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Survey {
+pub(crate) struct Walk {
     /// Everything wrong, up to a hundred pieces.
     pub(crate) damage: Vec<Damage>,
     /// The extents that were claimed.
@@ -30,12 +31,12 @@ pub(crate) struct Survey {
     end: u64,
 }
 
-impl Survey {
+impl Walk {
     /// Of a file whose used part ends at `end`.
-    pub(crate) fn new(end: u64) -> Survey {
-        Survey {
+    pub(crate) fn new(end: u64) -> Walk {
+        Walk {
             end,
-            ..Survey::default()
+            ..Walk::default()
         }
     }
 
@@ -75,14 +76,14 @@ impl Survey {
     }
 }
 
-impl<D: Storage> Store<D> {
+impl<R: ReadAt> Snapshot<R> {
     /// Calls `leaf` with each leaf of a commit's map, in order: the number of its first unit, and the
     /// entries.
-    pub(crate) fn survey_map(
+    pub(crate) fn walk_map(
         &mut self,
-        survey: &mut Survey,
+        walk: &mut Walk,
         record: &Record,
-        mut leaf: impl FnMut(&mut Self, &mut Survey, u64, &Leaf) -> Result<()>,
+        mut leaf: impl FnMut(&mut Self, &mut Walk, u64, &Leaf) -> Result<()>,
     ) -> Result<()> {
         let mut waiting = Vec::new();
         if let Some(level) = record.height.checked_sub(1) {
@@ -90,18 +91,17 @@ impl<D: Storage> Store<D> {
         }
         while let Some((pointer, level, index)) = waiting.pop() {
             litepack_io::memory::check()?;
-            if pointer.is_none()
-                || !survey.claim("page map node", pointer.offset, pointer.len.into())
+            if pointer.is_none() || !walk.claim("page map node", pointer.offset, pointer.len.into())
             {
                 continue;
             }
             // From the file, not from where it was kept.
-            let node = self.medium.read_node(pointer, level);
-            let Some(node) = survey.note(node)? else {
+            let node = self.medium().read_node(pointer, level);
+            let Some(node) = walk.note(node)? else {
                 continue;
             };
-            survey.nodes += 1;
-            survey.node_bytes += u64::from(pointer.len);
+            walk.nodes += 1;
+            walk.node_bytes += u64::from(pointer.len);
             match &*node {
                 Node::Inner(children) => {
                     let below = (index * FANOUT as u64..).zip(children.iter());
@@ -109,40 +109,40 @@ impl<D: Storage> Store<D> {
                     waiting.extend(below.map(|(index, child)| (*child, level - 1, index)));
                     waiting[first..].reverse();
                 }
-                Node::Leaf(entries) => leaf(self, survey, index * FANOUT as u64, entries)?,
+                Node::Leaf(entries) => leaf(self, walk, index * FANOUT as u64, entries)?,
             }
         }
         Ok(())
     }
 
-    /// Sees to it that the page map of the newest commit is a tree and no longer than its file: what goes through all of it
-    /// comes to an end then.
+    /// Makes sure that the page map of the newest commit is a tree and no longer than its file: going through all of it
+    /// ends then.
     ///
     /// # Errors
     /// [`Error::Damaged`] if it is not.
     pub fn verify_map(&mut self) -> Result<()> {
-        let Some(commit) = self.commit else {
+        let Some(commit) = self.commit() else {
             return Ok(());
         };
-        let mut survey = Survey::new(commit.record.end);
-        self.survey_map(&mut survey, &commit.record, |_, _, _, _| Ok(()))?;
-        match survey.damage.into_iter().next() {
+        let mut walk = Walk::new(commit.record.end);
+        self.walk_map(&mut walk, &commit.record, |_, _, _, _| Ok(()))?;
+        match walk.damage.into_iter().next() {
             Some(damage) => Err(Error::Damaged(damage)),
             None => Ok(()),
         }
     }
 
     /// Reads the catalog and all dictionaries.
-    pub(crate) fn survey_catalog(&self, survey: &mut Survey, pointer: Pointer) -> Result<()> {
-        if pointer.is_none() || !survey.claim("catalog", pointer.offset, pointer.len.into()) {
+    pub(crate) fn walk_catalog(&self, walk: &mut Walk, pointer: Pointer) -> Result<()> {
+        if pointer.is_none() || !walk.claim("catalog", pointer.offset, pointer.len.into()) {
             return Ok(());
         }
-        let bytes = self.medium.extent(pointer, "catalog");
-        let Some(bytes) = survey.note(bytes)? else {
+        let bytes = self.medium().extent(pointer, "catalog");
+        let Some(bytes) = walk.note(bytes)? else {
             return Ok(());
         };
         let Some(catalog) = Catalog::decode(&bytes) else {
-            survey.add(Damage {
+            walk.add(Damage {
                 what: "catalog".into(),
                 offset: pointer.offset,
                 why: "malformed".into(),
@@ -150,32 +150,64 @@ impl<D: Storage> Store<D> {
             return Ok(());
         };
         for pointer in catalog.pointers() {
-            survey.claim("dictionary", pointer.offset, pointer.len.into());
+            walk.claim("dictionary", pointer.offset, pointer.len.into());
         }
         for number in catalog.numbers() {
-            let found = catalog.verify(number, &self.medium);
-            survey.note(found)?;
+            let found = self.medium().verify_dictionary(&catalog, number);
+            walk.note(found)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the prefetch segment and compares it with what it has copies of.
+    pub(crate) fn walk_segment(&self, walk: &mut Walk, pointer: Pointer) -> Result<()> {
+        if pointer.is_none() || !walk.claim("prefetch segment", pointer.offset, pointer.len.into())
+        {
+            return Ok(());
+        }
+        let segment = self.medium().read_segment(pointer);
+        let Some(segment) = walk.note(segment)? else {
+            return Ok(());
+        };
+        let differs = |why| Damage {
+            what: "prefetch segment".into(),
+            offset: pointer.offset,
+            why,
+        };
+        for (unit, entry) in segment.units() {
+            let known = self.image().map.get(unit, self.medium());
+            if walk.note(known)?.is_some_and(|known| known != entry) {
+                let page = self.image().page_number(unit);
+                walk.add(differs(format!("has another place of page {page}")));
+            }
+        }
+        for (offset, copy) in segment.extents() {
+            let mut original = litepack_io::memory::zeros(copy.len())?;
+            let n = self.medium().disk.read_at(&mut original, offset)?;
+            if original[..n] != *copy {
+                walk.add(differs(format!("no copy of what lies at offset {offset}")));
+            }
         }
         Ok(())
     }
 
     /// Reads the free-space chain and returns its length in bytes.
-    pub(crate) fn survey_space(&self, survey: &mut Survey, head: Pointer) -> Result<u64> {
-        let read = |pointer| self.medium.extent(pointer, "free-space chain");
-        let space = Space::load(head, survey.end, read);
-        let Some(space) = survey.note(space)? else {
+    pub(crate) fn walk_space(&self, walk: &mut Walk, head: Pointer) -> Result<u64> {
+        let read = |pointer| self.medium().extent(pointer, "free-space chain");
+        let space = Space::load(head, walk.end, read);
+        let Some(space) = walk.note(space)? else {
             return Ok(0);
         };
         for pointer in space.chain() {
-            survey.claim("free-space chain", pointer.offset, pointer.len.into());
+            walk.claim("free-space chain", pointer.offset, pointer.len.into());
         }
         space.probe()?;
-        let Some(all) = survey.note(space.all_free())? else {
+        let Some(all) = walk.note(space.all_free())? else {
             return Ok(0);
         };
         for (offset, len) in all.iter() {
             litepack_io::memory::check()?;
-            survey.claim("free space", offset, len);
+            walk.claim("free space", offset, len);
         }
         Ok(space
             .chain()

@@ -1,23 +1,25 @@
-//! Extents in the order of the database, one behind the other: what maintenance makes of a file that changes have
-//! scattered. Nothing between them stays free, the page map is shorter where an extent follows the one before,
-//! and a scan reads the file from front to back.
+//! Reordering: maintenance makes the extents of a scattered file contiguous, in the order of the database. Nothing between
+//! them stays free, the page map is shorter where an extent follows the one before, and a scan reads the file from front
+//! to back.
 //!
-//! It goes window by window: whatever lies in a window of the file moves out of it, then the next extents in
+//! It goes window by window: all extents in a window of the file move out of it, then the next extents in
 //! order move in. An extent is written twice at most in a file nobody else writes to, and the file is longer by
 //! a window meanwhile. The page map comes last, in one piece behind the data. Where others have put something into a
 //! window in the meantime, that stays, and what is next goes behind it.
+
+use litepack_io::storage::Storage;
 
 use crate::error::Result;
 use crate::format::layout::{DATA_START, Pointer};
 use crate::format::leaf::{Entry, FANOUT, Leaf};
 use crate::format::node::Node;
-use crate::snapshot::store::Store;
-use litepack_io::storage::Storage;
+use crate::transaction::changes::Transaction;
+use crate::transaction::store::Store;
 
-/// Worth doing if it saves one part in so many of the file, and as many bytes.
+/// Worth doing if it saves one part in [`WORTHWHILE`] of the file, and [`GAIN_MIN`] bytes.
 const WORTHWHILE: u64 = 50;
 const GAIN_MIN: u64 = 8 << 10;
-/// A window is one part in so many of the file: the fewer windows, the fewer times the map is gone through.
+/// Windows in a file: the fewer there are, the fewer times the map is gone through.
 const WINDOWS: u64 = 64;
 const WINDOW_MIN: u64 = 64 << 10;
 const WINDOW_MAX: u64 = 256 << 20;
@@ -26,9 +28,9 @@ const MOVED_PER_STEP: u64 = 512 << 10;
 /// Map nodes that a step gives new places.
 const NODES_PER_STEP: u64 = 1024;
 
-/// How far it is. Holds for any later commit: what others do in between only makes the result a little larger.
+/// How far reordering is. Holds for any later commit: other writers only make the result a little larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arranged {
+pub struct Reordering {
     /// The file is in order up to this offset,
     to: u64,
     /// and the units before this one are in it.
@@ -38,7 +40,7 @@ pub struct Arranged {
     next: Next,
 }
 
-/// What is to be done next.
+/// The next part of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// Move out of the window what the leaves of the map from this one on have in it.
@@ -52,20 +54,21 @@ enum Next {
 }
 
 impl<D: Storage> Store<D> {
-    /// Begins to arrange the file; `None` if that would not make it much smaller.
+    /// Begins to reorder the file; `None` if that would not make it much smaller.
     ///
     /// # Errors
     /// When the page map cannot be read.
-    pub fn arrange(&mut self) -> Result<Option<Arranged>> {
-        let Some(record) = self.commit.map(|commit| commit.record) else {
+    pub fn reorder(&mut self) -> Result<Option<Reordering>> {
+        let Some(record) = self.snapshot().commit().map(|commit| commit.record) else {
             return Ok(None);
         };
         let (mut gain, mut first) = (record.free_bytes, record.end);
+        let (image, medium) = (self.image(), self.snapshot().medium());
         let (mut encoded, mut in_order) = (Vec::new(), Vec::new());
         let mut next = 0;
-        while let Some(leaf) = self.next_leaf(next)? {
+        while let Some(leaf) = image.next_leaf(next, medium)? {
             next = leaf + 1;
-            let Some(node) = self.map.leaf_on_disk(leaf, &self.medium)? else {
+            let Some(node) = image.leaf(leaf, medium)? else {
                 continue;
             };
             let Node::Leaf(entries) = &*node else {
@@ -87,7 +90,7 @@ impl<D: Storage> Store<D> {
             gain += (encoded.len() as u64).saturating_sub(in_order.len() as u64);
         }
         let worthwhile = gain > (record.end / WORTHWHILE).max(GAIN_MIN);
-        Ok(worthwhile.then_some(Arranged {
+        Ok(worthwhile.then_some(Reordering {
             to: first,
             unit: 0,
             window: first,
@@ -100,16 +103,17 @@ impl<D: Storage> Store<D> {
     ///
     /// # Errors
     /// The last commit is current again.
-    pub fn arrange_some(&mut self, at: Arranged) -> Result<Option<Arranged>> {
-        self.writer.compacting = true;
-        let next = self.guarded(|store| store.arrange_step(at));
+    pub fn reorder_some(&mut self, at: Reordering) -> Result<Option<Reordering>> {
+        self.writer().compaction.begin();
+        let next = self.step(|transaction| transaction.reorder_step(at));
         let next = next.and_then(|next| self.commit_and_flush().map(|()| next));
-        self.writer.compacting = false;
+        self.writer().compaction.end();
         next
     }
+}
 
-    fn arrange_step(&mut self, at: Arranged) -> Result<Option<Arranged>> {
-        self.begin()?;
+impl<D: Storage> Transaction<'_, D> {
+    fn reorder_step(&mut self, at: Reordering) -> Result<Option<Reordering>> {
         match at.next {
             Next::Clear(leaf) => self.clear(at, leaf).map(Some),
             Next::Fill => self.fill(at).map(Some),
@@ -119,18 +123,18 @@ impl<D: Storage> Store<D> {
     }
 
     /// Moves out of the window what is in it.
-    fn clear(&mut self, at: Arranged, from: u64) -> Result<Arranged> {
+    fn clear(&mut self, at: Reordering, from: u64) -> Result<Reordering> {
         let window = at.to..at.window;
-        self.writer.space().set_aside(window.clone())?;
+        self.space().set_aside(window.clone())?;
         let mut moved = 0;
         let mut after = from;
         while let Some(leaf) = self.next_leaf(after)? {
             after = leaf + 1;
             if moved >= MOVED_PER_STEP {
                 let next = Next::Clear(leaf);
-                return Ok(Arranged { next, ..at });
+                return Ok(Reordering { next, ..at });
             }
-            let Some(node) = self.map.leaf_on_disk(leaf, &self.medium)? else {
+            let Some(node) = self.leaf(leaf)? else {
                 continue;
             };
             let Node::Leaf(entries) = &*node else {
@@ -141,28 +145,28 @@ impl<D: Storage> Store<D> {
                 if entry.is_zero() || stop <= window.start || entry.offset >= window.end {
                     continue;
                 }
-                let offset = self.writer.space().alloc(entry.len.into())?;
+                let offset = self.space().alloc(entry.len.into())?;
                 self.move_unit(unit, &entry, offset)?;
                 moved += u64::from(entry.len);
             }
         }
         self.touch_nodes(0, |place| window.contains(&place.offset))?;
         let next = Next::Fill;
-        Ok(Arranged { next, ..at })
+        Ok(Reordering { next, ..at })
     }
 
     /// Moves the next units into the window, until it is full.
-    fn fill(&mut self, mut at: Arranged) -> Result<Arranged> {
+    fn fill(&mut self, mut at: Reordering) -> Result<Reordering> {
         let mut moved = 0;
-        let end = self.writer.space().end();
+        let end = self.space().end();
         let mut after = at.unit / FANOUT as u64;
         'units: loop {
             let Some(leaf) = self.next_leaf(after)? else {
-                at.unit = self.leaves() * FANOUT as u64;
+                at.unit = self.image().leaves() * FANOUT as u64;
                 break;
             };
             after = leaf + 1;
-            let node = self.map.leaf_on_disk(leaf, &self.medium)?;
+            let node = self.leaf(leaf)?;
             let entries = match node.as_deref() {
                 Some(Node::Leaf(entries)) => Some(entries.iter()),
                 _ => None,
@@ -177,7 +181,7 @@ impl<D: Storage> Store<D> {
                     at.to += len;
                     continue;
                 }
-                let Some(offset) = self.writer.space().first_fit(at.to, len, at.window) else {
+                let Some(offset) = self.space().first_fit(at.to, len, at.window) else {
                     let window = (end / WINDOWS).clamp(WINDOW_MIN, WINDOW_MAX);
                     at.window = at.to.max(at.window) + window;
                     at.next = Next::Clear(0);
@@ -186,7 +190,7 @@ impl<D: Storage> Store<D> {
                 if moved >= MOVED_PER_STEP {
                     break 'units;
                 }
-                self.writer.space().take(offset, len)?;
+                self.space().take(offset, len)?;
                 self.move_unit(unit, &entry, offset)?;
                 at.to = offset + len;
                 moved += len;
@@ -194,15 +198,15 @@ impl<D: Storage> Store<D> {
             at.unit = (leaf + 1) * FANOUT as u64;
         }
         // What else the commit writes goes elsewhere.
-        self.writer.space().set_aside(at.to..at.window)?;
-        if at.unit >= self.leaves() * FANOUT as u64 {
-            let mut after = self.writer.space().snapshot_room();
-            for level in 0..self.map.height() {
-                for found in self.places(level) {
+        self.space().set_aside(at.to..at.window)?;
+        if at.unit >= self.image().leaves() * FANOUT as u64 {
+            let mut after = self.space().snapshot_room();
+            for level in 0..self.image().map.height() {
+                for found in self.image().places(level, self.medium()) {
                     after += u64::from(found?.1.len);
                 }
             }
-            let dictionaries = self.catalog.pointers();
+            let dictionaries = self.image().catalog.pointers();
             let behind = dictionaries.filter(|place| place.offset >= at.to);
             after += behind.map(|place| u64::from(place.len)).sum::<u64>();
             at.window = at.to + after;
@@ -212,20 +216,20 @@ impl<D: Storage> Store<D> {
     }
 
     /// Moves nodes out of the place for the map.
-    fn clear_for_map(&mut self, at: Arranged, from: u64) -> Result<Arranged> {
+    fn clear_for_map(&mut self, at: Reordering, from: u64) -> Result<Reordering> {
         let window = at.to..at.window;
-        self.writer.space().set_aside(window.clone())?;
+        self.space().set_aside(window.clone())?;
         let left = self.touch_some(from, |place| window.contains(&place.offset))?;
         let next = left.map_or(Next::Map(0), Next::ClearForMap);
-        Ok(Arranged { next, ..at })
+        Ok(Reordering { next, ..at })
     }
 
     /// Writes the map, and what else there is, right behind the data.
-    fn write_map(&mut self, at: Arranged, from: u64) -> Result<Option<Arranged>> {
-        self.writer.space().set_aside(at.window..u64::MAX)?;
+    fn write_map(&mut self, at: Reordering, from: u64) -> Result<Option<Reordering>> {
+        self.space().set_aside(at.window..u64::MAX)?;
         if let Some(leaf) = self.touch_some(from, |_| true)? {
             let next = Next::Map(leaf);
-            return Ok(Some(Arranged { next, ..at }));
+            return Ok(Some(Reordering { next, ..at }));
         }
         self.move_dictionaries(at.window)?;
         self.touch_catalog_above(at.to);

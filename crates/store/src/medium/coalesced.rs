@@ -1,15 +1,15 @@
-//! Stored bytes of neighbours, read in one call: a packed file has its units one behind the other, and a
-//! call costs more than the bytes.
+//! Coalesced reads: contiguous extents are read in one call, because a call costs more than the bytes.
 //!
-//! When an extent lies right behind the one read before, some of what follows is read with it and
-//! kept. Nothing says that the kept bytes are still those of the file; the checksum of whoever wants them does,
-//! and if it does not match, they are read again.
+//! When an extent follows the one that was read before, some of what comes after it is read with it and kept. The file
+//! may have changed since: kept bytes are used only if they have the checksum of the unit that is asked for, and are read
+//! again otherwise.
+
+use litepack_io::storage::ReadAt;
 
 use crate::error::{Error, Result};
 use crate::format::layout::UNIT_MAX;
 use crate::format::leaf::Entry;
 use crate::medium::verified::Medium;
-use litepack_io::storage::Storage;
 
 /// Bytes read in one call when reading goes on from neighbour to neighbour.
 const STRETCH: usize = 16 << 10;
@@ -18,7 +18,7 @@ const GAP_MAX: u64 = 4 << 10;
 
 /// What was read last.
 #[derive(Debug, Default)]
-pub(crate) struct Nearby {
+pub(crate) struct CoalescedReads {
     /// Where `bytes` begin in the file.
     offset: u64,
     bytes: Vec<u8>,
@@ -26,9 +26,9 @@ pub(crate) struct Nearby {
     end: u64,
 }
 
-impl Nearby {
+impl CoalescedReads {
     /// The stored bytes of a unit, checked against the map.
-    pub(crate) fn unit<'a, D: Storage>(
+    pub(crate) fn unit<'a, D: ReadAt>(
         &'a mut self,
         medium: &'a Medium<D>,
         entry: &Entry,
@@ -39,7 +39,7 @@ impl Nearby {
         let len = entry.len as usize;
         let is_right = |bytes: &[u8]| medium.uuid.sum32(bytes) == entry.sum;
         if let Some(copy) = medium
-            .bundled(entry.offset, len)
+            .prefetched(entry.offset, len)
             .filter(|copy| is_right(copy))
         {
             return Ok(copy);
@@ -76,6 +76,7 @@ mod tests {
     use crate::format::layout::FileUuid;
     use crate::medium::cache::{Cache, FileId};
     use litepack_codec::Encoding;
+    use litepack_io::storage::Storage;
     use litepack_io::testing::{Call, MemoryStorage, Watched};
     use std::cell::Cell;
     use std::io;
@@ -130,8 +131,8 @@ mod tests {
             uuid: FileUuid([3; 16]),
             file: FileId::unique(),
             cache: Arc::new(Cache::new(1 << 20)),
-            at_hand: crate::medium::node_cache::AtHand::default(),
-            bundle: None,
+            node_cache: crate::medium::node_cache::NodeCache::default(),
+            segment: None,
         };
         let entries = (0..count).map(|number| put(&medium, number, 0)).collect();
         (medium, entries)
@@ -141,16 +142,16 @@ mod tests {
     fn neighbours_are_read_in_few_calls_and_others_alone() {
         let asked = Asked::default();
         let (medium, entries) = filled(&asked, 320);
-        let mut nearby = Nearby::default();
+        let mut coalesced = CoalescedReads::default();
         for (number, entry) in entries.iter().enumerate() {
             assert_eq!(
-                nearby.unit(&medium, entry).unwrap(),
+                coalesced.unit(&medium, entry).unwrap(),
                 content(number as u64, 0)
             );
         }
         assert!(asked.reads.take() < 320 / 25);
         for number in (0..320).step_by(40).rev() {
-            let found = nearby.unit(&medium, &entries[number]).unwrap();
+            let found = coalesced.unit(&medium, &entries[number]).unwrap();
             assert_eq!(found, content(number as u64, 0));
         }
         assert_eq!(asked.reads.take(), 8);
@@ -160,23 +161,23 @@ mod tests {
     fn what_was_overwritten_meanwhile_is_read_again() {
         let asked = Asked::default();
         let (medium, mut entries) = filled(&asked, 20);
-        let mut nearby = Nearby::default();
-        nearby.unit(&medium, &entries[0]).unwrap();
-        nearby.unit(&medium, &entries[1]).unwrap();
+        let mut coalesced = CoalescedReads::default();
+        coalesced.unit(&medium, &entries[0]).unwrap();
+        coalesced.unit(&medium, &entries[1]).unwrap();
         for number in (2..20).step_by(2) {
             entries[number as usize] = put(&medium, number, 1);
         }
         for (number, entry) in (0..).zip(&entries).skip(2) {
             let version = u64::from(number % 2 == 0);
             assert_eq!(
-                nearby.unit(&medium, entry).unwrap(),
+                coalesced.unit(&medium, entry).unwrap(),
                 content(number, version)
             );
         }
         // A reader at the commit before finds out, too.
         let former = filled(&asked, 3).1[2];
         assert!(matches!(
-            nearby.unit(&medium, &former),
+            coalesced.unit(&medium, &former),
             Err(Error::Damaged(_))
         ));
     }
@@ -185,16 +186,19 @@ mod tests {
     fn trouble_behind_a_unit_is_not_its_own() {
         let asked = Asked::default();
         let (medium, entries) = filled(&asked, 20);
-        let mut nearby = Nearby::default();
+        let mut coalesced = CoalescedReads::default();
         asked.unreadable_from.set(Some(entries[10].offset));
         for (number, entry) in (0..10).zip(&entries) {
-            assert_eq!(nearby.unit(&medium, entry).unwrap(), content(number, 0));
+            assert_eq!(coalesced.unit(&medium, entry).unwrap(), content(number, 0));
         }
         assert!(matches!(
-            nearby.unit(&medium, &entries[10]),
+            coalesced.unit(&medium, &entries[10]),
             Err(Error::Io(_))
         ));
         asked.unreadable_from.set(None);
-        assert_eq!(nearby.unit(&medium, &entries[10]).unwrap(), content(10, 0));
+        assert_eq!(
+            coalesced.unit(&medium, &entries[10]).unwrap(),
+            content(10, 0)
+        );
     }
 }

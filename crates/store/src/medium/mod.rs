@@ -2,6 +2,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod coalesced;
+pub(crate) mod dictionaries;
 pub(crate) mod node_cache;
 pub(crate) mod prefetch;
 pub(crate) mod results;

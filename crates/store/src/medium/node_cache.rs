@@ -1,5 +1,5 @@
-//! Map nodes and dictionaries that a handle keeps at hand. The cache has them too, but all handles of a process share that one, and threads
-//! that read the same nodes there wait for each other's counting of references.
+//! Map nodes and dictionaries that one handle has used. The shared cache has them too, but there threads that read the
+//! same nodes wait for each other to count references.
 
 use std::cell::{Ref, RefCell};
 use std::sync::Arc;
@@ -9,45 +9,44 @@ use litepack_codec::Dictionary;
 use crate::format::layout::Pointer;
 use crate::format::node::Node;
 
-/// Map nodes that a handle keeps at hand, at most: those of a database of 256 MiB in pages of 4 KiB.
-const AT_HAND: usize = 512;
+/// Most nodes a handle keeps: those of a database of 256 MiB in pages of 4 KiB.
+const NODES: usize = 512;
 
-/// Map nodes this handle has used, where they are found without asking the cache that all handles share. A node
-/// is known by its pointer, so that what is here is never wrong.
+/// The nodes and dictionaries of a handle, by their pointers: a pointer has the checksum, so an entry is never wrong.
 #[derive(Debug, Default)]
-pub(crate) struct AtHand {
+pub(crate) struct NodeCache {
     slots: RefCell<Vec<Slot>>,
     dictionaries: RefCell<Vec<(Pointer, Arc<Dictionary>)>>,
 }
 
-/// Dictionaries that a handle keeps at hand, at most, and their bytes, of which one alone may have more. zstd's
-/// tables for decoding take about as much again.
+/// Most dictionaries a handle keeps, and their bytes; a single one may have more. zstd's tables for decoding take about
+/// as much again.
 const DICTIONARIES: usize = 16;
 const DICTIONARY_BYTES: usize = 2 << 20;
 
 type Slot = Option<(Pointer, Arc<Node>)>;
 
-impl AtHand {
+impl NodeCache {
     /// Checksums are as good as any hash.
     fn slot(pointer: &Pointer) -> usize {
-        pointer.sum as usize % AT_HAND
+        pointer.sum as usize % NODES
     }
 
     pub(crate) fn get(&self, pointer: &Pointer) -> Option<Arc<Node>> {
         let slots = self.slots.borrow();
-        let (known, node) = slots.get(AtHand::slot(pointer))?.as_ref()?;
+        let (known, node) = slots.get(NodeCache::slot(pointer))?.as_ref()?;
         (known == pointer).then(|| Arc::clone(node))
     }
 
     pub(crate) fn put(&self, pointer: Pointer, node: &Arc<Node>) {
         let mut slots = self.slots.borrow_mut();
-        slots.resize(AT_HAND, None);
-        slots[AtHand::slot(&pointer)] = Some((pointer, Arc::clone(node)));
+        slots.resize(NODES, None);
+        slots[NodeCache::slot(&pointer)] = Some((pointer, Arc::clone(node)));
     }
 }
 
-impl AtHand {
-    /// The dictionary that is stored there, if it is at hand and the right one.
+impl NodeCache {
+    /// The dictionary that is stored at `pointer`, if it is here and `is_right`.
     pub(crate) fn dictionary(
         &self,
         pointer: &Pointer,
@@ -60,7 +59,7 @@ impl AtHand {
         Some(Ref::map(held, |held| &held[at].1))
     }
 
-    /// Keeps a dictionary at hand, in the place of those that came first.
+    /// Keeps a dictionary, in the place of those that came first.
     pub(crate) fn put_dictionary(
         &self,
         pointer: Pointer,
@@ -79,8 +78,7 @@ impl AtHand {
     }
 }
 
-/// Leaves of the map of one commit, by their index: a read finds its entry without going down the map, and without
-/// counting references.
+/// Leaves of one commit's map by their index: a read finds its entry without going down the map or counting references.
 #[derive(Debug, Default)]
 pub(crate) struct Leaves {
     slots: Vec<Option<(u64, Arc<Node>)>>,
@@ -111,8 +109,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dictionaries_at_hand_have_a_limit() {
-        let at_hand = AtHand::default();
+    fn held_dictionaries_have_a_limit() {
+        let cache = NodeCache::default();
         let place = |offset| Pointer {
             offset,
             len: 100,
@@ -120,17 +118,17 @@ mod tests {
         };
         let put = |offset: u64, len: usize| {
             let dictionary = Dictionary::shared(vec![offset as u8; len]);
-            let held = at_hand.put_dictionary(place(offset), dictionary);
+            let held = cache.put_dictionary(place(offset), dictionary);
             assert_eq!(held.bytes()[0], offset as u8);
         };
         let held = || {
-            let held = at_hand.dictionaries.borrow();
+            let held = cache.dictionaries.borrow();
             held.iter().map(|(at, _)| at.offset).collect::<Vec<_>>()
         };
         (0..20).for_each(|offset| put(offset, 1000));
         assert_eq!(held(), (4..20).collect::<Vec<_>>());
-        assert!(at_hand.dictionary(&place(7), |_| true).is_some());
-        assert!(at_hand.dictionary(&place(7), |_| false).is_none());
+        assert!(cache.dictionary(&place(7), |_| true).is_some());
+        assert!(cache.dictionary(&place(7), |_| false).is_none());
         put(50, DICTIONARY_BYTES - 1500);
         assert_eq!(held(), [19, 50]);
         put(51, 2 * DICTIONARY_BYTES);

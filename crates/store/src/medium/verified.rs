@@ -1,29 +1,38 @@
-//! Checked reading: a disk, the identity its checksums are seeded with, and the cache above it.
+//! Verified reads: a file, the identity that seeds its checksums, and the caches in front of it.
+//!
+//! Nothing is returned whose checksum is not the one that its parent states.
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
-use crate::format::layout::{FileUuid, METADATA_MAX, Pointer};
-use crate::format::node::Node;
-use crate::format::prefetch_segment::Bundle;
-use crate::medium::cache::{Cache, FileId};
-use crate::medium::node_cache::AtHand;
-use crate::snapshot::page_map::NodeSource;
 use litepack_io::storage::ReadAt;
+
+use crate::error::{Error, Result};
+use crate::format::layout::{FileUuid, METADATA_MAX, Pointer, UNIT_MAX};
+use crate::format::leaf::Entry;
+use crate::format::node::Node;
+use crate::format::prefetch_segment::{PrefetchSegment, SEGMENT_LEN_MAX};
+use crate::medium::cache::{Cache, FileId};
+use crate::medium::node_cache::NodeCache;
 
 /// No map node is longer; a longer one is refused before memory is taken for it.
 pub(crate) const NODE_LEN_MAX: u32 = 1 << 16;
 
-/// Reads extents and accepts only what its parent's checksum vouches for.
+/// Reads map nodes that are in the file.
+pub(crate) trait NodeSource {
+    /// The node of `level` that `pointer` refers to.
+    fn node(&self, pointer: Pointer, level: u8) -> Result<Arc<Node>>;
+}
+
+/// A file, read extent by extent.
 #[derive(Debug)]
 pub(crate) struct Medium<D> {
     pub(crate) disk: D,
     pub(crate) uuid: FileUuid,
     pub(crate) file: FileId,
     pub(crate) cache: Arc<Cache>,
-    pub(crate) at_hand: AtHand,
-    /// Of the commit that the handle is at, if the disk is far away.
-    pub(crate) bundle: Option<Bundle>,
+    pub(crate) node_cache: NodeCache,
+    /// Of the commit that the handle is at, if the file is remote.
+    pub(crate) segment: Option<PrefetchSegment>,
 }
 
 impl<D: ReadAt> Medium<D> {
@@ -40,14 +49,14 @@ impl<D: ReadAt> Medium<D> {
         Ok(bytes)
     }
 
-    /// A copy of an extent that need not be read.
-    pub(crate) fn bundled(&self, offset: u64, len: usize) -> Option<&[u8]> {
-        self.bundle.as_ref()?.extent(offset, len)
+    /// A prefetched copy of an extent.
+    pub(crate) fn prefetched(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        self.segment.as_ref()?.extent(offset, len)
     }
 
     /// Fills `bytes` from the file, or a copy of that part of it.
     pub(crate) fn fill(&self, bytes: &mut [u8], offset: u64, what: &str) -> Result<()> {
-        if let Some(copy) = self.bundled(offset, bytes.len()) {
+        if let Some(copy) = self.prefetched(offset, bytes.len()) {
             bytes.copy_from_slice(copy);
             return Ok(());
         }
@@ -56,6 +65,29 @@ impl<D: ReadAt> Medium<D> {
         } else {
             Err(Error::damaged(what, offset, "the file ends before it"))
         }
+    }
+
+    /// The stored bytes of a unit, verified, into `stored`.
+    pub(crate) fn stored_unit(&self, entry: &Entry, stored: &mut Vec<u8>) -> Result<()> {
+        if entry.len > UNIT_MAX {
+            return Err(Error::damaged("page", entry.offset, "implausible length"));
+        }
+        litepack_io::memory::resize(stored, entry.len as usize)?;
+        self.fill(stored, entry.offset, "page")?;
+        if self.uuid.sum32(stored) != entry.sum {
+            return Err(Error::damaged("page", entry.offset, "checksum mismatch"));
+        }
+        Ok(())
+    }
+
+    /// The prefetch segment of a commit, from the file.
+    pub(crate) fn read_segment(&self, pointer: Pointer) -> Result<PrefetchSegment> {
+        let malformed = || Error::damaged("prefetch segment", pointer.offset, "malformed");
+        if u64::from(pointer.len) > SEGMENT_LEN_MAX {
+            return Err(malformed());
+        }
+        let bytes = self.extent(pointer, "prefetch segment")?;
+        PrefetchSegment::decode(bytes).ok_or_else(malformed)
     }
 
     /// A map node from the file.
@@ -70,7 +102,7 @@ impl<D: ReadAt> Medium<D> {
         Ok(Arc::new(node))
     }
 
-    /// The checksummed reference to `bytes` placed at `offset`.
+    /// The pointer to `bytes` when they are at `offset`.
     pub(crate) fn pointer_to(&self, bytes: &[u8], offset: u64) -> Result<Pointer> {
         let len = u32::try_from(bytes.len())
             .ok()
@@ -88,7 +120,7 @@ impl<D: ReadAt> NodeSource for Medium<D> {
     fn node(&self, pointer: Pointer, level: u8) -> Result<Arc<Node>> {
         litepack_io::memory::check()?;
         let is_right = |node: &Arc<Node>| matches!(**node, Node::Leaf(_)) == (level == 0);
-        if let Some(node) = self.at_hand.get(&pointer).filter(is_right) {
+        if let Some(node) = self.node_cache.get(&pointer).filter(is_right) {
             return Ok(node);
         }
         let cached = self.cache.node(self.file, &pointer).filter(is_right);
@@ -100,7 +132,7 @@ impl<D: ReadAt> NodeSource for Medium<D> {
                 node
             }
         };
-        self.at_hand.put(pointer, &node);
+        self.node_cache.put(pointer, &node);
         Ok(node)
     }
 }

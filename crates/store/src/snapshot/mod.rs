@@ -1,5 +1,8 @@
 //! The read half: which commit a file is at, where its units are, reading them.
 
+pub(crate) mod handle;
+pub(crate) mod image;
 pub(crate) mod page_map;
+pub(crate) mod pages;
+mod prefetch;
 pub(crate) mod recover;
-pub(crate) mod store;

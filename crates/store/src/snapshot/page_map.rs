@@ -1,7 +1,7 @@
 //! The page map: a copy-on-write radix tree from unit number to [`Entry`].
 //!
 //! A node of level `l` with index `i` covers units `i * FANOUT^(l+1)` and up. Changed nodes are kept
-//! in memory until [`PageMap::write_level`] gives them new extents, children before parents; the old
+//! in memory until the transaction gives them new extents, children before parents; the old
 //! extents are released, never overwritten.
 
 use std::collections::BTreeMap;
@@ -11,15 +11,10 @@ use crate::error::{Error, Result};
 use crate::format::layout::Pointer;
 use crate::format::leaf::{Entry, FANOUT};
 use crate::format::node::Node;
+use crate::medium::verified::NodeSource;
 
 /// Levels that cover every unit of the largest possible file.
 pub(crate) const HEIGHT_MAX: u8 = 8;
-
-/// Reads nodes that are on disk.
-pub(crate) trait NodeSource {
-    /// The node of `level` that `pointer` refers to.
-    fn node(&self, pointer: Pointer, level: u8) -> Result<Arc<Node>>;
-}
 
 /// The tree as of one commit, plus the changes of the running transaction.
 #[derive(Clone, Debug)]
@@ -317,9 +312,9 @@ impl PageMap {
         self.changed.get(&(level, index))
     }
 
-    /// A changed node now lives at `place` (or nowhere, if it is empty): tells its parent, forgets
-    /// the change and returns where it lived before.
-    pub(crate) fn settle(
+    /// A changed node was written at `place` (or nowhere, if it is empty): updates its parent, forgets the change and
+    /// returns where the node was before, and the node.
+    pub(crate) fn node_written(
         &mut self,
         level: u8,
         index: u64,

@@ -9,19 +9,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use litepack_io::storage::ReadAt;
+
 use crate::error::{Error, Result};
 use crate::format::catalog::Catalog;
 use crate::format::layout::{
     DATA_START, FileUuid, MARK_LEN, MARK_OFFSETS, OFFSET_LIMIT, Pointer, RECORD_LEN, SLOT_OFFSETS,
     UNIT_MAX, UNIT_MIN,
 };
-use crate::format::leaf::Entry;
 use crate::format::node::Node;
-use crate::format::record::{Record, decode_mark};
-use crate::medium::verified::Medium;
-use crate::snapshot::page_map::{HEIGHT_MAX, NodeSource};
+use crate::format::record::{CommitNumber, Record, decode_mark};
+use crate::medium::verified::{Medium, NodeSource};
+use crate::snapshot::page_map::HEIGHT_MAX;
 use crate::space::free_space::{CHAIN_MAX, Link, decode_link};
-use litepack_io::storage::{ReadAt, Storage};
 
 /// Times the slots are read again when one or a mark is unreadable, each time after twice as long a pause, 31 ms
 /// in all: a live writer may have been interrupted between two bytes.
@@ -30,8 +30,11 @@ const TORN_RETRIES: u32 = 5;
 /// (<https://sqlite.org/limits.html#max_page_count>).
 const UNITS_MAX: u64 = u32::MAX as u64;
 
+/// The bytes of a slot.
+pub(crate) type SlotBytes = [u8; RECORD_LEN];
+
 /// The bytes of both slots, to notice any change with one comparison.
-pub(crate) type Slots = [[u8; RECORD_LEN]; 2];
+pub(crate) type Slots = [SlotBytes; 2];
 
 /// The slots of a file that has none yet.
 pub(crate) const NO_SLOTS: Slots = [[0; RECORD_LEN]; 2];
@@ -99,7 +102,7 @@ pub(crate) fn read_slots(disk: &impl ReadAt) -> Result<Slots> {
 
 /// Decides the current commit. `live` says that this handle has seen the file at an earlier commit,
 /// so that what is there now was written by a running process and cannot be half on the medium.
-pub(crate) fn current<D: Storage>(medium: &Medium<D>, live: bool) -> Result<Found> {
+pub(crate) fn current<D: ReadAt>(medium: &Medium<D>, live: bool) -> Result<Found> {
     let mut attempt = 0;
     loop {
         let head = Head::read(&medium.disk)?;
@@ -136,7 +139,7 @@ enum Verdict {
     FellBack(Commit),
 }
 
-fn judge<D: Storage>(medium: &Medium<D>, head: &Head, live: bool) -> Result<Verdict> {
+fn judge<D: ReadAt>(medium: &Medium<D>, head: &Head, live: bool) -> Result<Verdict> {
     let [a, b] =
         [0, 1].map(|slot| Record::decode(&head.slots[slot], medium.uuid).map(|r| (r, slot)));
     let marks = head.marks.map(|mark| decode_mark(&mark, medium.uuid));
@@ -194,8 +197,8 @@ fn judge<D: Storage>(medium: &Medium<D>, head: &Head, live: bool) -> Result<Verd
 /// A commit is written to a slot only when the other slot's is durable. So `former` was, and so was the mark of the slot
 /// that was being written, which tells of an older commit in it: that mark is whole, and later than `former` it cannot be. The
 /// mark of `former` itself may have been on its way to the medium: it can be old, or torn.
-fn may_be_cut_off(marks: [Option<u64>; 2], former: &Record, at: usize) -> bool {
-    let is_earlier = |seq: u64| seq <= former.seq;
+fn may_be_cut_off(marks: [Option<CommitNumber>; 2], former: &Record, at: usize) -> bool {
+    let is_earlier = |seq: CommitNumber| seq <= former.seq;
     marks[1 - at].is_some_and(is_earlier) && marks[at].is_none_or(is_earlier)
 }
 
@@ -222,7 +225,7 @@ fn validate(record: &Record, slot: usize) -> Result<()> {
 }
 
 /// What of all that `record` refers to, and `base` does not, is not on the medium; `None` if all of it is.
-fn missing_of<D: Storage>(
+fn missing_of<D: ReadAt>(
     medium: &Medium<D>,
     record: &Record,
     base: &Record,
@@ -243,7 +246,7 @@ struct Verification<'a, D> {
     stored: Vec<u8>,
 }
 
-impl<'a, D: Storage> Verification<'a, D> {
+impl<'a, D: ReadAt> Verification<'a, D> {
     fn new(medium: &'a Medium<D>, record: &Record, base: &Record) -> Self {
         Verification {
             medium,
@@ -292,8 +295,8 @@ impl<'a, D: Storage> Verification<'a, D> {
                 }
             }
         }
-        if !record.bundle.is_none() && base.bundle != record.bundle {
-            self.extent(record.bundle, "bundle")?;
+        if !record.segment.is_none() && base.segment != record.segment {
+            self.extent(record.segment, "prefetch segment")?;
         }
         match record.height.checked_sub(1) {
             Some(level) => {
@@ -337,28 +340,11 @@ impl<'a, D: Storage> Verification<'a, D> {
                         matches!(base, Some(Node::Leaf(known)) if known.get(slot) == entry);
                     if !entry.is_zero() && !is_known {
                         self.spend(entry.offset, entry.len)?;
-                        verify_unit(self.medium, &entry, &mut self.stored)?;
+                        self.medium.stored_unit(&entry, &mut self.stored)?;
                     }
                 }
             }
         }
         Ok(())
     }
-}
-
-/// Reads the stored bytes of a unit into `stored` and checks them against the map.
-pub(crate) fn verify_unit<D: Storage>(
-    medium: &Medium<D>,
-    entry: &Entry,
-    stored: &mut Vec<u8>,
-) -> Result<()> {
-    if entry.len > UNIT_MAX {
-        return Err(Error::damaged("page", entry.offset, "implausible length"));
-    }
-    litepack_io::memory::resize(stored, entry.len as usize)?;
-    medium.fill(stored, entry.offset, "page")?;
-    if medium.uuid.sum32(stored) != entry.sum {
-        return Err(Error::damaged("page", entry.offset, "checksum mismatch"));
-    }
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Places for the extents of a commit: near each other, because a flush pays for every stretch of the file that
+//! Allocation for the extents of a commit: near each other, because a flush pays for every stretch of the file that
 //! was written, and less for their bytes.
 //!
 //! Extents lie side by side where some hole has room for all of them. Otherwise they fill the holes of one part
@@ -16,9 +16,9 @@ use crate::error::Result;
 use crate::space::free_space::Space;
 use crate::space::ranges::Holes;
 
-/// What is placed.
+/// Whether an extent holds a unit or a map node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ExtentKind {
     Units,
     Nodes,
 }
@@ -26,12 +26,12 @@ pub(crate) enum Kind {
 /// A part of the file is filled whose holes have room for what is to be placed and, as a part of that, for what
 /// they lose to fitting badly.
 const LOSS: u64 = 4;
-/// Such a part is at most so many times as long as its holes.
+/// Such a part is at most this many times as long as its holes.
 const SPREAD: u64 = 16;
 /// Holes that are looked at for each extent, at most: beyond that, looking takes longer than it saves.
 const HOLES_MAX: usize = 16;
-/// A hole so many times as long as the longest unit is left for nodes, and one so many times as long as a whole
-/// group for last.
+/// A hole this many times as long as the longest unit is left for nodes, and one this many times as long as a whole
+/// group is used last.
 const LARGE: u64 = 4;
 /// As many nodes as are worth a part of the file of their own, unless that much of the file is free already.
 const MANY: usize = 64;
@@ -42,9 +42,9 @@ impl Space {
     ///
     /// # Errors
     /// As [`Space::alloc`].
-    pub(crate) fn place(
+    pub(crate) fn allocate(
         &mut self,
-        kind: Kind,
+        kind: ExtentKind,
         lens: impl Iterator<Item = usize> + Clone,
     ) -> Result<Vec<u64>> {
         let lens = lens.map(|len| len as u64);
@@ -57,19 +57,19 @@ impl Space {
         let all: Vec<usize> = (0..lens.len()).filter(|index| lens[*index] > 0).collect();
         // Of a hole much larger than this, what else would be left to be placed side by side?
         if self.smallest(total).is_some_and(|len| len < LARGE * total) {
-            self.place_together(&all, &lens, &mut offsets)?;
+            self.allocate_together(&all, &lens, &mut offsets)?;
             return Ok(offsets);
         }
-        let left = self.place_near(kind, all, &lens, &mut offsets)?;
+        let left = self.allocate_near(kind, all, &lens, &mut offsets)?;
         if left.is_empty() {
             return Ok(offsets);
         }
         let total: u64 = left.iter().map(|index| lens[*index]).sum();
-        let apart = kind == Kind::Nodes
+        let apart = kind == ExtentKind::Nodes
             && left.len() >= MANY
             && self.free_bytes() < self.end() / FREE_SHARE;
         if apart || self.smallest(total).is_some() {
-            self.place_together(&left, &lens, &mut offsets)?;
+            self.allocate_together(&left, &lens, &mut offsets)?;
         } else {
             for index in left {
                 offsets[index] = self.alloc(lens[index])?;
@@ -79,7 +79,12 @@ impl Space {
     }
 
     /// Places extents side by side, in a hole or behind the end.
-    fn place_together(&mut self, which: &[usize], lens: &[u64], offsets: &mut [u64]) -> Result<()> {
+    fn allocate_together(
+        &mut self,
+        which: &[usize],
+        lens: &[u64],
+        offsets: &mut [u64],
+    ) -> Result<()> {
         let mut next = self.alloc(which.iter().map(|index| lens[*index]).sum())?;
         for index in which {
             offsets[*index] = next;
@@ -89,9 +94,9 @@ impl Space {
     }
 
     /// Places what it can in parts of the file. Returns the indexes of the others.
-    fn place_near(
+    fn allocate_near(
         &mut self,
-        kind: Kind,
+        kind: ExtentKind,
         mut left: Vec<usize>,
         lens: &[u64],
         offsets: &mut [u64],
@@ -127,11 +132,17 @@ impl Space {
 
     /// The first part of the file from here on that has room for extents of these lengths close together, or
     /// the last one before nothing more is to be looked at.
-    fn part(&self, kind: Kind, from: u64, lens: &[u64], looked_at: &mut usize) -> Option<Part> {
+    fn part(
+        &self,
+        kind: ExtentKind,
+        from: u64,
+        lens: &[u64],
+        looked_at: &mut usize,
+    ) -> Option<Part> {
         let total: u64 = lens.iter().sum();
         let least = lens.iter().copied().min().unwrap_or(0);
         let large = LARGE * lens.iter().copied().max().unwrap_or(0);
-        let fits = |len: u64| len >= least && (kind == Kind::Nodes || len <= large);
+        let fits = |len: u64| len >= least && (kind == ExtentKind::Nodes || len <= large);
         let room = total + total / LOSS;
         let (mut found, mut free, mut end) = (VecDeque::new(), 0, from);
         for (offset, len) in self.holes(from) {
@@ -195,7 +206,7 @@ mod tests {
         let mut space = sieve(10_000);
         let mut last = 0;
         for lens in [[1000; 100], [700; 100], [1024; 100]] {
-            let offsets = space.place(Kind::Units, lens.into_iter()).unwrap();
+            let offsets = space.allocate(ExtentKind::Units, lens.into_iter()).unwrap();
             assert!(spread(&offsets) < 300 << 10, "{offsets:?}");
             assert!(*offsets.iter().min().unwrap() > last);
             last = *offsets.iter().max().unwrap();
@@ -206,7 +217,7 @@ mod tests {
     fn what_fits_in_one_hole_is_side_by_side() {
         let mut space = sieve(1000);
         let offsets = space
-            .place(Kind::Units, [300, 0, 300, 424].into_iter())
+            .allocate(ExtentKind::Units, [300, 0, 300, 424].into_iter())
             .unwrap();
         assert_eq!(offsets[2], offsets[0] + 300);
         assert_eq!(offsets[3], offsets[0] + 600);
@@ -217,10 +228,16 @@ mod tests {
         let mut space = sieve(1000);
         let end = space.end();
         // Begin somewhere in the middle.
-        space.place(Kind::Units, [1024; 200].into_iter()).unwrap();
-        space.place(Kind::Units, [1024; 300].into_iter()).unwrap();
+        space
+            .allocate(ExtentKind::Units, [1024; 200].into_iter())
+            .unwrap();
+        space
+            .allocate(ExtentKind::Units, [1024; 300].into_iter())
+            .unwrap();
         assert_eq!((space.end(), space.free_bytes()), (end, 0));
-        space.place(Kind::Units, [1024; 2].into_iter()).unwrap();
+        space
+            .allocate(ExtentKind::Units, [1024; 2].into_iter())
+            .unwrap();
         assert_eq!(space.end(), end + 2048);
     }
 
@@ -239,9 +256,11 @@ mod tests {
                     space.release(at, 300).unwrap();
                 }
             }
-            let placed = space.place(Kind::Units, [300; 100].into_iter());
+            let placed = space.allocate(ExtentKind::Units, [300; 100].into_iter());
             units.extend(placed.unwrap());
-            nodes = space.place(Kind::Nodes, [1500; 100].into_iter()).unwrap();
+            nodes = space
+                .allocate(ExtentKind::Nodes, [1500; 100].into_iter())
+                .unwrap();
             assert!(
                 spread(&nodes) < 2 * 150_000 || round == 0,
                 "{}",
@@ -257,7 +276,9 @@ mod tests {
     fn many_holes_too_small_are_not_all_looked_at() {
         let mut space = sieve(4000);
         let end = space.end();
-        let offsets = space.place(Kind::Units, [2000; 3].into_iter()).unwrap();
+        let offsets = space
+            .allocate(ExtentKind::Units, [2000; 3].into_iter())
+            .unwrap();
         assert_eq!(space.end(), end + 6000);
         assert_eq!(spread(&offsets), 4000);
     }

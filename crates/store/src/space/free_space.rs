@@ -1,4 +1,4 @@
-//! Free space: which bytes below the end of the file nobody needs, and when they may be used again.
+//! Free space: which bytes below the end of the file are unused, and when they may be used again.
 //!
 //! A byte freed by a commit is still needed for as long as a crash could make the file fall back to
 //! the last durable commit. So freed bytes wait:
@@ -11,11 +11,12 @@
 
 use std::ops::Range;
 
+use litepack_io::bytes::{Reader, put_varint, unzigzag, zigzag};
+
 use crate::error::{Error, Result};
 use crate::format::layout::{DATA_START, LOCK_BYTES, OFFSET_LIMIT, Pointer};
-use crate::space::allocate::Kind;
+use crate::space::allocate::ExtentKind;
 use crate::space::ranges::{Holes, RangeSet};
-use litepack_io::bytes::{Reader, put_varint, unzigzag, zigzag};
 
 /// Longest chain of changes on a snapshot: bounds the reads needed before a first write.
 pub(crate) const CHAIN_MAX: usize = 32;
@@ -236,12 +237,12 @@ impl Space {
     }
 
     /// From where on a commit's extents of this kind are placed.
-    pub(crate) fn near(&self, kind: Kind) -> u64 {
+    pub(crate) fn near(&self, kind: ExtentKind) -> u64 {
         self.near[kind as usize]
     }
 
     /// The next extents of this kind are to be placed from here on.
-    pub(crate) fn go_near(&mut self, kind: Kind, offset: u64) {
+    pub(crate) fn go_near(&mut self, kind: ExtentKind, offset: u64) {
         self.near[kind as usize] = offset;
     }
 

@@ -1,5 +1,6 @@
 //! Free space of the file, and where new extents go.
 
 pub(crate) mod allocate;
+pub(crate) mod erase;
 pub(crate) mod free_space;
 pub(crate) mod ranges;

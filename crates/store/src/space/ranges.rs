@@ -11,7 +11,7 @@ pub(crate) struct RangeSet<I = ()> {
     total: u64,
 }
 
-/// A set that can be asked for a range of some length. What is not, is kept without: that is half the work.
+/// A set that can be asked for a range of some length. Other sets have no index by length: that is half the work.
 pub(crate) type Holes = RangeSet<ByLen>;
 
 /// Ranges as (length, offset).

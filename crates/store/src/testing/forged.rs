@@ -1,5 +1,5 @@
 //! Packed files that were changed behind their checksums, for tests and fuzzing. [`forge`] takes a good file, changes what
-//! it says in a few places (records, map nodes, catalog, dictionaries, free-space links, bundle, units and the streams in
+//! it says in a few places (records, map nodes, catalog, dictionaries, free-space links, prefetch segment, units and the streams in
 //! them) and mends every checksum up to the records, so that each decoder meets bytes that a checksum vouches for.
 //! [`survives`] then does all that a user can do with the file.
 //!
@@ -8,6 +8,9 @@
 use std::sync::{Arc, LazyLock};
 
 use litepack_codec::{Codec, Dictionary, Encoder, Encoding};
+use litepack_io::bytes::{put_varint, zigzag};
+use litepack_io::storage::Storage;
+use litepack_io::testing::{Call, MemoryStorage, Watched};
 
 use crate::format::catalog::Catalog;
 use crate::format::header::Header;
@@ -17,14 +20,12 @@ use crate::format::layout::{
 };
 use crate::format::leaf::{Entry, FANOUT, Leaf};
 use crate::format::node::Node;
-use crate::format::record::{Record, encode_mark};
+use crate::format::record::{CommitNumber, Record, encode_mark};
 use crate::hostile;
 use crate::medium::cache::{Cache, FileId};
-use crate::snapshot::store::{Options, Store};
+use crate::options::Options;
 use crate::space::free_space::{Link, decode_link, link_behind};
-use litepack_io::bytes::{put_varint, zigzag};
-use litepack_io::storage::Storage;
-use litepack_io::testing::{Call, MemoryStorage, Watched};
+use crate::transaction::store::Store;
 
 /// Numbers at which something else begins.
 const EDGES: [u64; 24] = [
@@ -165,7 +166,7 @@ pub fn forge(base: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
         let bytes = base.get(at..at + RECORD_LEN).unwrap_or_default();
         if let Some(record) = Record::decode(bytes, header.uuid) {
             let record = forger.record(record);
-            newest = newest.max((record.seq, slot));
+            newest = newest.max((record.seq.0, slot));
             forger.bytes[at..at + RECORD_LEN].copy_from_slice(&record.encode(header.uuid));
         }
     }
@@ -176,7 +177,7 @@ pub fn forge(base: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
         _ => None,
     };
     if let Some(seq) = marked {
-        let mark = encode_mark(seq, header.uuid);
+        let mark = encode_mark(CommitNumber(seq), header.uuid);
         let at = MARK_OFFSETS[newest.1] as usize;
         forger.bytes[at..at + mark.len()].copy_from_slice(&mark);
     }
@@ -249,20 +250,20 @@ impl Forger<'_, '_> {
         }
         record.catalog = self.catalog(record.catalog);
         record.space = self.link(record.space, 0);
-        record.bundle = self.scrambled(record.bundle, 3);
+        record.segment = self.scrambled(record.segment, 3);
         record.end = self.bytes.len() as u64;
         for pointer in [
             &mut record.map,
             &mut record.catalog,
             &mut record.space,
-            &mut record.bundle,
+            &mut record.segment,
         ] {
             if self.choices.strikes(24) {
                 *pointer = self.elsewhere(*pointer);
             }
         }
         for number in [
-            &mut record.seq,
+            &mut record.seq.0,
             &mut record.size,
             &mut record.end,
             &mut record.stored_units,
@@ -349,7 +350,7 @@ impl Forger<'_, '_> {
                 entry.storage = Encoding {
                     codec: Codec::ALL[self.choices.below(Codec::ALL.len())],
                     dict: self.choices.number(entry.storage.dict.into()) as u16,
-                    settled: self.choices.byte().is_multiple_of(2),
+                    up_to_date: self.choices.byte().is_multiple_of(2),
                 };
             }
             if self.choices.strikes(8) {
@@ -396,7 +397,7 @@ impl Forger<'_, '_> {
                 storage = Encoding {
                     codec: if kind == 1 { Codec::Columnar } else { codec },
                     dict: 0,
-                    settled: false,
+                    up_to_date: false,
                 };
             }
         }
@@ -497,14 +498,14 @@ fn rows(number: u64) -> Vec<u8> {
     page[start + 5..start + 7].copy_from_slice(&(content as u16).to_be_bytes());
     page[start + 8..start + 8 + cells.len()].copy_from_slice(&cells);
     if number == 0 {
-        page[..16].copy_from_slice(crate::transaction::write::SQLITE_MAGIC);
+        page[..16].copy_from_slice(crate::SQLITE_MAGIC);
         page[16..24].copy_from_slice(&[16, 0, 1, 1, 0, 64, 32, 32]);
     }
     page
 }
 
 /// Good files to begin with: small; with levels, a dictionary and a chain of free space, cut off before the last commit was
-/// flushed; the same with a bundle.
+/// flushed; the same with a prefetch segment.
 static BASES: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
     let small = {
         let mut store = open(MemoryStorage::default());
@@ -530,7 +531,7 @@ static BASES: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
     fill(&mut store, 100..140);
     let unflushed = store.disk().snapshot();
     store
-        .bundle(vec![0, 5, 200], 60_000)
+        .set_prefetch(vec![0, 5, 200], 60_000)
         .expect("there is room");
     fill(&mut store, 7..9);
     store.flush().expect("memory can be written");

@@ -9,8 +9,8 @@ use crate::format::catalog::{
 use crate::format::header::Header;
 use crate::format::layout::*;
 use crate::format::leaf::FANOUT;
-use crate::format::prefetch_segment::BUNDLE_LEN_MAX;
-use crate::format::record::{Record, encode_mark};
+use crate::format::prefetch_segment::SEGMENT_LEN_MAX;
+use crate::format::record::{CommitNumber, Record, encode_mark};
 use crate::snapshot::page_map::HEIGHT_MAX;
 use crate::space::free_space::CHAIN_MAX;
 
@@ -77,7 +77,7 @@ fn constants_are_as_documented() {
         ("DICTIONARY_LEN_MAX", DICTIONARY_LEN_MAX as u64),
         ("DICTIONARY_STORED_MAX", DICTIONARY_STORED_MAX as u64),
         ("CHAIN_MAX", CHAIN_MAX as u64),
-        ("BUNDLE_LEN_MAX", BUNDLE_LEN_MAX),
+        ("SEGMENT_LEN_MAX", SEGMENT_LEN_MAX),
     ]);
     let documented: HashMap<String, u64> = table("Constants")
         .into_iter()
@@ -118,7 +118,7 @@ fn commit_records_are_as_documented() {
         sum: n + 2,
     };
     let record = Record {
-        seq: 11,
+        seq: CommitNumber(11),
         size: 12,
         unit_size: 13,
         height: 14,
@@ -129,7 +129,7 @@ fn commit_records_are_as_documented() {
         stored_units: 16,
         stored_bytes: 17,
         free_bytes: 18,
-        bundle: pointer(50),
+        segment: pointer(50),
     };
     let bytes = record.encode(uuid);
     assert_eq!(
@@ -150,7 +150,7 @@ fn commit_records_are_as_documented() {
     for (name, value) in expected {
         assert_eq!(number(&bytes, fields[name]), value, "{name}");
     }
-    for (name, value) in [("map", 20), ("catalog", 30), ("space", 40), ("bundle", 50)] {
+    for (name, value) in [("map", 20), ("catalog", 30), ("space", 40), ("segment", 50)] {
         let (offset, size) = fields[name];
         assert_eq!(size, 24);
         assert_eq!(number(&bytes, (offset, 8)), value);
@@ -165,7 +165,7 @@ fn commit_records_are_as_documented() {
 #[test]
 fn the_mark_is_as_documented() {
     let fields = fields("Marks of durability", MARK_LEN);
-    let bytes = encode_mark(77, FileUuid([3; 16]));
+    let bytes = encode_mark(CommitNumber(77), FileUuid([3; 16]));
     assert_eq!(
         number(&bytes, fields["magic"]),
         u32::from_le_bytes(*b"LPmk").into()
@@ -194,7 +194,7 @@ fn columns_are_as_documented() {
         let storage = Encoding {
             codec: Codec::Zstd,
             dict: 2,
-            settled: true,
+            up_to_date: true,
         };
         let entry = |offset, len, sum| Entry {
             offset,
@@ -250,7 +250,7 @@ fn the_catalog_is_as_documented() {
     };
     catalog.add(Some((dictionary(), place(0x1000))), 3, vec![0x0403_0201]);
     catalog.add(None, 19, Vec::new());
-    catalog.maintained = (300, 7);
+    catalog.maintained = (CommitNumber(300), 7);
     catalog.replace(0, 2);
     catalog.replace(1, 2);
     let hash = twox_hash::XxHash3_128::oneshot(b"dictionary").to_le_bytes();

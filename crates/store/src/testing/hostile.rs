@@ -3,15 +3,17 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
-use crate::format::header::Header;
-use crate::format::layout::{DATA_START, FileUuid, MARK_OFFSETS, Pointer, SLOT_OFFSETS};
-use crate::format::record::{Record, encode_mark};
-use crate::medium::cache::{Cache, FileId};
-use crate::snapshot::store::{Options, Store};
 use litepack_io::bytes::Reader;
 use litepack_io::storage::Storage;
 use litepack_io::testing::MemoryStorage;
+
+use crate::error::Result;
+use crate::format::header::Header;
+use crate::format::layout::{DATA_START, FileUuid, MARK_OFFSETS, Pointer, SLOT_OFFSETS};
+use crate::format::record::{CommitNumber, Record, encode_mark};
+use crate::medium::cache::{Cache, FileId};
+use crate::options::Options;
+use crate::transaction::store::Store;
 
 /// Takes up to `len` bytes off the front.
 fn take<'a>(data: &mut &'a [u8], len: usize) -> &'a [u8] {
@@ -59,14 +61,14 @@ pub fn try_everything(data: &[u8]) {
         map = catalog;
     }
     let record = Record {
-        seq,
+        seq: CommitNumber(seq),
         size: u64::from(size) << (size % 40),
         unit_size: 2048 << unit,
         height: if map.is_none() { 0 } else { height },
         map,
         catalog,
         space,
-        bundle: if cyclic { map } else { space },
+        segment: if cyclic { map } else { space },
         ..Record::first(4096, end)
     };
     let _ = disk.write_at(&header.encode(), 0);
@@ -75,7 +77,7 @@ pub fn try_everything(data: &[u8]) {
         let _ = disk.write_at(&record.encode(header.uuid), slot);
     }
     for (seq, mark) in [1, marked].into_iter().zip(MARK_OFFSETS) {
-        let _ = disk.write_at(&encode_mark(seq, header.uuid), mark);
+        let _ = disk.write_at(&encode_mark(CommitNumber(seq), header.uuid), mark);
     }
 
     let cache = Arc::new(Cache::new(1 << 20));
@@ -129,15 +131,15 @@ fn maintain(store: &mut Store<impl Storage>, steps: u64) -> Result<()> {
     let mut from = Some(0);
     for _ in 0..steps {
         let Some(unit) = from else { break };
-        from = store.store_again(unit, &|_| number)?;
+        from = store.recompress(unit, &|_| number)?;
         store.commit()?;
     }
     store.drop_unused_dictionaries(&[number])?;
     store.commit()?;
-    let mut at = store.arrange()?;
+    let mut at = store.reorder()?;
     for _ in 0..steps {
         let Some(arranged) = at else { break };
-        at = store.arrange_some(arranged)?;
+        at = store.reorder_some(arranged)?;
     }
     let mut from = Some(0);
     for _ in 0..steps {
@@ -195,7 +197,7 @@ mod tests {
         }
         let first = Record::first(4096, DATA_START);
         let record = Record {
-            seq: 2,
+            seq: CommitNumber(2),
             size,
             height,
             map,
@@ -208,7 +210,8 @@ mod tests {
             disk.write_at(&record.encode(header.uuid), slot).unwrap();
         }
         for (seq, mark) in [1, marked].into_iter().zip(MARK_OFFSETS) {
-            disk.write_at(&encode_mark(seq, header.uuid), mark).unwrap();
+            disk.write_at(&encode_mark(CommitNumber(seq), header.uuid), mark)
+                .unwrap();
         }
         disk.write_at(&header.encode(), 0).unwrap();
         disk
@@ -257,13 +260,13 @@ mod tests {
         assert_eq!(store.dictionary_of(1 << 30).unwrap(), 0);
         let mut at = Some(0);
         while let Some(from) = at {
-            at = store.store_again(from, &|_| 0).unwrap();
+            at = store.recompress(from, &|_| 0).unwrap();
         }
         store.drop_unused_dictionaries(&[]).unwrap();
         store.commit().unwrap();
-        store.arrange().unwrap();
+        store.reorder().unwrap();
         store.compact().unwrap();
-        store.bundle(vec![0, 1], 4096).unwrap();
+        store.set_prefetch(vec![0, 1], 4096).unwrap();
         store.set_maintained().unwrap();
         store.truncate(4096).unwrap();
         store.flush().unwrap();
@@ -271,7 +274,7 @@ mod tests {
 
         // More than SQLite's limit is damage.
         let record = Record {
-            seq: 9,
+            seq: CommitNumber(9),
             size: size + 4097,
             ..Record::first(4096, DATA_START)
         };

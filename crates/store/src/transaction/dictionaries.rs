@@ -4,13 +4,19 @@
 //! several times; a packer that sees the whole database at once brings its own. Pages written earlier
 //! keep what they were stored with.
 
-use litepack_codec::{DictId, Dictionary, Encoder, Shape, train};
+use std::collections::BTreeSet;
 
-use crate::error::Result;
-use crate::maintenance::erase::Erase;
-use crate::maintenance::recompress::TOO_MANY;
-use crate::snapshot::store::Store;
+use litepack_codec::{DictId, Dictionary, Encoder, Shape, train};
 use litepack_io::storage::Storage;
+
+use crate::error::{Error, Result};
+use crate::format::layout::Pointer;
+use crate::space::erase::Erase;
+use crate::transaction::changes::Transaction;
+use crate::transaction::store::Store;
+
+/// The error when the catalog is full.
+const TOO_MANY: Error = Error::Limit("a file has at most 4096 dictionaries");
 
 /// No dictionary before the database has this many bytes.
 const DATABASE_MIN: u64 = 1 << 20;
@@ -63,74 +69,118 @@ impl<D: Storage> Store<D> {
     /// transaction. Returns its number.
     ///
     /// # Errors
-    /// The transaction is dropped and the last commit is current again.
+    /// The transaction is rolled back.
     pub fn add_dictionary(
         &mut self,
         dictionary: &Dictionary,
         shapes: Vec<Shape>,
     ) -> Result<DictId> {
-        self.guarded(|store| {
-            store.begin()?;
-            store.put_dictionary(dictionary, shapes)
+        self.step(|transaction| transaction.add_dictionary(dictionary, shapes))
+    }
+
+    /// The number for pages with the same dictionary (for 0: none) that are up to date at the writing level; a new one
+    /// if that is above the level of `number`. Part of the running transaction.
+    ///
+    /// # Errors
+    /// The transaction is rolled back.
+    pub fn at_level(&mut self, number: DictId) -> Result<DictId> {
+        self.step(|transaction| {
+            let (catalog, level) = (&transaction.image().catalog, transaction.level());
+            let number = catalog.current(number);
+            if catalog.level(number) >= level {
+                return Ok(number);
+            }
+            let catalog = transaction.change_catalog();
+            let again = catalog.add_at_level(number, level).ok_or(TOO_MANY)?;
+            catalog.replace(number, again);
+            Ok(again)
         })
     }
 
-    fn put_dictionary(&mut self, dictionary: &Dictionary, shapes: Vec<Shape>) -> Result<DictId> {
+    /// Pages that were stored with `former` are to be stored with `number` from now on. Part of the running
+    /// transaction.
+    ///
+    /// # Errors
+    /// The transaction is rolled back.
+    pub fn replace_dictionary(&mut self, former: DictId, number: DictId) -> Result<()> {
+        self.step(|transaction| {
+            transaction.change_catalog().replace(former, number);
+            Ok(())
+        })
+    }
+}
+
+impl<D: Storage> Transaction<'_, D> {
+    /// As [`Store::add_dictionary`].
+    ///
+    /// # Errors
+    /// When there is no memory or space for it, or the file has too many.
+    pub fn add_dictionary(
+        &mut self,
+        dictionary: &Dictionary,
+        shapes: Vec<Shape>,
+    ) -> Result<DictId> {
         let pointer = self.store_metadata(&dictionary.pack()?)?;
         let bytes = litepack_io::memory::copy(dictionary.bytes())?;
         let with = Some((Dictionary::shared(bytes), pointer));
-        self.writer.txn().catalog_changed = true;
-        self.catalog
-            .add(with, self.writer.level(), shapes)
-            .ok_or(TOO_MANY)
+        let level = self.level();
+        let added = self.change_catalog().add(with, level, shapes);
+        added.ok_or(TOO_MANY)
+    }
+
+    /// Drops all dictionaries from the catalog but the `used` ones, and returns where they were.
+    pub(crate) fn keep_dictionaries(&mut self, used: BTreeSet<DictId>) -> Vec<Pointer> {
+        let dropped = self.changes.image.catalog.keep(used);
+        self.changes.catalog_changed |= !dropped.is_empty();
+        dropped
     }
 
     /// The length of the dictionary to be trained, if the database has outgrown the one it has. Not if someone
-    /// chose dictionaries for pages of certain shapes: then it is for maintenance to see what else is worth one. Nor if
-    /// what is deleted is to be erased: it would stay in the samples.
-    pub(crate) fn training_due(&self) -> Option<usize> {
-        let len = dictionary_len_for(self.size)?;
-        if self.catalog.has_shapes() || self.erase() == Erase::WithCommit {
+    /// chose dictionaries for pages of certain shapes: then maintenance decides what else is worth one. Nor if
+    /// deleted content is to be erased: it would stay in the samples.
+    pub(super) fn training_due(&self) -> Option<usize> {
+        let (image, writer) = (self.image(), &self.store.writer);
+        let len = dictionary_len_for(image.size)?;
+        if image.catalog.has_shapes() || writer.eraser.when == Erase::WithCommit {
             return None;
         }
-        let outgrown = len as u64 >= self.catalog.used_len().saturating_mul(GROWTH);
-        (outgrown && self.size >= self.writer.training_due_at).then_some(len)
+        let outgrown = len as u64 >= image.catalog.used_len().saturating_mul(GROWTH);
+        (outgrown && image.size >= writer.training_due_at).then_some(len)
     }
 
     /// Trains a dictionary if that is due, in place of the one for pages of no shape in particular. True if there
     /// is a new one.
-    pub(crate) fn train_if_due(&mut self) -> Result<bool> {
+    pub(super) fn train_if_due(&mut self) -> Result<bool> {
         let Some(len) = self.training_due() else {
             return Ok(false);
         };
-        // If no dictionary comes of it, the next try is after the database has grown again.
-        self.writer.training_due_at = self.size.saturating_mul(GROWTH);
+        // If it is not worth its place, the next try is after the database has grown again.
+        self.store.writer.training_due_at = self.image().size.saturating_mul(GROWTH);
         let pages = self.samples()?;
-        match train_if_useful(&pages, len, self.writer.encoder())? {
-            Some(dictionary) => {
-                let former = self.catalog.default_number();
-                let number = self.put_dictionary(&dictionary, Vec::new())?;
-                if former != 0 {
-                    self.catalog.replace(former, number);
-                }
-                Ok(true)
-            }
-            None => Ok(false),
+        let encoder = self.store.writer.encoder();
+        let Some(dictionary) = train_if_useful(&pages, len, encoder)? else {
+            return Ok(false);
+        };
+        let former = self.image().catalog.default_number();
+        let number = self.add_dictionary(&dictionary, Vec::new())?;
+        if former != 0 {
+            self.change_catalog().replace(former, number);
         }
+        Ok(true)
     }
 
     /// Pages from all over the database, buffered ones included.
     fn samples(&mut self) -> Result<Vec<Vec<u8>>> {
-        let unit_size = u64::from(self.unit_size);
-        let units = self.size.div_ceil(unit_size);
+        let unit_size = u64::from(self.image().unit_size);
+        let units = self.image().units();
         let stride = units.div_ceil(SAMPLE_MAX / unit_size).max(1);
         let mut pages = Vec::new();
         for unit in (0..units).step_by(stride as usize) {
             let mut page = litepack_io::memory::zeros(unit_size as usize)?;
-            match self.writer.buffered(unit) {
+            match self.store.writer.buffer.get(unit) {
                 Some(bytes) => page.copy_from_slice(bytes),
                 None => {
-                    let entry = self.map.get(unit, &self.medium)?;
+                    let entry = self.image().map.get(unit, self.medium())?;
                     if entry.is_zero() {
                         continue;
                     }

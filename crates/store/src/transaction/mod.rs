@@ -1,7 +1,14 @@
 //! The write half: buffering pages, encoding them, publishing a commit, making it durable.
 
+pub(crate) mod changes;
 pub(crate) mod commit;
-pub(crate) mod dictionaries;
+mod create;
+mod dictionaries;
+mod flush;
+mod prefetch_segment;
+pub(crate) mod store;
+mod undo;
 pub(crate) mod write;
-pub(crate) mod write_buffer;
-pub(crate) mod write_queue;
+mod write_buffer;
+mod write_queue;
+pub(crate) mod writer;

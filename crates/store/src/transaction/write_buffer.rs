@@ -1,4 +1,4 @@
-//! The pages a transaction has written, on their way into stored form.
+//! The write buffer: pages that a transaction has written, until they are encoded.
 //!
 //! They are collected by unit, so that what is written twice is stored once. When there are many, helpers
 //! begin to encode while SQLite still brings the rest; what they have not begun at the end, the
@@ -16,11 +16,12 @@ use litepack_codec::{DictId, Encoding, Level};
 use litepack_io::memory::OutOfMemory;
 
 use crate::error::Result;
-use crate::format::catalog::Choice;
 use crate::format::layout::FileUuid;
 use crate::medium::cache::copy_into;
+use crate::medium::dictionaries::Choice;
 use crate::medium::results::Results;
 use crate::medium::workers::{Crew, Tools};
+use crate::snapshot::pages::Overlay;
 
 /// Units from which on a helper is worth its start, and one more for as many again.
 const UNITS_PER_HELPER: usize = 32;
@@ -68,7 +69,7 @@ struct Part {
 
 /// Buffered units, and what of them was given to helpers.
 #[derive(Debug, Default)]
-pub(crate) struct Batch {
+pub(crate) struct WriteBuffer {
     units: BTreeMap<u64, Page>,
     bytes: usize,
     /// Units that no helper was given.
@@ -87,7 +88,13 @@ struct Given {
     jobs: usize,
 }
 
-impl Batch {
+impl Overlay for WriteBuffer {
+    fn unit(&self, unit: u64) -> Option<&[u8]> {
+        self.get(unit)
+    }
+}
+
+impl WriteBuffer {
     pub(crate) fn is_empty(&self) -> bool {
         self.units.is_empty()
     }
@@ -117,7 +124,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Decides anew what everything buffered is stored with, given the page and the number it had. What was
+    /// Decides again how everything buffered is stored, given the page and the number it had. What was
     /// encoded is dropped.
     pub(crate) fn choose_again(
         &mut self,
@@ -136,9 +143,9 @@ impl Batch {
 
     /// Forgets everything but the memory.
     pub(crate) fn clear(&mut self) {
-        *self = Batch {
+        *self = WriteBuffer {
             spare: std::mem::take(&mut self.spare),
-            ..Batch::default()
+            ..WriteBuffer::default()
         };
     }
 
@@ -172,7 +179,7 @@ impl Batch {
         self.bytes -= cut.values().map(|page| page.bytes.len()).sum::<usize>();
     }
 
-    /// Whether enough units wait for [`Batch::begin`] to be worth calling.
+    /// Whether enough units wait for [`WriteBuffer::begin`] to be worth calling.
     pub(crate) fn is_worth_beginning(&self) -> bool {
         self.waiting.len() >= UNITS_PER_JOB && self.units.len() >= UNITS_PER_HELPER
     }
@@ -221,7 +228,7 @@ impl Batch {
     }
 }
 
-/// What was buffered, on its way out of the batch.
+/// What was buffered, on its way out of the buffer.
 #[derive(Debug)]
 pub(crate) struct Finishing {
     recipe: Recipe,
@@ -351,7 +358,7 @@ fn encode(
             Encoding {
                 codec: encoder.encode(&page, choice.dictionary.as_deref(), &mut bytes)?,
                 dict: choice.number,
-                settled: choice.number != 0 && recipe.level >= choice.level,
+                up_to_date: choice.number != 0 && recipe.level >= choice.level,
             }
         };
         encoded.push(Encoded {
@@ -390,13 +397,13 @@ mod tests {
 
     /// All groups: each in the order of its units, and nothing twice.
     fn finish(
-        batch: &mut Batch,
+        buffer: &mut WriteBuffer,
         helpers: usize,
         crew: &mut Crew,
         tools: &mut Tools,
     ) -> BTreeMap<u64, (Encoding, Vec<u8>)> {
         let mut found = BTreeMap::new();
-        let mut finishing = batch.finish(RECIPE, helpers, crew);
+        let mut finishing = buffer.finish(RECIPE, helpers, crew);
         while let Some(group) = finishing.group(crew, tools).unwrap() {
             assert!(group.order.is_sorted());
             for stored in group.iter() {
@@ -411,7 +418,7 @@ mod tests {
                 let former = found.insert(stored.unit, (stored.storage, page));
                 assert!(former.is_none());
             }
-            batch.reuse(group);
+            buffer.reuse(group);
         }
         found
     }
@@ -425,30 +432,30 @@ mod tests {
     }
 
     /// 64 units that a helper was given, and has begun with all of them.
-    fn begun(crew: &mut Crew) -> Batch {
-        let mut batch = Batch::default();
+    fn begun(crew: &mut Crew) -> WriteBuffer {
+        let mut buffer = WriteBuffer::default();
         for unit in 0..64 {
-            batch.insert(unit, &page(unit), Choice::default()).unwrap();
+            buffer.insert(unit, &page(unit), Choice::default()).unwrap();
         }
-        batch.begin(&RECIPE, 1, crew);
+        buffer.begin(&RECIPE, 1, crew);
         while crew.waiting() > 0 {
             std::thread::yield_now();
         }
-        batch
+        buffer
     }
 
     #[test]
     fn all_units_come_out_whoever_encoded_them() {
         for helpers in [0, 1, 3] {
             let (mut crew, mut tools) = (Crew::default(), Tools::default());
-            let mut batch = Batch::default();
+            let mut buffer = WriteBuffer::default();
             for unit in (0..300).rev() {
-                batch.insert(unit, &page(unit), Choice::default()).unwrap();
-                if helpers > 0 && batch.is_worth_beginning() {
-                    batch.begin(&RECIPE, helpers, &mut crew);
+                buffer.insert(unit, &page(unit), Choice::default()).unwrap();
+                if helpers > 0 && buffer.is_worth_beginning() {
+                    buffer.begin(&RECIPE, helpers, &mut crew);
                 }
             }
-            let found = finish(&mut batch, helpers, &mut crew, &mut tools);
+            let found = finish(&mut buffer, helpers, &mut crew, &mut tools);
             assert_holds(found, (0..300).map(|unit| (unit, page(unit))));
         }
     }
@@ -456,19 +463,19 @@ mod tests {
     #[test]
     fn a_unit_written_again_is_stored_as_it_was_written_last() {
         let (mut crew, mut tools) = (Crew::default(), Tools::default());
-        let mut batch = begun(&mut crew);
+        let mut buffer = begun(&mut crew);
         for round in (0..100).rev() {
             for unit in (0..64).step_by(3) {
                 let page = page(unit + 1000 + round);
-                assert!(batch.change(unit, 0, &page).unwrap());
+                assert!(buffer.change(unit, 0, &page).unwrap());
             }
-            assert!(!batch.is_worth_beginning());
+            assert!(!buffer.is_worth_beginning());
         }
-        assert_eq!(batch.again.len(), 22, "each counts once");
-        assert!(!batch.change(64, 0, &[1]).unwrap());
-        batch.truncate(60);
-        assert_eq!(batch.bytes(), 60 * PAGE);
-        let found = finish(&mut batch, 1, &mut crew, &mut tools);
+        assert_eq!(buffer.again.len(), 22, "each counts once");
+        assert!(!buffer.change(64, 0, &[1]).unwrap());
+        buffer.truncate(60);
+        assert_eq!(buffer.bytes(), 60 * PAGE);
+        let found = finish(&mut buffer, 1, &mut crew, &mut tools);
         let newest = |unit| page(if unit % 3 == 0 { unit + 1000 } else { unit });
         assert_holds(found, (0..60).map(|unit| (unit, newest(unit))));
     }
@@ -481,11 +488,11 @@ mod tests {
             level: 3,
         };
         let (mut crew, mut tools) = (Crew::default(), Tools::default());
-        let mut batch = begun(&mut crew);
-        batch
+        let mut buffer = begun(&mut crew);
+        buffer
             .choose_again(&mut crew, |_, _| Ok(with.clone()))
             .unwrap();
-        let found = finish(&mut batch, 1, &mut crew, &mut tools);
+        let found = finish(&mut buffer, 1, &mut crew, &mut tools);
         assert!(found.values().all(|(storage, _)| storage.dict == 1));
         assert_holds(found, (0..64).map(|unit| (unit, page(unit))));
     }
@@ -493,32 +500,32 @@ mod tests {
     #[test]
     fn memory_is_used_again_and_bounded() {
         let (mut crew, mut tools) = (Crew::default(), Tools::default());
-        let mut batch = Batch::default();
-        let mut write = |batch: &mut Batch, count: usize, version: u64| {
+        let mut buffer = WriteBuffer::default();
+        let mut write = |buffer: &mut WriteBuffer, count: usize, version: u64| {
             for unit in 0..count as u64 {
                 let page = page(unit + version);
-                batch.insert(unit, &page, Choice::default()).unwrap();
+                buffer.insert(unit, &page, Choice::default()).unwrap();
             }
-            let found = finish(batch, 1, &mut crew, &mut tools);
+            let found = finish(buffer, 1, &mut crew, &mut tools);
             let pages = |unit| (unit, page(unit + version));
             assert_holds(found, (0..count as u64).map(pages));
         };
-        write(&mut batch, 100, 0);
-        assert_eq!(batch.spare.len(), 100);
-        let kept = batch.spare[0].as_ptr();
-        write(&mut batch, 100, 1000);
-        assert_eq!(batch.spare.len(), 100);
-        assert!(batch.spare.iter().any(|page| page.as_ptr() == kept));
-        write(&mut batch, SPARE_MAX / PAGE + 100, 0);
-        assert_eq!(batch.spare.len(), SPARE_MAX / PAGE);
+        write(&mut buffer, 100, 0);
+        assert_eq!(buffer.spare.len(), 100);
+        let kept = buffer.spare[0].as_ptr();
+        write(&mut buffer, 100, 1000);
+        assert_eq!(buffer.spare.len(), 100);
+        assert!(buffer.spare.iter().any(|page| page.as_ptr() == kept));
+        write(&mut buffer, SPARE_MAX / PAGE + 100, 0);
+        assert_eq!(buffer.spare.len(), SPARE_MAX / PAGE);
     }
 
     #[test]
     fn a_job_that_ends_by_a_panic_is_done_again() {
         let (mut crew, mut tools) = (Crew::default(), Tools::default());
-        let mut batch = begun(&mut crew);
+        let mut buffer = begun(&mut crew);
         // As if two of the eight had: their results never come.
-        let given = batch.given.as_mut().unwrap();
+        let given = buffer.given.as_mut().unwrap();
         let results = Results::default();
         while let Some(part) = given.results.wait() {
             if part.job % 5 != 0 {
@@ -526,19 +533,19 @@ mod tests {
             }
         }
         given.results = results;
-        let found = finish(&mut batch, 1, &mut crew, &mut tools);
+        let found = finish(&mut buffer, 1, &mut crew, &mut tools);
         assert_holds(found, (0..64).map(|unit| (unit, page(unit))));
     }
 
     #[test]
     fn few_units_start_no_thread() {
         let (mut crew, mut tools) = (Crew::default(), Tools::default());
-        let mut batch = Batch::default();
+        let mut buffer = WriteBuffer::default();
         for unit in 0..UNITS_PER_HELPER as u64 - 1 {
-            batch.insert(unit, &page(unit), Choice::default()).unwrap();
-            assert!(!batch.is_worth_beginning());
+            buffer.insert(unit, &page(unit), Choice::default()).unwrap();
+            assert!(!buffer.is_worth_beginning());
         }
-        let found = finish(&mut batch, 1, &mut crew, &mut tools);
+        let found = finish(&mut buffer, 1, &mut crew, &mut tools);
         assert_eq!(found.len(), UNITS_PER_HELPER - 1);
         assert!(crew.is_empty());
     }

@@ -1,7 +1,8 @@
 //! Writes that wait until their neighbours are known, so that a commit is few calls.
 
-use crate::error::Result;
 use litepack_io::storage::Storage;
+
+use crate::error::Result;
 
 /// Extents that have a place but are not written yet.
 #[derive(Debug, Default)]

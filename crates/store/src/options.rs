@@ -1,0 +1,42 @@
+//! How a handle works.
+
+use std::sync::{Arc, LazyLock};
+
+use litepack_codec::Level;
+
+use crate::medium::cache::{Cache, FileId};
+
+/// How a handle works. [`Options::default`] is the recommended configuration.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// zstd level for pages written from now on.
+    pub level: Level,
+    /// Whether pages are laid out by column before zstd sees them. It is there to be switched off for comparison.
+    pub columnar: bool,
+    /// Threads that may work at the same time, the handle's own included: compressing when many pages are
+    /// written at once, decoding ahead of a scan.
+    pub threads: usize,
+    /// Decoded pages and map nodes are kept here.
+    pub cache: Arc<Cache>,
+    /// The file's identity in the cache; handles that give the same one share their pages.
+    pub file: FileId,
+}
+
+/// The default level: as fast as writing gets without a worse ratio.
+pub const DEFAULT_LEVEL: Level = 3;
+
+/// Available processors, four at most; to ask takes longer than to open a file.
+static THREADS: LazyLock<usize> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(4)));
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            level: DEFAULT_LEVEL,
+            columnar: true,
+            threads: *THREADS,
+            cache: Arc::clone(Cache::shared()),
+            file: FileId::unique(),
+        }
+    }
+}

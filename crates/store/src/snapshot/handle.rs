@@ -1,0 +1,340 @@
+//! A snapshot: the newest commit of a file when it was last looked at, for reading.
+
+use litepack_io::storage::ReadAt;
+
+use crate::error::{Error, Result};
+use crate::format::catalog::Catalog;
+use crate::format::header::{FileKind, HEAD_LEN, Header, kind_of};
+use crate::format::layout::{FileUuid, SLOT_OFFSETS};
+use crate::format::leaf::Entry;
+use crate::medium::cache::FileId;
+use crate::medium::node_cache::NodeCache;
+use crate::medium::verified::Medium;
+use crate::options::Options;
+use crate::snapshot::image::Image;
+use crate::snapshot::pages::{NoOverlay, PageReader};
+use crate::snapshot::recover::{self, Commit, NO_SLOTS, SlotBytes, Slots};
+
+/// Reads that meet a reused extent are tried again at the newer commit, this often at most.
+const STALE_RETRIES: usize = 1000;
+/// As [`STALE_RETRIES`], for work that reads all of the file.
+const LONG_RETRIES: usize = 5;
+
+/// A packed file at its newest commit, for reading. [`Snapshot::refresh`] moves it to the newest commit of then.
+///
+/// One thread uses it at a time; several handles, in one process or many, may be open on one file.
+#[derive(Debug)]
+pub struct Snapshot<R: ReadAt> {
+    pub(super) pages: PageReader<R>,
+    image: Image,
+    /// `None` while the file is empty.
+    commit: Option<Commit>,
+    slots: Slots,
+    /// The newest commit was cut off by a power loss; this is the one before.
+    fell_back: bool,
+    /// Times it has moved.
+    moves: u64,
+    /// It stays at its commit: a transaction that follows it is running.
+    pinned: bool,
+}
+
+impl<R: ReadAt> Snapshot<R> {
+    /// Opens a packed file, or an empty one. Reads the header only; the newest commit is read by [`Snapshot::refresh`],
+    /// when the caller holds a lock.
+    ///
+    /// # Errors
+    /// [`Error::NotPacked`] for any other file, [`Error::Unsupported`] for a newer format.
+    pub fn open(disk: R, options: &Options) -> Result<Snapshot<R>> {
+        let uuid = read_header(&disk)?.map_or(FileUuid([0; 16]), |header| header.uuid);
+        let medium = Medium {
+            disk,
+            uuid,
+            file: options.file,
+            cache: options.cache.clone(),
+            node_cache: NodeCache::default(),
+            segment: None,
+        };
+        Ok(Snapshot {
+            pages: PageReader::new(medium, options.threads),
+            image: Image::empty(),
+            commit: None,
+            slots: NO_SLOTS,
+            fell_back: false,
+            moves: 0,
+            pinned: false,
+        })
+    }
+
+    /// The file's identity on disk; all zero while it is empty.
+    pub fn uuid(&self) -> FileUuid {
+        self.pages.medium.uuid
+    }
+
+    /// The file that this reads.
+    pub fn disk(&self) -> &R {
+        &self.pages.medium.disk
+    }
+
+    /// Shares cached pages with other handles of the same file identity from now on.
+    pub fn set_file(&mut self, file: FileId) {
+        self.pages.medium.file = file;
+    }
+
+    /// Threads that may work at the same time, the handle's own included.
+    pub fn set_threads(&mut self, threads: usize) {
+        self.pages.threads = threads.max(1);
+    }
+
+    /// Threads that may work at the same time, the handle's own included.
+    pub fn threads(&self) -> usize {
+        self.pages.threads
+    }
+
+    /// Number of the commit; 0 while the file is empty.
+    pub fn seq(&self) -> u64 {
+        self.commit.map_or(0, |commit| commit.record.seq.0)
+    }
+
+    /// Whether the newest commit was cut off by a power loss, so that this is the one before it. If the caller knows that
+    /// the newest one was complete once, that is damage: see [`Snapshot::newest_is_damaged`].
+    pub fn fell_back(&self) -> bool {
+        self.fell_back
+    }
+
+    /// The error for a newest commit that is incomplete now although, for the reason `why`, it was complete once.
+    pub fn newest_is_damaged(&self, why: &str) -> Error {
+        let slot = self.commit.map_or(0, |commit| 1 - commit.slot);
+        let why = format!("not all of it is there, and {why}");
+        Error::damaged("newest commit", SLOT_OFFSETS[slot], why)
+    }
+
+    /// Bytes of the database that are stored together.
+    pub fn unit_size(&self) -> u32 {
+        self.image.unit_size
+    }
+
+    /// Length of the database in bytes.
+    pub fn size(&self) -> u64 {
+        self.image.size
+    }
+
+    /// Moves to the newest commit. True if it moved.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is damaged, or has become something else.
+    pub fn refresh(&mut self) -> Result<bool> {
+        if self.pinned {
+            return Ok(false);
+        }
+        let medium = &mut self.pages.medium;
+        if self.commit.is_some() && recover::read_slots(&medium.disk)? == self.slots {
+            return Ok(false);
+        }
+        match read_header(&medium.disk)? {
+            Some(header) if header.uuid == medium.uuid => {}
+            // Packed since it was opened, or another file's content was copied over this one's.
+            Some(header) => {
+                medium.uuid = header.uuid;
+                medium.file = FileId::unique();
+                medium.node_cache = NodeCache::default();
+                self.commit = None;
+            }
+            None if self.commit.is_none() => return Ok(false),
+            None => {
+                return Err(Error::damaged(
+                    "file header",
+                    0,
+                    "the file has become empty",
+                ));
+            }
+        }
+        let (found, catalog) = loop {
+            // It names places of the commit that it was read for.
+            self.pages.medium.segment = None;
+            let found = recover::current(&self.pages.medium, self.commit.is_some())?;
+            match self.fetch_of(&found.commit) {
+                Ok(catalog) => break (found, catalog),
+                // A writer may have moved on, and reused what was to be read.
+                Err(_) if recover::read_slots(&self.pages.medium.disk)? != found.slots => {}
+                Err(error) => return Err(error),
+            }
+        };
+        self.slots = found.slots;
+        self.fell_back = found.fell_back;
+        let image = Image::of(&found.commit.record, catalog, self.image.page_size);
+        self.go_to(found.commit, image);
+        self.moves += 1;
+        Ok(true)
+    }
+
+    /// Reads the prefetch segment of a commit, if the file is remote, and returns the commit's catalog.
+    fn fetch_of(&mut self, commit: &Commit) -> Result<Catalog> {
+        let medium = &mut self.pages.medium;
+        let segment = commit.record.segment;
+        if !segment.is_none() && medium.disk.is_remote() {
+            medium.segment = Some(medium.read_segment(segment)?);
+        }
+        let pointer = commit.record.catalog;
+        if pointer.is_none() {
+            return Ok(Catalog::default());
+        }
+        // Read again only if it is another one.
+        if self.commit.is_some_and(|now| now.record.catalog == pointer) {
+            return Ok(self.image.catalog.clone());
+        }
+        let bytes = medium.extent(pointer, "catalog")?;
+        Catalog::decode(&bytes)
+            .ok_or_else(|| Error::damaged("catalog", pointer.offset, "malformed"))
+    }
+
+    /// Fills `buf` with the database's bytes from `offset` and returns how many there were; fewer
+    /// than asked only at the end of the database.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] names the page; no byte that fails its checksum is ever returned.
+    pub fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        for _ in 0..STALE_RETRIES {
+            let result = self.pages.read(&mut self.image, &NoOverlay, offset, buf);
+            match result {
+                // Another process may have moved or reused what the map of our commit names.
+                Err(Error::Damaged(damage)) => match self.refresh() {
+                    Ok(true) => {}
+                    Ok(false) => return Err(Error::Damaged(damage)),
+                    Err(error) => return Err(error),
+                },
+                result => return result,
+            }
+        }
+        Err(Error::damaged(
+            "page",
+            offset,
+            "no consistent state in a thousand tries",
+        ))
+    }
+
+    /// Does `work`, which reads much, and does it again at the newer commit if it met damage and others have committed
+    /// meanwhile: they may have reused what it read. `is_sound` recognises damage that `work` only noted.
+    ///
+    /// # Errors
+    /// Those of `work`; [`Error::Conflict`] if it met damage again and again.
+    pub fn retry_if_stale<T>(
+        &mut self,
+        work: impl FnMut(&mut Self) -> Result<T>,
+        is_sound: impl Fn(&T) -> bool,
+    ) -> Result<T> {
+        retry_if_stale(self, Self::refresh, work, is_sound)
+    }
+
+    /// Where a unit is stored.
+    pub(crate) fn entry(&mut self, unit: u64) -> Result<Entry> {
+        self.pages.entry(&self.image, unit)
+    }
+
+    /// Reads, verifies and decodes a stored unit into `page`.
+    pub(crate) fn load(&mut self, unit: u64, entry: &Entry, page: &mut [u8]) -> Result<()> {
+        self.pages.load(&self.image, unit, entry, page)
+    }
+
+    pub(crate) fn medium(&self) -> &Medium<R> {
+        &self.pages.medium
+    }
+
+    pub(crate) fn medium_mut(&mut self) -> &mut Medium<R> {
+        &mut self.pages.medium
+    }
+
+    /// For reading an image that follows this one.
+    pub(crate) fn pages(&mut self) -> &mut PageReader<R> {
+        &mut self.pages
+    }
+
+    pub(crate) fn image(&self) -> &Image {
+        &self.image
+    }
+
+    pub(crate) fn commit(&self) -> Option<Commit> {
+        self.commit
+    }
+
+    /// The commit, if it is known to have reached the medium.
+    pub(crate) fn durable_commit(&self) -> Option<Commit> {
+        self.commit.filter(|commit| commit.durable)
+    }
+
+    /// The bytes of both slots when they were last read or written.
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    /// Times it has moved: what is known of a commit for writing holds until then.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// Keeps it at its commit, or lets it move again.
+    pub(crate) fn pin(&mut self, pinned: bool) {
+        self.pinned = pinned;
+    }
+
+    /// Makes `commit` what this reads.
+    pub(crate) fn go_to(&mut self, commit: Commit, image: Image) -> Image {
+        self.pages.forget_leaves();
+        self.commit = Some(commit);
+        std::mem::replace(&mut self.image, image)
+    }
+
+    /// This handle has written a slot. Returns what was in it.
+    pub(crate) fn slot_written(&mut self, slot: usize, bytes: SlotBytes) -> SlotBytes {
+        std::mem::replace(&mut self.slots[slot], bytes)
+    }
+
+    /// This handle has published a commit. Returns the image before it.
+    pub(crate) fn published(&mut self, commit: Commit, image: Image) -> Image {
+        self.fell_back = false;
+        self.go_to(commit, image)
+    }
+
+    /// The commit has reached the medium.
+    pub(crate) fn set_durable(&mut self) {
+        if let Some(commit) = &mut self.commit {
+            commit.durable = true;
+        }
+    }
+
+    pub(crate) fn into_disk(self) -> R {
+        self.pages.medium.disk
+    }
+}
+
+/// [`Snapshot::retry_if_stale`] for any handle that can be refreshed.
+pub(crate) fn retry_if_stale<H, T>(
+    handle: &mut H,
+    refresh: impl Fn(&mut H) -> Result<bool>,
+    mut work: impl FnMut(&mut H) -> Result<T>,
+    is_sound: impl Fn(&T) -> bool,
+) -> Result<T> {
+    for _ in 0..LONG_RETRIES {
+        let result = work(handle);
+        let met_damage = match &result {
+            Ok(found) => !is_sound(found),
+            Err(error) => matches!(error, Error::Damaged(_)),
+        };
+        if !met_damage || !refresh(handle)? {
+            return result;
+        }
+    }
+    Err(Error::Conflict)
+}
+
+/// The header of a packed file; `None` for an empty file.
+fn read_header(disk: &impl ReadAt) -> Result<Option<Header>> {
+    let mut head = [0; HEAD_LEN];
+    let len = disk.len()?;
+    let n = disk.read_at(&mut head, 0)?;
+    let head = &head[..n];
+    match kind_of(head, len) {
+        FileKind::Empty => Ok(None),
+        FileKind::Packed => Header::decode(head).map(Some),
+        FileKind::Other => Err(Error::NotPacked),
+    }
+}

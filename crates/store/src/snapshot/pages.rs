@@ -1,0 +1,210 @@
+//! Reading pages: the unit's entry in the page map, then the cache, else the extent, verified and decoded.
+
+use std::sync::Arc;
+
+use litepack_codec::DecodeError;
+use litepack_io::memory::OutOfMemory;
+use litepack_io::storage::ReadAt;
+
+use crate::error::{Damage, Error, Result};
+use crate::format::leaf::{Entry, FANOUT};
+use crate::format::node::Node;
+use crate::format::sqlite::page_size_in;
+use crate::medium::coalesced::CoalescedReads;
+use crate::medium::node_cache::Leaves;
+use crate::medium::prefetch::Prefetcher;
+use crate::medium::verified::Medium;
+use crate::medium::workers::{Crew, Tools};
+use crate::snapshot::image::Image;
+
+/// Units that are newer than those in the file: what a transaction has buffered.
+pub(crate) trait Overlay {
+    /// The unit, if there is a newer one.
+    fn unit(&self, unit: u64) -> Option<&[u8]>;
+}
+
+/// For reading what is committed.
+pub(crate) struct NoOverlay;
+
+impl Overlay for NoOverlay {
+    fn unit(&self, _: u64) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// What a handle reads with.
+#[derive(Debug)]
+pub(crate) struct PageReader<R> {
+    pub(crate) medium: Medium<R>,
+    pub(crate) tools: Tools,
+    pub(crate) workers: Crew,
+    /// Threads that may work at the same time, the handle's own included.
+    pub(crate) threads: usize,
+    /// Leaves of the map of the commit that the handle is at.
+    leaves: Leaves,
+    pub(super) prefetcher: Prefetcher,
+    coalesced: CoalescedReads,
+    /// A unit of which a part was asked for.
+    page: Vec<u8>,
+}
+
+impl<R: ReadAt> PageReader<R> {
+    pub(crate) fn new(medium: Medium<R>, threads: usize) -> PageReader<R> {
+        PageReader {
+            medium,
+            tools: Tools::default(),
+            workers: Crew::default(),
+            threads: threads.max(1),
+            leaves: Leaves::default(),
+            prefetcher: Prefetcher::default(),
+            coalesced: CoalescedReads::default(),
+            page: Vec::new(),
+        }
+    }
+
+    /// Threads besides the handle's own.
+    pub(crate) fn helpers(&self) -> usize {
+        self.threads - 1
+    }
+
+    /// The leaves of the map are others from now on.
+    pub(crate) fn forget_leaves(&mut self) {
+        self.leaves.clear();
+    }
+
+    /// Fills `buf` with the image's bytes from `offset` and returns how many there were.
+    pub(crate) fn read(
+        &mut self,
+        image: &mut Image,
+        newer: &impl Overlay,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<usize> {
+        let available = image.size.saturating_sub(offset).min(buf.len() as u64) as usize;
+        let unit_size = u64::from(image.unit_size);
+        let mut done = 0;
+        while done < available {
+            let at = offset + done as u64;
+            let (unit, within) = (at / unit_size, (at % unit_size) as usize);
+            let len = (unit_size as usize - within).min(available - done);
+            self.read_within(image, newer, unit, within, &mut buf[done..done + len])?;
+            done += len;
+        }
+        if offset == 0
+            && let Some(page_size) = page_size_in(&buf[..available])
+        {
+            image.page_size = page_size;
+        }
+        Ok(available)
+    }
+
+    /// Fills `buf` from one unit, starting `within` it.
+    fn read_within(
+        &mut self,
+        image: &Image,
+        newer: &impl Overlay,
+        unit: u64,
+        within: usize,
+        buf: &mut [u8],
+    ) -> Result<()> {
+        if let Some(bytes) = newer.unit(unit) {
+            buf.copy_from_slice(&bytes[within..within + buf.len()]);
+            return Ok(());
+        }
+        let entry = self.entry(image, unit)?;
+        if entry.is_zero() {
+            buf.fill(0);
+            return Ok(());
+        }
+        self.prefetch(image, newer, unit);
+        let (cache, file) = (&self.medium.cache, self.medium.file);
+        let cached = if self.prefetcher.is_first_use(unit) {
+            cache.peek_page(file, &entry)
+        } else {
+            cache.page(file, &entry)
+        };
+        if let Some(page) = cached.filter(|page| page.len() == image.unit_size as usize) {
+            buf.copy_from_slice(&page[within..within + buf.len()]);
+            return Ok(());
+        }
+        if buf.len() == image.unit_size as usize {
+            self.load(image, unit, &entry, buf)?;
+            self.keep(&entry, buf);
+        } else {
+            let mut page = std::mem::take(&mut self.page);
+            if let Err(error) = litepack_io::memory::resize(&mut page, image.unit_size as usize) {
+                self.page = page;
+                return Err(error.into());
+            }
+            let loaded = self.load(image, unit, &entry, &mut page);
+            if loaded.is_ok() {
+                buf.copy_from_slice(&page[within..within + buf.len()]);
+                self.keep(&entry, &page);
+            }
+            self.page = page;
+            loaded?;
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, entry: &Entry, page: &[u8]) {
+        let file = self.medium.file;
+        self.medium
+            .cache
+            .put_page(file, entry, page, &mut self.tools.spare);
+    }
+
+    /// Where a unit is stored.
+    pub(crate) fn entry(&mut self, image: &Image, unit: u64) -> Result<Entry> {
+        let index = unit / FANOUT as u64;
+        if image.map.is_changed() {
+            return image.map.get(unit, &self.medium);
+        }
+        if let Some(entry) = self.medium.segment.as_ref().and_then(|s| s.entry(unit)) {
+            return Ok(entry);
+        }
+        if self.leaves.get(index).is_none()
+            && let Some(leaf) = image.map.leaf_on_disk(index, &self.medium)?
+        {
+            self.leaves.put(index, leaf);
+        }
+        Ok(match self.leaves.get(index) {
+            Some(Node::Leaf(entries)) => entries.get((unit % FANOUT as u64) as usize),
+            _ => Entry::ZERO,
+        })
+    }
+
+    /// Reads, verifies and decodes a stored unit into `page`.
+    pub(crate) fn load(
+        &mut self,
+        image: &Image,
+        unit: u64,
+        entry: &Entry,
+        page: &mut [u8],
+    ) -> Result<()> {
+        let named = |why: String| {
+            Error::Damaged(Damage {
+                what: format!("page {}", image.page_number(unit)),
+                offset: entry.offset,
+                why,
+            })
+        };
+        let stored = match self.coalesced.unit(&self.medium, entry) {
+            Err(Error::Damaged(damage)) => return Err(named(damage.why)),
+            result => result?,
+        };
+        let dictionary = self.medium.dictionary_for(&image.catalog, entry.storage)?;
+        self.tools
+            .decoder
+            .decode(
+                entry.storage.codec,
+                stored,
+                dictionary.as_deref().map(Arc::as_ref),
+                page,
+            )
+            .map_err(|error| match error {
+                DecodeError::OutOfMemory => OutOfMemory.into(),
+                error => named(error.to_string()),
+            })
+    }
+}

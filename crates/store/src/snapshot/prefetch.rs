@@ -1,0 +1,403 @@
+//! Prefetching: during a scan, units are decoded before they are read.
+//!
+//! The handle reads the stored bytes, of contiguous extents in one call. A worker compares the checksums, decodes and
+//! fills the cache; its keys have extent and checksum, so an entry stays right whatever is committed meanwhile. The handle
+//! never waits for a worker: a unit that is not in the cache when it is read, the handle decodes itself. Errors of
+//! prefetching are ignored until the unit is read.
+//!
+//! The first read of a prefetched page is not counted as a use by the cache. Otherwise every page of a scan would have been
+//! used twice, and a scan of more than the cache holds would push out all that is used often.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use litepack_codec::Dictionary;
+use litepack_io::storage::ReadAt;
+
+use crate::format::layout::UNIT_MAX;
+use crate::format::leaf::Entry;
+use crate::medium::workers::Tools;
+use crate::snapshot::image::Image;
+use crate::snapshot::pages::{Overlay, PageReader};
+
+/// Decoded bytes ahead of the reader, at most. Twice as many help a long scan no more, and cost a short
+/// one twice as many pages that are never read.
+const AHEAD_MAX: u64 = 64 << 10;
+/// Jobs that may wait for the worker.
+const WAITING_MAX: usize = 2;
+/// A cache with a smaller budget would lose pages before they are read: what is new gets a small part of it.
+const BUDGET_MIN: u64 = 256 * AHEAD_MAX;
+/// A unit whose stored bytes were read ahead.
+struct Fetched {
+    unit: u64,
+    entry: Entry,
+    dictionary: Option<Arc<Dictionary>>,
+}
+
+impl<R: ReadAt> PageReader<R> {
+    /// Notes that `unit` is read now, and has a worker decode what probably comes next.
+    pub(crate) fn prefetch(&mut self, image: &Image, newer: &impl Overlay, unit: u64) {
+        if self.helpers() == 0 {
+            return;
+        }
+        let reach = (AHEAD_MAX / u64::from(image.unit_size)).max(2);
+        let Some(range) = self.prefetcher.next(unit, reach) else {
+            return;
+        };
+        // A scan can be faster than its worker, and then does a share of the decoding itself.
+        if self.workers.waiting() >= WAITING_MAX || self.medium.cache.budget() < BUDGET_MIN {
+            return;
+        }
+        if litepack_io::memory::check().is_err() {
+            return;
+        }
+        let fetched = self.fetchable(image, newer, range);
+        let mut bytes = Vec::new();
+        let read = self.read_together(&fetched, &mut bytes);
+        if read == 0 {
+            return;
+        }
+        let position = Arc::clone(&self.prefetcher.position);
+        let units = fetched[..read].iter().map(|fetched| fetched.unit);
+        self.prefetcher.given.extend(units);
+        let (uuid, file) = (self.medium.uuid, self.medium.file);
+        let cache = Arc::clone(&self.medium.cache);
+        let unit_size = image.unit_size as usize;
+        let job = move |tools: &mut Tools| {
+            let mut page = vec![0; unit_size];
+            let mut rest = bytes.as_slice();
+            for fetched in &fetched[..read] {
+                let (stored, behind) = rest.split_at(fetched.entry.len as usize);
+                rest = behind;
+                // The reader is about to load the next one itself.
+                let position = position.load(Ordering::Relaxed);
+                let ahead = position + 2..position + 1 + 2 * reach;
+                if !ahead.contains(&fetched.unit) || uuid.sum32(stored) != fetched.entry.sum {
+                    continue;
+                }
+                let codec = fetched.entry.storage.codec;
+                let dictionary = fetched.dictionary.as_deref();
+                if tools
+                    .decoder
+                    .decode(codec, stored, dictionary, &mut page)
+                    .is_ok()
+                {
+                    cache.put_page(file, &fetched.entry, &page, &mut tools.spare);
+                }
+            }
+        };
+        self.workers.give(1, Box::new(job));
+    }
+
+    /// Those of the units that are stored and not in memory yet, up to the first that makes trouble.
+    fn fetchable(
+        &mut self,
+        image: &Image,
+        newer: &impl Overlay,
+        units: Range<u64>,
+    ) -> Vec<Fetched> {
+        let mut fetchable = Vec::new();
+        for unit in units.start..units.end.min(image.units()) {
+            if newer.unit(unit).is_some() {
+                continue;
+            }
+            let Ok(entry) = self.entry(image, unit) else {
+                break;
+            };
+            let known = || self.medium.cache.has_page(self.medium.file, &entry);
+            if entry.is_zero() || entry.len > UNIT_MAX || known() {
+                continue;
+            }
+            let Ok(dictionary) = self.medium.dictionary_for(&image.catalog, entry.storage) else {
+                break;
+            };
+            fetchable.push(Fetched {
+                unit,
+                entry,
+                dictionary: dictionary.map(|found| Arc::clone(&found)),
+            });
+        }
+        fetchable
+    }
+
+    /// Reads stored units into `bytes`, end to end, neighbouring extents in one call. Returns how many
+    /// units could be read.
+    fn read_together(&self, units: &[Fetched], bytes: &mut Vec<u8>) -> usize {
+        let mut read = 0;
+        while let Some(first) = units.get(read) {
+            let mut stop = first.entry.offset;
+            let together = units[read..]
+                .iter()
+                .take_while(|next| {
+                    let adjoins = next.entry.offset == stop;
+                    stop += u64::from(next.entry.len);
+                    adjoins
+                })
+                .count();
+            let run = &units[read..read + together];
+            let len: usize = run.iter().map(|next| next.entry.len as usize).sum();
+            let start = bytes.len();
+            if litepack_io::memory::resize(bytes, start + len).is_err() {
+                return read;
+            }
+            match self
+                .medium
+                .disk
+                .read_at(&mut bytes[start..], first.entry.offset)
+            {
+                Ok(found) if found == len => read += together,
+                _ => return read,
+            }
+        }
+        read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::medium::cache::{Cache, FileId};
+    use crate::medium::prefetch::RUN_MIN;
+    use crate::options::Options;
+    use crate::snapshot::handle::Snapshot;
+    use crate::transaction::store::Store;
+    use litepack_io::testing::MemoryStorage;
+    use std::time::{Duration, Instant};
+
+    const PAGE: u64 = 4096;
+    const PAGES: u64 = 400;
+
+    fn options(threads: usize) -> Options {
+        Options {
+            threads,
+            cache: Arc::new(Cache::new(BUDGET_MIN)),
+            file: FileId::unique(),
+            ..Options::default()
+        }
+    }
+
+    fn page(number: u64, version: u64) -> Vec<u8> {
+        let text = format!("page {number}, version {version}; ");
+        text.bytes().cycle().take(PAGE as usize).collect()
+    }
+
+    fn write(store: &mut Store<&MemoryStorage>, pages: impl Iterator<Item = u64>, version: u64) {
+        for number in pages {
+            store.write(number * PAGE, &page(number, version)).unwrap();
+        }
+        store.commit().unwrap();
+        store.flush().unwrap();
+    }
+
+    fn read(store: &mut Snapshot<&MemoryStorage>, number: u64) -> Vec<u8> {
+        let mut found = vec![0; PAGE as usize];
+        store.read(number * PAGE, &mut found).unwrap();
+        found
+    }
+
+    fn filled() -> MemoryStorage {
+        filled_with(PAGES)
+    }
+
+    fn filled_with(pages: u64) -> MemoryStorage {
+        let disk = MemoryStorage::default();
+        let mut store = Store::open(&disk, options(1)).unwrap();
+        write(&mut store, 0..pages, 0);
+        store.close();
+        disk
+    }
+
+    fn reader(disk: &MemoryStorage, options: Options) -> Snapshot<&MemoryStorage> {
+        let mut store = Snapshot::open(disk, &options).unwrap();
+        store.refresh().unwrap();
+        store
+    }
+
+    #[test]
+    fn a_scan_finds_pages_decoded_that_it_never_read() {
+        let disk = filled();
+        let mut store = reader(&disk, options(2));
+        for number in 0..=RUN_MIN {
+            assert!(read(&mut store, number) == page(number, 0), "page {number}");
+        }
+        wait_for(&mut store, RUN_MIN + 8);
+        for number in 0..PAGES {
+            assert!(read(&mut store, number) == page(number, 0), "page {number}");
+        }
+    }
+
+    /// Waits until a helper has decoded this page.
+    fn wait_for(store: &mut Snapshot<&MemoryStorage>, number: u64) {
+        let entry = store.entry(number).unwrap();
+        let begun = Instant::now();
+        while !store
+            .pages
+            .medium
+            .cache
+            .has_page(store.pages.medium.file, &entry)
+        {
+            let waited = begun.elapsed();
+            assert!(waited < Duration::from_secs(20), "nobody reads ahead");
+            std::thread::yield_now();
+        }
+    }
+
+    /// However fast helpers are: every page of the scan was decoded before it is asked for.
+    #[test]
+    fn a_scan_does_not_push_out_what_is_used_again_and_again() {
+        const USED: u64 = 1500;
+        const ALL: u64 = 8000;
+        let disk = filled_with(ALL);
+        let options = options(2);
+        let alone = Options {
+            threads: 1,
+            ..options.clone()
+        };
+        let mut often = reader(&disk, alone);
+        for number in (0..3).flat_map(|_| 0..USED) {
+            read(&mut often, number);
+        }
+        let mut scanner = reader(&disk, options);
+        let mut waited_for = 0;
+        for number in USED..ALL {
+            let last = scanner.pages.prefetcher.until.min(ALL);
+            if last > waited_for {
+                wait_for(&mut scanner, last - 1);
+                waited_for = last;
+            }
+            assert!(
+                read(&mut scanner, number) == page(number, 0),
+                "page {number}"
+            );
+        }
+        let here = |number: &u64| {
+            let entry = often.entry(*number).unwrap();
+            often
+                .pages
+                .medium
+                .cache
+                .has_page(often.pages.medium.file, &entry)
+        };
+        let left = (0..USED).filter(here).count();
+        assert!(left > 1450, "{left} of {USED} are left");
+    }
+
+    #[test]
+    fn no_thread_for_reads_all_over_the_file_nor_for_one_thread_in_all() {
+        let disk = filled();
+        let mut store = reader(&disk, options(2));
+        for number in (0..PAGES).map(|number| number * 37 % PAGES) {
+            assert!(read(&mut store, number) == page(number, 0), "page {number}");
+        }
+        assert!(store.pages.workers.is_empty());
+        let mut store = reader(&disk, options(1));
+        for number in 0..PAGES {
+            assert!(read(&mut store, number) == page(number, 0), "page {number}");
+        }
+        assert!(store.pages.workers.is_empty());
+    }
+
+    /// The writer's changes overtake what helpers decode, in the same cache under the same identity.
+    #[test]
+    fn a_scan_never_sees_pages_of_an_older_commit() {
+        let disk = filled();
+        let shared = options(2);
+        let mut writer = Store::open(&disk, shared.clone()).unwrap();
+        let mut scanner = reader(&disk, shared);
+        let mut versions = vec![0; PAGES as usize];
+        let mut version = 0;
+        for number in (0..PAGES).chain(0..PAGES) {
+            if number % 5 == 4 {
+                version += 1;
+                let ahead = (number..PAGES.min(number + 24)).step_by(3);
+                ahead.clone().for_each(|n| versions[n as usize] = version);
+                write(&mut writer, ahead, version);
+                scanner.refresh().unwrap();
+            }
+            let expected = page(number, versions[number as usize]);
+            assert!(read(&mut scanner, number) == expected, "page {number}");
+        }
+        assert!(!scanner.pages.workers.is_empty());
+    }
+
+    /// The scan stays at an old commit while the bytes it names are used for other pages.
+    #[test]
+    fn what_was_overwritten_is_not_taken_for_what_it_was() {
+        let disk = filled();
+        let shared = options(2);
+        let mut writer = Store::open(&disk, shared.clone()).unwrap();
+        let mut versions = vec![vec![0]; PAGES as usize];
+        let mut version = 0;
+        for _ in 0..3 {
+            let mut scanner = reader(&disk, shared.clone());
+            for number in 0..PAGES {
+                if number % 3 == 0 {
+                    version += 1;
+                    // The same stored lengths, so that freed extents are taken again as they are.
+                    let changed = (version % 7..PAGES).step_by(7);
+                    changed
+                        .clone()
+                        .for_each(|n| versions[n as usize].push(version));
+                    write(&mut writer, changed, version);
+                }
+                let found = read(&mut scanner, number);
+                let mut known = versions[number as usize].iter().rev();
+                assert!(known.any(|v| found == page(number, *v)), "page {number}");
+            }
+            assert!(!scanner.pages.workers.is_empty());
+        }
+    }
+
+    /// Two pages have changed places on disk: what is read ahead decodes, but is not what it should be.
+    #[test]
+    fn what_has_the_wrong_checksum_is_not_decoded_ahead() {
+        let disk = filled();
+        let mut before = reader(&disk, options(1));
+        let entries: Vec<Entry> = (0..PAGES).map(|unit| before.entry(unit).unwrap()).collect();
+        let among = RUN_MIN as usize + 3..RUN_MIN as usize + 13;
+        let (one, other) = among
+            .clone()
+            .flat_map(|one| (one + 1..among.end).map(move |other| (one, other)))
+            .find(|(one, other)| entries[*one].len == entries[*other].len)
+            .expect("pages so alike are stored in the same length");
+        let mut bytes = disk.snapshot();
+        for n in 0..entries[one].len as usize {
+            bytes.swap(
+                entries[one].offset as usize + n,
+                entries[other].offset as usize + n,
+            );
+        }
+        let disk = MemoryStorage::new(bytes);
+        let mut store = reader(&disk, options(2));
+        for number in 0..=RUN_MIN {
+            assert!(read(&mut store, number) == page(number, 0));
+        }
+        wait_for(&mut store, among.end as u64 + 1);
+        let mut found = vec![0; PAGE as usize];
+        for number in [one, other] {
+            assert!(store.read(number as u64 * PAGE, &mut found).is_err());
+        }
+    }
+
+    /// Damage ahead of a scan is reported when the scan gets there, and not before.
+    #[test]
+    fn damage_ahead_is_reported_where_it_is() {
+        let disk = filled();
+        let damaged = RUN_MIN + 6;
+        let entry = reader(&disk, options(1)).entry(damaged).unwrap();
+        let mut bytes = disk.snapshot();
+        bytes[entry.offset as usize] ^= 1;
+        let disk = MemoryStorage::new(bytes);
+        let mut store = reader(&disk, options(2));
+        for number in (0..damaged).chain(damaged + 1..PAGES) {
+            assert!(read(&mut store, number) == page(number, 0), "page {number}");
+        }
+        let mut found = vec![0; PAGE as usize];
+        let error = store.read(damaged * PAGE, &mut found).unwrap_err();
+        assert!(
+            error.to_string().contains(&format!("page {}", damaged + 1)),
+            "{error}"
+        );
+    }
+}

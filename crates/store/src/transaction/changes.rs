@@ -1,0 +1,360 @@
+//! A running transaction: what it has changed, and the handle that it will publish the changes through.
+
+use std::sync::Arc;
+
+use litepack_codec::{DictId, Level};
+use litepack_io::storage::Storage;
+
+use crate::error::Result;
+use crate::format::catalog::Catalog;
+use crate::format::layout::Pointer;
+use crate::format::leaf::Entry;
+use crate::format::node::Node;
+use crate::format::record::{CommitNumber, Record};
+use crate::medium::dictionaries::Choice;
+use crate::medium::verified::Medium;
+use crate::snapshot::image::Image;
+use crate::snapshot::recover::Commit;
+use crate::space::free_space::Space;
+use crate::transaction::store::Store;
+
+/// What a transaction has changed. Dropping it leaves the last commit.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    /// The database with the changes, except for what is still buffered.
+    pub(super) image: Image,
+    pub(super) space: Space,
+    /// The commit that the transaction follows.
+    pub(super) last: Commit,
+    pub(super) stored: Stored,
+    /// The database was cut shorter, so space may be worth giving back.
+    pub(super) shrunk: bool,
+    pub(super) catalog_changed: bool,
+    /// The page size in the database header, if this transaction wrote it.
+    pub(super) page_size: Option<u32>,
+    /// The units that the commit's prefetch segment is to have, and its greatest length.
+    pub(super) segment: Option<(Vec<u64>, u64)>,
+}
+
+/// How many units are stored, and their bytes. The counts begin with what the file claims, so they may be too low.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stored {
+    pub(super) units: u64,
+    pub(super) bytes: u64,
+}
+
+impl Stored {
+    pub(super) fn add(&mut self, len: u32) {
+        self.units += 1;
+        self.bytes += u64::from(len);
+    }
+
+    pub(super) fn remove(&mut self, len: u32) {
+        self.units = self.units.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(len.into());
+    }
+}
+
+/// A running transaction. It ends with [`Transaction::commit`] or [`Transaction::rollback`]; dropping it drops its
+/// changes, too, but erases nothing. [`Transaction::suspend`] leaves it to the handle, to go on with later.
+///
+/// After a method has failed, the transaction can only be rolled back.
+#[derive(Debug)]
+pub struct Transaction<'a, D: Storage> {
+    pub(super) store: &'a mut Store<D>,
+    pub(super) changes: Box<Changes>,
+}
+
+impl<D: Storage> Store<D> {
+    /// Begins a transaction at the newest commit, with that commit durable.
+    pub(super) fn new_changes(&mut self) -> Result<Changes> {
+        // Of a transaction that was dropped.
+        self.writer.drop_pending();
+        self.refresh()?;
+        let mut commit = match self.snapshot.commit() {
+            Some(commit) => commit,
+            None => self.create()?,
+        };
+        let space = match self.writer.space.take() {
+            Some(space) => space,
+            None => {
+                if !commit.durable {
+                    self.snapshot.disk().sync()?;
+                    commit.durable = true;
+                    self.snapshot.set_durable();
+                    self.mark();
+                }
+                self.writer.forget_commit();
+                self.load_space(&commit.record)?
+            }
+        };
+        Ok(Changes {
+            image: self.snapshot.image().clone(),
+            space,
+            last: commit,
+            stored: Stored {
+                units: commit.record.stored_units,
+                bytes: commit.record.stored_bytes,
+            },
+            shrunk: false,
+            catalog_changed: false,
+            page_size: None,
+            segment: None,
+        })
+    }
+
+    /// The free space of a durable commit.
+    pub(super) fn load_space(&self, record: &Record) -> Result<Space> {
+        let read = |pointer| self.snapshot.medium().extent(pointer, "free-space chain");
+        Space::load(record.space, record.end, read)
+    }
+}
+
+impl<D: Storage> Transaction<'_, D> {
+    /// Leaves the transaction running, without this borrow of the handle: [`Store::begin`] goes on with it.
+    pub fn suspend(self) {
+        self.store.suspended = Some(self.changes);
+    }
+
+    /// Drops all changes: the last commit is current again.
+    pub fn rollback(self) {
+        let Transaction { store, changes } = self;
+        store.writer.drop_pending();
+        store.snapshot.pages().workers.clear();
+        // A record that could not be undone on disk yet may refer to what was written.
+        if store.writer.undo.is_none() {
+            let eraser = &store.writer.eraser;
+            eraser.erase_dropped(&changes.space, store.snapshot.disk());
+        }
+    }
+
+    /// Reads as [`Store::read`] does.
+    ///
+    /// # Errors
+    /// As [`Store::read`].
+    pub fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let (image, newer) = (&mut self.changes.image, &self.store.writer.buffer);
+        self.store.snapshot.pages().read(image, newer, offset, buf)
+    }
+
+    /// The level that pages are written at.
+    pub(crate) fn level(&self) -> Level {
+        self.store.writer.level
+    }
+
+    /// The database with the changes, except for what is still buffered.
+    pub(crate) fn image(&self) -> &Image {
+        &self.changes.image
+    }
+
+    pub(crate) fn medium(&self) -> &Medium<D> {
+        self.store.snapshot.medium()
+    }
+
+    pub(crate) fn space(&mut self) -> &mut Space {
+        &mut self.changes.space
+    }
+
+    /// The number of the commit that the transaction will make.
+    pub(crate) fn seq(&self) -> CommitNumber {
+        let last = self.changes.last.record.seq;
+        // At the end of the numbers there is no next commit.
+        last.next().unwrap_or(last)
+    }
+
+    /// The catalog, to be changed.
+    pub(crate) fn change_catalog(&mut self) -> &mut Catalog {
+        self.changes.catalog_changed = true;
+        &mut self.changes.image.catalog
+    }
+
+    /// Gives the catalog a new place if it ends behind `limit`.
+    pub(crate) fn touch_catalog_above(&mut self, limit: u64) {
+        let at = self.changes.last.record.catalog;
+        if !at.is_none() && at.offset + u64::from(at.len) > limit {
+            self.changes.catalog_changed = true;
+        }
+    }
+
+    /// The lowest index from `from` on of a leaf of the map that is stored.
+    pub(crate) fn next_leaf(&self, from: u64) -> Result<Option<u64>> {
+        self.image().next_leaf(from, self.medium())
+    }
+
+    /// A leaf of the map that is stored and has not changed.
+    pub(crate) fn leaf(&self, index: u64) -> Result<Option<Arc<Node>>> {
+        self.image().leaf(index, self.medium())
+    }
+
+    /// Where a unit is stored.
+    pub(crate) fn entry(&mut self, unit: u64) -> Result<Entry> {
+        let pages = self.store.snapshot.pages();
+        pages.entry(&self.changes.image, unit)
+    }
+
+    /// Reads, verifies and decodes a stored unit into `page`.
+    pub(crate) fn load(&mut self, unit: u64, entry: &Entry, page: &mut [u8]) -> Result<()> {
+        let pages = self.store.snapshot.pages();
+        pages.load(&self.changes.image, unit, entry, page)
+    }
+
+    /// Buffers a whole unit that is not buffered yet.
+    pub(crate) fn put(&mut self, unit: u64, page: &[u8], choice: Choice) -> Result<()> {
+        self.store.writer.buffer.insert(unit, page, choice)
+    }
+
+    /// Queues `bytes` to be written at `offset`, which has been taken for them.
+    pub(crate) fn queue(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.store.writer.queue.push(offset, bytes)
+    }
+
+    /// Writes what is queued.
+    pub(crate) fn write_queue(&mut self) -> Result<()> {
+        let writer = &mut self.store.writer;
+        let written = writer.queue.write(self.store.snapshot.disk())?;
+        writer.unflushed_bytes += written;
+        writer.compaction.written_bytes += written;
+        Ok(())
+    }
+
+    /// Takes space for a metadata extent and queues it.
+    pub(crate) fn store_metadata(&mut self, bytes: &[u8]) -> Result<Pointer> {
+        let offset = self.changes.space.alloc(bytes.len() as u64)?;
+        self.queue(offset, bytes)?;
+        self.medium().pointer_to(bytes, offset)
+    }
+
+    /// Gives back a metadata extent, if there is one.
+    pub(crate) fn release(&mut self, pointer: Pointer) -> Result<()> {
+        if pointer.is_none() {
+            return Ok(());
+        }
+        self.changes
+            .space
+            .release(pointer.offset, pointer.len.into())
+    }
+
+    /// Gives back an extent with content: when it is free, it may be to be erased.
+    pub(crate) fn release_content(&mut self, offset: u64, len: u64) -> Result<()> {
+        self.store.writer.eraser.add(offset, len);
+        self.changes.space.release(offset, len)
+    }
+
+    /// Puts an entry into the map and releases the extent it replaces.
+    pub(crate) fn set_entry(&mut self, unit: u64, entry: Entry) -> Result<()> {
+        litepack_io::memory::check()?;
+        let medium = self.store.snapshot.medium();
+        let former = self.changes.image.map.set(unit, entry, medium)?;
+        if !entry.is_zero() {
+            self.changes.stored.add(entry.len);
+        }
+        if !former.is_zero() {
+            self.changes.stored.remove(former.len);
+            self.release_content(former.offset, former.len.into())?;
+        }
+        Ok(())
+    }
+
+    /// Marks a map node for rewriting, if it is stored and `chosen` says so of its place; its parents follow by
+    /// themselves.
+    pub(crate) fn touch_node(
+        &mut self,
+        level: u8,
+        index: u64,
+        chosen: impl Fn(Pointer) -> bool,
+    ) -> Result<()> {
+        let (map, medium) = (&mut self.changes.image.map, self.store.snapshot.medium());
+        if level < map.height()
+            && let Some(place) = map.place_of(level, index, medium)?
+            && chosen(place)
+        {
+            map.touch(level, index, medium)?;
+        }
+        Ok(())
+    }
+
+    /// How to store a page with this number.
+    pub(crate) fn choice(&self, number: DictId) -> Result<Choice> {
+        self.medium().choice(&self.image().catalog, number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::snapshot::handle::Snapshot;
+    use litepack_io::testing::MemoryStorage;
+
+    const UNIT: u64 = 4096;
+
+    fn page(byte: u8) -> Vec<u8> {
+        vec![byte; UNIT as usize]
+    }
+
+    fn first_byte(read: impl FnOnce(&mut [u8]) -> Result<usize>) -> u8 {
+        let mut found = page(0);
+        read(&mut found).unwrap();
+        found[0]
+    }
+
+    #[test]
+    fn a_transaction_ends_with_commit_or_leaves_the_last_one() {
+        let disk = MemoryStorage::default();
+        let mut store = Store::open(&disk, Options::default()).unwrap();
+        let mut transaction = store.begin().unwrap();
+        transaction.write(0, &page(1)).unwrap();
+        assert_eq!(first_byte(|buf| transaction.read(0, buf)), 1);
+        let published = transaction.commit().unwrap();
+        assert_eq!(published.seq, store.seq());
+
+        let mut rolled_back = store.begin().unwrap();
+        rolled_back.write(0, &page(2)).unwrap();
+        rolled_back.truncate(0).unwrap();
+        rolled_back.rollback();
+        assert_eq!(first_byte(|buf| store.read(0, buf)), 1);
+
+        let mut dropped = store.begin().unwrap();
+        dropped.write(0, &page(3)).unwrap();
+        dropped.write(UNIT, &page(3)).unwrap();
+        drop(dropped);
+        assert_eq!((store.size(), store.in_transaction()), (UNIT, false));
+        assert_eq!(first_byte(|buf| store.read(0, buf)), 1);
+
+        // Nothing of what was dropped comes with the next one.
+        store.write(2 * UNIT, &page(4)).unwrap();
+        store.flush().unwrap();
+        assert_eq!(first_byte(|buf| store.read(UNIT, buf)), 0);
+        let report = store.check(&mut |_| {}).unwrap();
+        assert_eq!((report.damage, report.lost_bytes), (vec![], 0));
+    }
+
+    /// Its changes are the handle's to read, and nobody else's; reports are of the last commit.
+    #[test]
+    fn a_suspended_transaction_goes_on() {
+        let disk = MemoryStorage::default();
+        let mut store = Store::open(&disk, Options::default()).unwrap();
+        store.write(0, &page(1)).unwrap();
+        store.flush().unwrap();
+        let mut transaction = store.begin().unwrap();
+        transaction.write(UNIT, &page(2)).unwrap();
+        transaction.suspend();
+        assert!(store.in_transaction());
+        assert_eq!((store.size(), store.seq()), (2 * UNIT, 2));
+        assert_eq!(first_byte(|buf| store.read(UNIT, buf)), 2);
+        assert_eq!(store.check(&mut |_| {}).unwrap().units, 1);
+        assert!(!store.refresh().unwrap());
+        let mut reader = Snapshot::open(&disk, &Options::default()).unwrap();
+        reader.refresh().unwrap();
+        assert_eq!(reader.size(), UNIT);
+
+        let mut transaction = store.begin().unwrap();
+        transaction.write(2 * UNIT, &page(3)).unwrap();
+        transaction.commit().unwrap();
+        assert!(reader.refresh().unwrap());
+        for (unit, byte) in [1, 2, 3].into_iter().enumerate() {
+            let offset = unit as u64 * UNIT;
+            assert_eq!(first_byte(|buf| reader.read(offset, buf)), byte);
+        }
+    }
+}

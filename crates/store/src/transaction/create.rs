@@ -1,0 +1,55 @@
+//! Making an empty file a packed one.
+
+use litepack_io::storage::Storage;
+
+use crate::error::Result;
+use crate::format::catalog::Catalog;
+use crate::format::header::Header;
+use crate::format::layout::{DATA_START, HEADER_LEN, MARK_OFFSETS, SLOT_OFFSETS, UNIT_MIN};
+use crate::format::record::{Record, encode_mark};
+use crate::snapshot::image::Image;
+use crate::snapshot::recover::{Commit, read_slots};
+use crate::transaction::store::Store;
+
+impl<D: Storage> Store<D> {
+    /// Writes the first commit, of the empty database, into an empty file.
+    pub(super) fn create(&mut self) -> Result<Commit> {
+        let header = Header::new()?;
+        self.snapshot.medium_mut().uuid = header.uuid;
+        let record = Record::first(UNIT_MIN, DATA_START);
+        let mut head = vec![0; DATA_START as usize];
+        let mut put = |bytes: &[u8], offset: u64| {
+            let at = offset as usize;
+            head[at..at + bytes.len()].copy_from_slice(bytes);
+        };
+        for offset in SLOT_OFFSETS {
+            put(&record.encode(header.uuid), offset);
+        }
+        for offset in MARK_OFFSETS {
+            put(&encode_mark(record.seq, header.uuid), offset);
+        }
+        let disk = self.snapshot.disk();
+        // First, because another try after a failure finds the file empty, and so comes here again.
+        disk.sync_name()?;
+        disk.write_at(&head, 0)?;
+        disk.sync()?;
+        // Last, because a header says that all of this is there.
+        let finished = disk.write_at(&header.encode(), 0);
+        if let Err(error) = finished.and_then(|()| disk.sync()) {
+            let _ = disk.write_at(&[0; HEADER_LEN], 0);
+            return Err(error.into());
+        }
+        for (slot, bytes) in read_slots(disk)?.into_iter().enumerate() {
+            self.snapshot.slot_written(slot, bytes);
+        }
+        let commit = Commit {
+            record,
+            slot: 0,
+            durable: true,
+        };
+        let page_size = self.snapshot.image().page_size;
+        let image = Image::of(&record, Catalog::default(), page_size);
+        self.snapshot.go_to(commit, image);
+        Ok(commit)
+    }
+}

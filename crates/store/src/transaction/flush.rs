@@ -1,0 +1,168 @@
+//! Making a commit durable, and saying so on the medium.
+//!
+//! After a flush the commit's number is written to the mark of its slot. From then on damage to the commit is
+//! distinguished from a torn write.
+
+use litepack_io::storage::Storage;
+
+use crate::error::Result;
+use crate::format::layout::{MARK_OFFSETS, SLOT_OFFSETS};
+use crate::format::record::encode_mark;
+use crate::snapshot::recover::Commit;
+use crate::transaction::store::Store;
+
+/// The mark of a commit that wrote more than this is flushed with it, so that opening after a power loss seldom has more
+/// than this to verify (or four times that, with commits that were not flushed).
+const VERIFIED_AT_OPEN_MAX: u64 = 1 << 20;
+/// Bytes behind the end that may stay, so that a file that grows and shrinks is not cut each time.
+const TRIM_SLACK: u64 = 64 << 10;
+
+impl<D: Storage> Store<D> {
+    /// Makes the newest commit durable, after committing what may still be pending. From then on damage to it is told
+    /// from a torn write, unless a power loss comes before anything later reaches the disk.
+    ///
+    /// # Errors
+    /// The commit is undone: the one before is current again, on disk too.
+    pub fn flush(&mut self) -> Result<()> {
+        self.commit()?;
+        let Some(commit) = self.snapshot.commit().filter(|commit| !commit.durable) else {
+            return Ok(());
+        };
+        let is_large = self.writer.unflushed_bytes > VERIFIED_AT_OPEN_MAX;
+        if let Err(error) = self.try_flush() {
+            self.undo(commit);
+            return Err(error);
+        }
+        self.mark();
+        if is_large {
+            // The commit is durable already. Without the mark it takes longer to open the file, no more.
+            let _ = self.flush_mark();
+        }
+        let trimmed = self.trim();
+        self.erase_owed();
+        trimmed
+    }
+
+    /// As [`Store::flush`]; and when it returns, no power loss can bring an older commit back in silence, whatever becomes
+    /// of the newest one. It is for callers that are about to delete what the commit could be made again from, as SQLite
+    /// does with its WAL.
+    ///
+    /// # Errors
+    /// Those of [`Store::flush`]; and if only the mark could not be flushed, the commit stays.
+    pub fn flush_for_good(&mut self) -> Result<()> {
+        self.flush()?;
+        self.flush_mark()
+    }
+
+    fn try_flush(&mut self) -> Result<()> {
+        self.snapshot.disk().sync()?;
+        self.snapshot.set_durable();
+        self.writer.unflushed_bytes = 0;
+        self.writer.before = None;
+        match &mut self.writer.space {
+            Some(space) => space.flushed(),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes on the medium, without a flush, that the newest commit is durable, if it is. The slot's mark is written when
+    /// the other slot's is durable, so a power loss can tear one of the two at most. The caller keeps others from
+    /// committing. Failing costs only the knowledge.
+    pub(super) fn mark(&mut self) {
+        let Some(Commit { record, slot, .. }) = self.snapshot.durable_commit() else {
+            return;
+        };
+        if self.writer.marked.is_none_or(|(seq, _)| seq != record.seq) {
+            let mark = encode_mark(record.seq, self.uuid());
+            let written = self.disk().write_at(&mark, MARK_OFFSETS[slot]);
+            self.writer.marked = written.ok().map(|()| (record.seq, false));
+        }
+    }
+
+    /// Makes the mark of the newest commit durable.
+    fn flush_mark(&mut self) -> Result<()> {
+        let Some(Commit { record, .. }) = self.snapshot.durable_commit() else {
+            return Ok(());
+        };
+        self.mark();
+        match self.writer.marked {
+            Some((seq, true)) if seq == record.seq => Ok(()),
+            Some((seq, false)) if seq == record.seq => {
+                self.disk().sync()?;
+                self.writer.marked = Some((seq, true));
+                Ok(())
+            }
+            _ => {
+                let text = "the mark of a durable commit could not be written";
+                Err(std::io::Error::other(text).into())
+            }
+        }
+    }
+
+    /// Writes the newest commit's record to both slots, durably: then damage to one of them costs nothing. The caller
+    /// keeps other handles from committing.
+    ///
+    /// # Errors
+    /// When the medium fails; the newest commit stays.
+    pub fn flush_both_slots(&mut self) -> Result<()> {
+        self.flush_for_good()?;
+        let Some(Commit { record, slot, .. }) = self.snapshot.commit() else {
+            return Ok(());
+        };
+        let bytes = record.encode(self.uuid());
+        if *self.snapshot.slots() != [bytes; 2] {
+            self.disk().write_at(&bytes, SLOT_OFFSETS[1 - slot])?;
+            self.disk().sync()?;
+            self.snapshot.slot_written(1 - slot, bytes);
+        }
+        Ok(())
+    }
+
+    /// Cuts off what lies behind the end of the file's last extent. The commit is durable, so
+    /// nothing there is needed; failing to cut costs space only.
+    fn trim(&mut self) -> Result<()> {
+        let Some(commit) = self.snapshot.commit() else {
+            return Ok(());
+        };
+        let end = commit.record.end;
+        if self.disk().len()? > end + end / 16 + TRIM_SLACK {
+            self.cut()?;
+        }
+        Ok(())
+    }
+
+    /// Cuts off what lies behind the end of a durable commit.
+    pub(crate) fn cut(&mut self) -> Result<()> {
+        if let Some(commit) = self.snapshot.durable_commit()
+            && self.disk().len()? > commit.record.end
+        {
+            self.disk().truncate(commit.record.end)?;
+        }
+        Ok(())
+    }
+
+    /// Overwrites freed content that is owed. The newest commit is durable.
+    fn erase_owed(&mut self) {
+        let Some(commit) = self.snapshot.commit() else {
+            return;
+        };
+        if !self.writer.eraser.is_owed() || self.in_transaction() {
+            return;
+        }
+        // It was dropped with a transaction.
+        if self.writer.space.is_none() {
+            self.writer.space = self.load_space(&commit.record).ok();
+        }
+        if let Some(space) = &self.writer.space {
+            self.writer.eraser.erase_owed(space, self.snapshot.disk());
+        }
+    }
+
+    /// Overwrites all that is free.
+    pub(crate) fn erase_all(&mut self) -> Result<()> {
+        match &self.writer.space {
+            Some(space) => self.writer.eraser.erase_all(space, self.snapshot.disk()),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Writing a commit's prefetch segment.
+//!
+//! A commit has one only if it was asked for, and the next commit drops it: what it says of a unit's place holds for its
+//! own commit.
+
+use litepack_io::storage::Storage;
+
+use crate::error::Result;
+use crate::format::layout::Pointer;
+use crate::format::prefetch_segment::{SEGMENT_LEN_MAX, SegmentBuilder};
+use crate::transaction::changes::Transaction;
+use crate::transaction::store::Store;
+
+/// Dictionaries take at most one part in this many of a segment.
+const DICTIONARIES: u64 = 2;
+
+impl<D: Storage> Store<D> {
+    /// Gives the running transaction's commit a prefetch segment of at most `room` bytes, with copies of these units as
+    /// far as they fit, the first ones first. It lasts until the next commit.
+    ///
+    /// # Errors
+    /// The transaction is rolled back.
+    pub fn set_prefetch(&mut self, units: Vec<u64>, room: u64) -> Result<()> {
+        self.step(|transaction| {
+            transaction.changes.segment = Some((units, room.min(SEGMENT_LEN_MAX)));
+            Ok(())
+        })
+    }
+}
+
+impl<D: Storage> Transaction<'_, D> {
+    /// Drops the segment of the commit before, and writes the one that was asked for.
+    pub(super) fn write_segment(&mut self, catalog: Pointer) -> Result<Pointer> {
+        let former = self.changes.last.record.segment;
+        if !former.is_none() {
+            self.release_content(former.offset, former.len.into())?;
+        }
+        let Some((units, room)) = self.changes.segment.take() else {
+            return Ok(Pointer::NONE);
+        };
+        // It is made of what is in the file.
+        self.write_queue()?;
+        let segment = self.contents(room, catalog, &units)?;
+        self.store_metadata(&segment.encode())
+    }
+
+    fn contents(&self, room: u64, catalog: Pointer, units: &[u64]) -> Result<SegmentBuilder> {
+        let (image, medium) = (self.image(), self.medium());
+        let mut segment = SegmentBuilder::new(room);
+        let add = |segment: &mut SegmentBuilder, place: Pointer, what: &str| -> Result<()> {
+            if !place.is_none() && segment.fits(place.len) {
+                segment.add(place.offset, medium.extent(place, what)?);
+            }
+            Ok(())
+        };
+        add(&mut segment, catalog, "catalog")?;
+        for level in (1..image.map.height()).rev() {
+            for found in image.places(level, medium) {
+                add(&mut segment, found?.1, "page map node")?;
+            }
+        }
+        let kept = segment.room - segment.room / DICTIONARIES;
+        segment.room -= kept;
+        for place in image.catalog.pointers() {
+            add(&mut segment, place, "dictionary")?;
+        }
+        segment.room += kept;
+        for unit in units {
+            let entry = image.map.get(*unit, medium)?;
+            if !entry.is_zero() && segment.fits(entry.len) {
+                let mut stored = Vec::new();
+                medium.stored_unit(&entry, &mut stored)?;
+                segment.add_unit(*unit, entry, stored);
+            }
+        }
+        Ok(segment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::error::{Damage, Error};
+    use crate::format::layout::DATA_START;
+    use crate::medium::cache::{Cache, FileId};
+    use crate::options::Options;
+    use litepack_io::storage::ReadAt;
+    use litepack_io::testing::{Call, MemoryStorage, Watched};
+
+    const UNIT: u64 = 4096;
+    const UNITS: u64 = 2000;
+
+    /// A remote disk.
+    fn far(disk: &MemoryStorage) -> impl Storage {
+        Watched::new(disk, |_| Ok(())).remote()
+    }
+
+    fn options() -> Options {
+        Options {
+            cache: Arc::new(Cache::new(1 << 20)),
+            file: FileId::unique(),
+            ..Options::default()
+        }
+    }
+
+    fn content(unit: u64, version: u64) -> Vec<u8> {
+        let text = format!("unit {unit} in version {version}: {}; ", unit * 7919 % 1009);
+        text.bytes().cycle().take(UNIT as usize).collect()
+    }
+
+    /// Every tenth unit is in the segment.
+    fn hot() -> Vec<u64> {
+        (0..UNITS).step_by(10).collect()
+    }
+
+    fn file() -> MemoryStorage {
+        let disk = MemoryStorage::default();
+        let mut store = Store::open(&disk, options()).unwrap();
+        for unit in 0..UNITS {
+            store.write(unit * UNIT, &content(unit, 0)).unwrap();
+        }
+        store.set_prefetch(hot(), 256 << 10).unwrap();
+        store.set_maintained().unwrap();
+        store.close();
+        disk
+    }
+
+    fn read<D: Storage>(store: &mut Store<D>, unit: u64) -> Result<Vec<u8>> {
+        let mut page = vec![0; UNIT as usize];
+        store.read(unit * UNIT, &mut page).map(|_| page)
+    }
+
+    fn record(disk: &MemoryStorage) -> crate::format::record::Record {
+        let mut store = Store::open(disk, options()).unwrap();
+        store.refresh().unwrap();
+        store.snapshot.commit().unwrap().record
+    }
+
+    #[test]
+    fn one_read_brings_what_is_in_it_and_two_any_other_unit() {
+        let disk = file();
+        // Beyond the commit records.
+        let reads = Cell::new(0);
+        let counted = Watched::new(&disk, |call| {
+            let beyond = matches!(call, Call::Read { offset, .. } if offset >= DATA_START);
+            reads.set(reads.get() + u32::from(beyond));
+            Ok(())
+        });
+        let mut store = Store::open(counted.remote(), options()).unwrap();
+        store.refresh().unwrap();
+        for unit in hot() {
+            assert!(read(&mut store, unit).unwrap() == content(unit, 0));
+        }
+        assert_eq!(reads.get(), 1);
+        assert!(read(&mut store, 1234).unwrap() == content(1234, 0));
+        assert_eq!(reads.get(), 3, "a leaf of the map, and the unit");
+    }
+
+    #[test]
+    fn it_lasts_until_the_next_commit_and_leaves_nothing_behind() {
+        let disk = file();
+        assert!(!record(&disk).segment.is_none());
+        let mut store = Store::open(&disk, options()).unwrap();
+        let all_accounted_for = |store: &mut Store<&MemoryStorage>| {
+            let report = store.check(&mut |_| {}).unwrap();
+            assert_eq!((report.damage, report.lost_bytes), (vec![], 0));
+            assert_eq!(store.info().unwrap().unaccounted_bytes(), 0);
+        };
+        all_accounted_for(&mut store);
+        store.write(20 * UNIT, &content(20, 1)).unwrap();
+        store.commit().unwrap();
+        store.flush().unwrap();
+        all_accounted_for(&mut store);
+        assert!(record(&disk).segment.is_none());
+        let mut reader = Store::open(far(&disk), options()).unwrap();
+        reader.refresh().unwrap();
+        assert!(read(&mut reader, 20).unwrap() == content(20, 1));
+        assert!(read(&mut reader, 30).unwrap() == content(30, 0));
+    }
+
+    #[test]
+    fn it_is_no_longer_than_asked_for() {
+        for room in [0, 10, 100, 5000, 50_000, u64::MAX] {
+            let disk = file();
+            let mut store = Store::open(&disk, options()).unwrap();
+            store.set_prefetch(hot(), room).unwrap();
+            store.set_maintained().unwrap();
+            let len = u64::from(record(&disk).segment.len);
+            assert!(len <= room.max(2), "{len} bytes in {room}");
+            assert!(room < 5000 || len > 2500, "{len} of {room}");
+            let mut reader = Store::open(far(&disk), options()).unwrap();
+            reader.refresh().unwrap();
+            assert!(read(&mut reader, 20).unwrap() == content(20, 0));
+        }
+    }
+
+    #[test]
+    fn damage_is_told_by_readers_that_need_it_and_by_the_check() {
+        let disk = file();
+        let Pointer { offset, len, .. } = record(&disk).segment;
+        let mut byte = [0];
+        for at in [offset, offset + 100, offset + u64::from(len) - 1] {
+            disk.read_at(&mut byte, at).unwrap();
+            disk.write_at(&[byte[0] ^ 4], at).unwrap();
+            let mut reader = Store::open(far(&disk), options()).unwrap();
+            match reader.refresh() {
+                Err(Error::Damaged(Damage {
+                    what,
+                    offset: found,
+                    ..
+                })) => {
+                    assert_eq!((what.as_str(), found), ("prefetch segment", offset));
+                }
+                other => panic!("{other:?}"),
+            }
+            let mut store = Store::open(&disk, options()).unwrap();
+            store.refresh().unwrap();
+            assert!(read(&mut store, 20).unwrap() == content(20, 0));
+            let damage = store.check(&mut |_| {}).unwrap().damage;
+            assert_eq!(damage.len(), 1, "{damage:?}");
+            disk.write_at(&byte, at).unwrap();
+        }
+    }
+
+    /// A segment with all checksums right that says something else than the map.
+    #[test]
+    fn the_check_compares_it_with_what_it_is_a_copy_of() {
+        let disk = file();
+        let mut record = record(&disk);
+        let mut store = Store::open(&disk, options()).unwrap();
+        store.refresh().unwrap();
+        let mut bytes = store
+            .snapshot
+            .medium()
+            .extent(record.segment, "prefetch segment")
+            .unwrap();
+        let at = bytes.len() - 1;
+        bytes[at] ^= 1;
+        disk.write_at(&bytes, record.segment.offset).unwrap();
+        record.segment.sum = store.uuid().sum64(&bytes);
+        let encoded = record.encode(store.uuid());
+        let slot = store.snapshot.commit().unwrap().slot;
+        disk.write_at(&encoded, crate::format::layout::SLOT_OFFSETS[slot])
+            .unwrap();
+        let mut store = Store::open(&disk, options()).unwrap();
+        let damage = store.check(&mut |_| {}).unwrap().damage;
+        assert_eq!(damage.len(), 1, "{damage:?}");
+        assert_eq!(damage[0].what, "prefetch segment");
+        // Who reads it does not take the copy for the unit.
+        let last = *hot().last().unwrap();
+        let mut reader = Store::open(far(&disk), options()).unwrap();
+        reader.refresh().unwrap();
+        assert!(matches!(read(&mut reader, last), Err(Error::Damaged(_))));
+    }
+}

@@ -1,0 +1,115 @@
+//! What a handle keeps for writing, from one transaction to the next.
+
+use litepack_codec::{Encoder, LEVELS, Level};
+
+use crate::format::record::CommitNumber;
+use crate::medium::cache::Loan;
+use crate::space::erase::Eraser;
+use crate::space::free_space::Space;
+use crate::transaction::undo::{Before, Undo};
+use crate::transaction::write_buffer::WriteBuffer;
+use crate::transaction::write_queue::WriteQueue;
+
+/// Settings, memory, and what is known of the commit that the next transaction follows.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(super) level: Level,
+    pub(super) columnar: bool,
+    /// Pages of the running transaction; empty between transactions, when it keeps their memory.
+    pub(super) buffer: WriteBuffer,
+    pub(super) queue: WriteQueue,
+    /// Since the first transaction that was large; the next one finds the memory.
+    pub(super) reservation: Option<Loan>,
+    /// Free space of the commit that the handle is at; the running transaction has it, if there is one.
+    pub(super) space: Option<Space>,
+    /// How to undo the newest commit while it is not durable.
+    pub(super) before: Option<Before>,
+    /// Bytes written by commits that are not durable yet.
+    pub(super) unflushed_bytes: u64,
+    /// A commit that failed and could not be undone on disk either, yet.
+    pub(super) undo: Option<Undo>,
+    /// The commit whose mark of durability this handle has written, and whether the mark is durable itself.
+    pub(super) marked: Option<(CommitNumber, bool)>,
+    /// Database size below which training is not tried (again).
+    pub(super) training_due_at: u64,
+    pub(super) eraser: Eraser,
+    /// The whole database is being rewritten.
+    pub(super) rewriting: bool,
+    pub(crate) compaction: Compaction,
+}
+
+/// When commits compact the file.
+#[derive(Debug, Default)]
+pub(crate) struct Compaction {
+    /// The running commits are those of a compaction.
+    pub(super) is_running: bool,
+    /// Bytes this handle has written, and how many they must be before it compacts again.
+    pub(super) written_bytes: u64,
+    pub(super) due_at: u64,
+}
+
+impl Writer {
+    pub(super) fn new(level: Level, columnar: bool) -> Writer {
+        Writer {
+            level: level.clamp(*LEVELS.start(), *LEVELS.end()),
+            columnar,
+            buffer: WriteBuffer::default(),
+            queue: WriteQueue::default(),
+            reservation: None,
+            space: None,
+            before: None,
+            unflushed_bytes: 0,
+            undo: None,
+            marked: None,
+            training_due_at: 0,
+            eraser: Eraser::default(),
+            rewriting: false,
+            compaction: Compaction::default(),
+        }
+    }
+
+    /// An encoder for pages as they are stored.
+    pub(super) fn encoder(&self) -> Encoder {
+        Encoder::with_columnar(self.level, self.columnar)
+    }
+
+    /// The handle is at another handle's commit now.
+    pub(super) fn forget_commit(&mut self) {
+        self.space = None;
+        self.before = None;
+        self.unflushed_bytes = 0;
+    }
+
+    /// Whether this handle has written the commit that it is at, or begun to write after it.
+    pub(crate) fn knows_space(&self) -> bool {
+        self.space.is_some()
+    }
+
+    /// Drops pages and bytes that were not written.
+    pub(super) fn drop_pending(&mut self) {
+        self.buffer.clear();
+        self.queue.clear();
+    }
+}
+
+impl Compaction {
+    /// Whether a commit may compact the file.
+    pub(super) fn is_due(&self) -> bool {
+        !self.is_running && self.written_bytes >= self.due_at
+    }
+
+    /// A compaction begins: the commits that it makes are not to begin another one.
+    pub(crate) fn begin(&mut self) {
+        self.is_running = true;
+    }
+
+    /// It has ended.
+    pub(crate) fn end(&mut self) {
+        self.is_running = false;
+    }
+
+    /// What a compaction could not do it cannot do at the next commit either: wait until so much was written.
+    pub(crate) fn wait_for(&mut self, bytes: u64) {
+        self.due_at = self.written_bytes + bytes;
+    }
+}
