@@ -8,64 +8,43 @@ use litepack_store::Error;
 /// A SQLite result code, extended or not.
 pub(crate) type Code = c_int;
 
-pub(crate) const OK: Code = 0;
-pub(crate) const ERROR: Code = 1;
-pub(crate) const INTERNAL: Code = 2;
-pub(crate) const BUSY: Code = 5;
-pub(crate) const NOMEM: Code = 7;
-pub(crate) const READONLY: Code = 8;
-pub(crate) const IOERR: Code = 10;
-pub(crate) const CORRUPT: Code = 11;
-pub(crate) const NOTFOUND: Code = 12;
-pub(crate) const FULL: Code = 13;
-pub(crate) const CANTOPEN: Code = 14;
-pub(crate) const MISUSE: Code = 21;
-pub(crate) const NOTADB: Code = 26;
-pub(crate) const READONLY_DIRECTORY: Code = READONLY | 6 << 8;
-pub(crate) const IOERR_NOMEM: Code = IOERR | 12 << 8;
-pub(crate) const IOERR_READ: Code = IOERR | 1 << 8;
-pub(crate) const IOERR_SHORT_READ: Code = IOERR | 2 << 8;
-pub(crate) const IOERR_WRITE: Code = IOERR | 3 << 8;
-pub(crate) const IOERR_TRUNCATE: Code = IOERR | 6 << 8;
-pub(crate) const IOERR_CORRUPTFS: Code = IOERR | 33 << 8;
-
-pub(crate) const OPEN_READONLY: c_int = 0x1;
-pub(crate) const OPEN_READWRITE: c_int = 0x2;
-pub(crate) const OPEN_CREATE: c_int = 0x4;
-pub(crate) const OPEN_DELETEONCLOSE: c_int = 0x8;
-pub(crate) const OPEN_EXCLUSIVE: c_int = 0x10;
-pub(crate) const OPEN_MAIN_DB: c_int = 0x100;
-pub(crate) const OPEN_MAIN_JOURNAL: c_int = 0x800;
-pub(crate) const OPEN_TEMP_JOURNAL: c_int = 0x1000;
-pub(crate) const OPEN_SUPER_JOURNAL: c_int = 0x4000;
-
-pub(crate) const ACCESS_EXISTS: c_int = 0;
-
-pub(crate) const LOCK_NONE: c_int = 0;
-pub(crate) const LOCK_SHARED: c_int = 1;
-pub(crate) const LOCK_RESERVED: c_int = 2;
+pub(crate) use crate::ffi::bindings::{
+    SQLITE_ACCESS_EXISTS as ACCESS_EXISTS, SQLITE_BUSY as BUSY, SQLITE_CANTOPEN as CANTOPEN,
+    SQLITE_CORRUPT as CORRUPT, SQLITE_ERROR as ERROR, SQLITE_FULL as FULL,
+    SQLITE_INTERNAL as INTERNAL, SQLITE_IOCAP_IMMUTABLE as IOCAP_IMMUTABLE, SQLITE_IOERR as IOERR,
+    SQLITE_IOERR_CORRUPTFS as IOERR_CORRUPTFS, SQLITE_IOERR_NOMEM as IOERR_NOMEM,
+    SQLITE_IOERR_READ as IOERR_READ, SQLITE_IOERR_SHORT_READ as IOERR_SHORT_READ,
+    SQLITE_IOERR_TRUNCATE as IOERR_TRUNCATE, SQLITE_IOERR_WRITE as IOERR_WRITE,
+    SQLITE_LOCK_NONE as LOCK_NONE, SQLITE_LOCK_RESERVED as LOCK_RESERVED,
+    SQLITE_LOCK_SHARED as LOCK_SHARED, SQLITE_MISUSE as MISUSE, SQLITE_NOMEM as NOMEM,
+    SQLITE_NOTADB as NOTADB, SQLITE_NOTFOUND as NOTFOUND, SQLITE_OK as OK,
+    SQLITE_OPEN_CREATE as OPEN_CREATE, SQLITE_OPEN_DELETEONCLOSE as OPEN_DELETEONCLOSE,
+    SQLITE_OPEN_EXCLUSIVE as OPEN_EXCLUSIVE, SQLITE_OPEN_MAIN_DB as OPEN_MAIN_DB,
+    SQLITE_OPEN_MAIN_JOURNAL as OPEN_MAIN_JOURNAL, SQLITE_OPEN_READONLY as OPEN_READONLY,
+    SQLITE_OPEN_READWRITE as OPEN_READWRITE, SQLITE_OPEN_SUPER_JOURNAL as OPEN_SUPER_JOURNAL,
+    SQLITE_OPEN_TEMP_JOURNAL as OPEN_TEMP_JOURNAL, SQLITE_READONLY as READONLY,
+    SQLITE_READONLY_DIRECTORY as READONLY_DIRECTORY,
+};
+use crate::ffi::bindings::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_IOCAP_UNDELETABLE_WHEN_OPEN};
 
 /// File controls (`SQLITE_FCNTL_*`) this VFS answers itself.
 pub(crate) mod fcntl {
     use std::ffi::c_int;
-    pub(crate) const SIZE_HINT: c_int = 5;
-    pub(crate) const CHUNK_SIZE: c_int = 6;
-    pub(crate) const FILE_POINTER: c_int = 7;
-    pub(crate) const OVERWRITE: c_int = 11;
-    pub(crate) const VFSNAME: c_int = 12;
-    pub(crate) const PRAGMA: c_int = 14;
-    pub(crate) const BUSYHANDLER: c_int = 15;
-    pub(crate) const MMAP_SIZE: c_int = 18;
-    pub(crate) const SYNC: c_int = 21;
-    pub(crate) const COMMIT_PHASETWO: c_int = 22;
-    pub(crate) const ZIPVFS: c_int = 25;
-    pub(crate) const PDB: c_int = 30;
-    pub(crate) const BEGIN_ATOMIC_WRITE: c_int = 31;
-    pub(crate) const COMMIT_ATOMIC_WRITE: c_int = 32;
-    pub(crate) const ROLLBACK_ATOMIC_WRITE: c_int = 33;
-    pub(crate) const DATA_VERSION: c_int = 35;
-    pub(crate) const CKPT_DONE: c_int = 37;
-    pub(crate) const CKPT_START: c_int = 39;
+
+    pub(crate) use crate::ffi::bindings::{
+        SQLITE_FCNTL_BEGIN_ATOMIC_WRITE as BEGIN_ATOMIC_WRITE,
+        SQLITE_FCNTL_BUSYHANDLER as BUSYHANDLER, SQLITE_FCNTL_CHUNK_SIZE as CHUNK_SIZE,
+        SQLITE_FCNTL_CKPT_DONE as CKPT_DONE, SQLITE_FCNTL_CKPT_START as CKPT_START,
+        SQLITE_FCNTL_COMMIT_ATOMIC_WRITE as COMMIT_ATOMIC_WRITE,
+        SQLITE_FCNTL_COMMIT_PHASETWO as COMMIT_PHASETWO, SQLITE_FCNTL_DATA_VERSION as DATA_VERSION,
+        SQLITE_FCNTL_FILE_POINTER as FILE_POINTER, SQLITE_FCNTL_MMAP_SIZE as MMAP_SIZE,
+        SQLITE_FCNTL_OVERWRITE as OVERWRITE, SQLITE_FCNTL_PDB as PDB,
+        SQLITE_FCNTL_PRAGMA as PRAGMA, SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE as ROLLBACK_ATOMIC_WRITE,
+        SQLITE_FCNTL_SIZE_HINT as SIZE_HINT, SQLITE_FCNTL_SYNC as SYNC,
+        SQLITE_FCNTL_VFSNAME as VFSNAME, SQLITE_FCNTL_ZIPVFS as ZIPVFS,
+    };
+
+    /// Newer than the oldest SQLite that is supported.
     pub(crate) const FILESTAT: c_int = 45;
     /// Asked by the `dbstat` virtual table: where a page lies and how long it is.
     pub(crate) const DBSTAT: c_int = 230440;
@@ -81,12 +60,8 @@ pub(crate) mod fcntl {
 
 /// What the file capabilities of the host VFS still mean for a packed file: everything about how
 /// pages may be written (atomic, safe append, sub-page reads, batches) is about the wrong file.
-pub(crate) const IOCAP_KEPT: c_int = 0x0800 /* UNDELETABLE_WHEN_OPEN */
-    | 0x1000 /* POWERSAFE_OVERWRITE */
-    | IOCAP_IMMUTABLE;
-
-/// The file never changes: SQLite takes no locks and looks for no journal and no WAL.
-pub(crate) const IOCAP_IMMUTABLE: c_int = 0x2000;
+pub(crate) const IOCAP_KEPT: c_int =
+    SQLITE_IOCAP_UNDELETABLE_WHEN_OPEN | SQLITE_IOCAP_POWERSAFE_OVERWRITE | IOCAP_IMMUTABLE;
 
 /// A result code of the host VFS on its way through an `io::Error`.
 #[derive(Debug)]

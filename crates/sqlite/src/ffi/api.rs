@@ -1,87 +1,27 @@
-//! SQLite's functions, reached through the table that the host hands to every extension.
-//!
-//! The table (`struct sqlite3_api_routines` in `sqlite3ext.h`) only ever grows at its end, so a position
-//! in it is a stable name.
+//! SQLite's functions, reached through the table that SQLite hands to every extension.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
-use super::types::{sqlite3, sqlite3_context, sqlite3_value, sqlite3_vfs};
+use super::bindings::{sqlite3, sqlite3_api_routines, sqlite3_context, sqlite3_value};
+use super::types::sqlite3_vfs;
 use crate::codes::Code;
 
-/// Oldest SQLite whose table has everything used here.
+/// Oldest SQLite whose table has everything used here: that of the bindings.
 pub(crate) const VERSION_MIN: c_int = 3_034_000;
 /// Oldest SQLite whose table has what a message needs.
 const VERSION_OF_MALLOC64: c_int = 3_008_007;
 
-type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
+pub(crate) type Destructor = unsafe extern "C" fn(*mut c_void);
 pub(crate) type SqlFn = unsafe extern "C" fn(*mut sqlite3_context, c_int, *mut *mut sqlite3_value);
 pub(crate) type FinalFn = unsafe extern "C" fn(*mut sqlite3_context);
 /// An extension's entry point.
 pub type EntryPoint = unsafe extern "C" fn(*mut sqlite3, *mut *mut c_char, *const c_void) -> c_int;
 
-/// Positions in the table.
-pub(crate) mod slot {
-    pub(crate) const AGGREGATE_CONTEXT: usize = 0;
-    pub(crate) const BIND_DOUBLE: usize = 3;
-    pub(crate) const BIND_INT64: usize = 5;
-    pub(crate) const BIND_NULL: usize = 6;
-    pub(crate) const COLUMN_BLOB: usize = 19;
-    pub(crate) const COLUMN_BYTES: usize = 20;
-    pub(crate) const COLUMN_DOUBLE: usize = 27;
-    pub(crate) const COLUMN_INT64: usize = 29;
-    pub(crate) const COLUMN_TEXT: usize = 36;
-    pub(crate) const COLUMN_TYPE: usize = 38;
-    pub(crate) const ERRMSG: usize = 53;
-    pub(crate) const FINALIZE: usize = 57;
-    pub(crate) const FREE: usize = 58;
-    pub(crate) const GET_AUTOCOMMIT: usize = 60;
-    pub(crate) const GET_AUXDATA: usize = 61;
-    pub(crate) const LIBVERSION_NUMBER: usize = 67;
-    pub(crate) const RESET: usize = 77;
-    pub(crate) const RESULT_DOUBLE: usize = 79;
-    pub(crate) const RESULT_ERROR: usize = 80;
-    pub(crate) const RESULT_INT64: usize = 83;
-    pub(crate) const RESULT_NULL: usize = 84;
-    pub(crate) const RESULT_TEXT: usize = 85;
-    pub(crate) const RESULT_VALUE: usize = 89;
-    pub(crate) const SET_AUXDATA: usize = 92;
-    pub(crate) const STEP: usize = 94;
-    pub(crate) const TOTAL_CHANGES: usize = 97;
-    pub(crate) const USER_DATA: usize = 101;
-    pub(crate) const VALUE_BLOB: usize = 102;
-    pub(crate) const VALUE_BYTES: usize = 103;
-    pub(crate) const VALUE_DOUBLE: usize = 105;
-    pub(crate) const VALUE_INT64: usize = 107;
-    pub(crate) const VALUE_TEXT: usize = 109;
-    pub(crate) const VALUE_TYPE: usize = 113;
-    pub(crate) const PREPARE_V2: usize = 116;
-    pub(crate) const FILE_CONTROL: usize = 127;
-    pub(crate) const VFS_FIND: usize = 141;
-    pub(crate) const VFS_REGISTER: usize = 142;
-    pub(crate) const RESULT_ERROR_CODE: usize = 146;
-    pub(crate) const CONTEXT_DB_HANDLE: usize = 149;
-    pub(crate) const LIMIT: usize = 151;
-    pub(crate) const COMPILEOPTION_USED: usize = 161;
-    pub(crate) const CREATE_FUNCTION_V2: usize = 162;
-    pub(crate) const DB_CONFIG: usize = 163;
-    pub(crate) const EXTENDED_ERRCODE: usize = 166;
-    pub(crate) const LOG: usize = 167;
-    pub(crate) const URI_PARAMETER: usize = 189;
-    pub(crate) const AUTO_EXTENSION: usize = 192;
-    pub(crate) const BIND_BLOB64: usize = 193;
-    pub(crate) const BIND_TEXT64: usize = 194;
-    pub(crate) const MALLOC64: usize = 197;
-    pub(crate) const RESULT_BLOB64: usize = 201;
-    pub(crate) const RESULT_TEXT64: usize = 202;
-    pub(crate) const URI_KEY: usize = 245;
-    pub(crate) const TXN_STATE: usize = 252;
-}
-
 /// A SQLite library of the process, by its table. There may be several: whatever is called belongs to one of them, and
 /// uses that one's functions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Api {
-    pub(super) table: *const *const c_void,
+    pub(super) table: *const sqlite3_api_routines,
 }
 
 // SAFETY: the table is constant data of the SQLite library, which outlives every extension in it.
@@ -89,16 +29,29 @@ unsafe impl Send for Api {}
 // SAFETY: as above; nothing is ever written through the pointer.
 unsafe impl Sync for Api {}
 
-/// Calls the function at a position of the table with a signature.
+/// Calls a function by its name in a struct of function pointers: SQLite's table, a VFS, the methods of a file.
 macro_rules! call {
-    ($api:expr, $slot:expr, fn($($arg:ty),* $(,)?) $(-> $ret:ty)?, $($value:expr),*) => {{
-        let function = $api.table.add($slot).read();
-        let function: unsafe extern "C" fn($($arg),*) $(-> $ret)? = std::mem::transmute(function);
-        function($($value),*)
-    }};
+    ($table:expr, $function:ident($($value:expr),* $(,)?)) => {
+        match $table.$function {
+            Some(function) => function($($value),*),
+            None => $crate::ffi::api::missing(stringify!($function)),
+        }
+    };
 }
 
 pub(crate) use call;
+
+/// A build of SQLite that leaves a function out has no pointer to it.
+#[cold]
+pub(crate) fn missing(function: &str) -> ! {
+    panic!("this SQLite, or a VFS in it, lacks {function}")
+}
+
+/// `SQLITE_TRANSIENT`: SQLite copies the bytes that it is given.
+pub(crate) fn transient() -> Option<Destructor> {
+    // SAFETY: any address but null is a function pointer. SQLite compares this one, and never calls it.
+    Some(unsafe { std::mem::transmute::<isize, Destructor>(-1) })
+}
 
 impl Api {
     /// The library whose table this is.
@@ -126,9 +79,16 @@ impl Api {
         Ok(api)
     }
 
+    /// The table. Its last functions are there only if the version says so: [`Api::new`] has seen to that.
+    pub(super) fn table(&self) -> &sqlite3_api_routines {
+        // SAFETY: it is the table of a SQLite that is new enough, and constant as long as that is loaded.
+        unsafe { &*self.table }
+    }
+
     fn version(self) -> c_int {
-        // SAFETY: this position is in the table of every SQLite 3.
-        unsafe { call!(self, slot::LIBVERSION_NUMBER, fn() -> c_int,) }
+        // SAFETY: the function is in the table of every SQLite 3, and takes nothing. The table of an old one is shorter
+        // than the struct, so only this field is looked at.
+        unsafe { call!((*self.table), libversion_number()) }
     }
 
     /// Hands an entry point's message to SQLite, also one that is too old for anything else.
@@ -152,37 +112,32 @@ impl Api {
             let Ok(part) = CString::new(part) else {
                 return;
             };
-            // SAFETY: the signature is sqlite3_log's; the format takes the one string that is given.
+            // SAFETY: the format takes the one string that is given. An old SQLite has the function, too, but its table
+            // is shorter than the struct.
             unsafe {
-                let function = self.table.add(slot::LOG).read();
-                let log: unsafe extern "C" fn(c_int, *const c_char, ...) =
-                    std::mem::transmute(function);
-                log(code, c"litepack: %s".as_ptr(), part.as_ptr());
+                call!(
+                    (*self.table),
+                    log(code, c"litepack: %s".as_ptr(), part.as_ptr())
+                );
             }
         }
     }
 
     /// Whether SQLite was compiled with this option. One without such diagnostics does not say.
     pub(crate) fn compiled_with(&self, option: &CStr) -> bool {
-        // SAFETY: the position is in the table of every SQLite that is new enough; the signature is
-        // sqlite3_compileoption_used's, and a build without it has null there.
-        unsafe {
-            !self.table.add(slot::COMPILEOPTION_USED).read().is_null()
-                && call!(
-                    self,
-                    slot::COMPILEOPTION_USED,
-                    fn(*const c_char) -> c_int,
-                    option.as_ptr()
-                ) != 0
-        }
+        // A build without such diagnostics has no function.
+        let asked = self.table().compileoption_used;
+        // SAFETY: the option is a string.
+        asked.is_some_and(|used| unsafe { used(option.as_ptr()) != 0 })
     }
 
     /// A copy of `text` in SQLite's memory; null when there is none left.
     pub(crate) fn text(&self, text: &str) -> *mut c_char {
         let len = text.len();
-        // SAFETY: the signature is sqlite3_malloc64's, and the block holds the text and a NUL.
+        // SAFETY: the block holds the text and a NUL. SQLite may be as old as `refuse` says, and its table shorter than
+        // the struct.
         unsafe {
-            let block: *mut u8 = call!(self, slot::MALLOC64, fn(u64) -> *mut u8, len as u64 + 1);
+            let block: *mut u8 = call!((*self.table), malloc64(len as u64 + 1)).cast();
             if !block.is_null() {
                 block.copy_from_nonoverlapping(text.as_ptr(), len);
                 block.add(len).write(0);
@@ -196,59 +151,38 @@ impl Api {
     /// # Safety
     /// `block` is null or from SQLite's allocator, and is not used again.
     pub(crate) unsafe fn free(&self, block: *mut c_void) {
-        // SAFETY: the signature is sqlite3_free's.
-        unsafe { call!(self, slot::FREE, fn(*mut c_void), block) }
+        // SAFETY: as for this function.
+        unsafe { call!(self.table(), free(block)) }
     }
 
     /// The VFS with this name, or the default one.
     pub(crate) fn vfs_find(&self, name: Option<&CStr>) -> *mut sqlite3_vfs {
         let name = name.map_or(std::ptr::null(), CStr::as_ptr);
-        // SAFETY: the signature is sqlite3_vfs_find's.
-        unsafe {
-            call!(
-                self,
-                slot::VFS_FIND,
-                fn(*const c_char) -> *mut sqlite3_vfs,
-                name
-            )
-        }
+        // SAFETY: the name is a string, or null for the default.
+        unsafe { call!(self.table(), vfs_find(name)) }.cast()
     }
 
     /// # Safety
     /// `vfs` stays valid for ever.
     pub(crate) unsafe fn vfs_register(&self, vfs: *mut sqlite3_vfs, default: bool) -> Code {
-        // SAFETY: the signature is sqlite3_vfs_register's; the caller vouches for `vfs`.
-        unsafe {
-            call!(
-                self,
-                slot::VFS_REGISTER,
-                fn(*mut sqlite3_vfs, c_int) -> c_int,
-                vfs,
-                default.into()
-            )
-        }
+        // SAFETY: as for this function.
+        unsafe { call!(self.table(), vfs_register(vfs.cast(), default.into())) }
     }
 
     /// Has `entry` called for every connection opened from now on.
     pub(crate) fn auto_extension(&self, entry: EntryPoint) -> Code {
-        // SAFETY: the signature is sqlite3_auto_extension's, which calls it as an entry point.
-        unsafe { call!(self, slot::AUTO_EXTENSION, fn(EntryPoint) -> c_int, entry) }
+        // SAFETY: SQLite's declaration leaves the arguments out, and calls it with those of an entry point.
+        unsafe {
+            let entry = std::mem::transmute::<EntryPoint, unsafe extern "C" fn()>(entry);
+            call!(self.table(), auto_extension(Some(entry)))
+        }
     }
 
     /// # Safety
     /// `name` is a file name that SQLite passed to `xOpen` for a main database.
     pub(crate) unsafe fn uri_parameter(&self, name: *const c_char, key: &CStr) -> Option<String> {
-        type Fn = *const c_char;
-        // SAFETY: the signature is sqlite3_uri_parameter's; the caller vouches for `name`.
-        let value = unsafe {
-            call!(
-                self,
-                slot::URI_PARAMETER,
-                fn(Fn, Fn) -> *const c_char,
-                name,
-                key.as_ptr()
-            )
-        };
+        // SAFETY: as for this function.
+        let value = unsafe { call!(self.table(), uri_parameter(name, key.as_ptr())) };
         (!value.is_null()).then(|| {
             // SAFETY: the result is a string that lives as long as the name.
             let value = unsafe { CStr::from_ptr(value) };
@@ -263,9 +197,8 @@ impl Api {
     pub(crate) unsafe fn uri_parameters(&self, name: *const c_char) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for index in 0.. {
-            type Fn = *const c_char;
-            // SAFETY: the signature is sqlite3_uri_key's; the caller vouches for `name`.
-            let key = unsafe { call!(self, slot::URI_KEY, fn(Fn, c_int) -> Fn, name, index) };
+            // SAFETY: as for this function.
+            let key = unsafe { call!(self.table(), uri_key(name, index)) };
             if key.is_null() {
                 break;
             }
@@ -290,37 +223,18 @@ impl Api {
         args: c_int,
         flags: c_int,
         body: Body,
-        (data, free): (*mut c_void, Destructor),
+        (data, free): (*mut c_void, Option<Destructor>),
     ) -> Code {
         let (scalar, step, last) = match body {
             Body::Scalar(function) => (Some(function), None, None),
             Body::Aggregate(step, last) => (None, Some(step), Some(last)),
         };
-        // SAFETY: the signature is sqlite3_create_function_v2's.
+        let name = name.as_ptr();
+        // SAFETY: as for this function.
         unsafe {
             call!(
-                self,
-                slot::CREATE_FUNCTION_V2,
-                fn(
-                    *mut sqlite3,
-                    *const c_char,
-                    c_int,
-                    c_int,
-                    *mut c_void,
-                    Option<SqlFn>,
-                    Option<SqlFn>,
-                    Option<FinalFn>,
-                    Destructor,
-                ) -> c_int,
-                db,
-                name.as_ptr(),
-                args,
-                flags,
-                data,
-                scalar,
-                step,
-                last,
-                free
+                self.table(),
+                create_function_v2(db, name, args, flags, data, scalar, step, last, free)
             )
         }
     }
@@ -328,27 +242,17 @@ impl Api {
     /// # Safety
     /// `context` is the running function's.
     pub(crate) unsafe fn result_text(&self, context: *mut sqlite3_context, text: &str) {
-        type Ctx = *mut sqlite3_context;
         let len = c_int::try_from(text.len()).unwrap_or(c_int::MAX);
-        // SAFETY: the signature is sqlite3_result_text's; -1 (SQLITE_TRANSIENT) has SQLite copy.
-        unsafe {
-            call!(
-                self,
-                slot::RESULT_TEXT,
-                fn(Ctx, *const c_char, c_int, isize),
-                context,
-                text.as_ptr().cast(),
-                len,
-                -1
-            );
-        }
+        let text = text.as_ptr().cast();
+        // SAFETY: as for this function; the text is as long as said.
+        unsafe { call!(self.table(), result_text(context, text, len, transient())) };
     }
 
     /// # Safety
     /// `context` is the running function's.
     pub(crate) unsafe fn result_null(&self, context: *mut sqlite3_context) {
-        // SAFETY: the signature is sqlite3_result_null's.
-        unsafe { call!(self, slot::RESULT_NULL, fn(*mut sqlite3_context), context) }
+        // SAFETY: as for this function.
+        unsafe { call!(self.table(), result_null(context)) }
     }
 
     /// # Safety
@@ -359,19 +263,12 @@ impl Api {
         code: Code,
         text: &str,
     ) {
-        type Ctx = *mut sqlite3_context;
         let len = c_int::try_from(text.len()).unwrap_or(c_int::MAX);
-        // SAFETY: the signatures are sqlite3_result_error's, which copies, and _error_code's.
+        let text = text.as_ptr().cast();
+        // SAFETY: as for this function; the text is as long as said, and SQLite copies it.
         unsafe {
-            call!(
-                self,
-                slot::RESULT_ERROR,
-                fn(Ctx, *const c_char, c_int),
-                context,
-                text.as_ptr().cast(),
-                len
-            );
-            call!(self, slot::RESULT_ERROR_CODE, fn(Ctx, c_int), context, code);
+            call!(self.table(), result_error(context, text, len));
+            call!(self.table(), result_error_code(context, code));
         }
     }
 
@@ -380,23 +277,15 @@ impl Api {
     /// # Safety
     /// `context` is the running function's.
     pub(crate) unsafe fn user_data(&self, context: *mut sqlite3_context) -> *mut c_void {
-        type Ctx = *mut sqlite3_context;
-        // SAFETY: the signature is sqlite3_user_data's.
-        unsafe { call!(self, slot::USER_DATA, fn(Ctx) -> *mut c_void, context) }
+        // SAFETY: as for this function.
+        unsafe { call!(self.table(), user_data(context)) }
     }
 
     /// # Safety
     /// `value` is an argument of the running function.
     pub(crate) unsafe fn value_text(&self, value: *mut sqlite3_value) -> Option<String> {
-        // SAFETY: the signature is sqlite3_value_text's.
-        let text: *const c_uchar = unsafe {
-            call!(
-                self,
-                slot::VALUE_TEXT,
-                fn(*mut sqlite3_value) -> *const c_uchar,
-                value
-            )
-        };
+        // SAFETY: as for this function.
+        let text = unsafe { call!(self.table(), value_text(value)) };
         (!text.is_null()).then(|| {
             // SAFETY: the result is a string that lives for the call.
             let text = unsafe { CStr::from_ptr(text.cast()) };
@@ -424,16 +313,8 @@ impl Api {
     /// # Safety
     /// `context` is the running function's.
     pub(crate) unsafe fn connection_of(&self, context: *mut sqlite3_context) -> *mut sqlite3 {
-        type Ctx = *mut sqlite3_context;
-        // SAFETY: the signature is sqlite3_context_db_handle's.
-        unsafe {
-            call!(
-                self,
-                slot::CONTEXT_DB_HANDLE,
-                fn(Ctx) -> *mut sqlite3,
-                context
-            )
-        }
+        // SAFETY: as for this function.
+        unsafe { call!(self.table(), context_db_handle(context)) }
     }
 
     /// Sends a file control to the database `schema` of a connection.
@@ -447,16 +328,11 @@ impl Api {
         op: c_int,
         argument: *mut c_void,
     ) -> Code {
-        // SAFETY: the signature is sqlite3_file_control's.
+        // SAFETY: as for this function.
         unsafe {
             call!(
-                self,
-                slot::FILE_CONTROL,
-                fn(*mut sqlite3, *const c_char, c_int, *mut c_void) -> c_int,
-                db,
-                schema.as_ptr(),
-                op,
-                argument
+                self.table(),
+                file_control(db, schema.as_ptr(), op, argument)
             )
         }
     }
@@ -507,15 +383,6 @@ pub(crate) enum Body {
     Aggregate(SqlFn, FinalFn),
 }
 
-/// Flags of [`Api::create_function`].
-pub(crate) mod function {
-    use std::ffi::c_int;
-    pub(crate) const UTF8: c_int = 1;
-    pub(crate) const DETERMINISTIC: c_int = 0x800;
-    pub(crate) const DIRECTONLY: c_int = 0x8_0000;
-    pub(crate) const INNOCUOUS: c_int = 0x20_0000;
-}
-
 /// SQLite passes lengths as `int`; none of those met here is ever negative.
 pub(crate) fn len(n: c_int) -> usize {
     c_uint::try_from(n).unwrap_or(0) as usize
@@ -525,16 +392,38 @@ pub(crate) fn len(n: c_int) -> usize {
 pub(super) mod tests {
     use super::*;
 
-    const SLOTS: usize = 300;
+    /// A SQLite that has no functions.
+    fn empty() -> sqlite3_api_routines {
+        // SAFETY: the table is made of optional functions, and zeros are none.
+        unsafe { std::mem::zeroed() }
+    }
 
     /// A SQLite that only logs, which nobody reads: for files that are called without one.
     pub(in super::super) fn silent() -> Api {
         unsafe extern "C" fn log(_: c_int, _: *const c_char, _: *const c_char) {}
-        let mut table = vec![std::ptr::null::<c_void>(); SLOTS];
-        table[slot::LOG] = log as *const c_void;
+        type Log = unsafe extern "C" fn(c_int, *const c_char, *const c_char);
+        type Variadic = unsafe extern "C" fn(c_int, *const c_char, ...);
+        let table = sqlite3_api_routines {
+            // SAFETY: only called with one string behind the format, which it does not look at.
+            log: Some(unsafe { std::mem::transmute::<Log, Variadic>(log) }),
+            ..empty()
+        };
         Api {
-            table: table.leak().as_ptr(),
+            table: Box::leak(Box::new(table)),
         }
+    }
+
+    /// SQLite's documentation of the table is its order, which no later version changes.
+    #[test]
+    fn the_bindings_have_the_table_of_3_34() {
+        let word = size_of::<usize>();
+        assert_eq!(size_of::<sqlite3_api_routines>(), 253 * word);
+        let last = std::mem::offset_of!(sqlite3_api_routines, txn_state);
+        assert_eq!(last, 252 * word);
+        let version = std::mem::offset_of!(sqlite3_api_routines, libversion_number);
+        assert_eq!(version, 67 * word);
+        let malloc = std::mem::offset_of!(sqlite3_api_routines, malloc64);
+        assert_eq!(malloc, 197 * word);
     }
 
     #[test]
@@ -542,17 +431,19 @@ pub(super) mod tests {
         unsafe extern "C" fn version() -> c_int {
             3_008_010
         }
-        unsafe extern "C" fn malloc(n: u64) -> *mut u8 {
-            vec![0u8; n as usize].leak().as_mut_ptr()
+        unsafe extern "C" fn malloc(n: u64) -> *mut c_void {
+            vec![0u8; n as usize].leak().as_mut_ptr().cast()
         }
-        let mut table = vec![std::ptr::null::<c_void>(); SLOTS];
-        table[slot::LIBVERSION_NUMBER] = version as *const c_void;
-        table[slot::MALLOC64] = malloc as *const c_void;
+        let table = sqlite3_api_routines {
+            libversion_number: Some(version),
+            malloc64: Some(malloc),
+            ..empty()
+        };
         let mut message = std::ptr::null_mut();
         // SAFETY: the table has what SQLite 3.8.10 has of what is used.
         let said = unsafe {
             let to = &raw mut message;
-            let code = super::super::init(std::ptr::null_mut(), to, table.as_ptr().cast());
+            let code = super::super::init(std::ptr::null_mut(), to, (&raw const table).cast());
             assert_eq!(code, crate::codes::ERROR);
             CStr::from_ptr(message).to_str().unwrap()
         };

@@ -11,11 +11,14 @@ use std::rc::Rc;
 use litepack_columns::dictionary::Run;
 use litepack_columns::sql::{Error, Result, Value};
 
-use super::api::{Api, Body, FinalFn, SqlFn, call, function, len, slot};
+use super::api::{Api, Body, Destructor, FinalFn, SqlFn, call, len};
+use super::bindings::{
+    SQLITE_DETERMINISTIC, SQLITE_DIRECTONLY, SQLITE_INNOCUOUS, SQLITE_UTF8, sqlite3,
+    sqlite3_context, sqlite3_value,
+};
 use super::connection::{Connection, argument};
 use super::guard::guard;
 use super::library::{LIBRARIES, Library, for_each_library};
-use super::types::{sqlite3, sqlite3_context, sqlite3_value};
 use crate::codes::{Code, INTERNAL, OK};
 use crate::columns::{Act, FUNCTIONS, State, Training};
 use crate::relief::relieve;
@@ -50,10 +53,10 @@ pub(super) unsafe fn register(library: Library, db: *mut sqlite3) -> Code {
     ];
     for known in FUNCTIONS.iter().chain(others.into_iter().flatten()) {
         // What only computes may run from anywhere, what writes or trains only by the user's own words.
-        let flags = function::UTF8
+        let flags = SQLITE_UTF8
             | match known.act {
-                Act::Compute(_) => function::DETERMINISTIC | function::INNOCUOUS,
-                Act::Operate(_) | Act::Train(_) => function::DIRECTONLY,
+                Act::Compute(_) => SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS,
+                Act::Operate(_) | Act::Train(_) => SQLITE_DIRECTONLY,
             };
         for count in known.arguments {
             let body = match known.act {
@@ -67,7 +70,7 @@ pub(super) unsafe fn register(library: Library, db: *mut sqlite3) -> Code {
             });
             let data = (
                 Box::into_raw(registered).cast::<c_void>(),
-                Some(free::<Registered> as unsafe extern "C" fn(*mut c_void)),
+                Some(free::<Registered> as Destructor),
             );
             // SAFETY: the bodies find what they expect, and SQLite frees it.
             let code = unsafe { api.create_function(db, known.name, *count, flags, body, data) };
@@ -213,16 +216,8 @@ unsafe extern "C" fn last<const LIBRARY: usize>(context: *mut sqlite3_context) {
 /// # Safety
 /// `context` is a running aggregate's.
 unsafe fn training(api: Api, context: *mut sqlite3_context, size: usize) -> *mut *mut Training {
-    // SAFETY: the signature is sqlite3_aggregate_context's; it gives zeros, aligned for a pointer.
-    unsafe {
-        call!(
-            api,
-            slot::AGGREGATE_CONTEXT,
-            fn(*mut sqlite3_context, c_int) -> *mut *mut Training,
-            context,
-            size as c_int
-        )
-    }
+    // SAFETY: as for this function; SQLite gives zeros, aligned for a pointer.
+    unsafe { call!(api.table(), aggregate_context(context, size as c_int)) }.cast()
 }
 
 impl<'a> Call<'a> {
@@ -268,16 +263,8 @@ impl<'a> Call<'a> {
     /// Makes an argument the result, as it is.
     pub(crate) fn answer_argument(&self, index: usize) {
         match self.values.get(index) {
-            // SAFETY: the signature is sqlite3_result_value's, and the value an argument.
-            Some(value) => unsafe {
-                call!(
-                    self.api,
-                    slot::RESULT_VALUE,
-                    fn(*mut sqlite3_context, *mut sqlite3_value),
-                    self.context,
-                    *value
-                );
-            },
+            // SAFETY: the context is the running function's, and the value an argument of it.
+            Some(value) => unsafe { call!(self.api.table(), result_value(self.context, *value)) },
             None => self.answer(Value::Null),
         }
     }
@@ -290,32 +277,21 @@ impl<'a> Call<'a> {
     /// Lends what this run of the statement knows. SQLite forgets it at the end of the run, and
     /// earlier unless argument 1 (whether it is text, or the level) is a constant.
     pub(crate) fn with_run<T>(&self, body: impl FnOnce(&mut Run) -> T) -> T {
-        type Free = unsafe extern "C" fn(*mut c_void);
         const ARGUMENT: c_int = 1;
-        // SAFETY: the signatures are sqlite3_get_auxdata's and _set_auxdata's. What is kept under
-        // this argument is always a `Run`, only used by this function's call in this statement.
-        // Once handed over it may be freed at any time, so it is not used after that.
+        let (table, context) = (self.api.table(), self.context);
+        // SAFETY: what is kept under this argument is always a `Run`, only used by this function's call in this
+        // statement. Once handed over it may be freed at any time, so it is not used after that.
         unsafe {
-            let kept = call!(
-                self.api,
-                slot::GET_AUXDATA,
-                fn(*mut sqlite3_context, c_int) -> *mut Run,
-                self.context,
-                ARGUMENT
-            );
+            let kept: *mut Run = call!(table, get_auxdata(context, ARGUMENT)).cast();
             if !kept.is_null() {
                 return body(&mut *kept);
             }
             let mut run = Box::<Run>::default();
             let result = body(&mut run);
+            let run = Box::into_raw(run).cast();
             call!(
-                self.api,
-                slot::SET_AUXDATA,
-                fn(*mut sqlite3_context, c_int, *mut c_void, Free),
-                self.context,
-                ARGUMENT,
-                Box::into_raw(run).cast(),
-                free::<Run>
+                table,
+                set_auxdata(context, ARGUMENT, run, Some(free::<Run>))
             );
             result
         }

@@ -2,23 +2,20 @@
 //!
 //! Only used while a SQL function of that connection runs, so SQLite's connection mutex is held.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
+use std::ffi::{CStr, CString, c_int, c_uchar};
 use std::marker::PhantomData;
 
 use litepack_columns::sql::{Error, Result, Sql, Statement, Value};
 
-use super::api::{Api, call, len, slot};
-use super::types::{sqlite3, sqlite3_context, sqlite3_stmt, sqlite3_value};
+use super::api::{Api, call, len, transient};
+use super::bindings::{
+    SQLITE_BLOB, SQLITE_DBCONFIG_ENABLE_TRIGGER, SQLITE_DONE, SQLITE_FLOAT, SQLITE_INTEGER,
+    SQLITE_LIMIT_LENGTH, SQLITE_ROW, SQLITE_TEXT, SQLITE_TXN_WRITE, SQLITE_UTF8, sqlite3,
+    sqlite3_context, sqlite3_stmt, sqlite3_value,
+};
 use crate::codes::{ERROR, OK, fcntl};
 
-const ROW: c_int = 100;
-const DONE: c_int = 101;
-const DBCONFIG_ENABLE_TRIGGER: c_int = 1003;
-const LIMIT_LENGTH: c_int = 0;
-const TXN_WRITE: c_int = 2;
-const UTF8: c_uchar = 1;
-/// SQLite copies what it is given.
-const TRANSIENT: isize = -1;
+const UTF8: c_uchar = SQLITE_UTF8 as c_uchar;
 
 /// The connection a SQL function runs on.
 #[derive(Debug)]
@@ -34,17 +31,8 @@ impl Connection<'_> {
     /// # Safety
     /// `context` is a running function's, and what is returned does not outlive the call.
     pub(crate) unsafe fn of(api: Api, context: *mut sqlite3_context) -> Self {
-        // SAFETY: the signature is sqlite3_context_db_handle's.
-        let db = unsafe {
-            call!(
-                api,
-                slot::CONTEXT_DB_HANDLE,
-                fn(*mut sqlite3_context) -> *mut sqlite3,
-                context
-            )
-        };
         // SAFETY: as for this function.
-        unsafe { Connection::new(api, db) }
+        unsafe { Connection::new(api, api.connection_of(context)) }
     }
 
     /// # Safety
@@ -59,12 +47,10 @@ impl Connection<'_> {
 
     /// SQLite's last error on this connection.
     fn error(&self) -> Error {
-        // SAFETY: the signatures are sqlite3_errmsg's, whose text lives until the next call on the
-        // connection, and sqlite3_extended_errcode's.
+        // SAFETY: the connection is open, and the text lives until the next call on it.
         unsafe {
-            type Db = *mut sqlite3;
-            let text = call!(self.api, slot::ERRMSG, fn(Db) -> *const c_char, self.db);
-            let code = call!(self.api, slot::EXTENDED_ERRCODE, fn(Db) -> c_int, self.db);
+            let text = call!(self.api.table(), errmsg(self.db));
+            let code = call!(self.api.table(), extended_errcode(self.db));
             Error {
                 code: if code == OK { ERROR } else { code },
                 message: CStr::from_ptr(text).to_string_lossy().into_owned(),
@@ -83,12 +69,13 @@ impl Connection<'_> {
     /// The setting of triggers, after changing it unless `on` is negative.
     fn configure_triggers(&self, on: c_int) -> Result<bool> {
         let mut now: c_int = 0;
-        // SAFETY: the signature is sqlite3_db_config's with the arguments of this operation.
+        // SAFETY: the operation takes a number and where the answer goes.
         let code = unsafe {
-            let function = self.api.table.add(slot::DB_CONFIG).read();
-            let function: unsafe extern "C" fn(*mut sqlite3, c_int, ...) -> c_int =
-                std::mem::transmute(function);
-            function(self.db, DBCONFIG_ENABLE_TRIGGER, on, &raw mut now)
+            let operation = SQLITE_DBCONFIG_ENABLE_TRIGGER;
+            call!(
+                self.api.table(),
+                db_config(self.db, operation, on, &raw mut now)
+            )
         };
         self.check(code).map(|()| now != 0)
     }
@@ -106,24 +93,19 @@ impl Sql for Connection<'_> {
         Self: 's;
 
     fn prepare(&self, sql: &str) -> Result<Prepared<'_>> {
-        type Text = *const c_char;
         // SQLite would run the statement up to there.
         if sql.contains('\0') {
             return Err(Error::new("SQL text contains a NUL character"));
         }
         let length = c_int::try_from(sql.len()).map_err(|_| Error::new("SQL text too long"))?;
         let mut statement = std::ptr::null_mut();
-        // SAFETY: the signature is sqlite3_prepare_v2's; the text is as long as said.
+        let (text, rest) = (sql.as_ptr().cast(), std::ptr::null_mut());
+        // SAFETY: the connection is open, and the text as long as said.
         let code = unsafe {
+            let to = &raw mut statement;
             call!(
-                self.api,
-                slot::PREPARE_V2,
-                fn(*mut sqlite3, Text, c_int, *mut *mut sqlite3_stmt, *mut Text) -> c_int,
-                self.db,
-                sql.as_ptr().cast(),
-                length,
-                &raw mut statement,
-                std::ptr::null_mut()
+                self.api.table(),
+                prepare_v2(self.db, text, length, to, rest)
             )
         };
         self.check(code)?;
@@ -142,76 +124,39 @@ impl Sql for Connection<'_> {
     }
 
     fn autocommit(&self) -> bool {
-        // SAFETY: the signature is sqlite3_get_autocommit's.
-        unsafe {
-            call!(
-                self.api,
-                slot::GET_AUTOCOMMIT,
-                fn(*mut sqlite3) -> c_int,
-                self.db
-            ) != 0
-        }
+        // SAFETY: the connection is open.
+        unsafe { call!(self.api.table(), get_autocommit(self.db)) != 0 }
     }
 
     fn is_writing(&self, schema: &str) -> bool {
         let Ok(schema) = name(schema) else {
             return false;
         };
-        // SAFETY: the signature is sqlite3_txn_state's.
-        unsafe {
-            call!(
-                self.api,
-                slot::TXN_STATE,
-                fn(*mut sqlite3, *const c_char) -> c_int,
-                self.db,
-                schema.as_ptr()
-            ) == TXN_WRITE
-        }
+        // SAFETY: the connection is open, and the name a string.
+        let state = unsafe { call!(self.api.table(), txn_state(self.db, schema.as_ptr())) };
+        state == SQLITE_TXN_WRITE
     }
 
     fn data_version(&self, schema: &str) -> Option<u32> {
         let schema = name(schema).ok()?;
         let mut version: u32 = 0;
-        // SAFETY: the signature is sqlite3_file_control's; this operation writes an unsigned int.
+        let to = (&raw mut version).cast();
+        // SAFETY: the connection is open, and this operation writes an unsigned int.
         let code = unsafe {
-            call!(
-                self.api,
-                slot::FILE_CONTROL,
-                fn(*mut sqlite3, *const c_char, c_int, *mut u32) -> c_int,
-                self.db,
-                schema.as_ptr(),
-                fcntl::DATA_VERSION,
-                &raw mut version
-            )
+            self.api
+                .file_control_on(self.db, &schema, fcntl::DATA_VERSION, to)
         };
         (code == OK).then_some(version)
     }
 
     fn total_changes(&self) -> i64 {
-        // SAFETY: the signature is sqlite3_total_changes's.
-        let changes = unsafe {
-            call!(
-                self.api,
-                slot::TOTAL_CHANGES,
-                fn(*mut sqlite3) -> c_int,
-                self.db
-            )
-        };
-        changes.into()
+        // SAFETY: the connection is open.
+        unsafe { call!(self.api.table(), total_changes(self.db)) }.into()
     }
 
     fn length_limit(&self) -> usize {
-        // SAFETY: the signature is sqlite3_limit's; a negative value only asks.
-        len(unsafe {
-            call!(
-                self.api,
-                slot::LIMIT,
-                fn(*mut sqlite3, c_int, c_int) -> c_int,
-                self.db,
-                LIMIT_LENGTH,
-                -1
-            )
-        })
+        // SAFETY: the connection is open; a negative value only asks.
+        len(unsafe { call!(self.api.table(), limit(self.db, SQLITE_LIMIT_LENGTH, -1)) })
     }
 }
 
@@ -224,39 +169,20 @@ pub(crate) struct Prepared<'a> {
 
 impl Drop for Prepared<'_> {
     fn drop(&mut self) {
-        // SAFETY: the signature is sqlite3_finalize's; the statement is not used again. Its code
-        // repeats the last step's.
-        unsafe {
-            call!(
-                self.connection.api,
-                slot::FINALIZE,
-                fn(*mut sqlite3_stmt) -> c_int,
-                self.statement
-            );
-        }
+        // SAFETY: the statement is not used again. The code repeats the last step's.
+        unsafe { call!(self.connection.api.table(), finalize(self.statement)) };
     }
 }
 
 impl Prepared<'_> {
-    fn bytes(&self, function: usize, index: c_int) -> &[u8] {
-        type Stmt = *mut sqlite3_stmt;
-        // SAFETY: the signatures are sqlite3_column_text's or _blob's, and _bytes's, in the order
-        // SQLite asks for; they live until the statement moves on, which needs `&mut self`.
+    /// # Safety
+    /// `data` is what SQLite has just given for the column.
+    unsafe fn bytes(&self, data: *const u8, index: c_int) -> &[u8] {
+        let api = self.connection.api;
+        // SAFETY: the length is asked for after the bytes, as SQLite wants it; they live until the statement moves on,
+        // which needs `&mut self`.
         unsafe {
-            let data = call!(
-                self.connection.api,
-                function,
-                fn(Stmt, c_int) -> *const u8,
-                self.statement,
-                index
-            );
-            let length = call!(
-                self.connection.api,
-                slot::COLUMN_BYTES,
-                fn(Stmt, c_int) -> c_int,
-                self.statement,
-                index
-            );
+            let length = call!(api.table(), column_bytes(self.statement, index));
             slice(data, length)
         }
     }
@@ -275,55 +201,28 @@ unsafe fn slice<'a>(data: *const u8, length: c_int) -> &'a [u8] {
 
 impl Statement for Prepared<'_> {
     fn bind(&mut self, index: usize, value: Value<'_>) -> Result<()> {
-        type Stmt = *mut sqlite3_stmt;
         let index = c_int::try_from(index).map_err(|_| Error::new("no such parameter"))?;
-        // SAFETY: the signatures are those of the sqlite3_bind_ functions; SQLite copies the bytes.
+        let (api, to) = (self.connection.api, self.statement);
+        // SAFETY: the statement is there, and SQLite copies bytes, which are as many as said.
         let code = unsafe {
             match value {
-                Value::Null => call!(
-                    self.connection.api,
-                    slot::BIND_NULL,
-                    fn(Stmt, c_int) -> c_int,
-                    self.statement,
-                    index
-                ),
-                Value::Integer(value) => call!(
-                    self.connection.api,
-                    slot::BIND_INT64,
-                    fn(Stmt, c_int, i64) -> c_int,
-                    self.statement,
-                    index,
-                    value
-                ),
-                Value::Real(value) => call!(
-                    self.connection.api,
-                    slot::BIND_DOUBLE,
-                    fn(Stmt, c_int, f64) -> c_int,
-                    self.statement,
-                    index,
-                    value
-                ),
-                Value::Text(bytes) => call!(
-                    self.connection.api,
-                    slot::BIND_TEXT64,
-                    fn(Stmt, c_int, *const u8, u64, isize, c_uchar) -> c_int,
-                    self.statement,
-                    index,
-                    bytes.as_ptr(),
-                    bytes.len() as u64,
-                    TRANSIENT,
-                    UTF8
-                ),
-                Value::Blob(bytes) => call!(
-                    self.connection.api,
-                    slot::BIND_BLOB64,
-                    fn(Stmt, c_int, *const u8, u64, isize) -> c_int,
-                    self.statement,
-                    index,
-                    bytes.as_ptr(),
-                    bytes.len() as u64,
-                    TRANSIENT
-                ),
+                Value::Null => call!(api.table(), bind_null(to, index)),
+                Value::Integer(value) => call!(api.table(), bind_int64(to, index, value)),
+                Value::Real(value) => call!(api.table(), bind_double(to, index, value)),
+                Value::Text(bytes) => {
+                    let (data, length) = (bytes.as_ptr().cast(), bytes.len() as u64);
+                    call!(
+                        api.table(),
+                        bind_text64(to, index, data, length, transient(), UTF8)
+                    )
+                }
+                Value::Blob(bytes) => {
+                    let (data, length) = (bytes.as_ptr().cast(), bytes.len() as u64);
+                    call!(
+                        api.table(),
+                        bind_blob64(to, index, data, length, transient())
+                    )
+                }
             }
         };
         self.connection.check(code)
@@ -334,18 +233,11 @@ impl Statement for Prepared<'_> {
         if self.statement.is_null() {
             return Ok(false);
         }
-        // SAFETY: the signature is sqlite3_step's.
-        let code = unsafe {
-            call!(
-                self.connection.api,
-                slot::STEP,
-                fn(*mut sqlite3_stmt) -> c_int,
-                self.statement
-            )
-        };
+        // SAFETY: the statement is there.
+        let code = unsafe { call!(self.connection.api.table(), step(self.statement)) };
         match code {
-            ROW => Ok(true),
-            DONE => {
+            SQLITE_ROW => Ok(true),
+            SQLITE_DONE => {
                 self.reset();
                 Ok(false)
             }
@@ -358,61 +250,32 @@ impl Statement for Prepared<'_> {
     }
 
     fn column(&self, index: usize) -> Value<'_> {
-        type Stmt = *mut sqlite3_stmt;
         let Ok(index) = c_int::try_from(index) else {
             return Value::Null;
         };
-        // SAFETY: the signatures are those of the sqlite3_column_ functions.
+        let (api, of) = (self.connection.api, self.statement);
+        // SAFETY: the statement is there; SQLite answers NULL for a column that is not.
         unsafe {
-            let statement = self.statement;
-            match call!(
-                self.connection.api,
-                slot::COLUMN_TYPE,
-                fn(Stmt, c_int) -> c_int,
-                statement,
-                index
-            ) {
-                kind::INTEGER => Value::Integer(call!(
-                    self.connection.api,
-                    slot::COLUMN_INT64,
-                    fn(Stmt, c_int) -> i64,
-                    statement,
-                    index
-                )),
-                kind::REAL => Value::Real(call!(
-                    self.connection.api,
-                    slot::COLUMN_DOUBLE,
-                    fn(Stmt, c_int) -> f64,
-                    statement,
-                    index
-                )),
-                kind::TEXT => Value::Text(self.bytes(slot::COLUMN_TEXT, index)),
-                kind::BLOB => Value::Blob(self.bytes(slot::COLUMN_BLOB, index)),
+            match call!(api.table(), column_type(of, index)) {
+                SQLITE_INTEGER => Value::Integer(call!(api.table(), column_int64(of, index))),
+                SQLITE_FLOAT => Value::Real(call!(api.table(), column_double(of, index))),
+                SQLITE_TEXT => {
+                    let text = call!(api.table(), column_text(of, index));
+                    Value::Text(self.bytes(text, index))
+                }
+                SQLITE_BLOB => {
+                    let blob = call!(api.table(), column_blob(of, index));
+                    Value::Blob(self.bytes(blob.cast(), index))
+                }
                 _ => Value::Null,
             }
         }
     }
 
     fn reset(&mut self) {
-        // SAFETY: the signature is sqlite3_reset's. Its code repeats the last step's.
-        unsafe {
-            call!(
-                self.connection.api,
-                slot::RESET,
-                fn(*mut sqlite3_stmt) -> c_int,
-                self.statement
-            );
-        }
+        // SAFETY: the statement is there, or null, which SQLite lets pass. The code repeats the last step's.
+        unsafe { call!(self.connection.api.table(), reset(self.statement)) };
     }
-}
-
-/// SQLite's fundamental datatypes.
-mod kind {
-    use std::ffi::c_int;
-    pub(super) const INTEGER: c_int = 1;
-    pub(super) const REAL: c_int = 2;
-    pub(super) const TEXT: c_int = 3;
-    pub(super) const BLOB: c_int = 4;
 }
 
 /// An argument of a running function.
@@ -420,19 +283,14 @@ mod kind {
 /// # Safety
 /// `value` is one, and the result is not used after the call.
 pub(crate) unsafe fn argument<'a>(api: Api, value: *mut sqlite3_value) -> Value<'a> {
-    type Val = *mut sqlite3_value;
-    // SAFETY: the signatures are those of the sqlite3_value_ functions, bytes asked for last.
+    // SAFETY: as for this function; the length is asked for after the bytes, as SQLite wants it.
     unsafe {
-        let bytes = |function: usize| {
-            let data = call!(api, function, fn(Val) -> *const u8, value);
-            let length = call!(api, slot::VALUE_BYTES, fn(Val) -> c_int, value);
-            slice(data, length)
-        };
-        match call!(api, slot::VALUE_TYPE, fn(Val) -> c_int, value) {
-            kind::INTEGER => Value::Integer(call!(api, slot::VALUE_INT64, fn(Val) -> i64, value)),
-            kind::REAL => Value::Real(call!(api, slot::VALUE_DOUBLE, fn(Val) -> f64, value)),
-            kind::TEXT => Value::Text(bytes(slot::VALUE_TEXT)),
-            kind::BLOB => Value::Blob(bytes(slot::VALUE_BLOB)),
+        let bytes = |data: *const u8| slice(data, call!(api.table(), value_bytes(value)));
+        match call!(api.table(), value_type(value)) {
+            SQLITE_INTEGER => Value::Integer(call!(api.table(), value_int64(value))),
+            SQLITE_FLOAT => Value::Real(call!(api.table(), value_double(value))),
+            SQLITE_TEXT => Value::Text(bytes(call!(api.table(), value_text(value)))),
+            SQLITE_BLOB => Value::Blob(bytes(call!(api.table(), value_blob(value)).cast())),
             _ => Value::Null,
         }
     }
@@ -444,37 +302,26 @@ impl Api {
     /// # Safety
     /// `context` is a running function's.
     pub(crate) unsafe fn result(&self, context: *mut sqlite3_context, value: Value<'_>) {
-        type Ctx = *mut sqlite3_context;
-        type Free = isize;
-        // SAFETY: the signatures are those of the sqlite3_result_ functions.
+        // SAFETY: as for this function; SQLite copies bytes, which are as many as said.
         unsafe {
             match value {
                 Value::Null => self.result_null(context),
-                Value::Integer(value) => {
-                    call!(self, slot::RESULT_INT64, fn(Ctx, i64), context, value);
+                Value::Integer(value) => call!(self.table(), result_int64(context, value)),
+                Value::Real(value) => call!(self.table(), result_double(context, value)),
+                Value::Text(bytes) => {
+                    let (data, length) = (bytes.as_ptr().cast(), bytes.len() as u64);
+                    call!(
+                        self.table(),
+                        result_text64(context, data, length, transient(), UTF8)
+                    );
                 }
-                Value::Real(value) => {
-                    call!(self, slot::RESULT_DOUBLE, fn(Ctx, f64), context, value);
+                Value::Blob(bytes) => {
+                    let (data, length) = (bytes.as_ptr().cast(), bytes.len() as u64);
+                    call!(
+                        self.table(),
+                        result_blob64(context, data, length, transient())
+                    );
                 }
-                Value::Text(bytes) => call!(
-                    self,
-                    slot::RESULT_TEXT64,
-                    fn(Ctx, *const c_void, u64, Free, c_uchar),
-                    context,
-                    bytes.as_ptr().cast(),
-                    bytes.len() as u64,
-                    TRANSIENT,
-                    UTF8
-                ),
-                Value::Blob(bytes) => call!(
-                    self,
-                    slot::RESULT_BLOB64,
-                    fn(Ctx, *const c_void, u64, Free),
-                    context,
-                    bytes.as_ptr().cast(),
-                    bytes.len() as u64,
-                    TRANSIENT
-                ),
             }
         }
     }

@@ -8,6 +8,7 @@ use litepack_engine::report::{check_text, info_json};
 use litepack_store::{Error, Result};
 
 use super::api::{Api, len};
+use super::bindings::{SQLITE_SHM_SHARED, SQLITE_SHM_UNLOCK};
 use super::controls;
 use super::guard::guard;
 use super::host::HostFile;
@@ -628,14 +629,11 @@ unsafe extern "C" fn shm_map(
 }
 
 unsafe extern "C" fn shm_lock(file: *mut sqlite3_file, at: c_int, n: c_int, flags: c_int) -> c_int {
-    // SQLITE_SHM_UNLOCK and SQLITE_SHM_SHARED; WAL_CKPT_LOCK and the first WAL_READ_LOCK
-    // (<https://sqlite.org/walformat.html#wal_locks>).
-    const UNLOCK: c_int = 1;
-    const SHARED: c_int = 4;
+    // WAL_CKPT_LOCK and the first WAL_READ_LOCK (<https://sqlite.org/walformat.html#wal_locks>).
     const CHECKPOINT_LOCK: c_int = 1;
     const FIRST_READ_LOCK: c_int = 3;
     let lock = |state: &mut State| {
-        if flags & UNLOCK != 0
+        if flags & SQLITE_SHM_UNLOCK != 0
             && (at..at + n).contains(&CHECKPOINT_LOCK)
             && state.packed.checkpoint_ends()
             && let Some(word) = state.backfill_word()
@@ -644,7 +642,8 @@ unsafe extern "C" fn shm_lock(file: *mut sqlite3_file, at: c_int, n: c_int, flag
             // before anyone relies on it: the pages are still in the WAL.
             word.store(state.backfill, Ordering::SeqCst);
         }
-        if flags & UNLOCK == 0 && flags & SHARED != 0 && at >= FIRST_READ_LOCK {
+        if flags & SQLITE_SHM_UNLOCK == 0 && flags & SQLITE_SHM_SHARED != 0 && at >= FIRST_READ_LOCK
+        {
             state.packed.wal_read_begins();
         }
         let (host, methods) = state.host();

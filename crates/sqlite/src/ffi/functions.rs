@@ -6,11 +6,15 @@ use litepack_archive::begins_like_zstd;
 use litepack_columns::sql::Sql;
 use litepack_store::{FileKind, HEADER_LEN, kind_of};
 
-use super::api::{Api, Body, SqlFn, function};
+use super::api::{Api, Body, SqlFn};
+use super::bindings::{
+    SQLITE_DETERMINISTIC, SQLITE_DIRECTONLY, SQLITE_INNOCUOUS, SQLITE_UTF8, sqlite3,
+    sqlite3_context, sqlite3_value,
+};
 use super::connection::Connection;
 use super::guard::guard;
 use super::library::{LIBRARIES, Library, for_each_library};
-use super::types::{sqlite3, sqlite3_context, sqlite3_file, sqlite3_value};
+use super::types::sqlite3_file;
 use crate::codes::{BUSY, Code, ERROR, INTERNAL, NOTADB, NOTFOUND, OK, fcntl};
 
 /// A function of this file: sets the result, given the library it runs in and its arguments.
@@ -43,10 +47,9 @@ unsafe fn has_them(api: Api, db: *mut sqlite3) -> bool {
 /// # Safety
 /// As [`register`].
 unsafe fn register_all(library: Library, db: *mut sqlite3) -> Code {
-    use function::{DETERMINISTIC, DIRECTONLY, INNOCUOUS, UTF8};
-    let pure = UTF8 | DETERMINISTIC | INNOCUOUS;
+    let pure = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
     // Those that read the file or change the process must not run from a schema someone else made.
-    let direct = UTF8 | DIRECTONLY;
+    let direct = SQLITE_UTF8 | SQLITE_DIRECTONLY;
     let functions = [
         (c"litepack_info", 0, direct, info as Plain),
         (c"litepack_info", 1, direct, info),

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use litepack_io::storage::{ReadAt, Storage};
 
+use super::bindings::{SQLITE_SYNC_FULL as SYNC_FULL, SQLITE_SYNC_NORMAL as SYNC_NORMAL};
 use super::types::{sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
 use crate::codes::{
     CANTOPEN, Code, IOERR_READ, IOERR_SHORT_READ, OK, OPEN_CREATE, OPEN_DELETEONCLOSE,
@@ -17,9 +18,6 @@ use crate::codes::{
 };
 use crate::cold::Cold;
 
-/// SQLITE_SYNC_NORMAL, and what is added to make it SQLITE_SYNC_FULL.
-const SYNC_NORMAL: c_int = 0x2;
-const SYNC_FULL: c_int = 0x3;
 /// How often to look for a name that nobody has, to sync a directory by.
 const NAMES_TRIED: u32 = 8;
 /// Behind the file's own name; not longer than `-journal` with the five characters of chance that follow, so

@@ -10,6 +10,7 @@ use litepack_codec::Level;
 use litepack_columns::sql::{Error, Result, Sql};
 use litepack_columns::tokens::quote;
 
+use super::bindings::{SQLITE_SHM_EXCLUSIVE, SQLITE_SHM_LOCK, SQLITE_SHM_UNLOCK};
 use super::columns::Call;
 use super::file::{State, report};
 use crate::codes::{BUSY, Code, ERROR, LOCK_RESERVED, LOCK_SHARED, NOTFOUND, OK, While, fcntl};
@@ -168,10 +169,7 @@ impl State {
         request: &mut Request,
         body: impl FnOnce(&mut Self, &mut Request) -> Code,
     ) -> Code {
-        // SQLITE_SHM_UNLOCK, _LOCK and _EXCLUSIVE; WAL_CKPT_LOCK (<https://sqlite.org/walformat.html#wal_locks>).
-        const UNLOCK: c_int = 1;
-        const LOCK: c_int = 2;
-        const EXCLUSIVE: c_int = 8;
+        // WAL_CKPT_LOCK (<https://sqlite.org/walformat.html#wal_locks>).
         const CHECKPOINT_LOCK: c_int = 1;
         match self.packed.is_wal() {
             Err(error) => return report(self.api, Err(error), While::Reading),
@@ -186,11 +184,25 @@ impl State {
             return ERROR;
         };
         // SAFETY: the host's file is open, and its WAL index is mapped.
-        match unsafe { shm_lock(file, CHECKPOINT_LOCK, 1, LOCK | EXCLUSIVE) } {
+        match unsafe {
+            shm_lock(
+                file,
+                CHECKPOINT_LOCK,
+                1,
+                SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE,
+            )
+        } {
             OK => {
                 let code = body(self, request);
                 // SAFETY: as above.
-                unsafe { shm_lock(file, CHECKPOINT_LOCK, 1, UNLOCK | EXCLUSIVE) };
+                unsafe {
+                    shm_lock(
+                        file,
+                        CHECKPOINT_LOCK,
+                        1,
+                        SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE,
+                    )
+                };
                 code
             }
             code => code,

@@ -1,6 +1,7 @@
 //! All contact with SQLite's C interface, and all unsafe code of the project.
 //!
-//! `types.rs` and `api.rs` say what SQLite looks like, `connection.rs` how statements are run on it;
+//! `bindings.rs` is what SQLite looks like, generated from its header by `scripts/sqlite-bindings`; `api.rs` calls its
+//! functions, `connection.rs` runs statements;
 //! `library.rs` tells the SQLite libraries of the process apart, `registration.rs` is what is registered with each;
 //! `vfs.rs`, `file.rs`, `readonly_file.rs`, `journal_file.rs`, `functions.rs` and `columns.rs` are what it
 //! calls, `controls.rs` what those files answer alike; `host.rs` is what we call; `guard.rs` keeps panics in;
@@ -8,6 +9,8 @@
 
 mod allocator;
 mod api;
+#[rustfmt::skip]
+pub(crate) mod bindings;
 pub(crate) mod columns;
 #[allow(dead_code)]
 mod connection;
@@ -33,8 +36,8 @@ use std::ffi::{c_char, c_int, c_void};
 use crate::codes::{ERROR, MISUSE, OK};
 pub use allocator::Allocator;
 pub use api::EntryPoint;
+pub use bindings::sqlite3;
 use library::Library;
-pub use types::sqlite3;
 
 /// Registers a VFS `name` over the VFS `host`, after an entry point has run.
 ///

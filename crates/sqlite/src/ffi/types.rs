@@ -72,8 +72,3 @@ pub struct sqlite3_vfs {
     pub get_system_call: Option<unsafe extern "C" fn(Vfs, *const c_char) -> Symbol>,
     pub next_system_call: Option<unsafe extern "C" fn(Vfs, *const c_char) -> *const c_char>,
 }
-
-pub enum sqlite3 {}
-pub enum sqlite3_context {}
-pub enum sqlite3_stmt {}
-pub enum sqlite3_value {}
