@@ -19,27 +19,22 @@
 //! ```
 #![deny(unsafe_code)]
 
-mod archive;
 mod codes;
 mod cold;
 mod columns;
 #[allow(unsafe_code)]
 pub mod ffi;
+mod file;
 mod file_stamp;
 mod foreign;
 mod identity;
-mod journal;
 mod maintain_function;
 mod near;
 mod options;
-mod packed;
 mod read_only;
-mod refused;
 mod relief;
 mod remembered;
 mod remote;
-mod secure_delete;
-mod wal_index;
 
 #[cfg(feature = "remote")]
 pub use litepack_remote::Options as RemoteOptions;

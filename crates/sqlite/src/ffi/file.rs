@@ -18,12 +18,12 @@ use crate::codes::{
     IOERR_TRUNCATE, IOERR_WRITE, LOCK_NONE, LOCK_SHARED, MISUSE, NOMEM, NOTFOUND, OK, READONLY,
     While, code_of, fcntl,
 };
+use crate::file::packed::Packed;
+use crate::file::wal_index::{self, Checkpoints};
 use crate::identity::Identity;
 use crate::options::{Pragma, from_pragma};
-use crate::packed::Packed;
 use crate::read_only::NOT_REMOTE;
 use crate::relief::relieve;
-use crate::wal_index::{self, Checkpoints};
 
 /// What SQLite sees: its own field, then ours. The host's file follows in the same memory.
 #[repr(C)]

@@ -13,7 +13,7 @@ use super::types::{sqlite3_file, sqlite3_io_methods};
 use crate::codes::{
     INTERNAL, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, MISUSE, NOTFOUND, OK,
 };
-use crate::packed::Packed;
+use crate::file::packed::Packed;
 
 /// A host's file: SQLite's field, then its content and lock.
 #[repr(C)]

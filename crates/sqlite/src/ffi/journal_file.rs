@@ -14,7 +14,7 @@ use crate::codes::{
     Code, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, NOTFOUND, OK, OPEN_CREATE,
     OPEN_MAIN_JOURNAL, OPEN_READWRITE, While, code_of,
 };
-use crate::journal::{Journal, names_super_journal};
+use crate::file::journal::{Journal, names_super_journal};
 
 /// What SQLite sees: its own field, then ours.
 #[repr(C)]

@@ -14,8 +14,8 @@ use super::bindings::{SQLITE_SHM_EXCLUSIVE, SQLITE_SHM_LOCK, SQLITE_SHM_UNLOCK};
 use super::columns::Call;
 use super::file::{State, report};
 use crate::codes::{BUSY, Code, ERROR, LOCK_RESERVED, LOCK_SHARED, NOTFOUND, OK, While, fcntl};
+use crate::file::packed::Upkeep;
 use crate::maintain_function::{Busy, RETRY};
-use crate::packed::Upkeep;
 
 /// What a step is asked, and what it answers. Another copy of this library, of another version, may be asked: so the
 /// layout is C's and begins with its version.

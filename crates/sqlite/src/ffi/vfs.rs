@@ -18,21 +18,21 @@ use super::library::Library;
 use super::readonly_file;
 use super::registration::{Shim, named};
 use super::types::{Symbol, sqlite3_file, sqlite3_vfs};
-use crate::archive::{ArchiveFile, Which};
 use crate::codes::{
     ACCESS_EXISTS, CANTOPEN, Code, MISUSE, NOMEM, NOTADB, OK, OPEN_CREATE, OPEN_EXCLUSIVE,
     OPEN_MAIN_DB, OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, While, code_of,
 };
+use crate::file::archive::{ArchiveFile, Which};
+use crate::file::packed::Packed;
+use crate::file::refused::Refused;
+use crate::file::secure_delete::SecureDelete;
 use crate::file_stamp::FileStamp;
 use crate::foreign;
 use crate::identity::{Identity, is_packed_journal};
 use crate::options::{Setting, from_uri};
-use crate::packed::Packed;
 use crate::read_only::{Failure, ReadOnly};
-use crate::refused::Refused;
 use crate::relief::relieve;
 use crate::remote::{self, Location};
-use crate::secure_delete::SecureDelete;
 
 /// The VFS's name.
 pub(crate) const NAME: &str = "litepack";

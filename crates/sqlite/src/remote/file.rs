@@ -11,8 +11,8 @@ use litepack_remote::{Cache, Error, Options, Remote};
 use litepack_store::{Cache as Pages, FileId, HEAD_LEN, Snapshot};
 use serde_json::{Value, json};
 
-use crate::archive::{ArchiveFile, Which};
 use crate::codes::{CANTOPEN, IOERR_READ, MISUSE, NOTADB, While, code_of};
+use crate::file::archive::{ArchiveFile, Which};
 use crate::options::{Name, Setting};
 use crate::read_only::{Failure, ReadOnly};
 use crate::remembered::Remembered;

@@ -15,9 +15,9 @@ use litepack_io::storage::Storage;
 use litepack_store::{Cache, CheckReport, Info, Result, Store};
 
 use crate::codes::{LOCK_NONE, LOCK_RESERVED, LOCK_SHARED};
+use crate::file::secure_delete::SecureDelete;
+use crate::file::wal_index::Checkpoints;
 use crate::options::{Name, Setting};
-use crate::secure_delete::SecureDelete;
-use crate::wal_index::Checkpoints;
 
 /// The state of one open packed database.
 #[derive(Debug)]
