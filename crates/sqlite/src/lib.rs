@@ -31,7 +31,6 @@ mod identity;
 mod maintain_function;
 mod near;
 mod options;
-mod read_only;
 mod relief;
 mod remembered;
 mod remote;

@@ -2,8 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
-use super::bindings::{sqlite3, sqlite3_api_routines, sqlite3_context, sqlite3_value};
-use super::types::sqlite3_vfs;
+use super::bindings::{sqlite3, sqlite3_api_routines, sqlite3_context, sqlite3_value, sqlite3_vfs};
 use crate::codes::Code;
 
 /// Oldest SQLite whose table has everything used here: that of the bindings.
@@ -159,14 +158,14 @@ impl Api {
     pub(crate) fn vfs_find(&self, name: Option<&CStr>) -> *mut sqlite3_vfs {
         let name = name.map_or(std::ptr::null(), CStr::as_ptr);
         // SAFETY: the name is a string, or null for the default.
-        unsafe { call!(self.table(), vfs_find(name)) }.cast()
+        unsafe { call!(self.table(), vfs_find(name)) }
     }
 
     /// # Safety
     /// `vfs` stays valid for ever.
     pub(crate) unsafe fn vfs_register(&self, vfs: *mut sqlite3_vfs, default: bool) -> Code {
         // SAFETY: as for this function.
-        unsafe { call!(self.table(), vfs_register(vfs.cast(), default.into())) }
+        unsafe { call!(self.table(), vfs_register(vfs, default.into())) }
     }
 
     /// Has `entry` called for every connection opened from now on.

@@ -1,21 +1,162 @@
-//! File controls and methods that every database file of ours answers alike: what SQLite hands over as bare memory, read and written
-//! in one place.
+//! File controls: what SQLite, pragmas and the SQL functions ask an open file. Their arguments are bare memory, which is read
+//! and written here alone.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use super::api::Api;
-use super::types::sqlite3_file;
-use crate::codes::{Code, NOTFOUND, OK};
+use super::file::{State, report};
+use super::host::{BusyHandler, HostFile};
+use super::maintenance_step::Request;
+use crate::codes::{Code, ERROR, MISUSE, NOMEM, NOTFOUND, OK, fcntl};
+use crate::file::{Database, Event, Failure, File, pragma};
+use crate::relief::relieve;
 
-/// Answers `SQLITE_FCNTL_PRAGMA` with what `body` makes of the pragma's name and value; `None` is no pragma of ours.
+/// Answers a file control.
+///
+/// # Safety
+/// `arg` is what SQLite documents for `op`, or what is documented at ours.
+pub(super) unsafe fn control<F: File>(
+    state: &mut State<F>,
+    op: c_int,
+    arg: *mut c_void,
+) -> Result<(), Failure> {
+    let (api, vfs_name) = (state.api, state.vfs_name);
+    if op == fcntl::MMAP_SIZE && state.file.database().is_some() {
+        // SAFETY: the argument is an i64 to read and write.
+        unsafe { mmap_size(arg, &mut state.mmap_size) };
+        return Ok(());
+    }
+    let below = match op {
+        fcntl::VFSNAME => state.file.host().and_then(|host| host.vfs_name(api)),
+        _ => None,
+    };
+    let Some(database) = state.file.database() else {
+        return Err(NOTFOUND.into());
+    };
+    let takes_memory = matches!(
+        op,
+        fcntl::PRAGMA | fcntl::LITEPACK_INFO | fcntl::LITEPACK_CHECK | fcntl::LITEPACK_MAINTAIN
+    );
+    if takes_memory && relieve().is_err() {
+        return Err(NOMEM.into());
+    }
+    match op {
+        // SAFETY: the argument is this operation's.
+        fcntl::PRAGMA => answered(unsafe { answer_pragma(api, arg, database) }),
+        fcntl::VFSNAME => {
+            // As shims do: the name of our VFS, a slash, the host's.
+            let name = match below {
+                Some(below) => format!("{vfs_name}/{below}"),
+                None => vfs_name.into(),
+            };
+            // SAFETY: the argument is where a string goes.
+            unsafe { put_text(api, arg, &name) };
+            Ok(())
+        }
+        fcntl::LITEPACK_INFO | fcntl::LITEPACK_CHECK => {
+            let answer = if op == fcntl::LITEPACK_INFO {
+                database.info()
+            } else {
+                database.check()
+            };
+            let (code, text) = match answer {
+                Ok(text) => (OK, text.into()),
+                Err(failure) => (report(api, &failure), failure.why),
+            };
+            // SAFETY: the argument is where a string goes.
+            unsafe { put_text(api, arg, &text) };
+            answered(code)
+        }
+        fcntl::LITEPACK_REFUSED => {
+            let why = database.refused().ok_or(NOTFOUND)?;
+            // SAFETY: the argument is where a string goes.
+            unsafe { put_text(api, arg, why) };
+            Ok(())
+        }
+        fcntl::LITEPACK_MAINTAIN => {
+            // SAFETY: the argument is a request.
+            let Some(request) = (unsafe { Request::at(arg) }) else {
+                let why =
+                    "another version of litepack, loaded beside this one, asked for maintenance";
+                return Err(Failure::new(ERROR, why));
+            };
+            request.answer(database)
+        }
+        // SAFETY: the argument is the operation's.
+        _ => unsafe { control_with_host(&mut state.file, op, arg) },
+    }
+}
+
+/// What only a file over one of the host's answers, and what is the host's to answer.
+///
+/// # Safety
+/// As [`control`].
+unsafe fn control_with_host<F: File>(
+    file: &mut F,
+    op: c_int,
+    arg: *mut c_void,
+) -> Result<(), Failure> {
+    let event = match op {
+        fcntl::SYNC => Some(Event::Sync),
+        fcntl::COMMIT_PHASETWO => Some(Event::CommitPhaseTwo),
+        fcntl::OVERWRITE => Some(Event::Overwrite),
+        fcntl::CKPT_START => Some(Event::CheckpointStart),
+        fcntl::CKPT_DONE => Some(Event::CheckpointDone),
+        _ => None,
+    };
+    let has_host = file.host().is_some();
+    let Some(database) = file.database().filter(|_| has_host) else {
+        return Err(NOTFOUND.into());
+    };
+    if let Some(event) = event {
+        return database.event(event);
+    }
+    match op {
+        // SAFETY: the argument is an i64.
+        fcntl::SIZE_HINT if unsafe { arg.cast::<i64>().read() } < 0 => return Err(MISUSE.into()),
+        // Advice on how the file should grow, which is not for the database's pages to say.
+        fcntl::SIZE_HINT | fcntl::CHUNK_SIZE => return Ok(()),
+        fcntl::DBSTAT => {
+            let pair = arg.cast::<i64>();
+            // SAFETY: the argument is two i64: in page number, out offset and stored size.
+            unsafe {
+                let number = pair.read().try_into().unwrap_or(0);
+                let (offset, size) = database.place_of_page(number)?.unwrap_or((0, 0));
+                pair.write(offset as i64);
+                pair.add(1).write(size as i64);
+            }
+            return Ok(());
+        }
+        // About a file laid out like the database, which the host's file is not.
+        fcntl::ZIPVFS
+        | fcntl::FILESTAT
+        | fcntl::BEGIN_ATOMIC_WRITE
+        | fcntl::COMMIT_ATOMIC_WRITE
+        | fcntl::ROLLBACK_ATOMIC_WRITE => return Err(NOTFOUND.into()),
+        fcntl::PDB => {
+            // SAFETY: the argument is where the connection's address is, or null if it was not SQLite that asked.
+            if let Some(connection) = unsafe { arg.cast::<*const c_void>().as_ref() } {
+                database.joined_by(connection.addr());
+            }
+        }
+        // SAFETY: the argument is a handler, good for as long as the file is open.
+        fcntl::BUSYHANDLER => database.waits_by(unsafe { arg.cast::<BusyHandler>().read() }),
+        _ => {}
+    }
+    // SAFETY: the argument is the operation's.
+    let forward = |host: &HostFile| unsafe { host.control(op, arg) };
+    answered(file.host().map_or(NOTFOUND, forward))
+}
+
+fn answered(code: Code) -> Result<(), Failure> {
+    if code == OK { Ok(()) } else { Err(code.into()) }
+}
+
+/// Answers `SQLITE_FCNTL_PRAGMA`; what is no pragma of ours is `NOTFOUND`.
 ///
 /// # Safety
 /// `arg` is the argument of that file control.
-pub(super) unsafe fn pragma(
-    api: Api,
-    arg: *mut c_void,
-    body: impl FnOnce(&str, Option<&str>) -> Option<(Code, String)>,
-) -> Code {
+unsafe fn answer_pragma(api: Api, arg: *mut c_void, database: &mut dyn Database) -> Code {
     let words = arg.cast::<*mut c_char>();
     // SAFETY: the argument is an array of three strings: answer, name, value or null.
     let (name, value) = unsafe { (*words.add(1), *words.add(2)) };
@@ -25,7 +166,10 @@ pub(super) unsafe fn pragma(
         word.to_string_lossy().into_owned()
     };
     let value = (!value.is_null()).then(|| text(value));
-    match body(&text(name), value.as_deref()) {
+    let log = |failure: &Failure| {
+        report(api, failure);
+    };
+    match pragma(database, &text(name), value.as_deref(), &log) {
         Some((code, answer)) => {
             // SAFETY: the first word is where the answer goes.
             unsafe { put_text(api, arg, &answer) };
@@ -35,18 +179,11 @@ pub(super) unsafe fn pragma(
     }
 }
 
-/// The offset of a read or write of `n` bytes at `at`. SQLite's numbers have signs, and those it means none of do not become
-/// large ones here.
-pub(super) fn place(n: c_int, at: i64) -> Option<u64> {
-    let end = at.checked_add(n.into())?;
-    (n >= 0 && end >= at).then(|| at.try_into().ok())?
-}
-
 /// Answers with a string in SQLite's memory.
 ///
 /// # Safety
 /// `arg` is where a string goes.
-pub(super) unsafe fn put_text(api: Api, arg: *mut c_void, text: &str) {
+unsafe fn put_text(api: Api, arg: *mut c_void, text: &str) {
     // SAFETY: as for this function.
     unsafe { arg.cast::<*mut c_char>().write(api.text(text)) };
 }
@@ -55,10 +192,10 @@ pub(super) unsafe fn put_text(api: Api, arg: *mut c_void, text: &str) {
 /// Nothing is ever mapped.
 ///
 /// # Safety
-/// `arg` is the argument of that file control.
-pub(super) unsafe fn mmap_size(arg: *mut c_void, limit: &mut i64) -> Code {
+/// `arg` points to an i64.
+unsafe fn mmap_size(arg: *mut c_void, limit: &mut i64) {
     let arg = arg.cast::<i64>();
-    // SAFETY: the argument is an i64 to read and write.
+    // SAFETY: as for this function.
     unsafe {
         let asked = arg.read();
         arg.write(*limit);
@@ -66,23 +203,4 @@ pub(super) unsafe fn mmap_size(arg: *mut c_void, limit: &mut i64) -> Code {
             *limit = asked;
         }
     }
-    OK
-}
-
-/// `xFetch`: the bytes of a page are on disk in no form that could be mapped, so SQLite reads it instead. The methods
-/// are there because `PRAGMA mmap_size` only takes a value from a file that has them.
-pub(super) unsafe extern "C" fn fetch(
-    _: *mut sqlite3_file,
-    _: i64,
-    _: c_int,
-    to: *mut *mut c_void,
-) -> c_int {
-    // SAFETY: SQLite gives a place for the result.
-    unsafe { to.write(std::ptr::null_mut()) };
-    OK
-}
-
-/// `xUnfetch`.
-pub(super) unsafe extern "C" fn unfetch(_: *mut sqlite3_file, _: i64, _: *mut c_void) -> c_int {
-    OK
 }

@@ -1,680 +1,388 @@
-//! The file object of a packed main database: SQLite's calls, handed to [`Packed`] or to the host's
-//! file. Locks, shared memory and the like are the host's own; content is ours.
+//! The methods of an open file, `sqlite3_io_methods`: SQLite's calls, handed to a [`File`] of ours. The one place where its
+//! pointers become slices, our errors result codes, and panics `SQLITE_INTERNAL`.
+//!
+//! A panic poisons the file, whose state is in no known condition: from then on it only lets go of its locks and closes.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use litepack_engine::report::{check_text, info_json};
-use litepack_store::{Error, Result};
+use std::ffi::{c_int, c_void};
 
 use super::api::{Api, len};
-use super::bindings::{SQLITE_SHM_SHARED, SQLITE_SHM_UNLOCK};
-use super::controls;
+use super::bindings::{sqlite3_file, sqlite3_io_methods};
+use super::controls::control;
 use super::guard::guard;
 use super::host::HostFile;
-use super::types::{sqlite3_file, sqlite3_io_methods};
 use crate::codes::{
-    BUSY, CORRUPT, Code, ERROR, INTERNAL, IOCAP_KEPT, IOERR_NOMEM, IOERR_READ, IOERR_SHORT_READ,
-    IOERR_TRUNCATE, IOERR_WRITE, LOCK_NONE, LOCK_SHARED, MISUSE, NOMEM, NOTFOUND, OK, READONLY,
-    While, code_of, fcntl,
+    BUSY, CORRUPT, Code, INTERNAL, IOERR_NOMEM, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE,
+    IOERR_WRITE, OK, READONLY,
 };
-use crate::file::packed::Packed;
-use crate::file::wal_index::{self, Checkpoints};
-use crate::identity::Identity;
-use crate::options::{Pragma, from_pragma};
-use crate::read_only::NOT_REMOTE;
+use crate::file::{Failure, File, Methods};
 use crate::relief::relieve;
 
-/// What SQLite sees: its own field, then ours. The host's file follows in the same memory.
+/// What SQLite sees: its own field, then ours. A host's file may follow in the same memory.
 #[repr(C)]
-pub(crate) struct PackedFile {
+struct Object<F> {
     base: sqlite3_file,
-    state: *mut State,
-    /// A panic has left the state in no known condition.
+    state: *mut State<F>,
     poisoned: bool,
 }
 
-/// Where the host's file begins behind a [`PackedFile`].
-pub(crate) const HOST_OFFSET: usize = size_of::<PackedFile>().next_multiple_of(16);
+/// Where a host's file begins behind one of ours.
+pub(super) const HOST_OFFSET: usize = size_of::<Object<()>>().next_multiple_of(16);
 
-/// As `SQLITE_FCNTL_BUSYHANDLER` brings it: a function, and what to call it with.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Busy {
-    handler: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
-    argument: *mut c_void,
-}
-
-impl Busy {
-    /// Waits as the connection was told to; false if it was told to give up by now.
-    fn wait(self) -> bool {
-        // SAFETY: SQLite gave both for that, and the file that they came for is open.
-        self.handler
-            .is_some_and(|handler| unsafe { handler(self.argument) } != 0)
-    }
-}
-
-pub(crate) struct State {
+/// What the file controls that are the same for all files need.
+pub(super) struct State<F> {
     /// The SQLite library that has the file open.
     pub(super) api: Api,
     /// The name of the VFS that opened it.
-    vfs_name: &'static str,
-    pub(super) packed: Packed<HostFile>,
-    /// The first region of the WAL index, while it is mapped.
-    wal_index: *mut c_void,
-    /// `nBackfill` when the running checkpoint began.
-    backfill: u32,
+    pub(super) vfs_name: &'static str,
     /// What `PRAGMA mmap_size` was set to.
-    mmap_size: i64,
-    /// What SQLite has the connection do while others are in the way.
-    busy: Option<Busy>,
-    /// Gives up its places in the process-wide tables when the file is closed.
-    identity: Option<Identity>,
+    pub(super) mmap_size: i64,
+    pub(super) file: F,
 }
 
-/// Makes `file` a packed database.
+/// Makes `out` this file.
 ///
 /// # Safety
-/// `file` is memory that SQLite gave to `xOpen` of our VFS, and the medium of `packed` is the host's
-/// file in that memory.
-pub(crate) unsafe fn open(
-    file: *mut sqlite3_file,
+/// `out` is memory that SQLite gave to `xOpen` of our VFS. If a host's file is open in it, it belongs to `file`.
+pub(super) unsafe fn install<F: File>(
+    out: *mut sqlite3_file,
     api: Api,
     vfs_name: &'static str,
-    packed: Packed<HostFile>,
-    identity: Option<Identity>,
+    file: F,
 ) {
-    let shared_memory = packed.disk().methods().version >= 2;
-    let methods = if shared_memory {
-        &raw const METHODS_3
-    } else {
-        &raw const METHODS_1
+    let has_shared_memory = |host: &HostFile| host.has_shared_memory();
+    let methods = match F::METHODS {
+        Methods::Basic => Object::<F>::BASIC,
+        Methods::WithFetch => Object::<F>::WITH_FETCH,
+        Methods::AsHost if file.host().is_some_and(has_shared_memory) => {
+            Object::<F>::WITH_SHARED_MEMORY
+        }
+        Methods::AsHost => Object::<F>::BASIC,
     };
     let state = State {
         api,
         vfs_name,
-        packed,
-        wal_index: std::ptr::null_mut(),
-        backfill: 0,
         mmap_size: 0,
-        busy: None,
-        identity,
+        file,
     };
-    let object = PackedFile {
-        base: sqlite3_file { methods },
+    let object = Object {
+        base: sqlite3_file { pMethods: methods },
         state: Box::into_raw(Box::new(state)),
         poisoned: false,
     };
-    // SAFETY: the memory has the size our VFS asks for.
-    unsafe { file.cast::<PackedFile>().write(object) };
+    // SAFETY: the memory has the size that our VFS asks for, and is aligned for anything.
+    unsafe { out.cast::<Object<F>>().write(object) };
 }
 
-/// The file's state.
+/// Runs `body` on the state of a file, and tells SQLite how that went.
 ///
 /// # Safety
-/// `file` is an open packed file that no one else is using: SQLite calls a file's methods from one
-/// thread at a time.
-unsafe fn state<'a>(file: *mut sqlite3_file) -> &'a mut State {
-    // SAFETY: as for this function; the state lives until the file is closed.
-    unsafe { &mut *(*file.cast::<PackedFile>()).state }
-}
-
-/// Runs `body` on the file's state. A panic poisons the file.
-///
-/// # Safety
-/// As [`state`].
-pub(crate) unsafe fn with(file: *mut sqlite3_file, body: impl FnOnce(&mut State) -> Code) -> Code {
-    let object = file.cast::<PackedFile>();
-    // SAFETY: as for this function; the flag is not part of the state.
+/// `file` was made by [`install`] for an `F`, is open, and nobody else is using it: SQLite calls the methods of a file from one
+/// thread at a time, and only those that it found in the file itself.
+pub(super) unsafe fn with<F: File>(
+    file: *mut sqlite3_file,
+    body: impl FnOnce(&mut State<F>) -> Result<(), Failure>,
+) -> Code {
+    let object = file.cast::<Object<F>>();
+    // SAFETY: as for this function; the flag is no part of the state, which lives until the file is closed.
     unsafe {
         if (*object).poisoned {
             return INTERNAL;
         }
-        let api = state(file).api;
-        guard(api, || (*object).poisoned = true, || body(state(file)))
-    }
-}
-
-/// The result code for a result; what is worth telling goes to SQLite's error log.
-pub(super) fn report(api: Api, result: Result<()>, doing: While) -> Code {
-    match result {
-        Ok(()) => OK,
-        Err(error) => {
-            let code = code_of(&error, doing);
-            if !matches!(error, Error::Io(_)) {
-                api.log(code, &error.to_string());
-            }
-            code
-        }
-    }
-}
-
-/// As [`relieve`], as a result of the store's.
-fn relieved() -> Result<()> {
-    Ok(relieve()?)
-}
-
-impl State {
-    pub(super) fn host(&self) -> (*mut sqlite3_file, &sqlite3_io_methods) {
-        (self.packed.disk().file(), self.packed.disk().methods())
-    }
-
-    /// The words of `body`, or of what went wrong, with at least a shared lock, as a statement that touched a table would have; it
-    /// waits for it as one, too.
-    fn locked(
-        &mut self,
-        body: impl FnOnce(&mut Packed<HostFile>) -> Result<String>,
-    ) -> (Code, String) {
-        let api = self.api;
-        let in_words = |result: Result<String>| match result {
-            Ok(text) => (OK, text),
-            Err(error) => {
-                let text = error.to_string();
-                (report(api, Err(error), While::Reading), text)
-            }
+        let (api, state) = ((*(*object).state).api, (*object).state);
+        let answer = || match body(&mut *state) {
+            Ok(()) => OK,
+            Err(failure) => report(api, &failure),
         };
-        if self.packed.lock_level() != LOCK_NONE {
-            return in_words(body(&mut self.packed));
-        }
-        let (file, methods) = self.host();
-        let (lock, unlock) = (methods.lock, methods.unlock);
-        loop {
-            // SAFETY: the host's file is open.
-            match unsafe { lock(file, LOCK_SHARED) } {
-                OK => break,
-                BUSY if self.busy.is_some_and(Busy::wait) => {}
-                BUSY => return (BUSY, "database is locked".into()),
-                code => return (code, format!("cannot lock the database (code {code})")),
-            }
-        }
-        let refreshed = self.packed.locked(LOCK_SHARED);
-        let answer = in_words(refreshed.and_then(|()| body(&mut self.packed)));
-        self.packed.unlocking(LOCK_NONE);
-        // SAFETY: as above.
-        unsafe { unlock(file, LOCK_NONE) };
-        answer
-    }
-
-    fn info(&mut self) -> (Code, String) {
-        self.locked(|packed| packed.info().map(|info| info_json(&info).to_string()))
-    }
-
-    fn check(&mut self) -> (Code, String) {
-        self.locked(|packed| packed.check().map(|report| check_text(&report)))
-    }
-
-    /// Asks the host's file.
-    fn forward(&self, op: c_int, arg: *mut c_void) -> Code {
-        let (host, methods) = self.host();
-        // SAFETY: the host's file is open, and the argument is the operation's.
-        unsafe { (methods.file_control)(host, op, arg) }
-    }
-
-    fn pragma(&mut self, name: &str, value: Option<&str>) -> Option<(Code, String)> {
-        if let Some(value) = value
-            && name.eq_ignore_ascii_case("secure_delete")
-        {
-            // The rest of it is SQLite's to do.
-            self.packed.hear_secure_delete(value);
-        }
-        Some(match from_pragma(name, value)? {
-            Err(why) => (ERROR, why),
-            Ok(Pragma::Version) => (OK, crate::VERSION.to_string()),
-            Ok(Pragma::Get(name)) => (OK, self.packed.setting(name)),
-            Ok(Pragma::Set(setting)) => {
-                self.packed.apply(setting);
-                (OK, value.unwrap_or_default().trim().to_string())
-            }
-            Ok(Pragma::Maintain(seconds)) => self.maintain_for(seconds),
-            Ok(Pragma::Info) => self.info(),
-            Ok(Pragma::Check) => self.check(),
-            Ok(Pragma::Remote) => (ERROR, NOT_REMOTE.into()),
-        })
-    }
-
-    /// Whether the WAL index is mapped.
-    pub(super) fn has_wal_index(&self) -> bool {
-        !self.wal_index.is_null()
-    }
-
-    /// A word of the WAL index, while that is mapped.
-    fn index_word(&self, offset: usize) -> Option<&AtomicU32> {
-        // SAFETY: the region is 32 KiB of shared memory that stays mapped until `shm_unmap`; SQLite's processes use the
-        // words that are asked for atomically, or between barriers while no one relies on them.
-        (!self.wal_index.is_null())
-            .then(|| unsafe { AtomicU32::from_ptr(self.wal_index.byte_add(offset).cast()) })
-    }
-
-    /// `nBackfill`: how many frames of the WAL readers may take from the database instead.
-    fn backfill_word(&self) -> Option<&AtomicU32> {
-        self.index_word(wal_index::BACKFILL)
-    }
-
-    /// At the first read of a WAL transaction, sees what checkpoints have brought.
-    fn catch_up(&mut self) -> Result<()> {
-        if !self.packed.wal_read_is_new() {
-            return Ok(());
-        }
-        // Not before SQLite has read the index itself: then the store could be behind what SQLite knows.
-        let word = |offset| {
-            self.index_word(offset)
-                .map_or(0, |word| word.load(Ordering::SeqCst))
-        };
-        let checkpoints = Checkpoints::read(word);
-        self.packed
-            .catch_up_with(checkpoints, word(wal_index::BACKFILL))
+        guard(api, || (*object).poisoned = true, answer)
     }
 }
 
-const WITH_SHARED_MEMORY: sqlite3_io_methods = sqlite3_io_methods {
-    version: 3,
-    close,
-    read,
-    write,
-    truncate,
-    sync,
-    file_size,
-    lock,
-    unlock,
-    check_reserved_lock,
-    file_control,
-    sector_size,
-    device_characteristics,
-    shm_map: Some(shm_map),
-    shm_lock: Some(shm_lock),
-    shm_barrier: Some(shm_barrier),
-    shm_unmap: Some(shm_unmap),
-    fetch: Some(controls::fetch),
-    unfetch: Some(controls::unfetch),
-};
+/// The host's file, which has to be reached after a panic as well.
+///
+/// # Safety
+/// As [`with`].
+unsafe fn host<'a, F: File + 'a>(file: *mut sqlite3_file) -> Option<&'a HostFile> {
+    // SAFETY: as for this function; no other reference to the state is in use while a method runs.
+    unsafe { (*(*file.cast::<Object<F>>()).state).file.host() }
+}
 
-static METHODS_3: sqlite3_io_methods = WITH_SHARED_MEMORY;
-/// For a host without shared memory.
-static METHODS_1: sqlite3_io_methods = sqlite3_io_methods {
-    version: 1,
-    ..WITH_SHARED_MEMORY
-};
+/// The result code of a failure, which goes to SQLite's error log if it has to.
+pub(super) fn report(api: Api, failure: &Failure) -> Code {
+    if !failure.told {
+        api.log(failure.code, &failure.why);
+    }
+    failure.code
+}
 
-unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
-    let object = file.cast::<PackedFile>();
-    // SAFETY: the state was boxed by `open` and is taken once, because SQLite closes a file once;
-    // the host's file is closed after the last use of the medium.
-    unsafe {
-        let State {
-            api,
-            packed,
-            identity,
-            ..
-        } = *Box::from_raw((*object).state);
-        let poisoned = (*object).poisoned;
+/// To be asked at the beginning of every call that may take memory.
+fn relieved<F: File>() -> Result<(), Failure> {
+    if F::TAKES_MEMORY && relieve().is_err() {
+        return Err(IOERR_NOMEM.into());
+    }
+    Ok(())
+}
+
+/// The offset of a read or write of `n` bytes at `at`. SQLite's numbers have signs, and those it means none of do not become
+/// large ones here.
+fn place(n: c_int, at: i64) -> Option<u64> {
+    let end = at.checked_add(n.into())?;
+    (n >= 0 && end >= at).then(|| at.try_into().ok())?
+}
+
+impl<F: File> Object<F> {
+    const WITH_SHARED_MEMORY: &sqlite3_io_methods = &sqlite3_io_methods {
+        iVersion: 3,
+        xClose: Some(close::<F>),
+        xRead: Some(read::<F>),
+        xWrite: Some(write::<F>),
+        xTruncate: Some(truncate::<F>),
+        xSync: Some(sync::<F>),
+        xFileSize: Some(file_size::<F>),
+        xLock: Some(lock::<F>),
+        xUnlock: Some(unlock::<F>),
+        xCheckReservedLock: Some(check_reserved_lock::<F>),
+        xFileControl: Some(file_control::<F>),
+        xSectorSize: Some(sector_size::<F>),
+        xDeviceCharacteristics: Some(device_characteristics::<F>),
+        xShmMap: Some(shm_map::<F>),
+        xShmLock: Some(shm_lock::<F>),
+        xShmBarrier: Some(shm_barrier::<F>),
+        xShmUnmap: Some(shm_unmap::<F>),
+        xFetch: Some(fetch),
+        xUnfetch: Some(unfetch),
+    };
+    /// Without shared memory, which only a WAL needs.
+    const WITH_FETCH: &sqlite3_io_methods = &sqlite3_io_methods {
+        xShmMap: None,
+        xShmLock: None,
+        xShmBarrier: None,
+        xShmUnmap: None,
+        ..*Self::WITH_SHARED_MEMORY
+    };
+    /// SQLite looks at no more of it than version 1 has.
+    const BASIC: &sqlite3_io_methods = &sqlite3_io_methods {
+        iVersion: 1,
+        xFetch: None,
+        xUnfetch: None,
+        ..*Self::WITH_FETCH
+    };
+}
+
+// SAFETY, for all functions below: SQLite calls them, as methods of a file that `install` has made for the same `F` and that is
+// open; so what `with` and `host` ask for holds. Where SQLite documents a buffer or a place for a result, it gives one.
+
+unsafe extern "C" fn close<F: File>(file: *mut sqlite3_file) -> c_int {
+    let object = file.cast::<Object<F>>();
+    // SAFETY: see above; the state was boxed by `install` and is taken once, because SQLite closes a file once.
+    let (state, poisoned) = unsafe {
+        let state = Box::from_raw((*object).state);
         (*object).state = std::ptr::null_mut();
-        (*object).base.methods = std::ptr::null();
-        let (host, host_close) = (packed.disk().file(), packed.disk().methods().close);
-        guard(
-            api,
-            || (),
-            || {
-                if poisoned {
-                    // Its state is unknown: not even the mark of a clean close may be written.
-                    std::mem::forget(packed);
-                } else {
-                    packed.close();
-                }
-                drop(identity);
-                OK
-            },
-        );
-        let code = host_close(host);
-        (*host).methods = std::ptr::null();
-        code
-    }
+        (*object).base.pMethods = std::ptr::null();
+        (state, (*object).poisoned)
+    };
+    let State { api, file, .. } = *state;
+    guard(api, || (), || file.close(poisoned))
 }
 
-unsafe extern "C" fn read(file: *mut sqlite3_file, to: *mut c_void, n: c_int, at: i64) -> c_int {
-    let Some(offset) = controls::place(n, at) else {
+unsafe extern "C" fn read<F: File>(
+    file: *mut sqlite3_file,
+    to: *mut c_void,
+    n: c_int,
+    at: i64,
+) -> c_int {
+    let Some(offset) = place(n, at) else {
         return IOERR_READ;
     };
-    // SAFETY: SQLite gives a buffer of `n` bytes.
-    let buf = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), len(n)) };
-    let read = |state: &mut State| {
-        if relieve().is_err() {
-            return IOERR_NOMEM;
-        }
-        let read = state
-            .catch_up()
-            .and_then(|()| state.packed.read(offset, buf));
-        match read {
-            Ok(done) if done == buf.len() => OK,
-            Ok(done) => {
+    // SAFETY: see above; the buffer has `n` bytes.
+    unsafe {
+        let buf = std::slice::from_raw_parts_mut(to.cast::<u8>(), len(n));
+        with::<F>(file, |state| {
+            relieved::<F>()?;
+            let done = state.file.read(buf, offset)?;
+            if done < buf.len() {
                 buf[done..].fill(0);
-                IOERR_SHORT_READ
+                return Err(IOERR_SHORT_READ.into());
             }
-            Err(error) => report(state.api, Err(error), While::Reading),
-        }
-    };
-    // SAFETY: SQLite calls this on an open file.
-    unsafe { with(file, read) }
+            Ok(())
+        })
+    }
 }
 
-unsafe extern "C" fn write(
+unsafe extern "C" fn write<F: File>(
     file: *mut sqlite3_file,
     from: *const c_void,
     n: c_int,
     at: i64,
 ) -> c_int {
-    let Some(offset) = controls::place(n, at) else {
+    let Some(offset) = place(n, at) else {
         return IOERR_WRITE;
     };
-    // SAFETY: SQLite gives a buffer of `n` bytes.
-    let bytes = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), len(n)) };
-    // SAFETY: SQLite calls this on an open file.
+    // SAFETY: see above; the buffer has `n` bytes.
     unsafe {
-        with(file, |state| {
-            let written = relieved().and_then(|()| state.packed.write(offset, bytes));
-            report(state.api, written, While::Writing)
+        let bytes = std::slice::from_raw_parts(from.cast::<u8>(), len(n));
+        with::<F>(file, |state| {
+            relieved::<F>()?;
+            state.file.write(bytes, offset)
         })
     }
 }
 
-unsafe extern "C" fn truncate(file: *mut sqlite3_file, size: i64) -> c_int {
+unsafe extern "C" fn truncate<F: File>(file: *mut sqlite3_file, size: i64) -> c_int {
     let Ok(size) = u64::try_from(size) else {
         return IOERR_TRUNCATE;
     };
-    // SAFETY: SQLite calls this on an open file.
+    let truncate = |state: &mut State<F>| {
+        relieved::<F>()?;
+        state.file.truncate(size)
+    };
+    // SAFETY: see above.
+    unsafe { with(file, truncate) }
+}
+
+unsafe extern "C" fn sync<F: File>(file: *mut sqlite3_file, flags: c_int) -> c_int {
+    // SAFETY: see above.
+    unsafe { with::<F>(file, |state| state.file.sync(flags)) }
+}
+
+unsafe extern "C" fn file_size<F: File>(file: *mut sqlite3_file, to: *mut i64) -> c_int {
+    // SAFETY: see above.
     unsafe {
-        with(file, |state| {
-            let cut = relieved().and_then(|()| state.packed.truncate(size));
-            report(state.api, cut, While::Writing)
+        with::<F>(file, |state| {
+            to.write(state.file.size()? as i64);
+            Ok(())
         })
     }
 }
 
-unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
-    let sync = |state: &mut State| {
-        state.packed.disk().set_sync_flags(flags);
-        report(state.api, state.packed.flush(), While::Writing)
+unsafe extern "C" fn lock<F: File>(file: *mut sqlite3_file, level: c_int) -> c_int {
+    let lock = |state: &mut State<F>| {
+        relieved::<F>()?;
+        state.file.lock(level)
     };
-    // SAFETY: SQLite calls this on an open file.
-    unsafe { with(file, sync) }
-}
-
-unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int {
-    let measure = |state: &mut State| {
-        // SAFETY: SQLite gives a place for the result.
-        let result = state
-            .packed
-            .size()
-            .map(|len| unsafe { size.write(len as i64) });
-        report(state.api, result, While::Reading)
-    };
-    // SAFETY: SQLite calls this on an open file.
-    unsafe { with(file, measure) }
-}
-
-unsafe extern "C" fn lock(file: *mut sqlite3_file, level: c_int) -> c_int {
-    let lock = |state: &mut State| {
-        if relieve().is_err() {
-            return IOERR_NOMEM;
-        }
-        let (host, methods) = state.host();
-        let before = state.packed.lock_level();
-        // SAFETY: the host's file is open.
-        match unsafe { (methods.lock)(host, level) } {
-            OK => match report(state.api, state.packed.locked(level), While::Reading) {
-                OK => OK,
-                code => {
-                    state.packed.unlocking(before);
-                    let (host, methods) = state.host();
-                    // SAFETY: as above.
-                    unsafe { (methods.unlock)(host, before) };
-                    code
-                }
-            },
-            code => code,
-        }
-    };
-    // SAFETY: SQLite calls this on an open file.
+    // SAFETY: see above.
     unsafe { with(file, lock) }
 }
 
-unsafe extern "C" fn unlock(file: *mut sqlite3_file, level: c_int) -> c_int {
-    let forget = |state: &mut State| {
-        state.packed.unlocking(level);
-        OK
+unsafe extern "C" fn unlock<F: File>(file: *mut sqlite3_file, level: c_int) -> c_int {
+    let lower = |state: &mut State<F>| {
+        state.file.unlocking(level);
+        Ok(())
     };
-    // SAFETY: SQLite calls this on an open file, and the host's file is open too. A poisoned file must
-    // still let go of its locks.
+    // SAFETY: see above. A poisoned file must still let go of its locks.
     unsafe {
-        with(file, forget);
-        let (host, methods) = state(file).host();
-        (methods.unlock)(host, level)
+        with(file, lower);
+        host::<F>(file).map_or(OK, |host| host.unlock(level))
     }
 }
 
-unsafe extern "C" fn check_reserved_lock(file: *mut sqlite3_file, held: *mut c_int) -> c_int {
-    let check = |state: &mut State| {
-        let (host, methods) = state.host();
-        // SAFETY: the host's file is open and SQLite gives a place for the result.
-        unsafe { (methods.check_reserved_lock)(host, held) }
-    };
-    // SAFETY: SQLite calls this on an open file.
-    unsafe { with(file, check) }
-}
-
-unsafe extern "C" fn sector_size(file: *mut sqlite3_file) -> c_int {
-    // SAFETY: SQLite calls this on an open file, and the host's file is open too.
+unsafe extern "C" fn check_reserved_lock<F: File>(
+    file: *mut sqlite3_file,
+    held: *mut c_int,
+) -> c_int {
+    // SAFETY: see above.
     unsafe {
-        let (host, methods) = state(file).host();
-        (methods.sector_size)(host)
-    }
-}
-
-unsafe extern "C" fn device_characteristics(file: *mut sqlite3_file) -> c_int {
-    // SAFETY: SQLite calls this on an open file, and the host's file is open too.
-    unsafe {
-        let (host, methods) = state(file).host();
-        (methods.device_characteristics)(host) & IOCAP_KEPT
-    }
-}
-
-unsafe extern "C" fn file_control(file: *mut sqlite3_file, op: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: SQLite calls this on an open file, with the argument that the operation asks for.
-    unsafe { with(file, |state| control(state, op, arg)) }
-}
-
-/// # Safety
-/// `arg` is what SQLite documents for `op`.
-unsafe fn control(state: &mut State, op: c_int, arg: *mut c_void) -> Code {
-    match op {
-        fcntl::SYNC => report(state.api, state.packed.publish(), While::Writing),
-        fcntl::COMMIT_PHASETWO => report(state.api, state.packed.committed(), While::Writing),
-        fcntl::OVERWRITE => {
-            state.packed.overwrite_begins();
-            OK
-        }
-        fcntl::PDB => {
-            // SAFETY: the argument is where the connection's address is, or null if it was not SQLite that asked.
-            if let Some(connection) = unsafe { arg.cast::<*const c_void>().as_ref() } {
-                state.packed.secure_delete().join(connection.addr());
-            }
-            state.forward(op, arg)
-        }
-        fcntl::CKPT_START => {
-            state.backfill = state
-                .backfill_word()
-                .map_or(0, |word| word.load(Ordering::SeqCst));
-            report(state.api, state.packed.checkpoint_starts(), While::Writing)
-        }
-        fcntl::CKPT_DONE => report(state.api, state.packed.checkpoint_done(), While::Writing),
-        // SAFETY: the argument is an i64.
-        fcntl::SIZE_HINT if unsafe { arg.cast::<i64>().read() } < 0 => MISUSE,
-        // Advice on how the file should grow, which is not for the database's pages to say.
-        fcntl::SIZE_HINT | fcntl::CHUNK_SIZE => OK,
-        fcntl::MMAP_SIZE => {
-            // SAFETY: the argument is this operation's.
-            unsafe { controls::mmap_size(arg, &mut state.mmap_size) }
-        }
-        fcntl::PRAGMA | fcntl::LITEPACK_INFO | fcntl::LITEPACK_CHECK | fcntl::LITEPACK_MAINTAIN
-            if relieve().is_err() =>
-        {
-            NOMEM
-        }
-        fcntl::PRAGMA => {
-            // SAFETY: as above.
-            unsafe { controls::pragma(state.api, arg, |name, value| state.pragma(name, value)) }
-        }
-        fcntl::VFSNAME => {
-            // SAFETY: the argument is where a string in SQLite's memory goes.
-            unsafe { name_vfs(state, arg.cast()) };
-            OK
-        }
-        fcntl::DBSTAT => {
-            let pair = arg.cast::<i64>();
-            // SAFETY: the argument is two i64: in page number, out offset and stored size.
-            let page = unsafe { pair.read() };
-            match state.packed.place_of_page(page.try_into().unwrap_or(0)) {
-                Ok(place) => {
-                    let (offset, size) = place.unwrap_or((0, 0));
-                    // SAFETY: as above.
-                    unsafe {
-                        pair.write(offset as i64);
-                        pair.add(1).write(size as i64);
-                    }
-                    OK
-                }
-                Err(error) => report(state.api, Err(error), While::Reading),
-            }
-        }
-        fcntl::LITEPACK_INFO | fcntl::LITEPACK_CHECK => {
-            let (code, text) = if op == fcntl::LITEPACK_INFO {
-                state.info()
-            } else {
-                state.check()
+        with::<F>(file, |state| {
+            let is_held = match state.file.host() {
+                Some(host) => host.is_reserved()?,
+                None => false,
             };
-            // SAFETY: the argument is where a string in SQLite's memory goes.
-            unsafe { controls::put_text(state.api, arg, &text) };
-            code
-        }
-        fcntl::LITEPACK_MAINTAIN => {
-            // SAFETY: the argument is a request.
-            unsafe { state.maintain_at(arg) }
-        }
-        // About a file laid out like the database, which the host's file is not.
-        fcntl::ZIPVFS
-        | fcntl::FILESTAT
-        | fcntl::BEGIN_ATOMIC_WRITE
-        | fcntl::COMMIT_ATOMIC_WRITE
-        | fcntl::ROLLBACK_ATOMIC_WRITE => NOTFOUND,
-        _ => {
-            if op == fcntl::BUSYHANDLER {
-                // SAFETY: the argument is a function and what to call it with, both good for as long as the file is open.
-                state.busy = Some(unsafe { arg.cast::<Busy>().read() });
-            }
-            state.forward(op, arg)
-        }
+            held.write(is_held.into());
+            Ok(())
+        })
     }
 }
 
-/// Answers `SQLITE_FCNTL_VFSNAME` as shims do: the name of our VFS, a slash, the host's.
-///
-/// # Safety
-/// `to` is where a string in SQLite's memory goes.
-unsafe fn name_vfs(state: &State, to: *mut *mut c_char) {
-    let (host, methods) = state.host();
-    // SAFETY: the host's file is open; its answer, if it gives one, is a string.
-    let below = unsafe {
-        let code = (methods.file_control)(host, fcntl::VFSNAME, to.cast());
-        if code == OK && !(*to).is_null() {
-            CStr::from_ptr(*to).to_string_lossy().into_owned()
-        } else {
-            String::new()
-        }
-    };
-    let name = if below.is_empty() {
-        state.vfs_name.into()
-    } else {
-        format!("{}/{below}", state.vfs_name)
-    };
-    // SAFETY: the host's answer was made for the caller to free; ours takes its place.
-    unsafe {
-        state.api.free((*to).cast());
-        to.write(state.api.text(&name));
-    }
+unsafe extern "C" fn file_control<F: File>(
+    file: *mut sqlite3_file,
+    op: c_int,
+    arg: *mut c_void,
+) -> c_int {
+    // SAFETY: see above; the argument is what the operation asks for.
+    unsafe { with::<F>(file, |state| control(state, op, arg)) }
 }
 
-unsafe extern "C" fn shm_map(
+unsafe extern "C" fn sector_size<F: File>(file: *mut sqlite3_file) -> c_int {
+    // SAFETY: see above.
+    unsafe { host::<F>(file) }.map_or(F::SECTOR_SIZE, HostFile::sector_size)
+}
+
+unsafe extern "C" fn device_characteristics<F: File>(file: *mut sqlite3_file) -> c_int {
+    // SAFETY: see above.
+    let host = unsafe { host::<F>(file) };
+    host.map_or(F::CHARACTERISTICS, |host| {
+        host.characteristics() & F::CHARACTERISTICS
+    })
+}
+
+unsafe extern "C" fn shm_map<F: File>(
     file: *mut sqlite3_file,
     region: c_int,
     size: c_int,
     extend: c_int,
     to: *mut *mut c_void,
 ) -> c_int {
-    let map = |state: &mut State| {
-        let (host, methods) = state.host();
-        let Some(shm_map) = methods.shm_map else {
-            return CORRUPT;
+    let map = |state: &mut State<F>| {
+        let Some(host) = state.file.host() else {
+            return Err(CORRUPT.into());
         };
-        // SAFETY: the host's file is open; the arguments are SQLite's.
-        let code = unsafe { shm_map(host, region, size, extend, to) };
+        // SAFETY: the arguments are SQLite's.
+        let code = unsafe { host.map_index(region, size, extend, to) };
         // A read-only mapping is a mapping too.
         if matches!(code & 0xff, OK | READONLY) && region == 0 {
-            // SAFETY: SQLite gives a place for the result.
-            state.wal_index = unsafe { to.read() };
-            state.packed.maps_index(state.has_wal_index());
+            let is_mapped = host.has_index();
+            state.file.index_mapped(is_mapped);
         }
-        code
+        if code == OK { Ok(()) } else { Err(code.into()) }
     };
-    // SAFETY: SQLite calls this on an open file.
+    // SAFETY: see above.
     unsafe { with(file, map) }
 }
 
-unsafe extern "C" fn shm_lock(file: *mut sqlite3_file, at: c_int, n: c_int, flags: c_int) -> c_int {
-    // WAL_CKPT_LOCK and the first WAL_READ_LOCK (<https://sqlite.org/walformat.html#wal_locks>).
-    const CHECKPOINT_LOCK: c_int = 1;
-    const FIRST_READ_LOCK: c_int = 3;
-    let lock = |state: &mut State| {
-        if flags & SQLITE_SHM_UNLOCK != 0
-            && (at..at + n).contains(&CHECKPOINT_LOCK)
-            && state.packed.checkpoint_ends()
-            && let Some(word) = state.backfill_word()
-        {
-            // SQLite believes that its checkpoint succeeded, and told readers so. Take that back
-            // before anyone relies on it: the pages are still in the WAL.
-            word.store(state.backfill, Ordering::SeqCst);
+unsafe extern "C" fn shm_lock<F: File>(
+    file: *mut sqlite3_file,
+    first: c_int,
+    count: c_int,
+    flags: c_int,
+) -> c_int {
+    let lock = |state: &mut State<F>| {
+        state.file.index_locking(first, count, flags);
+        let host = state.file.host();
+        match host.map_or(BUSY, |host| host.pass_index_lock(first, count, flags)) {
+            OK => Ok(()),
+            code => Err(code.into()),
         }
-        if flags & SQLITE_SHM_UNLOCK == 0 && flags & SQLITE_SHM_SHARED != 0 && at >= FIRST_READ_LOCK
-        {
-            state.packed.wal_read_begins();
-        }
-        let (host, methods) = state.host();
-        let Some(shm_lock) = methods.shm_lock else {
-            return BUSY;
-        };
-        // SAFETY: the host's file is open; the arguments are SQLite's.
-        unsafe { shm_lock(host, at, n, flags) }
     };
-    // SAFETY: SQLite calls this on an open file.
+    // SAFETY: see above.
     unsafe { with(file, lock) }
 }
 
-unsafe extern "C" fn shm_barrier(file: *mut sqlite3_file) {
-    // SAFETY: SQLite calls this on an open file, and the host's file is open too.
-    unsafe {
-        let (host, methods) = state(file).host();
-        if let Some(barrier) = methods.shm_barrier {
-            barrier(host);
-        }
+unsafe extern "C" fn shm_barrier<F: File>(file: *mut sqlite3_file) {
+    // SAFETY: see above.
+    if let Some(host) = unsafe { host::<F>(file) } {
+        host.index_barrier();
     }
 }
 
-unsafe extern "C" fn shm_unmap(file: *mut sqlite3_file, delete: c_int) -> c_int {
-    // SAFETY: SQLite calls this on an open file, and the host's file is open too. A poisoned file
-    // lets go as well.
+unsafe extern "C" fn shm_unmap<F: File>(file: *mut sqlite3_file, delete: c_int) -> c_int {
+    let forget = |state: &mut State<F>| {
+        state.file.index_mapped(false);
+        Ok(())
+    };
+    // SAFETY: see above. A poisoned file lets go as well.
     unsafe {
-        let state = state(file);
-        state.wal_index = std::ptr::null_mut();
-        state.packed.maps_index(false);
-        let (host, methods) = state.host();
-        methods.shm_unmap.map_or(OK, |unmap| unmap(host, delete))
+        with(file, forget);
+        host::<F>(file).map_or(OK, |host| host.unmap_index(delete))
     }
+}
+
+/// The bytes of a page are on disk in no form that could be mapped, so SQLite reads it instead. The method is there because
+/// `PRAGMA mmap_size` only takes a value from a file that has it.
+unsafe extern "C" fn fetch(_: *mut sqlite3_file, _: i64, _: c_int, to: *mut *mut c_void) -> c_int {
+    // SAFETY: SQLite gives a place for the result.
+    unsafe { to.write(std::ptr::null_mut()) };
+    OK
+}
+
+unsafe extern "C" fn unfetch(_: *mut sqlite3_file, _: i64, _: *mut c_void) -> c_int {
+    OK
 }

@@ -6,14 +6,17 @@ use std::ffi::{c_int, c_void};
 use litepack_io::testing::MemoryStorage;
 use litepack_store::{FileId, Options, Store};
 
+use super::api::call;
 use super::api::tests::silent;
-use super::file::{self, HOST_OFFSET, with};
+use super::bindings::{sqlite3_file, sqlite3_io_methods};
+use super::file::{HOST_OFFSET, install, with};
 use super::host::HostFile;
-use super::types::{sqlite3_file, sqlite3_io_methods};
+
 use crate::codes::{
     INTERNAL, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, MISUSE, NOTFOUND, OK,
 };
 use crate::file::packed::Packed;
+use crate::file::packed_file::PackedFile;
 
 /// A host's file: SQLite's field, then its content and lock.
 #[repr(C)]
@@ -107,25 +110,25 @@ unsafe extern "C" fn zero(_: *mut sqlite3_file) -> c_int {
 }
 
 static HOST: sqlite3_io_methods = sqlite3_io_methods {
-    version: 1,
-    close,
-    read,
-    write,
-    truncate,
-    sync,
-    file_size,
-    lock,
-    unlock: lock,
-    check_reserved_lock,
-    file_control,
-    sector_size: zero,
-    device_characteristics: zero,
-    shm_map: None,
-    shm_lock: None,
-    shm_barrier: None,
-    shm_unmap: None,
-    fetch: None,
-    unfetch: None,
+    iVersion: 1,
+    xClose: Some(close),
+    xRead: Some(read),
+    xWrite: Some(write),
+    xTruncate: Some(truncate),
+    xSync: Some(sync),
+    xFileSize: Some(file_size),
+    xLock: Some(lock),
+    xUnlock: Some(lock),
+    xCheckReservedLock: Some(check_reserved_lock),
+    xFileControl: Some(file_control),
+    xSectorSize: Some(zero),
+    xDeviceCharacteristics: Some(zero),
+    xShmMap: None,
+    xShmLock: None,
+    xShmBarrier: None,
+    xShmUnmap: None,
+    xFetch: None,
+    xUnfetch: None,
 };
 
 /// Calls `body` with an open packed file that has these bytes, and the host's; gives the flags of every sync.
@@ -140,7 +143,7 @@ fn over_memory(
     unsafe {
         let host = file.byte_add(HOST_OFFSET);
         let base = sqlite3_file {
-            methods: &raw const HOST,
+            pMethods: &raw const HOST,
         };
         host.cast::<MemoryFile>().write(MemoryFile {
             base,
@@ -148,13 +151,14 @@ fn over_memory(
             lock: 0,
             synced: &raw mut synced,
         });
-        let disk = HostFile::new(host, std::ptr::null_mut(), c"memory".into());
+        let disk = HostFile::adopt(host);
         let options = Options {
             file: FileId::unique(),
             ..Options::default()
         };
         let store = Store::open(disk, options).unwrap();
-        file::open(file, silent(), "litepack", Packed::new(store), None);
+        let packed = PackedFile::new(Packed::new(store), None);
+        install(file, silent(), "litepack", packed);
         body(file, host.cast());
     }
     synced
@@ -177,17 +181,17 @@ fn syncs_are_as_full_as_sqlite_asks() {
         let synced = over_memory(&mut packed(), |file, _| {
             // SAFETY: the file is open, and the buffer as long as said.
             unsafe {
-                let methods = &*(*file).methods;
-                assert_eq!((methods.lock)(file, 1), OK);
-                assert_eq!((methods.lock)(file, 2), OK);
+                let methods = &*(*file).pMethods;
+                assert_eq!(call!(methods, xLock(file, 1)), OK);
+                assert_eq!(call!(methods, xLock(file, 2)), OK);
                 for byte in 1..4 {
                     let page = [byte; 4096];
                     let from = page.as_ptr().cast();
-                    assert_eq!((methods.write)(file, from, 4096, 0), OK);
-                    assert_eq!((methods.sync)(file, asked), OK);
+                    assert_eq!(call!(methods, xWrite(file, from, 4096, 0)), OK);
+                    assert_eq!(call!(methods, xSync(file, asked)), OK);
                 }
-                assert_eq!((methods.unlock)(file, 0), OK);
-                assert_eq!((methods.close)(file), OK);
+                assert_eq!(call!(methods, xUnlock(file, 0)), OK);
+                assert_eq!(call!(methods, xClose(file)), OK);
             }
         });
         assert!(synced.len() >= 3, "{synced:?}");
@@ -204,26 +208,26 @@ fn negative_numbers_are_refused() {
     over_memory(&mut packed(), |file, _| {
         // SAFETY: the file is open, and the buffer as long as said.
         unsafe {
-            let methods = &*(*file).methods;
-            assert_eq!((methods.lock)(file, 1), OK);
-            assert_eq!((methods.lock)(file, 2), OK);
+            let methods = &*(*file).pMethods;
+            assert_eq!(call!(methods, xLock(file, 1)), OK);
+            assert_eq!(call!(methods, xLock(file, 2)), OK);
             let mut page = [0u8; 16];
             let to = page.as_mut_ptr().cast();
             for (n, at) in [(16, -1), (-1, 0), (16, i64::MIN), (16, i64::MAX - 1)] {
-                assert_eq!((methods.read)(file, to, n, at), IOERR_READ);
-                assert_eq!((methods.write)(file, to, n, at), IOERR_WRITE);
+                assert_eq!(call!(methods, xRead(file, to, n, at)), IOERR_READ);
+                assert_eq!(call!(methods, xWrite(file, to, n, at)), IOERR_WRITE);
             }
             for size in [-1, i64::MIN] {
-                assert_eq!((methods.truncate)(file, size), IOERR_TRUNCATE);
+                assert_eq!(call!(methods, xTruncate(file, size)), IOERR_TRUNCATE);
                 let mut hint = size;
                 let hint = (&raw mut hint).cast();
-                assert_eq!((methods.file_control)(file, 5, hint), MISUSE);
+                assert_eq!(call!(methods, xFileControl(file, 5, hint)), MISUSE);
             }
             let mut size = 0;
-            assert_eq!((methods.file_size)(file, &raw mut size), OK);
+            assert_eq!(call!(methods, xFileSize(file, &raw mut size)), OK);
             assert_eq!(size, 4096);
-            assert_eq!((methods.unlock)(file, 0), OK);
-            assert_eq!((methods.close)(file), OK);
+            assert_eq!(call!(methods, xUnlock(file, 0)), OK);
+            assert_eq!(call!(methods, xClose(file)), OK);
         }
     });
 }
@@ -233,26 +237,29 @@ fn a_panic_is_an_internal_error_and_poisons_the_file() {
     let mut bytes = Vec::new();
     // SAFETY: the file is open, and nothing else uses it.
     over_memory(&mut bytes, |file, host| unsafe {
-        let methods = &*(*file).methods;
-        assert_eq!((methods.lock)(file, 1), OK);
+        let methods = &*(*file).pMethods;
+        assert_eq!(call!(methods, xLock(file, 1)), OK);
         let mut size = -1;
-        assert_eq!((methods.file_size)(file, &raw mut size), OK);
+        assert_eq!(call!(methods, xFileSize(file, &raw mut size)), OK);
         assert_eq!(size, 0);
 
-        assert_eq!(with(file, |_| panic!("on purpose")), INTERNAL);
+        assert_eq!(with::<PackedFile>(file, |_| panic!("on purpose")), INTERNAL);
 
-        assert_eq!((methods.file_size)(file, &raw mut size), INTERNAL);
+        assert_eq!(call!(methods, xFileSize(file, &raw mut size)), INTERNAL);
         let mut page = [0u8; 16];
         assert_eq!(
-            (methods.read)(file, page.as_mut_ptr().cast(), 16, 0),
+            call!(methods, xRead(file, page.as_mut_ptr().cast(), 16, 0)),
             INTERNAL
         );
-        assert_eq!((methods.write)(file, page.as_ptr().cast(), 16, 0), INTERNAL);
-        assert_eq!((methods.sync)(file, 2), INTERNAL);
-        assert_eq!((methods.unlock)(file, 0), OK);
+        assert_eq!(
+            call!(methods, xWrite(file, page.as_ptr().cast(), 16, 0)),
+            INTERNAL
+        );
+        assert_eq!(call!(methods, xSync(file, 2)), INTERNAL);
+        assert_eq!(call!(methods, xUnlock(file, 0)), OK);
         assert_eq!((*host).lock, 0);
-        assert_eq!((methods.close)(file), OK);
-        assert!((*file).methods.is_null());
+        assert_eq!(call!(methods, xClose(file)), OK);
+        assert!((*file).pMethods.is_null());
     });
     assert!(bytes.is_empty(), "a poisoned file writes nothing");
 }

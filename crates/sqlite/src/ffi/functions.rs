@@ -6,15 +6,14 @@ use litepack_archive::begins_like_zstd;
 use litepack_columns::sql::Sql;
 use litepack_store::{FileKind, HEADER_LEN, kind_of};
 
-use super::api::{Api, Body, SqlFn};
+use super::api::{Api, Body, SqlFn, call};
 use super::bindings::{
     SQLITE_DETERMINISTIC, SQLITE_DIRECTONLY, SQLITE_INNOCUOUS, SQLITE_UTF8, sqlite3,
-    sqlite3_context, sqlite3_value,
+    sqlite3_context, sqlite3_file, sqlite3_value,
 };
 use super::connection::Connection;
 use super::guard::guard;
 use super::library::{LIBRARIES, Library, for_each_library};
-use super::types::sqlite3_file;
 use crate::codes::{BUSY, Code, ERROR, INTERNAL, NOTADB, NOTFOUND, OK, fcntl};
 
 /// A function of this file: sets the result, given the library it runs in and its arguments.
@@ -206,13 +205,14 @@ unsafe fn stranger(api: Api, db: *mut sqlite3, schema: &CStr) -> Option<&'static
     let len = unsafe {
         let pointer = (&raw mut file).cast();
         let code = api.file_control_on(db, schema, fcntl::FILE_POINTER, pointer);
-        if code != OK || file.is_null() || (*file).methods.is_null() {
+        if code != OK || file.is_null() || (*file).pMethods.is_null() {
             return None;
         }
-        let methods = &*(*file).methods;
+        let methods = &*(*file).pMethods;
         let mut len = 0;
-        let code = (methods.read)(file, head.as_mut_ptr().cast(), head.len() as c_int, 0);
-        if code != OK || (methods.file_size)(file, &raw mut len) != OK {
+        let (to, n) = (head.as_mut_ptr().cast(), head.len() as c_int);
+        let code = call!(methods, xRead(file, to, n, 0));
+        if code != OK || call!(methods, xFileSize(file, &raw mut len)) != OK {
             return None;
         }
         u64::try_from(len).ok()?

@@ -1,20 +1,24 @@
-//! A file of the host VFS, as the medium of a store.
+//! A file of the host's VFS: the medium of a store, and what has the locks and the WAL index of a database.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
 use litepack_io::storage::{ReadAt, Storage};
 
-use super::bindings::{SQLITE_SYNC_FULL as SYNC_FULL, SQLITE_SYNC_NORMAL as SYNC_NORMAL};
-use super::types::{sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
+use super::api::{Api, call};
+use super::bindings::{
+    SQLITE_SYNC_FULL as SYNC_FULL, SQLITE_SYNC_NORMAL as SYNC_NORMAL, sqlite3_file,
+    sqlite3_io_methods, sqlite3_vfs,
+};
 use crate::codes::{
-    CANTOPEN, Code, IOERR_READ, IOERR_SHORT_READ, OK, OPEN_CREATE, OPEN_DELETEONCLOSE,
-    OPEN_EXCLUSIVE, OPEN_MAIN_DB, OPEN_READONLY, OPEN_READWRITE, OPEN_SUPER_JOURNAL,
-    OPEN_TEMP_JOURNAL, READONLY_DIRECTORY, from_host,
+    BUSY, CANTOPEN, CORRUPT, Code, IOERR_READ, IOERR_SHORT_READ, OK, OPEN_CREATE,
+    OPEN_DELETEONCLOSE, OPEN_EXCLUSIVE, OPEN_READWRITE, OPEN_SUPER_JOURNAL, OPEN_TEMP_JOURNAL,
+    READONLY, READONLY_DIRECTORY, fcntl, from_host,
 };
 use crate::cold::Cold;
 
@@ -27,15 +31,78 @@ const SYNC_SUFFIX: &[u8] = b"-lp";
 /// that: it takes lengths modulo 128 KiB.
 const PART_MAX: usize = 1 << 16;
 
-/// An open file of the host VFS in memory that outlives this value.
+/// A name that SQLite has given to `xOpen`, and the VFS below ours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostName {
+    vfs: *mut sqlite3_vfs,
+    name: *const c_char,
+}
+
+impl HostName {
+    /// # Safety
+    /// The VFS is registered for ever. The name is one that SQLite gave to `xOpen` and keeps until that file is closed; nothing
+    /// that is opened by this value is used after that.
+    pub(super) unsafe fn new(vfs: *mut sqlite3_vfs, name: *const c_char) -> HostName {
+        HostName { vfs, name }
+    }
+
+    pub(super) fn path(&self) -> &CStr {
+        // SAFETY: SQLite's names are strings, kept as long as `new` says.
+        unsafe { CStr::from_ptr(self.name) }
+    }
+
+    /// Opens the file, in memory of its own.
+    ///
+    /// # Errors
+    /// The host's result code.
+    pub(crate) fn open(self, flags: c_int) -> Result<HostFile, Code> {
+        // SAFETY: the name is SQLite's, kept as long as `new` says.
+        unsafe { HostFile::open(self.vfs, self.name, self.path().to_owned(), flags) }
+    }
+
+    /// Opens the file behind ours in SQLite's memory. Gives what the host grants of `flags`, too.
+    ///
+    /// # Errors
+    /// The host's result code.
+    ///
+    /// # Safety
+    /// `memory` is as large as the VFS asks for, aligned for anything, used by nobody else, and stays until the file is closed.
+    pub(super) unsafe fn open_in(
+        self,
+        memory: *mut sqlite3_file,
+        flags: c_int,
+    ) -> Result<(HostFile, c_int), Code> {
+        let file = HostFile::in_memory(memory, Vec::new(), self.vfs, self.path().to_owned());
+        // SAFETY: as for this function, and the name is SQLite's.
+        let granted = unsafe { file.open_now(self.name, flags) }?;
+        Ok((file, granted))
+    }
+
+    /// Opens a nameless file that vanishes when it is closed.
+    ///
+    /// # Errors
+    /// The host's result code.
+    pub(crate) fn temporary(self) -> Result<HostFile, Code> {
+        let flags =
+            OPEN_READWRITE | OPEN_CREATE | OPEN_EXCLUSIVE | OPEN_DELETEONCLOSE | OPEN_TEMP_JOURNAL;
+        // SAFETY: a temporary file has no name.
+        unsafe { HostFile::open(self.vfs, std::ptr::null(), CString::default(), flags) }
+    }
+}
+
+/// An open file of the host's VFS. It is closed when this value is dropped.
 pub(crate) struct HostFile {
     file: *mut sqlite3_file,
+    /// Where `file` is, if not in memory of SQLite's. Not a box: pointers into it outlive moves of this value.
+    _memory: Vec<u128>,
     vfs: *mut sqlite3_vfs,
     /// The file's path, for syncing its name.
     path: CString,
     /// How SQLite wants the file synced.
     sync_flags: Cell<c_int>,
     cold: RefCell<Cold>,
+    /// The first region of the WAL index, while it is mapped.
+    index: Cell<*mut c_void>,
 }
 
 impl std::fmt::Debug for HostFile {
@@ -44,23 +111,90 @@ impl std::fmt::Debug for HostFile {
     }
 }
 
+impl Drop for HostFile {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 impl HostFile {
-    /// # Safety
-    /// `file` was opened by `vfs` and stays open, in place and used by one thread at a time, for as
-    /// long as the value lives.
-    pub(crate) unsafe fn new(
+    fn in_memory(
         file: *mut sqlite3_file,
+        memory: Vec<u128>,
         vfs: *mut sqlite3_vfs,
         path: CString,
     ) -> HostFile {
-        let cold = RefCell::default();
         HostFile {
             file,
+            _memory: memory,
             vfs,
             path,
             // Until SQLite says how, which is when a new file gets its head: nothing stands on less than that.
             sync_flags: Cell::new(SYNC_NORMAL),
-            cold,
+            cold: RefCell::default(),
+            index: Cell::new(std::ptr::null_mut()),
+        }
+    }
+
+    /// Opens a file in memory of its own.
+    ///
+    /// # Safety
+    /// The VFS is registered for ever; `name` is null or a name such as SQLite gives to `xOpen` with these flags, and outlives the
+    /// file.
+    unsafe fn open(
+        vfs: *mut sqlite3_vfs,
+        name: *const c_char,
+        path: CString,
+        flags: c_int,
+    ) -> Result<HostFile, Code> {
+        // SAFETY: as for this function.
+        let size = super::api::len(unsafe { (*vfs).szOsFile });
+        let mut memory = vec![0u128; size.div_ceil(16)];
+        let file = HostFile::in_memory(memory.as_mut_ptr().cast(), memory, vfs, path);
+        // SAFETY: the memory has the size that the VFS asks for, and stays with the value.
+        unsafe { file.open_now(name, flags) }?;
+        Ok(file)
+    }
+
+    /// Has the VFS open the file, and gives the flags that it grants.
+    ///
+    /// # Safety
+    /// `self.file` is memory as `open_in` describes it; the name is as for `open`.
+    unsafe fn open_now(&self, name: *const c_char, flags: c_int) -> Result<c_int, Code> {
+        let mut granted = flags;
+        // SAFETY: as for this function. Without methods the file is not closed after a failure; a host that failed after
+        // setting them wants it to be, which dropping the value does.
+        let code = unsafe {
+            (*self.file).pMethods = std::ptr::null();
+            let granted = &raw mut granted;
+            call!(
+                (*self.vfs),
+                xOpen(self.vfs, name, self.file, flags, granted)
+            )
+        };
+        if code == OK { Ok(granted) } else { Err(code) }
+    }
+
+    /// A file that is open already, for tests.
+    ///
+    /// # Safety
+    /// `file` is open and stays where it is.
+    #[cfg(test)]
+    pub(super) unsafe fn adopt(file: *mut sqlite3_file) -> HostFile {
+        let vfs = std::ptr::null_mut();
+        HostFile::in_memory(file, Vec::new(), vfs, c"memory".into())
+    }
+
+    /// Closes the file, after which nothing may be done with it. Does nothing if it is closed.
+    pub(crate) fn close(&self) -> Code {
+        // SAFETY: the memory is as `open_in` describes it. A file has methods from when it is opened until it is closed.
+        unsafe {
+            let Some(methods) = (*self.file).pMethods.as_ref() else {
+                return OK;
+            };
+            let code = methods.xClose.map_or(OK, |close| close(self.file));
+            (*self.file).pMethods = std::ptr::null();
+            code
         }
     }
 
@@ -76,13 +210,161 @@ impl HostFile {
         &self.path
     }
 
-    pub(crate) fn file(&self) -> *mut sqlite3_file {
-        self.file
+    fn methods(&self) -> &sqlite3_io_methods {
+        // SAFETY: the memory is as `open_in` describes it, and the methods of an open file are constant data of its VFS.
+        let methods = unsafe { (*self.file).pMethods.as_ref() };
+        methods.expect("the file is open")
     }
 
-    pub(crate) fn methods(&self) -> &sqlite3_io_methods {
-        // SAFETY: an open file has its methods set, and they are constant data of the VFS.
-        unsafe { &*(*self.file).methods }
+    /// As SQLite would have the file read: all of `buf`, or a code. One for a short read has filled up with zeros.
+    pub(crate) fn read_once(&self, buf: &mut [u8], offset: u64) -> Code {
+        let (to, len) = (buf.as_mut_ptr().cast::<c_void>(), buf.len() as c_int);
+        // SAFETY: the file is open and the buffer holds its length.
+        unsafe { call!(self.methods(), xRead(self.file, to, len, offset as i64)) }
+    }
+
+    pub(crate) fn lock(&self, level: c_int) -> Code {
+        // SAFETY: the file is open.
+        unsafe { call!(self.methods(), xLock(self.file, level)) }
+    }
+
+    pub(crate) fn unlock(&self, level: c_int) -> Code {
+        // SAFETY: the file is open.
+        unsafe { call!(self.methods(), xUnlock(self.file, level)) }
+    }
+
+    /// Whether somebody has a RESERVED lock.
+    pub(super) fn is_reserved(&self) -> Result<bool, Code> {
+        let mut held = 0;
+        // SAFETY: the file is open.
+        let code = unsafe { call!(self.methods(), xCheckReservedLock(self.file, &raw mut held)) };
+        if code == OK { Ok(held != 0) } else { Err(code) }
+    }
+
+    pub(super) fn sector_size(&self) -> c_int {
+        // SAFETY: the file is open.
+        unsafe { call!(self.methods(), xSectorSize(self.file)) }
+    }
+
+    pub(super) fn characteristics(&self) -> c_int {
+        // SAFETY: the file is open.
+        unsafe { call!(self.methods(), xDeviceCharacteristics(self.file)) }
+    }
+
+    /// Hands a file control to the host.
+    ///
+    /// # Safety
+    /// `arg` is what the operation asks for.
+    pub(super) unsafe fn control(&self, op: c_int, arg: *mut c_void) -> Code {
+        // SAFETY: the file is open; the rest is as for this function.
+        unsafe { call!(self.methods(), xFileControl(self.file, op, arg)) }
+    }
+
+    /// What the host calls its VFS, if it says.
+    pub(super) fn vfs_name(&self, api: Api) -> Option<String> {
+        let mut name: *mut c_char = std::ptr::null_mut();
+        // SAFETY: the argument is where a string of SQLite's memory goes, which is ours to free.
+        unsafe {
+            let code = self.control(fcntl::VFSNAME, (&raw mut name).cast());
+            let text = (code == OK && !name.is_null())
+                .then(|| CStr::from_ptr(name).to_string_lossy().into_owned());
+            api.free(name.cast());
+            text.filter(|text| !text.is_empty())
+        }
+    }
+}
+
+/// Shared memory: the WAL index.
+impl HostFile {
+    pub(super) fn has_shared_memory(&self) -> bool {
+        self.methods().iVersion >= 2
+    }
+
+    /// Whether the first region of the WAL index is mapped.
+    pub(super) fn has_index(&self) -> bool {
+        !self.index.get().is_null()
+    }
+
+    /// A word of the WAL index, while that is mapped.
+    pub(crate) fn index_word(&self, offset: usize) -> Option<&AtomicU32> {
+        let index = self.index.get();
+        debug_assert!(offset.is_multiple_of(4) && offset < INDEX_REGION);
+        // SAFETY: the region is shared memory that stays mapped until `unmap_index`, which no one calls while a method of the
+        // file is running. SQLite's processes use the words that are asked for atomically, or between barriers while
+        // no one relies on them.
+        (!index.is_null()).then(|| unsafe { AtomicU32::from_ptr(index.byte_add(offset).cast()) })
+    }
+
+    /// `xShmMap`.
+    ///
+    /// # Safety
+    /// The arguments are SQLite's.
+    pub(super) unsafe fn map_index(
+        &self,
+        region: c_int,
+        size: c_int,
+        extend: c_int,
+        to: *mut *mut c_void,
+    ) -> Code {
+        let Some(map) = self.methods().xShmMap else {
+            return CORRUPT;
+        };
+        // SAFETY: the file is open; the rest is as for this function.
+        unsafe {
+            let code = map(self.file, region, size, extend, to);
+            // A read-only mapping is a mapping too.
+            if matches!(code & 0xff, OK | READONLY) && region == 0 {
+                self.index.set(to.read());
+            }
+            code
+        }
+    }
+
+    /// `xShmLock`, called because SQLite does: it has mapped the index before.
+    pub(super) fn pass_index_lock(&self, first: c_int, count: c_int, flags: c_int) -> Code {
+        // SAFETY: the file is open, and its index was mapped.
+        let lock = |lock: ShmLock| unsafe { lock(self.file, first, count, flags) };
+        self.methods().xShmLock.map_or(BUSY, lock)
+    }
+
+    /// Takes or releases locks of the WAL index; `None` if it is not mapped.
+    pub(crate) fn lock_index(&self, first: c_int, count: c_int, flags: c_int) -> Option<Code> {
+        let is_there = self.has_index() && self.methods().xShmLock.is_some();
+        is_there.then(|| self.pass_index_lock(first, count, flags))
+    }
+
+    /// `xShmBarrier`.
+    pub(super) fn index_barrier(&self) {
+        if let Some(barrier) = self.methods().xShmBarrier {
+            // SAFETY: the file is open.
+            unsafe { barrier(self.file) };
+        }
+    }
+
+    /// `xShmUnmap`.
+    pub(super) fn unmap_index(&self, delete: c_int) -> Code {
+        self.index.set(std::ptr::null_mut());
+        // SAFETY: the file is open.
+        let unmap = |unmap: ShmUnmap| unsafe { unmap(self.file, delete) };
+        self.methods().xShmUnmap.map_or(OK, unmap)
+    }
+}
+
+/// How the connection wants to wait while others are in the way, as `SQLITE_FCNTL_BUSYHANDLER` brings it: a function, and what to
+/// call it with.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct BusyHandler {
+    handler: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+    argument: *mut c_void,
+}
+
+impl BusyHandler {
+    /// Waits as the connection was told to; false if it was told to give up by now.
+    pub(crate) fn wait(self) -> bool {
+        // SAFETY: SQLite gave both for that, and the file that they came for is open.
+        self.handler
+            .is_some_and(|handler| unsafe { handler(self.argument) } != 0)
     }
 }
 
@@ -102,7 +384,7 @@ impl ReadAt for HostFile {
     fn len(&self) -> io::Result<u64> {
         let mut len = 0;
         // SAFETY: the file is open.
-        from_host(unsafe { (self.methods().file_size)(self.file, &raw mut len) })?;
+        from_host(unsafe { call!(self.methods(), xFileSize(self.file, &raw mut len)) })?;
         Ok(u64::try_from(len).unwrap_or(0))
     }
 }
@@ -113,7 +395,9 @@ impl Storage for HostFile {
         for part in bytes.chunks(PART_MAX) {
             let (pointer, len) = (part.as_ptr().cast::<c_void>(), part.len() as c_int);
             // SAFETY: the file is open and the buffer holds its length.
-            from_host(unsafe { (self.methods().write)(self.file, pointer, len, at as i64) })?;
+            from_host(unsafe {
+                call!(self.methods(), xWrite(self.file, pointer, len, at as i64))
+            })?;
             at += part.len() as u64;
         }
         Ok(())
@@ -121,7 +405,7 @@ impl Storage for HostFile {
 
     fn sync(&self) -> io::Result<()> {
         // SAFETY: the file is open.
-        from_host(unsafe { (self.methods().sync)(self.file, self.sync_flags.get()) })
+        from_host(unsafe { call!(self.methods(), xSync(self.file, self.sync_flags.get())) })
     }
 
     /// SQLite's VFSes sync a directory when a file in it is deleted, if they are asked to. So an empty file is made and
@@ -135,7 +419,7 @@ impl Storage for HostFile {
             let pointer = name[NAME_MARGIN..].as_ptr().cast::<c_char>();
             tries += 1;
             // SAFETY: the name is laid out as a super-journal's is, and outlives the file.
-            match unsafe { OwnedFile::open(self.vfs, pointer, flags) } {
+            match unsafe { HostFile::open(self.vfs, pointer, CString::default(), flags) } {
                 Ok(file) => {
                     drop(file);
                     break name;
@@ -149,18 +433,24 @@ impl Storage for HostFile {
         };
         let pointer = name[NAME_MARGIN..].as_ptr().cast::<c_char>();
         // SAFETY: the VFS is registered for ever, and the name is as above.
-        from_host(unsafe { ((*self.vfs).delete)(self.vfs, pointer, 1) })
+        from_host(unsafe { call!((*self.vfs), xDelete(self.vfs, pointer, 1)) })
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
         // SAFETY: the file is open.
-        from_host(unsafe { (self.methods().truncate)(self.file, len as i64) })
+        from_host(unsafe { call!(self.methods(), xTruncate(self.file, len as i64)) })
     }
 }
 
 fn host_error(code: Code) -> io::Error {
     io::Error::other(crate::codes::HostCode(code))
 }
+
+type ShmLock = unsafe extern "C" fn(*mut sqlite3_file, c_int, c_int, c_int) -> c_int;
+type ShmUnmap = unsafe extern "C" fn(*mut sqlite3_file, c_int) -> c_int;
+
+/// The size of a region of the WAL index.
+const INDEX_REGION: usize = 32 << 10;
 
 /// NULs that SQLite has before a name, as it looks there for where the names of a database begin, and at least as many behind.
 const NAME_MARGIN: usize = 4;
@@ -181,19 +471,17 @@ impl HostFile {
         let wanted = self.readable(offset, buf.len())?;
         let mut done = 0;
         for part in buf[..wanted].chunks_mut(PART_MAX) {
-            let (pointer, len) = (part.as_mut_ptr().cast::<c_void>(), part.len() as c_int);
             let at = offset + done as u64;
-            // SAFETY: the file is open and the buffer holds its length.
-            let read = || unsafe { (self.methods().read)(self.file, pointer, len, at as i64) };
-            let mut code = read();
+            let mut code = self.read_once(part, at);
             if code == IOERR_SHORT_READ {
                 // A VFS fills up with zeros and does not say from where: ask for the length.
-                let left = usize::try_from(self.len()?.saturating_sub(at)).unwrap_or(usize::MAX);
+                let left =
+                    usize::try_from(ReadAt::len(self)?.saturating_sub(at)).unwrap_or(usize::MAX);
                 if left < part.len() {
                     return Ok(done + left);
                 }
                 // It has grown since, or the system gave less than there was: zeros are not what it holds.
-                code = match read() {
+                code = match self.read_once(part, at) {
                     // Which SQLite would take for the end of the file.
                     IOERR_SHORT_READ => IOERR_READ,
                     code => code,
@@ -218,107 +506,6 @@ impl HostFile {
         if offset > 0 {
             return Ok(wanted);
         }
-        Ok(usize::try_from(self.len()?).map_or(wanted, |len| len.min(wanted)))
-    }
-}
-
-/// A file of the host VFS that this code opened for itself; closed when dropped.
-#[derive(Debug)]
-pub(crate) struct OwnedFile {
-    /// SQLite's file object, aligned for anything. Not a box: pointers into it outlive moves of this value.
-    memory: Vec<u128>,
-}
-
-impl OwnedFile {
-    /// Opens a file.
-    ///
-    /// # Errors
-    /// The host's result code.
-    ///
-    /// # Safety
-    /// `name` is null or a name such as SQLite passes to `xOpen` with these flags, and lives as long
-    /// as the file.
-    pub(crate) unsafe fn open(
-        vfs: *mut sqlite3_vfs,
-        name: *const c_char,
-        flags: c_int,
-    ) -> Result<OwnedFile, Code> {
-        // SAFETY: the VFS is registered for ever.
-        let size = super::api::len(unsafe { (*vfs).sz_os_file });
-        let mut file = OwnedFile {
-            memory: vec![0; size.div_ceil(16)],
-        };
-        let mut out_flags = 0;
-        // SAFETY: the memory has the size the VFS asks for; the caller vouches for the name.
-        let code = unsafe { ((*vfs).open)(vfs, name, file.as_ptr(), flags, &raw mut out_flags) };
-        if code == OK { Ok(file) } else { Err(code) }
-    }
-
-    /// A nameless file that vanishes when it is closed.
-    pub(crate) fn temporary(vfs: *mut sqlite3_vfs) -> Result<OwnedFile, Code> {
-        let flags =
-            OPEN_READWRITE | OPEN_CREATE | OPEN_EXCLUSIVE | OPEN_DELETEONCLOSE | OPEN_TEMP_JOURNAL;
-        // SAFETY: a temporary file has no name.
-        unsafe { OwnedFile::open(vfs, std::ptr::null(), flags) }
-    }
-
-    pub(crate) fn as_ptr(&mut self) -> *mut sqlite3_file {
-        self.memory.as_mut_ptr().cast()
-    }
-
-    /// The file as a medium, for as long as this value is borrowed.
-    pub(crate) fn disk(&mut self, vfs: *mut sqlite3_vfs) -> HostFile {
-        // SAFETY: the file is open until this value is dropped, which the callers outwait.
-        unsafe { HostFile::new(self.as_ptr(), vfs, CString::default()) }
-    }
-}
-
-impl Drop for OwnedFile {
-    fn drop(&mut self) {
-        let file = self.as_ptr();
-        // SAFETY: after a failed open the methods are null or must be closed all the same; after a
-        // successful one they are set.
-        unsafe {
-            if !(*file).methods.is_null() {
-                ((*(*file).methods).close)(file);
-            }
-        }
-    }
-}
-
-/// A file of the host VFS that is only read, and belongs to whoever has this value.
-#[derive(Debug)]
-pub(crate) struct HostSource {
-    disk: HostFile,
-    /// The file that `disk` uses.
-    _file: OwnedFile,
-}
-
-impl HostSource {
-    /// Opens a file.
-    ///
-    /// # Errors
-    /// The host's result code.
-    ///
-    /// # Safety
-    /// `name` is a main database's, as SQLite passes it to `xOpen`, and lives as long as the value.
-    pub(crate) unsafe fn open(
-        vfs: *mut sqlite3_vfs,
-        name: *const c_char,
-    ) -> Result<HostSource, Code> {
-        // SAFETY: as for this function.
-        let mut file = unsafe { OwnedFile::open(vfs, name, OPEN_READONLY | OPEN_MAIN_DB) }?;
-        let disk = file.disk(vfs);
-        Ok(HostSource { disk, _file: file })
-    }
-}
-
-impl ReadAt for HostSource {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.disk.read_at(buf, offset)
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        ReadAt::len(&self.disk)
+        Ok(usize::try_from(ReadAt::len(self)?).map_or(wanted, |len| len.min(wanted)))
     }
 }

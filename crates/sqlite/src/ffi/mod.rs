@@ -3,8 +3,8 @@
 //! `bindings.rs` is what SQLite looks like, generated from its header by `scripts/sqlite-bindings`; `api.rs` calls its
 //! functions, `connection.rs` runs statements;
 //! `library.rs` tells the SQLite libraries of the process apart, `registration.rs` is what is registered with each;
-//! `vfs.rs`, `file.rs`, `readonly_file.rs`, `journal_file.rs`, `functions.rs` and `columns.rs` are what it
-//! calls, `controls.rs` what those files answer alike; `host.rs` is what we call; `guard.rs` keeps panics in;
+//! `vfs.rs`, `file.rs`, `functions.rs` and `columns.rs` are what it calls, `controls.rs` what any file answers when it
+//! is asked; `host.rs` is what we call; `guard.rs` keeps panics in;
 //! `allocator.rs` is for the loadable extension alone.
 
 mod allocator;
@@ -21,14 +21,11 @@ mod file_test;
 mod functions;
 mod guard;
 mod host;
-mod journal_file;
 mod library;
 pub(crate) mod maintenance_step;
-mod readonly_file;
 #[cfg(test)]
 mod readonly_file_test;
 mod registration;
-mod types;
 mod vfs;
 
 use std::ffi::{c_char, c_int, c_void};
@@ -37,6 +34,7 @@ use crate::codes::{ERROR, MISUSE, OK};
 pub use allocator::Allocator;
 pub use api::EntryPoint;
 pub use bindings::sqlite3;
+pub(crate) use host::{BusyHandler, HostFile, HostName};
 use library::Library;
 
 /// Registers a VFS `name` over the VFS `host`, after an entry point has run.

@@ -5,13 +5,13 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::rc::Rc;
 
+use super::api::call;
 use super::api::tests::silent;
-use super::file::HOST_OFFSET;
-use super::readonly_file::{self, with};
-use super::types::{sqlite3_file, sqlite3_io_methods};
+use super::bindings::{sqlite3_file, sqlite3_io_methods};
+use super::file::{HOST_OFFSET, install, with};
 use crate::codes::{INTERNAL, IOCAP_IMMUTABLE, IOERR_SHORT_READ, NOTFOUND, OK, READONLY, fcntl};
+use crate::file::{Database, Failure, File};
 use crate::options::{Name, Setting};
-use crate::read_only::{Failure, ReadOnly};
 
 /// Some bytes, and whether they are still there.
 struct Memory {
@@ -19,18 +19,24 @@ struct Memory {
     there: Rc<Cell<bool>>,
 }
 
-impl ReadOnly for Memory {
-    fn read_at(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
+impl File for Memory {
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
         let rest = self.bytes.get(offset as usize..).unwrap_or_default();
         let n = rest.len().min(buf.len());
         buf[..n].copy_from_slice(&rest[..n]);
         Ok(n)
     }
 
-    fn size(&self) -> u64 {
-        self.bytes.len() as u64
+    fn size(&mut self) -> Result<u64, Failure> {
+        Ok(self.bytes.len() as u64)
     }
 
+    fn database(&mut self) -> Option<&mut dyn Database> {
+        Some(self)
+    }
+}
+
+impl Database for Memory {
     fn setting(&self, _: Name) -> Result<String, String> {
         Err("none".into())
     }
@@ -65,11 +71,11 @@ fn opened(bytes: &[u8], body: impl FnOnce(*mut sqlite3_file, &sqlite3_io_methods
     let file: *mut sqlite3_file = memory.as_mut_ptr().cast();
     // SAFETY: the memory holds a file of ours, and nothing else uses it.
     unsafe {
-        readonly_file::open(file, silent(), "litepack", Box::new(content));
-        let methods = &*(*file).methods;
+        install(file, silent(), "litepack", content);
+        let methods = &*(*file).pMethods;
         body(file, methods);
-        assert_eq!((methods.close)(file), OK);
-        assert!((*file).methods.is_null());
+        assert_eq!(call!(methods, xClose(file)), OK);
+        assert!((*file).pMethods.is_null());
     }
     assert!(!there.get(), "closing lets go of the content");
 }
@@ -82,25 +88,28 @@ fn bytes_are_given_and_none_taken() {
         let to = buf.as_mut_ptr().cast();
         // SAFETY: the file is open and the buffer has eight bytes.
         unsafe {
-            assert_eq!((methods.file_size)(file, &raw mut size), OK);
+            assert_eq!(call!(methods, xFileSize(file, &raw mut size)), OK);
             assert_eq!(size, 10);
-            assert_eq!((methods.read)(file, to, 8, 1), OK);
+            assert_eq!(call!(methods, xRead(file, to, 8, 1)), OK);
             assert_eq!(&buf, b"12345678");
-            assert_eq!((methods.read)(file, to, 8, 7), IOERR_SHORT_READ);
+            assert_eq!(call!(methods, xRead(file, to, 8, 7)), IOERR_SHORT_READ);
             assert_eq!(&buf, b"789\0\0\0\0\0");
-            assert_eq!((methods.read)(file, to, 8, 100), IOERR_SHORT_READ);
+            assert_eq!(call!(methods, xRead(file, to, 8, 100)), IOERR_SHORT_READ);
             assert_eq!(buf, [0; 8]);
-            assert_eq!((methods.write)(file, to, 8, 0), READONLY);
-            assert_eq!((methods.truncate)(file, 0), READONLY);
+            assert_eq!(call!(methods, xWrite(file, to, 8, 0)), READONLY);
+            assert_eq!(call!(methods, xTruncate(file, 0)), READONLY);
             for level in [1, 2, 4] {
-                assert_eq!((methods.lock)(file, level), OK);
+                assert_eq!(call!(methods, xLock(file, level)), OK);
             }
             let mut held: c_int = 7;
-            assert_eq!((methods.check_reserved_lock)(file, &raw mut held), OK);
+            assert_eq!(call!(methods, xCheckReservedLock(file, &raw mut held)), OK);
             assert_eq!(held, 0);
-            assert_eq!((methods.unlock)(file, 0), OK);
-            assert_eq!((methods.device_characteristics)(file), IOCAP_IMMUTABLE);
-            let control = methods.file_control;
+            assert_eq!(call!(methods, xUnlock(file, 0)), OK);
+            assert_eq!(
+                call!(methods, xDeviceCharacteristics(file)),
+                IOCAP_IMMUTABLE
+            );
+            let control = methods.xFileControl.unwrap();
             assert_eq!(control(file, fcntl::SYNC, std::ptr::null_mut()), NOTFOUND);
             let mut limit: i64;
             for (set, former) in [(1 << 20, 0), (-1, 1 << 20), (0, 1 << 20), (-1, 0)] {
@@ -109,7 +118,7 @@ fn bytes_are_given_and_none_taken() {
                 assert_eq!(limit, former, "{set}");
             }
             let mut page = to;
-            let fetch = methods.fetch.unwrap();
+            let fetch = methods.xFetch.unwrap();
             assert_eq!(fetch(file, 0, 8, &raw mut page), OK);
             assert!(page.is_null());
         }
@@ -123,13 +132,13 @@ fn a_panic_is_an_internal_error_and_poisons_the_file() {
         let mut size = -1;
         // SAFETY: the file is open and the buffer has four bytes.
         unsafe {
-            assert_eq!(with(file, |_| panic!("on purpose")), INTERNAL);
-            assert_eq!((methods.file_size)(file, &raw mut size), INTERNAL);
+            assert_eq!(with::<Memory>(file, |_| panic!("on purpose")), INTERNAL);
+            assert_eq!(call!(methods, xFileSize(file, &raw mut size)), INTERNAL);
             let to = buf.as_mut_ptr().cast();
-            assert_eq!((methods.read)(file, to, 4, 0), INTERNAL);
-            let control = methods.file_control;
+            assert_eq!(call!(methods, xRead(file, to, 4, 0)), INTERNAL);
+            let control = methods.xFileControl.unwrap();
             assert_eq!(control(file, fcntl::SYNC, std::ptr::null_mut()), INTERNAL);
-            assert_eq!((methods.unlock)(file, 0), OK);
+            assert_eq!(call!(methods, xUnlock(file, 0)), OK);
         }
     });
 }

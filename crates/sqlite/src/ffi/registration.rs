@@ -10,8 +10,8 @@ use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::{LazyLock, Mutex, PoisonError, RwLock};
 
 use super::api::Api;
+use super::bindings::sqlite3_vfs;
 use super::library::{LIBRARIES, Library, for_each_library};
-use super::types::sqlite3_vfs;
 use super::vfs::{NAME, Named, Standard, over};
 use crate::codes::OK;
 
@@ -44,8 +44,8 @@ impl Shim {
     fn is_over(&self, host: *mut sqlite3_vfs, vfs: &sqlite3_vfs) -> bool {
         let ours = self.vfs;
         // SAFETY: our VFS is never freed, and SQLite changes none of these.
-        let form = unsafe { ((*ours).version, (*ours).sz_os_file, (*ours).max_pathname) };
-        self.host == host && form == (vfs.version, vfs.sz_os_file, vfs.max_pathname)
+        let form = unsafe { ((*ours).iVersion, (*ours).szOsFile, (*ours).mxPathname) };
+        self.host == host && form == (vfs.iVersion, vfs.szOsFile, vfs.mxPathname)
     }
 }
 
@@ -161,7 +161,7 @@ fn leak(
     name: &'static CStr,
     mut vfs: sqlite3_vfs,
 ) -> &'static Shim {
-    vfs.name = name.as_ptr();
+    vfs.zName = name.as_ptr();
     Box::leak(Box::new(Shim {
         library,
         host,

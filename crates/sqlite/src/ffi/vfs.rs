@@ -9,28 +9,28 @@ use litepack_archive::begins_like_zstd;
 use litepack_io::storage::ReadAt;
 use litepack_store::{FileKind, HEAD_LEN, Options, Store, kind_of};
 
-use super::api::Api;
-use super::file::{self, HOST_OFFSET};
+use super::api::{Api, call};
+use super::bindings::{sqlite3_file, sqlite3_syscall_ptr, sqlite3_vfs};
+use super::file::{self, HOST_OFFSET, report};
 use super::guard::guard;
-use super::host::{HostFile, HostSource};
-use super::journal_file;
+use super::host::{HostFile, HostName};
 use super::library::Library;
-use super::readonly_file;
 use super::registration::{Shim, named};
-use super::types::{Symbol, sqlite3_file, sqlite3_vfs};
 use crate::codes::{
-    ACCESS_EXISTS, CANTOPEN, Code, MISUSE, NOMEM, NOTADB, OK, OPEN_CREATE, OPEN_EXCLUSIVE,
-    OPEN_MAIN_DB, OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, While, code_of,
+    ACCESS_EXISTS, CANTOPEN, MISUSE, NOMEM, NOTADB, OK, OPEN_CREATE, OPEN_EXCLUSIVE, OPEN_MAIN_DB,
+    OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, While,
 };
 use crate::file::archive::{ArchiveFile, Which};
+use crate::file::journal::JournalFile;
 use crate::file::packed::Packed;
+use crate::file::packed_file::PackedFile;
 use crate::file::refused::Refused;
 use crate::file::secure_delete::SecureDelete;
+use crate::file::{Database, Failure, File};
 use crate::file_stamp::FileStamp;
 use crate::foreign;
 use crate::identity::{Identity, is_packed_journal};
 use crate::options::{Setting, from_uri};
-use crate::read_only::{Failure, ReadOnly};
 use crate::relief::relieve;
 use crate::remote::{self, Location};
 
@@ -61,43 +61,36 @@ impl Owner for Named {
     }
 }
 
-/// A VFS over a host's, without a name.
+/// A VFS over a host's, without a name. It has those methods that the host has.
 pub(super) fn over<O: Owner>(below: &sqlite3_vfs) -> sqlite3_vfs {
+    let (second, third) = (below.iVersion >= 2, below.iVersion >= 3);
     sqlite3_vfs {
-        version: below.version.min(3),
-        sz_os_file: below.sz_os_file + HOST_OFFSET as c_int,
-        max_pathname: below.max_pathname,
-        next: std::ptr::null_mut(),
-        name: std::ptr::null(),
-        app_data: std::ptr::null_mut(),
-        open: open::<O>,
-        delete: delete::<O>,
-        access: access::<O>,
-        full_pathname: full_pathname::<O>,
-        dl_open: below.dl_open.map(|_| dl_open::<O> as _),
-        dl_error: below.dl_error.map(|_| dl_error::<O> as _),
-        dl_sym: below.dl_sym.map(|_| dl_sym::<O> as _),
-        dl_close: below.dl_close.map(|_| dl_close::<O> as _),
-        randomness: randomness::<O>,
-        sleep: sleep::<O>,
-        current_time: current_time::<O>,
-        get_last_error: below.get_last_error.map(|_| get_last_error::<O> as _),
-        current_time_int64: (below.version >= 2)
-            .then(|| {
-                below
-                    .current_time_int64
-                    .map(|_| current_time_int64::<O> as _)
-            })
-            .flatten(),
-        set_system_call: (below.version >= 3)
-            .then(|| below.set_system_call.map(|_| set_system_call::<O> as _))
-            .flatten(),
-        get_system_call: (below.version >= 3)
-            .then(|| below.get_system_call.map(|_| get_system_call::<O> as _))
-            .flatten(),
-        next_system_call: (below.version >= 3)
-            .then(|| below.next_system_call.map(|_| next_system_call::<O> as _))
-            .flatten(),
+        iVersion: below.iVersion.min(3),
+        szOsFile: below.szOsFile + HOST_OFFSET as c_int,
+        mxPathname: below.mxPathname,
+        pNext: std::ptr::null_mut(),
+        zName: std::ptr::null(),
+        pAppData: std::ptr::null_mut(),
+        xOpen: Some(open::<O>),
+        xDelete: Some(delete::<O>),
+        xAccess: below.xAccess.map(|_| x_access::<O> as _),
+        xFullPathname: below.xFullPathname.map(|_| x_full_pathname::<O> as _),
+        xDlOpen: below.xDlOpen.map(|_| x_dl_open::<O> as _),
+        xDlError: below.xDlError.map(|_| x_dl_error::<O> as _),
+        xDlSym: below.xDlSym.map(|_| x_dl_sym::<O> as _),
+        xDlClose: below.xDlClose.map(|_| x_dl_close::<O> as _),
+        xRandomness: below.xRandomness.map(|_| x_randomness::<O> as _),
+        xSleep: below.xSleep.map(|_| x_sleep::<O> as _),
+        xCurrentTime: below.xCurrentTime.map(|_| x_current_time::<O> as _),
+        xGetLastError: below.xGetLastError.map(|_| x_get_last_error::<O> as _),
+        xCurrentTimeInt64: (below.xCurrentTimeInt64.filter(|_| second))
+            .map(|_| x_current_time_int64::<O> as _),
+        xSetSystemCall: (below.xSetSystemCall.filter(|_| third))
+            .map(|_| x_set_system_call::<O> as _),
+        xGetSystemCall: (below.xGetSystemCall.filter(|_| third))
+            .map(|_| x_get_system_call::<O> as _),
+        xNextSystemCall: (below.xNextSystemCall.filter(|_| third))
+            .map(|_| x_next_system_call::<O> as _),
     }
 }
 
@@ -109,295 +102,257 @@ unsafe extern "C" fn open<O: Owner>(
     out_flags: *mut c_int,
 ) -> c_int {
     // SAFETY: SQLite gives memory for a file; without methods it is not closed after a failure.
-    unsafe { (*out).methods = std::ptr::null() };
+    unsafe { (*out).pMethods = std::ptr::null() };
+    let Some(shim) = O::shim(vfs) else {
+        return CANTOPEN;
+    };
+    let opening = Opening {
+        shim,
+        name,
+        out,
+        flags,
+        out_flags,
+    };
     // SAFETY: the arguments are SQLite's.
-    O::shim(vfs).map_or(CANTOPEN, |shim| unsafe {
-        open_any(shim, name, out, flags, out_flags)
-    })
+    let body = || match unsafe { opening.any() } {
+        Ok(()) => OK,
+        Err(failure) => report(shim.api(), &failure),
+    };
+    guard(shim.api(), || (), body)
 }
 
-/// Opens a file of any kind.
-///
-/// # Safety
-/// The arguments are those of `xOpen`.
-unsafe fn open_any(
-    shim: &Shim,
+/// A call of `xOpen`, with its arguments.
+struct Opening<'a> {
+    shim: &'a Shim,
     name: *const c_char,
     out: *mut sqlite3_file,
     flags: c_int,
     out_flags: *mut c_int,
-) -> c_int {
-    // SAFETY: as for this function.
-    guard(
-        shim.api(),
-        || (),
-        || unsafe {
-            if relieve().is_err() {
-                return NOMEM;
-            }
-            if name.is_null() || flags & (OPEN_MAIN_DB | OPEN_MAIN_JOURNAL) == 0 {
-                open_below(shim, name, out, flags, out_flags)
-            } else if flags & OPEN_MAIN_JOURNAL != 0 {
-                // Without CREATE it is a journal left on disk, to be looked at or played back.
-                if flags & OPEN_CREATE != 0 && is_packed_journal(CStr::from_ptr(name)) {
-                    journal_file::open(out, shim.api(), shim.host, name);
-                    if !out_flags.is_null() {
-                        out_flags.write(flags);
-                    }
-                    OK
-                } else {
-                    open_below(shim, name, out, flags, out_flags)
-                }
+}
+
+/// The functions below are for the arguments of a call of `xOpen` that is running, and but for the first two for one that has a
+/// name. Each opens the file and leaves it open in SQLite's memory, or has nothing open there when it fails.
+impl Opening<'_> {
+    /// Opens a file of any kind.
+    ///
+    /// # Safety
+    /// The arguments are SQLite's.
+    unsafe fn any(&self) -> Result<(), Failure> {
+        relieve().map_err(|_| NOMEM)?;
+        // SAFETY: as for this function. A name is there where it is looked at.
+        unsafe {
+            if self.name.is_null() || self.flags & (OPEN_MAIN_DB | OPEN_MAIN_JOURNAL) == 0 {
+                self.below(self.flags)
+            } else if self.flags & OPEN_MAIN_DB != 0 {
+                self.main()
+            } else if self.flags & OPEN_CREATE != 0 && is_packed_journal(self.host_name().path()) {
+                self.finish(JournalFile::new(self.host_name()), self.flags);
+                Ok(())
             } else {
-                open_main(shim, name, out, flags, out_flags)
+                // Without CREATE it is a journal left on disk, to be looked at or played back.
+                self.below(self.flags)
             }
-        },
-    )
-}
-
-/// Lets the host open a file in SQLite's memory: from here on it is the host's.
-///
-/// # Safety
-/// The arguments are those of `xOpen`.
-unsafe fn open_below(
-    shim: &Shim,
-    name: *const c_char,
-    out: *mut sqlite3_file,
-    flags: c_int,
-    out_flags: *mut c_int,
-) -> Code {
-    // SAFETY: as for this function.
-    unsafe { ((*shim.host).open)(shim.host, name, out, flags, out_flags) }
-}
-
-/// Opens a main database.
-///
-/// # Safety
-/// As [`open_below`], with a name.
-unsafe fn open_main(
-    shim: &Shim,
-    name: *const c_char,
-    out: *mut sqlite3_file,
-    flags: c_int,
-    out_flags: *mut c_int,
-) -> Code {
-    let api = shim.api();
-    // SAFETY: the name is a main database's.
-    let explicit =
-        !shim.is_default || unsafe { api.uri_parameter(name, c"vfs") }.as_deref() == Some(NAME);
-    // As the default VFS we may meet parameters that are meant for someone else.
-    let asked = if explicit {
-        // SAFETY: as above.
-        match Asked::of(&unsafe { api.uri_parameters(name) }) {
-            Ok(asked) => asked,
-            // SAFETY: as for this function.
-            Err(why) => return unsafe { refuse(shim, out, why, flags, out_flags) },
         }
-    } else {
-        Asked::default()
-    };
-    if let Some(location) = asked.remote {
+    }
+
+    /// Has the host open the file in SQLite's memory: from here on it is the host's.
+    ///
+    /// # Safety
+    /// The arguments are SQLite's, and nothing is open in its memory.
+    unsafe fn below(&self, flags: c_int) -> Result<(), Failure> {
+        let (host, name) = (self.shim.host, self.name);
         // SAFETY: as for this function.
-        return unsafe { open_remote(shim, location, asked.settings, out, flags, out_flags) };
-    }
-    // SAFETY: the memory has room for the host's file behind ours.
-    let host_file = unsafe { out.byte_add(HOST_OFFSET) };
-    let mut granted = flags;
-    // SAFETY: as for this function; methods are reset so that a failure leaves nothing to close.
-    let code = unsafe {
-        (*host_file).methods = std::ptr::null();
-        ((*shim.host).open)(shim.host, name, host_file, flags, &raw mut granted)
-    };
-    if code != OK {
-        // SAFETY: a host that failed after setting methods wants to be closed.
-        unsafe { close_host(host_file) };
-        return code;
-    }
-    // SAFETY: the name is a string.
-    let path = unsafe { CStr::from_ptr(name) };
-    // SAFETY: the host's file is open, in memory that SQLite keeps until the file is closed.
-    let disk = unsafe { HostFile::new(host_file, shim.host, path.to_owned()) };
-    let kind = match kind(api, &disk) {
-        Ok(kind) => kind,
-        Err(error) => {
-            // SAFETY: the file is open.
-            unsafe { close_host(host_file) };
-            return code_of(&error, While::Reading);
+        match unsafe { call!((*host), xOpen(host, name, self.out, flags, self.out_flags)) } {
+            OK => Ok(()),
+            code => Err(code.into()),
         }
-    };
-    let packed = match kind {
-        Kind::Packed => true,
-        Kind::Other => false,
-        Kind::Empty => granted & OPEN_READONLY == 0 && (explicit || shim.library.new_are_packed()),
-        Kind::Zstd => {
-            drop(disk);
-            // SAFETY: the file is open; it is opened again as one that is only read.
-            return unsafe {
-                close_host(host_file);
-                open_archive(shim, name, asked.settings, explicit, out, flags, out_flags)
-            };
-        }
-    };
-    if !packed {
-        // SAFETY: the file is open; it is opened again where the host expects its own files. It
-        // exists by now, so it can no longer be asked to be created exclusively.
-        return unsafe {
-            close_host(host_file);
-            open_below(shim, name, out, flags & !OPEN_EXCLUSIVE, out_flags)
-        };
     }
-    match Store::open(disk, Options::default()) {
-        Ok(mut store) => {
-            let identity = Identity::new(path, store.uuid());
-            store.set_file(identity.file());
-            let mut packed = Packed::new(store);
-            *packed.secure_delete() = SecureDelete::new(api.compiled_with(c"SECURE_DELETE"));
-            for setting in asked.settings {
-                packed.apply(setting);
+
+    /// # Safety
+    /// The arguments are SQLite's.
+    unsafe fn host_name(&self) -> HostName {
+        // SAFETY: SQLite keeps the name until the file is closed, and so is what is opened by it: it is part of our file.
+        unsafe { HostName::new(self.shim.host, self.name) }
+    }
+
+    /// Makes SQLite's memory a file of ours.
+    ///
+    /// # Safety
+    /// The arguments are SQLite's. If a host's file is open behind where ours goes, it belongs to `file`.
+    unsafe fn finish<F: File>(&self, file: F, granted: c_int) {
+        // SAFETY: as for this function; a place for the flags is given or null.
+        unsafe {
+            file::install(self.out, self.shim.api(), self.shim.name, file);
+            if !self.out_flags.is_null() {
+                self.out_flags.write(granted);
             }
-            // SAFETY: SQLite gave this memory, and the host's file in it is the medium.
-            unsafe {
-                file::open(out, api, shim.name, packed, Some(identity));
-                if !out_flags.is_null() {
-                    out_flags.write(granted);
+        }
+    }
+
+    /// The same for a file that is only read, whatever was asked for.
+    ///
+    /// # Safety
+    /// The arguments are SQLite's, and nothing is open in its memory.
+    unsafe fn finish_read_only<F: File>(&self, file: F) {
+        let granted = self.flags & !(OPEN_READWRITE | OPEN_CREATE) | OPEN_READONLY;
+        // SAFETY: as for this function.
+        unsafe { self.finish(file, granted) };
+    }
+
+    /// Opens what was asked for in a wrong way, so that somebody hears the words.
+    ///
+    /// # Safety
+    /// As [`Opening::finish_read_only`].
+    unsafe fn refuse(&self, why: String) {
+        self.shim.api().log(MISUSE, &why);
+        // SAFETY: as for this function.
+        unsafe { self.finish_read_only(Refused(why)) };
+    }
+
+    /// Opens a main database.
+    ///
+    /// # Safety
+    /// The arguments are SQLite's, for a main database.
+    unsafe fn main(&self) -> Result<(), Failure> {
+        let (shim, api) = (self.shim, self.shim.api());
+        // SAFETY: the name is a main database's.
+        let vfs = || unsafe { api.uri_parameter(self.name, c"vfs") };
+        let explicit = !shim.is_default || vfs().as_deref() == Some(NAME);
+        // As the default VFS we may meet parameters that are meant for someone else.
+        let asked = if explicit {
+            // SAFETY: as above.
+            Asked::of(&unsafe { api.uri_parameters(self.name) })
+        } else {
+            Ok(Asked::default())
+        };
+        // SAFETY: as for this function; what is not handed on of the host's file is closed before anything else is opened.
+        unsafe {
+            let asked = match asked {
+                Ok(asked) => asked,
+                Err(why) => {
+                    self.refuse(why);
+                    return Ok(());
+                }
+            };
+            if let Some(location) = asked.remote {
+                return self.remote(location, asked.settings);
+            }
+            let (disk, granted) = self
+                .host_name()
+                .open_in(self.out.byte_add(HOST_OFFSET), self.flags)?;
+            let is_new_ours =
+                || granted & OPEN_READONLY == 0 && (explicit || shim.library.new_are_packed());
+            match Content::of(api, &disk)? {
+                Content::Packed => self.packed(disk, granted, asked.settings),
+                Content::Empty if is_new_ours() => self.packed(disk, granted, asked.settings),
+                Content::Zstd => {
+                    drop(disk);
+                    self.archive(asked.settings, explicit)
+                }
+                Content::Empty | Content::Other => {
+                    drop(disk);
+                    self.plain()
                 }
             }
-            OK
-        }
-        Err(error) => {
-            let code = code_of(&error, While::Reading);
-            api.log(code, &format!("{}: {error}", path.to_string_lossy()));
-            // SAFETY: the file is open.
-            unsafe { close_host(host_file) };
-            if code == OK { CANTOPEN } else { code }
         }
     }
-}
 
-/// Opens an archive, read-only whatever is asked for. What only begins like one is a file of some other VFS to the
-/// default one, and a mistake where the user asked for us.
-///
-/// # Safety
-/// As [`open_main`].
-unsafe fn open_archive(
-    shim: &Shim,
-    name: *const c_char,
-    settings: Vec<Setting>,
-    explicit: bool,
-    out: *mut sqlite3_file,
-    flags: c_int,
-    out_flags: *mut c_int,
-) -> Code {
-    let api = shim.api();
-    // SAFETY: the name is a string.
-    let path = unsafe { CStr::from_ptr(name) };
-    let tell = |code, why: &str| {
-        api.log(code, &format!("{}: {why}", path.to_string_lossy()));
-        code
-    };
-    let stamp = FileStamp::of(path.to_bytes());
-    // SAFETY: the name is a main database's, and SQLite keeps it until the file is closed.
-    let source = match unsafe { HostSource::open(shim.host, name) } {
-        Ok(source) => source,
-        Err(code) => return code,
-    };
-    // Only if the name still means the file that it meant before is it known which file this is.
-    let which = || stamp?.confirmed(path.to_bytes()).map(Which::Local);
-    let mut archive = match ArchiveFile::open(source, which) {
-        Ok(archive) => archive,
-        Err(failure) => {
-            let code = tell(failure.code, &failure.why);
-            if code == NOTADB && !explicit {
-                // SAFETY: as for this function; nothing is open in SQLite's memory.
-                return unsafe { open_below(shim, name, out, flags & !OPEN_EXCLUSIVE, out_flags) };
+    /// Hands a main database that was looked at to the host. It exists by now, so it can no longer be asked to be created
+    /// exclusively.
+    ///
+    /// # Safety
+    /// As [`Opening::below`].
+    unsafe fn plain(&self) -> Result<(), Failure> {
+        // SAFETY: as for this function.
+        unsafe { self.below(self.flags & !OPEN_EXCLUSIVE) }
+    }
+
+    /// Opens a packed database, or an empty file as one.
+    ///
+    /// # Safety
+    /// The arguments are SQLite's, and `disk` is all that is open in its memory.
+    unsafe fn packed(
+        &self,
+        disk: HostFile,
+        granted: c_int,
+        settings: Vec<Setting>,
+    ) -> Result<(), Failure> {
+        let path = disk.path().to_owned();
+        let mut store = Store::open(disk, Options::default()).map_err(|error| {
+            let failure = Failure::of_store(&error, While::Reading);
+            Failure::new(failure.code, format!("{}: {error}", path.to_string_lossy()))
+        })?;
+        let identity = Identity::new(&path, store.uuid());
+        store.set_file(identity.file());
+        let mut packed = Packed::new(store);
+        let by_default = self.shim.api().compiled_with(c"SECURE_DELETE");
+        *packed.secure_delete() = SecureDelete::new(by_default);
+        for setting in settings {
+            packed.apply(setting);
+        }
+        // SAFETY: as for this function; the host's file belongs to the store.
+        unsafe { self.finish(PackedFile::new(packed, Some(identity)), granted) };
+        Ok(())
+    }
+
+    /// Opens an archive, read-only whatever is asked for. What only begins like one is a file of some other VFS to the
+    /// default one, and a mistake where the user asked for us.
+    ///
+    /// # Safety
+    /// The arguments are SQLite's, and nothing is open in its memory.
+    unsafe fn archive(&self, settings: Vec<Setting>, explicit: bool) -> Result<(), Failure> {
+        // SAFETY: as for this function.
+        let name = unsafe { self.host_name() };
+        let path = name.path().to_bytes();
+        let stamp = FileStamp::of(path);
+        let source = name.open(OPEN_READONLY | OPEN_MAIN_DB)?;
+        // Only if the name still means the file that it meant before is it known which file this is.
+        let which = || stamp?.confirmed(path).map(Which::Local);
+        let mut archive = match ArchiveFile::open(source, which) {
+            Ok(archive) => archive,
+            Err(failure) => {
+                let why = format!("{}: {}", String::from_utf8_lossy(path), failure.why);
+                let failure = Failure::new(failure.code, why);
+                if failure.code != NOTADB || explicit {
+                    return Err(failure);
+                }
+                report(self.shim.api(), &failure);
+                // SAFETY: as for this function.
+                return unsafe { self.plain() };
             }
-            return code;
+        };
+        let applied = settings
+            .into_iter()
+            .try_for_each(|setting| archive.apply(setting));
+        // SAFETY: as for this function.
+        unsafe {
+            match applied {
+                Ok(()) => self.finish_read_only(archive),
+                Err(why) => self.refuse(why),
+            }
         }
-    };
-    if let Err(why) = settings.into_iter().try_for_each(|one| archive.apply(one)) {
-        // SAFETY: as for this function; nothing is open in SQLite's memory.
-        return unsafe { refuse(shim, out, why, flags, out_flags) };
+        Ok(())
     }
-    // SAFETY: SQLite gave this memory, and the host's file in it is closed.
-    unsafe { open_read_only(shim, out, Box::new(archive), flags, out_flags) };
-    OK
-}
 
-/// Opens a file on a server. There need not be a local one of this name, and if there is, it is not looked at.
-///
-/// # Safety
-/// As [`open_main`].
-unsafe fn open_remote(
-    shim: &Shim,
-    location: Location,
-    settings: Vec<Setting>,
-    out: *mut sqlite3_file,
-    flags: c_int,
-    out_flags: *mut c_int,
-) -> Code {
-    match location.open(settings) {
-        Ok(file) => {
-            // SAFETY: SQLite gave this memory, and nothing is open in it.
-            unsafe { open_read_only(shim, out, file, flags, out_flags) };
-            OK
+    /// Opens a file on a server. There need not be a local one of this name, and if there is, it is not looked at.
+    ///
+    /// # Safety
+    /// The arguments are SQLite's, and nothing is open in its memory.
+    unsafe fn remote(&self, location: Location, settings: Vec<Setting>) -> Result<(), Failure> {
+        // SAFETY: as for this function.
+        unsafe {
+            match location.open(settings) {
+                Ok(file) => self.finish_read_only(file),
+                Err(failure) if failure.code == MISUSE => self.refuse(failure.why.into_owned()),
+                Err(failure) => return Err(failure),
+            }
         }
-        // SAFETY: as above.
-        Err(Failure { code: MISUSE, why }) => unsafe { refuse(shim, out, why, flags, out_flags) },
-        Err(failure) => readonly_file::report(shim.api(), &failure),
-    }
-}
-
-/// Opens what was asked for in a wrong way, so that somebody hears the words.
-///
-/// # Safety
-/// As [`readonly_file::open`].
-unsafe fn refuse(
-    shim: &Shim,
-    out: *mut sqlite3_file,
-    why: String,
-    flags: c_int,
-    out_flags: *mut c_int,
-) -> Code {
-    shim.api().log(MISUSE, &why);
-    // SAFETY: as for this function.
-    unsafe { open_read_only(shim, out, Box::new(Refused(why)), flags, out_flags) };
-    OK
-}
-
-/// Makes `out` a database that is only read, whatever was asked for.
-///
-/// # Safety
-/// As [`readonly_file::open`].
-unsafe fn open_read_only(
-    shim: &Shim,
-    out: *mut sqlite3_file,
-    content: Box<dyn ReadOnly>,
-    flags: c_int,
-    out_flags: *mut c_int,
-) {
-    // SAFETY: as for this function.
-    unsafe {
-        readonly_file::open(out, shim.api(), shim.name, content);
-        if !out_flags.is_null() {
-            out_flags.write(flags & !(OPEN_READWRITE | OPEN_CREATE) | OPEN_READONLY);
-        }
-    }
-}
-
-/// # Safety
-/// `file` is the host's, open or with its methods null.
-unsafe fn close_host(file: *mut sqlite3_file) {
-    // SAFETY: as for this function.
-    unsafe {
-        if !(*file).methods.is_null() {
-            ((*(*file).methods).close)(file);
-            (*file).methods = std::ptr::null();
-        }
+        Ok(())
     }
 }
 
 /// What a main database is, by its first bytes.
-enum Kind {
+enum Content {
     Empty,
     Packed,
     /// An archive, or a zstd file that is none.
@@ -405,21 +360,25 @@ enum Kind {
     Other,
 }
 
-fn kind(api: Api, disk: &HostFile) -> litepack_store::Result<Kind> {
-    let mut head = [0; HEAD_LEN];
-    let n = disk.read_at(&mut head, 0)?;
-    Ok(match kind_of(&head[..n], disk.len()?) {
-        FileKind::Empty => Kind::Empty,
-        FileKind::Packed => Kind::Packed,
-        FileKind::Other if begins_like_zstd(&head[..n]) => Kind::Zstd,
-        FileKind::Other => {
-            if let Some(what) = foreign::what(&head[..n]) {
-                let path = disk.path().to_string_lossy();
-                api.log(NOTADB, &format!("{path}: not a database but {what}"));
+impl Content {
+    fn of(api: Api, disk: &HostFile) -> Result<Content, Failure> {
+        let mut head = [0; HEAD_LEN];
+        let mut read = || Ok((ReadAt::read_at(disk, &mut head, 0)?, ReadAt::len(disk)?));
+        let failed = |error: std::io::Error| Failure::of_store(&error.into(), While::Reading);
+        let (n, len) = read().map_err(failed)?;
+        Ok(match kind_of(&head[..n], len) {
+            FileKind::Empty => Content::Empty,
+            FileKind::Packed => Content::Packed,
+            FileKind::Other if begins_like_zstd(&head[..n]) => Content::Zstd,
+            FileKind::Other => {
+                if let Some(what) = foreign::what(&head[..n]) {
+                    let path = disk.path().to_string_lossy();
+                    api.log(NOTADB, &format!("{path}: not a database but {what}"));
+                }
+                Content::Other
             }
-            Kind::Other
-        }
-    })
+        })
+    }
 }
 
 /// What the URI of a database asks for.
@@ -456,54 +415,31 @@ unsafe extern "C" fn delete<O: Owner>(
 /// # Safety
 /// The arguments are those of `xDelete`.
 unsafe fn delete_any(shim: &Shim, name: *const c_char, sync: c_int) -> c_int {
+    let (api, host) = (shim.api(), shim.host);
     // SAFETY: as for this function.
-    guard(
-        shim.api(),
-        || (),
-        || unsafe {
-            let host = shim.host;
-            match ((*host).delete)(host, name, sync) {
-                OK => OK,
-                // A journal that never left memory is gone already: the commit must not fail over it.
-                code if is_packed_journal(CStr::from_ptr(name)) => {
-                    let mut there = 1;
-                    match ((*host).access)(host, name, ACCESS_EXISTS, &raw mut there) {
-                        OK if there == 0 => OK,
-                        _ => code,
-                    }
+    let body = || unsafe {
+        match call!((*host), xDelete(host, name, sync)) {
+            OK => OK,
+            // A journal that never left memory is gone already: the commit must not fail over it.
+            code if is_packed_journal(CStr::from_ptr(name)) => {
+                let mut there = 1;
+                match call!((*host), xAccess(host, name, ACCESS_EXISTS, &raw mut there)) {
+                    OK if there == 0 => OK,
+                    _ => code,
                 }
-                code => code,
             }
-        },
-    )
-}
-
-/// Methods that the host answers, called with the host's VFS in place of ours.
-macro_rules! forward {
-    ($(fn $method:ident($($arg:ident: $type:ty),*) -> $ret:ty;)*) => {$(
-        unsafe extern "C" fn $method<O: Owner>(vfs: *mut sqlite3_vfs, $($arg: $type),*) -> $ret {
-            let Some(shim) = O::shim(vfs) else {
-                return CANTOPEN;
-            };
-            // SAFETY: the arguments are SQLite's.
-            unsafe { ((*shim.host).$method)(shim.host, $($arg),*) }
+            code => code,
         }
-    )*};
+    };
+    guard(api, || (), body)
 }
 
-forward! {
-    fn access(name: *const c_char, flags: c_int, out: *mut c_int) -> c_int;
-    fn full_pathname(name: *const c_char, n: c_int, out: *mut c_char) -> c_int;
-    fn randomness(n: c_int, out: *mut c_char) -> c_int;
-    fn sleep(microseconds: c_int) -> c_int;
-    fn current_time(out: *mut f64) -> c_int;
-}
-
-/// The same for methods that a VFS may lack; ours has only those that the host has.
-macro_rules! forward_optional {
-    ($(fn $method:ident($($arg:ident: $type:ty),*) -> $ret:ty, else $otherwise:expr;)*) => {$(
-        unsafe extern "C" fn $method<O: Owner>(vfs: *mut sqlite3_vfs, $($arg: $type),*) -> $ret {
-            // SAFETY: the arguments are SQLite's.
+/// Methods that the host answers, called with the host's VFS in place of ours. Ours has only those that the host has, and what it
+/// answers otherwise is for objects that are not ours.
+macro_rules! forward {
+    ($(fn $name:ident = $method:ident($($arg:ident: $type:ty),*) -> $ret:ty, else $otherwise:expr;)*) => {$(
+        unsafe extern "C" fn $name<O: Owner>(vfs: *mut sqlite3_vfs, $($arg: $type),*) -> $ret {
+            // SAFETY: the arguments are SQLite's, and the host's VFS is registered for ever.
             unsafe {
                 match O::shim(vfs).and_then(|shim| (*shim.host).$method.map(|method| (shim, method))) {
                     Some((shim, method)) => method(shim.host, $($arg),*),
@@ -514,14 +450,22 @@ macro_rules! forward_optional {
     )*};
 }
 
-forward_optional! {
-    fn dl_open(name: *const c_char) -> *mut c_void, else std::ptr::null_mut();
-    fn dl_error(n: c_int, out: *mut c_char) -> (), else ();
-    fn dl_sym(library: *mut c_void, name: *const c_char) -> Symbol, else None;
-    fn dl_close(library: *mut c_void) -> (), else ();
-    fn get_last_error(n: c_int, out: *mut c_char) -> c_int, else OK;
-    fn current_time_int64(out: *mut i64) -> c_int, else CANTOPEN;
-    fn set_system_call(name: *const c_char, call: Symbol) -> c_int, else CANTOPEN;
-    fn get_system_call(name: *const c_char) -> Symbol, else None;
-    fn next_system_call(name: *const c_char) -> *const c_char, else std::ptr::null();
+/// As the bindings have it: what it gives is called by nobody here.
+type Symbol = Option<unsafe extern "C" fn(*mut sqlite3_vfs, *mut c_void, *const c_char)>;
+
+forward! {
+    fn x_access = xAccess(name: *const c_char, flags: c_int, out: *mut c_int) -> c_int, else CANTOPEN;
+    fn x_full_pathname = xFullPathname(name: *const c_char, n: c_int, out: *mut c_char) -> c_int, else CANTOPEN;
+    fn x_randomness = xRandomness(n: c_int, out: *mut c_char) -> c_int, else CANTOPEN;
+    fn x_sleep = xSleep(microseconds: c_int) -> c_int, else CANTOPEN;
+    fn x_current_time = xCurrentTime(out: *mut f64) -> c_int, else CANTOPEN;
+    fn x_dl_open = xDlOpen(name: *const c_char) -> *mut c_void, else std::ptr::null_mut();
+    fn x_dl_error = xDlError(n: c_int, out: *mut c_char) -> (), else ();
+    fn x_dl_sym = xDlSym(library: *mut c_void, name: *const c_char) -> Symbol, else None;
+    fn x_dl_close = xDlClose(library: *mut c_void) -> (), else ();
+    fn x_get_last_error = xGetLastError(n: c_int, out: *mut c_char) -> c_int, else OK;
+    fn x_current_time_int64 = xCurrentTimeInt64(out: *mut i64) -> c_int, else CANTOPEN;
+    fn x_set_system_call = xSetSystemCall(name: *const c_char, call: sqlite3_syscall_ptr) -> c_int, else CANTOPEN;
+    fn x_get_system_call = xGetSystemCall(name: *const c_char) -> sqlite3_syscall_ptr, else None;
+    fn x_next_system_call = xNextSystemCall(name: *const c_char) -> *const c_char, else std::ptr::null();
 }

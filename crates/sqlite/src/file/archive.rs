@@ -18,9 +18,9 @@ use litepack_io::storage::ReadAt;
 use serde_json::Value;
 
 use crate::codes::code_of_archive;
+use crate::file::{Database, Failure, File};
 use crate::file_stamp::FileStamp;
 use crate::options::{Name, Setting};
-use crate::read_only::{Failure, ReadOnly};
 use crate::remembered::Remembered;
 
 /// What connections to the same archive share.
@@ -111,15 +111,21 @@ impl<S: ReadAt> ArchiveFile<S> {
     }
 }
 
-impl<S: ReadAt> ReadOnly for ArchiveFile<S> {
-    fn read_at(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
+impl<S: ReadAt> File for ArchiveFile<S> {
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
         self.archive.read_at(offset, buf).map_err(failure)
     }
 
-    fn size(&self) -> u64 {
-        self.archive.size()
+    fn size(&mut self) -> Result<u64, Failure> {
+        Ok(self.archive.size())
     }
 
+    fn database(&mut self) -> Option<&mut dyn Database> {
+        Some(self)
+    }
+}
+
+impl<S: ReadAt> Database for ArchiveFile<S> {
     fn setting(&self, name: Name) -> Result<String, String> {
         match name {
             Name::Level => Err(LEVEL.into()),
@@ -153,10 +159,7 @@ const LEVEL: &str = "an archive is not written, so it has no level; \
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn failure(error: Error) -> Failure {
-    Failure {
-        code: code_of_archive(&error),
-        why: error.to_string(),
-    }
+    Failure::new(code_of_archive(&error), error.to_string())
 }
 
 #[cfg(test)]

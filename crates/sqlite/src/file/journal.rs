@@ -1,29 +1,153 @@
 //! The rollback journal of a packed database: bytes in memory, as long as that is all they need to be.
 //!
 //! The store's commit is atomic, so a journal is only read by the process that wrote it, to undo a
-//! transaction or a statement. Only a transaction over several databases needs it on disk: its
-//! atomicity is SQLite's, by way of a super-journal.
+//! transaction or a statement. A long one goes to a temporary file. Only a transaction over several databases needs it
+//! under its own name: its atomicity is SQLite's, by way of a super-journal.
+
+use std::ffi::c_int;
+
+use litepack_io::storage::{ReadAt, Storage};
+
+use super::{Failure, File, Methods};
+use crate::codes::{OK, OPEN_CREATE, OPEN_MAIN_JOURNAL, OPEN_READWRITE, While};
+use crate::ffi::{HostFile, HostName};
 
 /// Bytes kept in memory before the journal goes to a temporary file.
-pub(crate) const MEMORY_MAX: usize = 4 << 20;
+const MEMORY_MAX: usize = 4 << 20;
 
 /// First bytes of a journal, and last bytes of one that names a super-journal
 /// (<https://sqlite.org/fileformat.html#the_rollback_journal>).
 const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
-/// A journal's content.
+/// An open journal.
+pub(crate) struct JournalFile {
+    /// Where its file would be.
+    name: HostName,
+    content: Content,
+}
+
+enum Content {
+    Memory(Journal),
+    /// Too large for memory.
+    Temporary(HostFile),
+    /// Needed under its own name, because a super-journal refers to it.
+    Named(HostFile),
+}
+
+impl JournalFile {
+    /// An empty journal.
+    pub(crate) fn new(name: HostName) -> JournalFile {
+        JournalFile {
+            name,
+            content: Content::Memory(Journal::default()),
+        }
+    }
+
+    /// Copies what was written so far to `file`.
+    fn copy_to(&self, file: &HostFile) -> Result<(), Failure> {
+        failed(match &self.content {
+            Content::Memory(journal) => file.write_at(journal.bytes(), 0),
+            Content::Temporary(from) | Content::Named(from) => copy(from, file),
+        })
+    }
+
+    /// Does something to the file, if there is one.
+    fn on_file(
+        &self,
+        action: impl FnOnce(&HostFile) -> std::io::Result<()>,
+    ) -> Result<(), Failure> {
+        match &self.content {
+            Content::Memory(_) => Ok(()),
+            Content::Temporary(file) | Content::Named(file) => failed(action(file)),
+        }
+    }
+}
+
+fn failed<T>(result: std::io::Result<T>) -> Result<T, Failure> {
+    result.map_err(|error| Failure::of_store(&error.into(), While::Writing))
+}
+
+fn copy(from: &HostFile, to: &HostFile) -> std::io::Result<()> {
+    let (len, mut at) = (from.len()?, 0);
+    let mut part = vec![0; 1 << 16];
+    while at < len {
+        let n = usize::try_from(len - at).map_or(part.len(), |n| n.min(part.len()));
+        from.read_at(&mut part[..n], at)?;
+        to.write_at(&part[..n], at)?;
+        at += n as u64;
+    }
+    Ok(())
+}
+
+impl File for JournalFile {
+    const METHODS: Methods = Methods::Basic;
+    const SECTOR_SIZE: c_int = 0;
+    const CHARACTERISTICS: c_int = 0;
+    const TAKES_MEMORY: bool = false;
+
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
+        match &self.content {
+            Content::Memory(journal) => Ok(journal.read(offset, buf)),
+            Content::Temporary(file) | Content::Named(file) => match file.read_once(buf, offset) {
+                OK => Ok(buf.len()),
+                // The host has filled up with zeros.
+                code => Err(code.into()),
+            },
+        }
+    }
+
+    fn size(&mut self) -> Result<u64, Failure> {
+        match &self.content {
+            Content::Memory(journal) => Ok(journal.bytes().len() as u64),
+            Content::Temporary(file) | Content::Named(file) => failed(file.len()),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8], offset: u64) -> Result<(), Failure> {
+        if names_super_journal(offset, bytes) && !matches!(self.content, Content::Named(_)) {
+            let flags = OPEN_READWRITE | OPEN_CREATE | OPEN_MAIN_JOURNAL;
+            let file = self.name.open(flags)?;
+            self.copy_to(&file)?;
+            self.content = Content::Named(file);
+        } else if let Content::Memory(journal) = &mut self.content {
+            if journal.write(offset, bytes) {
+                return Ok(());
+            }
+            let file = self.name.temporary()?;
+            self.copy_to(&file)?;
+            self.content = Content::Temporary(file);
+        }
+        self.on_file(|file| file.write_at(bytes, offset))
+    }
+
+    fn truncate(&mut self, size: u64) -> Result<(), Failure> {
+        if let Content::Memory(journal) = &mut self.content {
+            journal.truncate(size);
+        }
+        self.on_file(|file| file.truncate(size))
+    }
+
+    fn sync(&mut self, flags: c_int) -> Result<(), Failure> {
+        self.on_file(|file| {
+            file.set_sync_flags(flags);
+            file.sync()
+        })
+    }
+}
+
+/// A journal's content in memory.
 #[derive(Debug, Default)]
-pub(crate) struct Journal {
+struct Journal {
     bytes: Vec<u8>,
 }
 
 impl Journal {
-    pub(crate) fn bytes(&self) -> &[u8] {
+    fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Fills `buf` from `offset` and returns how many bytes there were.
-    pub(crate) fn read(&self, offset: u64, buf: &mut [u8]) -> usize {
+    fn read(&self, offset: u64, buf: &mut [u8]) -> usize {
         let start = usize::try_from(offset)
             .unwrap_or(usize::MAX)
             .min(self.bytes.len());
@@ -33,7 +157,7 @@ impl Journal {
     }
 
     /// Writes `bytes` at `offset`; false if that would take too much memory, or more than there is.
-    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> bool {
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> bool {
         let stop = usize::try_from(offset)
             .ok()
             .and_then(|o| o.checked_add(bytes.len()));
@@ -50,7 +174,7 @@ impl Journal {
         true
     }
 
-    pub(crate) fn truncate(&mut self, len: u64) {
+    fn truncate(&mut self, len: u64) {
         self.bytes
             .truncate(usize::try_from(len).unwrap_or(usize::MAX));
         self.bytes.shrink_to(1 << 16);
@@ -59,7 +183,7 @@ impl Journal {
 
 /// Whether a write at `offset` is the last piece of a super-journal's name: SQLite writes the magic
 /// by itself only there, since a header is written in one piece.
-pub(crate) fn names_super_journal(offset: u64, bytes: &[u8]) -> bool {
+fn names_super_journal(offset: u64, bytes: &[u8]) -> bool {
     offset > 0 && bytes == MAGIC
 }
 

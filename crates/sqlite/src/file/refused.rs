@@ -1,9 +1,9 @@
 //! A file whose URI is wrong. `xOpen` has no words for that, so the file opens, and says what is wrong to whoever asks: the functions
 //! that are called for each new connection, which make opening it fail with these words, and any pragma. All else fails.
 
+use super::{Database, Failure, File};
 use crate::codes::MISUSE;
 use crate::options::{Name, Setting};
-use crate::read_only::{Failure, ReadOnly};
 
 /// SQLite reads so much of a file when it opens it, and not again alone.
 const FIRST_READ: usize = 100;
@@ -13,15 +13,12 @@ pub(crate) struct Refused(pub(crate) String);
 
 impl Refused {
     fn failure(&self) -> Failure {
-        Failure {
-            code: MISUSE,
-            why: self.0.clone(),
-        }
+        Failure::new(MISUSE, self.0.clone())
     }
 }
 
-impl ReadOnly for Refused {
-    fn read_at(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
+impl File for Refused {
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
         if offset == 0 && buf.len() == FIRST_READ {
             return Ok(0);
         }
@@ -29,10 +26,16 @@ impl ReadOnly for Refused {
     }
 
     /// Not nothing: SQLite would take that for an empty database, and read no page.
-    fn size(&self) -> u64 {
-        65536
+    fn size(&mut self) -> Result<u64, Failure> {
+        Ok(65536)
     }
 
+    fn database(&mut self) -> Option<&mut dyn Database> {
+        Some(self)
+    }
+}
+
+impl Database for Refused {
     fn setting(&self, _: Name) -> Result<String, String> {
         Err(self.0.clone())
     }

@@ -2,8 +2,9 @@
 //! are missing.
 
 use crate::columns::Function;
+use crate::file::Failure;
+use crate::file::refused::Refused;
 use crate::options::Setting;
-use crate::read_only::{Failure, ReadOnly};
 
 const URL: &str = "url";
 
@@ -15,7 +16,7 @@ pub(crate) enum Location {}
 
 impl Location {
     /// Never called.
-    pub(crate) fn open(self, _: Vec<Setting>) -> Result<Box<dyn ReadOnly>, Failure> {
+    pub(crate) fn open(self, _: Vec<Setting>) -> Result<Refused, Failure> {
         match self {}
     }
 }

@@ -11,10 +11,10 @@ use litepack_remote::{Cache, Error, Options, Remote};
 use litepack_store::{Cache as Pages, FileId, HEAD_LEN, Snapshot};
 use serde_json::{Value, json};
 
-use crate::codes::{CANTOPEN, IOERR_READ, MISUSE, NOTADB, While, code_of};
+use crate::codes::{CANTOPEN, ERROR, IOERR_READ, MISUSE, NOTADB, While, code_of};
 use crate::file::archive::{ArchiveFile, Which};
+use crate::file::{Database, Failure, File};
 use crate::options::{Name, Setting};
-use crate::read_only::{Failure, ReadOnly};
 use crate::remembered::Remembered;
 
 /// The file, as what is above it wants its bytes.
@@ -79,13 +79,9 @@ impl PackedFile {
 impl RemoteFile {
     /// Opens the database at a URL.
     pub(crate) fn open(url: &str, options: Options) -> Result<RemoteFile, Failure> {
-        let remote = Remote::open(url, options).map_err(|error| Failure {
-            code: if matches!(error, Error::Settings(_)) {
-                MISUSE
-            } else {
-                CANTOPEN
-            },
-            why: error.to_string(),
+        let remote = Remote::open(url, options).map_err(|error| {
+            let is_wrong = matches!(error, Error::Settings(_));
+            Failure::new(if is_wrong { MISUSE } else { CANTOPEN }, error.to_string())
         })?;
         let remote = Arc::new(remote);
         let mut head = [0; HEAD_LEN];
@@ -104,33 +100,37 @@ impl RemoteFile {
             Kind::Plain => Content::Plain,
             _ => {
                 let what = "neither a packed file nor an archive nor a SQLite database";
-                return Err(Failure {
-                    code: NOTADB,
-                    why: format!("{}: {what}", remote.url()),
-                });
+                let why = format!("{}: {what}", remote.url());
+                return Err(Failure::new(NOTADB, why));
             }
         };
         Ok(RemoteFile { remote, content })
     }
 }
 
-impl ReadOnly for RemoteFile {
-    fn read_at(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
+impl File for RemoteFile {
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
         match &mut self.content {
             Content::Plain => self.remote.read_at(buf, offset).map_err(unread),
             Content::Packed(file) => file.snapshot.read(offset, buf).map_err(of_store),
-            Content::Archive(archive) => archive.read_at(buf, offset),
+            Content::Archive(archive) => archive.read(buf, offset),
         }
     }
 
-    fn size(&self) -> u64 {
-        match &self.content {
-            Content::Plain => self.remote.len(),
-            Content::Packed(file) => file.snapshot.size(),
+    fn size(&mut self) -> Result<u64, Failure> {
+        match &mut self.content {
+            Content::Plain => Ok(self.remote.len()),
+            Content::Packed(file) => Ok(file.snapshot.size()),
             Content::Archive(archive) => archive.size(),
         }
     }
 
+    fn database(&mut self) -> Option<&mut dyn Database> {
+        Some(self)
+    }
+}
+
+impl Database for RemoteFile {
     fn setting(&self, name: Name) -> Result<String, String> {
         match (&self.content, name) {
             (_, Name::Level) => Err(LEVEL.into()),
@@ -168,10 +168,10 @@ impl ReadOnly for RemoteFile {
 
     fn check(&mut self) -> Result<String, Failure> {
         match &mut self.content {
-            Content::Plain => Err(Failure {
-                code: crate::codes::ERROR,
-                why: "a plain database has no checksums; PRAGMA integrity_check looks at its structure".into(),
-            }),
+            Content::Plain => {
+                let why = "a plain database has no checksums; PRAGMA integrity_check looks at its structure";
+                Err(Failure::new(ERROR, why))
+            }
             Content::Packed(file) => {
                 let report = file.snapshot.check(&mut |_| {}).map_err(of_store)?;
                 Ok(check_text(&report))
@@ -230,8 +230,8 @@ impl RemoteFile {
 /// # Errors
 /// In words.
 pub fn remote_info(url: &str, options: Options) -> Result<Value, String> {
-    let mut file = RemoteFile::open(url, options).map_err(|failure| failure.why)?;
-    file.report().map_err(|failure| failure.why)
+    let report = RemoteFile::open(url, options).and_then(|mut file| file.report());
+    report.map_err(|failure| failure.why.into_owned())
 }
 
 const LEVEL: &str = "a file on a server is not written, so it has no level";
@@ -239,16 +239,10 @@ const THREADS: &str = "a plain database is not decoded, so it needs no threads";
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn unread(error: Error) -> Failure {
-    Failure {
-        code: IOERR_READ,
-        why: error.to_string(),
-    }
+    Failure::new(IOERR_READ, error.to_string())
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn of_store(error: litepack_store::Error) -> Failure {
-    Failure {
-        code: code_of(&error, While::Reading),
-        why: error.to_string(),
-    }
+    Failure::new(code_of(&error, While::Reading), error.to_string())
 }

@@ -8,8 +8,8 @@ use litepack_remote::Options;
 use super::config;
 use super::file::RemoteFile;
 use crate::codes::MISUSE;
+use crate::file::{Database, Failure};
 use crate::options::Setting;
-use crate::read_only::{Failure, ReadOnly};
 
 /// What there is to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +56,12 @@ pub(crate) struct Location {
 
 impl Location {
     /// Opens the file with these settings.
-    pub(crate) fn open(self, settings: Vec<Setting>) -> Result<Box<dyn ReadOnly>, Failure> {
+    pub(crate) fn open(self, settings: Vec<Setting>) -> Result<RemoteFile, Failure> {
         let mut file = RemoteFile::open(&self.url, self.options)?;
         let mut settings = settings.into_iter();
         let applied = settings.try_for_each(|setting| file.apply(setting));
-        applied.map_err(|why| Failure { code: MISUSE, why })?;
-        Ok(Box::new(file))
+        applied.map_err(|why| Failure::new(MISUSE, why))?;
+        Ok(file)
     }
 }
 

@@ -1,0 +1,298 @@
+//! A packed main database over a file of the host's VFS: [`Packed`] has the content, the host's file has the locks and the
+//! WAL index.
+
+use std::ffi::c_int;
+use std::sync::atomic::Ordering;
+
+use litepack_codec::Level;
+use litepack_engine::report::{check_text, info_json};
+
+use super::packed::{Packed, Upkeep};
+use super::wal_index::{self, Checkpoints};
+use super::{Database, Event, Failure, File, Methods};
+use crate::codes::{
+    BUSY, Code, ERROR, IOCAP_KEPT, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, OK, While,
+};
+use crate::ffi::bindings::{
+    SQLITE_SHM_EXCLUSIVE, SQLITE_SHM_LOCK, SQLITE_SHM_SHARED, SQLITE_SHM_UNLOCK,
+};
+use crate::ffi::{BusyHandler, HostFile};
+use crate::identity::Identity;
+use crate::options::{Name, Setting};
+
+/// Locks of the WAL index: `WAL_CKPT_LOCK` and the first `WAL_READ_LOCK` (<https://sqlite.org/walformat.html#wal_locks>).
+const CHECKPOINT_LOCK: c_int = 1;
+const FIRST_READ_LOCK: c_int = 3;
+
+pub(crate) struct PackedFile {
+    packed: Packed<HostFile>,
+    /// `nBackfill` when the running checkpoint began.
+    backfill: u32,
+    /// What SQLite has the connection do while others are in the way.
+    busy: Option<BusyHandler>,
+    /// Gives up its places in the process-wide tables when the file is closed.
+    identity: Option<Identity>,
+}
+
+impl PackedFile {
+    pub(crate) fn new(packed: Packed<HostFile>, identity: Option<Identity>) -> PackedFile {
+        PackedFile {
+            packed,
+            backfill: 0,
+            busy: None,
+            identity,
+        }
+    }
+
+    fn disk(&self) -> &HostFile {
+        self.packed.disk()
+    }
+
+    /// At the first read of a WAL transaction, sees what checkpoints have brought.
+    fn catch_up(&mut self) -> litepack_store::Result<()> {
+        if !self.packed.wal_read_is_new() {
+            return Ok(());
+        }
+        // Not before SQLite has read the index itself: then the store could be behind what SQLite knows.
+        let word = |offset| {
+            let word = self.packed.disk().index_word(offset);
+            word.map_or(0, |word| word.load(Ordering::SeqCst))
+        };
+        let checkpoints = Checkpoints::read(word);
+        let frames = word(wal_index::BACKFILL);
+        self.packed.catch_up_with(checkpoints, frames)
+    }
+
+    /// The answer of `body` with at least a shared lock, as a statement that reads a table would have it. It waits for the
+    /// lock as one, too.
+    fn locked(
+        &mut self,
+        body: impl FnOnce(&mut Packed<HostFile>) -> litepack_store::Result<String>,
+    ) -> Result<String, Failure> {
+        if self.packed.lock_level() != LOCK_NONE {
+            return read(body(&mut self.packed));
+        }
+        loop {
+            match self.disk().lock(LOCK_SHARED) {
+                OK => break,
+                BUSY if self.busy.is_some_and(BusyHandler::wait) => {}
+                BUSY => return Err(Failure::told(BUSY, "database is locked")),
+                code => {
+                    let why = format!("cannot lock the database (code {code})");
+                    return Err(Failure::told(code, why));
+                }
+            }
+        }
+        let refreshed = self.packed.locked(LOCK_SHARED);
+        let answer = read(refreshed.and_then(|()| body(&mut self.packed)));
+        self.packed.unlocking(LOCK_NONE);
+        self.disk().unlock(LOCK_NONE);
+        answer
+    }
+
+    /// Runs `body` with all others kept from writing, as a transaction would: by the RESERVED lock, and in WAL mode, where
+    /// checkpoints write, by theirs. Readers need not be kept out: no byte of the database changes.
+    fn alone<T>(
+        &mut self,
+        body: impl FnOnce(&mut Self) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let before = self.packed.lock_level();
+        let mut locked = Ok(());
+        for level in [LOCK_SHARED, LOCK_RESERVED] {
+            if locked.is_ok() && self.packed.lock_level() < level {
+                locked = match self.disk().lock(level) {
+                    OK => read(self.packed.locked(level)),
+                    code => Err(code.into()),
+                };
+            }
+        }
+        let result = locked.and_then(|()| self.without_checkpoints(body));
+        if self.packed.lock_level() > before {
+            self.packed.unlocking(before);
+            // Down from RESERVED there are only SHARED and nothing.
+            self.disk().unlock(before.min(LOCK_SHARED));
+        }
+        result
+    }
+
+    fn without_checkpoints<T>(
+        &mut self,
+        body: impl FnOnce(&mut Self) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        // With an exclusive lock on the file nobody else uses the WAL, and there may be no index.
+        if !read(self.packed.is_wal())? || self.packed.lock_level() > LOCK_RESERVED {
+            return body(self);
+        }
+        let lock = SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE;
+        match self.disk().lock_index(CHECKPOINT_LOCK, 1, lock) {
+            Some(OK) => {}
+            Some(code) => return Err(code.into()),
+            None => {
+                let why = "in WAL mode, read something from the database first";
+                return Err(Failure::told(ERROR, why));
+            }
+        }
+        let result = body(self);
+        let unlock = SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE;
+        self.disk().lock_index(CHECKPOINT_LOCK, 1, unlock);
+        result
+    }
+}
+
+fn read<T>(result: litepack_store::Result<T>) -> Result<T, Failure> {
+    result.map_err(|error| Failure::of_store(&error, While::Reading))
+}
+
+fn written<T>(result: litepack_store::Result<T>) -> Result<T, Failure> {
+    result.map_err(|error| Failure::of_store(&error, While::Writing))
+}
+
+impl File for PackedFile {
+    const METHODS: Methods = Methods::AsHost;
+    /// Of what the host says of its file.
+    const CHARACTERISTICS: c_int = IOCAP_KEPT;
+
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
+        self.catch_up()
+            .and_then(|()| self.packed.read(offset, buf))
+            .map_err(|error| Failure::of_store(&error, While::Reading))
+    }
+
+    fn size(&mut self) -> Result<u64, Failure> {
+        read(self.packed.size())
+    }
+
+    fn write(&mut self, bytes: &[u8], offset: u64) -> Result<(), Failure> {
+        written(self.packed.write(offset, bytes))
+    }
+
+    fn truncate(&mut self, size: u64) -> Result<(), Failure> {
+        written(self.packed.truncate(size))
+    }
+
+    fn sync(&mut self, flags: c_int) -> Result<(), Failure> {
+        self.disk().set_sync_flags(flags);
+        written(self.packed.flush())
+    }
+
+    fn lock(&mut self, level: c_int) -> Result<(), Failure> {
+        let before = self.packed.lock_level();
+        match self.disk().lock(level) {
+            OK => {}
+            code => return Err(code.into()),
+        }
+        read(self.packed.locked(level)).inspect_err(|_| {
+            self.packed.unlocking(before);
+            self.disk().unlock(before);
+        })
+    }
+
+    fn unlocking(&mut self, level: c_int) {
+        self.packed.unlocking(level);
+    }
+
+    fn host(&self) -> Option<&HostFile> {
+        Some(self.disk())
+    }
+
+    fn index_mapped(&mut self, mapped: bool) {
+        self.packed.maps_index(mapped);
+    }
+
+    fn index_locking(&mut self, first: c_int, count: c_int, flags: c_int) {
+        let is_released = flags & SQLITE_SHM_UNLOCK != 0;
+        if is_released
+            && (first..first + count).contains(&CHECKPOINT_LOCK)
+            && self.packed.checkpoint_ends()
+            && let Some(word) = self.disk().index_word(wal_index::BACKFILL)
+        {
+            // SQLite believes that its checkpoint succeeded, and told readers so. Take that back before anyone relies on
+            // it: the pages are still in the WAL.
+            word.store(self.backfill, Ordering::SeqCst);
+        }
+        if !is_released && flags & SQLITE_SHM_SHARED != 0 && first >= FIRST_READ_LOCK {
+            self.packed.wal_read_begins();
+        }
+    }
+
+    fn database(&mut self) -> Option<&mut dyn Database> {
+        Some(self)
+    }
+
+    fn close(self, poisoned: bool) -> Code {
+        if poisoned {
+            // Not even the mark of a clean close may be written.
+            drop(self.identity);
+            let code = self.packed.disk().close();
+            std::mem::forget(self.packed);
+            return code;
+        }
+        let disk = self.packed.close();
+        drop(self.identity);
+        disk.close()
+    }
+}
+
+impl Database for PackedFile {
+    fn setting(&self, name: Name) -> Result<String, String> {
+        Ok(self.packed.setting(name))
+    }
+
+    fn apply(&mut self, setting: Setting) -> Result<(), String> {
+        self.packed.apply(setting);
+        Ok(())
+    }
+
+    fn info(&mut self) -> Result<String, Failure> {
+        self.locked(|packed| packed.info().map(|info| info_json(&info).to_string()))
+    }
+
+    fn check(&mut self) -> Result<String, Failure> {
+        self.locked(|packed| packed.check().map(|report| check_text(&report)))
+    }
+
+    fn maintain(&mut self, level: Option<Level>) -> Result<bool, Failure> {
+        match read(self.packed.upkeep(level))? {
+            Upkeep::InTransaction => {
+                let why = "not inside a transaction that has written";
+                Err(Failure::told(ERROR, why))
+            }
+            Upkeep::Planned => Ok(true),
+            Upkeep::Nothing => Ok(false),
+            Upkeep::Step => self.alone(|file| written(file.packed.upkeep_step())),
+        }
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), Failure> {
+        written(match event {
+            Event::Sync => self.packed.publish(),
+            Event::CommitPhaseTwo => self.packed.committed(),
+            Event::Overwrite => {
+                self.packed.overwrite_begins();
+                Ok(())
+            }
+            Event::CheckpointStart => {
+                let word = self.disk().index_word(wal_index::BACKFILL);
+                self.backfill = word.map_or(0, |word| word.load(Ordering::SeqCst));
+                self.packed.checkpoint_starts()
+            }
+            Event::CheckpointDone => self.packed.checkpoint_done(),
+        })
+    }
+
+    fn secure_delete(&mut self, value: &str) {
+        self.packed.hear_secure_delete(value);
+    }
+
+    fn joined_by(&mut self, connection: usize) {
+        self.packed.secure_delete().join(connection);
+    }
+
+    fn waits_by(&mut self, handler: BusyHandler) {
+        self.busy = Some(handler);
+    }
+
+    fn place_of_page(&mut self, number: u64) -> Result<Option<(u64, u64)>, Failure> {
+        read(self.packed.place_of_page(number))
+    }
+}
