@@ -1,21 +1,18 @@
 //! Litepack as SQLite meets it: a VFS over the host's own, pragmas, SQL functions.
 //!
 //! ```text
-//! packed.rs    a packed database: SQLite's calls in, the store's commits out
-//! wal_index.rs what the WAL index tells it of checkpoints
-//! journal.rs   its rollback journal, in memory
-//! identity.rs  which file it is, for others that have it open
-//! file_stamp.rs  whether a file is the same  remembered.rs   files that are or were open
-//! read_only.rs a file that is only read     archive.rs   an archive as one, shared by its connections
+//! file/        files as SQLite sees them: packed databases, archives, journals; what they answer to pragmas
 //! remote/      a file on a web server as one, if the feature `remote` is on
-//! options.rs   URI parameters and pragmas       near.rs     names misspelt
-//! foreign.rs   what a file is that is none of them
-//! refused.rs   a file whose URI is wrong
-//! secure_delete.rs  when deleted content is overwritten
-//! relief.rs    when memory is short
-//! maintain_function.rs  maintenance as a SQL function, with turns for others
+//! functions/   the table of the SQL functions; those on the file of a database
 //! columns/     the SQL functions of compressed columns
-//! codes.rs     SQLite's numbers                 ffi/        everything unsafe
+//! maintain_function.rs  maintenance as a SQL function, with turns for others
+//! options.rs   URI parameters and pragmas       near.rs     names misspelt
+//! identity.rs  which file a packed database is, for others that have it open
+//! file_stamp.rs  whether a file is the same     remembered.rs   files that are or were open
+//! foreign.rs   what a file is that is none of ours
+//! cold.rs      a file that is not in the system's memory
+//! relief.rs    when memory is short             codes.rs    SQLite's numbers
+//! ffi/         everything unsafe
 //! ```
 #![deny(unsafe_code)]
 
@@ -27,6 +24,7 @@ pub mod ffi;
 mod file;
 mod file_stamp;
 mod foreign;
+mod functions;
 mod identity;
 mod maintain_function;
 mod near;

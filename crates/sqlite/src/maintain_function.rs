@@ -7,13 +7,8 @@ use litepack_columns::sql::{Sql, Value};
 
 use crate::codes::BUSY;
 use crate::columns::maintenance::limits;
-use crate::columns::{Function, Operate, function};
-use crate::ffi::columns::Call;
+use crate::ffi::Call;
 use crate::ffi::maintenance_step::Step;
-
-/// `litepack_maintain(seconds | NULL, load [, level | NULL [, schema]])`: 1 if there is more to do, else 0.
-pub(crate) const FUNCTIONS: &[Function] =
-    &[function(c"litepack_maintain", &[2, 3, 4], Operate(by_sql))];
 
 /// Others may be writing for so long before it gives up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -31,7 +26,8 @@ impl Busy {
     }
 }
 
-fn by_sql(call: &Call<'_>) -> litepack_columns::sql::Result<()> {
+/// `litepack_maintain(seconds, load [, level [, schema]])`: 1 if there is more to do, else 0.
+pub(crate) fn by_sql(call: &Call<'_>) -> litepack_columns::sql::Result<()> {
     let limits = limits(call, 0)?;
     let level = match call.argument(2) {
         Value::Null => None,

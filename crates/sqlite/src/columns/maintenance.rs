@@ -7,7 +7,7 @@ use litepack_columns::sql::{Result, Value};
 use litepack_columns::status::status;
 use litepack_columns::unused::drop_unused;
 
-use crate::ffi::columns::Call;
+use crate::ffi::Call;
 
 /// `zstd_incremental_maintenance(seconds | NULL, load)`: 1 if there is more to do, else 0.
 pub(crate) fn incremental(call: &Call<'_>) -> Result<()> {

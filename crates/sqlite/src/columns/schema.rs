@@ -7,7 +7,7 @@ use litepack_columns::enable::enable;
 use litepack_columns::index::create_index;
 use litepack_columns::sql::{Result, Value};
 
-use crate::ffi::columns::Call;
+use crate::ffi::Call;
 
 /// `zstd_enable_transparent(configuration)`
 pub(crate) fn enable_column(call: &Call<'_>) -> Result<()> {

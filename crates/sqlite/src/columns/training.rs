@@ -5,7 +5,7 @@ use litepack_columns::sql::{Result, Value};
 use litepack_columns::train::Reservoir;
 use litepack_columns::transaction::atomically;
 
-use crate::ffi::columns::Call;
+use crate::ffi::Call;
 
 /// Limits of what one training keeps.
 const SAMPLES_MAX: usize = 1 << 20;
@@ -66,14 +66,14 @@ impl Training {
 }
 
 /// `zstd_train_dict(data, size, sample_count)`: a dictionary.
-pub(super) fn train(call: &Call<'_>, training: Training) -> Result<()> {
+pub(crate) fn train(call: &Call<'_>, training: Training) -> Result<()> {
     call.answer(Value::Blob(&training.dictionary(call)?));
     Ok(())
 }
 
 /// `zstd_train_dict_and_save(data, size, sample_count, chooser_key)`: the id of a new dictionary in
 /// `_zstd_dicts`.
-pub(super) fn train_and_save(call: &Call<'_>, training: Training) -> Result<()> {
+pub(crate) fn train_and_save(call: &Call<'_>, training: Training) -> Result<()> {
     let dictionary = training.dictionary(call)?;
     let db = call.db();
     let id = atomically(&db, || {

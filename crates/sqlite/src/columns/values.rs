@@ -11,7 +11,7 @@ use litepack_columns::dictionary::{Dictionaries, NO_DICTIONARY, is_content_id, o
 use litepack_columns::frame::{Compressor, Decompressor, Form};
 use litepack_columns::sql::{CORRUPT, Error, Result, Sql, Value};
 
-use crate::ffi::columns::Call;
+use crate::ffi::Call;
 
 /// Level of `zstd_compress` when none is given.
 const DEFAULT_LEVEL: i32 = 3;
@@ -49,7 +49,7 @@ struct Purpose {
 }
 
 /// `zstd_compress(data [, level [, dictionary [, compact]]])`: a zstd frame.
-pub(super) fn compress(call: &Call<'_>) -> Result<()> {
+pub(crate) fn compress(call: &Call<'_>) -> Result<()> {
     let data = call.argument(0);
     if data == Value::Null {
         call.answer(Value::Null);
@@ -70,7 +70,7 @@ pub(super) fn compress(call: &Call<'_>) -> Result<()> {
 
 /// `zstd_compress_col(data, level, dictionary, compact)`: the same, but no dictionary (NULL) means
 /// no compression.
-pub(super) fn compress_col(call: &Call<'_>) -> Result<()> {
+pub(crate) fn compress_col(call: &Call<'_>) -> Result<()> {
     if call.argument(2) != Value::Null {
         return compress(call);
     }
@@ -83,7 +83,7 @@ pub(super) fn compress_col(call: &Call<'_>) -> Result<()> {
 
 /// `zstd_decompress_col(data, is_text, dictionary, compact)`: what `zstd_compress_col` was given; no
 /// dictionary (NULL) means that `data` is not compressed.
-pub(super) fn decompress_col(call: &Call<'_>) -> Result<()> {
+pub(crate) fn decompress_col(call: &Call<'_>) -> Result<()> {
     if call.argument(2) == Value::Null {
         call.answer_argument(0);
         return Ok(());
@@ -92,7 +92,7 @@ pub(super) fn decompress_col(call: &Call<'_>) -> Result<()> {
 }
 
 /// `zstd_decompress(data, is_text [, dictionary [, compact]])`: what is in a zstd frame.
-pub(super) fn decompress(call: &Call<'_>) -> Result<()> {
+pub(crate) fn decompress(call: &Call<'_>) -> Result<()> {
     let frame = match call.argument(0) {
         Value::Null => {
             call.answer(Value::Null);

@@ -240,15 +240,6 @@ impl Api {
 
     /// # Safety
     /// `context` is the running function's.
-    pub(crate) unsafe fn result_text(&self, context: *mut sqlite3_context, text: &str) {
-        let len = c_int::try_from(text.len()).unwrap_or(c_int::MAX);
-        let text = text.as_ptr().cast();
-        // SAFETY: as for this function; the text is as long as said.
-        unsafe { call!(self.table(), result_text(context, text, len, transient())) };
-    }
-
-    /// # Safety
-    /// `context` is the running function's.
     pub(crate) unsafe fn result_null(&self, context: *mut sqlite3_context) {
         // SAFETY: as for this function.
         unsafe { call!(self.table(), result_null(context)) }
@@ -278,18 +269,6 @@ impl Api {
     pub(crate) unsafe fn user_data(&self, context: *mut sqlite3_context) -> *mut c_void {
         // SAFETY: as for this function.
         unsafe { call!(self.table(), user_data(context)) }
-    }
-
-    /// # Safety
-    /// `value` is an argument of the running function.
-    pub(crate) unsafe fn value_text(&self, value: *mut sqlite3_value) -> Option<String> {
-        // SAFETY: as for this function.
-        let text = unsafe { call!(self.table(), value_text(value)) };
-        (!text.is_null()).then(|| {
-            // SAFETY: the result is a string that lives for the call.
-            let text = unsafe { CStr::from_ptr(text.cast()) };
-            text.to_string_lossy().into_owned()
-        })
     }
 
     /// Sends a file control to the database `schema` of the running function's connection.

@@ -1,23 +1,35 @@
-//! The SQL functions, registered with every connection.
+//! How SQLite calls the functions of [`crate::functions`]: one way in for all of them.
+//!
+//! What a function is registered with, and what its connection remembers, is freed with the connection; what an
+//! aggregate gathered, when its statement ends, however that happens.
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 
-use litepack_archive::begins_like_zstd;
-use litepack_columns::sql::Sql;
-use litepack_store::{FileKind, HEADER_LEN, kind_of};
+use litepack_columns::sql::{Error, Result, Sql};
 
-use super::api::{Api, Body, SqlFn, call};
+use super::api::{Api, Body, Destructor, FinalFn, SqlFn, call, len};
 use super::bindings::{
     SQLITE_DETERMINISTIC, SQLITE_DIRECTONLY, SQLITE_INNOCUOUS, SQLITE_UTF8, sqlite3,
-    sqlite3_context, sqlite3_file, sqlite3_value,
+    sqlite3_context, sqlite3_value,
 };
+use super::call::Call;
 use super::connection::Connection;
 use super::guard::guard;
 use super::library::{LIBRARIES, Library, for_each_library};
-use crate::codes::{BUSY, Code, ERROR, INTERNAL, NOTADB, NOTFOUND, OK, fcntl};
+use crate::codes::{BUSY, Code, INTERNAL, OK, fcntl};
+use crate::columns::{State, Training};
+use crate::functions::{Act, SECTIONS};
+use crate::relief::relieve;
 
-/// A function of this file: sets the result, given the library it runs in and its arguments.
-type Plain = unsafe fn(Library, *mut sqlite3_context, c_int, *mut *mut sqlite3_value);
+/// What SQLite keeps for each function of each connection.
+struct Registered {
+    name: &'static str,
+    act: Act,
+    /// Shared by the functions of the connection, which SQLite runs and frees one at a time.
+    state: Rc<State>,
+}
 
 /// Registers all functions with a connection, if it does not have them.
 ///
@@ -38,7 +50,7 @@ pub(crate) unsafe fn register(library: Library, db: *mut sqlite3) -> Code {
 /// # Safety
 /// As [`register`].
 unsafe fn has_them(api: Api, db: *mut sqlite3) -> bool {
-    // SAFETY: as for this function. The last one to be registered is asked for.
+    // SAFETY: as for this function. The function that is registered last is asked for.
     let connection = unsafe { Connection::new(api, db) };
     connection.prepare("select litepack_version()").is_ok()
 }
@@ -46,184 +58,39 @@ unsafe fn has_them(api: Api, db: *mut sqlite3) -> bool {
 /// # Safety
 /// As [`register`].
 unsafe fn register_all(library: Library, db: *mut sqlite3) -> Code {
-    let pure = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
-    // Those that read the file or change the process must not run from a schema someone else made.
-    let direct = SQLITE_UTF8 | SQLITE_DIRECTONLY;
-    let functions = [
-        (c"litepack_info", 0, direct, info as Plain),
-        (c"litepack_info", 1, direct, info),
-        (c"litepack_check", 0, direct, check),
-        (c"litepack_check", 1, direct, check),
-        (c"litepack_new_databases", 0, direct, new_databases),
-        (c"litepack_new_databases", 1, direct, new_databases),
-        // The last: who has it has all of them.
-        (c"litepack_version", 0, pure, version),
-    ];
-    // SAFETY: as for this function.
-    let mut code = unsafe { super::columns::register(library, db) };
-    for (name, args, flags, function) in functions {
-        if code != OK {
-            break;
-        }
-        let body = Body::Scalar(PLAIN[library.0]);
-        let data = (function as *mut c_void, None);
-        // SAFETY: as for this function; the body expects a function of this file as its data.
-        code = unsafe {
-            let api = library.api();
-            api.create_function(db, name, args, flags, body, data)
-        };
-    }
-    code
-}
-
-const fn plain_of<const LIBRARY: usize>() -> SqlFn {
-    plain::<LIBRARY>
-}
-
-static PLAIN: [SqlFn; LIBRARIES] = for_each_library!(plain_of);
-
-/// What SQLite calls for all functions of this file.
-unsafe extern "C" fn plain<const LIBRARY: usize>(
-    context: *mut sqlite3_context,
-    count: c_int,
-    values: *mut *mut sqlite3_value,
-) {
-    let library = Library(LIBRARY);
-    let api = library.api();
-    // SAFETY: SQLite calls this as a function.
-    let fail = || unsafe {
-        api.result_error(context, INTERNAL, "internal error, please report it");
-    };
-    // SAFETY: as above; the data is a function of this file.
-    guard(api, fail, || unsafe {
-        let function: Plain = std::mem::transmute(api.user_data(context));
-        function(library, context, count, values);
-        OK
-    });
-}
-
-/// The first argument as text.
-///
-/// # Safety
-/// The arguments are those of a running SQL function.
-unsafe fn first(api: Api, count: c_int, values: *mut *mut sqlite3_value) -> Option<String> {
-    if count == 0 {
-        return None;
-    }
-    // SAFETY: as for this function.
-    unsafe { api.value_text(values.read()) }
-}
-
-/// `litepack_version()`: the version of this extension.
-unsafe fn version(
-    library: Library,
-    context: *mut sqlite3_context,
-    _: c_int,
-    _: *mut *mut sqlite3_value,
-) {
-    // SAFETY: SQLite calls this as a function.
-    unsafe { library.api().result_text(context, crate::VERSION) };
-}
-
-/// `litepack_info([schema])`: a JSON report on a packed database; NULL for any other, and an error for a packed one that was opened
-/// as a plain one.
-unsafe fn info(
-    library: Library,
-    context: *mut sqlite3_context,
-    count: c_int,
-    values: *mut *mut sqlite3_value,
-) {
-    let api = library.api();
-    // SAFETY: SQLite calls this as a function.
-    unsafe {
-        ask(
-            api,
-            context,
-            first(api, count, values),
-            fcntl::LITEPACK_INFO,
-        )
-    };
-}
-
-/// `litepack_check([schema])`: 'ok', or a line for each piece of damage; NULL if not packed.
-unsafe fn check(
-    library: Library,
-    context: *mut sqlite3_context,
-    count: c_int,
-    values: *mut *mut sqlite3_value,
-) {
-    let api = library.api();
-    // SAFETY: SQLite calls this as a function.
-    unsafe {
-        ask(
-            api,
-            context,
-            first(api, count, values),
-            fcntl::LITEPACK_CHECK,
-        )
-    };
-}
-
-/// # Safety
-/// `context` is a running function's.
-unsafe fn ask(api: Api, context: *mut sqlite3_context, schema: Option<String>, op: c_int) {
-    let schema = schema.unwrap_or_else(|| "main".into());
-    let Ok(name) = CString::new(schema.as_str()) else {
-        return;
-    };
-    // SAFETY: as for this function.
-    unsafe {
-        let db = api.connection_of(context);
-        match api.ask_file(db, &name, op) {
-            (OK, Some(text)) => api.result_text(context, &text),
-            (OK | NOTFOUND, _) => match stranger(api, db, &name) {
-                Some(why) => api.result_error(context, NOTADB, why),
-                None => api.result_null(context),
-            },
-            // SQLite's answer when there is no database of that name.
-            (ERROR, _) => {
-                api.result_error(context, ERROR, &format!("unknown database {schema}"));
-            }
-            (code, text) => {
-                let text = text.filter(|text| !text.is_empty());
-                let text = text.unwrap_or_else(|| format!("cannot read database {schema}"));
-                api.result_error(context, code, &text);
+    let (api, bodies) = (library.api(), BODIES[library.0]);
+    let state = Rc::new(State::default());
+    let functions = SECTIONS.iter().flat_map(|section| section.functions);
+    // From the last to the first, which is `litepack_version`: who has it has all of them.
+    for function in functions.rev() {
+        let flags = SQLITE_UTF8
+            | match function.act {
+                Act::Compute(_) => SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS,
+                // Not from a schema that someone else made.
+                Act::Operate(_) | Act::Train(_) => SQLITE_DIRECTONLY,
+            };
+        for count in function.counts() {
+            let body = match function.act {
+                Act::Compute(_) | Act::Operate(_) => Body::Scalar(bodies.scalar),
+                Act::Train(_) => Body::Aggregate(bodies.step, bodies.last),
+            };
+            let registered = Box::new(Registered {
+                name: function.name.to_str().unwrap_or_default(),
+                act: function.act,
+                state: state.clone(),
+            });
+            let data = (
+                Box::into_raw(registered).cast::<c_void>(),
+                Some(free::<Registered> as Destructor),
+            );
+            // SAFETY: the bodies find what they expect, and SQLite frees it.
+            let code = unsafe { api.create_function(db, function.name, count, flags, body, data) };
+            if code != OK {
+                return code;
             }
         }
     }
-}
-
-/// What to say of a file of ours that was opened without Litepack; `None` for any other.
-///
-/// # Safety
-/// `db` is an open connection.
-unsafe fn stranger(api: Api, db: *mut sqlite3, schema: &CStr) -> Option<&'static str> {
-    let mut file: *mut sqlite3_file = std::ptr::null_mut();
-    let mut head = [0; HEADER_LEN];
-    // SAFETY: the argument is where the file goes, which is open if it has methods; the buffer holds its length. Who reads
-    // without a lock may read anything, and only what is right at all times is told.
-    let len = unsafe {
-        let pointer = (&raw mut file).cast();
-        let code = api.file_control_on(db, schema, fcntl::FILE_POINTER, pointer);
-        if code != OK || file.is_null() || (*file).pMethods.is_null() {
-            return None;
-        }
-        let methods = &*(*file).pMethods;
-        let mut len = 0;
-        let (to, n) = (head.as_mut_ptr().cast(), head.len() as c_int);
-        let code = call!(methods, xRead(file, to, n, 0));
-        if code != OK || call!(methods, xFileSize(file, &raw mut len)) != OK {
-            return None;
-        }
-        u64::try_from(len).ok()?
-    };
-    if kind_of(&head, len) == FileKind::Packed {
-        Some("this is a packed file, opened without Litepack: open it with vfs=litepack")
-    } else if begins_like_zstd(&head) {
-        Some("this may be an archive, opened without Litepack: open it with vfs=litepack")
-    } else {
-        None
-    }
+    OK
 }
 
 /// Why the main database of a connection was only opened to say that it cannot be.
@@ -238,27 +105,147 @@ pub(super) unsafe fn refused(api: Api, db: *mut sqlite3) -> Option<String> {
     }
 }
 
-/// `litepack_new_databases(['packed' | 'plain'])`: what the default VFS makes of new databases, after setting it.
-unsafe fn new_databases(
+/// # Safety
+/// `data` is a boxed `T` that nobody uses again.
+pub(super) unsafe extern "C" fn free<T>(data: *mut c_void) {
+    // SAFETY: as for this function.
+    let drop_it = || drop(unsafe { Box::from_raw(data.cast::<T>()) });
+    // Which library calls is not to be known here, so a panic goes unlogged.
+    let _ = catch_unwind(AssertUnwindSafe(drop_it));
+}
+
+/// Runs a function and hands its error, or its panic, to SQLite.
+///
+/// # Safety
+/// `context` and the arguments are those SQLite calls a function of this file with.
+unsafe fn run(
     library: Library,
     context: *mut sqlite3_context,
     count: c_int,
     values: *mut *mut sqlite3_value,
+    body: impl FnOnce(&Call<'_>, Act) -> Result<()>,
 ) {
     let api = library.api();
+    // SAFETY: for the length of this call, as for this function.
+    let fail = |code, text: &str| unsafe { api.result_error(context, code, text) };
+    guard(
+        api,
+        || fail(INTERNAL, "internal error, please report it"),
+        || {
+            // SAFETY: the user data is what was registered, alive as long as the connection; SQLite
+            // passes as many arguments as it says, and may pass null for none.
+            let (registered, values) = unsafe {
+                let data: *const Registered = api.user_data(context).cast();
+                let values: &[_] = match count {
+                    0 => &[],
+                    count => std::slice::from_raw_parts(values, len(count)),
+                };
+                (&*data, values)
+            };
+            let call = Call {
+                library,
+                api,
+                context,
+                values,
+                name: registered.name,
+                state: &registered.state,
+            };
+            let entered = relieve().map_err(Error::from);
+            let entered = entered.and_then(|()| registered.state.enter());
+            let result = entered.and_then(|_running| body(&call, registered.act));
+            if let Err(error) = result {
+                fail(error.code, &error.message);
+            }
+            OK
+        },
+    );
+}
+
+/// What SQLite calls.
+#[derive(Clone, Copy)]
+struct Bodies {
+    scalar: SqlFn,
+    step: SqlFn,
+    last: FinalFn,
+}
+
+const fn bodies<const LIBRARY: usize>() -> Bodies {
+    Bodies {
+        scalar: scalar::<LIBRARY>,
+        step: step::<LIBRARY>,
+        last: last::<LIBRARY>,
+    }
+}
+
+static BODIES: [Bodies; LIBRARIES] = for_each_library!(bodies);
+
+unsafe extern "C" fn scalar<const LIBRARY: usize>(
+    context: *mut sqlite3_context,
+    count: c_int,
+    values: *mut *mut sqlite3_value,
+) {
     // SAFETY: SQLite calls this as a function.
     unsafe {
-        match first(api, count, values).as_deref() {
-            Some("packed") => library.pack_new(true),
-            Some("plain") => library.pack_new(false),
-            None if count == 0 => {}
-            _ => {
-                let text = "litepack_new_databases takes 'packed' or 'plain'";
-                api.result_error(context, ERROR, text);
-                return;
-            }
-        }
-        let packed = library.new_are_packed();
-        api.result_text(context, if packed { "packed" } else { "plain" });
+        run(
+            Library(LIBRARY),
+            context,
+            count,
+            values,
+            |call, act| match act {
+                Act::Compute(body) | Act::Operate(body) => body(call),
+                Act::Train(_) => Err(Error::new("this is an aggregate")),
+            },
+        );
     }
+}
+
+unsafe extern "C" fn step<const LIBRARY: usize>(
+    context: *mut sqlite3_context,
+    count: c_int,
+    values: *mut *mut sqlite3_value,
+) {
+    let library = Library(LIBRARY);
+    // SAFETY: SQLite calls this as an aggregate's step.
+    unsafe {
+        run(library, context, count, values, |call, _| {
+            let place = training(library.api(), context, size_of::<*mut Training>());
+            if place.is_null() {
+                return Err(Error::new("out of memory"));
+            }
+            if place.read().is_null() {
+                place.write(Box::into_raw(Box::new(Training::begin(call)?)));
+            }
+            (*place.read()).add(call);
+            Ok(())
+        });
+    }
+}
+
+unsafe extern "C" fn last<const LIBRARY: usize>(context: *mut sqlite3_context) {
+    let library = Library(LIBRARY);
+    // SAFETY: SQLite calls this as an aggregate's last, once for each one that was begun.
+    unsafe {
+        run(library, context, 0, std::ptr::null_mut(), |call, act| {
+            let place = training(library.api(), context, 0);
+            let gathered = if place.is_null() || place.read().is_null() {
+                None
+            } else {
+                Some(Box::from_raw(place.replace(std::ptr::null_mut())))
+            };
+            match (act, gathered) {
+                (Act::Train(finish), Some(training)) => finish(call, *training),
+                _ => Err(call.error("there are no rows to train a dictionary from")),
+            }
+        });
+    }
+}
+
+/// Where SQLite keeps a pointer for the running aggregate; null at first. With a size of 0, null
+/// also when no row was seen.
+///
+/// # Safety
+/// `context` is a running aggregate's.
+unsafe fn training(api: Api, context: *mut sqlite3_context, size: usize) -> *mut *mut Training {
+    // SAFETY: as for this function; SQLite gives zeros, aligned for a pointer.
+    unsafe { call!(api.table(), aggregate_context(context, size as c_int)) }.cast()
 }

@@ -6,7 +6,7 @@ use litepack_codec::Level;
 use litepack_columns::sql::{Error, Sql};
 use litepack_columns::tokens::quote;
 
-use super::columns::Call;
+use super::call::Call;
 use crate::codes::{BUSY, NOTFOUND, OK, fcntl};
 use crate::file::{Database, Failure, MAINTENANCE_FAILED};
 

@@ -3,7 +3,7 @@
 //! `bindings.rs` is what SQLite looks like, generated from its header by `scripts/sqlite-bindings`; `api.rs` calls its
 //! functions, `connection.rs` runs statements;
 //! `library.rs` tells the SQLite libraries of the process apart, `registration.rs` is what is registered with each;
-//! `vfs.rs`, `file.rs`, `functions.rs` and `columns.rs` are what it calls, `controls.rs` what any file answers when it
+//! `vfs.rs`, `file.rs`, `functions.rs` are what it calls, `call.rs` a running function, `controls.rs` what any file answers when it
 //! is asked; `host.rs` is what we call; `guard.rs` keeps panics in;
 //! `allocator.rs` is for the loadable extension alone.
 
@@ -11,7 +11,7 @@ mod allocator;
 mod api;
 #[rustfmt::skip]
 pub(crate) mod bindings;
-pub(crate) mod columns;
+mod call;
 #[allow(dead_code)]
 mod connection;
 mod controls;
@@ -34,6 +34,7 @@ use crate::codes::{ERROR, MISUSE, OK};
 pub use allocator::Allocator;
 pub use api::EntryPoint;
 pub use bindings::sqlite3;
+pub(crate) use call::Call;
 pub(crate) use host::{BusyHandler, HostFile, HostName};
 use library::Library;
 

@@ -1,15 +1,11 @@
 //! Litepack without the feature `remote`: a URI with `url` is refused, and the functions that configure access to servers
 //! are missing.
 
-use crate::columns::Function;
 use crate::file::Failure;
 use crate::file::refused::Refused;
 use crate::options::Setting;
 
 const URL: &str = "url";
-
-/// No function.
-pub(crate) const FUNCTIONS: &[Function] = &[];
 
 /// A file on a server, of which there are none.
 pub(crate) enum Location {}

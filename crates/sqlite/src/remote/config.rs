@@ -8,8 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use litepack_columns::sql::{Result, Value};
 use litepack_remote::{DiskCache, Headers, Options, Origin, check_certificates};
 
-use crate::columns::{Function, Operate, function};
-use crate::ffi::columns::Call;
+use crate::ffi::Call;
 
 /// The limit of a cache directory when nobody asks for another one, in MiB.
 const CACHE_DIR_MB: u64 = 1024;
@@ -60,14 +59,8 @@ pub(crate) fn apply(url: &str, options: &mut Options) -> std::result::Result<(),
     Ok(())
 }
 
-/// `litepack_remote_headers(origin, headers | NULL)` and `litepack_remote_config(name [, value | NULL])`.
-pub(crate) const FUNCTIONS: &[Function] = &[
-    function(c"litepack_remote_headers", &[2], Operate(headers)),
-    function(c"litepack_remote_config", &[1, 2], Operate(configure)),
-];
-
 /// Sets the headers, one in a line, that go with every request to an origin; NULL takes them away. Answers how many there are.
-fn headers(call: &Call<'_>) -> Result<()> {
+pub(crate) fn headers(call: &Call<'_>) -> Result<()> {
     let in_words = |error: litepack_remote::Error| call.error(error);
     let origin = call.argument(0).text();
     let origin = origin.ok_or_else(|| call.error("an origin is text: https://host"))?;
@@ -93,7 +86,7 @@ fn headers(call: &Call<'_>) -> Result<()> {
 }
 
 /// Sets one of the settings, unless it is only asked for, and answers its value; NULL is the default.
-fn configure(call: &Call<'_>) -> Result<()> {
+pub(crate) fn configure(call: &Call<'_>) -> Result<()> {
     let name = call.argument(0).text().unwrap_or_default();
     if call.count() > 1 {
         set(call, &name)?;

@@ -15,9 +15,9 @@ mod file;
 mod parameters;
 
 #[cfg(not(feature = "remote"))]
-pub(crate) use absent::{FUNCTIONS, Location, from_uri, names};
+pub(crate) use absent::{Location, from_uri, names};
 #[cfg(feature = "remote")]
-pub(crate) use config::FUNCTIONS;
+pub(crate) use config::{configure, headers};
 #[cfg(feature = "remote")]
 pub use file::remote_info;
 #[cfg(feature = "remote")]
