@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Times of files are no finer than this on the coarsest file systems.
-const SETTLED: Duration = Duration::from_secs(2);
+const COARSEST: Duration = Duration::from_secs(2);
 
 /// A file in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,9 +50,9 @@ impl FileStamp {
     }
 
     /// Whether a change from now on would show in its times.
-    pub(crate) fn is_settled(&self, now: SystemTime) -> bool {
+    pub(crate) fn is_old_enough(&self, now: SystemTime) -> bool {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         now.checked_sub(self.modified.max(self.changed))
-            .is_some_and(|age| age > SETTLED)
+            .is_some_and(|age| age > COARSEST)
     }
 }

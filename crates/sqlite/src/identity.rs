@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use litepack_store::{FileId, FileUuid};
 
+use crate::file_registry::FileRegistry;
 use crate::file_stamp::FileStamp;
-use crate::remembered::Remembered;
 
 /// Names of the journals of packed databases that are open in this process, and which files those are.
 ///
@@ -15,7 +15,7 @@ use crate::remembered::Remembered;
 /// made itself: a VFS above ours that makes its own would have it read past them.
 static JOURNALS: LazyLock<Mutex<HashMap<CString, Vec<Inode>>>> = LazyLock::new(Mutex::default);
 /// Files by what the system and the file itself say they are.
-static FILES: Remembered<FileKey, Named, FileId> = Remembered::new();
+static FILES: FileRegistry<FileKey, Named, FileId> = FileRegistry::new();
 
 /// Device and number of a file, where the system has such things.
 type Inode = Option<(u64, u64)>;

@@ -6,32 +6,32 @@
 //! functions/   the table of the SQL functions; those on the file of a database
 //! columns/     the SQL functions of compressed columns
 //! maintain_function.rs  maintenance as a SQL function, with turns for others
-//! options.rs   URI parameters and pragmas       near.rs     names misspelt
+//! options.rs   URI parameters and pragmas       spelling.rs names misspelt
 //! identity.rs  which file a packed database is, for others that have it open
-//! file_stamp.rs  whether a file is the same     remembered.rs   files that are or were open
+//! file_stamp.rs  whether a file is the same     file_registry.rs   files that are or were open
 //! foreign.rs   what a file is that is none of ours
-//! cold.rs      a file that is not in the system's memory
+//! cold_prefetch.rs  blocks of a file that the system does not have in memory
 //! relief.rs    when memory is short             codes.rs    SQLite's numbers
 //! ffi/         everything unsafe
 //! ```
 #![deny(unsafe_code)]
 
 mod codes;
-mod cold;
+mod cold_prefetch;
 mod columns;
 #[allow(unsafe_code)]
 pub mod ffi;
 mod file;
+mod file_registry;
 mod file_stamp;
 mod foreign;
 mod functions;
 mod identity;
 mod maintain_function;
-mod near;
 mod options;
 mod relief;
-mod remembered;
 mod remote;
+mod spelling;
 
 #[cfg(feature = "remote")]
 pub use litepack_remote::Options as RemoteOptions;

@@ -27,7 +27,7 @@ impl Busy {
 }
 
 /// `litepack_maintain(seconds, load [, level [, schema]])`: 1 if there is more to do, else 0.
-pub(crate) fn by_sql(call: &Call<'_>) -> litepack_columns::sql::Result<()> {
+pub(crate) fn maintain(call: &Call<'_>) -> litepack_columns::sql::Result<()> {
     let limits = limits(call, 0)?;
     let level = match call.argument(2) {
         Value::Null => None,

@@ -2,8 +2,8 @@
 
 use litepack_codec::LEVELS;
 
-use crate::near::meant;
 use crate::remote;
+use crate::spelling::meant;
 
 /// Parameters of `file:` URIs that belong to SQLite itself (<https://sqlite.org/uri.html>).
 const OF_SQLITE: [&str; 10] = [

@@ -18,7 +18,7 @@ pub(crate) fn incremental(call: &Call<'_>) -> Result<()> {
 }
 
 /// `litepack_recompress(table, column, seconds | NULL, load)`: 1 if there is more to do, else 0.
-pub(crate) fn again(call: &Call<'_>) -> Result<()> {
+pub(crate) fn recompress_column(call: &Call<'_>) -> Result<()> {
     let (table, column) = (name(call, 0)?, name(call, 1)?);
     let limits = limits(call, 2)?;
     let more = recompress(&call.db(), &table, &column, &limits)?;
@@ -27,7 +27,7 @@ pub(crate) fn again(call: &Call<'_>) -> Result<()> {
 }
 
 /// `litepack_retrain(table, column)`: how many dictionaries were trained.
-pub(crate) fn train_anew(call: &Call<'_>) -> Result<()> {
+pub(crate) fn retrain_column(call: &Call<'_>) -> Result<()> {
     let trained = retrain(&call.db(), &name(call, 0)?, &name(call, 1)?)?;
     call.answer(Value::Integer(trained as i64));
     Ok(())

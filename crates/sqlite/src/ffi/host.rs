@@ -20,7 +20,7 @@ use crate::codes::{
     OPEN_DELETEONCLOSE, OPEN_EXCLUSIVE, OPEN_READWRITE, OPEN_SUPER_JOURNAL, OPEN_TEMP_JOURNAL,
     READONLY, READONLY_DIRECTORY, fcntl, from_host,
 };
-use crate::cold::Cold;
+use crate::cold_prefetch::ColdPrefetch;
 
 /// How often to look for a name that nobody has, to sync a directory by.
 const NAMES_TRIED: u32 = 8;
@@ -100,7 +100,7 @@ pub(crate) struct HostFile {
     path: CString,
     /// How SQLite wants the file synced.
     sync_flags: Cell<c_int>,
-    cold: RefCell<Cold>,
+    cold: RefCell<ColdPrefetch>,
     /// The first region of the WAL index, while it is mapped.
     index: Cell<*mut c_void>,
 }

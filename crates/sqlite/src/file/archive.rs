@@ -19,9 +19,9 @@ use serde_json::Value;
 
 use crate::codes::code_of_archive;
 use crate::file::{Database, Failure, File};
+use crate::file_registry::FileRegistry;
 use crate::file_stamp::FileStamp;
 use crate::options::{Name, Setting};
-use crate::remembered::Remembered;
 
 /// What connections to the same archive share.
 #[derive(Debug)]
@@ -41,16 +41,16 @@ pub(crate) enum Which {
 }
 
 impl Which {
-    fn is_settled(&self, now: SystemTime) -> bool {
+    fn is_old_enough(&self, now: SystemTime) -> bool {
         match self {
-            Which::Local(stamp) => stamp.is_settled(now),
+            Which::Local(stamp) => stamp.is_old_enough(now),
             Which::Remote(_) => true,
         }
     }
 }
 
 /// Archives, and what connections to them share.
-static ARCHIVES: Remembered<Which, FileId, Shared> = Remembered::new();
+static ARCHIVES: FileRegistry<Which, FileId, Shared> = FileRegistry::new();
 
 /// What to share for a file with this table; `None` for one that cannot be told from others.
 fn share(which: Option<Which>, table: SeekTable) -> Arc<Shared> {
@@ -87,7 +87,7 @@ impl<S: ReadAt> ArchiveFile<S> {
         which: impl FnOnce() -> Option<Which>,
     ) -> Result<ArchiveFile<S>, Failure> {
         let table = SeekTable::read(&source).map_err(failure)?;
-        let which = which().filter(|which| which.is_settled(SystemTime::now()));
+        let which = which().filter(|which| which.is_old_enough(SystemTime::now()));
         let shared = share(which, table);
         let options = Options {
             file: shared.file,
@@ -244,14 +244,14 @@ mod tests {
     #[test]
     fn a_file_that_has_just_changed_is_not_shared() {
         let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
-        assert!(stamp(1).is_settled(at(1003)));
-        assert!(!stamp(1).is_settled(at(1002)));
-        assert!(!stamp(1).is_settled(at(999)));
+        assert!(stamp(1).is_old_enough(at(1003)));
+        assert!(!stamp(1).is_old_enough(at(1002)));
+        assert!(!stamp(1).is_old_enough(at(999)));
         let touched = FileStamp {
             changed: Duration::from_secs(1002),
             ..stamp(1)
         };
-        assert!(!touched.is_settled(at(1003)));
+        assert!(!touched.is_old_enough(at(1003)));
         // And so it is when it is opened.
         let bytes = archive(b"text");
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();

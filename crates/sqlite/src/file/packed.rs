@@ -120,7 +120,7 @@ impl<D: Storage> Packed<D> {
     }
 
     /// SQLite has mapped the WAL index through us, or let go of it.
-    pub(crate) fn maps_index(&mut self, mapped: bool) {
+    pub(crate) fn set_index_mapped(&mut self, mapped: bool) {
         self.index_is_ours = mapped;
     }
 
@@ -241,7 +241,7 @@ impl<D: Storage> Packed<D> {
     }
 
     /// `PRAGMA secure_delete = value`, for this database at least.
-    pub(crate) fn hear_secure_delete(&mut self, value: &str) {
+    pub(crate) fn set_secure_delete(&mut self, value: &str) {
         self.secure_delete.hear(value);
         self.store.set_erase(self.secure_delete.now());
     }
@@ -405,7 +405,7 @@ mod tests {
     fn read(frames: u32, reader: &mut Packed<&MemoryStorage>) -> u8 {
         let index = Checkpoints::read(|offset| if offset == 96 { frames } else { 1000 });
         assert!(index.is_some());
-        reader.maps_index(true);
+        reader.set_index_mapped(true);
         reader.wal_read_begins();
         assert!(reader.wal_read_is_new());
         reader.catch_up_with(index, frames).unwrap();
@@ -456,7 +456,7 @@ mod tests {
             reader.read(4096, &mut byte).unwrap();
             assert_eq!(byte, [checkpoint]);
         }
-        reader.maps_index(true);
+        reader.set_index_mapped(true);
         writer.write(4096, &[7; 4096]).unwrap();
         writer.publish().unwrap();
         reader.read(4096, &mut byte).unwrap();

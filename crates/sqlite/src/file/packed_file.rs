@@ -196,7 +196,7 @@ impl File for PackedFile {
     }
 
     fn index_mapped(&mut self, mapped: bool) {
-        self.packed.maps_index(mapped);
+        self.packed.set_index_mapped(mapped);
     }
 
     fn index_locking(&mut self, first: c_int, count: c_int, flags: c_int) {
@@ -281,7 +281,7 @@ impl Database for PackedFile {
     }
 
     fn secure_delete(&mut self, value: &str) {
-        self.packed.hear_secure_delete(value);
+        self.packed.set_secure_delete(value);
     }
 
     fn joined_by(&mut self, connection: usize) {

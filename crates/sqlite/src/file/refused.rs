@@ -1,11 +1,11 @@
-//! A file whose URI is wrong. `xOpen` has no words for that, so the file opens, and says what is wrong to whoever asks: the functions
-//! that are called for each new connection, which make opening it fail with these words, and any pragma. All else fails.
+//! A file whose URI is wrong. `xOpen` cannot return a message. So the file opens, and every pragma returns the message; the
+//! function that SQLite calls for each new connection asks for it, too, and makes opening fail with it. All else fails.
 
 use super::{Database, Failure, File};
 use crate::codes::MISUSE;
 use crate::options::{Name, Setting};
 
-/// SQLite reads so much of a file when it opens it, and not again alone.
+/// How many bytes SQLite reads when it opens a file. It never reads just these again.
 const FIRST_READ: usize = 100;
 
 /// What is wrong.

@@ -88,7 +88,7 @@ pub(crate) const SECTIONS: &[Section] = &[
             Function {
                 name: c"litepack_maintain",
                 arguments: "seconds, load [, level [, schema]]",
-                act: Operate(maintain_function::by_sql),
+                act: Operate(maintain_function::maintain),
                 about: "makes a used packed file about as small as a fresh one ([below](#maintenance)); returns 1 if \
              there is more to do, else 0",
             },
@@ -205,14 +205,14 @@ pub(crate) const SECTIONS: &[Section] = &[
             Function {
                 name: c"litepack_retrain",
                 arguments: "table, column",
-                act: Operate(maintenance::train_anew),
+                act: Operate(maintenance::retrain_column),
                 about: "trains new dictionaries on the present rows, and returns how many; rows keep theirs until they \
              are recompressed",
             },
             Function {
                 name: c"litepack_recompress",
                 arguments: "table, column, seconds, load",
-                act: Operate(maintenance::again),
+                act: Operate(maintenance::recompress_column),
                 about: "recompresses rows that have another level or dictionary than the present one; returns 1 if there \
              is more to do, else 0",
             },

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use crate::codes::{CANTOPEN, ERROR, IOERR_READ, MISUSE, NOTADB, While, code_of};
 use crate::file::archive::{ArchiveFile, Which};
 use crate::file::{Database, Failure, File};
+use crate::file_registry::FileRegistry;
 use crate::options::{Name, Setting};
-use crate::remembered::Remembered;
 
 /// The file, as what is above it wants its bytes.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ struct PackedFile {
 }
 
 /// Packed files on servers, by [`Remote::identity`].
-static FILES: Remembered<u128, FileId, FileId> = Remembered::new();
+static FILES: FileRegistry<u128, FileId, FileId> = FileRegistry::new();
 
 impl PackedFile {
     fn open(remote: &Arc<Remote>) -> litepack_store::Result<PackedFile> {

@@ -1,17 +1,16 @@
-//! Files that are open in this process, and those that were last: how the cache names what is decoded of them, and what
-//! their handles share.
+//! The files that this process has open, and the last ones that it closed: their names in the cache, and what their
+//! handles share.
 //!
-//! What is decoded of a file that is opened again soon is still in the cache, and under a new name would only be in
-//! the way of what is used.
+//! A file that is opened again soon keeps its name, so that its pages are found in the cache.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Files that are remembered after nobody has them open any more.
+/// How many closed files are kept.
 const CLOSED: usize = 16;
 
 /// Files by a key that tells them apart, with a name in the cache and what open handles share.
 #[derive(Debug)]
-pub(crate) struct Remembered<Key, Name, Shared> {
+pub(crate) struct FileRegistry<Key, Name, Shared> {
     files: Mutex<Vec<File<Key, Name, Shared>>>,
 }
 
@@ -22,7 +21,7 @@ struct File<Key, Name, Shared> {
     shared: Weak<Shared>,
 }
 
-impl<Key: PartialEq, Name, Shared> Remembered<Key, Name, Shared> {
+impl<Key: PartialEq, Name, Shared> FileRegistry<Key, Name, Shared> {
     pub(crate) const fn new() -> Self {
         Self {
             files: Mutex::new(Vec::new()),
@@ -66,7 +65,7 @@ impl<Key: PartialEq, Name, Shared> Remembered<Key, Name, Shared> {
 }
 
 /// For handles that share nothing but the name.
-impl<Key: PartialEq, Name: Copy> Remembered<Key, Name, Name> {
+impl<Key: PartialEq, Name: Copy> FileRegistry<Key, Name, Name> {
     /// The name of a file, a new one if the file is not known.
     pub(crate) fn name(&self, key: Key, new: impl FnOnce() -> Name) -> Arc<Name> {
         self.open(key, |known| match known {
@@ -86,7 +85,7 @@ mod tests {
 
     #[test]
     fn files_are_known_while_they_are_open_and_for_a_while_after() {
-        let files = Remembered::new();
+        let files = FileRegistry::new();
         let open = files.name(1, || 100);
         assert_eq!(*files.name(1, || 101), 100, "shared");
         assert_eq!(*files.name(2, || 102), 102, "another file");

@@ -1,30 +1,30 @@
-//! When a file is not in the system's memory: read it in blocks, if that is worth it.
+//! Prefetch for a file that is not in the system's page cache: read it in blocks, if that pays.
 //!
-//! A packed file is small. Reads all over it soon meet every part of it, and one by one that takes a medium
-//! longer than to bring the whole file. Nobody knows beforehand how many reads there will be, so it is
-//! as with buying what one has been renting: as soon as the reads that took long would have brought the whole file in
-//! blocks, the rest comes in blocks. At worst that takes twice as long as what would have been best.
+//! A packed file is small. Random reads soon touch every part of it, and one by one they take longer than reading the
+//! whole file. How many reads will come is not known. So small reads go on until they have taken as long as reading the
+//! whole file in blocks would have; from then on it is read in blocks. That takes at most twice the time of the better
+//! choice.
 //!
-//! Blocks are read for the system to keep. If it could not, it would be in vain, so each is read once.
+//! The system keeps what is read. If it cannot, the prefetch is useless, so each block is read once.
 
 use std::ops::Range;
 use std::time::Duration;
 
 /// Bytes read at once. Takes a solid-state disk three times as long as a small read.
 const BLOCK: u64 = 128 << 10;
-/// What takes longer came from the medium, not from memory.
+/// A read that takes longer came from the medium, not from memory.
 const SLOW: Duration = Duration::from_micros(30);
 
-/// What a handle knows of how its file is read.
+/// How a file was read through one handle.
 #[derive(Debug, Default)]
-pub(crate) struct Cold {
+pub(crate) struct ColdPrefetch {
     /// Reads that took long.
     slow: u64,
     /// Which blocks have been read, once reading is by block.
     blocks: Option<Vec<bool>>,
 }
 
-impl Cold {
+impl ColdPrefetch {
     /// The block to read before `offset` is.
     pub(crate) fn before(&mut self, offset: u64) -> Option<Range<u64>> {
         let block = offset / BLOCK;
@@ -54,7 +54,7 @@ mod tests {
 
     /// Of `reads` reads all over a file of `len` bytes: microseconds they take on a medium that needs 60
     /// for a call and 2 for a KiB, with a memory for all of the file or for none.
-    fn reading(len: u64, reads: u64, mut cold: Option<Cold>, remembers: bool) -> u64 {
+    fn reading(len: u64, reads: u64, mut cold: Option<ColdPrefetch>, remembers: bool) -> u64 {
         let mut memory = HashSet::<u64>::new();
         let mut total = 0;
         let mut fetch = |range: Range<u64>| {
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn many_reads_bring_a_small_file_and_few_reads_of_a_large_one_cost_nothing() {
-        let with = |len, reads| reading(len, reads, Some(Cold::default()), true);
+        let with = |len, reads| reading(len, reads, Some(ColdPrefetch::default()), true);
         let without = |len, reads| reading(len, reads, None, true);
         assert!(with(14 << 20, 1000) * 5 < without(14 << 20, 1000) * 4);
         assert!(with(14 << 20, 10_000) * 3 < without(14 << 20, 10_000));
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_file_that_memory_does_not_hold_is_read_by_block_once() {
-        let with = reading(14 << 20, 100_000, Some(Cold::default()), false);
+        let with = reading(14 << 20, 100_000, Some(ColdPrefetch::default()), false);
         let without = reading(14 << 20, 100_000, None, false);
         assert!(with <= without + 112 * (60 + 8 * 32), "{with}, {without}");
     }
