@@ -56,7 +56,7 @@ impl Header {
             size if size >= 512 && size.is_power_of_two() => u32::from(size),
             _ => return None,
         };
-        let reserved = head[20];
+        let reserved = *head.get(20)?;
         if page_size as usize - usize::from(reserved) < USABLE_MIN {
             return None;
         }
@@ -101,7 +101,10 @@ impl Header {
         if !self.auto_vacuum || page < 2 {
             return false;
         }
-        let run = (self.usable() / POINTER_MAP_ENTRY) as u32 + 1;
+        let Ok(entries) = u32::try_from(self.usable() / POINTER_MAP_ENTRY) else {
+            return false;
+        };
+        let run = entries + 1;
         let first = page - (page - 2) % run;
         page == if self.is_pending_byte(first) {
             first + 1

@@ -13,6 +13,14 @@
 //!
 //! The format is <https://sqlite.org/fileformat2.html>.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
 
 mod header;
 mod owners;

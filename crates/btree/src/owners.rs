@@ -189,6 +189,11 @@ impl Owners {
         self.damaged
     }
 
+    /// The root page of the tree with this index.
+    pub(crate) fn root(&self, tree: u32) -> Option<u32> {
+        self.trees.get(tree as usize).map(|tree| tree.root)
+    }
+
     /// Notes that something is wrong.
     pub(crate) fn note(&mut self, page: u32, tree: Option<u32>, why: &'static str) {
         self.damaged += 1;
@@ -268,11 +273,15 @@ impl Slots {
     fn get(&self, page: u32) -> u32 {
         let (chunk, within) = (page as usize / CHUNK, page as usize % CHUNK);
         match self.0.get(chunk) {
-            Some(Some(chunk)) => chunk[within],
+            Some(Some(chunk)) => chunk.get(within).copied().unwrap_or_default(),
             _ => 0,
         }
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "there are chunks up to this one, and a remainder of `CHUNK` is an index in it"
+    )]
     fn set(&mut self, page: u32, value: u32) {
         let (chunk, within) = (page as usize / CHUNK, page as usize % CHUNK);
         if chunk >= self.0.len() {

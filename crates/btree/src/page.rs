@@ -54,6 +54,10 @@ impl Kind {
     /// How many of `payload` bytes are on the page itself, of which `usable` bytes (at least 480) are
     /// used; the rest is on overflow pages.
     #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "both numbers are below `usable`"
+    )]
     pub fn local_len(self, payload: u64, usable: usize) -> usize {
         let most = match self {
             Kind::TableLeaf => usable - 35,

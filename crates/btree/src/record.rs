@@ -32,7 +32,10 @@ pub fn len_of(serial: u64) -> Option<usize> {
     const LENS: [u8; 10] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0];
     match serial.checked_sub(12) {
         Some(double) => usize::try_from(double / 2).ok(),
-        None => LENS.get(serial as usize).map(|len| usize::from(*len)),
+        None => {
+            let len = LENS.get(usize::try_from(serial).ok()?);
+            len.map(|len| usize::from(*len))
+        }
     }
 }
 

@@ -53,11 +53,13 @@ pub(crate) fn find<E>(
         root: SCHEMA_ROOT,
     });
     if walk.owners.claim(SCHEMA_ROOT, Slot::CLAIMED) {
-        walk.tree(SCHEMA)?;
+        walk.tree(SCHEMA, SCHEMA_ROOT)?;
     }
     // The schema is walked first and adds the trees; all roots are claimed before another tree is walked.
-    for tree in SCHEMA + 1..walk.owners.trees.len() as u32 {
-        walk.tree(tree)?;
+    let mut tree = SCHEMA + 1;
+    while let Some(root) = walk.owners.root(tree) {
+        walk.tree(tree, root)?;
+        tree += 1;
     }
     walk.free_list()?;
     Ok(walk.owners)
@@ -65,8 +67,11 @@ pub(crate) fn find<E>(
 
 impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
     /// Walks a tree whose root is claimed, in key order.
-    fn tree(&mut self, tree: u32) -> Result<(), E> {
-        let root = self.owners.trees[tree as usize].root;
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the buffer is a page, of which a part is usable"
+    )]
+    fn tree(&mut self, tree: u32, root: u32) -> Result<(), E> {
         let mut has_rowid = None;
         let mut leaf_depth = None;
         self.waiting.push((root, 0));
@@ -134,7 +139,9 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
         if let Some(child) = page.rightmost() {
             self.child(tree, number, child, depth + 1);
         }
-        self.waiting[first..].reverse();
+        if let Some(children) = self.waiting.get_mut(first..) {
+            children.reverse();
+        }
         Ok(())
     }
 
@@ -162,7 +169,7 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
                 self.note(number, tree, "has a payload that breaks off");
                 return Ok(());
             }
-            let here = left.min(room as u64) as usize;
+            let here = usize::try_from(left).map_or(room, |left| left.min(room));
             left -= here as u64;
             let wanted = record
                 .as_ref()
@@ -176,7 +183,8 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
                 return Ok(());
             }
             if let Some(record) = record.as_mut() {
-                record.extend_from_slice(&self.other[4..4 + wanted]);
+                let content = self.other.get(4..4 + wanted);
+                record.extend_from_slice(content.unwrap_or_default());
             }
             next = be32(&self.other, 0).unwrap_or(0);
         }
@@ -185,7 +193,7 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
 
     /// Adds the tree that a row of the schema names, and claims its root.
     fn schema_row(&mut self, number: u32, cell: &Cell, bytes: &[u8]) -> Result<(), E> {
-        let mut record = bytes[cell.local.clone()].to_vec();
+        let mut record = bytes.get(cell.local.clone()).unwrap_or_default().to_vec();
         self.overflow(SCHEMA, number, cell, Some(&mut record))?;
         let Some(row) = SchemaRow::parse(&record, self.owners.header().encoding) else {
             self.note(number, SCHEMA, "has a row that is not a schema entry");
@@ -222,8 +230,8 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
                 self.owners.note(trunk, None, "cannot be read");
                 return Ok(());
             }
-            let usable = &self.other[..self.owners.header().usable()];
-            let (words, _) = usable.as_chunks();
+            let usable = self.other.get(..self.owners.header().usable());
+            let (words, _) = usable.unwrap_or_default().as_chunks();
             let mut words = words.iter().map(|word| u32::from_be_bytes(*word));
             let (next, count) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
             if count as usize > words.len() {
