@@ -138,7 +138,8 @@ impl Encoder {
             Some(columnar) => (Codec::Columnar, columnar),
             None => (Codec::Zstd, page),
         };
-        let compressed = context.map(|c| c.compress2(&mut out[start..], input));
+        let room = out.get_mut(start..);
+        let compressed = context.zip(room).map(|(c, room)| c.compress2(room, input));
         match compressed {
             Some(Ok(len)) if len < budget => {
                 out.truncate(start + len);
@@ -264,7 +265,8 @@ impl Decoder {
                 // A page laid out by column is never longer than the page.
                 litepack_io::memory::resize(&mut self.stream, page.len())?;
                 let len = unzstd(&mut self.context, stored, dictionary, &mut self.stream)?;
-                let undone = self.undo.decode(&self.stream[..len], page);
+                let stream = self.stream.get(..len).ok_or(DecodeError::Malformed)?;
+                let undone = self.undo.decode(stream, page);
                 undone.map_err(|_| DecodeError::Malformed)
             }
         }

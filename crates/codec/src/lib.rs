@@ -6,6 +6,14 @@
 //! `compress.rs` chooses and runs the codecs, `transform/` is the columnar layout, `dictionary.rs` trains and prepares
 //! dictionaries, `shape.rs` tells which pages are alike. No other layer knows what a codec does.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
 
 mod compress;
 mod dictionary;

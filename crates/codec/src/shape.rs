@@ -24,7 +24,8 @@ fn class(serial_type: u64) -> u8 {
 
 /// The shape of a page; `None` if it is not a b-tree page, or empty.
 pub fn shape(page: &[u8]) -> Option<Shape> {
-    let kind = Kind::of(*page.first()?).filter(|_| page.len() >= PAGE_MIN)?;
+    let first = page.first()?;
+    let kind = Kind::of(*first).filter(|_| page.len() >= PAGE_MIN)?;
     let number = |at: usize| {
         Some(usize::from(u16::from_be_bytes([
             *page.get(at)?,
@@ -39,10 +40,11 @@ pub fn shape(page: &[u8]) -> Option<Shape> {
         for row in 0..rows {
             let at = number(pointers + 2 * (row * cells / rows))?;
             let cell = cell_at(page, kind, at)?;
-            let payload = &page[cell.payload..cell.end];
+            let payload = page.get(cell.payload..cell.end)?;
             let (header_len, mut at) = varint(payload)?;
             // Of a record with overflow pages the first columns are enough.
-            let header = &payload[..payload.len().min(usize::try_from(header_len).ok()?)];
+            let header = payload.get(..usize::try_from(header_len).ok()?);
+            let header = header.unwrap_or(payload);
             for known in &mut classes {
                 let Some((serial_type, len)) = header.get(at..).and_then(varint) else {
                     break;
@@ -54,7 +56,7 @@ pub fn shape(page: &[u8]) -> Option<Shape> {
     }
     // FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/).
     let columns = classes.iter().take_while(|class| **class > 0);
-    Some(columns.chain([&page[0]]).fold(0x811c_9dc5, |hash, byte| {
+    Some(columns.chain([first]).fold(0x811c_9dc5, |hash, byte| {
         (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
     }))
 }

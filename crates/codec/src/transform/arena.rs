@@ -17,6 +17,10 @@ pub(crate) struct Arena {
     limit: usize,
 }
 
+#[expect(
+    clippy::indexing_slicing,
+    reason = "`begin` makes room for `limit` bytes and a chunk, and `grow` and `joined` keep `len` within `limit`"
+)]
 impl Arena {
     /// Starts over with a stream, and room for this many bytes behind it.
     pub(crate) fn begin(&mut self, stream: &[u8], room: usize) {
@@ -73,7 +77,7 @@ impl Arena {
         self.grow(len).map(drop)
     }
 
-    /// The last bytes appended.
+    /// The last bytes appended, of which there are at least this many.
     pub(crate) fn last(&mut self, len: usize) -> &mut [u8] {
         &mut self.bytes[self.len - len..self.len]
     }

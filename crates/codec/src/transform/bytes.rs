@@ -13,8 +13,12 @@ pub(crate) struct Span {
     pub(crate) len: u32,
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "pieces lie in pages of at most 64 KiB, and in buffers of a few times as much"
+)]
 impl Span {
-    /// The piece from `start` to `end`; pages and arenas are far below 4 GiB.
+    /// The piece from `start` to `end`.
     pub(crate) fn new(start: usize, end: usize) -> Span {
         Span {
             start: start as u32,
@@ -50,7 +54,12 @@ impl Span {
         self.start as usize..self.start as usize + self.len()
     }
 
+    /// Its bytes in `buffer`, the one that it is a piece of.
     #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a piece is made of bytes that are in its buffer, and buffers only grow while there are pieces of them"
+    )]
     pub(crate) fn of(self, buffer: &[u8]) -> &[u8] {
         &buffer[self.range()]
     }
@@ -73,7 +82,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8]> {
-        let taken = self.stream[self.at..].get(..len).ok_or(Malformed)?;
+        let taken = self.rest().get(..len).ok_or(Malformed)?;
         self.at += len;
         Ok(taken)
     }
@@ -83,14 +92,14 @@ impl<'a> Reader<'a> {
         let start = self.at;
         self.take(len)?;
         Ok(Reader {
-            stream: &self.stream[..self.at],
+            stream: self.stream.get(..self.at).ok_or(Malformed)?,
             at: start,
         })
     }
 
     /// The rest of the stream.
     pub(crate) fn rest(&self) -> &'a [u8] {
-        &self.stream[self.at..]
+        self.stream.get(self.at..).unwrap_or_default()
     }
 
     /// How far the stream has been read.
@@ -113,7 +122,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let taken = *self.stream[self.at..].first_chunk().ok_or(Malformed)?;
+        let taken = *self.rest().first_chunk().ok_or(Malformed)?;
         self.at += N;
         Ok(taken)
     }
@@ -125,7 +134,7 @@ impl<'a> Reader<'a> {
         let mut left = count;
         for at in (start..self.stream.len()).step_by(BLOCK) {
             // Most strings are so short that a call of memchr for each would take longer.
-            let mut zeros = zeros(&self.stream[at..]);
+            let mut zeros = zeros(self.stream.get(at..).unwrap_or_default());
             while zeros != 0 {
                 let end = at + zeros.trailing_zeros() as usize;
                 pieces.push(Span::new(start, end));
@@ -192,7 +201,9 @@ fn zeros(bytes: &[u8]) -> u64 {
         Some(block) => zeros_of(block),
         None => {
             let mut block = [0xff; BLOCK];
-            block[..bytes.len()].copy_from_slice(bytes);
+            if let Some(begin) = block.get_mut(..bytes.len()) {
+                begin.copy_from_slice(bytes);
+            }
             zeros_of(&block)
         }
     }
@@ -212,6 +223,10 @@ fn zeros_of(block: &[u8; BLOCK]) -> u64 {
     zeros
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "each byte has seven bits, and the loop writes all of them"
+)]
 pub(crate) fn put_number(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -226,12 +241,13 @@ pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
 
 /// Appends a bit for each item, the lowest first.
 pub(crate) fn put_bits(bits: impl Iterator<Item = bool>, out: &mut Vec<u8>) {
-    let start = out.len();
     for (index, bit) in bits.enumerate() {
         if index % 8 == 0 {
             out.push(0);
         }
-        out[start + index / 8] |= u8::from(bit) << (index % 8);
+        if let Some(last) = out.last_mut() {
+            *last |= u8::from(bit) << (index % 8);
+        }
     }
 }
 

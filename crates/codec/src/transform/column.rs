@@ -2,7 +2,7 @@
 
 use super::arena::Arena;
 use super::bytes::{Bits, Malformed, Reader, Result, Span, put_bits, put_number};
-use super::record::{self, Field, NULL, REAL, Values};
+use super::record::{self, Field, NULL, REAL, REAL_SERIAL, Values};
 use super::undo::Buffers;
 use super::{decimals, ints, json, strings};
 
@@ -57,16 +57,21 @@ impl Texts {
         blobs.iter().all(|blob| {
             let (blob, start) = (blob.of(page), self.bytes.len());
             self.again.clear();
-            let there_and_back = json::binary::looks_binary(blob)
-                && json::binary::to_text(blob, &mut self.bytes).is_ok()
-                && json::binary::to_binary(&self.bytes[start..], &mut self.again).is_ok();
+            let there = json::binary::looks_binary(blob)
+                && json::binary::to_text(blob, &mut self.bytes).is_ok();
+            let text = self.bytes.get(start..).filter(|_| there);
+            let back = text.map(|text| json::binary::to_binary(text, &mut self.again));
             self.spans.push(Span::new(start, self.bytes.len()));
-            there_and_back && self.again == blob
+            back == Some(Ok(())) && self.again == blob
         })
     }
 }
 
 /// Appends the column `fields`, pieces of `page`; their number is known to the reader.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "`out` has the tag from the beginning, and a field whose serial type is that of a real has eight bytes"
+)]
 pub(crate) fn encode(page: &[u8], fields: &[Field], work: &mut Work, out: &mut Vec<u8>) {
     let Work {
         some,
@@ -191,7 +196,7 @@ pub(crate) fn decode(
         kind::JSONB => {
             let new = values.pieces.len();
             json::decode(input, some, arena, &mut values.pieces, strings, json)?;
-            for piece in &mut values.pieces[new..] {
+            for piece in values.pieces.iter_mut().skip(new) {
                 blob.clear();
                 json::binary::to_binary(piece.of(arena.bytes()), blob)?;
                 let start = arena.put(blob)?;
@@ -210,7 +215,8 @@ pub(crate) fn decode(
 
 /// Appends the serial types of texts or blobs, which follow from the lengths of their pieces.
 fn put_serials(base: u32, values: &mut Values) {
-    let new = values.pieces[values.serials.len()..].iter();
+    let new = values.pieces.get(values.serials.len()..);
+    let new = new.unwrap_or_default().iter();
     values.serials.extend(new.map(|piece| base + 2 * piece.len));
 }
 
@@ -220,8 +226,8 @@ fn put_integers(integers: &[i64], arena: &mut Arena, values: &mut Values) -> Res
     let mut start = arena.len();
     let words = arena.words(integers.len())?;
     values.push_nulls(integers.len());
-    let serials = &mut values.serials[first..];
-    let pieces = &mut values.pieces[first..];
+    let serials = values.serials.get_mut(first..).ok_or(Malformed)?;
+    let pieces = values.pieces.get_mut(first..).ok_or(Malformed)?;
     let places = serials.iter_mut().zip(pieces).zip(words);
     for (integer, ((serial, piece), word)) in integers.iter().zip(places) {
         let (own, len) = record::serial_of(*integer);
@@ -233,6 +239,10 @@ fn put_integers(integers: &[i64], arena: &mut Arena, values: &mut Values) -> Res
     Ok(())
 }
 
+#[expect(
+    clippy::indexing_slicing,
+    reason = "each plane has `count` bytes, and there are `count` words"
+)]
 fn take_reals(
     input: &mut Reader<'_>,
     count: usize,
@@ -246,7 +256,7 @@ fn take_reals(
     let mut start = arena.len();
     for (index, word) in arena.words(count)?.iter_mut().enumerate() {
         *word = planes.map(|plane| plane[index]);
-        values.push(REAL as u32, Span::new(start, start + REAL_LEN));
+        values.push(REAL_SERIAL, Span::new(start, start + REAL_LEN));
         start += REAL_LEN;
     }
     Ok(())

@@ -6,7 +6,7 @@
 use super::arena::Arena;
 use super::bytes::{Malformed, Reader, Result, Span};
 use super::ints;
-use super::record::{self, Field, REAL, Values};
+use super::record::{self, Field, REAL, REAL_SERIAL, Values};
 
 /// Most digits behind the point: prices, temperatures and coordinates have fewer.
 const DIGITS_MAX: u8 = 9;
@@ -29,6 +29,10 @@ enum Number {
     Real(f64),
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "an integer made of a real is used only if it gives the real back"
+)]
 impl Scale {
     fn new(digits: u8, all_real: bool) -> Scale {
         Scale {
@@ -132,7 +136,7 @@ pub(super) fn decode(
     let mut start = arena.len();
     for (integer, word) in integers.iter().zip(arena.words(count)?) {
         let (serial, len, bytes) = match scale.number(*integer)? {
-            Number::Real(real) => (REAL as u32, 8, real.to_be_bytes()),
+            Number::Real(real) => (REAL_SERIAL, 8, real.to_be_bytes()),
             Number::Integer(whole) => {
                 let (serial, len) = record::serial_of(whole);
                 (serial, len, record::word_of(whole, len).to_le_bytes())

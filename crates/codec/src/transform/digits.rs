@@ -1,6 +1,11 @@
 //! Numbers in decimal.
 
 /// The numbers below 1000: three digits, and how many of these the number needs.
+#[expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "evaluated by the compiler, which refuses an index out of range; a digit is below 10"
+)]
 const SMALL: [[u8; 4]; 1000] = {
     let mut small = [[0; 4]; 1000];
     let mut value = 0;
@@ -20,7 +25,8 @@ const SMALL: [[u8; 4]; 1000] = {
 /// many. Only where that is cheap, and never more than four.
 #[inline]
 pub(crate) fn small(value: u64, width: usize) -> Option<(u64, usize)> {
-    if let Some([hundreds, tens, ones, count]) = SMALL.get(value as usize) {
+    let value = usize::try_from(value).ok()?;
+    if let Some([hundreds, tens, ones, count]) = SMALL.get(value) {
         let count = if width == 0 {
             usize::from(*count)
         } else {
@@ -33,9 +39,9 @@ pub(crate) fn small(value: u64, width: usize) -> Option<(u64, usize)> {
         ));
     }
     if value < 10_000 && (width == 0 || width == 4) {
-        let [_, thousands, hundreds, _] = SMALL[value as usize / 100];
-        let [_, tens, ones, _] = SMALL[value as usize % 100];
-        let digits = u32::from_le_bytes([thousands, hundreds, tens, ones]);
+        let [_, thousands, hundreds, _] = SMALL.get(value / 100)?;
+        let [_, tens, ones, _] = SMALL.get(value % 100)?;
+        let digits = u32::from_le_bytes([*thousands, *hundreds, *tens, *ones]);
         return Some((digits.into(), 4));
     }
     None
@@ -48,6 +54,7 @@ pub(crate) fn count(value: u64) -> usize {
 
 /// Fills `place` with the last digits of a number.
 #[inline]
+#[expect(clippy::indexing_slicing, reason = "a remainder of 100 is below 1000")]
 pub(crate) fn fill(place: &mut [u8], mut value: u64) {
     for pair in place.rchunks_mut(2) {
         let [_, tens, ones, _] = SMALL[(value % 100) as usize];

@@ -44,12 +44,17 @@ impl Frame {
         (71 - self.above(value).leading_zeros()) / 8
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "64 bits are eight bytes")]
     fn width(&self) -> u8 {
         (64 - self.range.leading_zeros()).div_ceil(8) as u8
     }
 }
 
 /// Appends a column; the reader knows its length. `values` is used as scratch memory.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a plane has the lowest byte of what is shifted to it"
+)]
 pub(crate) fn encode(values: &mut Vec<i64>, out: &mut Vec<u8>) {
     let Some(&first) = values.first() else {
         return;
@@ -63,8 +68,8 @@ pub(crate) fn encode(values: &mut Vec<i64>, out: &mut Vec<u8>) {
         values.resize(2 * count - 1, 0);
     }
     let (values, deltas) = values.split_at_mut(count);
-    for (delta, pair) in deltas.iter_mut().zip(values.windows(2)) {
-        *delta = pair[1].wrapping_sub(pair[0]);
+    for (delta, [value, next]) in deltas.iter_mut().zip(values.array_windows()) {
+        *delta = next.wrapping_sub(*value);
     }
     let (values, deltas) = (&*values, &*deltas);
     let delta = Frame::of(deltas);
@@ -123,6 +128,7 @@ fn len_of(value: &i64) -> u32 {
 struct Reach([u32; 9]);
 
 impl Reach {
+    #[expect(clippy::indexing_slicing, reason = "a value has at most eight bytes")]
     fn of(values: &[i64], len: impl Fn(&i64) -> u32) -> Reach {
         let mut counts = [0; 9];
         for value in values {
@@ -140,7 +146,7 @@ impl Reach {
 
     fn bits_by_plane(&self) -> u32 {
         let all = self.0.iter().sum();
-        let longer = |plane: usize| self.0[plane + 1..].iter().sum();
+        let longer = |plane: usize| self.0.iter().skip(plane + 1).sum();
         (0..8).map(|plane| Self::bits(longer(plane), all)).sum()
     }
 
@@ -153,10 +159,14 @@ impl Reach {
     }
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a value has at most eight bytes, and a plane has the lowest byte of what is shifted to it"
+)]
 fn put_lengths(values: &[i64], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend(values.iter().map(|value| len_of(value) as u8));
-    let longest = out[start..].iter().copied().max().unwrap_or(0);
+    let longest = out.iter().skip(start).copied().max().unwrap_or(0);
     for plane in 0..longest {
         let long = values.iter().filter(|value| len_of(value) > plane.into());
         out.extend(long.map(|value| (value >> (8 * plane)) as u8));
@@ -176,7 +186,7 @@ pub(crate) fn decode(input: &mut Reader<'_>, count: usize, values: &mut Vec<i64>
     values.push(last);
     let start = values.len();
     take(input, tag & !DELTA, count - 1, values)?;
-    for value in &mut values[start..] {
+    for value in values.get_mut(start..).ok_or(Malformed)? {
         last = last.wrapping_add(*value);
         *value = last;
     }
@@ -204,7 +214,7 @@ fn take_lengths(input: &mut Reader<'_>, count: usize, values: &mut Vec<i64>) -> 
     }
     let start = values.len();
     values.resize(start + count, 0);
-    let values = &mut values[start..];
+    let values = values.get_mut(start..).ok_or(Malformed)?;
     for plane in 0..longest {
         let long = lens.iter().filter(|len| **len > plane).count();
         let mut bytes = input.take(long)?.iter();
@@ -237,9 +247,10 @@ fn take_planes(
     }
     let lowest = input.take(count)?.iter();
     values.extend(lowest.map(|byte| base.wrapping_add((*byte).into())));
+    let values = values.get_mut(start..).ok_or(Malformed)?;
     for plane in 1..width {
         let bytes = input.take(count)?;
-        for (value, byte) in values[start..].iter_mut().zip(bytes) {
+        for (value, byte) in values.iter_mut().zip(bytes) {
             *value = value.wrapping_add((u64::from(*byte) << (8 * plane)) as i64);
         }
     }

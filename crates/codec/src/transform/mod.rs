@@ -103,6 +103,10 @@ struct Row {
 }
 
 /// Appends the stream of `page` to `out`; false if it is no b-tree page.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "`Layout::parse` has found the header and all cells on the page, and the fields of a row are among `fields`"
+)]
 fn encode(page: &[u8], work: &mut Work, out: &mut Vec<u8>) -> bool {
     let Some(layout) = Layout::parse(page) else {
         return false;

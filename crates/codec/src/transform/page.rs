@@ -80,12 +80,18 @@ pub(crate) struct Layout {
     order: Vec<u16>,
 }
 
+/// No page of SQLite is longer: a cell pointer has 16 bits.
+pub(crate) const PAGE_MAX: usize = 1 << 16;
 /// The magic at the start of page 1.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 /// The length of the header that page 1 has before its b-tree header.
 pub(crate) const FILE_HEADER_LEN: usize = 100;
 
 impl Layout {
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the order has the indexes of the cells"
+    )]
     /// Takes a page apart; `None` when its cells overlap or lie outside, as in a page that is no
     /// b-tree page at all.
     pub(crate) fn parse(page: &[u8]) -> Option<Layout> {
@@ -95,10 +101,11 @@ impl Layout {
             0
         };
         let kind = Kind::of(*page.get(header)?)?;
-        let count = usize::from(be16(page, header + 3)?);
+        let number = be16(page, header + 3)?;
+        let count = usize::from(number);
         let pointers = header + kind.header_len();
         let first = pointers + 2 * count;
-        if first > page.len() {
+        if first > page.len() || page.len() > PAGE_MAX {
             return None;
         }
         let mut cells = Vec::with_capacity(count);
@@ -109,7 +116,7 @@ impl Layout {
             }
             cells.push(cell_at(page, kind, start)?);
         }
-        let mut order: Vec<u16> = (0..count as u16).collect();
+        let mut order: Vec<u16> = (0..number).collect();
         if !cells.is_sorted_by(|a: &Cell, b| a.start >= b.start) {
             order.sort_by_key(|index| std::cmp::Reverse(cells[usize::from(*index)].start));
         }
@@ -133,6 +140,10 @@ impl Layout {
         self.header + self.kind.header_len() + 2 * self.cells.len()
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`parse` found the header and the cells on the page, the cells apart and behind their pointers"
+    )]
     /// Appends what does not follow from the cells: one byte for a page as SQLite fills it.
     pub(crate) fn put(&self, page: &[u8], out: &mut Vec<u8>) {
         let lowest = self
@@ -168,9 +179,9 @@ impl Layout {
         }
         if !ordered {
             flags |= flag::ORDER;
-            out.extend(self.order.iter().map(|index| *index as u8));
+            out.extend(self.order.iter().map(|index| index.to_le_bytes()[0]));
             if self.order.len() > 256 {
-                out.extend(self.order.iter().map(|index| (*index >> 8) as u8));
+                out.extend(self.order.iter().map(|index| index.to_le_bytes()[1]));
             }
         }
         if !gaps.is_empty() {
@@ -264,7 +275,8 @@ impl<'a> Rest<'a> {
         match self.order {
             None => rank,
             Some((low, high)) => {
-                usize::from(low[rank]) | high.get(rank).map_or(0, |byte| usize::from(*byte) << 8)
+                let byte = |bytes: &[u8]| bytes.get(rank).copied().unwrap_or_default();
+                u16::from_le_bytes([byte(low), byte(high)]).into()
             }
         }
     }
@@ -287,7 +299,7 @@ impl<'a> Rest<'a> {
             let gap = gaps.next_if(|(at, _)| *at == rank);
             let len = lens.get(index).ok_or(Malformed)? + gap.map_or(0, |(_, gap)| gap.len());
             let start = above.checked_sub(len).ok_or(Malformed)?;
-            starts[index] = start;
+            *starts.get_mut(index).ok_or(Malformed)? = start;
             above = start;
         }
         // An order that names a cell twice leaves another at 0; a gap that was not met has no place.
@@ -309,29 +321,42 @@ impl<'a> Rest<'a> {
     ) -> Result<()> {
         for (rank, gap) in &self.gaps {
             let index = self.index(*rank);
-            let end = starts[index] + lens[index];
-            page[end..end + gap.len()].copy_from_slice(gap);
+            let cell = starts.get(index).zip(lens.get(index));
+            let end = cell.map(|(start, len)| start + len).ok_or(Malformed)?;
+            let place = page.get_mut(end..end + gap.len()).ok_or(Malformed)?;
+            place.copy_from_slice(gap);
         }
-        let pointers = header + kind.header_len();
-        let (head, rest) = page.split_at_mut(pointers);
-        let (places, rest) = rest.split_at_mut(2 * starts.len());
-        for (place, start) in places.chunks_exact_mut(2).zip(starts) {
-            place.copy_from_slice(&(*start as u16).to_be_bytes());
+        let before = page.get_mut(header..lowest).ok_or(Malformed)?;
+        let (head, rest) = before.split_first_chunk_mut::<8>().ok_or(Malformed)?;
+        // The last four bytes of an interior page's header, the rightmost child, are there already.
+        let rest = rest.get_mut(kind.header_len() - head.len()..);
+        let split = rest.and_then(|rest| rest.split_at_mut_checked(2 * starts.len()));
+        let (places, free) = split.ok_or(Malformed)?;
+        for (place, start) in places.as_chunks_mut().0.iter_mut().zip(starts) {
+            *place = u16::try_from(*start).map_err(|_| Malformed)?.to_be_bytes();
         }
-        let free = &mut rest[..lowest - pointers - 2 * starts.len()];
         match self.free {
             Some(bytes) if bytes.len() == free.len() => free.copy_from_slice(bytes),
             Some(_) => return Err(Malformed),
             None => free.fill(0),
         }
-        let head = &mut head[header..];
-        head[0] = kind as u8;
-        head[3..5].copy_from_slice(&(starts.len() as u16).to_be_bytes());
-        let [lowest_high, lowest_low] = (lowest as u16).to_be_bytes();
+        let [count, count_low] = u16::try_from(starts.len())
+            .map_err(|_| Malformed)?
+            .to_be_bytes();
+        // 65536, where an empty page of that size begins, is written as 0.
+        let [lowest, lowest_low] = u16::try_from(lowest).unwrap_or(0).to_be_bytes();
         let [free, free_low, content, content_low, fragments] =
-            self.header.unwrap_or([0, 0, lowest_high, lowest_low, 0]);
-        head[1..3].copy_from_slice(&[free, free_low]);
-        head[5..8].copy_from_slice(&[content, content_low, fragments]);
+            self.header.unwrap_or([0, 0, lowest, lowest_low, 0]);
+        *head = [
+            kind as u8,
+            free,
+            free_low,
+            count,
+            count_low,
+            content,
+            content_low,
+            fragments,
+        ];
         Ok(())
     }
 }

@@ -3,10 +3,11 @@
 
 use proptest::prelude::*;
 
+use super::bytes::Malformed;
 use super::json::binary::to_binary;
 use super::page::Kind;
 use super::record::{header_len as record_header_len, put_varint, serial_of, varint_len, word_of};
-use super::{Undo, Work, encode};
+use super::{Undo, VERBATIM, Work, encode};
 
 const LEN: usize = 4096;
 
@@ -163,6 +164,19 @@ fn a_page_of_alike_rows_gets_smaller_and_pages_of_anything_else_are_left_alone()
 }
 
 /// Three streams byte by byte, as docs/format.md describes them.
+#[test]
+fn a_place_that_no_cell_pointer_holds_is_refused() {
+    // One cell without bytes, at the end of the page.
+    let stream = [Kind::IndexLeaf as u8 | VERBATIM, 1, 0, 1, 0];
+    let decode = |len| Undo::default().decode(&stream, &mut vec![0; len]);
+    assert_eq!(decode(1 << 15), Ok(()));
+    assert_eq!(decode(1 << 16), Err(Malformed));
+    let empty = [Kind::TableLeaf as u8, 0, 0];
+    let decode = |len| Undo::default().decode(&empty, &mut vec![0; len]);
+    assert_eq!(decode(1 << 16), Ok(()));
+    assert_eq!(decode(1 << 17), Err(Malformed));
+}
+
 #[test]
 fn streams_are_as_documented() {
     let text = |text: &str| Sql::Text(text.into());

@@ -41,6 +41,10 @@ impl Columns {
 
     /// Appends a column of reals, as SQLite has them in a column with that affinity: those that are integers of at most
     /// six bytes are stored as such.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "an integer made of a real is used only if it gives the real back"
+    )]
     pub fn put_reals(&mut self, values: impl Iterator<Item = f64>, out: &mut Vec<u8>) {
         self.bodies.clear();
         self.fields.clear();
@@ -50,7 +54,7 @@ impl Columns {
             let serial = if short {
                 let (serial, len) = serial_of(integer);
                 let word = word_of(integer, len).to_le_bytes();
-                self.bodies.extend_from_slice(&word[..len]);
+                self.bodies.extend(word.into_iter().take(len));
                 serial.into()
             } else {
                 self.bodies.extend_from_slice(&value.to_be_bytes());

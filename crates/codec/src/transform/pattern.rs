@@ -32,7 +32,7 @@ pub(crate) struct Work {
 /// The next run of digits in `text`: where it starts and ends.
 fn next_run(text: &[u8]) -> Option<(usize, usize)> {
     let start = text.iter().position(u8::is_ascii_digit)?;
-    Some((start, start + number_at(&text[start..]).0))
+    Some((start, start + number_at(text.get(start..)?).0))
 }
 
 /// How many digits `text` begins with, and the number they are, if there are no more than [`DIGITS_MAX`].
@@ -79,7 +79,7 @@ impl Work {
     ) -> Option<()> {
         let (start, _) = next_run(first)?;
         // Most columns of words end here.
-        if !second.starts_with(&first[..start]) {
+        if !second.starts_with(first.get(..start)?) {
             return None;
         }
         self.text.clear();
@@ -87,8 +87,8 @@ impl Work {
         self.rest.clear();
         self.rest.extend_from_slice(values);
         let mut at = 0;
-        while let Some((start, end)) = next_run(&first[at..]) {
-            let literal = &first[at..at + start];
+        while let Some((start, end)) = next_run(first.get(at..)?) {
+            let literal = first.get(at..at + start)?;
             if literal.iter().any(|byte| *byte <= BYTES) {
                 return None;
             }
@@ -103,19 +103,19 @@ impl Work {
                     return None;
                 }
                 padded &= digits == width;
-                canonical &= digits == 1 || after[0] != b'0';
+                canonical &= digits == 1 || !after.starts_with(b"0");
                 *place = number as i64;
                 *rest = rest.from(literal.len() + digits);
             }
             match (padded, canonical) {
-                (true, _) => self.text.extend([DIGITS, width as u8]),
+                (true, _) => self.text.extend([DIGITS, u8::try_from(width).ok()?]),
                 (false, true) => self.text.push(NUMBER),
                 (false, false) => return None,
             }
             ints::encode(&mut self.numbers, &mut self.columns);
             at += end;
         }
-        let tail = &first[at..];
+        let tail = first.get(at..)?;
         if tail.iter().any(|byte| *byte <= BYTES)
             || self.rest.iter().any(|rest| rest.of(source) != tail)
         {
@@ -125,6 +125,10 @@ impl Work {
         Some(())
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "there are at least two values, all of the first's length, and `at` is below that where it is an index"
+    )]
     /// Looks for that of values of one length that have at least half of their positions in common.
     fn find_bytes(&mut self, source: &[u8], values: &[Span], first: &[u8]) -> Option<()> {
         let others = &values[1..];
@@ -239,6 +243,10 @@ pub(crate) fn decode(
 
 impl Scratch {
     /// Strings of one length: first what all have, then run after run.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "each string is a copy of the first, which has room for all runs: `at` and `end` add up what it was made of"
+    )]
     fn put_fixed(
         &mut self,
         input: &mut Reader<'_>,
@@ -294,6 +302,10 @@ impl Scratch {
     }
 
     /// Strings of any length, one after the other.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`row` is below `count`, and each run has `count` numbers"
+    )]
     fn put_varying(
         &mut self,
         input: &mut Reader<'_>,

@@ -35,11 +35,16 @@ impl Values {
     }
 
     pub(crate) fn push_nulls(&mut self, count: usize) {
-        self.serials.resize(self.len() + count, NULL as u32);
+        self.serials.resize(self.len() + count, NULL_SERIAL);
         self.pieces.resize(self.len(), Span::default());
     }
 
-    /// Moves the values from `first` on to those of `count` places that have one; the others get NULL.
+    /// Moves the values from `first` on to those of `count` places that have one; the others get NULL. As many places
+    /// have one as there are values.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "there are `first + count` values once NULLs are added, and `next` ends at `first`"
+    )]
     pub(crate) fn spread(&mut self, first: usize, count: usize, has: impl Fn(usize) -> bool) {
         let mut next = self.len();
         self.push_nulls(first + count - next);
@@ -49,7 +54,7 @@ impl Values {
                 next -= 1;
                 (self.serials[next], self.pieces[next])
             } else {
-                (NULL as u32, Span::default())
+                (NULL_SERIAL, Span::default())
             };
             self.serials[first + place] = serial;
             self.pieces[first + place] = piece;
@@ -57,8 +62,11 @@ impl Values {
     }
 }
 
-pub(crate) const NULL: u64 = 0;
-pub(crate) const REAL: u64 = 7;
+pub(crate) const NULL: u64 = NULL_SERIAL as u64;
+pub(crate) const REAL: u64 = REAL_SERIAL as u64;
+/// The same as [`Values`] have them.
+const NULL_SERIAL: u32 = 0;
+pub(crate) const REAL_SERIAL: u32 = 7;
 
 pub(crate) fn is_integer(serial: u64) -> bool {
     matches!(serial, 1..=6 | 8 | 9)
@@ -74,6 +82,10 @@ pub(crate) fn is_blob(serial: u64) -> bool {
 
 /// The integer that a field of a page holds.
 #[inline]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "a piece begins within its buffer, or at its end"
+)]
 pub(crate) fn integer_of(serial: u64, span: Span, page: &[u8]) -> i64 {
     match serial {
         8 => 0,
@@ -93,6 +105,11 @@ pub(crate) fn integer_of(serial: u64, span: Span, page: &[u8]) -> i64 {
 
 /// The serial type SQLite chooses for an integer, and how many bytes that has.
 #[inline]
+#[expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "there are 1 to 64 copies of the sign, which are entries 8 to 1; the value that is cast is 0 or 1"
+)]
 pub(crate) fn serial_of(value: i64) -> (u32, usize) {
     /// By the bytes that the value needs: there are no integers of five and of seven bytes.
     const SERIALS: [(u32, usize); 9] = [
@@ -115,6 +132,7 @@ pub(crate) fn serial_of(value: i64) -> (u32, usize) {
 
 /// The bytes of an integer in a record as a word, the first lowest; of those beyond `len` any.
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the length is at most 8")]
 pub(crate) fn word_of(value: i64, len: usize) -> u64 {
     (value as u64)
         .wrapping_shl(64 - 8 * len as u32)
@@ -146,6 +164,11 @@ pub(crate) fn varint_len(value: u64) -> usize {
 
 /// Writes the shortest varint at the start of `out` and says how long it is.
 #[inline]
+#[expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "`out` begins where a place for it was measured with `varint_len`; each byte has seven bits"
+)]
 pub(crate) fn put_varint(value: u64, out: &mut [u8]) -> usize {
     if value < 0x80 {
         out[0] = value as u8;
@@ -163,6 +186,11 @@ pub(crate) fn put_varint(value: u64, out: &mut [u8]) -> usize {
     put_long_varint(value, out)
 }
 
+#[expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "`out` has at least `varint_len` bytes; each has seven bits of the value, the ninth eight"
+)]
 fn put_long_varint(value: u64, out: &mut [u8]) -> usize {
     let len = varint_len(value);
     if len == 9 {
@@ -194,7 +222,7 @@ pub(crate) fn header_len(types: usize) -> usize {
 /// Appends the fields of the record at `start..end` of `page`, if it is written as SQLite does:
 /// shortest varints, and a header and values that fill it exactly.
 pub(crate) fn parse(page: &[u8], start: usize, end: usize, fields: &mut Vec<Field>) -> Option<()> {
-    let record = &page[start..end];
+    let record = page.get(start..end)?;
     let (header, at) = varint(record)?;
     let header = usize::try_from(header)
         .ok()
@@ -206,7 +234,7 @@ pub(crate) fn parse(page: &[u8], start: usize, end: usize, fields: &mut Vec<Fiel
     }
     while !types.is_empty() {
         let (serial, len) = varint(types)?;
-        types = &types[len..];
+        types = types.get(len..)?;
         let len = len_of(serial)?;
         let value_end = value
             .checked_add(len)

@@ -37,7 +37,8 @@ pub(crate) fn encode(source: &[u8], values: &[Span], work: &mut Work, out: &mut 
         out.extend_from_slice(value.of(source));
         out.push(END);
     }
-    let ends = memchr::memchr_iter(END, &out[start + 1..]).count();
+    let written = out.get(start + 1..).unwrap_or_default();
+    let ends = memchr::memchr_iter(END, written).count();
     if ends > values.len() {
         out.truncate(start);
         out.push(layout::COUNTED);

@@ -6,7 +6,7 @@
 
 use super::arena::{Arena, copy};
 use super::bytes::{Bits, Malformed, Reader, Result, Span};
-use super::page::{FILE_HEADER_LEN, Kind, Rest};
+use super::page::{FILE_HEADER_LEN, Kind, PAGE_MAX, Rest};
 use super::record::{self, Values};
 use super::{COLUMNS_MAX, KIND, PAGE_ONE, VERBATIM, column, ints, json, strings};
 
@@ -59,15 +59,17 @@ impl Undo {
         } else {
             FILE_HEADER_LEN
         };
-        if header + kind.header_len() > page.len() {
+        if header + kind.header_len() > page.len() || page.len() > PAGE_MAX {
             return Err(Malformed);
         }
-        page[..header].copy_from_slice(input.take(header)?);
+        let file_header = page.get_mut(..header).ok_or(Malformed)?;
+        file_header.copy_from_slice(input.take(header)?);
         // A cell and its pointer take four bytes at least.
         let cells = input.count(page.len() / 4)?;
         let rest = Rest::take(&mut input, cells, page.len())?;
         if kind.is_interior() {
-            page[header + 8..header + 12].copy_from_slice(input.take(4)?);
+            let rightmost = page.get_mut(header + 8..header + 12).ok_or(Malformed)?;
+            rightmost.copy_from_slice(input.take(4)?);
         }
         let rows = self.take_contents(&mut input, tag & VERBATIM != 0, cells)?;
         self.children.clear();
@@ -122,6 +124,10 @@ impl Undo {
     }
 
     /// Finds the lengths of the cells.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`take_contents` counted the rows, and as many rowids and records were decoded"
+    )]
     fn measure(&mut self, kind: Kind) {
         let len = |content: &Content| match *content {
             Content::Bytes(bytes) => bytes.len(),
@@ -143,6 +149,11 @@ impl Undo {
 
     /// Writes a cell; bytes behind it are undefined.
     #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`Rest::place` has checked that the cell is one, and that its place on the page is as long as `measure` \
+                  found it; children, rowids and records are as many as rows"
+    )]
     fn put_cell(&self, kind: Kind, cell: usize, page: &mut [u8]) -> Result<()> {
         let mut at = self.starts[cell];
         let row = match self.contents[cell] {
@@ -184,6 +195,10 @@ struct Records {
 }
 
 impl Records {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "no record has more than `COLUMNS_MAX` columns, nor a header longer than they need"
+    )]
     fn take(
         &mut self,
         input: &mut Reader<'_>,
@@ -216,6 +231,10 @@ impl Records {
     }
 
     /// Reads a column, which all records have or only some, and adds its values to the lengths of their records.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a varint has at most nine bytes"
+    )]
     fn take_column(
         &mut self,
         column: i64,
@@ -235,15 +254,17 @@ impl Records {
         } else {
             let having = counts.iter().filter(|count| column < **count).count();
             column::decode(input, having, buffers, values)?;
-            values.spread(first, counts.len(), |row| column < counts[row]);
+            let has = |row| counts.get(row).is_some_and(|count| column < *count);
+            values.spread(first, counts.len(), has);
         }
-        let serials = &values.serials[first..];
+        let serials = values.serials.get(first..).ok_or(Malformed)?;
+        let pieces = values.pieces.get(first..).ok_or(Malformed)?;
         if serials.iter().fold(0, |all, serial| all | serial) > 0x7f {
             for (types, serial) in types.iter_mut().zip(serials) {
                 *types += record::varint_len((*serial).into()) as u32 - 1;
             }
         }
-        for (len, piece) in lens.iter_mut().zip(&values.pieces[first..]) {
+        for (len, piece) in lens.iter_mut().zip(pieces) {
             *len += piece.len;
         }
         Ok(())
@@ -252,6 +273,12 @@ impl Records {
     /// Writes a record to `at`; bytes behind it are undefined. Kept out of its caller, so that the processor has enough
     /// registers.
     #[inline(never)]
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation,
+        reason = "the record's place is as long as `take` added up; each column has a value for each row; a serial type is \
+                  written as a byte only if all are, and `take` refuses a negative count"
+    )]
     fn put(&self, row: usize, arena: &Arena, page: &mut [u8], at: usize) -> Result<()> {
         let rows = self.counts.len();
         let columns = self.counts[row] as usize;

@@ -75,7 +75,7 @@ pub(crate) fn to_text(blob: &[u8], out: &mut Vec<u8>) -> Result<()> {
 fn put_text(blob: &[u8], depth: usize, out: &mut Vec<u8>) -> Result<usize> {
     let (header, len) = header_of(blob).ok_or(Malformed)?;
     let bytes = blob.get(header..header + len).ok_or(Malformed)?;
-    match blob[0] & 15 {
+    match blob.first().ok_or(Malformed)? & 15 {
         element::NULL => out.extend_from_slice(b"null"),
         element::TRUE => out.extend_from_slice(b"true"),
         element::FALSE => out.extend_from_slice(b"false"),
@@ -94,7 +94,7 @@ fn put_text(blob: &[u8], depth: usize, out: &mut Vec<u8>) -> Result<usize> {
             let (mut at, mut elements) = (0, 0);
             while at < bytes.len() {
                 out.extend(separator(is_object, elements));
-                at += put_text(&bytes[at..], depth - 1, out)?;
+                at += put_text(bytes.get(at..).ok_or(Malformed)?, depth - 1, out)?;
                 elements += 1;
             }
             out.push(if is_object { b'}' } else { b']' });
@@ -133,7 +133,7 @@ fn put_binary(text: &[u8], depth: usize, out: &mut Vec<u8>) -> Result<usize> {
                     }
                     at += 1;
                 }
-                at += put_binary(&text[at..], depth - 1, out)?;
+                at += put_binary(text.get(at..).ok_or(Malformed)?, depth - 1, out)?;
                 elements += 1;
             }
             insert_header(kind, start, out)?;
@@ -146,18 +146,21 @@ fn put_binary(text: &[u8], depth: usize, out: &mut Vec<u8>) -> Result<usize> {
             } else {
                 element::TEXT
             };
-            put_scalar(kind, &text[1..len - 1], out)?;
+            let payload = text.get(1..len - 1).ok_or(Malformed)?;
+            put_scalar(kind, payload, out)?;
             Ok(len)
         }
         RAW if text.get(1) == Some(&b'"') => {
-            let (len, _) = string_at(&text[1..]).ok_or(Malformed)?;
-            put_scalar(element::TEXTRAW, &text[2..len], out)?;
+            let string = text.get(1..).ok_or(Malformed)?;
+            let (len, _) = string_at(string).ok_or(Malformed)?;
+            let payload = string.get(1..len - 1).ok_or(Malformed)?;
+            put_scalar(element::TEXTRAW, payload, out)?;
             Ok(len + 1)
         }
         _ => {
             let ends = |byte: &u8| matches!(byte, b',' | b':' | b'}' | b']');
             let len = text.iter().position(ends).unwrap_or(text.len());
-            match &text[..len] {
+            match text.get(..len).ok_or(Malformed)? {
                 b"" => return Err(Malformed),
                 b"null" => out.push(element::NULL),
                 b"true" => out.push(element::TRUE),
@@ -178,11 +181,11 @@ fn put_binary(text: &[u8], depth: usize, out: &mut Vec<u8>) -> Result<usize> {
 
 /// Appends an element with this payload.
 fn put_scalar(kind: u8, payload: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    if payload.len() < 12 {
-        out.push((payload.len() as u8) << 4 | kind);
+    if let Ok(len @ 0..12) = u8::try_from(payload.len()) {
+        out.push(len << 4 | kind);
     } else {
         let (header, len) = header_for(kind, payload.len())?;
-        out.extend_from_slice(&header[..len]);
+        out.extend(header.into_iter().take(len));
     }
     out.extend_from_slice(payload);
     Ok(())
@@ -190,11 +193,9 @@ fn put_scalar(kind: u8, payload: &[u8], out: &mut Vec<u8>) -> Result<()> {
 
 /// Puts the header of an element before its payload, which begins at `start`.
 fn insert_header(kind: u8, start: usize, out: &mut Vec<u8>) -> Result<()> {
-    let end = out.len();
-    let (header, len) = header_for(kind, end - start)?;
-    out.extend_from_slice(&header[..len]);
-    out.copy_within(start..end, start + len);
-    out[start..start + len].copy_from_slice(&header[..len]);
+    let (header, len) = header_for(kind, out.len() - start)?;
+    out.extend(header.into_iter().take(len));
+    out.get_mut(start..).ok_or(Malformed)?.rotate_right(len);
     Ok(())
 }
 

@@ -61,10 +61,10 @@ pub(crate) fn decode(
     next.resize(shapes.keys.len() + 1, 0);
     let mut total = 0;
     for (template, uses) in shapes.templates.iter().zip(&*uses) {
-        let slots = &shapes.slots[template.slots.0..template.slots.1];
+        let slots = shapes.slots_of(template);
         total += uses * slots.len();
         for slot in slots {
-            next[slot.column + 1] += uses;
+            *next.get_mut(slot.column + 1).ok_or(Malformed)? += uses;
         }
     }
     // A value is at least a byte of some text, or of the comma beside it.
@@ -72,9 +72,11 @@ pub(crate) fn decode(
         return Err(Malformed);
     }
     values.clear();
-    for column in 0..shapes.keys.len() {
-        values.take_column(input, next[column + 1], arena, strings)?;
-        next[column + 1] += next[column];
+    let mut end = 0;
+    for next in next.iter_mut().skip(1) {
+        values.take_column(input, *next, arena, strings)?;
+        end += *next;
+        *next = end;
     }
     scratch.make_literals();
     scratch.put_texts(arena, spans)
@@ -128,11 +130,11 @@ impl Scratch {
                 let start = printed.len();
                 printed.extend(open.then_some(b'"'));
                 printed.extend_from_slice(before.of(text));
-                open = column.is_some_and(|column| quoted[column]);
+                open = column.and_then(|column| quoted.get(column)) == Some(&true);
                 printed.extend(open.then_some(b'"'));
                 literals.push((Span::new(start, printed.len()), column.unwrap_or(0)));
             };
-            for slot in &shapes.slots[template.slots.0..template.slots.1] {
+            for slot in shapes.slots_of(template) {
                 put(slot.before, Some(slot.column));
             }
             put(template.tail, None);
@@ -144,15 +146,16 @@ impl Scratch {
         let printed = arena.put(&self.printed)?;
         for row in &self.rows {
             let row = usize::from(*row);
-            let (first, end) = self.shapes.templates[row].slots;
+            let (first, end) = self.shapes.templates.get(row).ok_or(Malformed)?.slots;
             // Each template before it has a literal more than slots.
-            let literals = &self.literals[first + row..=end + row];
-            let (tail, literals) = literals.split_last().ok_or(Malformed)?;
+            let literals = self.literals.get(first + row..=end + row);
+            let (tail, literals) = literals.and_then(<[_]>::split_last).ok_or(Malformed)?;
             let (from, mut to) = arena.join();
             for (literal, column) in literals {
                 to = copy(from, literal.behind(printed), to)?;
-                let next = &mut self.next[*column];
-                to = copy(from, self.values.spans[*next], to)?;
+                let next = self.next.get_mut(*column).ok_or(Malformed)?;
+                let value = self.values.spans.get(*next).ok_or(Malformed)?;
+                to = copy(from, *value, to)?;
                 *next += 1;
             }
             let rest = copy(from, tail.0.behind(printed), to)?.len();
@@ -203,7 +206,7 @@ impl Values {
         for (kind, count) in Kind::ALL.into_iter().zip(counts) {
             self.take_kind(input, kind, count, arena, strings)?;
         }
-        for string in &mut self.spans[first..first + counts[0]] {
+        for string in self.spans.iter_mut().skip(first).take(counts[0]) {
             let start = arena.len();
             arena.push(b'"')?;
             arena.copy(*string)?;
@@ -214,8 +217,8 @@ impl Values {
         self.sorted.extend(self.spans.drain(first..));
         let mut at = [0, counts[0], counts[0] + counts[1]];
         for kind in kinds {
-            let at = &mut at[usize::from(*kind)];
-            self.spans.push(self.sorted[*at]);
+            let at = at.get_mut(usize::from(*kind)).ok_or(Malformed)?;
+            self.spans.push(*self.sorted.get(*at).ok_or(Malformed)?);
             *at += 1;
         }
         Ok(())

@@ -68,6 +68,11 @@ pub(crate) struct Work {
     integers: Vec<i64>,
 }
 
+#[expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "`found` only grows behind `first`, and there are at most `TEMPLATES_MAX` templates"
+)]
 /// Appends the texts `values` of `source`; or appends nothing and returns false if they have too many templates. The
 /// reader knows their number.
 pub(crate) fn encode(
@@ -103,7 +108,7 @@ pub(crate) fn encode(
         let Some(template) = shapes.intern(text, start) else {
             return false;
         };
-        let slots = shapes.slots_of(template).into_iter().flatten();
+        let slots = shapes.slots_of(&shapes.templates[template]);
         for (value, slot) in found[first..].iter_mut().zip(slots) {
             value.column = slot.column;
         }
@@ -122,6 +127,10 @@ pub(crate) fn encode(
     true
 }
 
+#[expect(
+    clippy::indexing_slicing,
+    reason = "`next` has a number for each column and one more, which `sort` counts from the values themselves"
+)]
 impl Work {
     /// Puts the values of each column together, in the order of the texts.
     fn sort(&mut self) {

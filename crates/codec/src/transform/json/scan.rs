@@ -39,6 +39,10 @@ pub(super) fn integer(token: &[u8]) -> i64 {
 }
 
 /// Cuts a text into template and values.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "`at` is below the length, and what is found in the rest is not longer than the rest"
+)]
 pub(super) fn scan(source: &[u8], text: Span, template: &mut Vec<u8>, values: &mut Vec<Value>) {
     let bytes = text.of(source);
     let base = text.start as usize;
@@ -77,7 +81,7 @@ pub(super) fn value_at(bytes: &[u8]) -> Option<(usize, Kind)> {
 /// How long the token is that `bytes` begin with, and whether it is an integer that prints back as it is written.
 fn token(bytes: &[u8]) -> (usize, Kind) {
     let len = bytes.iter().take_while(|byte| is_token(**byte)).count();
-    let canonical = match &bytes[..len] {
+    let canonical = match bytes.get(..len).unwrap_or_default() {
         [b'0'] => true,
         [b'-', b'1'..=b'9', digits @ ..] | [b'1'..=b'9', digits @ ..] => {
             // Any number of at most this many digits fits an i64.
@@ -93,6 +97,11 @@ fn token(bytes: &[u8]) -> (usize, Kind) {
 }
 
 #[inline]
+#[expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "the table has an entry for each byte"
+)]
 fn is_token(byte: u8) -> bool {
     const TOKEN: [bool; 256] = {
         let mut token = [false; 256];
@@ -119,7 +128,7 @@ pub(super) fn string_at(bytes: &[u8]) -> Option<(usize, bool)> {
     let (mut at, mut escapes) = (1, false);
     loop {
         at += quote_or_escape(bytes.get(at..)?)?;
-        if bytes[at] == b'"' {
+        if bytes.get(at) == Some(&b'"') {
             return Some((at + 1, escapes));
         }
         escapes = true;
@@ -144,7 +153,7 @@ fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
         }
     }
     let start = bytes.len().min(8 * WORDS) / 8 * 8;
-    memchr::memchr2(b'"', b'\\', &bytes[start..]).map(|at| start + at)
+    memchr::memchr2(b'"', b'\\', bytes.get(start..)?).map(|at| start + at)
 }
 
 /// This many words of a string are examined one by one.
@@ -162,7 +171,7 @@ fn scalars_len(bytes: &[u8]) -> Option<usize> {
     loop {
         match bytes.get(at)? {
             b']' => return Some(at + 1),
-            b'"' => at += string_len(&bytes[at..])?,
+            b'"' => at += string_len(bytes.get(at..)?)?,
             b'[' | b'{' | b'}' | b':' => return None,
             _ => at += 1,
         }

@@ -108,16 +108,18 @@ impl Shapes {
         let first = found.len();
         let follows = self.templates.get(template).is_some_and(|template| {
             let (mut rest, mut at) = (value.of(source), value.start as usize);
-            for slot in &self.slots[template.slots.0..template.slots.1] {
+            for slot in self.slots_of(template) {
                 let Some(after) = rest.strip_prefix(slot.before.of(text)) else {
                     return false;
                 };
                 at += slot.before.len();
-                let Some((len, kind)) = value_at(after) else {
+                let value =
+                    value_at(after).and_then(|(len, kind)| Some((len, kind, after.get(len..)?)));
+                let Some((len, kind, behind)) = value else {
                     return false;
                 };
                 found.push(Value::new(slot.column, kind, at, len));
-                rest = &after[len..];
+                rest = behind;
                 at += len;
             }
             rest == template.tail.of(text)
@@ -128,8 +130,9 @@ impl Shapes {
         follows
     }
 
-    pub(super) fn slots_of(&self, template: usize) -> Option<&[Slot]> {
-        let (first, end) = self.templates.get(template)?.slots;
-        Some(&self.slots[first..end])
+    /// The slots of one of these templates.
+    pub(super) fn slots_of(&self, template: &Template) -> &[Slot] {
+        let (first, end) = template.slots;
+        self.slots.get(first..end).unwrap_or_default()
     }
 }
