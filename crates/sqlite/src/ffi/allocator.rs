@@ -150,7 +150,7 @@ pub struct Allocator;
 // block is a multiple of the alignment. Nothing unwinds: no index, no arithmetic that can overflow, no allocation.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as for this function.
+        // SAFETY: the layout's size is not zero, as the caller promises to `alloc`; `System` asks for nothing else.
         let memory = unsafe { System.alloc(layout) };
         if !memory.is_null() {
             return memory;
@@ -160,7 +160,7 @@ unsafe impl GlobalAlloc for Allocator {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as for this function.
+        // SAFETY: the layout's size is not zero, as the caller promises to `alloc_zeroed`; `System` asks for nothing else.
         let memory = unsafe { System.alloc_zeroed(layout) };
         if !memory.is_null() {
             return memory;
@@ -177,7 +177,8 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         match RESERVE.place(memory) {
             Some(offset) => RESERVE.give_back(offset, layout.size(), 0),
-            // SAFETY: as for this function; it is not of the reserve, so it is the system's.
+            // SAFETY: the memory was allocated here with this layout, as the caller promises, and it is not in the
+            // reserve, so `System` allocated it.
             None => unsafe { System.dealloc(memory, layout) },
         }
     }
@@ -190,7 +191,8 @@ unsafe impl GlobalAlloc for Allocator {
             }
             Some(_) => {}
             None => {
-                // SAFETY: as for this function; it is not of the reserve, so it is the system's.
+                // SAFETY: the memory was allocated here with this layout and the size is neither zero nor too large for
+                // a layout, as the caller promises. It is not in the reserve, so `System` allocated it.
                 let moved = unsafe { System.realloc(memory, layout, size) };
                 if !moved.is_null() {
                     return moved;

@@ -94,7 +94,8 @@ impl Library {
     /// # Safety
     /// `table` is what SQLite handed to an extension's entry point.
     pub(crate) unsafe fn of(table: *const c_void) -> Result<Library, String> {
-        // SAFETY: as for this function.
+        // SAFETY: the caller promises that SQLite handed `table` to an entry point, so it is null or SQLite's table of
+        // functions, which stays as long as the library does.
         unsafe { Api::new(table) }?;
         static TAKING: Mutex<()> = Mutex::new(());
         let _one_at_a_time = TAKING.lock().unwrap_or_else(PoisonError::into_inner);
