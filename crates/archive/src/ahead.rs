@@ -43,7 +43,8 @@ pub(crate) struct Job {
 impl Job {
     fn numbers(&self) -> Range<u32> {
         let first = self.frames.first().map_or(0, |frame| frame.number);
-        first..first.saturating_add(self.frames.len() as u32)
+        let count = u32::try_from(self.frames.len()).unwrap_or(u32::MAX);
+        first..first.saturating_add(count)
     }
 
     /// Whether a frame is in it.
@@ -154,8 +155,8 @@ struct State {
 impl State {
     /// Jobs that nobody has begun, or whose frames nobody has asked for.
     fn unused(&self) -> usize {
-        let bytes: usize = self.decoded.values().map(|bytes| bytes.len()).sum();
-        let jobs = bytes.div_ceil(JOB_SIZE as usize);
+        let bytes: u64 = self.decoded.values().map(|bytes| bytes.len() as u64).sum();
+        let jobs = usize::try_from(bytes.div_ceil(JOB_SIZE)).unwrap_or(usize::MAX);
         self.jobs.len() + jobs.min(self.decoded.len())
     }
 }

@@ -64,9 +64,11 @@ impl std::fmt::Debug for Cache {
 impl Cache {
     /// A cache of its own with a budget in bytes.
     pub fn new(budget: u64) -> Cache {
+        const MOST: usize = 1 << 16;
+        let items = usize::try_from(budget >> 16).map_or(MOST, |items| items.clamp(64, MOST));
         let options = OptionsBuilder::new()
             .shards(1)
-            .estimated_items_capacity((budget >> 16).clamp(64, 1 << 16) as usize)
+            .estimated_items_capacity(items)
             .weight_capacity(budget)
             .build()
             .expect("both capacities are given");

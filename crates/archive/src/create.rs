@@ -166,6 +166,10 @@ fn compress_all(
     }
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a frame has at most as many bytes as `FRAME_SIZES` allows; the table has the low half of the hash"
+)]
 fn compress(
     context: &mut CCtx<'static>,
     level: i32,
@@ -212,6 +216,10 @@ impl<W: Write> Writer<'_, W> {
         self.created.frames as usize
     }
 
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a compressed frame is little longer than its bytes, of which there are at most as `FRAME_SIZES` allows"
+    )]
     fn frame(&mut self, frame: &Compressed) -> Result<()> {
         let table_len = HEADER_LEN + self.entries.len() as u64 + 12 + FOOTER_LEN;
         if table_len > TABLE_MAX {
@@ -230,6 +238,10 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "`frame` has kept the table below `TABLE_MAX`"
+    )]
     fn finish(mut self) -> Result<Created> {
         let mut table = Vec::with_capacity(self.entries.len() + 17);
         table.extend_from_slice(&TABLE_MAGIC.to_le_bytes());

@@ -69,7 +69,7 @@ pub(crate) fn check_size(frame: &Frame, found: u64) -> Result<()> {
 
 pub(crate) fn check_sum(frame: &Frame, digest: u64) -> Result<()> {
     match frame.checksum {
-        Some(expected) if expected != digest as u32 => Err(Error::frame(
+        Some(expected) if u64::from(expected) != digest & u64::from(u32::MAX) => Err(Error::frame(
             frame,
             "its bytes do not have the checksum in the seek table",
         )),

@@ -20,9 +20,10 @@ use litepack_io::storage::ReadAt;
 use crate::source::read_exact;
 
 /// Bytes of the database that are kept and given out together.
-pub(crate) const PIECE: u64 = 256 << 10;
+pub(crate) const PIECE: u64 = PIECE_LEN as u64;
+const PIECE_LEN: usize = 256 << 10;
 /// Stored bytes read at once.
-const INPUT: u64 = 128 << 10;
+const INPUT: usize = 128 << 10;
 
 /// A decoder somewhere in a large frame.
 pub(crate) struct Large {
@@ -147,12 +148,13 @@ impl Large {
 
     /// The next piece, shorter only at the frame's end, empty behind it.
     fn next(&mut self, source: &impl ReadAt, frame: &Frame) -> Result<Vec<u8>> {
-        let mut piece = litepack_io::memory::zeros(PIECE as usize)?;
+        let mut piece = litepack_io::memory::zeros(PIECE_LEN)?;
         let mut filled = 0;
         while filled < piece.len() {
             let rest = u64::from(frame.stored) - self.consumed;
             if self.used == self.input.len() && rest > 0 {
-                litepack_io::memory::resize(&mut self.input, rest.min(INPUT) as usize)?;
+                let len = usize::try_from(rest).map_or(INPUT, |rest| rest.min(INPUT));
+                litepack_io::memory::resize(&mut self.input, len)?;
                 read_exact(source, &mut self.input, frame.offset + self.consumed)?;
                 self.consumed += self.input.len() as u64;
                 self.used = 0;

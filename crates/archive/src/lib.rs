@@ -12,6 +12,14 @@
 //! nothing: memory is bounded by the cache's budget and a few constants, and a frame that is not what the seek table
 //! says is an error. docs/internals/archives.md argues the choices.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
 
 mod ahead;
 #[cfg(test)]

@@ -145,7 +145,9 @@ impl<S: ReadAt> Archive<S> {
                 }
             };
             let len = here.len().min(rest.len());
-            rest[..len].copy_from_slice(&here[..len]);
+            if let (Some(rest), Some(here)) = (rest.get_mut(..len), here.get(..len)) {
+                rest.copy_from_slice(here);
+            }
             filled += len;
         }
         Ok(filled)

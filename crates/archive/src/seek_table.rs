@@ -20,7 +20,8 @@ pub(crate) const SEEKABLE_MAGIC: u32 = 0x8F92_EAB1;
 pub(crate) const CHECKSUM_FLAG: u8 = 0x80;
 const RESERVED_BITS: u8 = 0x7C;
 /// Magic number and length before the contents of a skippable frame.
-pub(crate) const HEADER_LEN: u64 = 8;
+pub(crate) const HEADER_LEN: u64 = HEADER_BYTES as u64;
+const HEADER_BYTES: usize = 8;
 /// Number of frames, descriptor and magic number behind the entries.
 pub(crate) const FOOTER_LEN: u64 = 9;
 /// A longer table is refused: it is kept in memory. This is enough for 22 million frames with checksums.
@@ -95,6 +96,10 @@ impl SeekTable {
     ///
     /// # Errors
     /// When there is none, or when it contradicts itself or the length of the file.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the tail has at most `TAIL_LEN` bytes; the table is refused before if it has more than `TABLE_MAX`"
+    )]
     pub fn read(source: &impl ReadAt) -> Result<SeekTable> {
         let file_len = source.len()?;
         let mut tail = litepack_io::memory::zeros(file_len.min(TAIL_LEN) as usize)?;
@@ -139,7 +144,7 @@ impl SeekTable {
             });
         }
         table.truncate((len - FOOTER_LEN) as usize);
-        table.drain(..HEADER_LEN as usize);
+        table.drain(..HEADER_BYTES);
         SeekTable::add_up(table, entry_len as usize, frames, table_at)?.placed(source, table_at)
     }
 
@@ -188,7 +193,7 @@ impl SeekTable {
         }
         let mut at = 0;
         for _ in 0..UNCOUNTED_MAX {
-            let mut header = [0; HEADER_LEN as usize];
+            let mut header = [0; HEADER_BYTES];
             if source.read_at(&mut header, at)? < header.len() {
                 break;
             }
@@ -302,6 +307,10 @@ fn without_table(source: &impl ReadAt) -> Result<Error> {
     })
 }
 
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a step has at most `STEP` bytes"
+)]
 fn read_long(source: &impl ReadAt, at: u64, len: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < len {
