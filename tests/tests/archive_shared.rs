@@ -1,7 +1,7 @@
 //! Connections to the same archive share what is decoded, and only those: a file that took the name of another, or was
 //! written over, is another file. In a program of its own, because the cache belongs to the process.
 
-use litepack_archive::Cache;
+use litepack_io::cache::Cache;
 use litepack_tests::archives::{self, Writer};
 use litepack_tests::commandline::Place;
 use litepack_tests::outcome::Outcome;
@@ -81,15 +81,15 @@ fn what_is_decoded_is_shared_by_connections_to_one_file_and_no_others() {
 
     let first = archives::open(&path).unwrap();
     assert_eq!(sum(&first), 30);
-    let used = Cache::shared().used();
+    let used = Cache::shared().bytes();
     assert!(used > 1_000_000);
     let second = archives::open(&path).unwrap();
     assert_eq!(sum(&second), 30);
-    assert_eq!(Cache::shared().used(), used, "it was decoded again");
+    assert_eq!(Cache::shared().bytes(), used, "it was decoded again");
     let linked = place.path("link.zst");
     std::os::unix::fs::symlink(&path, &linked).unwrap();
     assert_eq!(sum(&archives::open(&linked).unwrap()), 30);
-    assert_eq!(Cache::shared().used(), used, "it was decoded again");
+    assert_eq!(Cache::shared().bytes(), used, "it was decoded again");
 
     // Another file, with the same seek table to the byte, under the same name.
     std::fs::rename(&other, &path).unwrap();
@@ -129,7 +129,7 @@ fn the_cache_keeps_to_its_budget() {
         let found = vfs::open_with(&archive, &format!("mode=ro&cache_mb={budget}")).unwrap();
         for _ in 0..2 {
             assert!(Outcome::of(&found, scan) == expected);
-            let used = Cache::shared().used();
+            let used = Cache::shared().bytes();
             assert!(used <= budget << 20, "{used} bytes of {budget} MiB");
         }
     }

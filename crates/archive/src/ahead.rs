@@ -19,9 +19,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::cache::{Cache, FileId, Key};
 use crate::decode::Decoder;
 use crate::seek_table::Frame;
+use litepack_io::cache::{Cache, FileId, FrameKey};
 
 /// So many steps from a frame to the next make a scan.
 pub(crate) const RUN_MIN: u32 = 2;
@@ -80,8 +80,8 @@ pub(crate) struct Place {
 
 impl Place {
     /// The key of a frame that is decoded whole, or of a piece of one that is not.
-    pub(crate) fn key(&self, frame: &Frame, piece: Option<u32>) -> Key {
-        Key {
+    pub(crate) fn key(&self, frame: &Frame, piece: Option<u32>) -> FrameKey {
+        FrameKey {
             file: self.file,
             table: self.table,
             frame: frame.number,

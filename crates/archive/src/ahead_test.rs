@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::ahead::{Ahead, RUN_MIN};
-use crate::cache::{Cache, FileId};
 use crate::create::{Settings, create};
 use crate::reader::{Archive, Options};
+use litepack_io::cache::{Cache, FileId};
 use litepack_io::storage::ReadAt;
 
 const FRAME: u64 = 8192;
@@ -203,7 +203,7 @@ fn a_scan_does_not_push_out_what_is_used_again_and_again() {
     let table = archive.table();
     let here = |number: &u32| {
         let key = often.place.key(&table.frame(*number).unwrap(), None);
-        options.cache.has(&key)
+        options.cache.has_frame(&key)
     };
     let left = (0..40).filter(here).count();
     assert!(left > 38, "{left} of 40 are left");

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::cache::{Cache, FileId};
 use crate::error::{Error, Result};
 use crate::reader::{Archive, Options};
+use litepack_io::cache::{Cache, FileId};
 use litepack_io::storage::ReadAt;
 
 /// For the frames that helpers decode ahead of a check; none is looked at twice.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! source.rs      all that was asked for           error.rs   what can go wrong
-//! seek_table.rs  which frame is where              cache.rs   decoded frames, one budget for the process
+//! seek_table.rs  which frame is where
 //! decode.rs      one frame, whole and verified     large.rs   frames too large for that, piece by piece
 //! reader.rs      an opened archive                 ahead.rs   helpers that decode ahead of scans
 //! create.rs      making one, on all processors     check.rs   what one is made of, and whether it is sound
@@ -24,7 +24,6 @@
 mod ahead;
 #[cfg(test)]
 mod ahead_test;
-mod cache;
 mod check;
 mod create;
 mod decode;
@@ -34,11 +33,11 @@ mod reader;
 mod seek_table;
 mod source;
 
-pub use cache::{Cache, DEFAULT_BUDGET, FileId};
 pub use check::{Info, Report};
 pub use create::{
     Created, DEFAULT_FRAME_SIZE, DEFAULT_LEVEL, FRAME_SIZES, LEVELS, Settings, create,
 };
 pub use error::{Error, Result};
+pub use litepack_io::cache::{Cache, FileId};
 pub use reader::{Archive, Options};
 pub use seek_table::{Frame, SeekTable, begins_like_zstd};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::ahead::{Ahead, JOB_FRAMES, JOB_SIZE, Job, Place};
-use crate::cache::{Cache, FileId};
 use crate::decode::Decoder;
 use crate::error::{Error, Result};
 use crate::large::{Large, PIECE};
 use crate::seek_table::{Frame, SeekTable};
+use litepack_io::cache::{Cache, CacheUse, FileId, Kind};
 use litepack_io::storage::ReadAt;
 
 use crate::source::read_exact;
@@ -46,6 +46,8 @@ pub struct Archive<S> {
     source: S,
     table: Arc<SeekTable>,
     pub(crate) place: Place,
+    /// That frames are kept in the cache.
+    _in_cache: CacheUse,
     decoder: Decoder,
     large: Large,
     pub(crate) ahead: Ahead,
@@ -81,6 +83,7 @@ impl<S: ReadAt> Archive<S> {
 
     /// Opens an archive whose seek table is known from another handle.
     pub fn with_table(source: S, table: Arc<SeekTable>, options: Options) -> Archive<S> {
+        let in_cache = CacheUse::new(&options.cache, Kind::Frames);
         let place = Place {
             cache: options.cache,
             file: options.file,
@@ -91,6 +94,7 @@ impl<S: ReadAt> Archive<S> {
             table,
             ahead: Ahead::new(options.threads.saturating_sub(1)),
             place,
+            _in_cache: in_cache,
             decoder: Decoder::default(),
             large: Large::default(),
             stored: Vec::new(),
@@ -164,17 +168,17 @@ impl<S: ReadAt> Archive<S> {
             start: frame.start,
             bytes,
         };
-        if let Some(bytes) = self.place.cache.get(&key) {
+        if let Some(bytes) = self.place.cache.frame(&key) {
             return Ok(chunk(bytes));
         }
         if let Some(bytes) = self.decoded_ahead(frame.number) {
-            self.place.cache.put(key, Arc::clone(&bytes));
+            self.place.cache.put_frame(key, Arc::clone(&bytes));
             return Ok(chunk(bytes));
         }
         litepack_io::memory::resize(&mut self.stored, frame.stored as usize)?;
         read_exact(&self.source, &mut self.stored, frame.offset)?;
         let bytes = Arc::new(self.decoder.decode(frame, &self.stored)?);
-        self.place.cache.put(key, Arc::clone(&bytes));
+        self.place.cache.put_frame(key, Arc::clone(&bytes));
         Ok(chunk(bytes))
     }
 
@@ -201,13 +205,13 @@ impl<S: ReadAt> Archive<S> {
             return Err(Error::frame(frame, "it has no such piece"));
         };
         let key = self.place.key(frame, Some(number));
-        let bytes = match self.place.cache.get(&key) {
+        let bytes = match self.place.cache.frame(&key) {
             Some(bytes) => bytes,
             None => {
                 let place = &self.place;
                 let keep = |passed, bytes: &Arc<Vec<u8>>| {
                     let key = place.key(frame, Some(passed));
-                    place.cache.put(key, Arc::clone(bytes));
+                    place.cache.put_frame(key, Arc::clone(bytes));
                 };
                 self.large.piece(&self.source, frame, number, keep)?
             }
@@ -218,7 +222,7 @@ impl<S: ReadAt> Archive<S> {
 
     /// Whether a frame is decoded at once, in buffers for all of it.
     fn is_whole(&self, frame: &Frame) -> bool {
-        let most = WHOLE_MIN.max(self.place.cache.budget() / 2);
+        let most = WHOLE_MIN.max(self.place.cache.share() / 2);
         u64::from(frame.size) <= most && u64::from(frame.stored) <= most
     }
 
@@ -250,12 +254,12 @@ impl<S: ReadAt> Archive<S> {
     }
 
     fn is_cached(&self, frame: &Frame) -> bool {
-        self.place.cache.has(&self.place.key(frame, None))
+        self.place.cache.has_frame(&self.place.key(frame, None))
     }
 
     /// As many of the frames from `next` on as make a job; none if the first is not for helpers.
     fn for_helper(&self, mut next: Option<Frame>) -> Vec<Frame> {
-        let share = self.place.cache.budget() / AHEAD_SHARE;
+        let share = self.place.cache.share() / AHEAD_SHARE;
         let mut frames = Vec::new();
         let (mut size, mut stored) = (0, 0);
         while let Some(frame) = next {

@@ -3,6 +3,7 @@
 //! ```text
 //! memory.rs    fallible allocation, and when to give up
 //! storage.rs   files by byte offset: what is read, what is also written
+//! cache/       what the process keeps decoded or fetched, with one budget
 //! bytes.rs     little-endian fields and variable-length integers
 //! random.rs    random numbers from a seed
 //! testing/     storages for tests
@@ -10,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bytes;
+pub mod cache;
 pub mod memory;
 pub mod random;
 pub mod storage;

@@ -12,7 +12,9 @@ use std::time::{Duration, SystemTime};
 
 use twox_hash::XxHash3_64;
 
-use crate::cache::{BLOCK_SIZE, Key};
+use litepack_io::cache::BlockKey;
+
+use crate::BLOCK_SIZE;
 use crate::error::{Error, Result};
 use crate::options::DiskCache;
 
@@ -58,18 +60,18 @@ impl Disk {
         })
     }
 
-    fn path(&self, key: &Key) -> PathBuf {
+    fn path(&self, key: &BlockKey) -> PathBuf {
         self.directory
             .join(format!("{:032x}-{:x}{SUFFIX}", key.file, key.block))
     }
 
     /// Whether there is such a file. What is in it is another question.
-    pub(crate) fn has(&self, key: &Key) -> bool {
+    pub(crate) fn has(&self, key: &BlockKey) -> bool {
         self.path(key).exists()
     }
 
     /// The block, which has this length, if it is here and undamaged.
-    pub(crate) fn get(&self, key: &Key, len: usize) -> Option<Vec<u8>> {
+    pub(crate) fn get(&self, key: &BlockKey, len: usize) -> Option<Vec<u8>> {
         let file = File::open(self.path(key)).ok()?;
         let mut bytes = Vec::with_capacity(MAGIC.len() + len + SUM_LEN + 1);
         let expected = MAGIC.len() + len + SUM_LEN;
@@ -97,7 +99,7 @@ impl Disk {
     }
 
     /// Keeps a block, if that works.
-    pub(crate) fn put(&self, key: &Key, block: &[u8]) {
+    pub(crate) fn put(&self, key: &BlockKey, block: &[u8]) {
         let size = (MAGIC.len() + block.len() + SUM_LEN) as u64;
         let counted = |left: u64| left.checked_sub(size);
         if self
@@ -227,7 +229,7 @@ fn create(path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
-fn write(path: &Path, key: &Key, block: &[u8]) -> std::io::Result<()> {
+fn write(path: &Path, key: &BlockKey, block: &[u8]) -> std::io::Result<()> {
     let mut file = create(path)?;
     let mut bytes = Vec::with_capacity(MAGIC.len() + block.len() + SUM_LEN);
     bytes.extend_from_slice(&MAGIC);
@@ -237,7 +239,7 @@ fn write(path: &Path, key: &Key, block: &[u8]) -> std::io::Result<()> {
 }
 
 /// Over the bytes and over which block they are.
-fn sum(key: &Key, block: &[u8]) -> u64 {
+fn sum(key: &BlockKey, block: &[u8]) -> u64 {
     let mut name = [0; 24];
     name[..16].copy_from_slice(&key.file.to_le_bytes());
     name[16..].copy_from_slice(&key.block.to_le_bytes());
@@ -248,8 +250,8 @@ fn sum(key: &Key, block: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    fn key(block: u64) -> Key {
-        Key { file: 7, block }
+    fn key(block: u64) -> BlockKey {
+        BlockKey { file: 7, block }
     }
 
     fn disk(directory: &Path, limit: u64) -> Disk {

@@ -6,7 +6,7 @@
 //! location.rs  URLs, shown without secrets        headers.rs   what the user adds to requests
 //! version.rs   which version of the file it is    answer.rs    what a server may answer
 //! client.rs    one range, with redirects and retries
-//! cache.rs     blocks in memory                   disk.rs      blocks on disk
+//! disk.rs      blocks on disk
 //! streams.rs   which blocks are wanted next       remote.rs    an opened file; threads that fetch ahead
 //! ```
 //! All bytes a handle gives are of one version of the file: what the server said of it when it was opened (its strong
@@ -16,7 +16,6 @@
 #![forbid(unsafe_code)]
 
 mod answer;
-mod cache;
 mod client;
 mod disk;
 mod error;
@@ -28,11 +27,14 @@ mod streams;
 mod traffic;
 mod version;
 
-pub use cache::{BLOCK_SIZE, Cache, DEFAULT_BUDGET};
 pub use client::check_certificates;
 pub use error::{Error, Result};
 pub use headers::Headers;
+pub use litepack_io::cache::Cache;
 pub use location::Origin;
 pub use options::{DiskCache, Options};
 pub use remote::Remote;
 pub use traffic::Traffic;
+
+/// Bytes in a block, but for the last one of a file: what is fetched and kept at once.
+pub const BLOCK_SIZE: u64 = 64 << 10;

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::headers::Headers;
+use litepack_io::cache::Cache;
 
 /// How a file on a server is read.
 #[derive(Clone, Debug)]

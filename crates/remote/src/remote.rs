@@ -13,7 +13,9 @@ use std::thread;
 
 use ring::digest::{Context, SHA256};
 
-use crate::cache::{BLOCK_SIZE, Bytes, Cache, Key};
+use litepack_io::cache::{BlockKey, Bytes, Cache, CacheUse, Kind};
+
+use crate::BLOCK_SIZE;
 use crate::client::Client;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -48,6 +50,8 @@ struct Shared {
     /// What names the file and its version.
     file: u128,
     cache: Arc<Cache>,
+    /// That blocks are kept there.
+    _in_cache: CacheUse,
     disk: Option<Disk>,
     work: Mutex<Work>,
     changed: Condvar,
@@ -88,6 +92,7 @@ impl Remote {
             client,
             file: identity(&name, &headers, &version),
             version,
+            _in_cache: CacheUse::new(&options.cache, Kind::Blocks),
             cache: options.cache,
             disk,
             work: Mutex::default(),
@@ -95,7 +100,7 @@ impl Remote {
         };
         let first = shared.keep(&(0..1), &first).into_iter().next();
         Ok(Remote {
-            streams: Mutex::new(Streams::new(options.at_once, shared.cache.budget())),
+            streams: Mutex::new(Streams::new(options.at_once, shared.cache.share())),
             last: Mutex::new(first.map(|bytes| (0, bytes))),
             at_once: options.at_once,
             process: std::process::id(),
@@ -268,8 +273,8 @@ impl Shared {
         blocks.start * BLOCK_SIZE..self.version.len.min(blocks.end * BLOCK_SIZE)
     }
 
-    fn key(&self, block: u64) -> Key {
-        Key {
+    fn key(&self, block: u64) -> BlockKey {
+        BlockKey {
             file: self.file,
             block,
         }
@@ -278,21 +283,21 @@ impl Shared {
     /// Whether no request is needed for it.
     fn has(&self, block: u64) -> bool {
         let key = self.key(block);
-        self.cache.has(&key) || self.disk.as_ref().is_some_and(|disk| disk.has(&key))
+        self.cache.has_block(&key) || self.disk.as_ref().is_some_and(|disk| disk.has(&key))
     }
 
     fn in_memory(&self, block: u64) -> Option<Bytes> {
-        let bytes = self.cache.get(&self.key(block))?;
+        let bytes = self.cache.block(&self.key(block))?;
         self.client.counters.hits.add(1);
         Some(bytes)
     }
 
     fn on_disk(&self, block: u64) -> Option<Bytes> {
         let (key, range) = (self.key(block), self.bytes_of(&(block..block + 1)));
-        let disk = self.disk.as_ref().filter(|_| !self.cache.has(&key))?;
+        let disk = self.disk.as_ref().filter(|_| !self.cache.has_block(&key))?;
         let bytes = Arc::new(disk.get(&key, (range.end - range.start) as usize)?);
         self.client.counters.disk_hits.add(1);
-        self.cache.put(key, Arc::clone(&bytes));
+        self.cache.put_block(key, Arc::clone(&bytes));
         Some(bytes)
     }
 
@@ -327,7 +332,7 @@ impl Shared {
         let keep = |(block, bytes): (u64, &[u8])| {
             let key = self.key(block);
             let bytes = Arc::new(bytes.to_vec());
-            self.cache.put(key, Arc::clone(&bytes));
+            self.cache.put_block(key, Arc::clone(&bytes));
             if let Some(disk) = &self.disk {
                 disk.put(&key, &bytes);
             }

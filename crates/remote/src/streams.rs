@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::cache::BLOCK_SIZE;
+use crate::BLOCK_SIZE;
 
 /// Readers that are remembered: a scan, the index beside it, and what is looked up in between.
 const STREAMS: usize = 4;

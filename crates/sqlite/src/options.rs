@@ -30,8 +30,8 @@ pub(crate) enum Setting {
     Level(i32),
     /// `threads=N`, `PRAGMA litepack_threads=N`: how many threads may compress at once (1 to 64).
     Threads(usize),
-    /// `cache_mb=N`, `PRAGMA litepack_cache_mb=N`: the budget of the page cache that all packed files
-    /// of the process share, in MiB; of a file on a server, that of its blocks as well. Not called `cache`: that name is SQLite's own.
+    /// `cache_mb=N`, `PRAGMA litepack_cache_mb=N`: the budget in MiB of the cache that all files of the process
+    /// share. Not called `cache`: that name is SQLite's own.
     CacheMb(u64),
 }
 

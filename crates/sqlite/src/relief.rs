@@ -1,5 +1,6 @@
 //! When memory is short: what is only there to be faster is given back, and calls that would take more are refused.
 
+use litepack_io::cache::Cache;
 use litepack_io::memory::OutOfMemory;
 
 /// To be asked at the beginning of every call that may take memory.
@@ -8,8 +9,7 @@ use litepack_io::memory::OutOfMemory;
 /// When it should take none.
 pub(crate) fn relieve() -> Result<(), OutOfMemory> {
     if litepack_io::memory::was_refused() {
-        litepack_store::Cache::shared().clear();
-        litepack_archive::Cache::shared().clear();
+        Cache::shared().clear();
     }
     litepack_io::memory::check()
 }

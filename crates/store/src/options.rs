@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use litepack_codec::Level;
 
-use crate::medium::cache::{Cache, FileId};
+use litepack_io::cache::{Cache, FileId};
 
 /// How a handle works. [`Options::default`] is the recommended configuration.
 #[derive(Clone, Debug)]

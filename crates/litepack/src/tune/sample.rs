@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use litepack_archive::DEFAULT_BUDGET;
+use litepack_io::cache::DEFAULT_BUDGET;
 use rusqlite::Connection;
 use tempfile::TempDir;
 

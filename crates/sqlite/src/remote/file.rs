@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use litepack_engine::report::{check_text, info_json};
 use litepack_engine::{Kind, page_size};
+use litepack_io::cache::{Cache, FileId};
 use litepack_io::storage::ReadAt;
-use litepack_remote::{Cache, Error, Options, Remote};
-use litepack_store::{Cache as Pages, FileId, HEAD_LEN, Snapshot};
+use litepack_remote::{Error, Options, Remote};
+use litepack_store::{HEAD_LEN, Snapshot};
 use serde_json::{Value, json};
 
 use crate::codes::{CANTOPEN, ERROR, IOERR_READ, MISUSE, NOTADB, While, code_of};
@@ -137,8 +138,7 @@ impl Database for RemoteFile {
             (Content::Packed(file), Name::Threads) => Ok(file.snapshot.threads().to_string()),
             (Content::Archive(archive), name) => archive.setting(name),
             (Content::Plain, Name::Threads) => Err(THREADS.into()),
-            (Content::Packed(_), Name::CacheMb) => Ok((Pages::shared().budget() >> 20).to_string()),
-            (Content::Plain, Name::CacheMb) => Ok((Cache::shared().budget() >> 20).to_string()),
+            (_, Name::CacheMb) => Ok((Cache::shared().budget() >> 20).to_string()),
         }
     }
 
@@ -152,13 +152,9 @@ impl Database for RemoteFile {
                 file.snapshot.set_threads(threads);
                 Ok(())
             }
-            (Content::Packed(_), Setting::CacheMb(mb)) => {
-                Pages::shared().set_budget(mb << 20);
-                Ok(())
-            }
             (Content::Archive(archive), setting) => archive.apply(setting),
             (Content::Plain, Setting::Threads(_)) => Err(THREADS.into()),
-            (Content::Plain, Setting::CacheMb(_)) => Ok(()),
+            (_, Setting::CacheMb(_)) => Ok(()),
         }
     }
 

@@ -74,8 +74,9 @@ impl CoalescedReads {
 mod tests {
     use super::*;
     use crate::format::layout::FileUuid;
-    use crate::medium::cache::{Cache, FileId};
+    use crate::medium::cache::PageCache;
     use litepack_codec::Encoding;
+    use litepack_io::cache::{Cache, CacheUse, FileId, Kind};
     use litepack_io::storage::Storage;
     use litepack_io::testing::{Call, MemoryStorage, Watched};
     use std::cell::Cell;
@@ -126,11 +127,15 @@ mod tests {
     }
 
     fn filled(asked: &Asked, count: u64) -> (Medium<impl Storage>, Vec<Entry>) {
+        let cache = Arc::new(Cache::new(1 << 20));
         let medium = Medium {
             disk: asked.disk(),
             uuid: FileUuid([3; 16]),
-            file: FileId::unique(),
-            cache: Arc::new(Cache::new(1 << 20)),
+            _cache_use: CacheUse::new(&cache, Kind::Pages),
+            cache: PageCache {
+                cache,
+                file: FileId::unique(),
+            },
             node_cache: crate::medium::node_cache::NodeCache::default(),
             segment: None,
         };

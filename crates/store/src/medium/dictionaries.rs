@@ -70,13 +70,13 @@ impl<D: ReadAt> Medium<D> {
         if let Some(found) = self.node_cache.dictionary(&item.pointer, is_right) {
             return Ok(Some(Held::Cached(found)));
         }
-        let cached = self.cache.dictionary(self.file, &item.pointer);
+        let cached = self.cache.dictionary(&item.pointer);
         let dictionary = match cached.filter(|cached| is_right(cached)) {
             Some(cached) => cached,
             None => {
                 let dictionary = Dictionary::shared(self.read_dictionary(item, number)?);
                 self.cache
-                    .put_dictionary(self.file, &item.pointer, Arc::clone(&dictionary));
+                    .put_dictionary(&item.pointer, Arc::clone(&dictionary));
                 dictionary
             }
         };

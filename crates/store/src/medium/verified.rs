@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use litepack_io::cache::CacheUse;
 use litepack_io::storage::ReadAt;
 
 use crate::error::{Error, Result};
@@ -11,7 +12,7 @@ use crate::format::layout::{FileUuid, METADATA_MAX, Pointer, UNIT_MAX};
 use crate::format::leaf::Entry;
 use crate::format::node::Node;
 use crate::format::prefetch_segment::{PrefetchSegment, SEGMENT_LEN_MAX};
-use crate::medium::cache::{Cache, FileId};
+use crate::medium::cache::PageCache;
 use crate::medium::node_cache::NodeCache;
 
 /// No map node is longer; a longer one is refused before memory is taken for it.
@@ -28,8 +29,9 @@ pub(crate) trait NodeSource {
 pub(crate) struct Medium<D> {
     pub(crate) disk: D,
     pub(crate) uuid: FileUuid,
-    pub(crate) file: FileId,
-    pub(crate) cache: Arc<Cache>,
+    pub(crate) cache: PageCache,
+    /// Says that this handle keeps pages in the cache.
+    pub(crate) _cache_use: CacheUse,
     pub(crate) node_cache: NodeCache,
     /// Of the commit that the handle is at, if the file is remote.
     pub(crate) segment: Option<PrefetchSegment>,
@@ -123,12 +125,12 @@ impl<D: ReadAt> NodeSource for Medium<D> {
         if let Some(node) = self.node_cache.get(&pointer).filter(is_right) {
             return Ok(node);
         }
-        let cached = self.cache.node(self.file, &pointer).filter(is_right);
+        let cached = self.cache.node(&pointer).filter(is_right);
         let node = match cached {
             Some(node) => node,
             None => {
                 let node = self.read_node(pointer, level)?;
-                self.cache.put_node(self.file, &pointer, Arc::clone(&node));
+                self.cache.put_node(&pointer, Arc::clone(&node));
                 node
             }
         };

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use litepack_codec::{Decoder, Encoder, Level};
 
-use crate::medium::cache::Spare;
+use litepack_io::cache::Spare;
 
 /// What a thread needs for its jobs, kept from one to the next.
 #[derive(Debug, Default)]

@@ -1,5 +1,6 @@
 //! A snapshot: the newest commit of a file when it was last looked at, for reading.
 
+use litepack_io::cache::{CacheUse, FileId, Kind};
 use litepack_io::storage::ReadAt;
 
 use crate::error::{Error, Result};
@@ -7,7 +8,7 @@ use crate::format::catalog::Catalog;
 use crate::format::header::{FileKind, HEAD_LEN, Header, kind_of};
 use crate::format::layout::{FileUuid, SLOT_OFFSETS};
 use crate::format::leaf::Entry;
-use crate::medium::cache::FileId;
+use crate::medium::cache::PageCache;
 use crate::medium::node_cache::NodeCache;
 use crate::medium::verified::Medium;
 use crate::options::Options;
@@ -49,8 +50,11 @@ impl<R: ReadAt> Snapshot<R> {
         let medium = Medium {
             disk,
             uuid,
-            file: options.file,
-            cache: options.cache.clone(),
+            _cache_use: CacheUse::new(&options.cache, Kind::Pages),
+            cache: PageCache {
+                cache: Arc::clone(&options.cache),
+                file: options.file,
+            },
             node_cache: NodeCache::default(),
             segment: None,
         };
@@ -77,7 +81,7 @@ impl<R: ReadAt> Snapshot<R> {
 
     /// Shares cached pages with other handles of the same file identity from now on.
     pub fn set_file(&mut self, file: FileId) {
-        self.pages.medium.file = file;
+        self.pages.medium.cache.file = file;
     }
 
     /// Threads that may work at the same time, the handle's own included.
@@ -135,7 +139,7 @@ impl<R: ReadAt> Snapshot<R> {
             // Packed since it was opened, or another file's content was copied over this one's.
             Some(header) => {
                 medium.uuid = header.uuid;
-                medium.file = FileId::unique();
+                medium.cache.file = FileId::unique();
                 medium.node_cache = NodeCache::default();
                 self.commit = None;
             }

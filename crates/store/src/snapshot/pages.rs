@@ -117,11 +117,11 @@ impl<R: ReadAt> PageReader<R> {
             return Ok(());
         }
         self.prefetch(image, newer, unit);
-        let (cache, file) = (&self.medium.cache, self.medium.file);
+        let cache = &self.medium.cache;
         let cached = if self.prefetcher.is_first_use(unit) {
-            cache.peek_page(file, &entry)
+            cache.peek_page(&entry)
         } else {
-            cache.page(file, &entry)
+            cache.page(&entry)
         };
         if let Some(page) = cached.filter(|page| page.len() == image.unit_size as usize) {
             buf.copy_from_slice(&page[within..within + buf.len()]);
@@ -148,10 +148,9 @@ impl<R: ReadAt> PageReader<R> {
     }
 
     fn keep(&mut self, entry: &Entry, page: &[u8]) {
-        let file = self.medium.file;
         self.medium
             .cache
-            .put_page(file, entry, page, &mut self.tools.spare);
+            .put_page(entry, page, &mut self.tools.spare);
     }
 
     /// Where a unit is stored.

@@ -26,7 +26,7 @@ use crate::snapshot::pages::{Overlay, PageReader};
 const AHEAD_MAX: u64 = 64 << 10;
 /// Jobs that may wait for the worker.
 const WAITING_MAX: usize = 2;
-/// A cache with a smaller budget would lose pages before they are read: what is new gets a small part of it.
+/// A smaller cache would lose pages before they are read: what is new gets a small part of it.
 const BUDGET_MIN: u64 = 256 * AHEAD_MAX;
 /// A unit whose stored bytes were read ahead.
 struct Fetched {
@@ -46,7 +46,7 @@ impl<R: ReadAt> PageReader<R> {
             return;
         };
         // A scan can be faster than its worker, and then does a share of the decoding itself.
-        if self.workers.waiting() >= WAITING_MAX || self.medium.cache.budget() < BUDGET_MIN {
+        if self.workers.waiting() >= WAITING_MAX || self.medium.cache.cache.share() < BUDGET_MIN {
             return;
         }
         if litepack_io::memory::check().is_err() {
@@ -61,8 +61,7 @@ impl<R: ReadAt> PageReader<R> {
         let position = Arc::clone(&self.prefetcher.position);
         let units = fetched[..read].iter().map(|fetched| fetched.unit);
         self.prefetcher.given.extend(units);
-        let (uuid, file) = (self.medium.uuid, self.medium.file);
-        let cache = Arc::clone(&self.medium.cache);
+        let (uuid, cache) = (self.medium.uuid, self.medium.cache.clone());
         let unit_size = image.unit_size as usize;
         let job = move |tools: &mut Tools| {
             let mut page = vec![0; unit_size];
@@ -83,7 +82,7 @@ impl<R: ReadAt> PageReader<R> {
                     .decode(codec, stored, dictionary, &mut page)
                     .is_ok()
                 {
-                    cache.put_page(file, &fetched.entry, &page, &mut tools.spare);
+                    cache.put_page(&fetched.entry, &page, &mut tools.spare);
                 }
             }
         };
@@ -105,7 +104,7 @@ impl<R: ReadAt> PageReader<R> {
             let Ok(entry) = self.entry(image, unit) else {
                 break;
             };
-            let known = || self.medium.cache.has_page(self.medium.file, &entry);
+            let known = || self.medium.cache.has_page(&entry);
             if entry.is_zero() || entry.len > UNIT_MAX || known() {
                 continue;
             }
@@ -157,11 +156,11 @@ impl<R: ReadAt> PageReader<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::medium::cache::{Cache, FileId};
     use crate::medium::prefetch::RUN_MIN;
     use crate::options::Options;
     use crate::snapshot::handle::Snapshot;
     use crate::transaction::store::Store;
+    use litepack_io::cache::{Cache, FileId};
     use litepack_io::testing::MemoryStorage;
     use std::time::{Duration, Instant};
 
@@ -231,12 +230,7 @@ mod tests {
     fn wait_for(store: &mut Snapshot<&MemoryStorage>, number: u64) {
         let entry = store.entry(number).unwrap();
         let begun = Instant::now();
-        while !store
-            .pages
-            .medium
-            .cache
-            .has_page(store.pages.medium.file, &entry)
-        {
+        while !store.pages.medium.cache.has_page(&entry) {
             let waited = begun.elapsed();
             assert!(waited < Duration::from_secs(20), "nobody reads ahead");
             std::thread::yield_now();
@@ -273,11 +267,7 @@ mod tests {
         }
         let here = |number: &u64| {
             let entry = often.entry(*number).unwrap();
-            often
-                .pages
-                .medium
-                .cache
-                .has_page(often.pages.medium.file, &entry)
+            often.pages.medium.cache.has_page(&entry)
         };
         let left = (0..USED).filter(here).count();
         assert!(left > 1450, "{left} of {USED} are left");

@@ -22,10 +22,10 @@ use crate::format::leaf::{Entry, FANOUT, Leaf};
 use crate::format::node::Node;
 use crate::format::record::{CommitNumber, Record, encode_mark};
 use crate::hostile;
-use crate::medium::cache::{Cache, FileId};
 use crate::options::Options;
 use crate::space::free_space::{Link, decode_link, link_behind};
 use crate::transaction::store::Store;
+use litepack_io::cache::{Cache, FileId};
 
 /// Numbers at which something else begins.
 const EDGES: [u64; 24] = [

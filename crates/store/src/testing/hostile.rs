@@ -11,9 +11,9 @@ use crate::error::Result;
 use crate::format::header::Header;
 use crate::format::layout::{DATA_START, FileUuid, MARK_OFFSETS, Pointer, SLOT_OFFSETS};
 use crate::format::record::{CommitNumber, Record, encode_mark};
-use crate::medium::cache::{Cache, FileId};
 use crate::options::Options;
 use crate::transaction::store::Store;
+use litepack_io::cache::{Cache, FileId};
 
 /// Takes up to `len` bytes off the front.
 fn take<'a>(data: &mut &'a [u8], len: usize) -> &'a [u8] {

@@ -143,7 +143,7 @@ impl<D: Storage> Transaction<'_, D> {
             let (map, medium) = (&mut self.changes.image.map, self.store.snapshot.medium());
             let (former, node) = map.node_written(level, *index, place, medium)?;
             if let Some(node) = node.filter(|_| !place.is_none()) {
-                medium.cache.put_node(medium.file, &place, node.into());
+                medium.cache.put_node(&place, node.into());
             }
             self.release(former)?;
         }

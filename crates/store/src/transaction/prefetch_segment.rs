@@ -85,8 +85,8 @@ mod tests {
     use super::*;
     use crate::error::{Damage, Error};
     use crate::format::layout::DATA_START;
-    use crate::medium::cache::{Cache, FileId};
     use crate::options::Options;
+    use litepack_io::cache::{Cache, FileId};
     use litepack_io::storage::ReadAt;
     use litepack_io::testing::{Call, MemoryStorage, Watched};
 

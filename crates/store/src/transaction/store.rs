@@ -12,13 +12,13 @@ use crate::format::layout::FileUuid;
 use crate::format::leaf::Entry;
 use crate::inspect::check::CheckReport;
 use crate::inspect::info::{Info, StoredUnit};
-use crate::medium::cache::FileId;
 use crate::options::Options;
 use crate::snapshot::handle::{Snapshot, retry_if_stale};
 use crate::snapshot::image::Image;
 use crate::space::erase::Erase;
 use crate::transaction::changes::{Changes, Transaction};
 use crate::transaction::writer::Writer;
+use litepack_io::cache::FileId;
 
 /// One handle on a packed file. Not shared between threads; several handles, in one process or many,
 /// may be open on one file as long as at most one writes at a time, which SQLite's locks see to.

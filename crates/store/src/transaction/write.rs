@@ -11,12 +11,12 @@ use crate::format::catalog::Catalog;
 use crate::format::layout::unit_size_for;
 use crate::format::leaf::Entry;
 use crate::format::sqlite::page_size_in;
-use crate::medium::cache::Loan;
 use crate::medium::dictionaries::Choice;
 use crate::space::allocate::ExtentKind;
 use crate::space::erase::Erase;
 use crate::transaction::changes::Transaction;
 use crate::transaction::write_buffer::Recipe;
+use litepack_io::cache::CacheReservation;
 
 /// Bytes of changed pages kept in memory before a batch is written.
 const BUFFER_MAX: usize = 8 << 20;
@@ -125,8 +125,8 @@ impl<D: Storage> Transaction<'_, D> {
     pub(super) fn relieve(&mut self) -> Result<()> {
         let writer = &mut self.store.writer;
         if writer.reservation.is_none() && writer.buffer.bytes() > RESERVATION_MIN {
-            let cache = &self.store.snapshot.medium().cache;
-            writer.reservation = Some(Loan::new(cache, RESERVATION));
+            let cache = &self.store.snapshot.medium().cache.cache;
+            writer.reservation = Some(CacheReservation::new(cache, RESERVATION));
         }
         if writer.buffer.bytes() > BUFFER_MAX {
             self.write_batch()?;

@@ -17,11 +17,11 @@ use litepack_io::memory::OutOfMemory;
 
 use crate::error::Result;
 use crate::format::layout::FileUuid;
-use crate::medium::cache::copy_into;
 use crate::medium::dictionaries::Choice;
 use crate::medium::results::Results;
 use crate::medium::workers::{Crew, Tools};
 use crate::snapshot::pages::Overlay;
+use litepack_io::cache::copy_into;
 
 /// Units from which on a helper is worth its start, and one more for as many again.
 const UNITS_PER_HELPER: usize = 32;

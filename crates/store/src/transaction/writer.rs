@@ -3,12 +3,12 @@
 use litepack_codec::{Encoder, LEVELS, Level};
 
 use crate::format::record::CommitNumber;
-use crate::medium::cache::Loan;
 use crate::space::erase::Eraser;
 use crate::space::free_space::Space;
 use crate::transaction::undo::{Before, Undo};
 use crate::transaction::write_buffer::WriteBuffer;
 use crate::transaction::write_queue::WriteQueue;
+use litepack_io::cache::CacheReservation;
 
 /// Settings, memory, and what is known of the commit that the next transaction follows.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Writer {
     pub(super) buffer: WriteBuffer,
     pub(super) queue: WriteQueue,
     /// Since the first transaction that was large; the next one finds the memory.
-    pub(super) reservation: Option<Loan>,
+    pub(super) reservation: Option<CacheReservation>,
     /// Free space of the commit that the handle is at; the running transaction has it, if there is one.
     pub(super) space: Option<Space>,
     /// How to undo the newest commit while it is not durable.

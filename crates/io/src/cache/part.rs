@@ -1,0 +1,224 @@
+//! Entries of one kind, least useful ones dropped first.
+
+use std::hash::Hash;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use quick_cache::sync::Cache as Sharded;
+use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
+
+use super::division::Resize;
+
+/// A key of a cache.
+pub(super) trait Key: Copy + Eq + Hash {}
+
+impl<K: Copy + Eq + Hash> Key for K {}
+
+/// A value of a cache.
+pub(super) trait Weigh: Clone {
+    /// How many bytes it takes.
+    fn weight(&self) -> u64;
+
+    /// Whether its memory is good for another value.
+    fn is_reusable(&self) -> bool {
+        false
+    }
+}
+
+/// How a part is laid out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// `None` for as many as threads may meet in.
+    pub(super) shards: Option<usize>,
+    /// The share for what was used more than once, if it is not the usual one.
+    pub(super) hot: Option<f64>,
+    /// About how many entries there will be in `bytes`.
+    pub(super) items: usize,
+    pub(super) bytes: u64,
+}
+
+#[derive(Clone)]
+pub(super) struct ByWeight;
+
+impl<K, V: Weigh> Weighter<K, V> for ByWeight {
+    fn weight(&self, _: &K, value: &V) -> u64 {
+        value.weight()
+    }
+}
+
+/// What one insertion pushed out: dropped when the part is no longer locked.
+pub(super) struct PushedOut<V> {
+    reusable: Option<V>,
+    others: Vec<V>,
+}
+
+impl<V> Default for PushedOut<V> {
+    fn default() -> PushedOut<V> {
+        PushedOut {
+            reusable: None,
+            others: Vec::new(),
+        }
+    }
+}
+
+impl<V> PushedOut<V> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.reusable.is_none() && self.others.is_empty()
+    }
+
+    /// A value whose memory is good for another one.
+    pub(super) fn reusable(self) -> Option<V> {
+        self.reusable
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Keeping;
+
+impl<K, V: Weigh> Lifecycle<K, V> for Keeping {
+    type RequestState = PushedOut<V>;
+
+    fn on_evict(&self, out: &mut PushedOut<V>, _: K, value: V) {
+        if out.reusable.is_none() && value.is_reusable() {
+            out.reusable = Some(value);
+        } else {
+            out.others.push(value);
+        }
+    }
+}
+
+/// Bytes that the tables take for an entry, about, while they grow.
+const ENTRY_IN_TABLES: usize = 256;
+/// So few entries have tables small enough for what stands behind small requests.
+const FEW: usize = 16 << 10;
+/// Tables there are at least where there are several; each grows by itself.
+const SHARDS_MIN: usize = 4;
+const PUTS_PER_COUNT: usize = 256;
+/// A shard with less room than this holds nothing. It never has none at all, as it would forget its shape then.
+const NOTHING: u64 = 64;
+
+/// The entries, made when the first handle uses them.
+pub(super) struct Part<K, V: Weigh> {
+    entries: OnceLock<Sharded<K, V, ByWeight, DefaultHashBuilder, Keeping>>,
+    shape: Shape,
+    /// It has all that it can have, until the division changes.
+    settled: AtomicBool,
+    /// The tables of the entries have grown for about so many.
+    grown: AtomicUsize,
+    puts: AtomicUsize,
+}
+
+impl<K: Key, V: Weigh> Part<K, V> {
+    pub(super) fn new(shape: Shape) -> Part<K, V> {
+        Part {
+            entries: OnceLock::new(),
+            shape,
+            settled: AtomicBool::new(false),
+            grown: AtomicUsize::new(FEW),
+            puts: AtomicUsize::new(0),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: &K) -> Option<V> {
+        self.entries.get()?.get(key)
+    }
+
+    #[inline]
+    pub(super) fn peek(&self, key: &K) -> Option<V> {
+        self.entries.get()?.peek(key)
+    }
+
+    pub(super) fn has(&self, key: &K) -> bool {
+        self.entries
+            .get()
+            .is_some_and(|entries| entries.contains_key(key))
+    }
+
+    /// Keeps a value, if there is memory for it, and says what had to go.
+    pub(super) fn put(&self, key: K, value: V) -> PushedOut<V> {
+        let mut out = PushedOut::default();
+        if let Some(entries) = self.entries.get()
+            && self.may_grow(entries.num_shards(), || entries.len())
+        {
+            entries.insert_with_lifecycle(key, value, &mut out);
+        }
+        out
+    }
+
+    /// Whether the part may get more room by asking.
+    #[inline]
+    pub(super) fn may_want_more(&self) -> bool {
+        !self.settled.load(Ordering::Relaxed)
+    }
+
+    /// Whether a value of this weight would be kept, and not push out all else.
+    pub(super) fn has_room(&self, weight: u64) -> bool {
+        self.entries.get().is_some_and(|entries| {
+            let capacity = entries.capacity();
+            weight <= capacity / 2 && entries.weight() + weight <= capacity
+        })
+    }
+
+    /// Whether there is memory for the tables of one more entry. They grow by themselves, and would not survive it if not.
+    fn may_grow(&self, shards: usize, len: impl Fn() -> usize) -> bool {
+        // To count the entries takes long.
+        let puts = self.puts.fetch_add(1, Ordering::Relaxed);
+        if !puts.is_multiple_of(PUTS_PER_COUNT) {
+            return crate::memory::check().is_ok();
+        }
+        let len = len();
+        if len < self.grown.load(Ordering::Relaxed) {
+            return crate::memory::check().is_ok();
+        }
+        let more = len + len / 8;
+        if crate::memory::probe(more * ENTRY_IN_TABLES / shards.min(SHARDS_MIN)).is_err() {
+            return false;
+        }
+        self.grown.store(more, Ordering::Relaxed);
+        true
+    }
+
+    fn make(&self) -> Sharded<K, V, ByWeight, DefaultHashBuilder, Keeping> {
+        let mut options = OptionsBuilder::new();
+        options
+            .estimated_items_capacity(self.shape.items)
+            .weight_capacity(self.shape.bytes);
+        if let Some(shards) = self.shape.shards {
+            options.shards(shards);
+        }
+        if let Some(hot) = self.shape.hot {
+            options.hot_allocation(hot);
+        }
+        let options = options.build().expect("both capacities are given");
+        Sharded::with_options(options, ByWeight, DefaultHashBuilder::default(), Keeping)
+    }
+}
+
+impl<K: Key, V: Weigh> Resize for Part<K, V> {
+    fn resize(&self, bytes: u64) {
+        let entries = self.entries.get_or_init(|| self.make());
+        let bytes = bytes.max(NOTHING * entries.num_shards() as u64);
+        if entries.capacity() != bytes {
+            entries.set_capacity(bytes);
+        }
+    }
+
+    fn weight(&self) -> u64 {
+        self.entries.get().map_or(0, Sharded::weight)
+    }
+
+    fn clear(&self) {
+        if let Some(entries) = self.entries.get() {
+            entries.clear();
+        }
+    }
+
+    fn settle(&self) {
+        self.settled.store(true, Ordering::Relaxed);
+    }
+
+    fn unsettle(&self) {
+        self.settled.store(false, Ordering::Relaxed);
+    }
+}
