@@ -307,10 +307,6 @@ fn without_table(source: &impl ReadAt) -> Result<Error> {
     })
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a step has at most `STEP` bytes"
-)]
 fn read_long(source: &impl ReadAt, at: u64, len: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < len {

@@ -1,5 +1,7 @@
 //! A snapshot: the newest commit of a file when it was last looked at, for reading.
 
+use std::sync::Arc;
+
 use litepack_io::cache::{CacheUse, FileId, Kind};
 use litepack_io::storage::ReadAt;
 
