@@ -7,6 +7,7 @@ use litepack_bench::lab::{Lab, Scale};
 use litepack_bench::workloads;
 
 #[test]
+#[ignore = "takes two minutes; `make test-long` runs it"]
 fn every_workload_gives_comparable_rows() {
     // Beside the program, since the folder for temporary files may be in memory, where nothing gets cold.
     let program = Path::new(env!("CARGO_BIN_EXE_bench"));
