@@ -218,7 +218,8 @@ fn maintain(connection: &Connection, rng: &mut Rng) -> Result<(), Error> {
     connection.query_row(sql, [level], |_| Ok(()))
 }
 
-/// Adds everything up, twice in one transaction, sometimes with a pause in which others go on. The outer error is a wrong sum.
+/// Adds everything up, twice in one transaction, sometimes with a pause in which others go on. The outer error is a
+/// wrong sum.
 fn check(connection: &mut Connection, rng: &mut Rng) -> Result<Result<(), Error>, String> {
     let pause = if rng.chance(10) { rng.below(60) } else { 0 };
     let mut sums = || {

@@ -184,8 +184,8 @@ pub fn judge(path: &Path, acknowledged: i64) -> i64 {
     last
 }
 
-/// Judges the databases that were born in transactions of a killed process: each has its table exactly if the transaction is in the
-/// first database, too. What was right is removed.
+/// Judges the databases that were born in transactions of a killed process: each has its table exactly if the
+/// transaction is in the first database, too. What was right is removed.
 pub fn judge_births(path: &Path) -> usize {
     let Ok(directory) = std::fs::read_dir(births(path)) else {
         return 0;

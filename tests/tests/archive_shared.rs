@@ -16,8 +16,8 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// So long after it was written a file is taken for one that can be told by its times.
 const SETTLED: Duration = Duration::from_millis(2200);
 
-/// An archive without compression to speak of and without checksums in its seek table, so that two of them can differ in
-/// nothing that the seek table says.
+/// An archive without compression to speak of and without checksums in its seek table, so that two of them can differ
+/// in nothing that the seek table says.
 fn write(path: &Path, place: &Place, seed: u32) {
     let plain = archives::plain(place, 4096, |connection| {
         connection.execute_batch(&format!(

@@ -1,6 +1,6 @@
-//! How much memory it takes: a program that reads and writes a packed database at most 64 MB more than with a plain one;
-//! packing, checking and unpacking a database far larger than that, or compressing a column of it,
-//! less than 200 MB.
+//! How much memory it takes: a program that reads and writes a packed database at most 64 MB more than with a plain
+//! one; packing, checking and unpacking a database far larger than that, or compressing a column of it, less than 200
+//! MB.
 
 use litepack_tests::programs::litepack;
 use litepack_tests::{scale, vfs};
@@ -57,7 +57,8 @@ fn make_rows_of_json(path: &Path, rows: u32) {
         .expect("data");
 }
 
-/// What a process of its own does with the database of [`programs_take_64_mb_more_at_most`], and the peak of its memory.
+/// What a process of its own does with the database of [`programs_take_64_mb_more_at_most`], and the peak of its
+/// memory.
 fn peak_of_work(path: &Path, work: &str) -> u64 {
     let output = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "work_of_a_child", "--ignored", "--nocapture"])

@@ -1,5 +1,5 @@
-//! Databases on a web server: the same rows as on the plain file, whatever kind of file it is, read-only and without any local file;
-//! what is refused, and what is told.
+//! Databases on a web server: the same rows as on the plain file, whatever kind of file it is, read-only and without
+//! any local file; what is refused, and what is told.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
-//! Cold caches: makes the operating system forget a file, and Litepack its pages, so that the next reads wait for the disk.
+//! Cold caches: makes the operating system forget a file, and Litepack its pages, so that the next reads wait for the
+//! disk.
 //!
-//! What is cached of all files is dropped where that is permitted (Linux, as root), else the system is advised to forget the
-//! one file. Whether it did is not believed but looked up: after reading a file anew, the system must have
+//! What is cached of all files is dropped where that is permitted (Linux, as root), else the system is advised to
+//! forget the one file. Whether it did is not believed but looked up: after reading a file anew, the system must have
 //! fetched it from the disk. What a disk, or the host of a virtual machine, keeps in memory of its own stays there.
 
 use std::fs::File;
@@ -16,7 +17,8 @@ use crate::rows::Cache;
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 /// The content of files. Their names stay known: what finding a file costs is not the question.
 const CONTENT: &str = "1\n";
-const PROBE_LEN: usize = 1 << 20;
+/// More than the pages of this program that the system may have to read again meanwhile.
+const PROBE_LEN: usize = 8 << 20;
 
 /// A way that works.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -56,7 +58,8 @@ impl Cold {
         Ok(fetched()? - before >= PROBE_LEN as u64)
     }
 
-    /// Flushes a file and makes the system forget what it holds of it, and Litepack what it keeps of files that are closed.
+    /// Flushes a file and makes the system forget what it holds of it, and Litepack what it keeps of files that are
+    /// closed.
     ///
     /// # Errors
     /// The system's.

@@ -69,8 +69,8 @@ pub struct Lab {
 
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// From now on the first interruption ends the run after the work under way, with a report of what is measured by then, and
-/// the second one at once.
+/// From now on the first interruption ends the run after the work under way, with a report of what is measured by then,
+/// and the second one at once.
 ///
 /// # Errors
 /// The system's.

@@ -2,9 +2,11 @@
 //! does no I/O and does not know how the database is stored.
 //!
 //! ```text
-//! header.rs   the database header: page size, page count, ...     owners.rs   the owner of each page
-//! page.rs     b-tree pages and their cells                        walk.rs     the walk that finds it
-//! record.rs   records, and the rows of sqlite_schema
+//! header.rs          the database header: page size, page count, ...
+//! page.rs            b-tree pages and their cells
+//! record.rs          records, and the rows of sqlite_schema
+//! page_ownership.rs  the owner of each page
+//! walk.rs            the walk that finds it
 //! ```
 //! The content is not trusted. A page belongs to the first that names it and is read at most once, so trees with
 //! cycles, shared or damaged pages cost no more than sound ones. Pages whose owner stays unclear are
@@ -23,10 +25,10 @@
 )]
 
 mod header;
-mod owners;
 pub mod page;
+mod page_ownership;
 pub mod record;
 mod walk;
 
 pub use header::{Encoding, HEADER_LEN, Header};
-pub use owners::{Damage, Owner, Owners, Role, Tree, TreeKind};
+pub use page_ownership::{Damage, Owner, PageOwnership, Role, Tree, TreeKind};

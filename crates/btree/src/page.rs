@@ -7,22 +7,22 @@ use crate::record::varint;
 /// The four kinds of b-tree pages, by the first byte of their header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Kind {
+pub enum PageKind {
     IndexInterior = 2,
     TableInterior = 5,
     IndexLeaf = 10,
     TableLeaf = 13,
 }
 
-impl Kind {
+impl PageKind {
     /// The kind with this byte.
     #[inline]
-    pub fn of(byte: u8) -> Option<Kind> {
+    pub fn of(byte: u8) -> Option<PageKind> {
         match byte {
-            2 => Some(Kind::IndexInterior),
-            5 => Some(Kind::TableInterior),
-            10 => Some(Kind::IndexLeaf),
-            13 => Some(Kind::TableLeaf),
+            2 => Some(PageKind::IndexInterior),
+            5 => Some(PageKind::TableInterior),
+            10 => Some(PageKind::IndexLeaf),
+            13 => Some(PageKind::TableLeaf),
             _ => None,
         }
     }
@@ -30,19 +30,19 @@ impl Kind {
     /// Whether its cells lead to other pages of the tree.
     #[inline]
     pub fn is_interior(self) -> bool {
-        matches!(self, Kind::IndexInterior | Kind::TableInterior)
+        matches!(self, PageKind::IndexInterior | PageKind::TableInterior)
     }
 
     /// Whether its cells have a rowid: pages of ordinary tables, not of indexes and WITHOUT ROWID tables.
     #[inline]
     pub fn has_rowid(self) -> bool {
-        matches!(self, Kind::TableInterior | Kind::TableLeaf)
+        matches!(self, PageKind::TableInterior | PageKind::TableLeaf)
     }
 
     /// Whether its cells have a payload.
     #[inline]
     pub fn has_payload(self) -> bool {
-        self != Kind::TableInterior
+        self != PageKind::TableInterior
     }
 
     /// Length of the page header in bytes.
@@ -60,7 +60,7 @@ impl Kind {
     )]
     pub fn local_len(self, payload: u64, usable: usize) -> usize {
         let most = match self {
-            Kind::TableLeaf => usable - 35,
+            PageKind::TableLeaf => usable - 35,
             _ => (usable - 12) * 64 / 255 - 23,
         };
         if payload <= most as u64 {
@@ -89,7 +89,7 @@ pub struct Cell {
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
     bytes: &'a [u8],
-    kind: Kind,
+    kind: PageKind,
     header: usize,
     count: usize,
 }
@@ -98,7 +98,7 @@ impl<'a> Page<'a> {
     /// Parses the usable bytes of a page (at least 480) with its header at `header`: 100 on page 1, else 0. `None` if
     /// it is not a b-tree page.
     pub fn parse(bytes: &'a [u8], header: usize) -> Option<Page<'a>> {
-        let kind = Kind::of(*bytes.get(header)?)?;
+        let kind = PageKind::of(*bytes.get(header)?)?;
         let count = usize::from(be16(bytes, header + 3)?);
         let page = Page {
             bytes,
@@ -110,7 +110,7 @@ impl<'a> Page<'a> {
     }
 
     /// Its kind.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> PageKind {
         self.kind
     }
 
@@ -193,20 +193,20 @@ mod tests {
     #[test]
     fn how_much_of_a_payload_is_local() {
         // The largest that stays on a page of 4096 bytes, and one byte more, as SQLite does it.
-        assert_eq!(Kind::TableLeaf.local_len(4061, 4096), 4061);
-        assert_eq!(Kind::TableLeaf.local_len(4062, 4096), 489);
-        assert_eq!(Kind::IndexLeaf.local_len(1002, 4096), 1002);
-        assert_eq!(Kind::IndexInterior.local_len(1003, 4096), 489);
-        assert_eq!(Kind::TableLeaf.local_len(4092 + 600, 4096), 600);
+        assert_eq!(PageKind::TableLeaf.local_len(4061, 4096), 4061);
+        assert_eq!(PageKind::TableLeaf.local_len(4062, 4096), 489);
+        assert_eq!(PageKind::IndexLeaf.local_len(1002, 4096), 1002);
+        assert_eq!(PageKind::IndexInterior.local_len(1003, 4096), 489);
+        assert_eq!(PageKind::TableLeaf.local_len(4092 + 600, 4096), 600);
         for usable in [480, 512, 65536] {
-            assert!(Kind::IndexLeaf.local_len(u64::MAX, usable) < usable);
+            assert!(PageKind::IndexLeaf.local_len(u64::MAX, usable) < usable);
         }
     }
 
     #[test]
     fn cells_that_must_overlap_are_not_read() {
         let mut bytes = vec![0; 512];
-        bytes[0] = Kind::TableLeaf as u8;
+        bytes[0] = PageKind::TableLeaf as u8;
         bytes[4] = 200;
         for index in 0..200 {
             bytes[8 + 2 * index..][..2].copy_from_slice(&420_u16.to_be_bytes());

@@ -2,7 +2,7 @@
 //! (sqlite.org/fileformat2.html, sections 1.6, 2.1 and 2.6).
 
 use crate::header::Encoding;
-use crate::owners::TreeKind;
+use crate::page_ownership::TreeKind;
 
 /// The number at the start of `bytes` and its length, 1 to 9 bytes; `None` if it is cut off.
 #[inline]

@@ -6,8 +6,8 @@
 use std::mem;
 
 use crate::header::HEADER_LEN;
-use crate::owners::{Owners, Role, Slot, Tree, TreeKind};
 use crate::page::{Cell, Page, be32};
+use crate::page_ownership::{PageOwnership, Role, Slot, Tree, TreeKind};
 use crate::record::SchemaRow;
 
 /// Page 1, where the schema begins.
@@ -19,7 +19,7 @@ const SCHEMA: u32 = 0;
 const ROW_MAX: usize = 4 << 20;
 
 struct Walk<F> {
-    owners: Owners,
+    owners: PageOwnership,
     read: F,
     /// The b-tree page being read.
     page: Vec<u8>,
@@ -33,10 +33,10 @@ struct Walk<F> {
 
 /// Fills `owners`, which is empty.
 pub(crate) fn find<E>(
-    owners: Owners,
+    owners: PageOwnership,
     leaves: bool,
     read: impl FnMut(u32, &mut [u8]) -> Result<bool, E>,
-) -> Result<Owners, E> {
+) -> Result<PageOwnership, E> {
     let page = vec![0; owners.header().page_size as usize];
     let mut walk = Walk {
         other: page.clone(),
@@ -77,7 +77,7 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
         self.waiting.push((root, 0));
         while let Some((number, depth)) = self.waiting.pop() {
             if leaf_depth == Some(depth) && !self.leaves && tree != SCHEMA {
-                self.owners.settle(number, Slot::of(tree, Role::Leaf));
+                self.owners.set(number, Slot::of(tree, Role::Leaf));
                 continue;
             }
             let mut bytes = mem::take(&mut self.page);
@@ -115,7 +115,7 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
     ) -> Result<(), E> {
         let interior = page.kind().is_interior();
         let role = if interior { Role::Interior } else { Role::Leaf };
-        self.owners.settle(number, Slot::of(tree, role));
+        self.owners.set(number, Slot::of(tree, role));
         if tree == SCHEMA {
             self.owners.note_upper(number, 0);
         } else if interior || depth == 0 {

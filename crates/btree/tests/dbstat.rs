@@ -5,10 +5,10 @@ mod common;
 use std::collections::HashMap;
 
 use common::{Database, Layout, every_kind, owners};
-use litepack_btree::{Owner, Owners, Role};
+use litepack_btree::{Owner, PageOwnership, Role};
 
 /// Compares every page with what SQLite says.
-fn compare(database: &Database) -> Owners {
+fn compare(database: &Database) -> PageOwnership {
     let bytes = database.bytes();
     let found = owners(&bytes, |_| true).unwrap();
     assert_eq!(found.damage(), []);
@@ -50,7 +50,7 @@ fn compare(database: &Database) -> Owners {
 }
 
 /// Without reading leaves, some overflow pages are unknown and nothing else is.
-fn compare_without_leaves(bytes: &[u8], all: &Owners) {
+fn compare_without_leaves(bytes: &[u8], all: &PageOwnership) {
     let mut read_pages = Vec::new();
     let read = |page: u32, to: &mut [u8]| {
         read_pages.push(page);
@@ -58,7 +58,7 @@ fn compare_without_leaves(bytes: &[u8], all: &Owners) {
         to.copy_from_slice(&bytes[start..start + to.len()]);
         Ok::<_, ()>(true)
     };
-    let found = Owners::find_without_leaves(all.header(), read).unwrap();
+    let found = PageOwnership::find_without_leaves(all.header(), read).unwrap();
     assert_eq!(found.damage(), []);
     for page in 1..=all.pages() {
         let (expected, role) = match all.owner(page) {

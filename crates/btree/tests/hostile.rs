@@ -176,13 +176,13 @@ fn what_an_unreadable_page_leads_to_is_unknown_and_the_rest_is_found() {
 
 #[test]
 fn an_error_of_the_reader_ends_the_search() {
-    use litepack_btree::{HEADER_LEN, Header, Owners};
+    use litepack_btree::{HEADER_LEN, Header, PageOwnership};
     let database = Database::new(Layout::default());
     database.run(&every_kind(100));
     let bytes = database.bytes();
     let header = Header::parse(&bytes[..HEADER_LEN], bytes.len() as u64).unwrap();
     let mut calls = 0;
-    let found = Owners::find(&header, |_, buf| {
+    let found = PageOwnership::find(&header, |_, buf| {
         calls += 1;
         buf.copy_from_slice(&bytes[..4096]);
         if calls == 2 { Err("enough") } else { Ok(true) }
@@ -193,13 +193,13 @@ fn an_error_of_the_reader_ends_the_search() {
 
 #[test]
 fn a_header_that_claims_everything_takes_no_memory() {
-    use litepack_btree::{HEADER_LEN, Header, Owners};
+    use litepack_btree::{HEADER_LEN, Header, PageOwnership};
     let database = Database::new(Layout::default());
     let bytes = database.bytes();
     let mut head = bytes[..HEADER_LEN].to_vec();
     head[28..32].copy_from_slice(&u32::MAX.to_be_bytes());
     let header = Header::parse(&head, u64::MAX).unwrap();
-    let found = Owners::find(&header, |_, buf| {
+    let found = PageOwnership::find(&header, |_, buf| {
         buf.copy_from_slice(&bytes[..4096]);
         Ok::<_, ()>(true)
     })

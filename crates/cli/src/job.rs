@@ -1,5 +1,5 @@
-//! What people see while a job runs, a bar with rate and time left, on a terminal only, and Ctrl-C, which ends it; and the
-//! line that sums it up.
+//! What people see while a job runs, a bar with rate and time left, on a terminal only, and Ctrl-C, which ends it; and
+//! the line that sums it up.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -24,8 +24,8 @@ static STOP: LazyLock<Stop> = LazyLock::new(Stop::default);
 /// The bar of the step that goes on.
 static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// A job with a bar and warnings, which Ctrl-C (or a request to terminate) ends as an ordinary error: temporary files go,
-/// locks are let go.
+/// A job with a bar and warnings, which Ctrl-C (or a request to terminate) ends as an ordinary error: temporary files
+/// go, locks are let go.
 pub fn interruptible() -> Result<Job<'static>> {
     ctrlc::set_handler(|| STOP.stop()).context("cannot watch for Ctrl-C")?;
     Ok(job().with_stop(&STOP))

@@ -1,4 +1,5 @@
-//! The `litepack` command: arguments, progress bars, printing and exit codes. What it does is in the library `litepack`.
+//! The `litepack` command: arguments, progress bars, printing and exit codes. What it does is in the library
+//! `litepack`.
 //!
 //! ```text
 //! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  columns.rs  archive.rs  tune.rs     one subcommand each

@@ -1,4 +1,5 @@
-//! `litepack tune`: what it says of small databases and of samples of larger ones, that it only reads, and what it refuses.
+//! `litepack tune`: what it says of small databases and of samples of larger ones, that it only reads, and what it
+//! refuses.
 
 mod common;
 

@@ -4,7 +4,7 @@
 //! length of the output buffer is the only size that counts, so hostile bytes cost at most one page of memory.
 //!
 //! `compress.rs` chooses and runs the codecs, `transform/` is the columnar layout, `dictionary.rs` trains and prepares
-//! dictionaries, `shape.rs` tells which pages are alike. No other layer knows what a codec does.
+//! dictionaries, `row_signature.rs` tells which pages are alike. No other layer knows what a codec does.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -17,12 +17,12 @@
 
 mod compress;
 mod dictionary;
-mod shape;
+mod row_signature;
 mod transform;
 
 pub use compress::{DecodeError, Decoder, Encoder, LEVELS, Level};
 pub use dictionary::{DictId, Dictionary, train};
-pub use shape::{Shape, shape};
+pub use row_signature::{RowSignature, row_signature};
 #[cfg(feature = "parts")]
 pub use transform::parts;
 

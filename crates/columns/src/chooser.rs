@@ -18,7 +18,7 @@
 use std::collections::BTreeSet;
 
 use crate::sql::{Result, Sql, Statement};
-use crate::tokens::{Kind, Text, Token, not_an_expression};
+use crate::tokens::{Text, Token, TokenKind, not_an_expression};
 
 /// SQLite's flag of functions that "are unlikely to cause problems even if misused".
 const INNOCUOUS: i64 = 0x20_0000;
@@ -89,22 +89,22 @@ fn beyond_the_row(text: &Text) -> Option<String> {
     }
     for (at, token) in text.0.iter().enumerate() {
         match token.kind {
-            Kind::Space | Kind::Quoted | Kind::String => {}
-            Kind::Unfinished => return Some("a quote or comment is not closed".into()),
-            Kind::Word if token.is("select") || token.is("values") => {
+            TokenKind::Space | TokenKind::Quoted | TokenKind::String => {}
+            TokenKind::Unfinished => return Some("a quote or comment is not closed".into()),
+            TokenKind::Word if token.is("select") || token.is("values") => {
                 return Some(
                     "it has a subquery, and a chooser sees only the columns of the row".into(),
                 );
             }
-            Kind::Word if token.is("in") && text.keyword(at + 1, "(").is_none() => {
+            TokenKind::Word if token.is("in") && text.keyword(at + 1, "(").is_none() => {
                 return Some(
                     "it reads a table, and a chooser sees only the columns of the row".into(),
                 );
             }
-            Kind::Word | Kind::Other if !is_plain(token) => {
+            TokenKind::Word | TokenKind::Other if !is_plain(token) => {
                 return Some(format!("it has {} in it", token.text.escape_debug()));
             }
-            Kind::Word | Kind::Other => {}
+            TokenKind::Word | TokenKind::Other => {}
         }
     }
     None
@@ -114,9 +114,9 @@ fn beyond_the_row(text: &Text) -> Option<String> {
 fn is_plain(token: &Token) -> bool {
     let text = &token.text;
     match (token.kind, text.chars().next()) {
-        (Kind::Word, Some(first)) => first != '$' && !text.contains('\u{feff}'),
-        (Kind::Other, Some(first)) if first.is_ascii_digit() => true,
-        (Kind::Other, Some('x' | 'X')) => {
+        (TokenKind::Word, Some(first)) => first != '$' && !text.contains('\u{feff}'),
+        (TokenKind::Other, Some(first)) if first.is_ascii_digit() => true,
+        (TokenKind::Other, Some('x' | 'X')) => {
             let digits = text.get(2..text.len() - 1).unwrap_or("-");
             digits.chars().all(|digit| digit.is_ascii_hexdigit())
         }

@@ -14,9 +14,9 @@ use crate::column::{Column, Row, Which};
 use crate::crew::{Crew, Task};
 use crate::dictionary::{NO_DICTIONARY, ensure_tables, save};
 use crate::group::{Decision, Groups};
+use crate::sampler::{Sampler, Verdict, stored_len};
 use crate::sql::{Error, OwnedValue, Result, Sql, Value};
 use crate::state::{Rows, State, note_dictionary};
-use crate::survey::{Survey, Verdict, stored_len};
 use crate::transaction::{Quiet, atomically, lock};
 
 /// Most passes of a single call through a column: others may write faster than it compresses.
@@ -224,7 +224,7 @@ impl<'a, S: Sql> Pass<'a, S> {
         Ok(started.elapsed())
     }
 
-    /// What to do with the rows of a group, after a survey if it has no dictionary; `None` if that is
+    /// What to do with the rows of a group, after sampling if it has no dictionary; `None` if that is
     /// for the next pass to say.
     fn decide(&mut self, group: Option<&str>) -> Result<Option<Decision>> {
         let decision = self.groups.decide(self.db, group)?;
@@ -233,16 +233,16 @@ impl<'a, S: Sql> Pass<'a, S> {
         }
         if !self.surveyed {
             self.surveyed = true;
-            self.survey()?;
+            self.sample_groups()?;
             return self.decide(group);
         }
         Ok(self.state.crowded.then_some(Decision::Leave))
     }
 
     /// Trains a dictionary for every group of this column where it pays, and notes the other groups.
-    fn survey(&mut self) -> Result<()> {
+    fn sample_groups(&mut self) -> Result<()> {
         loop {
-            let mut survey = Survey::new(&self.column.config);
+            let mut sampler = Sampler::new(&self.column.config);
             let mut position = None;
             loop {
                 let rows = self.column.read(self.db, Which::Raw, position.as_ref())?;
@@ -251,7 +251,7 @@ impl<'a, S: Sql> Pass<'a, S> {
                         (&row.group, self.column.content(&row.stored))
                         && self.groups.decide(self.db, Some(group))?.is_none()
                     {
-                        survey.add(group, content);
+                        sampler.add(group, content);
                     }
                 }
                 match rows.into_iter().next_back() {
@@ -259,9 +259,9 @@ impl<'a, S: Sql> Pass<'a, S> {
                     None => break,
                 }
             }
-            self.state.crowded = survey.is_crowded();
+            self.state.crowded = sampler.is_crowded();
             let (mut unfinished, mut adopted) = (self.state.crowded, false);
-            for verdict in survey.verdicts() {
+            for verdict in sampler.verdicts() {
                 match verdict? {
                     (group, Verdict::Dictionary(bytes)) => {
                         adopt(self.db, &group, &bytes)?;

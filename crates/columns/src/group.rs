@@ -43,7 +43,7 @@ impl Decision {
 /// The groups met so far.
 #[derive(Debug, Default)]
 pub struct Groups {
-    /// Those that have no dictionary: whether that is decided, or for a survey to say.
+    /// Those that have no dictionary: whether that is decided, or for sampling to say.
     without: HashMap<String, Option<Decision>>,
     /// The ids of those that have one.
     with: HashMap<String, i64>,

@@ -23,7 +23,7 @@
 //! column.rs      a compressed column as maintenance reads and writes it
 //! group.rs       from a group to its dictionary
 //! crew.rs        compression on all cores
-//! survey.rs      samples by group, and whether a dictionary pays
+//! sampler.rs      samples by group, and whether a dictionary pays
 //! state.rs       the progress of maintenance, kept between calls
 //! enable.rs      compressing a column
 //! disable.rs     undoing that
@@ -53,11 +53,11 @@ pub mod memory;
 pub mod recompress;
 pub mod refuse;
 pub mod retrain;
+pub mod sampler;
 pub mod sql;
 pub mod state;
 pub mod status;
 pub mod stored;
-pub mod survey;
 pub mod table;
 pub mod tokens;
 pub mod train;

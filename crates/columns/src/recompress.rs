@@ -11,9 +11,9 @@ use crate::crew::{Crew, Task};
 use crate::dictionary::{Kept, NO_DICTIONARY};
 use crate::frame::{Decompressor, Form};
 use crate::group::{Decision, Groups, dictionary};
+use crate::sampler::stored_len;
 use crate::sql::{OwnedValue, Result, Sql};
 use crate::state::State;
-use crate::survey::stored_len;
 use crate::transaction::{Quiet, atomically};
 
 /// So many bytes are held decoded, and the value that goes beyond it.

@@ -6,9 +6,9 @@
 use crate::column::{Column, Which};
 use crate::dictionary::{NO_DICTIONARY_KEY, ensure_tables, save};
 use crate::recompress::Frames;
+use crate::sampler::{Sampler, Verdict};
 use crate::sql::{Result, Sql, Statement, Value};
 use crate::state::{State, note_dictionary};
-use crate::survey::{Survey, Verdict};
 use crate::transaction::{atomically, lock};
 
 /// Trains a dictionary for every group of the column that is large enough, and returns how many.
@@ -17,7 +17,7 @@ use crate::transaction::{atomically, lock};
 /// SQLite's, and damage; then nothing has changed.
 pub fn retrain(db: &impl Sql, table: &str, column: &str) -> Result<usize> {
     let column = Column::get(db, table, column)?;
-    let mut survey = Survey::new(&column.config);
+    let mut sampler = Sampler::new(&column.config);
     let mut frames = Frames::default();
     let mut position = None;
     loop {
@@ -27,7 +27,7 @@ pub fn retrain(db: &impl Sql, table: &str, column: &str) -> Result<usize> {
             if let Some(group) = group.filter(|group| *group != NO_DICTIONARY_KEY)
                 && let Some(content) = frames.content(db, &column, row)?
             {
-                survey.add(group, content);
+                sampler.add(group, content);
             }
         }
         match rows.into_iter().next_back() {
@@ -36,7 +36,7 @@ pub fn retrain(db: &impl Sql, table: &str, column: &str) -> Result<usize> {
         }
     }
     let mut trained = Vec::new();
-    for verdict in survey.verdicts() {
+    for verdict in sampler.verdicts() {
         if let (group, Verdict::Dictionary(bytes)) = verdict? {
             trained.push((group, bytes));
         }

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
     /// White space or a comment.
     Space,
     /// A keyword or an unquoted name.
@@ -26,7 +26,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     /// What it is.
-    pub kind: Kind,
+    pub kind: TokenKind,
     /// As written.
     pub text: String,
 }
@@ -34,16 +34,17 @@ pub struct Token {
 impl Token {
     /// Whether this is the keyword or punctuation `text`.
     pub fn is(&self, text: &str) -> bool {
-        matches!(self.kind, Kind::Word | Kind::Other) && self.text.eq_ignore_ascii_case(text)
+        matches!(self.kind, TokenKind::Word | TokenKind::Other)
+            && self.text.eq_ignore_ascii_case(text)
     }
 
     /// The name this token spells, quotes removed. SQLite takes strings as names where only names can be.
     pub fn name(&self) -> Option<String> {
         let inner = || self.text.get(1..self.text.len() - 1).unwrap_or_default();
         match (self.kind, self.text.chars().next()?) {
-            (Kind::Word, _) => Some(self.text.clone()),
-            (Kind::Quoted, '[') => Some(inner().to_string()),
-            (Kind::Quoted | Kind::String, quote) => {
+            (TokenKind::Word, _) => Some(self.text.clone()),
+            (TokenKind::Quoted, '[') => Some(inner().to_string()),
+            (TokenKind::Quoted | TokenKind::String, quote) => {
                 let quote = quote.to_string();
                 Some(inner().replace(&quote.repeat(2), &quote))
             }
@@ -99,14 +100,14 @@ impl Text {
 
     /// The first token from `at` on that is not space.
     pub fn solid(&self, at: usize) -> Option<usize> {
-        (at..self.0.len()).find(|&index| self.0[index].kind != Kind::Space)
+        (at..self.0.len()).find(|&index| self.0[index].kind != TokenKind::Space)
     }
 
     /// The token before `at` that is not space.
     pub fn before(&self, at: usize) -> Option<usize> {
         (0..at)
             .rev()
-            .find(|&index| self.0[index].kind != Kind::Space)
+            .find(|&index| self.0[index].kind != TokenKind::Space)
     }
 
     /// Whether the token at `at`, spaces skipped, is the keyword `text`; then its place.
@@ -117,7 +118,7 @@ impl Text {
     /// Puts `text` in the place of the token at `at`.
     pub fn replace(&mut self, at: usize, text: impl Into<String>) {
         self.0[at].text = text.into();
-        self.0[at].kind = Kind::Quoted;
+        self.0[at].kind = TokenKind::Quoted;
     }
 
     /// The place of the name in `CREATE [TEMP] [UNIQUE] kind [IF NOT EXISTS] [schema.]name`.
@@ -235,10 +236,10 @@ pub fn not_an_expression(text: &str) -> Option<&'static str> {
     let mut depth = 0i64;
     for token in &tokens.0 {
         match token.kind {
-            Kind::Unfinished => return Some("a quote or comment is not closed"),
-            Kind::Other if token.text == ";" => return Some("it has a semicolon"),
-            Kind::Other if token.text == "(" => depth += 1,
-            Kind::Other if token.text == ")" => depth -= 1,
+            TokenKind::Unfinished => return Some("a quote or comment is not closed"),
+            TokenKind::Other if token.text == ";" => return Some("it has a semicolon"),
+            TokenKind::Other if token.text == "(" => depth += 1,
+            TokenKind::Other if token.text == ")" => depth -= 1,
             _ => {}
         }
         if depth < 0 {
@@ -248,29 +249,29 @@ pub fn not_an_expression(text: &str) -> Option<&'static str> {
     (depth != 0).then_some("its parentheses do not match")
 }
 
-/// Kind and length of the token at the start of `text`.
-fn token(text: &str, first: char) -> (Kind, usize) {
+/// TokenKind and length of the token at the start of `text`.
+fn token(text: &str, first: char) -> (TokenKind, usize) {
     let span = |accept: fn(char) -> bool| text.find(|c| !accept(c)).unwrap_or(text.len());
     match first {
-        c if c.is_ascii_whitespace() => (Kind::Space, span(|c| c.is_ascii_whitespace())),
-        '-' if text.starts_with("--") => (Kind::Space, text.find('\n').unwrap_or(text.len())),
+        c if c.is_ascii_whitespace() => (TokenKind::Space, span(|c| c.is_ascii_whitespace())),
+        '-' if text.starts_with("--") => (TokenKind::Space, text.find('\n').unwrap_or(text.len())),
         '/' if text.starts_with("/*") => match text[2..].find("*/") {
-            Some(end) => (Kind::Space, end + 4),
-            None => (Kind::Unfinished, text.len()),
+            Some(end) => (TokenKind::Space, end + 4),
+            None => (TokenKind::Unfinished, text.len()),
         },
-        '\'' => quoted(text, first, Kind::String),
-        '"' | '`' => quoted(text, first, Kind::Quoted),
+        '\'' => quoted(text, first, TokenKind::String),
+        '"' | '`' => quoted(text, first, TokenKind::Quoted),
         '[' => match text.find(']') {
-            Some(end) => (Kind::Quoted, end + 1),
-            None => (Kind::Unfinished, text.len()),
+            Some(end) => (TokenKind::Quoted, end + 1),
+            None => (TokenKind::Unfinished, text.len()),
         },
         'x' | 'X' if text[1..].starts_with('\'') => {
-            let (kind, length) = quoted(&text[1..], '\'', Kind::Other);
+            let (kind, length) = quoted(&text[1..], '\'', TokenKind::Other);
             (kind, length + 1)
         }
-        c if c.is_ascii_digit() => (Kind::Other, span(|c| is_part(c) || c == '.')),
-        c if is_part(c) => (Kind::Word, span(is_part)),
-        c => (Kind::Other, c.len_utf8()),
+        c if c.is_ascii_digit() => (TokenKind::Other, span(|c| is_part(c) || c == '.')),
+        c if is_part(c) => (TokenKind::Word, span(is_part)),
+        c => (TokenKind::Other, c.len_utf8()),
     }
 }
 
@@ -280,7 +281,7 @@ fn is_part(c: char) -> bool {
 }
 
 /// A token that ends with `quote`, which doubled stands for itself.
-fn quoted(text: &str, quote: char, kind: Kind) -> (Kind, usize) {
+fn quoted(text: &str, quote: char, kind: TokenKind) -> (TokenKind, usize) {
     let bytes = text.as_bytes();
     let mut at = 1;
     while let Some(found) = text[at..].find(quote) {
@@ -290,7 +291,7 @@ fn quoted(text: &str, quote: char, kind: Kind) -> (Kind, usize) {
         }
         at += 1;
     }
-    (Kind::Unfinished, text.len())
+    (TokenKind::Unfinished, text.len())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::sql::{Error, Result};
 use crate::table::{dict_column, plain_column};
-use crate::tokens::{Kind, Text, quote};
+use crate::tokens::{Text, TokenKind, quote};
 
 /// A trigger whose body does not write the table: it keeps its text but for the table's name, and
 /// `NEW` and `OLD` of the compressed columns.
@@ -169,7 +169,7 @@ fn assign_stored(text: &mut Text, start: usize, columns: &[&str]) {
     }
     for column in assigned {
         text.0[end].text += &format!(", {} = null", quote(&dict_column(column)));
-        text.0[end].kind = Kind::Other;
+        text.0[end].kind = TokenKind::Other;
     }
 }
 

@@ -3,7 +3,7 @@
 //! All pages of the trees are read once, because only a leaf knows where its overflow pages are. Memory: four
 //! bytes for each page of the database.
 
-use litepack_btree::{HEADER_LEN, Header, Owner, Owners, Tree};
+use litepack_btree::{HEADER_LEN, Header, Owner, PageOwnership, Tree};
 use litepack_codec::Codec;
 use litepack_io::storage::Storage;
 use litepack_store::{Error, Info, Result, Store, StoredUnit};
@@ -81,7 +81,8 @@ pub struct Content {
 }
 
 impl Content {
-    /// Reads the database in a file that `info` describes, and tells `read` how many bytes of it were read now and then.
+    /// Reads the database in a file that `info` describes, and tells `read` how many bytes of it were read now and
+    /// then.
     ///
     /// # Errors
     /// When the file cannot be read at all; damage is in the result.
@@ -125,7 +126,7 @@ impl Content {
     }
 }
 
-fn damage(owners: &Owners, found: &litepack_btree::Damage) -> Damage {
+fn damage(owners: &PageOwnership, found: &litepack_btree::Damage) -> Damage {
     let tree = found
         .tree
         .and_then(|tree| owners.trees().get(tree as usize));
@@ -140,7 +141,7 @@ fn damage(owners: &Owners, found: &litepack_btree::Damage) -> Damage {
 fn owners<D: Storage>(
     store: &mut Store<D>,
     was_read: &mut dyn FnMut(u64),
-) -> Result<Option<Owners>> {
+) -> Result<Option<PageOwnership>> {
     let size = store.size();
     let mut head = [0; HEADER_LEN];
     let header = read(store, 0, &mut head)?.then(|| Header::parse(&head, size));
@@ -148,7 +149,7 @@ fn owners<D: Storage>(
         return Ok(None);
     };
     let page_size = u64::from(header.page_size);
-    let owners = Owners::find(&header, |page, buf| {
+    let owners = PageOwnership::find(&header, |page, buf| {
         was_read(page_size);
         read(store, (u64::from(page) - 1) * page_size, buf)
     });
@@ -165,7 +166,7 @@ fn read<D: Storage>(store: &mut Store<D>, offset: u64, buf: &mut [u8]) -> Result
 
 /// Adds up what pages take.
 struct Tally<'a> {
-    owners: Option<&'a Owners>,
+    owners: Option<&'a PageOwnership>,
     page_size: u64,
     unit_size: u64,
     /// Number of pages.
@@ -176,7 +177,7 @@ struct Tally<'a> {
 
 impl<'a> Tally<'a> {
     /// All pages are counted, and nothing of how they are stored.
-    fn new(owners: Option<&'a Owners>, info: &Info) -> Tally<'a> {
+    fn new(owners: Option<&'a PageOwnership>, info: &Info) -> Tally<'a> {
         let page_size = owners.map_or(info.page_size, |owners| owners.header().page_size);
         let page_size = u64::from(page_size.max(1));
         let mut tally = Tally {

@@ -1,11 +1,11 @@
 //! What a file is, by its first bytes, and what the header of a plain database says.
 
 use litepack_archive::begins_like_zstd;
-use litepack_store::{FileKind, SQLITE_MAGIC, kind_of};
+use litepack_store::{HeaderKind, SQLITE_MAGIC, kind_of};
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     /// No bytes at all.
     Empty,
     /// A plain SQLite database.
@@ -18,15 +18,15 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl FileKind {
     /// The kind of a file of `len` bytes that begins with `head`, its first [`litepack_store::HEAD_LEN`] bytes.
-    pub fn of(head: &[u8], len: u64) -> Kind {
+    pub fn of(head: &[u8], len: u64) -> FileKind {
         match kind_of(head, len) {
-            FileKind::Packed => Kind::Packed,
-            FileKind::Empty if len == 0 => Kind::Empty,
-            _ if head.starts_with(SQLITE_MAGIC) => Kind::Plain,
-            _ if begins_like_zstd(head) => Kind::Zstd,
-            _ => Kind::Other,
+            HeaderKind::Packed => FileKind::Packed,
+            HeaderKind::Empty if len == 0 => FileKind::Empty,
+            _ if head.starts_with(SQLITE_MAGIC) => FileKind::Plain,
+            _ if begins_like_zstd(head) => FileKind::Zstd,
+            _ => FileKind::Other,
         }
     }
 }

@@ -16,5 +16,5 @@ mod malformed;
 pub mod plan;
 pub mod report;
 
-pub use kind::{Kind, missing_bytes, page_size};
+pub use kind::{FileKind, missing_bytes, page_size};
 pub use malformed::warning;

@@ -1,9 +1,9 @@
 //! Maintenance of a packed database: trains dictionaries as `pack` would, recompresses outdated pages, drops unused
 //! dictionaries, reorders extents and returns free space.
 //!
-//! It works in steps of about 20 milliseconds, each a transaction under the write lock, which the caller takes. The plan
-//! of dictionaries is made before, without a lock: pages may change meanwhile, which only makes the result a little
-//! larger. All progress is stored in the file, so maintenance can end at any time, and the next call continues.
+//! It works in steps of about 20 milliseconds, each a transaction under the write lock, which the caller takes. The
+//! plan of dictionaries is made before, without a lock: pages may change meanwhile, which only makes the result a
+//! little larger. All progress is stored in the file, so maintenance can end at any time, and the next call continues.
 
 use std::time::{Duration, Instant};
 
@@ -178,7 +178,7 @@ impl Maintenance {
         for (index, planned) in self.plan.planned().iter().enumerate() {
             let is_wanted = former.iter().any(|(_, wanted)| *wanted == Some(index));
             self.numbers.push(match planned.number {
-                0 => store.add_dictionary(&planned.dictionary, planned.shapes.clone())?,
+                0 => store.add_dictionary(&planned.dictionary, planned.signatures.clone())?,
                 number if is_wanted => store.at_level(number)?,
                 number => number,
             });

@@ -1,9 +1,10 @@
-//! Says that a database is malformed before it is stored in another form: what is packed is right by its checksums for ever after, and
-//! nobody would look for the fault there.
+//! Says that a database is malformed before it is stored in another form: what is packed is right by its checksums for
+//! ever after, and nobody would look for the fault there.
 
-use litepack_btree::{HEADER_LEN, Header, Owners};
+use litepack_btree::{HEADER_LEN, Header, PageOwnership};
 
-/// Looks at the pages of a database of `size` bytes that `read` gives, false where they cannot be read. The words are for standard error.
+/// Looks at the pages of a database of `size` bytes that `read` gives, false where they cannot be read. The words are
+/// for standard error.
 ///
 /// # Errors
 /// Those of `read`.
@@ -20,7 +21,7 @@ pub fn warning<E>(
         None => "its header makes no sense".to_string(),
         Some(header) => {
             let page_size = u64::from(header.page_size);
-            let owners = Owners::find(&header, |page, buf| {
+            let owners = PageOwnership::find(&header, |page, buf| {
                 read((u64::from(page) - 1) * page_size, buf)
             })?;
             let Some(first) = owners.damage().first() else {

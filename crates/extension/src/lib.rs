@@ -12,8 +12,8 @@ use litepack_sqlite::ffi::{self, Allocator, sqlite3};
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// Panics end as a code and a line in SQLite's log; what Rust prints besides is not for the host's terminal. The hook is that of
-/// this library's own copy of Rust's standard library, so no other code in the process is concerned.
+/// Panics end as a code and a line in SQLite's log; what Rust prints besides is not for the host's terminal. The hook
+/// is that of this library's own copy of Rust's standard library, so no other code in the process is concerned.
 fn print_nothing() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| std::panic::set_hook(Box::new(|_| ())));

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use litepack_engine::Kind;
+use litepack_engine::FileKind;
 
 /// The result of a call.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -43,7 +43,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What it is.
-        found: Kind,
+        found: FileKind,
         /// This in words, with what to do.
         why: String,
     },

@@ -68,7 +68,7 @@ pub use info::{Info, info};
 pub use job::{Job, Progress, Stop, Unit};
 pub use limits::Limits;
 pub use litepack_codec::{LEVELS, Level};
-pub use litepack_engine::Kind;
+pub use litepack_engine::FileKind;
 pub use litepack_rusqlite::register_vfs;
 pub use litepack_store::{DEFAULT_LEVEL, Info as FileInfo};
 pub use maintain::{MaintainOptions, Maintained, maintain};

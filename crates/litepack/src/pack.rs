@@ -205,10 +205,12 @@ pub(crate) fn fill(
         .with_context(cannot)?;
     let mut numbers = Vec::new();
     for Listed {
-        dictionary, shapes, ..
+        dictionary,
+        signatures,
+        ..
     } in plan.planned()
     {
-        let added = store.add_dictionary(dictionary, shapes.clone());
+        let added = store.add_dictionary(dictionary, signatures.clone());
         numbers.push(added.with_context(cannot)?);
     }
     let mut buf = vec![0; CHUNK as usize];

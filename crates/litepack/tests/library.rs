@@ -1,11 +1,12 @@
-//! The library as a Rust program uses it: what jobs report and how they end, what errors say, what results hold. That the
-//! files are right is tested through the command, which calls these functions.
+//! The library as a Rust program uses it: what jobs report and how they end, what errors say, what results hold. That
+//! the files are right is tested through the command, which calls these functions.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
 
 use litepack::{
-    Error, Job, Kind, MaintainOptions, PackOptions, Progress, Stop, UnpackOptions, archive, columns,
+    Error, FileKind, Job, MaintainOptions, PackOptions, Progress, Stop, UnpackOptions, archive,
+    columns,
 };
 use tempfile::TempDir;
 
@@ -155,7 +156,7 @@ fn errors_say_what_kind_they_are() {
     assert!(matches!(same, Error::SameFile { .. }), "{same:?}");
     litepack::pack(&plain, &packed, &replacing, &job).unwrap();
     let wrong = litepack::check(&plain, &job).unwrap_err();
-    let found = Kind::Plain;
+    let found = FileKind::Plain;
     assert!(matches!(&wrong, Error::WrongKind { found: is, .. } if *is == found));
     let missing = litepack::info(path("missing"), &job).unwrap_err();
     assert!(missing.to_string().ends_with("does not exist"), "{missing}");

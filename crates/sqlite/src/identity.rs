@@ -1,4 +1,5 @@
-//! Which files the process has open as packed databases: how the cache names their pages, and which journals are theirs.
+//! Which files the process has open as packed databases: how the cache names their pages, and which journals are
+//! theirs.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -25,8 +26,8 @@ type FileKey = (u64, u64, FileUuid);
 #[derive(Clone, Copy)]
 struct Named {
     file: FileId,
-    /// The file's state when a handle was last closed. In another one it gets another name when it is opened again: what the
-    /// cache has of it would answer for what was lost since.
+    /// The file's state when a handle was last closed. In another one it gets another name when it is opened again:
+    /// what the cache has of it would answer for what was lost since.
     closed: Option<FileStamp>,
 }
 

@@ -27,7 +27,7 @@ mod testing;
 mod transaction;
 
 pub use error::{Damage, Error, Result};
-pub use format::header::{FileKind, HEAD_LEN, Header, kind_of};
+pub use format::header::{HEAD_LEN, Header, HeaderKind, kind_of};
 pub use format::layout::{FileUuid, HEADER_LEN, MAGIC, VERSION};
 pub use format::sqlite::SQLITE_MAGIC;
 pub use inspect::check::CheckReport;

@@ -88,8 +88,8 @@ fn upkeep(
         0 => {
             let mut bytes = vec![0; rng.random_range(100..3 * PAGE)];
             rng.fill_bytes(&mut bytes);
-            let shapes = (0..rng.random_range(0..3)).map(|_| rng.random()).collect();
-            store.add_dictionary(&Dictionary::new(bytes), shapes)?;
+            let signatures = (0..rng.random_range(0..3)).map(|_| rng.random()).collect();
+            store.add_dictionary(&Dictionary::new(bytes), signatures)?;
         }
         1 => _ = store.at_level(any(rng))?,
         2 if known.len() > 1 => {

@@ -47,8 +47,8 @@ impl Battery {
         self.run(&campaign, &format!("{journal:?} {synchronous}, killed"));
     }
 
-    /// Crashes a mixed workload everywhere in these ways, and flips a bit of a database in each state: it has to keep its
-    /// promise, or refuse.
+    /// Crashes a mixed workload everywhere in these ways, and flips a bit of a database in each state: it has to keep
+    /// its promise, or refuse.
     pub fn survive_rot(&self, journal: Journal, modes: &[CrashMode], promise: Durability) {
         let work = Workload::mixed(journal, self.synchronous, false, self.seed);
         let mut campaign = Campaign::new(work, promise, CRASHES, self.seed);

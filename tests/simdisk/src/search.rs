@@ -42,8 +42,8 @@ impl<'a> Search<'a> {
         self.refused
     }
 
-    /// An error in words if `images`, in which a bit flips, answers with what is no state to be in after a crash at `op`.
-    /// Nothing but the content is looked at: a program runs no `integrity_check`.
+    /// An error in words if `images`, in which a bit flips, answers with what is no state to be in after a crash at
+    /// `op`. Nothing but the content is looked at: a program runs no `integrity_check`.
     pub fn judge_rotten(
         &mut self,
         mut images: Images,

@@ -1,5 +1,5 @@
-//! Damaged archives: flipped bits, garbage, truncation, swapped and doubled blocks. A full scan either fails with a SQLite
-//! error or answers exactly right; it never answers wrong, and nothing panics.
+//! Damaged archives: flipped bits, garbage, truncation, swapped and doubled blocks. A full scan either fails with a
+//! SQLite error or answers exactly right; it never answers wrong, and nothing panics.
 
 use litepack_tests::archives::{self, Writer};
 use litepack_tests::commandline::{JSON_ROWS, Place};

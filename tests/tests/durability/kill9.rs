@@ -107,8 +107,8 @@ fn a_packed_database_survives_kill_9_without_a_journal_too() {
     }
 }
 
-/// The same with a second database in every transaction, packed or plain, and in many a third that is new: a transaction is in
-/// all or in none. SQLite promises that in rollback modes, unless `synchronous` is off.
+/// The same with a second database in every transaction, packed or plain, and in many a third that is new: a
+/// transaction is in all or in none. SQLite promises that in rollback modes, unless `synchronous` is off.
 fn run_pair_trials(second_vfs: &str) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("first.db");

@@ -118,7 +118,8 @@ fn rot_after_a_power_loss_in_wal_mode_is_never_a_mixture() {
     battery().survive_rot(Journal::Wal, &CrashMode::ALL, Durability::Acknowledged);
 }
 
-/// In a rollback mode it can take the last commit with it, as its mark may not have reached the disk; no more than that.
+/// In a rollback mode it can take the last commit with it, as its mark may not have reached the disk; no more than
+/// that.
 #[test]
 fn rot_after_a_power_loss_takes_the_last_commit_at_most() {
     battery().survive_rot(Journal::Delete, &CrashMode::ALL, Durability::AllButLast);

@@ -1,5 +1,5 @@
-//! A transaction over three databases, one of which is new: the last is refused its writes when the new one has had all of its own.
-//! SQLite rolls back, and the new one has to be as empty as it was.
+//! A transaction over three databases, one of which is new: the last is refused its writes when the new one has had all
+//! of its own. SQLite rolls back, and the new one has to be as empty as it was.
 
 use litepack_simdisk::{CallSet, Fault, FaultError, SimDisk};
 use rusqlite::{Connection, OpenFlags};
@@ -14,7 +14,8 @@ fn count(db: &Connection, what: &str) -> i64 {
 #[test]
 fn a_new_database_is_empty_again_after_a_refused_write() {
     let modes = ["delete", "truncate", "persist"];
-    // Refused is a page, or what names the super-journal in the journal: then nothing but the new one's journal refers to that.
+    // Refused is a page, or what names the super-journal in the journal: then nothing but the new one's journal refers
+    // to that.
     let refused = [
         ("last.db", 1),
         ("last.db-journal", 2),

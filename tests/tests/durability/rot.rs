@@ -1,5 +1,5 @@
-//! A bit rots while processes are alive: whoever opens the file then gets the right answer or an error, and never falls back
-//! behind what those who have it open have committed.
+//! A bit rots while processes are alive: whoever opens the file then gets the right answer or an error, and never falls
+//! back behind what those who have it open have committed.
 
 use litepack_io::random::SplitMix64;
 use litepack_simdisk::{SimDisk, SimVfs, seed_or};
@@ -109,8 +109,8 @@ fn after_a_checkpoint_and_with_a_wal_that_has_begun_anew() {
     }
 }
 
-/// A reader keeps the checkpoint from being a whole one, so that no flush follows it; and those that come later are told to take
-/// its pages from the database.
+/// A reader keeps the checkpoint from being a whole one, so that no flush follows it; and those that come later are
+/// told to take its pages from the database.
 #[test]
 fn after_a_partial_checkpoint() {
     let seed = seed_or(3);

@@ -105,7 +105,8 @@ fn a_vacuumed_file_shrinks() {
     }
 }
 
-/// Small files and larger ones, after `VACUUM` as large as if they had just been made, give or take a tenth and a few KiB.
+/// Small files and larger ones, after `VACUUM` as large as if they had just been made, give or take a tenth and a few
+/// KiB.
 #[test]
 fn a_vacuumed_file_is_as_small_as_a_fresh_one() {
     if !vfs::is_litepack() {

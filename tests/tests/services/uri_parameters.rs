@@ -1,4 +1,5 @@
-//! Parameters that are not ours: those of other libraries pass, and ours misspelt are errors with words, whatever kind of file it is.
+//! Parameters that are not ours: those of other libraries pass, and ours misspelt are errors with words, whatever kind
+//! of file it is.
 
 use litepack_tests::archives::{self, Writer};
 use litepack_tests::commandline::{JSON_ROWS, Place};

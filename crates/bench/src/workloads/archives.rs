@@ -1,5 +1,5 @@
-//! Archives beside plain and packed files: their size, and queries that read much, on logs in columns and as JSON, with and
-//! without indexes.
+//! Archives beside plain and packed files: their size, and queries that read much, on logs in columns and as JSON, with
+//! and without indexes.
 
 use std::time::Instant;
 

@@ -1,8 +1,8 @@
 //! One writer and four readers at the same time, the readers as threads or as processes.
 //!
 //! The writer commits at a set pace, the same for every engine: one that commits as fast as it can leaves the less to
-//! the readers the faster it is, and in DELETE mode nothing. The readers read rows by key as fast as they can. What each
-//! has read is compared with what was in the table before.
+//! the readers the faster it is, and in DELETE mode nothing. The readers read rows by key as fast as they can. What
+//! each has read is compared with what was in the table before.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

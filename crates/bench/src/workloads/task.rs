@@ -1,4 +1,5 @@
-//! Work on an open connection, done by a child process: for engines that cannot share one, and to see what a process takes.
+//! Work on an open connection, done by a child process: for engines that cannot share one, and to see what a process
+//! takes.
 
 use anyhow::{Context, Result, bail};
 use rusqlite::Connection;

@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 
-use litepack_btree::{HEADER_LEN, Header, Owners};
+use litepack_btree::{HEADER_LEN, Header, PageOwnership};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -73,11 +73,11 @@ impl Database {
 
 /// The owners of the pages in these bytes; pages at which `readable` is false cannot be read. `None` if
 /// there is no header. Panics if a page is read twice.
-pub fn owners(bytes: &[u8], readable: impl Fn(u32) -> bool) -> Option<Owners> {
+pub fn owners(bytes: &[u8], readable: impl Fn(u32) -> bool) -> Option<PageOwnership> {
     let header = Header::parse(bytes.get(..HEADER_LEN)?, bytes.len() as u64)?;
     let size = header.page_size as usize;
     let mut seen = vec![false; header.pages as usize + 1];
-    let found = Owners::find(&header, |page, buf| {
+    let found = PageOwnership::find(&header, |page, buf| {
         assert!(!seen[page as usize], "page {page} is read twice");
         seen[page as usize] = true;
         let stored = &bytes[(page as usize - 1) * size..];

@@ -1,5 +1,5 @@
-//! The report on a database on a web server: what the file is, and what asking took. Which tables take how much is not told:
-//! that would be to fetch the whole file.
+//! The report on a database on a web server: what the file is, and what asking took. Which tables take how much is not
+//! told: that would be to fetch the whole file.
 
 use std::path::{Path, PathBuf};
 

@@ -35,7 +35,7 @@ use page::Layout;
 use record::Field;
 pub(crate) use undo::Undo;
 
-pub(crate) use page::{Kind, cell_at};
+pub(crate) use page::{PageKind, cell_at};
 pub(crate) use record::varint;
 
 /// Flags beside the kind in the first byte.

@@ -4,7 +4,7 @@
 //! Cells are found through their pointers and described in key order. Their places follow from their order by address
 //! and the gaps between them, so most pages need no bytes for them.
 
-pub(crate) use litepack_btree::page::Kind;
+pub(crate) use litepack_btree::page::PageKind;
 use litepack_btree::page::be16;
 use litepack_btree::record::varint;
 
@@ -28,7 +28,7 @@ pub(crate) struct Cell {
 const POINTER_LEN: usize = 4;
 
 /// Reads the cell at `start`.
-pub(crate) fn cell_at(page: &[u8], kind: Kind, start: usize) -> Option<Cell> {
+pub(crate) fn cell_at(page: &[u8], kind: PageKind, start: usize) -> Option<Cell> {
     let mut at = start;
     let mut regular = true;
     if kind.is_interior() {
@@ -71,7 +71,7 @@ pub(crate) fn cell_at(page: &[u8], kind: Kind, start: usize) -> Option<Cell> {
 /// A b-tree page taken apart.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    pub(crate) kind: Kind,
+    pub(crate) kind: PageKind,
     /// Where the b-tree header begins: 100 on page 1, else 0.
     pub(crate) header: usize,
     /// In key order.
@@ -100,7 +100,7 @@ impl Layout {
         } else {
             0
         };
-        let kind = Kind::of(*page.get(header)?)?;
+        let kind = PageKind::of(*page.get(header)?)?;
         let number = be16(page, header + 3)?;
         let count = usize::from(number);
         let pointers = header + kind.header_len();
@@ -314,7 +314,7 @@ impl<'a> Rest<'a> {
         &self,
         page: &mut [u8],
         header: usize,
-        kind: Kind,
+        kind: PageKind,
         lens: &[usize],
         starts: &[usize],
         lowest: usize,

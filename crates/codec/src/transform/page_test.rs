@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::bytes::Malformed;
 use super::json::binary::to_binary;
-use super::page::Kind;
+use super::page::PageKind;
 use super::record::{header_len as record_header_len, put_varint, serial_of, varint_len, word_of};
 use super::{Undo, VERBATIM, Work, encode};
 
@@ -66,7 +66,7 @@ fn jsonb(text: &str) -> Sql {
 }
 
 /// A page of `kind` with as many of the rows as fit, filled from its end.
-fn build(kind: Kind, rows: &[(i64, Vec<Sql>)], page_one: bool) -> Vec<u8> {
+fn build(kind: PageKind, rows: &[(i64, Vec<Sql>)], page_one: bool) -> Vec<u8> {
     let mut page = vec![0; LEN];
     let header = if page_one { 100 } else { 0 };
     if page_one {
@@ -133,12 +133,12 @@ fn values() -> impl Strategy<Value = Vec<Sql>> {
     proptest::collection::vec(value, 0..7)
 }
 
-fn kinds() -> impl Strategy<Value = Kind> {
+fn kinds() -> impl Strategy<Value = PageKind> {
     proptest::sample::select(vec![
-        Kind::TableLeaf,
-        Kind::IndexLeaf,
-        Kind::TableInterior,
-        Kind::IndexInterior,
+        PageKind::TableLeaf,
+        PageKind::IndexLeaf,
+        PageKind::TableInterior,
+        PageKind::IndexInterior,
     ])
 }
 
@@ -150,7 +150,7 @@ fn a_page_of_alike_rows_gets_smaller_and_pages_of_anything_else_are_left_alone()
             (id, vec![Sql::Null, Sql::Text(json), Sql::Integer(id * 3)])
         })
         .collect();
-    let size = there_and_back(&build(Kind::TableLeaf, &rows, false)).unwrap();
+    let size = there_and_back(&build(PageKind::TableLeaf, &rows, false)).unwrap();
     assert!(size < LEN / 4, "{size} bytes");
     for page in [
         vec![0; LEN],
@@ -160,18 +160,18 @@ fn a_page_of_alike_rows_gets_smaller_and_pages_of_anything_else_are_left_alone()
         assert_eq!(there_and_back(&page), None);
     }
     // An empty leaf, as a table without rows has it.
-    assert!(there_and_back(&build(Kind::TableLeaf, &[], false)).unwrap() < 20);
+    assert!(there_and_back(&build(PageKind::TableLeaf, &[], false)).unwrap() < 20);
 }
 
 /// Three streams byte by byte, as docs/format.md describes them.
 #[test]
 fn a_place_that_no_cell_pointer_holds_is_refused() {
     // One cell without bytes, at the end of the page.
-    let stream = [Kind::IndexLeaf as u8 | VERBATIM, 1, 0, 1, 0];
+    let stream = [PageKind::IndexLeaf as u8 | VERBATIM, 1, 0, 1, 0];
     let decode = |len| Undo::default().decode(&stream, &mut vec![0; len]);
     assert_eq!(decode(1 << 15), Ok(()));
     assert_eq!(decode(1 << 16), Err(Malformed));
-    let empty = [Kind::TableLeaf as u8, 0, 0];
+    let empty = [PageKind::TableLeaf as u8, 0, 0];
     let decode = |len| Undo::default().decode(&empty, &mut vec![0; len]);
     assert_eq!(decode(1 << 16), Ok(()));
     assert_eq!(decode(1 << 17), Err(Malformed));
@@ -181,7 +181,7 @@ fn a_place_that_no_cell_pointer_holds_is_refused() {
 fn streams_are_as_documented() {
     let text = |text: &str| Sql::Text(text.into());
     let page = build(
-        Kind::TableLeaf,
+        PageKind::TableLeaf,
         &[
             (1, vec![text("ab"), Sql::Integer(5)]),
             (2, vec![text("cd"), Sql::Null]),
@@ -219,7 +219,7 @@ fn streams_are_as_documented() {
     ];
     stream.clear();
     assert!(encode(
-        &build(Kind::TableLeaf, &rows, false),
+        &build(PageKind::TableLeaf, &rows, false),
         &mut Work::default(),
         &mut stream
     ));
@@ -241,7 +241,7 @@ fn streams_are_as_documented() {
     ];
     stream.clear();
     assert!(encode(
-        &build(Kind::TableLeaf, &rows, false),
+        &build(PageKind::TableLeaf, &rows, false),
         &mut Work::default(),
         &mut stream
     ));
@@ -254,7 +254,7 @@ fn streams_are_as_documented() {
     expected[tag] = 7; // the same, as JSONB
     stream.clear();
     assert!(encode(
-        &build(Kind::TableLeaf, &rows, false),
+        &build(PageKind::TableLeaf, &rows, false),
         &mut Work::default(),
         &mut stream
     ));

@@ -6,7 +6,7 @@
 
 use super::arena::{Arena, copy};
 use super::bytes::{Bits, Malformed, Reader, Result, Span};
-use super::page::{FILE_HEADER_LEN, Kind, PAGE_MAX, Rest};
+use super::page::{FILE_HEADER_LEN, PAGE_MAX, PageKind, Rest};
 use super::record::{self, Values};
 use super::{COLUMNS_MAX, KIND, PAGE_ONE, VERBATIM, column, ints, json, strings};
 
@@ -53,7 +53,7 @@ impl Undo {
     pub(crate) fn decode(&mut self, stream: &[u8], page: &mut [u8]) -> Result<()> {
         let mut input = Reader::new(stream);
         let tag = input.byte()?;
-        let kind = Kind::of(tag & KIND).ok_or(Malformed)?;
+        let kind = PageKind::of(tag & KIND).ok_or(Malformed)?;
         let header = if tag & PAGE_ONE == 0 {
             0
         } else {
@@ -128,7 +128,7 @@ impl Undo {
         clippy::indexing_slicing,
         reason = "`take_contents` counted the rows, and as many rowids and records were decoded"
     )]
-    fn measure(&mut self, kind: Kind) {
+    fn measure(&mut self, kind: PageKind) {
         let len = |content: &Content| match *content {
             Content::Bytes(bytes) => bytes.len(),
             Content::Row(row) => {
@@ -154,7 +154,7 @@ impl Undo {
         reason = "`Rest::place` has checked that the cell is one, and that its place on the page is as long as `measure` \
                   found it; children, rowids and records are as many as rows"
     )]
-    fn put_cell(&self, kind: Kind, cell: usize, page: &mut [u8]) -> Result<()> {
+    fn put_cell(&self, kind: PageKind, cell: usize, page: &mut [u8]) -> Result<()> {
         let mut at = self.starts[cell];
         let row = match self.contents[cell] {
             Content::Bytes(bytes) => {

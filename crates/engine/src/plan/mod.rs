@@ -20,7 +20,7 @@ use std::convert::Infallible;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use litepack_btree::{HEADER_LEN, Header, Owner, Owners};
+use litepack_btree::{HEADER_LEN, Header, Owner, PageOwnership};
 use litepack_codec::DictId;
 use litepack_io::memory::OutOfMemory;
 use litepack_io::storage::Storage;
@@ -60,7 +60,7 @@ pub trait Source {
 #[derive(Debug)]
 pub struct Plan {
     /// `None` if it is not a database.
-    owners: Option<Owners>,
+    owners: Option<PageOwnership>,
     page_size: u32,
     unit: u32,
     /// For each tree the group it is in.
@@ -101,7 +101,7 @@ impl Plan {
             let page = |number: u32, to: &mut [u8]| {
                 Ok::<_, Infallible>(source.read(u64::from(number - 1) * page_size, to))
             };
-            let Ok(owners) = Owners::find_without_leaves(&header, page);
+            let Ok(owners) = PageOwnership::find_without_leaves(&header, page);
             owners
         });
         let mut plan = Plan::with_groups(owners, units, unit, known);
@@ -138,7 +138,7 @@ impl Plan {
             for ((group, trial), best) in together.iter().zip(trials).zip(best) {
                 let former = trial.former;
                 let index = match best {
-                    Some(best) => plan.settle(trial, best, effort)?,
+                    Some(best) => plan.choose(trial, best, effort)?,
                     None => None,
                 };
                 plan.dictionaries[*group] = index;
@@ -163,21 +163,21 @@ impl Plan {
         self.dictionaries[self.group_of(unit)]
     }
 
-    /// Notes that there is nothing that maintenance would do better, in a commit that brings a bundle if that is worth
-    /// having.
+    /// Notes that there is nothing that maintenance would do better, in a commit with a prefetch segment if that is
+    /// worth having.
     ///
     /// # Errors
     /// As [`Store::set_maintained`].
     pub fn finish<D: Storage>(&self, store: &mut Store<D>) -> litepack_store::Result<()> {
-        if let Some((units, room)) = self.bundle(store.disk().len()?) {
+        if let Some((units, room)) = self.prefetch_segment(store.disk().len()?) {
             store.set_prefetch(units, room)?;
         }
         store.set_maintained()
     }
 
-    /// What a file of `len` bytes is to have in its bundle: units, the most useful first, and the bytes it may take.
-    /// `None` if it is not worth having.
-    fn bundle(&self, len: u64) -> Option<(Vec<u64>, u64)> {
+    /// What a file of `len` bytes is to have in its prefetch segment: units, the most useful first, and the bytes it
+    /// may take. `None` if it is not worth having.
+    fn prefetch_segment(&self, len: u64) -> Option<(Vec<u64>, u64)> {
         let room = (len / BUNDLE_SHARE).min(BUNDLE_MAX);
         let owners = self.owners.as_ref().filter(|_| room >= BUNDLE_MIN)?;
         let share = (self.unit / self.page_size).max(1);
@@ -188,7 +188,12 @@ impl Plan {
     }
 
     /// Gives the largest trees groups of their own.
-    fn with_groups(owners: Option<Owners>, units: u64, unit: u32, planned: Vec<Listed>) -> Plan {
+    fn with_groups(
+        owners: Option<PageOwnership>,
+        units: u64,
+        unit: u32,
+        planned: Vec<Listed>,
+    ) -> Plan {
         let trees = owners.as_ref().map_or(0, |owners| owners.trees().len());
         let mut plan = Plan {
             page_size: owners.as_ref().map_or(unit, |o| o.header().page_size),
@@ -229,7 +234,7 @@ impl Plan {
     fn known(&self, units: u64) -> impl Iterator<Item = u64> + '_ {
         let share = u64::from((self.unit / self.page_size).max(1));
         let mut next = 0;
-        let stretches = self.owners.iter().flat_map(Owners::known);
+        let stretches = self.owners.iter().flat_map(PageOwnership::known);
         stretches.flat_map(move |pages| {
             // Two stretches may have a unit in common.
             let first = ((pages.start - 1) / share).max(next);
@@ -244,7 +249,7 @@ impl Plan {
 
     /// Takes the best dictionary that was trained for a group, or one there is that is better: the one it has had
     /// so far, or that of a larger tree which looks alike.
-    fn settle(
+    fn choose(
         &mut self,
         trial: Trial,
         best: Best,
@@ -253,8 +258,8 @@ impl Plan {
         let mut encoder = effort.encoder();
         let alike = self.planned.iter().enumerate();
         let alike = alike.filter(|(_, planned)| {
-            let mut theirs = planned.shapes.iter();
-            theirs.any(|shape| trial.shapes.contains(shape))
+            let mut theirs = planned.signatures.iter();
+            theirs.any(|signature| trial.signatures.contains(signature))
                 || planned.number != 0 && planned.number == trial.former
         });
         let mut least: Option<(u64, usize)> = None;
@@ -264,11 +269,11 @@ impl Plan {
             let kept = if known.number == 0 { 0 } else { cost / KEPT };
             least = least.into_iter().chain([(cost - kept, at)]).min();
         }
-        let shapes = trial.shapes.iter().copied();
+        let signatures = trial.signatures.iter().copied();
         let taken = match least {
             Some((cost, at)) if cost < best.cost => {
-                let known = &mut self.planned[at].shapes;
-                known.extend(shapes);
+                let known = &mut self.planned[at].signatures;
+                known.extend(signatures);
                 known.sort_unstable();
                 known.dedup();
                 Some(at)
@@ -277,7 +282,7 @@ impl Plan {
                 self.planned.push(Listed {
                     number: 0,
                     dictionary: Arc::new(dictionary),
-                    shapes: shapes.collect(),
+                    signatures: signatures.collect(),
                 });
                 self.planned.len() - 1
             }),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use litepack_codec::shape;
+use litepack_codec::row_signature;
 use litepack_io::memory::OutOfMemory;
 use litepack_io::random::SplitMix64;
 
@@ -14,8 +14,8 @@ use super::{GROUP_MIN, Plan, REST, Source};
 const HELD_OUT: usize = 8;
 /// Fewest bytes of sample: for short dictionaries, and for a measurement worth the name.
 const SAMPLE_MIN: usize = 512 << 10;
-/// A shape that fewer than one page in this many has is not noted.
-const SHAPE_SHARE: usize = 50;
+/// A row signature that fewer than one page in this many has is not noted.
+const SIGNATURE_SHARE: usize = 50;
 /// Units that are known to be known together.
 const STRETCH: u64 = 64;
 
@@ -84,7 +84,7 @@ impl Plan {
         }
         let (mut encoder, mut page) =
             (effort.encoder(), litepack_io::memory::zeros(unit as usize)?);
-        let (mut shapes, mut numbers) = (Vec::new(), BTreeMap::new());
+        let (mut signatures, mut numbers) = (Vec::new(), BTreeMap::new());
         let first_page = self.page_size.min(self.unit) as usize;
         for at in &sampled.units {
             litepack_io::memory::check()?;
@@ -92,7 +92,7 @@ impl Plan {
                 continue;
             }
             *numbers.entry(source.dictionary_of(*at)).or_insert(0) += 1;
-            shapes.extend(shape(&page[..first_page]).filter(|_| group != REST));
+            signatures.extend(row_signature(&page[..first_page]).filter(|_| group != REST));
             if (trial.lens.len() + trial.held_out.len()) % HELD_OUT == HELD_OUT - 1 {
                 litepack_io::memory::push(&mut trial.held_out, litepack_io::memory::copy(&page)?)?;
             } else {
@@ -104,11 +104,11 @@ impl Plan {
         }
         let most = numbers.into_iter().max_by_key(|(_, pages)| *pages);
         trial.former = most.map_or(0, |(number, _)| number);
-        shapes.sort_unstable();
-        let many = shapes.len() / SHAPE_SHARE;
-        let same = shapes.chunk_by(|a, b| a == b);
+        signatures.sort_unstable();
+        let many = signatures.len() / SIGNATURE_SHARE;
+        let same = signatures.chunk_by(|a, b| a == b);
         let frequent = same.filter(|same| same.len() > many);
-        trial.shapes = frequent.map(|same| same[0]).collect();
+        trial.signatures = frequent.map(|same| same[0]).collect();
         Ok(trial)
     }
 }

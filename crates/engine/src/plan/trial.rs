@@ -1,6 +1,6 @@
 //! Dictionaries of several lengths, trained on pages of a group and measured on others of it.
 
-use litepack_codec::{DictId, Dictionary, Encoder, Shape, train};
+use litepack_codec::{DictId, Dictionary, Encoder, RowSignature, train};
 use litepack_io::memory::OutOfMemory;
 
 use super::effort::Effort;
@@ -13,7 +13,7 @@ const WORTHWHILE: u64 = 100;
 pub(super) struct Trial {
     /// Bytes of the whole group.
     pub(super) bytes: u64,
-    pub(super) shapes: Vec<Shape>,
+    pub(super) signatures: Vec<RowSignature>,
     /// The dictionary that most of its units have.
     pub(super) former: DictId,
     /// Samples one behind the other, as zstd's trainer wants them, and their lengths.

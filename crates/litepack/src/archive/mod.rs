@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use litepack_archive::{Archive, Cache, Error as ArchiveError, FileId, Settings};
-use litepack_engine::Kind;
+use litepack_engine::FileKind;
 use litepack_io::storage::ReadAt;
 
 use crate::error::{Context, cannot_read, refuse};
@@ -224,19 +224,19 @@ fn file(shown: &Path) -> Result<(File, Metadata)> {
     let cannot = || cannot_read(shown);
     let found = header::kind(&file).with_context(cannot)?;
     let why = match found {
-        Kind::Zstd => {
+        FileKind::Zstd => {
             let metadata = file.metadata().with_context(cannot)?;
             return Ok((file, metadata));
         }
-        Kind::Empty => format!("{name} is not an archive: it is empty"),
-        Kind::Plain => format!(
+        FileKind::Empty => format!("{name} is not an archive: it is empty"),
+        FileKind::Plain => format!(
             "{name} is not an archive but a plain SQLite database; \
              `litepack archive create` makes one of it"
         ),
-        Kind::Packed => format!(
+        FileKind::Packed => format!(
             "{name} is not an archive but a packed file; `litepack archive create` makes one of it"
         ),
-        Kind::Other => format!("{name} is not an archive"),
+        FileKind::Other => format!("{name} is not an archive"),
     };
     Err(Error::WrongKind {
         path: shown.to_owned(),

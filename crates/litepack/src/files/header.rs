@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use litepack_engine::Kind;
+use litepack_engine::FileKind;
 use litepack_io::storage::ReadAt;
 use litepack_store::HEAD_LEN;
 
@@ -12,11 +12,11 @@ use crate::error::{Context, cannot_read};
 use crate::{Error, Result};
 
 /// The kind of a file.
-pub(crate) fn kind(file: &File) -> io::Result<Kind> {
+pub(crate) fn kind(file: &File) -> io::Result<FileKind> {
     let mut head = [0; HEAD_LEN];
     let len = ReadAt::len(file)?;
     let n = file.read_at(&mut head, 0)?;
-    Ok(Kind::of(&head[..n], len))
+    Ok(FileKind::of(&head[..n], len))
 }
 
 /// The page size of a plain database; `None` if it is none, or its header makes no sense.
@@ -25,10 +25,10 @@ pub(crate) fn page_size(file: &File) -> Option<u32> {
 }
 
 /// An error if a plain database is shorter than its header says.
-pub(crate) fn expect_whole(file: &File, kind: Kind, name: &Path) -> Result<()> {
+pub(crate) fn expect_whole(file: &File, kind: FileKind, name: &Path) -> Result<()> {
     let len = ReadAt::len(file).with_context(|| cannot_read(name))?;
     let missing = match head(file) {
-        _ if kind != Kind::Plain => None,
+        _ if kind != FileKind::Plain => None,
         Some(head) => litepack_engine::missing_bytes(&head, len),
         None => 100_u64.checked_sub(len),
     };

@@ -15,7 +15,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use litepack_engine::Kind;
+use litepack_engine::FileKind;
 use litepack_io::storage::Storage;
 use litepack_store::HEADER_LEN;
 use rusqlite::config::DbConfig;
@@ -43,7 +43,7 @@ pub(crate) struct Source {
     file: File,
     path: PathBuf,
     shown: PathBuf,
-    kind: Kind,
+    kind: FileKind,
 }
 
 impl Source {
@@ -65,10 +65,10 @@ impl Source {
     pub(crate) fn expect_plain(&self) -> Result<()> {
         let name = self.shown.display();
         match self.kind {
-            Kind::Empty | Kind::Plain => Ok(()),
-            Kind::Packed => self.wrong_kind(format!("{name} is already a packed file")),
-            Kind::Zstd => self.wrong_kind(self.is_zstd()),
-            Kind::Other => self.wrong_kind(format!(
+            FileKind::Empty | FileKind::Plain => Ok(()),
+            FileKind::Packed => self.wrong_kind(format!("{name} is already a packed file")),
+            FileKind::Zstd => self.wrong_kind(self.is_zstd()),
+            FileKind::Other => self.wrong_kind(format!(
                 "{name} is not a SQLite database, or an encrypted one"
             )),
         }
@@ -77,9 +77,9 @@ impl Source {
     /// An error unless this is a database, plain or packed.
     pub(crate) fn expect_database(&self) -> Result<()> {
         match self.kind {
-            Kind::Empty | Kind::Plain | Kind::Packed => Ok(()),
-            Kind::Zstd => self.wrong_kind(self.is_zstd()),
-            Kind::Other => self.wrong_kind(format!(
+            FileKind::Empty | FileKind::Plain | FileKind::Packed => Ok(()),
+            FileKind::Zstd => self.wrong_kind(self.is_zstd()),
+            FileKind::Other => self.wrong_kind(format!(
                 "{} is not a SQLite database, or an encrypted one",
                 self.shown.display()
             )),
@@ -90,17 +90,17 @@ impl Source {
     pub(crate) fn expect_packed(&self) -> Result<()> {
         let name = self.shown.display();
         self.wrong_kind(match self.kind {
-            Kind::Packed => return Ok(()),
-            Kind::Empty => format!("{name} is not a packed file: it is empty"),
-            Kind::Plain => format!(
+            FileKind::Packed => return Ok(()),
+            FileKind::Empty => format!("{name} is not a packed file: it is empty"),
+            FileKind::Plain => format!(
                 "{name} is not a packed file but a plain SQLite database; \
                  `litepack pack` makes it one"
             ),
-            Kind::Zstd => format!(
+            FileKind::Zstd => format!(
                 "{name} is not a packed file but an archive; \
                  use `litepack archive info`, `check` or `extract`"
             ),
-            Kind::Other => format!("{name} is not a packed file"),
+            FileKind::Other => format!("{name} is not a packed file"),
         })
     }
 
@@ -114,7 +114,7 @@ impl Source {
 
     /// Whether this is a packed file.
     pub(crate) fn is_packed(&self) -> bool {
-        self.kind == Kind::Packed
+        self.kind == FileKind::Packed
     }
 
     /// The file itself.
@@ -225,7 +225,7 @@ impl Source {
     /// A connection without any lock yet; closed before `self` is dropped, it keeps its locks.
     pub(crate) fn connect(&self, parameters: &str) -> rusqlite::Result<Connection> {
         let vfs = match self.kind {
-            Kind::Packed => "&vfs=litepack",
+            FileKind::Packed => "&vfs=litepack",
             _ => "",
         };
         let uri = format!("{}?mode=rw{vfs}{parameters}", header::uri_of(&self.path));

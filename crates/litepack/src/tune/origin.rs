@@ -7,7 +7,7 @@
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 
-use litepack_engine::Kind;
+use litepack_engine::FileKind;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::error::{Context, cannot_read, refuse};
@@ -22,7 +22,7 @@ pub(crate) struct Origin {
     file: File,
     path: PathBuf,
     shown: PathBuf,
-    kind: Kind,
+    kind: FileKind,
     before: Metadata,
     immutable: bool,
 }
@@ -47,11 +47,11 @@ impl Origin {
         let cannot = || cannot_read(shown);
         let kind = header::kind(&file).with_context(cannot)?;
         match kind {
-            Kind::Plain | Kind::Packed => {}
-            Kind::Empty => refuse!("{name} is empty; there is nothing to try"),
+            FileKind::Plain | FileKind::Packed => {}
+            FileKind::Empty => refuse!("{name} is empty; there is nothing to try"),
             // Says what is wrong with one that is no archive.
-            Kind::Zstd => drop(archive::open(&file).with_context(cannot)?),
-            Kind::Other => refuse!("{name} is not a SQLite database, or an encrypted one"),
+            FileKind::Zstd => drop(archive::open(&file).with_context(cannot)?),
+            FileKind::Other => refuse!("{name} is not a SQLite database, or an encrypted one"),
         }
         header::expect_whole(&file, kind, shown)?;
         let before = file.metadata().with_context(cannot)?;
@@ -79,7 +79,7 @@ impl Origin {
     }
 
     /// What it is.
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> FileKind {
         self.kind
     }
 
@@ -166,9 +166,9 @@ impl Origin {
         let cannot = || cannot_read(&self.shown);
         let mut version = [0; 20];
         let found = match self.kind {
-            Kind::Plain => litepack_io::storage::ReadAt::read_at(&self.file, &mut version, 0)
+            FileKind::Plain => litepack_io::storage::ReadAt::read_at(&self.file, &mut version, 0)
                 .with_context(cannot)?,
-            Kind::Packed => {
+            FileKind::Packed => {
                 let mut store =
                     reader::open(&self.file, &reader::options()).with_context(cannot)?;
                 store.read(0, &mut version).with_context(cannot)?

@@ -95,7 +95,8 @@ fn split(text: &str) -> Vec<(usize, &str)> {
         .collect()
 }
 
-/// Bytes of what `rest` begins with: a comment, something in quotes, or one character. What is not closed goes to the end.
+/// Bytes of what `rest` begins with: a comment, something in quotes, or one character. What is not closed goes to the
+/// end.
 fn token_len(rest: &str) -> usize {
     let closed_by = |open: usize, close: &str| {
         rest[open..]

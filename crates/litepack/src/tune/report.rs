@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use litepack_engine::Kind;
+use litepack_engine::FileKind;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub struct Report {
     /// The database as the user named it.
     pub database: PathBuf,
     /// What it is.
-    pub kind: Kind,
+    pub kind: FileKind,
     /// Bytes of a page of it.
     pub page_size: u32,
     /// Bytes of it that are in use.
@@ -76,8 +76,8 @@ fn commands(report: &Report, candidate: Candidate) -> Vec<String> {
     let mut from = database.clone();
     // The sqlite3 shell reads neither packed files nor archives.
     let extract = match report.kind {
-        Kind::Packed => Some("litepack unpack"),
-        Kind::Zstd => Some("litepack archive extract"),
+        FileKind::Packed => Some("litepack unpack"),
+        FileKind::Zstd => Some("litepack archive extract"),
         _ => None,
     };
     if let Some(extract) = extract {
@@ -166,7 +166,7 @@ fn json(report: &Report) -> Value {
 mod tests {
     use super::*;
 
-    fn report(name: &str, kind: Kind) -> Report {
+    fn report(name: &str, kind: FileKind) -> Report {
         Report {
             database: name.into(),
             kind,
@@ -190,13 +190,13 @@ mod tests {
         };
         let best = Form::Packed { best: true };
         assert_eq!(
-            of("a.db", Kind::Plain, 4096, best),
+            of("a.db", FileKind::Plain, 4096, best),
             "litepack pack --best a.db a.db.packed.db"
         );
         assert_eq!(
             of(
                 "a.zst",
-                Kind::Zstd,
+                FileKind::Zstd,
                 65536,
                 Form::Archive {
                     frame_size: 262_144,
@@ -208,10 +208,15 @@ mod tests {
              litepack archive create --frame-size 262144 --level 19 a.zst.vacuumed.db a.zst.zst"
         );
         assert_eq!(
-            of("a b.db", Kind::Packed, 4096, Form::Packed { best: false }),
+            of(
+                "a b.db",
+                FileKind::Packed,
+                4096,
+                Form::Packed { best: false }
+            ),
             "litepack unpack 'a b.db' 'a b.db.plain.db'; litepack pack 'a b.db.plain.db' 'a b.db.packed.db'"
         );
-        assert_eq!(of("a.db", Kind::Plain, 4096, Form::Plain), "");
+        assert_eq!(of("a.db", FileKind::Plain, 4096, Form::Plain), "");
     }
 
     #[test]
@@ -233,7 +238,7 @@ mod tests {
                 page_size,
                 form: best,
             };
-            let commands = commands(&report(name, Kind::Plain), candidate);
+            let commands = commands(&report(name, FileKind::Plain), candidate);
             let arguments = |at: usize| {
                 let script = format!(
                     "litepack() {{ printf '%s|' \"$@\"; }}; sqlite3() {{ printf '%s|' \"$@\"; }}; {}",

@@ -145,9 +145,10 @@ impl Reserve {
 #[derive(Debug)]
 pub struct Allocator;
 
-// SAFETY: memory is the system's allocator's, or a part of the region that nobody else has: blocks are marked as taken under
-// the lock until they are given back. Blocks are aligned as asked for, because the region is aligned to 4096 and the first
-// block is a multiple of the alignment. Nothing unwinds: no index, no arithmetic that can overflow, no allocation.
+// SAFETY: memory is the system's allocator's, or a part of the region that nobody else has: blocks are marked as taken
+// under the lock until they are given back. Blocks are aligned as asked for, because the region is aligned to 4096 and
+// the first block is a multiple of the alignment. Nothing unwinds: no index, no arithmetic that can overflow, no
+// allocation.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the layout's size is not zero, as the caller promises to `alloc`; `System` asks for nothing else.
@@ -160,7 +161,8 @@ unsafe impl GlobalAlloc for Allocator {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the layout's size is not zero, as the caller promises to `alloc_zeroed`; `System` asks for nothing else.
+        // SAFETY: the layout's size is not zero, as the caller promises to `alloc_zeroed`; `System` asks for nothing
+        // else.
         let memory = unsafe { System.alloc_zeroed(layout) };
         if !memory.is_null() {
             return memory;

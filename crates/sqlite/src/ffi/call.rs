@@ -86,8 +86,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The first bytes of the file of the database `schema` and its length, as the VFS that opened it reads them without a lock;
-    /// `None` if there are fewer.
+    /// The first bytes of the file of the database `schema` and its length, as the VFS that opened it reads them
+    /// without a lock; `None` if there are fewer.
     pub(crate) fn file_head<const N: usize>(&self, schema: &CStr) -> Option<([u8; N], u64)> {
         let mut file: *mut sqlite3_file = std::ptr::null_mut();
         let mut head = [0; N];

@@ -1,5 +1,5 @@
-//! File controls: what SQLite, pragmas and the SQL functions ask an open file. Their arguments are bare memory, which is read
-//! and written here alone.
+//! File controls: what SQLite, pragmas and the SQL functions ask an open file. Their arguments are bare memory, which
+//! is read and written here alone.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -161,7 +161,7 @@ unsafe fn answer_pragma(api: Api, arg: *mut c_void, database: &mut dyn Database)
     // SAFETY: the argument is an array of three strings: answer, name, value or null.
     let (name, value) = unsafe { (*words.add(1), *words.add(2)) };
     let text = |word| {
-        // SAFETY: as above.
+        // SAFETY: name and value end with a zero byte and live as long as this call; a null value is not asked for.
         let word = unsafe { CStr::from_ptr(word) };
         word.to_string_lossy().into_owned()
     };
@@ -184,18 +184,18 @@ unsafe fn answer_pragma(api: Api, arg: *mut c_void, database: &mut dyn Database)
 /// # Safety
 /// `arg` is where a string goes.
 unsafe fn put_text(api: Api, arg: *mut c_void, text: &str) {
-    // SAFETY: as for this function.
+    // SAFETY: `arg` points to a string pointer that SQLite waits for, as the caller says; it frees the text.
     unsafe { arg.cast::<*mut c_char>().write(api.text(text)) };
 }
 
-/// Answers `SQLITE_FCNTL_MMAP_SIZE`: sets the limit if it is not negative and gives the former one back, as SQLite's VFSes do.
-/// Nothing is ever mapped.
+/// Answers `SQLITE_FCNTL_MMAP_SIZE`: sets the limit if it is not negative and gives the former one back, as SQLite's
+/// VFSes do. Nothing is ever mapped.
 ///
 /// # Safety
 /// `arg` points to an i64.
 unsafe fn mmap_size(arg: *mut c_void, limit: &mut i64) {
     let arg = arg.cast::<i64>();
-    // SAFETY: as for this function.
+    // SAFETY: `arg` points to an i64 that nobody else uses during the call, as the caller says.
     unsafe {
         let asked = arg.read();
         arg.write(*limit);

@@ -1,7 +1,8 @@
-//! The methods of an open file, `sqlite3_io_methods`: SQLite's calls, handed to a [`File`] of ours. The one place where its
-//! pointers become slices, our errors result codes, and panics `SQLITE_INTERNAL`.
+//! The methods of an open file, `sqlite3_io_methods`: SQLite's calls, handed to a [`File`] of ours. The one place where
+//! its pointers become slices, our errors result codes, and panics `SQLITE_INTERNAL`.
 //!
-//! A panic poisons the file, whose state is in no known condition: from then on it only lets go of its locks and closes.
+//! A panic poisons the file, whose state is in no known condition: from then on it only lets go of its locks and
+//! closes.
 
 use std::ffi::{c_int, c_void};
 
@@ -76,14 +77,15 @@ pub(super) unsafe fn install<F: File>(
 /// Runs `body` on the state of a file, and tells SQLite how that went.
 ///
 /// # Safety
-/// `file` was made by [`install`] for an `F`, is open, and nobody else is using it: SQLite calls the methods of a file from one
-/// thread at a time, and only those that it found in the file itself.
+/// `file` was made by [`install`] for an `F`, is open, and nobody else is using it: SQLite calls the methods of a file
+/// from one thread at a time, and only those that it found in the file itself.
 pub(super) unsafe fn with<F: File>(
     file: *mut sqlite3_file,
     body: impl FnOnce(&mut State<F>) -> Result<(), Failure>,
 ) -> Code {
     let object = file.cast::<Object<F>>();
-    // SAFETY: as for this function; the flag is no part of the state, which lives until the file is closed.
+    // SAFETY: the object is an `Object<F>`, and its state lives until the file is closed. No other call uses either,
+    // and the flag that a panic sets is outside the state that `body` borrows.
     unsafe {
         if (*object).poisoned {
             return INTERNAL;
@@ -102,7 +104,8 @@ pub(super) unsafe fn with<F: File>(
 /// # Safety
 /// As [`with`].
 unsafe fn host<'a, F: File + 'a>(file: *mut sqlite3_file) -> Option<&'a HostFile> {
-    // SAFETY: as for this function; no other reference to the state is in use while a method runs.
+    // SAFETY: the object is an `Object<F>` that is open, so its state is there. A method borrows the state once at a
+    // time.
     unsafe { (*(*file.cast::<Object<F>>()).state).file.host() }
 }
 
@@ -122,8 +125,8 @@ fn relieved<F: File>() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The offset of a read or write of `n` bytes at `at`. SQLite's numbers have signs, and those it means none of do not become
-/// large ones here.
+/// The offset of a read or write of `n` bytes at `at`. SQLite's numbers have signs, and those it means none of do not
+/// become large ones here.
 fn place(n: c_int, at: i64) -> Option<u64> {
     let end = at.checked_add(n.into())?;
     (n >= 0 && end >= at).then(|| at.try_into().ok())?
@@ -168,8 +171,9 @@ impl<F: File> Object<F> {
     };
 }
 
-// SAFETY, for all functions below: SQLite calls them, as methods of a file that `install` has made for the same `F` and that is
-// open; so what `with` and `host` ask for holds. Where SQLite documents a buffer or a place for a result, it gives one.
+// SAFETY, for all functions below: SQLite calls them, as methods of a file that `install` has made for the same `F` and
+// that is open; so what `with` and `host` ask for holds. Where SQLite documents a buffer or a place for a result, it
+// gives one.
 
 unsafe extern "C" fn close<F: File>(file: *mut sqlite3_file) -> c_int {
     let object = file.cast::<Object<F>>();
@@ -375,8 +379,8 @@ unsafe extern "C" fn shm_unmap<F: File>(file: *mut sqlite3_file, delete: c_int) 
     }
 }
 
-/// The bytes of a page are on disk in no form that could be mapped, so SQLite reads it instead. The method is there because
-/// `PRAGMA mmap_size` only takes a value from a file that has it.
+/// The bytes of a page are on disk in no form that could be mapped, so SQLite reads it instead. The method is there
+/// because `PRAGMA mmap_size` only takes a value from a file that has it.
 unsafe extern "C" fn fetch(_: *mut sqlite3_file, _: i64, _: c_int, to: *mut *mut c_void) -> c_int {
     // SAFETY: SQLite gives a place for the result.
     unsafe { to.write(std::ptr::null_mut()) };

@@ -36,9 +36,9 @@ struct Registered {
 /// # Safety
 /// `db` is an open connection of this library.
 pub(crate) unsafe fn register(library: Library, db: *mut sqlite3) -> Code {
-    // SAFETY: as for this function.
+    // SAFETY: the caller says that `db` is an open connection of this library.
     let code = unsafe { register_all(library, db) };
-    // SAFETY: as above.
+    // SAFETY: registering functions does not close the connection, so it is still open.
     let has_them = || unsafe { has_them(library.api(), db) };
     // SQLite replaces no function of a connection that runs a statement, such as `select load_extension(...)`. On
     // all but the first connection of the process they are there already.
@@ -50,8 +50,9 @@ pub(crate) unsafe fn register(library: Library, db: *mut sqlite3) -> Code {
 /// # Safety
 /// As [`register`].
 unsafe fn has_them(api: Api, db: *mut sqlite3) -> bool {
-    // SAFETY: as for this function. The function that is registered last is asked for.
+    // SAFETY: the caller says that `db` is open, and it is not closed while `connection` is in use.
     let connection = unsafe { Connection::new(api, db) };
+    // The function that is registered last.
     connection.prepare("select litepack_version()").is_ok()
 }
 
@@ -98,7 +99,7 @@ unsafe fn register_all(library: Library, db: *mut sqlite3) -> Code {
 /// # Safety
 /// `db` is an open connection.
 pub(super) unsafe fn refused(api: Api, db: *mut sqlite3) -> Option<String> {
-    // SAFETY: as for this function.
+    // SAFETY: the caller says that `db` is open; only a refused file answers this file control, with a text.
     match unsafe { api.ask_file(db, c"main", fcntl::LITEPACK_REFUSED) } {
         (OK, why) => why,
         _ => None,
@@ -108,7 +109,7 @@ pub(super) unsafe fn refused(api: Api, db: *mut sqlite3) -> Option<String> {
 /// # Safety
 /// `data` is a boxed `T` that nobody uses again.
 pub(super) unsafe extern "C" fn free<T>(data: *mut c_void) {
-    // SAFETY: as for this function.
+    // SAFETY: the caller gives up its only pointer to a box of a `T`.
     let drop_it = || drop(unsafe { Box::from_raw(data.cast::<T>()) });
     // Which library calls is not to be known here, so a panic goes unlogged.
     let _ = catch_unwind(AssertUnwindSafe(drop_it));
@@ -126,7 +127,7 @@ unsafe fn run(
     body: impl FnOnce(&Call<'_>, Act) -> Result<()>,
 ) {
     let api = library.api();
-    // SAFETY: for the length of this call, as for this function.
+    // SAFETY: SQLite keeps `context` alive until the function that it called returns, and `fail` is used only before.
     let fail = |code, text: &str| unsafe { api.result_error(context, code, text) };
     guard(
         api,
@@ -246,6 +247,7 @@ unsafe extern "C" fn last<const LIBRARY: usize>(context: *mut sqlite3_context) {
 /// # Safety
 /// `context` is a running aggregate's.
 unsafe fn training(api: Api, context: *mut sqlite3_context, size: usize) -> *mut *mut Training {
-    // SAFETY: as for this function; SQLite gives zeros, aligned for a pointer.
+    // SAFETY: the context is an aggregate's, as the caller says. SQLite gives zeroed memory, aligned for a pointer, or
+    // null.
     unsafe { call!(api.table(), aggregate_context(context, size as c_int)) }.cast()
 }

@@ -40,8 +40,8 @@ pub(crate) struct HostName {
 
 impl HostName {
     /// # Safety
-    /// The VFS is registered for ever. The name is one that SQLite gave to `xOpen` and keeps until that file is closed; nothing
-    /// that is opened by this value is used after that.
+    /// The VFS is registered for ever. The name is one that SQLite gave to `xOpen` and keeps until that file is closed;
+    /// nothing that is opened by this value is used after that.
     pub(super) unsafe fn new(vfs: *mut sqlite3_vfs, name: *const c_char) -> HostName {
         HostName { vfs, name }
     }
@@ -66,7 +66,8 @@ impl HostName {
     /// The host's result code.
     ///
     /// # Safety
-    /// `memory` is as large as the VFS asks for, aligned for anything, used by nobody else, and stays until the file is closed.
+    /// `memory` is as large as the VFS asks for, aligned for anything, used by nobody else, and stays until the file is
+    /// closed.
     pub(super) unsafe fn open_in(
         self,
         memory: *mut sqlite3_file,
@@ -139,8 +140,8 @@ impl HostFile {
     /// Opens a file in memory of its own.
     ///
     /// # Safety
-    /// The VFS is registered for ever; `name` is null or a name such as SQLite gives to `xOpen` with these flags, and outlives the
-    /// file.
+    /// The VFS is registered for ever; `name` is null or a name such as SQLite gives to `xOpen` with these flags, and
+    /// outlives the file.
     unsafe fn open(
         vfs: *mut sqlite3_vfs,
         name: *const c_char,
@@ -162,8 +163,8 @@ impl HostFile {
     /// `self.file` is memory as `open_in` describes it; the name is as for `open`.
     unsafe fn open_now(&self, name: *const c_char, flags: c_int) -> Result<c_int, Code> {
         let mut granted = flags;
-        // SAFETY: as for this function. Without methods the file is not closed after a failure; a host that failed after
-        // setting them wants it to be, which dropping the value does.
+        // SAFETY: as for this function. Without methods the file is not closed after a failure; a host that failed
+        // after setting them wants it to be, which dropping the value does.
         let code = unsafe {
             (*self.file).pMethods = std::ptr::null();
             let granted = &raw mut granted;
@@ -187,7 +188,8 @@ impl HostFile {
 
     /// Closes the file, after which nothing may be done with it. Does nothing if it is closed.
     pub(crate) fn close(&self) -> Code {
-        // SAFETY: the memory is as `open_in` describes it. A file has methods from when it is opened until it is closed.
+        // SAFETY: the memory is as `open_in` describes it. A file has methods from when it is opened until it is
+        // closed.
         unsafe {
             let Some(methods) = (*self.file).pMethods.as_ref() else {
                 return OK;
@@ -198,8 +200,8 @@ impl HostFile {
         }
     }
 
-    /// Has the file synced from now on as SQLite asked for in a call of `xSync`. Never as data alone: that is for a file
-    /// that has its length, and where SQLite writes over a page the store writes a new one behind.
+    /// Has the file synced from now on as SQLite asked for in a call of `xSync`. Never as data alone: that is for a
+    /// file that has its length, and where SQLite writes over a page the store writes a new one behind.
     pub(crate) fn set_sync_flags(&self, flags: c_int) {
         let full = flags & SYNC_FULL == SYNC_FULL;
         self.sync_flags
@@ -211,7 +213,8 @@ impl HostFile {
     }
 
     fn methods(&self) -> &sqlite3_io_methods {
-        // SAFETY: the memory is as `open_in` describes it, and the methods of an open file are constant data of its VFS.
+        // SAFETY: the memory is as `open_in` describes it, and the methods of an open file are constant data of its
+        // VFS.
         let methods = unsafe { (*self.file).pMethods.as_ref() };
         methods.expect("the file is open")
     }
@@ -289,9 +292,9 @@ impl HostFile {
     pub(crate) fn index_word(&self, offset: usize) -> Option<&AtomicU32> {
         let index = self.index.get();
         debug_assert!(offset.is_multiple_of(4) && offset < INDEX_REGION);
-        // SAFETY: the region is shared memory that stays mapped until `unmap_index`, which no one calls while a method of the
-        // file is running. SQLite's processes use the words that are asked for atomically, or between barriers while
-        // no one relies on them.
+        // SAFETY: the region is shared memory that stays mapped until `unmap_index`, which no one calls while a method
+        // of the file is running. SQLite's processes use the words that are asked for atomically, or between barriers
+        // while no one relies on them.
         (!index.is_null()).then(|| unsafe { AtomicU32::from_ptr(index.byte_add(offset).cast()) })
     }
 
@@ -350,8 +353,8 @@ impl HostFile {
     }
 }
 
-/// How the connection wants to wait while others are in the way, as `SQLITE_FCNTL_BUSYHANDLER` brings it: a function, and what to
-/// call it with.
+/// How the connection wants to wait while others are in the way, as `SQLITE_FCNTL_BUSYHANDLER` brings it: a function,
+/// and what to call it with.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct BusyHandler {
@@ -452,7 +455,8 @@ type ShmUnmap = unsafe extern "C" fn(*mut sqlite3_file, c_int) -> c_int;
 /// The size of a region of the WAL index.
 const INDEX_REGION: usize = 32 << 10;
 
-/// NULs that SQLite has before a name, as it looks there for where the names of a database begin, and at least as many behind.
+/// NULs that SQLite has before a name, as it looks there for where the names of a database begin, and at least as many
+/// behind.
 const NAME_MARGIN: usize = 4;
 
 /// A name beside a file that nobody has, between NULs.

@@ -1,11 +1,10 @@
 //! All contact with SQLite's C interface, and all unsafe code of the project.
 //!
 //! `bindings.rs` is what SQLite looks like, generated from its header by `scripts/sqlite-bindings`; `api.rs` calls its
-//! functions, `connection.rs` runs statements;
-//! `library.rs` tells the SQLite libraries of the process apart, `registration.rs` is what is registered with each;
-//! `vfs.rs`, `file.rs`, `functions.rs` are what it calls, `call.rs` a running function, `controls.rs` what any file answers when it
-//! is asked; `host.rs` is what we call; `guard.rs` keeps panics in;
-//! `allocator.rs` is for the loadable extension alone.
+//! functions, `connection.rs` runs statements; `library.rs` tells the SQLite libraries of the process apart,
+//! `registration.rs` is what is registered with each; `vfs.rs`, `file.rs`, `functions.rs` are what it calls, `call.rs`
+//! a running function, `controls.rs` what any file answers when it is asked; `host.rs` is what we call; `guard.rs`
+//! keeps panics in; `allocator.rs` is for the loadable extension alone.
 
 mod allocator;
 mod api;

@@ -30,9 +30,9 @@ pub(crate) struct Shim {
     vfs: *mut sqlite3_vfs,
 }
 
-// SAFETY: a shim never changes, and SQLite uses what it points to from any thread.
+// SAFETY: a shim is leaked and never changes. What it points to are VFSes, which SQLite itself uses from any thread.
 unsafe impl Send for Shim {}
-// SAFETY: as above.
+// SAFETY: no method changes anything through a shared reference, and the pointers are good on every thread.
 unsafe impl Sync for Shim {}
 
 impl Shim {
@@ -134,7 +134,7 @@ pub(crate) unsafe fn register_named(
     name: &str,
     host: &str,
 ) -> Result<(), String> {
-    // SAFETY: as for this function.
+    // SAFETY: the caller says that `table` is the function table that SQLite gives to extensions.
     let library = unsafe { Library::of(table) }?;
     let host_name = CString::new(host).map_err(|error| error.to_string())?;
     let found = library.api().vfs_find(Some(&host_name));

@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use litepack_archive::begins_like_zstd;
 use litepack_io::storage::ReadAt;
-use litepack_store::{FileKind, HEAD_LEN, Options, Store, kind_of};
+use litepack_store::{HEAD_LEN, HeaderKind, Options, Store, kind_of};
 
 use super::api::{Api, call};
 use super::bindings::{sqlite3_file, sqlite3_syscall_ptr, sqlite3_vfs};
@@ -130,8 +130,8 @@ struct Opening<'a> {
     out_flags: *mut c_int,
 }
 
-/// The functions below are for the arguments of a call of `xOpen` that is running, and but for the first two for one that has a
-/// name. Each opens the file and leaves it open in SQLite's memory, or has nothing open there when it fails.
+/// The functions below are for the arguments of a call of `xOpen` that is running, and but for the first two for one
+/// that has a name. Each opens the file and leaves it open in SQLite's memory, or has nothing open there when it fails.
 impl Opening<'_> {
     /// Opens a file of any kind.
     ///
@@ -171,7 +171,8 @@ impl Opening<'_> {
     /// # Safety
     /// The arguments are SQLite's.
     unsafe fn host_name(&self) -> HostName {
-        // SAFETY: SQLite keeps the name until the file is closed, and so is what is opened by it: it is part of our file.
+        // SAFETY: SQLite keeps the name until the file is closed, and so is what is opened by it: it is part of our
+        // file.
         unsafe { HostName::new(self.shim.host, self.name) }
     }
 
@@ -225,7 +226,8 @@ impl Opening<'_> {
         } else {
             Ok(Asked::default())
         };
-        // SAFETY: as for this function; what is not handed on of the host's file is closed before anything else is opened.
+        // SAFETY: as for this function; what is not handed on of the host's file is closed before anything else is
+        // opened.
         unsafe {
             let asked = match asked {
                 Ok(asked) => asked,
@@ -257,8 +259,8 @@ impl Opening<'_> {
         }
     }
 
-    /// Hands a main database that was looked at to the host. It exists by now, so it can no longer be asked to be created
-    /// exclusively.
+    /// Hands a main database that was looked at to the host. It exists by now, so it can no longer be asked to be
+    /// created exclusively.
     ///
     /// # Safety
     /// As [`Opening::below`].
@@ -367,10 +369,10 @@ impl Content {
         let failed = |error: std::io::Error| Failure::of_store(&error.into(), While::Reading);
         let (n, len) = read().map_err(failed)?;
         Ok(match kind_of(&head[..n], len) {
-            FileKind::Empty => Content::Empty,
-            FileKind::Packed => Content::Packed,
-            FileKind::Other if begins_like_zstd(&head[..n]) => Content::Zstd,
-            FileKind::Other => {
+            HeaderKind::Empty => Content::Empty,
+            HeaderKind::Packed => Content::Packed,
+            HeaderKind::Other if begins_like_zstd(&head[..n]) => Content::Zstd,
+            HeaderKind::Other => {
                 if let Some(what) = foreign::what(&head[..n]) {
                     let path = disk.path().to_string_lossy();
                     api.log(NOTADB, &format!("{path}: not a database but {what}"));
@@ -396,7 +398,8 @@ impl Asked {
         let remote = remote::from_uri(parameters)?;
         let is_shared = |(key, value): &(String, String)| key == "cache" && value == "shared";
         if remote.is_some() && parameters.iter().any(is_shared) {
-            // SQLite would take two URLs under one path for one database. That the C API asked for it is not to be seen.
+            // SQLite would take two URLs under one path for one database. That the C API asked for it is not to be
+            // seen.
             return Err("cache=shared cannot be used together with url".into());
         }
         Ok(Asked { settings, remote })
@@ -434,8 +437,8 @@ unsafe fn delete_any(shim: &Shim, name: *const c_char, sync: c_int) -> c_int {
     guard(api, || (), body)
 }
 
-/// Methods that the host answers, called with the host's VFS in place of ours. Ours has only those that the host has, and what it
-/// answers otherwise is for objects that are not ours.
+/// Methods that the host answers, called with the host's VFS in place of ours. Ours has only those that the host has,
+/// and what it answers otherwise is for objects that are not ours.
 macro_rules! forward {
     ($(fn $name:ident = $method:ident($($arg:ident: $type:ty),*) -> $ret:ty, else $otherwise:expr;)*) => {$(
         unsafe extern "C" fn $name<O: Owner>(vfs: *mut sqlite3_vfs, $($arg: $type),*) -> $ret {

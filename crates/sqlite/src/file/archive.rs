@@ -2,10 +2,10 @@
 //! and, through the cache, what is decoded.
 //!
 //! An archive has no identity of its own inside, so it is told by what the file system says of it. That can be wrong in
-//! two ways, and neither may give one file the frames of another: the name may come to mean another file while it
-//! is opened, so [`FileStamp`] is asked before and after; and a file may be written over so soon after it was
-//! made that its times do not show it, so one that has just changed is not shared. Beyond that, each connection reads the
-//! seek table itself, and shares only with those that found the same.
+//! two ways, and neither may give one file the frames of another: the name may come to mean another file while it is
+//! opened, so [`FileStamp`] is asked before and after; and a file may be written over so soon after it was made that
+//! its times do not show it, so one that has just changed is not shared. Beyond that, each connection reads the seek
+//! table itself, and shares only with those that found the same.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! A file as SQLite sees it, in safe Rust: what SQLite's calls mean to a packed database, an archive, a file on a server
-//! and a rollback journal.
+//! A file as SQLite sees it, in safe Rust: what SQLite's calls mean to a packed database, an archive, a file on a
+//! server and a rollback journal.
 //!
-//! `ffi/file.rs` is the C side of it, compiled once for each of them. A plain database has no file of ours: the host's VFS
-//! opens it in SQLite's memory, and from then on we are not in the way.
+//! `ffi/file.rs` is the C side of it, compiled once for each of them. A plain database has no file of ours: the host's
+//! VFS opens it in SQLite's memory, and from then on we are not in the way.
 
 pub(crate) mod archive;
 mod failure;
@@ -24,8 +24,8 @@ use crate::options::{Name, Setting};
 pub(crate) use failure::Failure;
 pub(crate) use pragma::pragma;
 
-/// The methods of an open file, `sqlite3_io_methods`. Those that have a body are what a file answers that never changes: SQLite
-/// takes no locks on it and looks for no journal and no WAL.
+/// The methods of an open file, `sqlite3_io_methods`. Those that have a body are what a file answers that never
+/// changes: SQLite takes no locks on it and looks for no journal and no WAL.
 pub(crate) trait File {
     /// Which methods SQLite finds.
     const METHODS: Methods = Methods::WithFetch;
@@ -79,8 +79,8 @@ pub(crate) trait File {
         None
     }
 
-    /// Closes the file. After a panic it is `poisoned`: its state is unknown, and all that may be done is to let go of the
-    /// medium.
+    /// Closes the file. After a panic it is `poisoned`: its state is unknown, and all that may be done is to let go of
+    /// the medium.
     fn close(self, _poisoned: bool) -> Code
     where
         Self: Sized,
@@ -94,14 +94,15 @@ pub(crate) trait File {
 pub(crate) enum Methods {
     /// Version 1.
     Basic,
-    /// Version 3 without shared memory. `xFetch` is for `PRAGMA mmap_size`, which only takes a value from a file that has it.
+    /// Version 3 without shared memory. `xFetch` is for `PRAGMA mmap_size`, which only takes a value from a file that
+    /// has it.
     WithFetch,
     /// Version 3, and if the host's file has no shared memory version 1.
     AsHost,
 }
 
-/// What pragmas, SQL functions and SQLite itself ask a database by file controls. What has a body is the answer of a database
-/// that is never written.
+/// What pragmas, SQL functions and SQLite itself ask a database by file controls. What has a body is the answer of a
+/// database that is never written.
 pub(crate) trait Database {
     /// A setting's value; for one that means nothing here, words that say so.
     fn setting(&self, name: Name) -> Result<String, String>;

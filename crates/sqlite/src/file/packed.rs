@@ -102,8 +102,8 @@ impl<D: Storage> Packed<D> {
         Ok(())
     }
 
-    /// Whether checkpoints may come that we are not told of: in WAL mode they take no lock on the database, and a VFS above
-    /// ours may keep the WAL index to itself.
+    /// Whether checkpoints may come that we are not told of: in WAL mode they take no lock on the database, and a VFS
+    /// above ours may keep the WAL index to itself.
     fn index_is_elsewhere(&mut self) -> Result<bool> {
         if self.index_is_ours || self.lock != LOCK_SHARED {
             return Ok(false);
@@ -129,9 +129,8 @@ impl<D: Storage> Packed<D> {
         self.wal_read_began && self.lock != LOCK_NONE
     }
 
-    /// As [`Packed::read`] does, for the first read of a WAL transaction: looks at the store only if checkpoints have got
-    /// further than at the last look.
-    /// `frames` is how many frames of the WAL the index says are in the database.
+    /// As [`Packed::read`] does, for the first read of a WAL transaction: looks at the store only if checkpoints have
+    /// got further than at the last look. `frames` is how many frames of the WAL the index says are in the database.
     pub(crate) fn catch_up_with(&mut self, index: Option<Checkpoints>, frames: u32) -> Result<()> {
         if index.is_some() && index == self.held {
             self.wal_read_began = false;
@@ -174,15 +173,16 @@ impl<D: Storage> Packed<D> {
     pub(crate) fn truncate(&mut self, size: u64) -> Result<()> {
         self.heed_checkpoint()?;
         self.catch_up()?;
-        // A VFS above that keeps the locks to itself, or puts several files together, may cut this one when a transaction is
-        // over and tell us nothing more. Left open, the change would keep this handle from seeing any later commit.
+        // A VFS above that keeps the locks to itself, or puts several files together, may cut this one when a
+        // transaction is over and tell us nothing more. Left open, the change would keep this handle from seeing any
+        // later commit.
         let alone = self.lock == LOCK_NONE && !self.store.in_transaction();
         self.store.truncate(size)?;
         if std::mem::take(&mut self.checkpoint_sizes) {
             self.store.commit()?;
             self.vacuumed()?;
-            // All of the WAL is in the database, so SQLite may restart it: whatever becomes of this commit, the one before
-            // is of no use any more. With `synchronous=OFF` no `xSync` comes, and yet this has to hold.
+            // All of the WAL is in the database, so SQLite may restart it: whatever becomes of this commit, the one
+            // before is of no use any more. With `synchronous=OFF` no `xSync` comes, and yet this has to hold.
             self.store.flush_for_good()?;
         } else if alone {
             self.store.commit()?;

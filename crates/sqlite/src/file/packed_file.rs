@@ -1,5 +1,5 @@
-//! A packed main database over a file of the host's VFS: [`Packed`] has the content, the host's file has the locks and the
-//! WAL index.
+//! A packed main database over a file of the host's VFS: [`Packed`] has the content, the host's file has the locks and
+//! the WAL index.
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,8 @@ use crate::ffi::{BusyHandler, HostFile};
 use crate::identity::Identity;
 use crate::options::{Name, Setting};
 
-/// Locks of the WAL index: `WAL_CKPT_LOCK` and the first `WAL_READ_LOCK` (<https://sqlite.org/walformat.html#wal_locks>).
+/// Locks of the WAL index: `WAL_CKPT_LOCK` and the first `WAL_READ_LOCK`
+/// (<https://sqlite.org/walformat.html#wal_locks>).
 const CHECKPOINT_LOCK: c_int = 1;
 const FIRST_READ_LOCK: c_int = 3;
 
@@ -63,8 +64,8 @@ impl PackedFile {
         self.packed.catch_up_with(checkpoints, frames)
     }
 
-    /// The answer of `body` with at least a shared lock, as a statement that reads a table would have it. It waits for the
-    /// lock as one, too.
+    /// The answer of `body` with at least a shared lock, as a statement that reads a table would have it. It waits for
+    /// the lock as one, too.
     fn locked(
         &mut self,
         body: impl FnOnce(&mut Packed<HostFile>) -> litepack_store::Result<String>,
@@ -90,8 +91,8 @@ impl PackedFile {
         answer
     }
 
-    /// Runs `body` with all others kept from writing, as a transaction would: by the RESERVED lock, and in WAL mode, where
-    /// checkpoints write, by theirs. Readers need not be kept out: no byte of the database changes.
+    /// Runs `body` with all others kept from writing, as a transaction would: by the RESERVED lock, and in WAL mode,
+    /// where checkpoints write, by theirs. Readers need not be kept out: no byte of the database changes.
     fn alone<T>(
         &mut self,
         body: impl FnOnce(&mut Self) -> Result<T, Failure>,
@@ -206,8 +207,8 @@ impl File for PackedFile {
             && self.packed.checkpoint_ends()
             && let Some(word) = self.disk().index_word(wal_index::BACKFILL)
         {
-            // SQLite believes that its checkpoint succeeded, and told readers so. Take that back before anyone relies on
-            // it: the pages are still in the WAL.
+            // SQLite believes that its checkpoint succeeded, and told readers so. Take that back before anyone relies
+            // on it: the pages are still in the WAL.
             word.store(self.backfill, Ordering::SeqCst);
         }
         if !is_released && flags & SQLITE_SHM_SHARED != 0 && first >= FIRST_READ_LOCK {

@@ -1,5 +1,6 @@
-//! A file whose URI is wrong. `xOpen` cannot return a message. So the file opens, and every pragma returns the message; the
-//! function that SQLite calls for each new connection asks for it, too, and makes opening fail with it. All else fails.
+//! A file whose URI is wrong. `xOpen` cannot return a message. So the file opens, and every pragma returns the message;
+//! the function that SQLite calls for each new connection asks for it, too, and makes opening fail with it. All else
+//! fails.
 
 use super::{Database, Failure, File};
 use crate::codes::MISUSE;

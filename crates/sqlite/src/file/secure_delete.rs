@@ -1,9 +1,10 @@
 //! `PRAGMA secure_delete`, as the file hears of it: when deleted content is overwritten.
 //!
-//! SQLite handles the pragma itself, by clearing what it deletes within pages; the file's part is to overwrite the former
-//! copies of those pages. A pragma is told to the file of one database only: the one it names, else the main one. Without a
-//! name it is meant for attached databases too, and a database attached later takes it over. So ON counts for all files of the connection; OFF
-//! only for the file that heard it, as nobody says what was meant: that can erase too much, never too little.
+//! SQLite handles the pragma itself, by clearing what it deletes within pages; the file's part is to overwrite the
+//! former copies of those pages. A pragma is told to the file of one database only: the one it names, else the main
+//! one. Without a name it is meant for attached databases too, and a database attached later takes it over. So ON
+//! counts for all files of the connection; OFF only for the file that heard it, as nobody says what was meant: that can
+//! erase too much, never too little.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

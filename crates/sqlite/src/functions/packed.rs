@@ -4,7 +4,7 @@ use std::ffi::{CString, c_int};
 
 use litepack_archive::begins_like_zstd;
 use litepack_columns::sql::{Error, Result, Value};
-use litepack_store::{FileKind, HEADER_LEN, kind_of};
+use litepack_store::{HEADER_LEN, HeaderKind, kind_of};
 
 use crate::codes::{ERROR, NOTADB, NOTFOUND, OK, fcntl};
 use crate::ffi::Call;
@@ -59,11 +59,11 @@ fn report(call: &Call<'_>, op: c_int) -> Result<()> {
     }
 }
 
-/// What to say of a file of ours that was opened without Litepack; `None` for any other. It is read without a lock, so only what is
-/// right at all times is told.
+/// What to say of a file of ours that was opened without Litepack; `None` for any other. It is read without a lock, so
+/// only what is right at all times is told.
 fn opened_without_us(call: &Call<'_>, schema: &std::ffi::CStr) -> Option<&'static str> {
     let (head, len) = call.file_head::<HEADER_LEN>(schema)?;
-    if kind_of(&head, len) == FileKind::Packed {
+    if kind_of(&head, len) == HeaderKind::Packed {
         Some("this is a packed file, opened without Litepack: open it with vfs=litepack")
     } else if begins_like_zstd(&head) {
         Some("this may be an archive, opened without Litepack: open it with vfs=litepack")

@@ -1,5 +1,5 @@
-//! Litepack without the feature `remote`: a URI with `url` is refused, and the functions that configure access to servers
-//! are missing.
+//! Litepack without the feature `remote`: a URI with `url` is refused, and the functions that configure access to
+//! servers are missing.
 
 use crate::file::Failure;
 use crate::file::refused::Refused;

@@ -1,5 +1,6 @@
-//! What a program tells about web servers and no URI may: who it is to them, and which local files matter. It comes from the
-//! program's own statements alone (the functions are SQLITE_DIRECTONLY, so no schema calls them) and holds for the process.
+//! What a program tells about web servers and no URI may: who it is to them, and which local files matter. It comes
+//! from the program's own statements alone (the functions are SQLITE_DIRECTONLY, so no schema calls them) and holds for
+//! the process.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -59,7 +60,8 @@ pub(crate) fn apply(url: &str, options: &mut Options) -> std::result::Result<(),
     Ok(())
 }
 
-/// Sets the headers, one in a line, that go with every request to an origin; NULL takes them away. Answers how many there are.
+/// Sets the headers, one in a line, that go with every request to an origin; NULL takes them away. Answers how many
+/// there are.
 pub(crate) fn headers(call: &Call<'_>) -> Result<()> {
     let in_words = |error: litepack_remote::Error| call.error(error);
     let origin = call.argument(0).text();

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use litepack_engine::report::{check_text, info_json};
-use litepack_engine::{Kind, page_size};
+use litepack_engine::{FileKind, page_size};
 use litepack_io::cache::{Cache, FileId};
 use litepack_io::storage::ReadAt;
 use litepack_remote::{Error, Options, Remote};
@@ -88,17 +88,17 @@ impl RemoteFile {
         let mut head = [0; HEAD_LEN];
         let n = remote.read_at(&mut head, 0).map_err(unread)?;
         let head = &head[..n];
-        let content = match Kind::of(head, remote.len()) {
-            Kind::Packed => {
+        let content = match FileKind::of(head, remote.len()) {
+            FileKind::Packed => {
                 let packed = PackedFile::open(&remote).map_err(of_store)?;
                 Content::Packed(Box::new(packed))
             }
-            Kind::Zstd => {
+            FileKind::Zstd => {
                 let which = || Some(Which::Remote(remote.identity()));
                 let archive = ArchiveFile::open(Medium(Arc::clone(&remote)), which)?;
                 Content::Archive(Box::new(archive))
             }
-            Kind::Plain => Content::Plain,
+            FileKind::Plain => Content::Plain,
             _ => {
                 let what = "neither a packed file nor an archive nor a SQLite database";
                 let why = format!("{}: {what}", remote.url());

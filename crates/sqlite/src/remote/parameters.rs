@@ -1,5 +1,5 @@
-//! URI parameters of a database on a web server: `url`, and its companions. None of them names a local file: a URI may come from
-//! whoever can write an ATTACH. What does is in `config.rs`.
+//! URI parameters of a database on a web server: `url`, and its companions. None of them names a local file: a URI may
+//! come from whoever can write an ATTACH. What does is in `config.rs`.
 
 use std::time::Duration;
 
@@ -68,7 +68,8 @@ impl Location {
 /// What the parameters say of a database on a server, the others left out; `None` if it is not on one.
 ///
 /// # Errors
-/// A value that is not valid, or one that means nothing without a URL, in words that repeat no value: it may be a secret.
+/// A value that is not valid, or one that means nothing without a URL, in words that repeat no value: it may be a
+/// secret.
 pub(crate) fn from_uri(parameters: &[(String, String)]) -> Result<Option<Location>, String> {
     let mut options = Options::default();
     let (mut url, mut first) = (None, None);

@@ -1,14 +1,14 @@
 //! The catalog: how a file's pages are stored. Each item is a dictionary, or none, and the level of
 //! the pages that are up to date with it; the page map's entries name items by number.
 //!
-//! An item also says which pages it is for: those of certain shapes. New pages go by that, pages that
+//! An item also says which pages it is for: those of certain signatures. New pages go by that, pages that
 //! are written again by what they were stored with before. An item that has a successor is given to no
 //! new page; maintenance recompresses the pages that still have it, and removes it then.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use litepack_codec::{Codec, DictId, Dictionary, Encoding, LEVELS, Level, Shape};
+use litepack_codec::{Codec, DictId, Dictionary, Encoding, LEVELS, Level, RowSignature};
 use litepack_io::bytes::{Reader, put_varint};
 use litepack_io::memory::OutOfMemory;
 
@@ -21,8 +21,8 @@ pub(crate) const DICTIONARIES_MAX: usize = 4096;
 /// Largest dictionary, and the most that it takes in the file: zstd's bound for what it cannot compress.
 pub(crate) const DICTIONARY_LEN_MAX: usize = 1 << 20;
 pub(crate) const DICTIONARY_STORED_MAX: usize = DICTIONARY_LEN_MAX + (DICTIONARY_LEN_MAX >> 8);
-/// No item is for more shapes.
-pub(crate) const SHAPES_MAX: usize = 64;
+/// No item is for more signatures.
+pub(crate) const SIGNATURES_MAX: usize = 64;
 
 /// One item.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct Item {
     level: u8,
     /// The item to use instead, 0 if this one is in use.
     successor: DictId,
-    shapes: Vec<Shape>,
+    signatures: Vec<RowSignature>,
     /// Of a dictionary that came with the running transaction: it may not be in the file yet.
     pub(crate) fresh: Option<Arc<Dictionary>>,
 }
@@ -50,7 +50,7 @@ impl Item {
             hash: 0,
             level: 0,
             successor: 0,
-            shapes: Vec::new(),
+            signatures: Vec::new(),
             fresh: None,
         }
     }
@@ -80,8 +80,8 @@ impl Catalog {
     /// # Errors
     /// When there is no memory for them.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, OutOfMemory> {
-        let shapes: usize = self.items.iter().map(|item| item.shapes.len()).sum();
-        let mut out = litepack_io::memory::with_room(32 + self.items.len() * 64 + shapes * 4)?;
+        let signatures: usize = self.items.iter().map(|item| item.signatures.len()).sum();
+        let mut out = litepack_io::memory::with_room(32 + self.items.len() * 64 + signatures * 4)?;
         put_varint(&mut out, self.maintained.0.0);
         out.push(self.maintained.1 as u8);
         put_varint(&mut out, self.instead_of_none.into());
@@ -94,9 +94,9 @@ impl Catalog {
             out.extend(item.hash.to_le_bytes());
             out.push(item.level);
             put_varint(&mut out, item.successor.into());
-            put_varint(&mut out, item.shapes.len() as u64);
-            for shape in &item.shapes {
-                out.extend(shape.to_le_bytes());
+            put_varint(&mut out, item.signatures.len() as u64);
+            for row_signature in &item.signatures {
+                out.extend(row_signature.to_le_bytes());
             }
         }
         Ok(out)
@@ -127,15 +127,15 @@ impl Catalog {
             let successor = most(fields.varint()?, count)?;
             // Successors come later or took a free number: a chain of them must still end.
             (successor != number).then_some(())?;
-            let shapes = most(fields.varint()?, SHAPES_MAX)?;
-            let shapes = (0..shapes).map(|_| fields.u32());
+            let signatures = most(fields.varint()?, SIGNATURES_MAX)?;
+            let signatures = (0..signatures).map(|_| fields.u32());
             items.push(Item {
                 pointer,
                 len,
                 hash,
                 level,
                 successor: successor as DictId,
-                shapes: shapes.collect::<Option<_>>()?,
+                signatures: signatures.collect::<Option<_>>()?,
                 fresh: None,
             });
         }
@@ -174,10 +174,12 @@ impl Catalog {
         0
     }
 
-    /// The number for a page of this shape that was stored with `former` before.
-    pub(crate) fn number_for(&self, shape: Option<Shape>, former: DictId) -> DictId {
+    /// The number for a page of this row signature that was stored with `former` before.
+    pub(crate) fn number_for(&self, row_signature: Option<RowSignature>, former: DictId) -> DictId {
         let former = self.current(former);
-        let fits = |item: &Item| shape.is_some_and(|shape| item.shapes.contains(&shape));
+        let fits = |item: &Item| {
+            row_signature.is_some_and(|row_signature| item.signatures.contains(&row_signature))
+        };
         if self.item(former).is_some_and(fits) {
             return former;
         }
@@ -188,11 +190,11 @@ impl Catalog {
             .unwrap_or_else(|| self.default_number())
     }
 
-    /// The number for pages of unknown shape: the newest item that is for no pages in particular.
+    /// The number for pages of unknown row signature: the newest item that is for no pages in particular.
     pub(crate) fn default_number(&self) -> DictId {
         let mut newest = self.numbered().rev().filter(|(_, item)| item.is_used());
         newest
-            .find(|(_, item)| item.shapes.is_empty() && !item.pointer.is_none())
+            .find(|(_, item)| item.signatures.is_empty() && !item.pointer.is_none())
             .map_or_else(|| self.current(0), |(number, _)| number)
     }
 
@@ -207,10 +209,10 @@ impl Catalog {
         used.map(|item| u64::from(item.len)).sum()
     }
 
-    /// Whether any item is for pages of certain shapes.
-    pub(crate) fn has_shapes(&self) -> bool {
+    /// Whether any item is for pages of certain signatures.
+    pub(crate) fn has_signatures(&self) -> bool {
         let mut used = self.items.iter().filter(|item| item.is_used());
-        used.any(|item| !item.shapes.is_empty())
+        used.any(|item| !item.signatures.is_empty())
     }
 
     /// Numbers of the items that are given to pages.
@@ -237,9 +239,9 @@ impl Catalog {
         }
     }
 
-    /// The shapes of the pages that an item is for.
-    pub(crate) fn shapes(&self, number: DictId) -> &[Shape] {
-        self.item(number).map_or(&[], |item| &item.shapes)
+    /// The signatures of the pages that an item is for.
+    pub(crate) fn signatures(&self, number: DictId) -> &[RowSignature] {
+        self.item(number).map_or(&[], |item| &item.signatures)
     }
 
     /// The highest level that pages were recompressed at.
@@ -267,9 +269,9 @@ impl Catalog {
         &mut self,
         dictionary: Option<(Arc<Dictionary>, Pointer)>,
         level: Level,
-        mut shapes: Vec<Shape>,
+        mut signatures: Vec<RowSignature>,
     ) -> Option<DictId> {
-        shapes.truncate(SHAPES_MAX);
+        signatures.truncate(SIGNATURES_MAX);
         let (dictionary, pointer) = dictionary.unzip();
         let (len, hash) = dictionary.as_ref().map_or((0, 0), |dictionary| {
             (dictionary.bytes().len() as u32, dictionary.hash())
@@ -280,7 +282,7 @@ impl Catalog {
             hash,
             level: level.clamp(*LEVELS.start(), *LEVELS.end()) as u8,
             successor: 0,
-            shapes,
+            signatures,
             fresh: dictionary,
         })
     }
@@ -379,21 +381,21 @@ mod tests {
 
     fn catalog() -> Catalog {
         let mut catalog = Catalog::default();
-        for (byte, shapes) in [(1, vec![10, 11]), (2, vec![20, 11]), (3, vec![])] {
+        for (byte, signatures) in [(1, vec![10, 11]), (2, vec![20, 11]), (3, vec![])] {
             let pointer = Pointer {
                 offset: 4096 * u64::from(byte),
                 len: 100,
                 sum: 7,
             };
             let dictionary = Dictionary::shared(vec![byte; 100]);
-            let number = catalog.add(Some((dictionary, pointer)), 3, shapes);
+            let number = catalog.add(Some((dictionary, pointer)), 3, signatures);
             assert_eq!(number, Some(byte.into()));
         }
         catalog
     }
 
     #[test]
-    fn pages_go_by_their_shape_then_by_what_they_had() {
+    fn pages_go_by_their_row_signature_then_by_what_they_had() {
         let catalog = catalog();
         assert_eq!(catalog.number_for(Some(10), 0), 1);
         assert_eq!(catalog.number_for(Some(20), 1), 2);

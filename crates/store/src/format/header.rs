@@ -24,7 +24,7 @@ pub const HEAD_LEN: usize = DATA_START as usize;
 
 /// What the first bytes of a file say it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileKind {
+pub enum HeaderKind {
     /// No bytes, or a packed file whose making was cut off before it had a header: an empty database.
     Empty,
     /// A packed file.
@@ -34,20 +34,20 @@ pub enum FileKind {
 }
 
 /// Tells the kind of a file from its length and its first [`HEAD_LEN`] bytes (fewer if shorter).
-pub fn kind_of(head: &[u8], len: u64) -> FileKind {
+pub fn kind_of(head: &[u8], len: u64) -> HeaderKind {
     if len == 0 {
-        return FileKind::Empty;
+        return HeaderKind::Empty;
     }
     // A new file gets its header last, when the rest of its head is durable, and nothing is stored before. So a file
     // that is no longer than its head, has no header yet, and nothing else that is not ours, holds nothing. One that begins
     // with the magic was finished: if it is shorter, or the header is wrong, that is damage.
     if len <= DATA_START && is_unfinished(head) {
-        return FileKind::Empty;
+        return HeaderKind::Empty;
     }
     if head.starts_with(&MAGIC) {
-        FileKind::Packed
+        HeaderKind::Packed
     } else {
-        FileKind::Other
+        HeaderKind::Other
     }
 }
 
@@ -149,20 +149,20 @@ mod tests {
     #[test]
     fn kinds_are_told_apart() {
         let header = Header::new().unwrap().encode();
-        assert_eq!(kind_of(&[], 0), FileKind::Empty);
-        assert_eq!(kind_of(&[0; 512], 2048), FileKind::Empty);
-        assert_eq!(kind_of(&[0; 100], 100), FileKind::Empty);
-        assert_eq!(kind_of(&header[..100], 100), FileKind::Packed);
-        assert_eq!(kind_of(&header[..15], 15), FileKind::Other);
-        assert_eq!(kind_of(&header, 2048), FileKind::Packed);
-        assert_eq!(kind_of(&header, 1 << 20), FileKind::Packed);
-        assert_eq!(kind_of(&[0; 512], 1 << 20), FileKind::Other);
+        assert_eq!(kind_of(&[], 0), HeaderKind::Empty);
+        assert_eq!(kind_of(&[0; 512], 2048), HeaderKind::Empty);
+        assert_eq!(kind_of(&[0; 100], 100), HeaderKind::Empty);
+        assert_eq!(kind_of(&header[..100], 100), HeaderKind::Packed);
+        assert_eq!(kind_of(&header[..15], 15), HeaderKind::Other);
+        assert_eq!(kind_of(&header, 2048), HeaderKind::Packed);
+        assert_eq!(kind_of(&header, 1 << 20), HeaderKind::Packed);
+        assert_eq!(kind_of(&[0; 512], 1 << 20), HeaderKind::Other);
         let mut other = [0; 1024];
         other[600] = 1;
-        assert_eq!(kind_of(&other, 1024), FileKind::Other);
+        assert_eq!(kind_of(&other, 1024), HeaderKind::Other);
         other[512..516].copy_from_slice(b"LPcr");
-        assert_eq!(kind_of(&other, 1024), FileKind::Empty);
-        assert_eq!(kind_of(b"SQLite format 3\0", 4096), FileKind::Other);
-        assert_eq!(kind_of(b"hello", 5), FileKind::Other);
+        assert_eq!(kind_of(&other, 1024), HeaderKind::Empty);
+        assert_eq!(kind_of(b"SQLite format 3\0", 4096), HeaderKind::Other);
+        assert_eq!(kind_of(b"hello", 5), HeaderKind::Other);
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use litepack_codec::{DictId, Dictionary, Level, Shape};
+use litepack_codec::{DictId, Dictionary, Level, RowSignature};
 use litepack_io::storage::Storage;
 
 use crate::error::Result;
@@ -22,15 +22,15 @@ const LEAVES_PER_STEP: u64 = 64;
 /// Most bytes of dictionaries that are listed: as many as trees have that are packed with the greatest effort.
 const LISTED_MAX: usize = 16 << 20;
 
-/// A dictionary of a file, and the shapes of the pages that it is for.
+/// A dictionary of a file, and the signatures of the pages that it is for.
 #[derive(Clone, Debug)]
 pub struct Listed {
     /// Its number; 0 if the file does not have it yet.
     pub number: DictId,
     /// The dictionary.
     pub dictionary: Arc<Dictionary>,
-    /// Shapes of the pages that it is for; none if it is for all that no other is for.
-    pub shapes: Vec<Shape>,
+    /// Row signatures of the pages that it is for; none if it is for all that no other is for.
+    pub signatures: Vec<RowSignature>,
 }
 
 impl<D: Storage> Store<D> {
@@ -70,7 +70,7 @@ impl<D: Storage> Store<D> {
                 listed.push(Listed {
                     number,
                     dictionary,
-                    shapes: catalog.shapes(number).to_vec(),
+                    signatures: catalog.signatures(number).to_vec(),
                 });
             }
         }

@@ -7,7 +7,7 @@ use litepack_io::storage::ReadAt;
 
 use crate::error::{Error, Result};
 use crate::format::catalog::Catalog;
-use crate::format::header::{FileKind, HEAD_LEN, Header, kind_of};
+use crate::format::header::{HEAD_LEN, Header, HeaderKind, kind_of};
 use crate::format::layout::{FileUuid, SLOT_OFFSETS};
 use crate::format::leaf::Entry;
 use crate::medium::cache::PageCache;
@@ -339,8 +339,8 @@ fn read_header(disk: &impl ReadAt) -> Result<Option<Header>> {
     let n = disk.read_at(&mut head, 0)?;
     let head = &head[..n];
     match kind_of(head, len) {
-        FileKind::Empty => Ok(None),
-        FileKind::Packed => Header::decode(head).map(Some),
-        FileKind::Other => Err(Error::NotPacked),
+        HeaderKind::Empty => Ok(None),
+        HeaderKind::Packed => Header::decode(head).map(Some),
+        HeaderKind::Other => Err(Error::NotPacked),
     }
 }

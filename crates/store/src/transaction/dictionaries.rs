@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use litepack_codec::{DictId, Dictionary, Encoder, Shape, train};
+use litepack_codec::{DictId, Dictionary, Encoder, RowSignature, train};
 use litepack_io::storage::Storage;
 
 use crate::error::{Error, Result};
@@ -65,7 +65,7 @@ fn train_if_useful(
 }
 
 impl<D: Storage> Store<D> {
-    /// Adds a dictionary for pages of these shapes, or for all that no other is for, as part of the running
+    /// Adds a dictionary for pages of these signatures, or for all that no other is for, as part of the running
     /// transaction. Returns its number.
     ///
     /// # Errors
@@ -73,9 +73,9 @@ impl<D: Storage> Store<D> {
     pub fn add_dictionary(
         &mut self,
         dictionary: &Dictionary,
-        shapes: Vec<Shape>,
+        signatures: Vec<RowSignature>,
     ) -> Result<DictId> {
-        self.step(|transaction| transaction.add_dictionary(dictionary, shapes))
+        self.step(|transaction| transaction.add_dictionary(dictionary, signatures))
     }
 
     /// The number for pages with the same dictionary (for 0: none) that are up to date at the writing level; a new one
@@ -118,13 +118,13 @@ impl<D: Storage> Transaction<'_, D> {
     pub fn add_dictionary(
         &mut self,
         dictionary: &Dictionary,
-        shapes: Vec<Shape>,
+        signatures: Vec<RowSignature>,
     ) -> Result<DictId> {
         let pointer = self.store_metadata(&dictionary.pack()?)?;
         let bytes = litepack_io::memory::copy(dictionary.bytes())?;
         let with = Some((Dictionary::shared(bytes), pointer));
         let level = self.level();
-        let added = self.change_catalog().add(with, level, shapes);
+        let added = self.change_catalog().add(with, level, signatures);
         added.ok_or(TOO_MANY)
     }
 
@@ -136,19 +136,19 @@ impl<D: Storage> Transaction<'_, D> {
     }
 
     /// The length of the dictionary to be trained, if the database has outgrown the one it has. Not if someone
-    /// chose dictionaries for pages of certain shapes: then maintenance decides what else is worth one. Nor if
+    /// chose dictionaries for pages of certain signatures: then maintenance decides what else is worth one. Nor if
     /// deleted content is to be erased: it would stay in the samples.
     pub(super) fn training_due(&self) -> Option<usize> {
         let (image, writer) = (self.image(), &self.store.writer);
         let len = dictionary_len_for(image.size)?;
-        if image.catalog.has_shapes() || writer.eraser.when == Erase::WithCommit {
+        if image.catalog.has_signatures() || writer.eraser.when == Erase::WithCommit {
             return None;
         }
         let outgrown = len as u64 >= image.catalog.used_len().saturating_mul(GROWTH);
         (outgrown && image.size >= writer.training_due_at).then_some(len)
     }
 
-    /// Trains a dictionary if that is due, in place of the one for pages of no shape in particular. True if there
+    /// Trains a dictionary if that is due, in place of the one for pages of no row signature in particular. True if there
     /// is a new one.
     pub(super) fn train_if_due(&mut self) -> Result<bool> {
         let Some(len) = self.training_due() else {

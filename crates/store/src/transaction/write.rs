@@ -3,7 +3,7 @@
 //! Memory is bounded: at [`BUFFER_MAX`] bytes of pages a batch is encoded and written to free space
 //! (where no commit knows of it yet), and changed map leaves beyond [`LEAVES_MAX`] are written too.
 
-use litepack_codec::{DictId, shape};
+use litepack_codec::{DictId, row_signature};
 use litepack_io::storage::Storage;
 
 use crate::error::{Error, Result};
@@ -270,8 +270,8 @@ impl<D: Storage> Transaction<'_, D> {
     }
 }
 
-/// The number to store a unit with: by the shape of its first page, and what it was stored with.
+/// The number to store a unit with: by the row signature of its first page, and what it was stored with.
 fn number_for(catalog: &Catalog, page_size: u32, unit: &[u8], former: DictId) -> DictId {
     let first_page = &unit[..unit.len().min(page_size as usize)];
-    catalog.number_for(shape(first_page), former)
+    catalog.number_for(row_signature(first_page), former)
 }

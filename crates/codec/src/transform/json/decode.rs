@@ -4,7 +4,7 @@ use super::super::arena::{Arena, copy};
 use super::super::bytes::{Malformed, Reader, Result, Span};
 use super::super::{ints, strings};
 use super::shapes::{END, Shapes};
-use super::{Kind, MIXED};
+use super::{MIXED, ValueKind};
 
 /// Scratch memory of decoding, reused for every page.
 #[derive(Default)]
@@ -191,8 +191,8 @@ impl Values {
     ) -> Result<()> {
         let tag = input.byte()?;
         if tag != MIXED {
-            let kind = Kind::of(tag)?;
-            self.quoted.push(kind == Kind::String);
+            let kind = ValueKind::of(tag)?;
+            self.quoted.push(kind == ValueKind::String);
             return self.take_kind(input, kind, count, arena, strings);
         }
         self.quoted.push(false);
@@ -203,7 +203,7 @@ impl Values {
         }
         // The stream has the values kind by kind; here they go to their places in the column.
         let first = self.spans.len();
-        for (kind, count) in Kind::ALL.into_iter().zip(counts) {
+        for (kind, count) in ValueKind::ALL.into_iter().zip(counts) {
             self.take_kind(input, kind, count, arena, strings)?;
         }
         for string in self.spans.iter_mut().skip(first).take(counts[0]) {
@@ -227,12 +227,12 @@ impl Values {
     fn take_kind(
         &mut self,
         input: &mut Reader<'_>,
-        kind: Kind,
+        kind: ValueKind,
         count: usize,
         arena: &mut Arena,
         strings: &mut strings::Scratch,
     ) -> Result<()> {
-        if kind != Kind::Integer {
+        if kind != ValueKind::Integer {
             return strings::decode(input, count, arena, &mut self.spans, strings);
         }
         self.integers.clear();

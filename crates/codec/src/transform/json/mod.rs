@@ -24,7 +24,7 @@ use shapes::{END, SLOT, Shapes};
 /// The kind of a value, by its number in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     /// What stands between two quotes.
     String = 0,
     /// An integer that prints back as it was written.
@@ -36,14 +36,15 @@ pub(super) enum Kind {
 /// Instead of a kind: a kind follows for each value.
 pub(super) const MIXED: u8 = 3;
 
-impl Kind {
-    pub(super) const ALL: [Kind; 3] = [Kind::String, Kind::Integer, Kind::Verbatim];
+impl ValueKind {
+    pub(super) const ALL: [ValueKind; 3] =
+        [ValueKind::String, ValueKind::Integer, ValueKind::Verbatim];
 
-    pub(super) fn of(number: u8) -> Result<Kind> {
+    pub(super) fn of(number: u8) -> Result<ValueKind> {
         match number {
-            0 => Ok(Kind::String),
-            1 => Ok(Kind::Integer),
-            2 => Ok(Kind::Verbatim),
+            0 => Ok(ValueKind::String),
+            1 => Ok(ValueKind::Integer),
+            2 => Ok(ValueKind::Verbatim),
             _ => Err(Malformed),
         }
     }
@@ -59,7 +60,7 @@ pub(crate) struct Work {
     rows: Vec<u8>,
     found: Vec<Value>,
     /// What is found, by column.
-    kinds: Vec<Kind>,
+    kinds: Vec<ValueKind>,
     spans: Vec<Span>,
     /// Where the next value of each column goes among them.
     next: Vec<usize>,
@@ -142,7 +143,7 @@ impl Work {
         for column in 1..self.next.len() {
             self.next[column] += self.next[column - 1];
         }
-        self.kinds.resize(self.found.len(), Kind::String);
+        self.kinds.resize(self.found.len(), ValueKind::String);
         self.spans.resize(self.found.len(), Span::default());
         for value in &self.found {
             let place = &mut self.next[value.column];
@@ -155,8 +156,8 @@ impl Work {
     /// Appends the values of each column, after [`Work::sort`].
     fn put_columns(&mut self, source: &[u8], strings: &mut strings::Work, out: &mut Vec<u8>) {
         let integers = &mut self.integers;
-        let mut put_kind = |kind: Kind, spans: &[Span], out: &mut Vec<u8>| {
-            if kind == Kind::Integer {
+        let mut put_kind = |kind: ValueKind, spans: &[Span], out: &mut Vec<u8>| {
+            if kind == ValueKind::Integer {
                 integers.clear();
                 integers.extend(spans.iter().map(|span| integer(span.of(source))));
                 ints::encode(integers, out);
@@ -179,7 +180,7 @@ impl Work {
             }
             out.push(MIXED);
             out.extend(kinds.iter().map(|kind| *kind as u8));
-            for kind in Kind::ALL {
+            for kind in ValueKind::ALL {
                 let values = kinds.iter().zip(spans);
                 let chosen = values.filter(|(own, _)| **own == kind);
                 self.chosen.clear();

@@ -1,22 +1,22 @@
 //! Cutting a JSON text into its template and its values.
 
 use super::super::bytes::Span;
-use super::Kind;
+use super::ValueKind;
 use super::shapes::SLOT;
 
 /// One value, before it goes into its column.
 #[derive(Clone, Copy)]
 pub(super) struct Value {
     pub(super) column: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: ValueKind,
     pub(super) span: Span,
 }
 
 impl Value {
     /// A value of `len` bytes at `start` of its source.
     #[inline]
-    pub(super) fn new(column: usize, kind: Kind, start: usize, len: usize) -> Value {
-        let quotes = usize::from(kind == Kind::String);
+    pub(super) fn new(column: usize, kind: ValueKind, start: usize, len: usize) -> Value {
+        let quotes = usize::from(kind == ValueKind::String);
         Value {
             column,
             kind,
@@ -25,7 +25,7 @@ impl Value {
     }
 }
 
-/// The integer that is printed as this token, one of [`Kind::Integer`].
+/// The integer that is printed as this token, one of [`ValueKind::Integer`].
 pub(super) fn integer(token: &[u8]) -> i64 {
     let digits = token.strip_prefix(b"-").unwrap_or(token);
     let value = digits
@@ -69,17 +69,17 @@ pub(super) fn scan(source: &[u8], text: Span, template: &mut Vec<u8>, values: &m
 
 /// How long the value is that `bytes` begin with, and what it is.
 #[inline]
-pub(super) fn value_at(bytes: &[u8]) -> Option<(usize, Kind)> {
+pub(super) fn value_at(bytes: &[u8]) -> Option<(usize, ValueKind)> {
     match bytes.first()? {
-        b'"' => Some((string_len(bytes)?, Kind::String)),
-        b'[' => Some((scalars_len(bytes)?, Kind::Verbatim)),
+        b'"' => Some((string_len(bytes)?, ValueKind::String)),
+        b'[' => Some((scalars_len(bytes)?, ValueKind::Verbatim)),
         first if is_token(*first) => Some(token(bytes)),
         _ => None,
     }
 }
 
 /// How long the token is that `bytes` begin with, and whether it is an integer that prints back as it is written.
-fn token(bytes: &[u8]) -> (usize, Kind) {
+fn token(bytes: &[u8]) -> (usize, ValueKind) {
     let len = bytes.iter().take_while(|byte| is_token(**byte)).count();
     let canonical = match bytes.get(..len).unwrap_or_default() {
         [b'0'] => true,
@@ -90,9 +90,9 @@ fn token(bytes: &[u8]) -> (usize, Kind) {
         _ => false,
     };
     if canonical {
-        (len, Kind::Integer)
+        (len, ValueKind::Integer)
     } else {
-        (len, Kind::Verbatim)
+        (len, ValueKind::Verbatim)
     }
 }
 
@@ -225,7 +225,7 @@ mod tests {
             let len = text.trim_end_matches([',', '}']).len();
             let (found, kind) = value_at(text.as_bytes()).unwrap();
             assert_eq!(found, len, "{text}");
-            let value = (kind == Kind::Integer).then(|| integer(&text.as_bytes()[..len]));
+            let value = (kind == ValueKind::Integer).then(|| integer(&text.as_bytes()[..len]));
             assert_eq!(value, expected, "{text}");
         }
     }

@@ -1,4 +1,4 @@
-//! The survey of a column: for each group its size, a sample in bounded memory, and whether a dictionary pays.
+//! Samples of a column: for each group its size, a sample in bounded memory, and whether a dictionary pays.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ impl Samples {
 
 /// What has been seen of a column.
 #[derive(Debug)]
-pub struct Survey<'a> {
+pub struct Sampler<'a> {
     config: &'a Config,
     groups: BTreeMap<String, Group>,
     memory: usize,
@@ -61,14 +61,14 @@ pub enum Verdict {
     Dictionary(Vec<u8>),
     /// None.
     Left(Left),
-    /// Too many groups at a time: survey again.
+    /// Too many groups at a time: sample again.
     Later,
 }
 
-impl<'a> Survey<'a> {
+impl<'a> Sampler<'a> {
     /// One of a column so configured.
-    pub fn new(config: &'a Config) -> Survey<'a> {
-        Survey {
+    pub fn new(config: &'a Config) -> Sampler<'a> {
+        Sampler {
             config,
             groups: BTreeMap::new(),
             memory: 0,

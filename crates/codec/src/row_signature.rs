@@ -1,10 +1,10 @@
-//! The shape of a page: a hash of its kind and of the types of its columns. Pages of one table or index usually have
-//! one shape, or a few.
+//! The row signature of a page: a hash of its kind and of the types of its columns. Pages of one table or index usually
+//! have one signature, or a few.
 
-use crate::transform::{Kind, cell_at, varint};
+use crate::transform::{PageKind, cell_at, varint};
 
-/// The shape of a page, equal for pages of one kind whose rows have the same number and types of columns.
-pub type Shape = u32;
+/// The row signature of a page, equal for pages of one kind whose rows have the same number and types of columns.
+pub type RowSignature = u32;
 
 /// Rows examined.
 const ROWS: usize = 8;
@@ -22,10 +22,10 @@ fn class(serial_type: u64) -> u8 {
     }
 }
 
-/// The shape of a page; `None` if it is not a b-tree page, or empty.
-pub fn shape(page: &[u8]) -> Option<Shape> {
+/// The row signature of a page; `None` if it is not a b-tree page, or empty.
+pub fn row_signature(page: &[u8]) -> Option<RowSignature> {
     let first = page.first()?;
-    let kind = Kind::of(*first).filter(|_| page.len() >= PAGE_MIN)?;
+    let kind = PageKind::of(*first).filter(|_| page.len() >= PAGE_MIN)?;
     let number = |at: usize| {
         Some(usize::from(u16::from_be_bytes([
             *page.get(at)?,
@@ -101,13 +101,16 @@ mod tests {
         let other: Vec<_> = (0..30)
             .map(|i| vec![9, 0, if i % 4 == 0 { 0 } else { 15 }])
             .collect();
-        assert_eq!(shape(&page(13, &one)), shape(&page(13, &other)));
-        assert!(shape(&page(13, &one)).is_some());
+        assert_eq!(
+            row_signature(&page(13, &one)),
+            row_signature(&page(13, &other))
+        );
+        assert!(row_signature(&page(13, &one)).is_some());
     }
 
     #[test]
-    fn other_columns_are_another_shape() {
-        let shapes = [
+    fn other_columns_are_another_signature() {
+        let signatures = [
             (13, vec![1, 21]),
             (13, vec![21, 1]),
             (13, vec![1, 1]),
@@ -115,18 +118,21 @@ mod tests {
             (13, vec![1, 20]),
             (10, vec![1, 1]),
         ]
-        .map(|(kind, row)| shape(&page(kind, &[row])));
-        for (at, shape) in shapes.iter().enumerate() {
-            assert!(shape.is_some() && !shapes[..at].contains(shape), "{at}");
+        .map(|(kind, row)| row_signature(&page(kind, &[row])));
+        for (at, row_signature) in signatures.iter().enumerate() {
+            assert!(
+                row_signature.is_some() && !signatures[..at].contains(row_signature),
+                "{at}"
+            );
         }
     }
 
     #[test]
     fn other_pages_have_none() {
-        assert_eq!(shape(&[]), None);
-        assert_eq!(shape(&[0; 4096]), None);
-        assert_eq!(shape(&page(13, &[])), None);
-        assert_eq!(shape(b"SQLite format 3\0"), None);
+        assert_eq!(row_signature(&[]), None);
+        assert_eq!(row_signature(&[0; 4096]), None);
+        assert_eq!(row_signature(&page(13, &[])), None);
+        assert_eq!(row_signature(b"SQLite format 3\0"), None);
     }
 
     proptest! {
@@ -136,7 +142,7 @@ mod tests {
             kind in proptest::sample::select(vec![2, 5, 10, 13]),
         ) {
             page[0] = kind;
-            let _ = shape(&page);
+            let _ = row_signature(&page);
         }
     }
 }

@@ -46,7 +46,7 @@ pub enum Role {
 pub enum Owner {
     /// A page of a tree.
     Tree {
-        /// Index in [`Owners::trees`].
+        /// Index in [`PageOwnership::trees`].
         tree: u32,
         /// What it is in the tree.
         role: Role,
@@ -68,7 +68,7 @@ pub enum Owner {
 pub struct Damage {
     /// The page where it was noticed.
     pub page: u32,
-    /// Index in [`Owners::trees`] of the tree it was met in; `None` for the list of free pages.
+    /// Index in [`PageOwnership::trees`] of the tree it was met in; `None` for the list of free pages.
     pub tree: Option<u32>,
     /// What is wrong with it.
     pub why: &'static str,
@@ -82,17 +82,17 @@ impl fmt::Display for Damage {
 
 /// The owner of every page of a database.
 #[derive(Debug)]
-pub struct Owners {
+pub struct PageOwnership {
     header: Header,
     pub(crate) trees: Vec<Tree>,
     slots: Slots,
-    /// Depth and number of each page of [`Owners::upper`].
+    /// Depth and number of each page of [`PageOwnership::upper`].
     upper: Vec<(u32, u32)>,
     damage: Vec<Damage>,
     damaged: u64,
 }
 
-impl Owners {
+impl PageOwnership {
     /// Finds the owner of every page. `read` fills a buffer with the page of a number, and returns false if the page
     /// cannot be read; pages that only this one leads to stay unknown. It is called at most once for each page;
     /// overflow pages that end a payload and free pages need not be read.
@@ -102,11 +102,11 @@ impl Owners {
     pub fn find<E>(
         header: &Header,
         read: impl FnMut(u32, &mut [u8]) -> Result<bool, E>,
-    ) -> Result<Owners, E> {
-        walk::find(Owners::empty(header), true, read)
+    ) -> Result<PageOwnership, E> {
+        walk::find(PageOwnership::empty(header), true, read)
     }
 
-    /// As [`Owners::find`], but reads about one page in a hundred: of each tree one leaf, because all its leaves
+    /// As [`PageOwnership::find`], but reads about one page in a hundred: of each tree one leaf, because all its leaves
     /// are equally deep. What only leaves lead to, overflow pages, stays unknown.
     ///
     /// # Errors
@@ -114,12 +114,12 @@ impl Owners {
     pub fn find_without_leaves<E>(
         header: &Header,
         read: impl FnMut(u32, &mut [u8]) -> Result<bool, E>,
-    ) -> Result<Owners, E> {
-        walk::find(Owners::empty(header), false, read)
+    ) -> Result<PageOwnership, E> {
+        walk::find(PageOwnership::empty(header), false, read)
     }
 
-    fn empty(header: &Header) -> Owners {
-        Owners {
+    fn empty(header: &Header) -> PageOwnership {
+        PageOwnership {
             header: header.clone(),
             trees: Vec::new(),
             slots: Slots::default(),
@@ -221,7 +221,7 @@ impl Owners {
     }
 
     /// Sets the role of a claimed page.
-    pub(crate) fn settle(&mut self, page: u32, slot: Slot) {
+    pub(crate) fn set(&mut self, page: u32, slot: Slot) {
         self.slots.set(page, slot.0);
     }
 }
