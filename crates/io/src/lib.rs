@@ -4,6 +4,8 @@
 //! memory.rs    fallible allocation, and when to give up
 //! storage.rs   files by byte offset: what is read, what is also written
 //! cache/       what the process keeps decoded or fetched, with one budget
+//! workers.rs   threads for jobs that their owner can take back; results.rs: where the results arrive
+//! parallel.rs  the same work on several threads, for as long as one call takes
 //! bytes.rs     little-endian fields and variable-length integers
 //! random.rs    random numbers from a seed
 //! testing/     storages for tests
@@ -13,7 +15,10 @@
 pub mod bytes;
 pub mod cache;
 pub mod memory;
+pub mod parallel;
 pub mod random;
+pub mod results;
 pub mod storage;
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub mod testing;
+pub mod workers;

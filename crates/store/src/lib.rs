@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! format/       the bytes of the file: header, commit records, map nodes, catalog
-//! medium/       verified reads, coalesced and ahead of scans; caches and worker threads
+//! medium/       verified reads, coalesced and ahead of scans; caches, tools of worker threads
 //! space/        free space, and where new extents go
 //! snapshot/     reading: which commit a file is at, the page map, pages
 //! transaction/  writing: buffer, encoding, commit, flush

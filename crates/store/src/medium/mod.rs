@@ -5,6 +5,5 @@ pub(crate) mod coalesced;
 pub(crate) mod dictionaries;
 pub(crate) mod node_cache;
 pub(crate) mod prefetch;
-pub(crate) mod results;
+pub(crate) mod tools;
 pub(crate) mod verified;
-pub(crate) mod workers;

@@ -19,14 +19,14 @@ pub(crate) struct Prefetcher {
     run: u64,
     /// The unit read since, if that was one elsewhere.
     aside: Option<u64>,
-    /// Units below this were given to a helper.
+    /// Units below this were given to a worker.
     pub(crate) until: u64,
-    /// Units that were given to a helper and not asked for yet, in order.
+    /// Units that were given to a worker and not asked for yet, in order.
     pub(crate) given: VecDeque<u64>,
 }
 
 impl Prefetcher {
-    /// Whether a helper was given this unit and nobody has asked for it since.
+    /// Whether a worker was given this unit and nobody has asked for it since.
     pub(crate) fn is_first_use(&mut self, unit: u64) -> bool {
         if self.aside == Some(unit) {
             return false;

@@ -13,8 +13,8 @@ use crate::format::sqlite::page_size_in;
 use crate::medium::coalesced::CoalescedReads;
 use crate::medium::node_cache::Leaves;
 use crate::medium::prefetch::Prefetcher;
+use crate::medium::tools::{Tools, Workers};
 use crate::medium::verified::Medium;
-use crate::medium::workers::{Crew, Tools};
 use crate::snapshot::image::Image;
 
 /// Units that are newer than those in the file: what a transaction has buffered.
@@ -37,7 +37,7 @@ impl Overlay for NoOverlay {
 pub(crate) struct PageReader<R> {
     pub(crate) medium: Medium<R>,
     pub(crate) tools: Tools,
-    pub(crate) workers: Crew,
+    pub(crate) workers: Workers,
     /// Threads that may work at the same time, the handle's own included.
     pub(crate) threads: usize,
     /// Leaves of the map of the commit that the handle is at.
@@ -53,7 +53,7 @@ impl<R: ReadAt> PageReader<R> {
         PageReader {
             medium,
             tools: Tools::default(),
-            workers: Crew::default(),
+            workers: Workers::default(),
             threads: threads.max(1),
             leaves: Leaves::default(),
             prefetcher: Prefetcher::default(),
@@ -63,7 +63,7 @@ impl<R: ReadAt> PageReader<R> {
     }
 
     /// Threads besides the handle's own.
-    pub(crate) fn helpers(&self) -> usize {
+    pub(crate) fn workers_max(&self) -> usize {
         self.threads - 1
     }
 

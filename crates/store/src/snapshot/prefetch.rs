@@ -17,7 +17,7 @@ use litepack_io::storage::ReadAt;
 
 use crate::format::layout::UNIT_MAX;
 use crate::format::leaf::Entry;
-use crate::medium::workers::Tools;
+use crate::medium::tools::Tools;
 use crate::snapshot::image::Image;
 use crate::snapshot::pages::{Overlay, PageReader};
 
@@ -38,7 +38,7 @@ struct Fetched {
 impl<R: ReadAt> PageReader<R> {
     /// Notes that `unit` is read now, and has a worker decode what probably comes next.
     pub(crate) fn prefetch(&mut self, image: &Image, newer: &impl Overlay, unit: u64) {
-        if self.helpers() == 0 {
+        if self.workers_max() == 0 {
             return;
         }
         let reach = (AHEAD_MAX / u64::from(image.unit_size)).max(2);
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// Waits until a helper has decoded this page.
+    /// Waits until a worker has decoded this page.
     fn wait_for(store: &mut Snapshot<&MemoryStorage>, number: u64) {
         let entry = store.entry(number).unwrap();
         let begun = Instant::now();
@@ -237,7 +237,7 @@ mod tests {
         }
     }
 
-    /// However fast helpers are: every page of the scan was decoded before it is asked for.
+    /// However fast workers are: every page of the scan was decoded before it is asked for.
     #[test]
     fn a_scan_does_not_push_out_what_is_used_again_and_again() {
         const USED: u64 = 1500;
@@ -280,15 +280,15 @@ mod tests {
         for number in (0..PAGES).map(|number| number * 37 % PAGES) {
             assert!(read(&mut store, number) == page(number, 0), "page {number}");
         }
-        assert!(store.pages.workers.is_empty());
+        assert_eq!(store.pages.workers.started(), 0);
         let mut store = reader(&disk, options(1));
         for number in 0..PAGES {
             assert!(read(&mut store, number) == page(number, 0), "page {number}");
         }
-        assert!(store.pages.workers.is_empty());
+        assert_eq!(store.pages.workers.started(), 0);
     }
 
-    /// The writer's changes overtake what helpers decode, in the same cache under the same identity.
+    /// The writer's changes overtake what workers decode, in the same cache under the same identity.
     #[test]
     fn a_scan_never_sees_pages_of_an_older_commit() {
         let disk = filled();
@@ -308,7 +308,7 @@ mod tests {
             let expected = page(number, versions[number as usize]);
             assert!(read(&mut scanner, number) == expected, "page {number}");
         }
-        assert!(!scanner.pages.workers.is_empty());
+        assert_ne!(scanner.pages.workers.started(), 0);
     }
 
     /// The scan stays at an old commit while the bytes it names are used for other pages.
@@ -335,7 +335,7 @@ mod tests {
                 let mut known = versions[number as usize].iter().rev();
                 assert!(known.any(|v| found == page(number, *v)), "page {number}");
             }
-            assert!(!scanner.pages.workers.is_empty());
+            assert_ne!(scanner.pages.workers.started(), 0);
         }
     }
 

@@ -139,12 +139,12 @@ impl<D: Storage> Transaction<'_, D> {
     /// Has workers begin to encode what is buffered, once that is much. Not if a dictionary is about to be
     /// trained: it takes all pages there are and helps them all.
     fn encode_early(&mut self) {
-        let helpers = self.store.snapshot.pages().helpers();
-        let is_worth_it = helpers > 0 && self.store.writer.buffer.is_worth_beginning();
+        let limit = self.store.snapshot.pages().workers_max();
+        let is_worth_it = limit > 0 && self.store.writer.buffer.is_worth_beginning();
         if is_worth_it && self.training_due().is_none() {
             let recipe = self.recipe();
             let workers = &mut self.store.snapshot.pages().workers;
-            self.store.writer.buffer.begin(&recipe, helpers, workers);
+            self.store.writer.buffer.begin(&recipe, limit, workers);
         }
     }
 
@@ -213,8 +213,8 @@ impl<D: Storage> Transaction<'_, D> {
         }
         let recipe = self.recipe();
         let pages = self.store.snapshot.pages();
-        let (helpers, workers) = (pages.helpers(), &mut pages.workers);
-        let mut finishing = self.store.writer.buffer.finish(recipe, helpers, workers);
+        let (limit, workers) = (pages.workers_max(), &mut pages.workers);
+        let mut finishing = self.store.writer.buffer.finish(recipe, limit, workers);
         loop {
             let pages = self.store.snapshot.pages();
             let Some(finished) = finishing.group(&pages.workers, &mut pages.tools)? else {

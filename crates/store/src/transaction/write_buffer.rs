@@ -1,13 +1,13 @@
 //! The write buffer: pages that a transaction has written, until they are encoded.
 //!
-//! They are collected by unit, so that what is written twice is stored once. When there are many, helpers
+//! They are collected by unit, so that what is written twice is stored once. When there are many, workers
 //! begin to encode while SQLite still brings the rest; what they have not begun at the end, the
 //! handle encodes itself. A unit written again gets new memory, and what was encoded of the old one is
 //! dropped: a result counts only for the very page it was made from. Such a unit is left for the end: however
 //! often it is written, there is one former page of it at most.
 //!
 //! At the end units come out in groups as they arrived, each group in the order of its units: SQLite writes
-//! a commit's pages in order. The handle finds a group its place while helpers encode the next.
+//! a commit's pages in order. The handle finds a group its place while workers encode the next.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use litepack_io::memory::OutOfMemory;
 use crate::error::Result;
 use crate::format::layout::FileUuid;
 use crate::medium::dictionaries::Choice;
-use crate::medium::results::Results;
-use crate::medium::workers::{Crew, Tools};
+use crate::medium::tools::{Tools, Workers};
 use crate::snapshot::pages::Overlay;
 use litepack_io::cache::copy_into;
+use litepack_io::results::Results;
 
-/// Units from which on a helper is worth its start, and one more for as many again.
-const UNITS_PER_HELPER: usize = 32;
-/// Units a helper is given at a time: few, because the handle may have to wait for the last.
+/// Units from which on a worker is worth its start, and one more for as many again.
+const UNITS_PER_WORKER: usize = 32;
+/// Units a worker is given at a time: few, because the handle may have to wait for the last.
 const UNITS_PER_JOB: usize = 8;
 /// Jobs whose units get their places together.
 const JOBS_PER_GROUP: usize = 16;
@@ -67,21 +67,21 @@ struct Part {
     encoded: Vec<Encoded>,
 }
 
-/// Buffered units, and what of them was given to helpers.
+/// Buffered units, and what of them was given to workers.
 #[derive(Debug, Default)]
 pub(crate) struct WriteBuffer {
     units: BTreeMap<u64, Page>,
     bytes: usize,
-    /// Units that no helper was given.
+    /// Units that no worker was given.
     waiting: Vec<u64>,
-    /// Units written again after a helper was given them.
+    /// Units written again after a worker was given them.
     again: Vec<u64>,
     given: Option<Given>,
     /// Memory of former pages.
     spare: Vec<Arc<[u8]>>,
 }
 
-/// Where results of helpers arrive, and for how many jobs.
+/// Where results of workers arrive, and for how many jobs.
 #[derive(Debug, Default)]
 struct Given {
     results: Results<Part>,
@@ -128,10 +128,10 @@ impl WriteBuffer {
     /// encoded is dropped.
     pub(crate) fn choose_again(
         &mut self,
-        crew: &mut Crew,
+        workers: &mut Workers,
         mut choice: impl FnMut(&[u8], DictId) -> Result<Choice>,
     ) -> Result<()> {
-        crew.clear();
+        workers.clear();
         self.given = None;
         self.again.clear();
         self.waiting = self.units.keys().copied().collect();
@@ -181,13 +181,13 @@ impl WriteBuffer {
 
     /// Whether enough units wait for [`WriteBuffer::begin`] to be worth calling.
     pub(crate) fn is_worth_beginning(&self) -> bool {
-        self.waiting.len() >= UNITS_PER_JOB && self.units.len() >= UNITS_PER_HELPER
+        self.waiting.len() >= UNITS_PER_JOB && self.units.len() >= UNITS_PER_WORKER
     }
 
-    /// Has helpers encode the units that wait, as `recipe` says.
-    pub(crate) fn begin(&mut self, recipe: &Recipe, helpers: usize, crew: &mut Crew) {
+    /// Has workers encode the units that wait, as `recipe` says.
+    pub(crate) fn begin(&mut self, recipe: &Recipe, limit: usize, workers: &mut Workers) {
         let given = self.given.get_or_insert_default();
-        let helpers = helpers.min(self.units.len() / UNITS_PER_HELPER);
+        let limit = limit.min(self.units.len() / UNITS_PER_WORKER);
         for job in self.waiting.chunks(UNITS_PER_JOB) {
             let (units, recipe) = (&self.units, recipe.clone());
             let promise = given.results.promise();
@@ -204,16 +204,21 @@ impl WriteBuffer {
                     promise.keep(part);
                 }
             };
-            crew.give(helpers, Box::new(job));
+            workers.give(limit, Box::new(job));
         }
         self.waiting.clear();
     }
 
     /// Takes everything buffered out, to be encoded as `recipe` says.
-    pub(crate) fn finish(&mut self, recipe: Recipe, helpers: usize, crew: &mut Crew) -> Finishing {
+    pub(crate) fn finish(
+        &mut self,
+        recipe: Recipe,
+        limit: usize,
+        workers: &mut Workers,
+    ) -> Finishing {
         self.waiting.append(&mut self.again);
-        if helpers > 0 && self.is_worth_beginning() {
-            self.begin(&recipe, helpers, crew);
+        if limit > 0 && self.is_worth_beginning() {
+            self.begin(&recipe, limit, workers);
         }
         let finishing = Finishing {
             recipe,
@@ -246,14 +251,18 @@ impl Finishing {
     ///
     /// # Errors
     /// When there is no memory for that.
-    pub(crate) fn group(&mut self, crew: &Crew, tools: &mut Tools) -> Result<Option<Finished>> {
+    pub(crate) fn group(
+        &mut self,
+        workers: &Workers,
+        tools: &mut Tools,
+    ) -> Result<Option<Finished>> {
         let mut finished = Finished::default();
         while finished.parts.len() < JOBS_PER_GROUP
-            && let Some(part) = self.part(crew, tools)
+            && let Some(part) = self.part(workers, tools)
         {
             finished.take_up(part, &mut self.units);
         }
-        // What no helper was given, or was written again since.
+        // What no worker was given, or was written again since.
         if finished.parts.is_empty() && !self.units.is_empty() {
             let mut units = std::mem::take(&mut self.units);
             let pages = units.iter().map(|(unit, page)| (*unit, page.clone()));
@@ -266,7 +275,7 @@ impl Finishing {
     }
 
     /// The result of the next job.
-    fn part(&mut self, crew: &Crew, tools: &mut Tools) -> Option<Part> {
+    fn part(&mut self, workers: &Workers, tools: &mut Tools) -> Option<Part> {
         loop {
             if let Some(part) = self.early.remove(&self.next) {
                 self.next += 1;
@@ -279,7 +288,7 @@ impl Finishing {
                 return Some(part);
             };
             let arrived = match results.take() {
-                None if crew.work_some(tools) => continue,
+                None if workers.work_some(tools) => continue,
                 None => results.wait(),
                 arrived => arrived,
             };
@@ -398,13 +407,13 @@ mod tests {
     /// All groups: each in the order of its units, and nothing twice.
     fn finish(
         buffer: &mut WriteBuffer,
-        helpers: usize,
-        crew: &mut Crew,
+        limit: usize,
+        workers: &mut Workers,
         tools: &mut Tools,
     ) -> BTreeMap<u64, (Encoding, Vec<u8>)> {
         let mut found = BTreeMap::new();
-        let mut finishing = buffer.finish(RECIPE, helpers, crew);
-        while let Some(group) = finishing.group(crew, tools).unwrap() {
+        let mut finishing = buffer.finish(RECIPE, limit, workers);
+        while let Some(group) = finishing.group(workers, tools).unwrap() {
             assert!(group.order.is_sorted());
             for stored in group.iter() {
                 let mut page = vec![0; PAGE];
@@ -431,14 +440,14 @@ mod tests {
         assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
     }
 
-    /// 64 units that a helper was given, and has begun with all of them.
-    fn begun(crew: &mut Crew) -> WriteBuffer {
+    /// 64 units that a worker was given, and has begun with all of them.
+    fn begun(workers: &mut Workers) -> WriteBuffer {
         let mut buffer = WriteBuffer::default();
         for unit in 0..64 {
             buffer.insert(unit, &page(unit), Choice::default()).unwrap();
         }
-        buffer.begin(&RECIPE, 1, crew);
-        while crew.waiting() > 0 {
+        buffer.begin(&RECIPE, 1, workers);
+        while workers.waiting() > 0 {
             std::thread::yield_now();
         }
         buffer
@@ -446,24 +455,24 @@ mod tests {
 
     #[test]
     fn all_units_come_out_whoever_encoded_them() {
-        for helpers in [0, 1, 3] {
-            let (mut crew, mut tools) = (Crew::default(), Tools::default());
+        for limit in [0, 1, 3] {
+            let (mut workers, mut tools) = (Workers::default(), Tools::default());
             let mut buffer = WriteBuffer::default();
             for unit in (0..300).rev() {
                 buffer.insert(unit, &page(unit), Choice::default()).unwrap();
-                if helpers > 0 && buffer.is_worth_beginning() {
-                    buffer.begin(&RECIPE, helpers, &mut crew);
+                if limit > 0 && buffer.is_worth_beginning() {
+                    buffer.begin(&RECIPE, limit, &mut workers);
                 }
             }
-            let found = finish(&mut buffer, helpers, &mut crew, &mut tools);
+            let found = finish(&mut buffer, limit, &mut workers, &mut tools);
             assert_holds(found, (0..300).map(|unit| (unit, page(unit))));
         }
     }
 
     #[test]
     fn a_unit_written_again_is_stored_as_it_was_written_last() {
-        let (mut crew, mut tools) = (Crew::default(), Tools::default());
-        let mut buffer = begun(&mut crew);
+        let (mut workers, mut tools) = (Workers::default(), Tools::default());
+        let mut buffer = begun(&mut workers);
         for round in (0..100).rev() {
             for unit in (0..64).step_by(3) {
                 let page = page(unit + 1000 + round);
@@ -475,7 +484,7 @@ mod tests {
         assert!(!buffer.change(64, 0, &[1]).unwrap());
         buffer.truncate(60);
         assert_eq!(buffer.bytes(), 60 * PAGE);
-        let found = finish(&mut buffer, 1, &mut crew, &mut tools);
+        let found = finish(&mut buffer, 1, &mut workers, &mut tools);
         let newest = |unit| page(if unit % 3 == 0 { unit + 1000 } else { unit });
         assert_holds(found, (0..60).map(|unit| (unit, newest(unit))));
     }
@@ -487,26 +496,26 @@ mod tests {
             dictionary: Some(Dictionary::shared(page(5))),
             level: 3,
         };
-        let (mut crew, mut tools) = (Crew::default(), Tools::default());
-        let mut buffer = begun(&mut crew);
+        let (mut workers, mut tools) = (Workers::default(), Tools::default());
+        let mut buffer = begun(&mut workers);
         buffer
-            .choose_again(&mut crew, |_, _| Ok(with.clone()))
+            .choose_again(&mut workers, |_, _| Ok(with.clone()))
             .unwrap();
-        let found = finish(&mut buffer, 1, &mut crew, &mut tools);
+        let found = finish(&mut buffer, 1, &mut workers, &mut tools);
         assert!(found.values().all(|(storage, _)| storage.dict == 1));
         assert_holds(found, (0..64).map(|unit| (unit, page(unit))));
     }
 
     #[test]
     fn memory_is_used_again_and_bounded() {
-        let (mut crew, mut tools) = (Crew::default(), Tools::default());
+        let (mut workers, mut tools) = (Workers::default(), Tools::default());
         let mut buffer = WriteBuffer::default();
         let mut write = |buffer: &mut WriteBuffer, count: usize, version: u64| {
             for unit in 0..count as u64 {
                 let page = page(unit + version);
                 buffer.insert(unit, &page, Choice::default()).unwrap();
             }
-            let found = finish(buffer, 1, &mut crew, &mut tools);
+            let found = finish(buffer, 1, &mut workers, &mut tools);
             let pages = |unit| (unit, page(unit + version));
             assert_holds(found, (0..count as u64).map(pages));
         };
@@ -522,8 +531,8 @@ mod tests {
 
     #[test]
     fn a_job_that_ends_by_a_panic_is_done_again() {
-        let (mut crew, mut tools) = (Crew::default(), Tools::default());
-        let mut buffer = begun(&mut crew);
+        let (mut workers, mut tools) = (Workers::default(), Tools::default());
+        let mut buffer = begun(&mut workers);
         // As if two of the eight had: their results never come.
         let given = buffer.given.as_mut().unwrap();
         let results = Results::default();
@@ -533,20 +542,20 @@ mod tests {
             }
         }
         given.results = results;
-        let found = finish(&mut buffer, 1, &mut crew, &mut tools);
+        let found = finish(&mut buffer, 1, &mut workers, &mut tools);
         assert_holds(found, (0..64).map(|unit| (unit, page(unit))));
     }
 
     #[test]
     fn few_units_start_no_thread() {
-        let (mut crew, mut tools) = (Crew::default(), Tools::default());
+        let (mut workers, mut tools) = (Workers::default(), Tools::default());
         let mut buffer = WriteBuffer::default();
-        for unit in 0..UNITS_PER_HELPER as u64 - 1 {
+        for unit in 0..UNITS_PER_WORKER as u64 - 1 {
             buffer.insert(unit, &page(unit), Choice::default()).unwrap();
             assert!(!buffer.is_worth_beginning());
         }
-        let found = finish(&mut buffer, 1, &mut crew, &mut tools);
-        assert_eq!(found.len(), UNITS_PER_HELPER - 1);
-        assert!(crew.is_empty());
+        let found = finish(&mut buffer, 1, &mut workers, &mut tools);
+        assert_eq!(found.len(), UNITS_PER_WORKER - 1);
+        assert!(workers.started() == 0);
     }
 }

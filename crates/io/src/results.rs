@@ -1,4 +1,4 @@
-//! Where results of helpers arrive. As a channel would do it, but without memory of the waiting thread's own: when that
+//! Where results of jobs arrive. As a channel would do it, but without memory of the waiting thread's own: when that
 //! is short, the C library ends the process instead of saying so.
 
 use std::collections::VecDeque;
@@ -6,13 +6,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The end at which results arrive.
 #[derive(Debug)]
-pub(crate) struct Results<T> {
+pub struct Results<T> {
     shared: Arc<Shared<T>>,
 }
 
 /// The end for one job. A job that comes to nothing drops it.
 #[derive(Debug)]
-pub(crate) struct Promise<T> {
+pub struct Promise<T> {
     shared: Arc<Shared<T>>,
 }
 
@@ -55,7 +55,7 @@ impl<T> Default for Results<T> {
 
 impl<T> Results<T> {
     /// One more job.
-    pub(crate) fn promise(&self) -> Promise<T> {
+    pub fn promise(&self) -> Promise<T> {
         self.shared.lock().promised += 1;
         Promise {
             shared: Arc::clone(&self.shared),
@@ -63,12 +63,12 @@ impl<T> Results<T> {
     }
 
     /// A result that has arrived.
-    pub(crate) fn take(&self) -> Option<T> {
+    pub fn take(&self) -> Option<T> {
         self.shared.lock().arrived.pop_front()
     }
 
     /// A result, as soon as there is one; `None` when all jobs have ended.
-    pub(crate) fn wait(&self) -> Option<T> {
+    pub fn wait(&self) -> Option<T> {
         let mut state = self.shared.lock();
         loop {
             let arrived = state.arrived.pop_front();
@@ -83,7 +83,8 @@ impl<T> Results<T> {
 }
 
 impl<T> Promise<T> {
-    pub(crate) fn keep(self, result: T) {
+    /// The job's result.
+    pub fn keep(self, result: T) {
         self.shared.lock().arrived.push_back(result);
     }
 }

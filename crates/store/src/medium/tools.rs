@@ -1,0 +1,26 @@
+//! What a thread needs to encode and decode.
+
+use litepack_codec::{Decoder, Encoder, Level};
+use litepack_io::cache::Spare;
+use litepack_io::workers::WorkerPool;
+
+/// The workers of a handle.
+pub(crate) type Workers = WorkerPool<Tools>;
+
+/// The tools of one thread, kept from one job to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Tools {
+    pub(crate) decoder: Decoder,
+    pub(crate) spare: Spare,
+    encoder: Option<Encoder>,
+}
+
+impl Tools {
+    /// An encoder at this level, for pages by column or not.
+    pub(crate) fn encoder(&mut self, level: Level, columnar: bool) -> &mut Encoder {
+        let fits = |e: &Encoder| e.level() == level && e.is_columnar() == columnar;
+        self.encoder = self.encoder.take().filter(fits);
+        self.encoder
+            .get_or_insert_with(|| Encoder::with_columnar(level, columnar))
+    }
+}
