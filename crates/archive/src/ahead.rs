@@ -1,31 +1,31 @@
-//! Reading ahead: frames that are read one after the other are decoded before they are asked for.
+//! Prefetching: frames that are read one after the other are decoded before they are asked for.
 //!
-//! The handle itself reads the stored bytes, several frames at once; helpers decode, and lay the frames down for the
-//! handle. They come to the cache when they are asked for: if helpers put them there, asking for them would be their
-//! second use, and a scan of more than the cache holds would push out all that is really used again. A
-//! frame that a helper is at, the handle waits for; one that none has begun, it takes back. What is wrong with a frame
-//! that was read ahead is nobody's business until it is asked for: the handle then decodes it again and says so.
+//! The handle itself reads the stored bytes, several frames at once; workers decode, and lay the frames down for the
+//! handle. They come to the cache when they are asked for: if workers put them there, asking for them would be their
+//! second use, and a scan of more than the cache holds would push out all that is really used again. A frame that a
+//! worker is at, the handle waits for; one that none has begun, it takes back. What is wrong with a frame that was read
+//! ahead is nobody's business until it is asked for: the handle then decodes it again and says so.
 //!
-//! Beside a scan something else may be read: the index that leads it through its table, say. That does not end the scan, but
-//! takes its place once it goes forward while the scan stands still.
+//! Beside a scan something else may be read: the index that leads it through its table, say. That does not end the scan,
+//! but takes its place once it goes forward while the scan stands still.
 //!
-//! Waiting pays only if the helper is running. So the handle waits no longer than decoding would take itself, without
-//! sleeping (being woken would take as long again), and does without helpers for a while after it waited in vain.
+//! Waiting pays only if the worker is running. So the handle waits no longer than decoding would take itself, without
+//! sleeping (being woken would take as long again), and does without workers for a while after it waited in vain.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Range, RangeInclusive};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use litepack_io::cache::{Cache, FileId, FrameKey};
+use litepack_io::workers::{Ticket, WorkerPool};
 
 use crate::decode::Decoder;
 use crate::seek_table::Frame;
-use litepack_io::cache::{Cache, FileId, FrameKey};
 
 /// So many steps from a frame to the next make a scan.
 pub(crate) const RUN_MIN: u32 = 2;
-/// Decoded bytes that are worth handing to a helper: small frames go several at once.
+/// Decoded bytes that are worth handing to a worker: small frames go several at once.
 pub(crate) const JOB_SIZE: u64 = 64 << 10;
 /// How long a frame takes to decode, generously: nanoseconds for a byte.
 const PATIENCE: u64 = 2;
@@ -47,13 +47,13 @@ impl Job {
         first..first.saturating_add(count)
     }
 
-    /// Whether a frame is in it.
-    pub(crate) fn has(&self, number: u32) -> bool {
-        self.numbers().contains(&number)
+    /// Decoded bytes.
+    fn size(&self) -> u64 {
+        self.frames.iter().map(|frame| u64::from(frame.size)).sum()
     }
 
     /// Decodes all frames, leaving out what is wrong.
-    pub(crate) fn run(&self, decoder: &mut Decoder, mut done: impl FnMut(u32, Arc<Vec<u8>>)) {
+    fn run(&self, decoder: &mut Decoder, mut done: impl FnMut(u32, Arc<Vec<u8>>)) {
         let mut rest = self.stored.as_slice();
         for frame in &self.frames {
             let Some((stored, behind)) = rest.split_at_checked(frame.stored as usize) else {
@@ -110,142 +110,107 @@ impl Reader {
     }
 }
 
-/// How a handle reads, and its helpers: none before there is a scan.
-pub(crate) struct Ahead {
-    limit: usize,
-    /// What is read ahead of, and what else was read last.
-    scan: Reader,
-    aside: Reader,
-    /// Frames below this were given to helpers.
-    until: u32,
-    /// Steps from frame to frame until helpers are tried again.
-    pause: u32,
-    /// How long the next pause will be.
-    next_pause: u32,
-    /// Nanoseconds to wait for each byte of a job.
-    pub(crate) patience: u64,
-    shared: Arc<Shared>,
-    pub(crate) helpers: Vec<JoinHandle<()>>,
-    /// The process that started the helpers. In a child it forked there are none.
-    process: u32,
-}
-
-impl std::fmt::Debug for Ahead {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Ahead({} of {})", self.helpers.len(), self.limit)
-    }
-}
-
+/// What was given to workers for a scan. Without it, its jobs come to nothing.
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    jobs: VecDeque<Job>,
-    busy: Vec<Busy>,
+struct Given {
+    /// Jobs with frames that the scan has not passed, in order.
+    jobs: VecDeque<GivenJob>,
     /// Frames that nobody has asked for yet.
-    decoded: BTreeMap<u32, Arc<Vec<u8>>>,
-    idle: usize,
-    closed: bool,
+    decoded: Arc<Mutex<Decoded>>,
 }
 
-impl State {
-    /// Jobs that nobody has begun, or whose frames nobody has asked for.
-    fn unused(&self) -> usize {
-        let bytes: u64 = self.decoded.values().map(|bytes| bytes.len() as u64).sum();
-        let jobs = usize::try_from(bytes.div_ceil(JOB_SIZE)).unwrap_or(usize::MAX);
-        self.jobs.len() + jobs.min(self.decoded.len())
-    }
-}
-
-/// What a helper is at.
-struct Busy {
+struct GivenJob {
+    ticket: Ticket,
     numbers: Range<u32>,
     /// Decoded bytes.
     size: u64,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+type Decoded = BTreeMap<u32, Arc<Vec<u8>>>;
 
-    fn wait<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let state = self.changed.wait(state);
-        state.unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(decoded: &Mutex<Decoded>) -> MutexGuard<'_, Decoded> {
+    decoded.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-    fn keep(&self, number: u32, bytes: Arc<Vec<u8>>) {
-        self.lock().decoded.insert(number, bytes);
-    }
-
-    fn work(&self) {
-        let mut decoder = Decoder::default();
-        let mut state = self.lock();
-        while !state.closed {
-            let Some(job) = state.jobs.pop_front() else {
-                state.idle += 1;
-                state = self.wait(state);
-                state.idle -= 1;
-                continue;
-            };
-            let numbers = job.numbers();
-            state.busy.push(Busy {
-                numbers: numbers.clone(),
-                size: job.frames.iter().map(|frame| u64::from(frame.size)).sum(),
-            });
-            drop(state);
-            let keep = |number, bytes| self.keep(number, bytes);
-            if catch_unwind(AssertUnwindSafe(|| job.run(&mut decoder, keep))).is_err() {
-                decoder = Decoder::default();
-            }
-            drop(job);
-            state = self.lock();
-            state.busy.retain(|busy| busy.numbers != numbers);
+impl Given {
+    /// The job with a frame. Those before it are dropped: nobody will ask for them.
+    fn job(&mut self, number: u32, workers: &WorkerPool<Decoder>) -> Option<&GivenJob> {
+        let is_behind = |job: &mut GivenJob| job.numbers.end <= number;
+        while let Some(job) = self.jobs.pop_front_if(is_behind) {
+            drop(workers.take_back(job.ticket));
         }
+        let first = self.jobs.front();
+        first.filter(|job| job.numbers.contains(&number))
+    }
+
+    /// A frame that was decoded ahead. Those before it are dropped: the scan has left them out.
+    fn take(&self, number: u32) -> Option<Arc<Vec<u8>>> {
+        let mut decoded = lock(&self.decoded);
+        let mut later = decoded.split_off(&number);
+        let found = later.remove(&number);
+        *decoded = later;
+        found
+    }
+}
+
+/// How a handle reads, and its workers: none before there is a scan.
+pub(crate) struct Ahead {
+    limit: usize,
+    /// What is read ahead of, and what else was read last.
+    scan: Reader,
+    aside: Reader,
+    given: Given,
+    /// Frames below this were given to workers.
+    until: u32,
+    /// Steps from frame to frame until workers are tried again.
+    pause: u32,
+    /// How long the next pause will be.
+    next_pause: u32,
+    /// Nanoseconds to wait for each byte of a job.
+    pub(crate) patience: u64,
+    pub(crate) workers: WorkerPool<Decoder>,
+}
+
+impl std::fmt::Debug for Ahead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Ahead({:?} of {})", self.workers, self.limit)
     }
 }
 
 impl Ahead {
-    /// With at most `limit` helpers.
+    /// With at most `limit` workers.
     pub(crate) fn new(limit: usize) -> Ahead {
         Ahead {
             limit,
             scan: Reader::default(),
             aside: Reader::default(),
+            given: Given::default(),
             until: 0,
             pause: 0,
             next_pause: *PAUSE.start(),
             patience: PATIENCE,
-            shared: Arc::default(),
-            helpers: Vec::new(),
-            process: 0,
+            workers: WorkerPool::default(),
         }
     }
 
-    /// The most helpers there may be.
+    /// The most workers there may be.
     pub(crate) fn limit(&self) -> usize {
         self.limit
     }
 
     /// Notes that this frame is read now, and says how many jobs are wanted, and from which frame on.
     pub(crate) fn next(&mut self, number: u32) -> Option<(usize, u32)> {
-        if self.limit == 0 || !self.is_scan(number) {
+        if self.limit == 0 || self.workers.is_forked() || !self.is_scan(number) {
             return None;
         }
         if self.pause > 0 {
             self.pause -= 1;
             return None;
         }
-        let unused = if self.helpers.is_empty() {
-            0
-        } else {
-            self.shared.lock().unused()
-        };
-        let wanted = (2 * self.limit).saturating_sub(unused);
+        // Two that wait or were not asked for, and one under way for each worker.
+        let _ = self.given.job(number, &self.workers);
+        let most = (3 * self.limit).saturating_sub(self.given.jobs.len());
+        let wanted = most.min(2 * self.limit);
         (wanted > 0).then(|| (wanted, self.until.max(number.saturating_add(1))))
     }
 
@@ -263,7 +228,9 @@ impl Ahead {
                 return false;
             }
             std::mem::swap(&mut self.scan, &mut self.aside);
-            self.begin();
+            // What was for the scan before is dropped.
+            self.given = Given::default();
+            self.until = 0;
         } else {
             if self.scan.run < RUN_MIN {
                 self.scan = self.aside;
@@ -276,111 +243,71 @@ impl Ahead {
         number == self.scan.last && self.scan.run >= RUN_MIN
     }
 
-    /// Drops what was for the scan before.
-    fn begin(&mut self) {
-        self.until = 0;
-        if !self.helpers.is_empty() {
-            let mut state = self.shared.lock();
-            state.decoded.clear();
-            state.jobs.clear();
-        }
-    }
-
-    /// Whether helpers may know something of this frame.
-    fn is_ahead_of(&self, number: u32) -> bool {
-        let is_theirs = !self.helpers.is_empty() && self.process == std::process::id();
-        is_theirs && number == self.scan.last
-    }
-
-    /// Gives a job to a helper.
+    /// Gives a job to a worker.
     pub(crate) fn give(&mut self, job: Job) {
-        if !self.helpers.is_empty() && self.process != std::process::id() {
-            return;
-        }
-        self.until = job.numbers().end;
-        let (idle, waiting) = {
-            let mut state = self.shared.lock();
-            state.jobs.push_back(job);
-            (state.idle, state.jobs.len())
+        let (numbers, size) = (job.numbers(), job.size());
+        self.until = numbers.end;
+        let decoded = Arc::downgrade(&self.given.decoded);
+        let run = move |decoder: &mut Decoder| {
+            if let Some(decoded) = decoded.upgrade() {
+                job.run(decoder, |number, bytes| {
+                    lock(&decoded).insert(number, bytes);
+                });
+            }
         };
-        if idle > 0 {
-            self.shared.changed.notify_one();
-        }
-        if waiting > idle && self.helpers.len() < self.limit {
-            let shared = Arc::clone(&self.shared);
-            let helper = std::thread::Builder::new().name("litepack".into());
-            let memory = litepack_io::memory::for_threads().map_err(std::io::Error::from);
-            match memory.and_then(|()| helper.spawn(move || shared.work())) {
-                Ok(helper) => {
-                    self.process = std::process::id();
-                    self.helpers.push(helper);
-                }
-                // There is nobody to do it, and nobody will be.
-                Err(_) if self.helpers.is_empty() => {
-                    self.limit = 0;
-                    self.shared.lock().jobs.clear();
-                }
-                Err(_) => self.limit = self.helpers.len(),
-            }
+        let ticket = self.workers.give(self.limit, Box::new(run));
+        self.given.jobs.push_back(GivenJob {
+            ticket,
+            numbers,
+            size,
+        });
+        if self.workers.started() == 0 {
+            // There is nobody to do it, and nobody will be.
+            self.limit = 0;
+            self.workers.clear();
         }
     }
 
-    /// A frame that was decoded ahead. Those before it are dropped: the scan has left them out.
-    pub(crate) fn take(&mut self, number: u32) -> Option<Arc<Vec<u8>>> {
-        if !self.is_ahead_of(number) {
+    /// A frame that a worker has decoded, or is decoding, or has not begun with. The handle does the last itself, and
+    /// other jobs while a worker is at this one. Waits a little where there are none.
+    pub(crate) fn frame(&mut self, number: u32, decoder: &mut Decoder) -> Option<Arc<Vec<u8>>> {
+        if self.workers.started() == 0 || self.workers.is_forked() || number != self.scan.last {
             return None;
         }
-        let mut state = self.shared.lock();
-        let mut later = state.decoded.split_off(&number);
-        let found = later.remove(&number);
-        state.decoded = later;
-        found
+        loop {
+            let decoded = self.given.take(number);
+            if decoded.is_some() {
+                return decoded;
+            }
+            let &GivenJob { ticket, size, .. } = self.given.job(number, &self.workers)?;
+            if let Some(job) = self.workers.take_back(ticket) {
+                job(decoder);
+                return self.given.take(number);
+            }
+            if !self.workers.is_under_way(ticket) {
+                // It is known now what has become of it.
+                return self.given.take(number);
+            }
+            if !self.workers.work_some(decoder) && !self.wait_for(ticket, size) {
+                return None;
+            }
+        }
     }
 
-    /// Lays down what the handle has decoded of a job.
-    pub(crate) fn keep(&self, number: u32, bytes: Arc<Vec<u8>>) {
-        self.shared.keep(number, bytes);
-    }
-
-    /// What the handle should do before it decodes a frame itself: the job with it that no helper has begun, or,
-    /// while a helper is at it, the next one, and then ask again. Waits a little where there is none. Jobs for
-    /// frames before it are dropped: nobody will ask for them.
-    pub(crate) fn claim(&mut self, number: u32) -> Option<Job> {
-        if !self.is_ahead_of(number) {
-            return None;
-        }
-        let mut state = self.shared.lock();
-        let at_it = |busy: &Busy| busy.numbers.contains(&number);
-        if let Some(busy) = state.busy.iter().find(|busy| at_it(busy)) {
-            let next = state
-                .jobs
-                .front()
-                .filter(|job| job.numbers().start > number);
-            if next.is_some() {
-                return state.jobs.pop_front();
+    /// Waits for a job with so many bytes. False if it takes too long.
+    fn wait_for(&mut self, ticket: Ticket, size: u64) -> bool {
+        let patience = Duration::from_nanos(size.saturating_mul(self.patience));
+        let begun = Instant::now();
+        while self.workers.is_under_way(ticket) {
+            if begun.elapsed() > patience {
+                self.pause = self.next_pause;
+                self.next_pause = (2 * self.next_pause).min(*PAUSE.end());
+                return false;
             }
-            let patience = Duration::from_nanos(busy.size.saturating_mul(self.patience));
-            let begun = Instant::now();
-            while state.busy.iter().any(at_it) {
-                drop(state);
-                if begun.elapsed() > patience {
-                    self.pause = self.next_pause;
-                    self.next_pause = (2 * self.next_pause).min(*PAUSE.end());
-                    return None;
-                }
-                std::thread::yield_now();
-                state = self.shared.lock();
-            }
-            self.next_pause = (self.next_pause / 2).max(*PAUSE.start());
+            std::thread::yield_now();
         }
-        let has_it = |job: &Job| job.has(number);
-        if let Some(at) = state.jobs.iter().position(has_it) {
-            state.jobs.drain(..at);
-            return state.jobs.pop_front();
-        }
-        // What lies behind the scan nobody will ask for.
-        state.jobs.retain(|job| job.numbers().start > number);
-        None
+        self.next_pause = (self.next_pause / 2).max(*PAUSE.start());
+        true
     }
 }
 
@@ -388,29 +315,6 @@ impl Ahead {
 impl Ahead {
     /// Whether a frame was decoded ahead.
     pub(crate) fn has(&self, number: u32) -> bool {
-        self.shared.lock().decoded.contains_key(&number)
-    }
-}
-
-impl Drop for Ahead {
-    fn drop(&mut self) {
-        if self.helpers.is_empty() {
-            return;
-        }
-        if self.process != std::process::id() {
-            // Neither waited for nor let go: the system knows nothing of them here.
-            std::mem::forget(std::mem::take(&mut self.helpers));
-            return;
-        }
-        {
-            let mut state = self.shared.lock();
-            state.jobs.clear();
-            state.closed = true;
-        }
-        self.shared.changed.notify_all();
-        for helper in self.helpers.drain(..) {
-            // It ends without a panic: those of jobs are caught.
-            let _ = helper.join();
-        }
+        lock(&self.given.decoded).contains_key(&number)
     }
 }

@@ -126,7 +126,7 @@ impl ReadAt for Counted<'_> {
     }
 }
 
-/// What a helper is at is waited for, and what none has begun is taken back: a scan reads each byte once.
+/// What a worker is at is waited for, and what none has begun is taken back: a scan reads each byte once.
 #[test]
 fn a_scan_reads_no_byte_twice() {
     let database = database();
@@ -139,7 +139,7 @@ fn a_scan_reads_no_byte_twice() {
             read: &read,
         };
         let mut archive = Archive::open(source, options(threads)).unwrap();
-        // On a busy machine helpers stand still at times.
+        // On a busy machine workers stand still at times.
         archive.ahead.patience = u64::MAX;
         let opening = read.get();
         for number in 0..FRAMES {
@@ -163,7 +163,7 @@ fn scans_that_break_off_and_go_elsewhere_get_the_right_bytes() {
 }
 
 #[test]
-fn helpers_start_with_a_scan_and_not_before() {
+fn workers_start_with_a_scan_and_not_before() {
     let mut ahead = Ahead::new(1);
     for number in (0..500).map(|n| n * 37 % 100) {
         assert_eq!(ahead.next(number), None);
@@ -172,12 +172,12 @@ fn helpers_start_with_a_scan_and_not_before() {
     assert_eq!(ahead.next(300), None);
     assert_eq!(ahead.next(301), None);
     assert_eq!(ahead.next(302), Some((2, 303)));
-    assert!(ahead.helpers.is_empty());
+    assert!(ahead.workers.started() == 0);
     let mut alone = Ahead::new(0);
     assert!((0..100).all(|number| alone.next(number).is_none()));
 }
 
-/// However fast helpers are: every frame of the scan was decoded before it is asked for.
+/// However fast workers are: every frame of the scan was decoded before it is asked for.
 #[test]
 fn a_scan_does_not_push_out_what_is_used_again_and_again() {
     let database = database();

@@ -8,7 +8,7 @@ use crate::reader::{Archive, Options};
 use litepack_io::cache::{Cache, FileId};
 use litepack_io::storage::ReadAt;
 
-/// For the frames that helpers decode ahead of a check; none is looked at twice.
+/// For the frames that workers decode ahead of a check; none is looked at twice.
 const BUDGET: u64 = 32 << 20;
 
 /// What an archive is made of, by its seek table.

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::ops::{ControlFlow, RangeInclusive};
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Mutex, PoisonError};
 
+use litepack_io::results::Results;
+use litepack_io::workers::WorkerPool;
 use twox_hash::XxHash64;
 use zstd_safe::{CCtx, CParameter};
 
@@ -83,59 +83,44 @@ pub fn create(
     let head = head.get(..head_len).unwrap_or_default();
     let frame_size = frame_size(settings.frame_size, page_size(head))?;
     let mut input = head.chain(input);
-    let (jobs, waiting) = mpsc::channel::<Plain>();
-    let (done, results) = mpsc::channel();
-    let waiting = &Mutex::new(waiting);
-    // `jobs` is moved in, so that the threads see its end when this returns, whatever the reason.
-    std::thread::scope(move |scope| {
-        let mut started = 0;
-        for _ in 0..settings.threads.max(1) {
-            let (done, level) = (done.clone(), settings.level);
-            let Some(context) = CCtx::try_create() else {
-                break;
-            };
-            let thread = std::thread::Builder::new().name("litepack".into());
-            let work = move || compress_all(context, level, waiting, &done);
-            if thread.spawn_scoped(scope, work).is_err() {
-                break;
-            }
-            started += 1;
-        }
-        drop(done);
-        if started == 0 {
-            return Err(io::Error::other("no thread can be started").into());
-        }
-        let mut writer = Writer::new(output, frame_size);
-        let (mut read, mut ended) = (0, false);
-        let mut early = BTreeMap::new();
-        loop {
-            while !ended && read - writer.frames() < started * UNDER_WAY {
-                let mut bytes = vec![0; frame_size as usize];
-                let found = fill(&mut input, &mut bytes)?;
-                bytes.truncate(found);
-                ended = bytes.len() < frame_size as usize;
-                if !bytes.is_empty() {
-                    jobs.send((read, bytes)).map_err(|_| stopped_thread())?;
-                    read += 1;
-                }
-            }
-            if writer.frames() == read {
-                return writer.finish();
-            }
-            let (number, frame) = results.recv().map_err(|_| stopped_thread())?;
-            early.insert(number, frame?);
-            while let Some(frame) = early.remove(&writer.frames()) {
-                writer.frame(&frame)?;
-                if progress(writer.created.size).is_break() {
-                    return Err(Error::Stopped);
-                }
+    let (threads, level) = (settings.threads.max(1), settings.level);
+    let (mut workers, mut tools) = (WorkerPool::<Tools>::default(), Tools::default());
+    let results = Results::default();
+    let mut writer = Writer::new(output, frame_size);
+    let (mut read, mut ended) = (0, false);
+    let mut early = BTreeMap::new();
+    loop {
+        while !ended && read - writer.frames() < threads * UNDER_WAY {
+            let mut bytes = vec![0; frame_size as usize];
+            let found = fill(&mut input, &mut bytes)?;
+            bytes.truncate(found);
+            ended = bytes.len() < frame_size as usize;
+            if !bytes.is_empty() {
+                let (number, promise) = (read, results.promise());
+                let job =
+                    move |tools: &mut Tools| promise.keep((number, tools.frame(level, &bytes)));
+                workers.give(threads, Box::new(job));
+                read += 1;
             }
         }
-    })
+        if writer.frames() == read {
+            return writer.finish();
+        }
+        // Where no thread can be started, this one compresses.
+        if workers.started() == 0 {
+            workers.work_some(&mut tools);
+        }
+        let stopped = || io::Error::other("a thread that compresses has stopped");
+        let (number, frame) = results.wait().ok_or_else(stopped)?;
+        early.insert(number, frame?);
+        while let Some(frame) = early.remove(&writer.frames()) {
+            writer.frame(&frame)?;
+            if progress(writer.created.size).is_break() {
+                return Err(Error::Stopped);
+            }
+        }
+    }
 }
-
-/// A frame's number and its bytes.
-type Plain = (usize, Vec<u8>);
 
 struct Compressed {
     stored: Vec<u8>,
@@ -143,26 +128,23 @@ struct Compressed {
     checksum: u32,
 }
 
-/// What a thread does.
-fn compress_all(
-    mut context: CCtx<'static>,
-    level: i32,
-    waiting: &Mutex<Receiver<Plain>>,
-    done: &Sender<(usize, Result<Compressed>)>,
-) {
-    loop {
-        let job = waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .recv();
-        let Ok((number, bytes)) = job else { return };
-        let compressed = compress(&mut context, level, &bytes).map_err(|code| {
+/// What a thread needs.
+#[derive(Default)]
+struct Tools {
+    context: Option<CCtx<'static>>,
+}
+
+impl Tools {
+    fn frame(&mut self, level: i32, bytes: &[u8]) -> Result<Compressed> {
+        if self.context.is_none() {
+            self.context = CCtx::try_create();
+        }
+        let context = self.context.as_mut();
+        let context = context.ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        compress(context, level, bytes).map_err(|code| {
             let name = zstd_safe::get_error_name(code);
             io::Error::other(format!("zstd cannot compress: {name}")).into()
-        });
-        if done.send((number, compressed)).is_err() {
-            return;
-        }
+        })
     }
 }
 
@@ -184,10 +166,6 @@ fn compress(
         size: bytes.len() as u32,
         checksum: XxHash64::oneshot(0, bytes) as u32,
     })
-}
-
-fn stopped_thread() -> Error {
-    io::Error::other("a thread that compresses has stopped").into()
 }
 
 /// Writes frames in their order, and remembers what the table says of them.

@@ -4,7 +4,7 @@
 //! source.rs      all that was asked for           error.rs   what can go wrong
 //! seek_table.rs  which frame is where
 //! decode.rs      one frame, whole and verified     large.rs   frames too large for that, piece by piece
-//! reader.rs      an opened archive                 ahead.rs   helpers that decode ahead of scans
+//! reader.rs      an opened archive                 ahead.rs   workers that decode ahead of scans
 //! create.rs      making one, on all processors     check.rs   what one is made of, and whether it is sound
 //! ```
 //! An archive is read as if it were the database. Any `zstd -d` turns it back into the database, too. Files

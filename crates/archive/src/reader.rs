@@ -116,7 +116,7 @@ impl<S: ReadAt> Archive<S> {
         self.ahead.limit() + 1
     }
 
-    /// Changes that number; helpers there are now end first.
+    /// Changes that number; workers there are now end first.
     pub fn set_threads(&mut self, threads: usize) {
         self.ahead = Ahead::new(threads.saturating_sub(1));
     }
@@ -171,7 +171,7 @@ impl<S: ReadAt> Archive<S> {
         if let Some(bytes) = self.place.cache.frame(&key) {
             return Ok(chunk(bytes));
         }
-        if let Some(bytes) = self.decoded_ahead(frame.number) {
+        if let Some(bytes) = self.ahead.frame(frame.number, &mut self.decoder) {
             self.place.cache.put_frame(key, Arc::clone(&bytes));
             return Ok(chunk(bytes));
         }
@@ -180,24 +180,6 @@ impl<S: ReadAt> Archive<S> {
         let bytes = Arc::new(self.decoder.decode(frame, &self.stored)?);
         self.place.cache.put_frame(key, Arc::clone(&bytes));
         Ok(chunk(bytes))
-    }
-
-    /// A frame that a helper has decoded, or is decoding, or has not begun with.
-    fn decoded_ahead(&mut self, number: u32) -> Option<Arc<Vec<u8>>> {
-        loop {
-            if let Some(bytes) = self.ahead.take(number) {
-                return Some(bytes);
-            }
-            let job = self.ahead.claim(number);
-            if let Some(job) = &job {
-                let ahead = &self.ahead;
-                job.run(&mut self.decoder, |number, bytes| ahead.keep(number, bytes));
-            }
-            // It is known now what a job with this frame has come to.
-            if job.is_none_or(|job| job.has(number)) {
-                return self.ahead.take(number);
-            }
-        }
     }
 
     fn load_piece(&mut self, frame: &Frame, position: u64) -> Result<Chunk> {
@@ -226,7 +208,7 @@ impl<S: ReadAt> Archive<S> {
         u64::from(frame.size) <= most && u64::from(frame.stored) <= most
     }
 
-    /// Has helpers decode what probably comes next.
+    /// Has workers decode what probably comes next.
     fn read_ahead(&mut self, frame: &Frame) {
         let Some((jobs, from)) = self.ahead.next(frame.number) else {
             return;
@@ -245,7 +227,7 @@ impl<S: ReadAt> Archive<S> {
                 next = self.table.next(&frame);
                 passed += 1;
             }
-            let frames = self.for_helper(next);
+            let frames = self.for_worker(next);
             let Some(last) = frames.last() else { break };
             next = self.table.next(last);
             planned.push(frames);
@@ -257,8 +239,8 @@ impl<S: ReadAt> Archive<S> {
         self.place.cache.has_frame(&self.place.key(frame, None))
     }
 
-    /// As many of the frames from `next` on as make a job; none if the first is not for helpers.
-    fn for_helper(&self, mut next: Option<Frame>) -> Vec<Frame> {
+    /// As many of the frames from `next` on as make a job; none if the first is not for workers.
+    fn for_worker(&self, mut next: Option<Frame>) -> Vec<Frame> {
         let share = self.place.cache.share() / AHEAD_SHARE;
         let mut frames = Vec::new();
         let (mut size, mut stored) = (0, 0);

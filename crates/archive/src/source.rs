@@ -1,4 +1,4 @@
-//! Reading from the medium an archive is on. Only the thread that owns a handle does; helpers get bytes.
+//! Reading from the medium an archive is on. Only the thread that owns a handle does; workers get bytes.
 
 use std::io;
 
