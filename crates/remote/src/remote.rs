@@ -1,19 +1,16 @@
 //! An opened file on a server: blocks from memory, from disk or by request, and threads that fetch ahead of scans.
 //!
-//! Blocks that are missing side by side come with one request. Nobody asks for a block that someone is
-//! fetching for this handle: that one is waited for, and every fetch ends within the time that the options bound. Threads are
-//! started when a scan needs them, fail in silence (the reader then asks itself, and says what is wrong), and
-//! end with the handle.
+//! Blocks that are missing side by side come with one request. Nobody asks for a block that someone is fetching for this
+//! handle: that one is waited for, and every fetch ends within the time that the options bound. Threads are started when
+//! a scan needs them, fail in silence (the reader then asks itself, and says what is wrong), and end with the handle.
 
-use std::collections::VecDeque;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 use ring::digest::{Context, SHA256};
 
 use litepack_io::cache::{BlockKey, Bytes, Cache, CacheUse, Kind};
+use litepack_io::workers::WorkerPool;
 
 use crate::BLOCK_SIZE;
 use crate::client::Client;
@@ -28,7 +25,7 @@ use crate::version::Version;
 
 /// Blocks that are fetched again when they lie between missing ones: cheaper than another request.
 const GAP: u64 = 1;
-/// Requests that may wait for each helper.
+/// Requests that may wait for each worker.
 const JOBS: usize = 4;
 
 /// A file on a server, of one version for as long as it is open.
@@ -38,6 +35,8 @@ pub struct Remote {
     streams: Mutex<Streams>,
     /// The block read last: budget or not, it is mostly the next one too.
     last: Mutex<Option<(u64, Bytes)>>,
+    /// Threads that prefetch. Their jobs fetch blocks, unless somebody has them or is at it by then.
+    workers: Mutex<WorkerPool<()>>,
     at_once: usize,
     /// The process that opened it. Its connections are useless in a child that it forked.
     process: u32,
@@ -53,27 +52,18 @@ struct Shared {
     /// That blocks are kept there.
     _in_cache: CacheUse,
     disk: Option<Disk>,
-    work: Mutex<Work>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Work {
     /// Blocks that someone is fetching.
-    under_way: Vec<Range<u64>>,
-    /// Blocks that nobody has begun to fetch.
-    jobs: VecDeque<Range<u64>>,
-    helpers: usize,
-    idle: usize,
-    closed: bool,
+    under_way: Mutex<Vec<Range<u64>>>,
+    /// There are fewer of them.
+    fetched: Condvar,
 }
 
 impl Remote {
     /// Opens the file at an `http` or `https` URL, with one request for its first block.
     ///
     /// # Errors
-    /// A URL or options that are not valid, a server that cannot be reached, does not support ranges or says nothing that
-    /// tells versions of the file apart, an empty file.
+    /// A URL or options that are not valid, a server that cannot be reached, does not support ranges or says nothing
+    /// that tells versions of the file apart, an empty file.
     pub fn open(url: &str, options: Options) -> Result<Remote> {
         options.check()?;
         let (location, basic) = Location::parse(url)?;
@@ -95,13 +85,14 @@ impl Remote {
             _in_cache: CacheUse::new(&options.cache, Kind::Blocks),
             cache: options.cache,
             disk,
-            work: Mutex::default(),
-            changed: Condvar::new(),
+            under_way: Mutex::default(),
+            fetched: Condvar::new(),
         };
         let first = shared.keep(&(0..1), &first).into_iter().next();
         Ok(Remote {
             streams: Mutex::new(Streams::new(options.at_once, shared.cache.share())),
             last: Mutex::new(first.map(|bytes| (0, bytes))),
+            workers: Mutex::new(WorkerPool::named("litepack-fetch")),
             at_once: options.at_once,
             process: std::process::id(),
             shared: Arc::new(shared),
@@ -124,8 +115,8 @@ impl Remote {
         self.shared.version.validator().unwrap_or_default()
     }
 
-    /// A hash of all that decides which bytes the server gives: what names the file, its version, who asks. Handles with the same one
-    /// read the same bytes.
+    /// A hash of all that decides which bytes the server gives: what names the file, its version, who asks. Handles with
+    /// the same one read the same bytes.
     pub fn identity(&self) -> u128 {
         self.shared.file
     }
@@ -181,66 +172,56 @@ impl Remote {
             return Ok(vec![bytes]);
         }
         let claim = loop {
-            let mut work = lock(&shared.work);
+            let mut under_way = lock(&shared.under_way);
             // Asked under the lock: whoever fetched it had put it there before letting go of its claim.
             if let Some(bytes) = shared.in_memory(block) {
                 return Ok(vec![bytes]);
             }
-            if !work.is_under_way(block) {
+            if !is_among(&under_way, block) {
                 let limit = (last + 1).max(block + window);
-                break shared.claim(&mut work, block, limit);
+                break shared.claim(&mut under_way, block, limit);
             }
-            drop(wait(&shared.changed, work));
+            let fetched = shared.fetched.wait(under_way);
+            drop(fetched.unwrap_or_else(PoisonError::into_inner));
         };
         let range = shared.bytes_of(&claim.blocks);
         let (bytes, _) = shared.client.get(&range, Some(&shared.version))?;
         Ok(shared.keep(&claim.blocks, &bytes))
     }
 
-    /// Lets helpers fetch these blocks, in requests for so many.
+    /// Lets workers fetch these blocks, in requests for so many.
     fn request_ahead(&self, blocks: Range<u64>, window: u64) {
-        let helpers = self.at_once - 1;
+        let limit = self.at_once - 1;
         let end = blocks.end.min(self.shared.blocks());
-        if blocks.start >= end || helpers == 0 {
+        if blocks.start >= end || limit == 0 {
             return;
         }
-        let mut work = lock(&self.shared.work);
-        let starts = (blocks.start..end).step_by(window as usize);
-        work.jobs
-            .extend(starts.map(|start| start..end.min(start + window)));
-        // What a reader wanted that has gone elsewhere is the oldest.
-        let surplus = work.jobs.len().saturating_sub(JOBS * helpers);
-        work.jobs.drain(..surplus);
-        while work.helpers < helpers && work.idle < work.jobs.len().min(helpers) {
+        let mut workers = lock(&self.workers);
+        for start in (blocks.start..end).step_by(window as usize) {
             let shared = Arc::clone(&self.shared);
-            let thread = thread::Builder::new().name("litepack-fetch".into());
-            if thread.spawn(move || shared.help()).is_err() {
-                break;
-            }
-            work.helpers += 1;
-            work.idle += 1;
+            let blocks = start..end.min(start + window);
+            workers.give(limit, Box::new(move |()| shared.prefetch(blocks)));
         }
-        self.shared.changed.notify_all();
+        // What a reader wanted that has gone elsewhere is the oldest.
+        workers.keep_newest(JOBS * limit);
     }
 }
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // In a forked child there are no helpers, and what they had locked stays locked.
+        // In a forked child there are no workers, and what they had locked stays locked.
         if self.process != std::process::id() {
             return;
         }
-        lock(&self.shared.work).closed = true;
-        self.shared.changed.notify_all();
+        let workers = self.workers.get_mut();
         // Not waited for: finding a host's address cannot be interrupted. Everything else ends at once.
+        workers.unwrap_or_else(PoisonError::into_inner).detach();
         self.shared.client.shutdown();
     }
 }
 
-impl Work {
-    fn is_under_way(&self, block: u64) -> bool {
-        self.under_way.iter().any(|blocks| blocks.contains(&block))
-    }
+fn is_among(under_way: &[Range<u64>], block: u64) -> bool {
+    under_way.iter().any(|blocks| blocks.contains(&block))
 }
 
 /// Blocks that nobody else of this handle fetches until it is dropped.
@@ -251,15 +232,12 @@ struct Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        let mut work = lock(&self.shared.work);
-        if let Some(at) = work
-            .under_way
-            .iter()
-            .position(|blocks| *blocks == self.blocks)
-        {
-            work.under_way.swap_remove(at);
+        let mut under_way = lock(&self.shared.under_way);
+        let this = under_way.iter().position(|blocks| *blocks == self.blocks);
+        if let Some(at) = this {
+            under_way.swap_remove(at);
         }
-        self.shared.changed.notify_all();
+        self.shared.fetched.notify_all();
     }
 }
 
@@ -301,26 +279,18 @@ impl Shared {
         Some(bytes)
     }
 
-    /// Claims `block` and what is missing behind it, for one request, up to `limit` and what others fetch. Takes
-    /// back what was left to helpers.
-    fn claim(&self, work: &mut Work, block: u64, limit: u64) -> Claim<'_> {
+    /// Claims `block` and what is missing behind it, for one request, up to `limit` and what others fetch.
+    fn claim(&self, under_way: &mut Vec<Range<u64>>, block: u64, limit: u64) -> Claim<'_> {
         let limit = limit.min(block + REQUEST_MAX).min(self.blocks());
         let (mut end, mut next) = (block + 1, block + 1);
-        while next < limit && next <= end + GAP && !work.is_under_way(next) {
+        while next < limit && next <= end + GAP && !is_among(under_way, next) {
             if !self.has(next) {
                 end = next + 1;
             }
             next += 1;
         }
         let blocks = block..end;
-        let rest = |job: Range<u64>| [job.start..job.end.min(block), job.start.max(end)..job.end];
-        work.jobs = work
-            .jobs
-            .drain(..)
-            .flat_map(rest)
-            .filter(|job| !job.is_empty())
-            .collect();
-        work.under_way.push(blocks.clone());
+        under_way.push(blocks.clone());
         Claim {
             shared: self,
             blocks,
@@ -345,32 +315,18 @@ impl Shared {
             .collect()
     }
 
-    /// What a helper does until the handle is closed.
-    fn help(&self) {
-        let mut work = lock(&self.work);
-        while !work.closed {
-            let Some(job) = work.jobs.pop_front() else {
-                work = wait(&self.changed, work);
-                continue;
-            };
-            let Some(first) = job
-                .clone()
-                .find(|block| !self.has(*block) && !work.is_under_way(*block))
-            else {
-                continue;
-            };
-            let claim = self.claim(&mut work, first, job.end);
-            work.idle -= 1;
-            drop(work);
-            let _ = catch_unwind(AssertUnwindSafe(|| {
-                let range = self.bytes_of(&claim.blocks);
-                if let Some(bytes) = self.client.get_once(&range, &self.version) {
-                    self.keep(&claim.blocks, &bytes);
-                }
-            }));
-            drop(claim);
-            work = lock(&self.work);
-            work.idle += 1;
+    /// Fetches those of the blocks that nobody has or is fetching. The reader may have overtaken the job.
+    fn prefetch(&self, blocks: Range<u64>) {
+        let mut under_way = lock(&self.under_way);
+        let wanted = |block: &u64| !self.has(*block) && !is_among(&under_way, *block);
+        let Some(first) = blocks.clone().find(wanted) else {
+            return;
+        };
+        let claim = self.claim(&mut under_way, first, blocks.end);
+        drop(under_way);
+        let range = self.bytes_of(&claim.blocks);
+        if let Some(bytes) = self.client.get_once(&range, &self.version) {
+            self.keep(&claim.blocks, &bytes);
         }
     }
 }
@@ -407,8 +363,4 @@ fn identity(name: &str, headers: &Headers, version: &Version) -> u128 {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn wait<'a>(changed: &Condvar, work: MutexGuard<'a, Work>) -> MutexGuard<'a, Work> {
-    changed.wait(work).unwrap_or_else(PoisonError::into_inner)
 }

@@ -251,7 +251,7 @@ fn threads_end_with_the_handle_even_in_the_middle_of_an_answer() {
         }
         reply
     });
-    let helpers = || {
+    let workers = || {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
         let named =
             |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();
@@ -264,9 +264,9 @@ fn threads_end_with_the_handle_even_in_the_middle_of_an_answer() {
     options.read_timeout = Duration::from_secs(100);
 
     let remote = Remote::open(&server.url("/"), options).unwrap();
-    assert_eq!(helpers(), 0);
+    assert_eq!(workers(), 0);
     read(&remote, 0, 10).unwrap();
-    assert_eq!(helpers(), 0);
+    assert_eq!(workers(), 0);
     for block in 0..30 {
         read(&remote, block * BLOCK, 10).unwrap();
     }
@@ -277,14 +277,14 @@ fn threads_end_with_the_handle_even_in_the_middle_of_an_answer() {
         assert!(began.elapsed() < Duration::from_secs(30));
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert!(helpers() > 0);
+    assert!(workers() > 0);
     drop(remote);
     let began = Instant::now();
-    while helpers() > 0 {
+    while workers() > 0 {
         assert!(
             began.elapsed() < Duration::from_secs(30),
-            "{} helpers",
-            helpers()
+            "{} workers",
+            workers()
         );
         std::thread::sleep(Duration::from_millis(10));
     }
