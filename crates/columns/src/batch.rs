@@ -1,10 +1,11 @@
-//! Compression on all cores: workers that keep their contexts from one batch to the next.
+//! Compression of many values on all cores, with contexts that are kept from one batch to the next.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use litepack_codec::Dictionary;
+use litepack_io::parallel::parallel;
 
 use crate::frame::{Compressor, Form};
 use crate::sql::Result;
@@ -28,24 +29,25 @@ pub struct Task<'a> {
     pub dictionary: Option<&'a Arc<Dictionary>>,
 }
 
-/// The workers.
+/// Compresses batches.
 #[derive(Debug)]
-pub struct Crew {
+pub struct BatchCompressor {
     level: i32,
     workers: Vec<Worker>,
 }
 
+/// What one thread needs.
 #[derive(Debug, Default)]
 struct Worker {
     prepared: HashMap<Option<u128>, Compressor>,
 }
 
-impl Crew {
-    /// A crew that compresses at `level`.
-    pub fn new(level: i32) -> Crew {
+impl BatchCompressor {
+    /// One that compresses at `level`.
+    pub fn new(level: i32) -> BatchCompressor {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = (0..cores.min(WORKERS_MAX)).map(|_| Worker::default());
-        Crew {
+        BatchCompressor {
             level,
             workers: workers.collect(),
         }
@@ -67,30 +69,9 @@ impl Crew {
         let portion = (tasks.len() * ALONE_BYTES / bytes.max(1)).clamp(1, PORTION_MAX);
         let wanted = (bytes / ALONE_BYTES).clamp(1, most);
         let (level, next) = (self.level, AtomicUsize::new(0));
-        let workers = &mut self.workers[..];
-        let count = wanted.min(workers.len());
-        let (first, others) = workers[..count].split_at_mut(1);
-        let next = &next;
-        if others.is_empty() {
-            return in_order(tasks, [first[0].work(level, tasks, next, portion)]);
-        }
-        litepack_io::memory::for_threads()?;
-        let parts = std::thread::scope(|scope| {
-            // Threads that cannot be started are done without.
-            let started: Vec<_> = others
-                .iter_mut()
-                .map_while(|worker| {
-                    let thread = std::thread::Builder::new().name("litepack".into());
-                    let work = move || worker.work(level, tasks, next, portion);
-                    thread.spawn_scoped(scope, work).ok()
-                })
-                .collect();
-            let own = first[0].work(level, tasks, next, portion);
-            let others = started.into_iter().map(|thread| match thread.join() {
-                Ok(part) => part,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            std::iter::once(own).chain(others).collect::<Vec<_>>()
+        let count = wanted.min(self.workers.len());
+        let parts = parallel(&mut self.workers[..count], |worker| {
+            worker.work(level, tasks, &next, portion)
         });
         in_order(tasks, parts)
     }

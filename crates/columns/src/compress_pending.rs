@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use litepack_codec::Dictionary;
 
+use crate::batch::{BatchCompressor, Task};
 use crate::column::{Column, Row, Which};
-use crate::crew::{Crew, Task};
 use crate::dictionary::{NO_DICTIONARY, ensure_tables, save};
 use crate::group::{Decision, Groups};
 use crate::sampler::{Sampler, Verdict, stored_len};
@@ -118,7 +118,7 @@ pub fn maintain(db: &impl Sql, limits: &Limits) -> Result<bool> {
 struct Pass<'a, S: Sql> {
     db: &'a S,
     column: &'a Column,
-    crew: Crew,
+    compressor: BatchCompressor,
     groups: Groups,
     surveyed: bool,
     state: State,
@@ -131,7 +131,7 @@ impl<'a, S: Sql> Pass<'a, S> {
         Ok(Pass {
             db,
             column,
-            crew: Crew::new(column.config.compression_level),
+            compressor: BatchCompressor::new(column.config.compression_level),
             groups: Groups::default(),
             surveyed: false,
             saved: state.clone(),
@@ -200,7 +200,7 @@ impl<'a, S: Sql> Pass<'a, S> {
                 None => Some(Decision::Leave),
             });
         }
-        let changes = changes(&mut self.crew, self.column, rows, &decisions)?;
+        let changes = changes(&mut self.compressor, self.column, rows, &decisions)?;
         let mut changing = changes.iter().map(|change| change.row).peekable();
         for (row, decision) in std::iter::zip(rows, &decisions) {
             let changes = changing
@@ -305,7 +305,7 @@ fn adopt(db: &impl Sql, group: &str, bytes: &[u8]) -> Result<()> {
 
 /// What the rows of a batch are to hold, for those that get smaller.
 fn changes<'a>(
-    crew: &mut Crew,
+    compressor: &mut BatchCompressor,
     column: &Column,
     rows: &'a [Row],
     decisions: &[Option<Decision>],
@@ -325,7 +325,7 @@ fn changes<'a>(
             });
         }
     }
-    let frames = crew.compress(&tasks)?;
+    let frames = compressor.compress(&tasks)?;
     let changes = std::iter::zip(chosen, std::iter::zip(&tasks, frames))
         .filter(|((_, id), (task, frame))| stored_len(frame.len(), *id) < task.content.len())
         .map(|((row, id), (_, frame))| Change {

@@ -22,7 +22,7 @@
 //! stored.rs      which tables of a database may be read
 //! column.rs      a compressed column as maintenance reads and writes it
 //! group.rs       from a group to its dictionary
-//! crew.rs        compression on all cores
+//! batch.rs       compression on all cores
 //! sampler.rs      samples by group, and whether a dictionary pays
 //! state.rs       the progress of maintenance, kept between calls
 //! enable.rs      compressing a column
@@ -35,13 +35,13 @@
 #![forbid(unsafe_code)]
 
 pub mod alter;
+pub mod batch;
 pub mod change;
 pub mod chooser;
 pub mod column;
 pub mod compress_pending;
 pub mod config;
 pub mod configure;
-pub mod crew;
 pub mod dictionary;
 pub mod disable;
 pub mod enable;

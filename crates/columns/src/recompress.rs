@@ -5,9 +5,9 @@
 
 use std::time::Instant;
 
+use crate::batch::{BatchCompressor, Task};
 use crate::column::{Column, Row, Which};
 use crate::compress_pending::{Change, Limits, write};
-use crate::crew::{Crew, Task};
 use crate::dictionary::{Kept, NO_DICTIONARY};
 use crate::frame::{Decompressor, Form};
 use crate::group::{Decision, Groups, dictionary};
@@ -57,7 +57,7 @@ impl Frames {
 pub fn recompress(db: &impl Sql, table: &str, column: &str, limits: &Limits) -> Result<bool> {
     let column = Column::get(db, table, column)?;
     let _quiet = Quiet::new(db)?;
-    let mut crew = Crew::new(column.config.compression_level);
+    let mut compressor = BatchCompressor::new(column.config.compression_level);
     let mut groups = Groups::default();
     let mut frames = Frames::default();
     let mut state = State::load(db, &column)?;
@@ -69,7 +69,7 @@ pub fn recompress(db: &impl Sql, table: &str, column: &str, limits: &Limits) -> 
             let plain = decode(db, &column, rest, &mut groups, &mut frames)?;
             let (done, later) = rest.split_at(plain.rows);
             rest = later;
-            let changes = changes(&column, plain.found, &mut crew)?;
+            let changes = changes(&column, plain.found, &mut compressor)?;
             state.set_recompressed(done.last().map(|row| &row.key));
             let over = limits.over() || rows.is_empty();
             let started = Instant::now();
@@ -137,7 +137,11 @@ fn decode<'a>(
 }
 
 /// What is to be written of rows.
-fn changes<'a>(column: &Column, plain: Vec<Plain<'a>>, crew: &mut Crew) -> Result<Vec<Change<'a>>> {
+fn changes<'a>(
+    column: &Column,
+    plain: Vec<Plain<'a>>,
+    compressor: &mut BatchCompressor,
+) -> Result<Vec<Change<'a>>> {
     let tasks: Vec<Task<'_>> = plain
         .iter()
         .map(|plain| Task {
@@ -145,7 +149,7 @@ fn changes<'a>(column: &Column, plain: Vec<Plain<'a>>, crew: &mut Crew) -> Resul
             dictionary: plain.decision.dictionary(),
         })
         .collect();
-    let new = crew.compress(&tasks)?;
+    let new = compressor.compress(&tasks)?;
     drop(tasks);
     let changes = std::iter::zip(plain, new);
     Ok(changes

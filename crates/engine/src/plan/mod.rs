@@ -17,12 +17,12 @@ mod trial;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::convert::Infallible;
-use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use litepack_btree::{HEADER_LEN, Header, Owner, PageOwnership};
 use litepack_codec::DictId;
 use litepack_io::memory::OutOfMemory;
+use litepack_io::parallel::parallel;
 use litepack_io::storage::Storage;
 use litepack_store::{Listed, Store};
 
@@ -112,29 +112,8 @@ impl Plan {
                 .iter()
                 .map(|group| plan.trial(*group, &sampled[*group], effort, source));
             let trials = trials.collect::<Result<Vec<Trial>, OutOfMemory>>()?;
-            let at_once = || {
-                std::thread::scope(|scope| {
-                    let running = trials.iter().map(|trial| {
-                        let thread = std::thread::Builder::new().name("litepack".into());
-                        let running = thread.spawn_scoped(scope, || trial.best(effort));
-                        (trial, running)
-                    });
-                    let running: Vec<_> = running.collect();
-                    let finished = running.into_iter().map(|(trial, running)| match running {
-                        Ok(running) => running.join().unwrap_or_else(|panic| resume_unwind(panic)),
-                        // No thread can be started.
-                        Err(_) => trial.best(effort),
-                    });
-                    finished.collect::<Result<Vec<_>, _>>()
-                })
-            };
-            let best = match &trials[..] {
-                [trial] => vec![trial.best(effort)?],
-                _ => {
-                    litepack_io::memory::for_threads()?;
-                    at_once()?
-                }
-            };
+            let best = parallel(&trials, |trial| trial.best(effort));
+            let best = best.into_iter().collect::<Result<Vec<_>, _>>()?;
             for ((group, trial), best) in together.iter().zip(trials).zip(best) {
                 let former = trial.former;
                 let index = match best {

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use litepack_io::parallel::parallel;
 use litepack_io::storage::ReadAt;
 use litepack_store::{Cache, FileId, Options, Store};
 
@@ -78,18 +79,7 @@ pub(crate) fn read_all(
     };
     let work = || work().inspect_err(|_| failed.store(true, Ordering::Relaxed));
     let wanted = size.div_ceil(CHUNK).clamp(1, threads() as u64);
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..wanted).map(|_| scope.spawn(work)).collect();
-        let results: Vec<_> = workers
-            .into_iter()
-            .map(|worker| {
-                worker
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-            .collect();
-        results.into_iter().collect()
-    })
+    parallel(0..wanted, |_| work()).into_iter().collect()
 }
 
 /// Makes sure that `packed` holds exactly the bytes of `plain`. `name` is the plain one's.
