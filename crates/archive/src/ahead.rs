@@ -6,8 +6,8 @@
 //! worker is at, the handle waits for; one that none has begun, it takes back. What is wrong with a frame that was read
 //! ahead is nobody's business until it is asked for: the handle then decodes it again and says so.
 //!
-//! Beside a scan something else may be read: the index that leads it through its table, say. That does not end the scan,
-//! but takes its place once it goes forward while the scan stands still.
+//! Several scans may go on at once: a table, and the index that leads through it, say. What was decoded for a scan that
+//! stands still while another one begins is dropped: it may be over, and frames can be large.
 //!
 //! Waiting pays only if the worker is running. So the handle waits no longer than decoding would take itself, without
 //! sleeping (being woken would take as long again), and does without workers for a while after it waited in vain.
@@ -18,13 +18,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use litepack_io::cache::{Cache, FileId, FrameKey};
+use litepack_io::scans::{Rule, Scans, Step};
 use litepack_io::workers::{Ticket, WorkerPool};
 
 use crate::decode::Decoder;
 use crate::seek_table::Frame;
 
-/// So many steps from a frame to the next make a scan.
-pub(crate) const RUN_MIN: u32 = 2;
+/// What makes a scan: two steps from a frame to the next; an empty frame may be in between.
+pub(crate) const RULE: Rule = Rule {
+    run_min: 2,
+    step_max: 2,
+};
 /// Decoded bytes that are worth handing to a worker: small frames go several at once.
 pub(crate) const JOB_SIZE: u64 = 64 << 10;
 /// How long a frame takes to decode, generously: nanoseconds for a byte.
@@ -90,26 +94,6 @@ impl Place {
     }
 }
 
-/// Someone who reads frame after frame.
-#[derive(Clone, Copy, Default)]
-struct Reader {
-    /// The frame read last, and steps from frame to frame up to there.
-    last: u32,
-    run: u32,
-}
-
-impl Reader {
-    /// Whether this is the frame after the last one; an empty frame may be in between.
-    fn is_next(self, number: u32) -> bool {
-        (1..=2).contains(&number.wrapping_sub(self.last))
-    }
-
-    fn go_on(&mut self, number: u32) {
-        self.last = number;
-        self.run = self.run.saturating_add(1);
-    }
-}
-
 /// What was given to workers for a scan. Without it, its jobs come to nothing.
 #[derive(Default)]
 struct Given {
@@ -156,12 +140,7 @@ impl Given {
 /// How a handle reads, and its workers: none before there is a scan.
 pub(crate) struct Ahead {
     limit: usize,
-    /// What is read ahead of, and what else was read last.
-    scan: Reader,
-    aside: Reader,
-    given: Given,
-    /// Frames below this were given to workers.
-    until: u32,
+    scans: Scans<Given>,
     /// Steps from frame to frame until workers are tried again.
     pause: u32,
     /// How long the next pause will be.
@@ -182,10 +161,7 @@ impl Ahead {
     pub(crate) fn new(limit: usize) -> Ahead {
         Ahead {
             limit,
-            scan: Reader::default(),
-            aside: Reader::default(),
-            given: Given::default(),
-            until: 0,
+            scans: Scans::new(RULE),
             pause: 0,
             next_pause: *PAUSE.start(),
             patience: PATIENCE,
@@ -200,54 +176,40 @@ impl Ahead {
 
     /// Notes that this frame is read now, and says how many jobs are wanted, and from which frame on.
     pub(crate) fn next(&mut self, number: u32) -> Option<(usize, u32)> {
-        if self.limit == 0 || self.workers.is_forked() || !self.is_scan(number) {
+        if self.limit == 0 || self.workers.is_forked() {
             return None;
+        }
+        match self.scans.note(number.into(), number.into()) {
+            Step::Other => return None,
+            // What stood still meanwhile is over, or slow.
+            Step::Begins => self.scans.stood_still().for_each(|scan| scan.forget()),
+            Step::GoesOn => {}
         }
         if self.pause > 0 {
             self.pause -= 1;
             return None;
         }
+        let scan = self.scans.current();
+        let _ = scan.kept.job(number, &self.workers);
         // Two that wait or were not asked for, and one under way for each worker.
-        let _ = self.given.job(number, &self.workers);
-        let most = (3 * self.limit).saturating_sub(self.given.jobs.len());
+        let most = (3 * self.limit).saturating_sub(scan.kept.jobs.len());
+        let from = u32::try_from(scan.unasked()).ok()?;
         let wanted = most.min(2 * self.limit);
-        (wanted > 0).then(|| (wanted, self.until.max(number.saturating_add(1))))
+        (wanted > 0).then_some((wanted, from))
     }
 
-    /// Notes that this frame is read now; whether that is a step of a scan.
-    fn is_scan(&mut self, number: u32) -> bool {
-        if number == self.scan.last || number == self.aside.last {
-            return false;
-        }
-        if self.scan.is_next(number) {
-            self.scan.go_on(number);
-            self.aside.run = 0;
-        } else if self.aside.is_next(number) {
-            self.aside.go_on(number);
-            if self.aside.run < RUN_MIN {
-                return false;
-            }
-            std::mem::swap(&mut self.scan, &mut self.aside);
-            // What was for the scan before is dropped.
-            self.given = Given::default();
-            self.until = 0;
-        } else {
-            if self.scan.run < RUN_MIN {
-                self.scan = self.aside;
-            }
-            self.aside = Reader {
-                last: number,
-                run: 0,
-            };
-        }
-        number == self.scan.last && self.scan.run >= RUN_MIN
+    /// Decoded bytes that scans were given, or will be, and have not passed.
+    pub(crate) fn held(&self) -> u64 {
+        let jobs = self.scans.all().flat_map(|scan| &scan.kept.jobs);
+        jobs.map(|job| job.size).sum()
     }
 
     /// Gives a job to a worker.
     pub(crate) fn give(&mut self, job: Job) {
         let (numbers, size) = (job.numbers(), job.size());
-        self.until = numbers.end;
-        let decoded = Arc::downgrade(&self.given.decoded);
+        let scan = self.scans.current();
+        scan.ask(numbers.end.into());
+        let decoded = Arc::downgrade(&scan.kept.decoded);
         let run = move |decoder: &mut Decoder| {
             if let Some(decoded) = decoded.upgrade() {
                 job.run(decoder, |number, bytes| {
@@ -256,7 +218,7 @@ impl Ahead {
             }
         };
         let ticket = self.workers.give(self.limit, Box::new(run));
-        self.given.jobs.push_back(GivenJob {
+        scan.kept.jobs.push_back(GivenJob {
             ticket,
             numbers,
             size,
@@ -271,22 +233,26 @@ impl Ahead {
     /// A frame that a worker has decoded, or is decoding, or has not begun with. The handle does the last itself, and
     /// other jobs while a worker is at this one. Waits a little where there are none.
     pub(crate) fn frame(&mut self, number: u32, decoder: &mut Decoder) -> Option<Arc<Vec<u8>>> {
-        if self.workers.started() == 0 || self.workers.is_forked() || number != self.scan.last {
+        if self.workers.started() == 0 || self.workers.is_forked() {
             return None;
         }
         loop {
-            let decoded = self.given.take(number);
+            let scan = self.scans.current();
+            if scan.last() != number.into() {
+                return None;
+            }
+            let decoded = scan.kept.take(number);
             if decoded.is_some() {
                 return decoded;
             }
-            let &GivenJob { ticket, size, .. } = self.given.job(number, &self.workers)?;
+            let &GivenJob { ticket, size, .. } = scan.kept.job(number, &self.workers)?;
             if let Some(job) = self.workers.take_back(ticket) {
                 job(decoder);
-                return self.given.take(number);
+                return scan.kept.take(number);
             }
             if !self.workers.is_under_way(ticket) {
                 // It is known now what has become of it.
-                return self.given.take(number);
+                return scan.kept.take(number);
             }
             if !self.workers.work_some(decoder) && !self.wait_for(ticket, size) {
                 return None;
@@ -315,6 +281,7 @@ impl Ahead {
 impl Ahead {
     /// Whether a frame was decoded ahead.
     pub(crate) fn has(&self, number: u32) -> bool {
-        lock(&self.given.decoded).contains_key(&number)
+        let mut scans = self.scans.all();
+        scans.any(|scan| lock(&scan.kept.decoded).contains_key(&number))
     }
 }

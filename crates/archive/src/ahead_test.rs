@@ -6,12 +6,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::ahead::{Ahead, RUN_MIN};
+use crate::ahead::{Ahead, RULE};
 use crate::create::{Settings, create};
 use crate::reader::{Archive, Options};
 use litepack_io::cache::{Cache, FileId};
 use litepack_io::storage::ReadAt;
 
+const RUN_MIN: u32 = RULE.run_min as u32;
 const FRAME: u64 = 8192;
 const FRAMES: u64 = 200;
 
@@ -88,6 +89,36 @@ fn a_scan_goes_on_beside_other_reads() {
             assert_frame(&mut archive, &database, 101 + number * 37 % 47);
         }
     }
+}
+
+#[test]
+fn several_scans_go_on_at_once() {
+    let database = database();
+    let file = archive(&database);
+    let mut archive = Archive::open(file.as_slice(), options(2)).unwrap();
+    for step in 0..50 {
+        for start in [0, 50, 100, 150] {
+            if step > u64::from(RUN_MIN) {
+                until(|| archive.ahead.has((start + step) as u32));
+            }
+            assert_frame(&mut archive, &database, start + step);
+        }
+    }
+}
+
+#[test]
+fn what_was_decoded_for_a_scan_that_is_over_is_dropped_when_another_begins() {
+    let database = database();
+    let file = archive(&database);
+    let mut archive = Archive::open(file.as_slice(), options(2)).unwrap();
+    let run = u64::from(RUN_MIN);
+    (0..=run).for_each(|number| assert_frame(&mut archive, &database, number));
+    until(|| archive.ahead.has(RUN_MIN + 1));
+    (0..=run).for_each(|number| assert_frame(&mut archive, &database, 100 + number));
+    assert!(!archive.ahead.has(RUN_MIN + 1));
+    until(|| archive.ahead.has(100 + RUN_MIN + 1));
+    assert_frame(&mut archive, &database, run + 1);
+    until(|| archive.ahead.has(RUN_MIN + 2));
 }
 
 #[test]

@@ -16,6 +16,8 @@ use crate::source::read_exact;
 const WHOLE_MIN: u64 = 4 << 20;
 /// Cached frames to look beyond for what is to be decoded ahead, at most.
 const PASSED_MAX: u32 = 64;
+/// All scans together hold at most this share of the cache beside it, and what is given at once.
+const HELD_SHARE: u64 = 4;
 /// Of a frame decoded ahead the cache must have room for so many.
 const AHEAD_SHARE: u64 = 16;
 
@@ -213,6 +215,9 @@ impl<S: ReadAt> Archive<S> {
         let Some((jobs, from)) = self.ahead.next(frame.number) else {
             return;
         };
+        if self.ahead.held() > self.place.cache.share() / HELD_SHARE {
+            return;
+        }
         let mut next = if from == frame.number + 1 {
             self.table.next(frame)
         } else {

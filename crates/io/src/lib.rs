@@ -6,6 +6,7 @@
 //! cache/       what the process keeps decoded or fetched, with one budget
 //! workers.rs   threads for jobs that their owner can take back; results.rs: where the results arrive
 //! parallel.rs  the same work on several threads, for as long as one call takes
+//! scans.rs     which reads go forward through a file, told from reads here and there
 //! bytes.rs     little-endian fields and variable-length integers
 //! random.rs    random numbers from a seed
 //! testing/     storages for tests
@@ -18,6 +19,7 @@ pub mod memory;
 pub mod parallel;
 pub mod random;
 pub mod results;
+pub mod scans;
 pub mod storage;
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub mod testing;

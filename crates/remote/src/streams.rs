@@ -1,16 +1,19 @@
-//! Which blocks are wanted next: readers that go forward through the file, several at once, are told from
-//! reads here and there.
+//! Which blocks are wanted next: more with each step of a reader that goes forward, and once it is a scan, ahead of it.
 
 use std::ops::Range;
 
+use litepack_io::scans::{Rule, Scans, Step};
+
 use crate::BLOCK_SIZE;
 
-/// Readers that are remembered: a scan, the index beside it, and what is looked up in between.
-const STREAMS: usize = 4;
 /// Blocks in one request, at most: 1 MiB.
 pub(crate) const REQUEST_MAX: u64 = (1 << 20) / BLOCK_SIZE;
-/// Blocks that a reader has gone forward before anything is fetched that it has not asked for by a request of its own.
-const RUN_MIN: u64 = 3;
+/// What makes a scan: blocks that a reader has gone forward before anything is fetched that it has not asked for by a
+/// request of its own.
+const RULE: Rule = Rule {
+    run_min: 3,
+    step_max: 2,
+};
 /// For each block that a reader has gone forward, so many are fetched ahead.
 const AHEAD: u64 = 4;
 
@@ -23,23 +26,10 @@ pub(crate) struct Plan {
     pub(crate) ahead: Range<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Stream {
-    /// The block after the last one read.
-    next: u64,
-    /// Blocks it went forward.
-    run: u64,
-    /// Blocks below this were asked for.
-    asked: u64,
-    /// When it was last moved.
-    moved: u64,
-}
-
 /// The readers of one handle.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    streams: [Stream; STREAMS],
-    moves: u64,
+    scans: Scans<()>,
     /// Blocks to fetch ahead, at most.
     depth: u64,
 }
@@ -49,8 +39,7 @@ impl Streams {
     pub(crate) fn new(at_once: usize, budget: u64) -> Streams {
         let depth = (at_once as u64 - 1) * REQUEST_MAX;
         Streams {
-            streams: [Stream::default(); STREAMS],
-            moves: 0,
+            scans: Scans::new(RULE),
             // What is fetched must still be there when it is read.
             depth: depth.min(budget / BLOCK_SIZE / 4),
         }
@@ -58,46 +47,22 @@ impl Streams {
 
     /// Notes a read of blocks `first..=last`, of which `missing` is the first that is not at hand.
     pub(crate) fn note(&mut self, first: u64, last: u64, missing: Option<u64>) -> Plan {
-        self.moves += 1;
-        let goes_on = |stream: &&mut Stream| {
-            stream.moved > 0 && (stream.next.saturating_sub(1)..=stream.next + 1).contains(&first)
-        };
-        let known = self
-            .streams
-            .iter_mut()
-            .filter(goes_on)
-            .max_by_key(|stream| stream.moved);
-        let stream = match known {
-            Some(stream) => stream,
-            None => {
-                let oldest = self.streams.iter_mut().min_by_key(|stream| stream.moved);
-                let stream = oldest.expect("there are some");
-                *stream = Stream {
-                    // One read alone, however long, is not yet a reader that goes forward.
-                    next: last + 1,
-                    ..Stream::default()
-                };
-                stream
-            }
-        };
-        stream.moved = self.moves;
-        // What was left out is no sign that more is wanted.
-        stream.run += (last + 1).saturating_sub(stream.next.max(first));
-        stream.next = stream.next.max(last + 1);
-        let window = (1 << stream.run.min(63)).min(REQUEST_MAX);
+        let step = self.scans.note(first, last);
+        let stream = self.scans.current();
+        let window = (1 << stream.run().min(63)).min(REQUEST_MAX);
         if let Some(missing) = missing {
-            stream.asked = stream.asked.max(missing + window);
+            stream.ask(missing + window);
         }
         let mut ahead = 0..0;
-        if stream.run >= RUN_MIN {
-            // Rows found by an index may lie near each other for a while, too.
-            let depth = self.depth.min(AHEAD * stream.run);
-            let (from, until) = (stream.asked.max(stream.next), stream.next + depth);
-            // Whole requests, not a block with each step.
-            if until >= from + window {
-                ahead = from..from + (until - from) / window * window;
-                stream.asked = ahead.end;
-            }
+        // Rows found by an index may lie near each other for a while, too.
+        let reach = self.depth.min(AHEAD * stream.run());
+        // Whole requests, not a block with each step.
+        if step != Step::Other
+            && let Some(wanted) = stream.wanted(reach, window)
+        {
+            let blocks = (wanted.end - wanted.start) / window * window;
+            ahead = wanted.start..wanted.start + blocks;
+            stream.ask(ahead.end);
         }
         Plan { window, ahead }
     }

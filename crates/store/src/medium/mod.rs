@@ -4,6 +4,5 @@ pub(crate) mod cache;
 pub(crate) mod coalesced;
 pub(crate) mod dictionaries;
 pub(crate) mod node_cache;
-pub(crate) mod prefetch;
 pub(crate) mod tools;
 pub(crate) mod verified;

@@ -5,4 +5,6 @@ pub(crate) mod image;
 pub(crate) mod page_map;
 pub(crate) mod pages;
 mod prefetch;
+#[cfg(test)]
+mod prefetch_test;
 pub(crate) mod recover;

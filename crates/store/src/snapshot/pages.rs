@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use litepack_codec::DecodeError;
 use litepack_io::memory::OutOfMemory;
+use litepack_io::scans::Scans;
 use litepack_io::storage::ReadAt;
 
 use crate::error::{Damage, Error, Result};
@@ -12,10 +13,10 @@ use crate::format::node::Node;
 use crate::format::sqlite::page_size_in;
 use crate::medium::coalesced::CoalescedReads;
 use crate::medium::node_cache::Leaves;
-use crate::medium::prefetch::Prefetcher;
 use crate::medium::tools::{Tools, Workers};
 use crate::medium::verified::Medium;
 use crate::snapshot::image::Image;
+use crate::snapshot::prefetch::{self, Given};
 
 /// Units that are newer than those in the file: what a transaction has buffered.
 pub(crate) trait Overlay {
@@ -42,7 +43,8 @@ pub(crate) struct PageReader<R> {
     pub(crate) threads: usize,
     /// Leaves of the map of the commit that the handle is at.
     leaves: Leaves,
-    pub(super) prefetcher: Prefetcher,
+    /// The order in which units are read.
+    pub(super) scans: Scans<Given>,
     coalesced: CoalescedReads,
     /// A unit of which a part was asked for.
     page: Vec<u8>,
@@ -56,7 +58,7 @@ impl<R: ReadAt> PageReader<R> {
             workers: Workers::default(),
             threads: threads.max(1),
             leaves: Leaves::default(),
-            prefetcher: Prefetcher::default(),
+            scans: Scans::new(prefetch::RULE),
             coalesced: CoalescedReads::default(),
             page: Vec::new(),
         }
@@ -117,8 +119,9 @@ impl<R: ReadAt> PageReader<R> {
             return Ok(());
         }
         self.prefetch(image, newer, unit);
+        let is_first_use = self.is_first_use(unit);
         let cache = &self.medium.cache;
-        let cached = if self.prefetcher.is_first_use(unit) {
+        let cached = if is_first_use {
             cache.peek_page(&entry)
         } else {
             cache.page(&entry)

@@ -1,18 +1,20 @@
 //! Prefetching: during a scan, units are decoded before they are read.
 //!
 //! The handle reads the stored bytes, of contiguous extents in one call. A worker compares the checksums, decodes and
-//! fills the cache; its keys have extent and checksum, so an entry stays right whatever is committed meanwhile. The handle
-//! never waits for a worker: a unit that is not in the cache when it is read, the handle decodes itself. Errors of
-//! prefetching are ignored until the unit is read.
+//! fills the cache; its keys have extent and checksum, so an entry stays right whatever is committed meanwhile. The
+//! handle never waits for a worker: a unit that is not in the cache when it is read, the handle decodes itself. Errors
+//! of prefetching are ignored until the unit is read.
 //!
-//! The first read of a prefetched page is not counted as a use by the cache. Otherwise every page of a scan would have been
-//! used twice, and a scan of more than the cache holds would push out all that is used often.
+//! The first read of a prefetched page is not counted as a use by the cache. Otherwise every page of a scan would have
+//! been used twice, and a scan of more than the cache holds would push out all that is used often.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use litepack_codec::Dictionary;
+use litepack_io::scans::{Rule, Step};
 use litepack_io::storage::ReadAt;
 
 use crate::format::layout::UNIT_MAX;
@@ -21,13 +23,30 @@ use crate::medium::tools::Tools;
 use crate::snapshot::image::Image;
 use crate::snapshot::pages::{Overlay, PageReader};
 
-/// Decoded bytes ahead of the reader, at most. Twice as many help a long scan no more, and cost a short
+/// What makes a scan. A shorter run is not worth waking a thread. Between the leaves of a b-tree lie pages of its upper
+/// levels, so small steps count as "one after the other".
+pub(super) const RULE: Rule = Rule {
+    run_min: 8,
+    step_max: 4,
+};
+/// Decoded bytes ahead of the reader in one scan, at most. Twice as many help a long scan no more, and cost a short
 /// one twice as many pages that are never read.
 const AHEAD_MAX: u64 = 64 << 10;
-/// Jobs that may wait for the worker.
-const WAITING_MAX: usize = 2;
+/// Jobs that may wait for the worker: one for each of several scans.
+const WAITING_MAX: usize = 4;
 /// A smaller cache would lose pages before they are read: what is new gets a small part of it.
-const BUDGET_MIN: u64 = 256 * AHEAD_MAX;
+pub(super) const BUDGET_MIN: u64 = 256 * AHEAD_MAX;
+
+/// What was given to workers for one scan.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    /// The unit that the scan read last. Workers leave out what is no longer ahead of it. Reads here and there have
+    /// none: it would be allocated for each.
+    position: Option<Arc<AtomicU64>>,
+    /// Units that nobody has asked for yet, in order.
+    units: VecDeque<u64>,
+}
+
 /// A unit whose stored bytes were read ahead.
 struct Fetched {
     unit: u64,
@@ -42,9 +61,18 @@ impl<R: ReadAt> PageReader<R> {
             return;
         }
         let reach = (AHEAD_MAX / u64::from(image.unit_size)).max(2);
-        let Some(range) = self.prefetcher.next(unit, reach) else {
+        let step = self.scans.note(unit, unit);
+        let scan = self.scans.current();
+        if step == Step::Other {
+            return;
+        }
+        let position = scan.kept.position.get_or_insert_default();
+        position.store(unit, Ordering::Relaxed);
+        let position = Arc::clone(position);
+        let Some(range) = scan.wanted(reach, reach / 2 + 1) else {
             return;
         };
+        scan.ask(range.end);
         // A scan can be faster than its worker, and then does a share of the decoding itself.
         if self.workers.waiting() >= WAITING_MAX || self.medium.cache.cache.share() < BUDGET_MIN {
             return;
@@ -58,9 +86,9 @@ impl<R: ReadAt> PageReader<R> {
         if read == 0 {
             return;
         }
-        let position = Arc::clone(&self.prefetcher.position);
+        let given = &mut self.scans.current().kept;
         let units = fetched[..read].iter().map(|fetched| fetched.unit);
-        self.prefetcher.given.extend(units);
+        given.units.extend(units);
         let (uuid, cache) = (self.medium.uuid, self.medium.cache.clone());
         let unit_size = image.unit_size as usize;
         let job = move |tools: &mut Tools| {
@@ -87,6 +115,18 @@ impl<R: ReadAt> PageReader<R> {
             }
         };
         self.workers.give(1, Box::new(job));
+    }
+
+    /// Whether a worker was given the unit that is read now, and nobody has asked for it since.
+    pub(super) fn is_first_use(&mut self, unit: u64) -> bool {
+        let scan = self.scans.current();
+        let is_given = scan.last() == unit && !scan.kept.units.is_empty();
+        if !is_given {
+            return false;
+        }
+        let given = &mut scan.kept.units;
+        while given.pop_front_if(|given| *given < unit).is_some() {}
+        given.pop_front_if(|given| *given == unit).is_some()
     }
 
     /// Those of the units that are stored and not in memory yet, up to the first that makes trouble.
@@ -150,244 +190,5 @@ impl<R: ReadAt> PageReader<R> {
             }
         }
         read
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::medium::prefetch::RUN_MIN;
-    use crate::options::Options;
-    use crate::snapshot::handle::Snapshot;
-    use crate::transaction::store::Store;
-    use litepack_io::cache::{Cache, FileId};
-    use litepack_io::testing::MemoryStorage;
-    use std::time::{Duration, Instant};
-
-    const PAGE: u64 = 4096;
-    const PAGES: u64 = 400;
-
-    fn options(threads: usize) -> Options {
-        Options {
-            threads,
-            cache: Arc::new(Cache::new(BUDGET_MIN)),
-            file: FileId::unique(),
-            ..Options::default()
-        }
-    }
-
-    fn page(number: u64, version: u64) -> Vec<u8> {
-        let text = format!("page {number}, version {version}; ");
-        text.bytes().cycle().take(PAGE as usize).collect()
-    }
-
-    fn write(store: &mut Store<&MemoryStorage>, pages: impl Iterator<Item = u64>, version: u64) {
-        for number in pages {
-            store.write(number * PAGE, &page(number, version)).unwrap();
-        }
-        store.commit().unwrap();
-        store.flush().unwrap();
-    }
-
-    fn read(store: &mut Snapshot<&MemoryStorage>, number: u64) -> Vec<u8> {
-        let mut found = vec![0; PAGE as usize];
-        store.read(number * PAGE, &mut found).unwrap();
-        found
-    }
-
-    fn filled() -> MemoryStorage {
-        filled_with(PAGES)
-    }
-
-    fn filled_with(pages: u64) -> MemoryStorage {
-        let disk = MemoryStorage::default();
-        let mut store = Store::open(&disk, options(1)).unwrap();
-        write(&mut store, 0..pages, 0);
-        store.close();
-        disk
-    }
-
-    fn reader(disk: &MemoryStorage, options: Options) -> Snapshot<&MemoryStorage> {
-        let mut store = Snapshot::open(disk, &options).unwrap();
-        store.refresh().unwrap();
-        store
-    }
-
-    #[test]
-    fn a_scan_finds_pages_decoded_that_it_never_read() {
-        let disk = filled();
-        let mut store = reader(&disk, options(2));
-        for number in 0..=RUN_MIN {
-            assert!(read(&mut store, number) == page(number, 0), "page {number}");
-        }
-        wait_for(&mut store, RUN_MIN + 8);
-        for number in 0..PAGES {
-            assert!(read(&mut store, number) == page(number, 0), "page {number}");
-        }
-    }
-
-    /// Waits until a worker has decoded this page.
-    fn wait_for(store: &mut Snapshot<&MemoryStorage>, number: u64) {
-        let entry = store.entry(number).unwrap();
-        let begun = Instant::now();
-        while !store.pages.medium.cache.has_page(&entry) {
-            let waited = begun.elapsed();
-            assert!(waited < Duration::from_secs(20), "nobody reads ahead");
-            std::thread::yield_now();
-        }
-    }
-
-    /// However fast workers are: every page of the scan was decoded before it is asked for.
-    #[test]
-    fn a_scan_does_not_push_out_what_is_used_again_and_again() {
-        const USED: u64 = 1500;
-        const ALL: u64 = 8000;
-        let disk = filled_with(ALL);
-        let options = options(2);
-        let alone = Options {
-            threads: 1,
-            ..options.clone()
-        };
-        let mut often = reader(&disk, alone);
-        for number in (0..3).flat_map(|_| 0..USED) {
-            read(&mut often, number);
-        }
-        let mut scanner = reader(&disk, options);
-        let mut waited_for = 0;
-        for number in USED..ALL {
-            let last = scanner.pages.prefetcher.until.min(ALL);
-            if last > waited_for {
-                wait_for(&mut scanner, last - 1);
-                waited_for = last;
-            }
-            assert!(
-                read(&mut scanner, number) == page(number, 0),
-                "page {number}"
-            );
-        }
-        let here = |number: &u64| {
-            let entry = often.entry(*number).unwrap();
-            often.pages.medium.cache.has_page(&entry)
-        };
-        let left = (0..USED).filter(here).count();
-        assert!(left > 1450, "{left} of {USED} are left");
-    }
-
-    #[test]
-    fn no_thread_for_reads_all_over_the_file_nor_for_one_thread_in_all() {
-        let disk = filled();
-        let mut store = reader(&disk, options(2));
-        for number in (0..PAGES).map(|number| number * 37 % PAGES) {
-            assert!(read(&mut store, number) == page(number, 0), "page {number}");
-        }
-        assert_eq!(store.pages.workers.started(), 0);
-        let mut store = reader(&disk, options(1));
-        for number in 0..PAGES {
-            assert!(read(&mut store, number) == page(number, 0), "page {number}");
-        }
-        assert_eq!(store.pages.workers.started(), 0);
-    }
-
-    /// The writer's changes overtake what workers decode, in the same cache under the same identity.
-    #[test]
-    fn a_scan_never_sees_pages_of_an_older_commit() {
-        let disk = filled();
-        let shared = options(2);
-        let mut writer = Store::open(&disk, shared.clone()).unwrap();
-        let mut scanner = reader(&disk, shared);
-        let mut versions = vec![0; PAGES as usize];
-        let mut version = 0;
-        for number in (0..PAGES).chain(0..PAGES) {
-            if number % 5 == 4 {
-                version += 1;
-                let ahead = (number..PAGES.min(number + 24)).step_by(3);
-                ahead.clone().for_each(|n| versions[n as usize] = version);
-                write(&mut writer, ahead, version);
-                scanner.refresh().unwrap();
-            }
-            let expected = page(number, versions[number as usize]);
-            assert!(read(&mut scanner, number) == expected, "page {number}");
-        }
-        assert_ne!(scanner.pages.workers.started(), 0);
-    }
-
-    /// The scan stays at an old commit while the bytes it names are used for other pages.
-    #[test]
-    fn what_was_overwritten_is_not_taken_for_what_it_was() {
-        let disk = filled();
-        let shared = options(2);
-        let mut writer = Store::open(&disk, shared.clone()).unwrap();
-        let mut versions = vec![vec![0]; PAGES as usize];
-        let mut version = 0;
-        for _ in 0..3 {
-            let mut scanner = reader(&disk, shared.clone());
-            for number in 0..PAGES {
-                if number % 3 == 0 {
-                    version += 1;
-                    // The same stored lengths, so that freed extents are taken again as they are.
-                    let changed = (version % 7..PAGES).step_by(7);
-                    changed
-                        .clone()
-                        .for_each(|n| versions[n as usize].push(version));
-                    write(&mut writer, changed, version);
-                }
-                let found = read(&mut scanner, number);
-                let mut known = versions[number as usize].iter().rev();
-                assert!(known.any(|v| found == page(number, *v)), "page {number}");
-            }
-            assert_ne!(scanner.pages.workers.started(), 0);
-        }
-    }
-
-    /// Two pages have changed places on disk: what is read ahead decodes, but is not what it should be.
-    #[test]
-    fn what_has_the_wrong_checksum_is_not_decoded_ahead() {
-        let disk = filled();
-        let mut before = reader(&disk, options(1));
-        let entries: Vec<Entry> = (0..PAGES).map(|unit| before.entry(unit).unwrap()).collect();
-        let among = RUN_MIN as usize + 3..RUN_MIN as usize + 13;
-        let (one, other) = among
-            .clone()
-            .flat_map(|one| (one + 1..among.end).map(move |other| (one, other)))
-            .find(|(one, other)| entries[*one].len == entries[*other].len)
-            .expect("pages so alike are stored in the same length");
-        let mut bytes = disk.snapshot();
-        for n in 0..entries[one].len as usize {
-            bytes.swap(
-                entries[one].offset as usize + n,
-                entries[other].offset as usize + n,
-            );
-        }
-        let disk = MemoryStorage::new(bytes);
-        let mut store = reader(&disk, options(2));
-        for number in 0..=RUN_MIN {
-            assert!(read(&mut store, number) == page(number, 0));
-        }
-        wait_for(&mut store, among.end as u64 + 1);
-        let mut found = vec![0; PAGE as usize];
-        for number in [one, other] {
-            assert!(store.read(number as u64 * PAGE, &mut found).is_err());
-        }
-    }
-
-    /// Damage ahead of a scan is reported when the scan gets there, and not before.
-    #[test]
-    fn damage_ahead_is_reported_where_it_is() {
-        let disk = filled();
-        let damaged = RUN_MIN + 6;
-        let entry = reader(&disk, options(1)).entry(damaged).unwrap();
-        let mut bytes = disk.snapshot();
-        bytes[entry.offset as usize] ^= 1;
-        let disk = MemoryStorage::new(bytes);
-        let mut store = reader(&disk, options(2));
-        for number in (0..damaged).chain(damaged + 1..PAGES) {
-            assert!(read(&mut store, number) == page(number, 0), "page {number}");
-        }
-        let mut found = vec![0; PAGE as usize];
-        let error = store.read(damaged * PAGE, &mut found).unwrap_err();
-        assert!(
-            error.to_string().contains(&format!("page {}", damaged + 1)),
-            "{error}"
-        );
     }
 }
