@@ -7,7 +7,7 @@ use crate::decode::Decoder;
 use crate::error::{Error, Result};
 use crate::large::{Large, PIECE};
 use crate::seek_table::{Frame, SeekTable};
-use litepack_io::cache::{Cache, CacheUse, FileId, Kind};
+use litepack_io::cache::{Cache, CacheKind, FileId};
 use litepack_io::storage::ReadAt;
 
 use crate::source::read_exact;
@@ -48,8 +48,6 @@ pub struct Archive<S> {
     source: S,
     table: Arc<SeekTable>,
     pub(crate) place: Place,
-    /// That frames are kept in the cache.
-    _in_cache: CacheUse,
     decoder: Decoder,
     large: Large,
     pub(crate) ahead: Ahead,
@@ -85,7 +83,7 @@ impl<S: ReadAt> Archive<S> {
 
     /// Opens an archive whose seek table is known from another handle.
     pub fn with_table(source: S, table: Arc<SeekTable>, options: Options) -> Archive<S> {
-        let in_cache = CacheUse::new(&options.cache, Kind::Frames);
+        options.cache.begin_use(CacheKind::Frames);
         let place = Place {
             cache: options.cache,
             file: options.file,
@@ -96,7 +94,6 @@ impl<S: ReadAt> Archive<S> {
             table,
             ahead: Ahead::new(options.threads.saturating_sub(1)),
             place,
-            _in_cache: in_cache,
             decoder: Decoder::default(),
             large: Large::default(),
             stored: Vec::new(),

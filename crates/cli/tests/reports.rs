@@ -66,7 +66,7 @@ fn whole_report(place: &Place, name: &str) -> Value {
         "header_bytes",
         "map_bytes",
         "catalog_bytes",
-        "bundle_bytes",
+        "prefetch_segment_bytes",
         "free_list_bytes",
         "free_bytes",
     ] {

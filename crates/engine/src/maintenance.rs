@@ -46,10 +46,10 @@ pub enum Progress {
 enum Stage {
     AddDictionaries,
     /// From this unit on.
-    StoreAgain(u64),
+    Recompress(u64),
     DropDictionaries,
     /// From there on, if it was begun.
-    Arrange(Option<Reordering>),
+    Reorder(Option<Reordering>),
     /// From this point of the compaction on.
     Compact(u64),
     Finish,
@@ -130,16 +130,16 @@ impl Maintenance {
             Stage::AddDictionaries => {
                 self.add_dictionaries(store)?;
                 store.commit()?;
-                Stage::StoreAgain(0)
+                Stage::Recompress(0)
             }
-            Stage::StoreAgain(unit) => {
+            Stage::Recompress(unit) => {
                 let number = |unit| match self.plan.dictionary_of(unit) {
                     Some(index) => self.numbers[index],
                     None => self.none,
                 };
                 let next = store.recompress(unit, &number)?;
                 store.commit()?;
-                next.map_or(Stage::DropDictionaries, Stage::StoreAgain)
+                next.map_or(Stage::DropDictionaries, Stage::Recompress)
             }
             Stage::DropDictionaries => {
                 // What was planned is what the next pages are stored with, even if none is yet.
@@ -149,14 +149,14 @@ impl Maintenance {
                 store.drop_unused_dictionaries(&kept)?;
                 store.commit()?;
                 store.flush()?;
-                Stage::Arrange(None)
+                Stage::Reorder(None)
             }
-            Stage::Arrange(at) => {
+            Stage::Reorder(at) => {
                 let next = match at {
                     None => store.reorder()?,
                     Some(at) => store.reorder_some(at)?,
                 };
-                next.map_or(Stage::Compact(0), |next| Stage::Arrange(Some(next)))
+                next.map_or(Stage::Compact(0), |next| Stage::Reorder(Some(next)))
             }
             Stage::Compact(at) => store
                 .compact_some(at)?

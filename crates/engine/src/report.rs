@@ -25,7 +25,7 @@ pub fn info_json(info: &Info) -> Value {
         "header_bytes": info.header_bytes,
         "map_bytes": info.map_bytes,
         "catalog_bytes": info.catalog_bytes,
-        "bundle_bytes": info.bundle_bytes,
+        "prefetch_segment_bytes": info.prefetch_segment_bytes,
         "free_list_bytes": info.free_list_bytes,
         "free_bytes": info.free_bytes,
         "unaccounted_bytes": info.unaccounted_bytes(),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use ring::digest::{Context, SHA256};
 
-use litepack_io::cache::{BlockKey, Bytes, Cache, CacheUse, Kind};
+use litepack_io::cache::{BlockKey, Bytes, Cache, CacheKind};
 use litepack_io::workers::WorkerPool;
 
 use crate::BLOCK_SIZE;
@@ -49,8 +49,6 @@ struct Shared {
     /// What names the file and its version.
     file: u128,
     cache: Arc<Cache>,
-    /// That blocks are kept there.
-    _in_cache: CacheUse,
     disk: Option<Disk>,
     /// Blocks that someone is fetching.
     under_way: Mutex<Vec<Range<u64>>>,
@@ -78,11 +76,11 @@ impl Remote {
         if version.validator().is_none() {
             return Err(Error::NoVersion { url: client.url() });
         }
+        options.cache.begin_use(CacheKind::Blocks);
         let shared = Shared {
             client,
             file: identity(&name, &headers, &version),
             version,
-            _in_cache: CacheUse::new(&options.cache, Kind::Blocks),
             cache: options.cache,
             disk,
             under_way: Mutex::default(),

@@ -194,7 +194,7 @@ fn what_is_flushed_for_good_never_falls_back() {
     }
 }
 
-/// After it was up_to_date, a file has its newest commit twice: no damage of one slot makes it older, or empty.
+/// After it was up to date, a file has its newest commit twice: no damage of one slot makes it older, or empty.
 #[test]
 fn a_settled_file_survives_the_loss_of_a_slot() {
     let disk = CrashingStorage::default();

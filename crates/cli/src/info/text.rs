@@ -81,7 +81,7 @@ fn uses(info: &FileInfo, content: &Content) -> String {
         ("page map", info.map_bytes),
         ("dictionaries", dictionaries(info)),
         ("header and lists", lists),
-        ("prefetch segment", info.bundle_bytes),
+        ("prefetch segment", info.prefetch_segment_bytes),
         ("free space", info.free_bytes),
         ("unaccounted", info.unaccounted_bytes()),
     ] {

@@ -7,7 +7,7 @@
 //! Three kinds have a part each, as they want different ones. Pages, map nodes and dictionaries are small and many, and
 //! threads meet in them: their part is divided into shards. Frames of archives can be larger than a shard, so theirs is
 //! one piece. Blocks fetched from servers come before they are used for the first time: half of their part is for
-//! those that were not used twice. A handle says with a [`CacheUse`] which kind it uses.
+//! those that were not used twice. The first handle of a kind says so with [`Cache::begin_use`].
 //!
 //! Keys hold all that tells an entry from others (of a page its place and checksum), so an entry is never wrong: when
 //! something changes its key changes, and the old entry ages out.
@@ -20,12 +20,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::memory::OutOfMemory;
-use division::Division;
-use part::{Part, Shape, Weigh};
+use division::{Division, KINDS};
+use part::{Part, Resize, Shape, Weigh};
 
-/// The budget when nobody asks for another one. With what else a process takes for a packed file that is 64 MB, the
-/// memory that docs promise; what a process reads from archives and servers comes out of it, too.
+/// The budget when nobody asks for another one and only packed files are read. With what else a process takes for them
+/// that is 64 MB, the memory that docs promise.
 pub const DEFAULT_BUDGET: u64 = 40 << 20;
+/// The same when archives or files on servers are read. With less, filters by an index on an archive take three times
+/// as long (measured on a table of 200,000 rows).
+pub const DEFAULT_BUDGET_OF_MANY: u64 = 64 << 20;
 
 /// Identity of an open file within this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -122,7 +125,7 @@ impl Weigh for Bytes {
 
 /// What is kept, by kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CacheKind {
     /// Pages, map nodes and dictionaries.
     Pages,
     /// Frames of archives.
@@ -155,7 +158,7 @@ pub struct Cache {
     frames: Part<FrameKey, Bytes>,
     blocks: Part<BlockKey, Bytes>,
     division: Mutex<Division>,
-    /// What each kind in use may count on.
+    /// [`Division::share`].
     share: AtomicU64,
 }
 
@@ -168,6 +171,11 @@ impl std::fmt::Debug for Cache {
 impl Cache {
     /// A cache of its own with a budget in bytes.
     pub fn new(budget: u64) -> Cache {
+        Cache::with(Division::new(Some(budget)))
+    }
+
+    fn with(division: Division) -> Cache {
+        let budget = division.budget();
         let shape = |shards, hot, typical: u64, items_min| Shape {
             shards,
             hot,
@@ -178,55 +186,61 @@ impl Cache {
             pages: Part::new(shape(None, None, 4096, 16)),
             frames: Part::new(shape(Some(1), None, 64 << 10, 64)),
             blocks: Part::new(shape(Some(1), Some(0.5), 64 << 10, 16)),
-            division: Mutex::new(Division::new(budget)),
-            share: AtomicU64::new(budget),
+            share: AtomicU64::new(division.share()),
+            division: Mutex::new(division),
         }
     }
 
     /// The cache of the process.
     pub fn shared() -> &'static Arc<Cache> {
         static SHARED: OnceLock<Arc<Cache>> = OnceLock::new();
-        SHARED.get_or_init(|| Arc::new(Cache::new(DEFAULT_BUDGET)))
+        SHARED.get_or_init(|| Arc::new(Cache::with(Division::new(None))))
+    }
+
+    /// To be called before entries of this kind are put here. From the first time on the kind has its part.
+    pub fn begin_use(&self, kind: CacheKind) {
+        // Every handle comes here. A lock that another thread has while the process forks would stay locked in the child.
+        if !self.part(kind).is_made() {
+            self.divide(|division| division.begin_use(kind));
+        }
     }
 
     /// Changes the budget; what no longer fits is dropped.
     pub fn set_budget(&self, bytes: u64) {
-        self.divide(|division| division.budget = bytes);
+        self.divide(|division| division.asked = Some(bytes));
     }
 
     /// The budget in bytes.
     pub fn budget(&self) -> u64 {
-        self.division().budget
+        self.division().budget()
     }
 
-    /// What each kind that is in use may count on, in bytes.
+    /// The part that each kind in use has, in bytes, but for what is reserved.
     pub fn share(&self) -> u64 {
         self.share.load(Ordering::Relaxed)
     }
 
     /// Drops everything.
     pub fn clear(&self) {
-        for kind in division::KINDS {
+        for kind in KINDS {
             self.part(kind).clear();
-            self.part(kind).unsettle();
         }
     }
 
     /// Bytes that are kept.
     pub fn bytes(&self) -> u64 {
-        let weight = |kind| self.part(kind).weight();
-        division::KINDS.into_iter().map(weight).sum()
+        KINDS.into_iter().map(|kind| self.part(kind).weight()).sum()
     }
 
     fn division(&self) -> MutexGuard<'_, Division> {
         self.division.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn part(&self, kind: Kind) -> &dyn division::Resize {
+    fn part(&self, kind: CacheKind) -> &dyn Resize {
         match kind {
-            Kind::Pages => &self.pages,
-            Kind::Frames => &self.frames,
-            Kind::Blocks => &self.blocks,
+            CacheKind::Pages => &self.pages,
+            CacheKind::Frames => &self.frames,
+            CacheKind::Blocks => &self.blocks,
         }
     }
 
@@ -234,14 +248,12 @@ impl Cache {
     fn divide(&self, change: impl FnOnce(&mut Division)) {
         let mut division = self.division();
         change(&mut division);
-        division.rescale(&|kind| self.part(kind));
         self.share.store(division.share(), Ordering::Relaxed);
-    }
-
-    /// Makes a part larger if others can spare something, or have more than their share.
-    fn grow(&self, kind: Kind, wanted: u64) {
-        let mut division = self.division();
-        division.grow(kind, wanted, &|kind| self.part(kind));
+        for kind in KINDS {
+            if let Some(bytes) = division.part(kind) {
+                self.part(kind).resize(bytes);
+            }
+        }
     }
 
     /// A page.
@@ -267,11 +279,7 @@ impl Cache {
             return;
         };
         let out = self.pages.put(key, PageValue::Page(page));
-        let is_full = !out.is_empty();
         spare.0 = out.reusable().and_then(as_page);
-        if is_full && self.pages.may_want_more() {
-            self.grow(Kind::Pages, 0);
-        }
     }
 
     /// A node or a dictionary.
@@ -284,10 +292,7 @@ impl Cache {
 
     /// Keeps a node or a dictionary, which takes so many bytes.
     pub fn put_object<T: Any + Send + Sync>(&self, key: PageKey, object: Arc<T>, bytes: u64) {
-        let out = self.pages.put(key, PageValue::Object(object, bytes));
-        if !out.is_empty() && self.pages.may_want_more() {
-            self.grow(Kind::Pages, 0);
-        }
+        self.pages.put(key, PageValue::Object(object, bytes));
     }
 
     /// A frame, or a piece of one.
@@ -302,7 +307,7 @@ impl Cache {
 
     /// Keeps a frame.
     pub fn put_frame(&self, key: FrameKey, bytes: Bytes) {
-        self.put_bytes(Kind::Frames, &self.frames, key, bytes);
+        self.frames.put(key, bytes);
     }
 
     /// A block.
@@ -317,15 +322,7 @@ impl Cache {
 
     /// Keeps a block.
     pub fn put_block(&self, key: BlockKey, bytes: Bytes) {
-        self.put_bytes(Kind::Blocks, &self.blocks, key, bytes);
-    }
-
-    fn put_bytes<K: part::Key>(&self, kind: Kind, part: &Part<K, Bytes>, key: K, bytes: Bytes) {
-        let weight = bytes.weight();
-        if part.may_want_more() && !part.has_room(weight) {
-            self.grow(kind, weight);
-        }
-        part.put(key, bytes);
+        self.blocks.put(key, bytes);
     }
 }
 
@@ -336,30 +333,8 @@ fn as_page(value: PageValue) -> Option<Arc<[u8]>> {
     }
 }
 
-/// Says that a handle uses one kind of what is kept, until it is dropped.
-#[derive(Debug)]
-pub struct CacheUse {
-    cache: Arc<Cache>,
-    kind: Kind,
-}
-
-impl CacheUse {
-    /// For a handle that uses this kind.
-    pub fn new(cache: &Arc<Cache>, kind: Kind) -> CacheUse {
-        cache.divide(|division| division.claim(kind, &|kind| cache.part(kind)));
-        let cache = Arc::clone(cache);
-        CacheUse { cache, kind }
-    }
-}
-
-impl Drop for CacheUse {
-    fn drop(&mut self) {
-        self.cache.divide(|division| division.release(self.kind));
-    }
-}
-
-/// A part of a cache's budget that someone has for something else until this is dropped. At least half of the
-/// budget stays with the cache, whatever is reserved.
+/// A part of the memory for pages that a writer has for something else until this is dropped. At least half of it stays
+/// with the cache, whatever is reserved.
 #[derive(Debug)]
 pub struct CacheReservation {
     cache: Arc<Cache>,
@@ -367,7 +342,7 @@ pub struct CacheReservation {
 }
 
 impl CacheReservation {
-    /// Takes so many bytes out of the budget.
+    /// Takes so many bytes out of the part of pages.
     pub fn new(cache: &Arc<Cache>, bytes: u64) -> CacheReservation {
         cache.divide(|division| division.reserved += bytes);
         let cache = Arc::clone(cache);

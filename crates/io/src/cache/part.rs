@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use quick_cache::sync::Cache as Sharded;
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 
-use super::division::Resize;
-
 /// A key of a cache.
 pub(super) trait Key: Copy + Eq + Hash {}
 
@@ -62,10 +60,6 @@ impl<V> Default for PushedOut<V> {
 }
 
 impl<V> PushedOut<V> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.reusable.is_none() && self.others.is_empty()
-    }
-
     /// A value whose memory is good for another one.
     pub(super) fn reusable(self) -> Option<V> {
         self.reusable
@@ -89,20 +83,31 @@ impl<K, V: Weigh> Lifecycle<K, V> for Keeping {
 
 /// Bytes that the tables take for an entry, about, while they grow.
 const ENTRY_IN_TABLES: usize = 256;
-/// So few entries have tables small enough for what stands behind small requests.
+/// So few entries, in [`SHARDS_MIN`] tables, are small enough for what stands behind small requests.
 const FEW: usize = 16 << 10;
 /// Tables there are at least where there are several; each grows by itself.
 const SHARDS_MIN: usize = 4;
 const PUTS_PER_COUNT: usize = 256;
-/// A shard with less room than this holds nothing. It never has none at all, as it would forget its shape then.
+/// A part that is to have less than this share of what it was made for holds nothing. The table keeps its size then: it
+/// remembers entries that it dropped, as many as fit its size, and would not do so again after a size of nearly 0.
 const NOTHING: u64 = 64;
+
+/// Entries of one kind, as the division sees them.
+pub(super) trait Resize {
+    /// Changes how many bytes may be kept, and makes the tables if they are not there yet.
+    fn resize(&self, bytes: u64);
+    /// Whether it was given a size.
+    fn is_made(&self) -> bool;
+    /// The bytes that are kept.
+    fn weight(&self) -> u64;
+    fn clear(&self);
+}
 
 /// The entries, made when the first handle uses them.
 pub(super) struct Part<K, V: Weigh> {
     entries: OnceLock<Sharded<K, V, ByWeight, DefaultHashBuilder, Keeping>>,
     shape: Shape,
-    /// It has all that it can have, until the division changes.
-    settled: AtomicBool,
+    holds_nothing: AtomicBool,
     /// The tables of the entries have grown for about so many.
     grown: AtomicUsize,
     puts: AtomicUsize,
@@ -110,11 +115,14 @@ pub(super) struct Part<K, V: Weigh> {
 
 impl<K: Key, V: Weigh> Part<K, V> {
     pub(super) fn new(shape: Shape) -> Part<K, V> {
+        let tables = shape
+            .shards
+            .map_or(SHARDS_MIN, |shards| shards.min(SHARDS_MIN));
         Part {
             entries: OnceLock::new(),
             shape,
-            settled: AtomicBool::new(false),
-            grown: AtomicUsize::new(FEW),
+            holds_nothing: AtomicBool::new(false),
+            grown: AtomicUsize::new(FEW / SHARDS_MIN * tables),
             puts: AtomicUsize::new(0),
         }
     }
@@ -139,25 +147,12 @@ impl<K: Key, V: Weigh> Part<K, V> {
     pub(super) fn put(&self, key: K, value: V) -> PushedOut<V> {
         let mut out = PushedOut::default();
         if let Some(entries) = self.entries.get()
+            && !self.holds_nothing.load(Ordering::Relaxed)
             && self.may_grow(entries.num_shards(), || entries.len())
         {
             entries.insert_with_lifecycle(key, value, &mut out);
         }
         out
-    }
-
-    /// Whether the part may get more room by asking.
-    #[inline]
-    pub(super) fn may_want_more(&self) -> bool {
-        !self.settled.load(Ordering::Relaxed)
-    }
-
-    /// Whether a value of this weight would be kept, and not push out all else.
-    pub(super) fn has_room(&self, weight: u64) -> bool {
-        self.entries.get().is_some_and(|entries| {
-            let capacity = entries.capacity();
-            weight <= capacity / 2 && entries.weight() + weight <= capacity
-        })
     }
 
     /// Whether there is memory for the tables of one more entry. They grow by themselves, and would not survive it if not.
@@ -198,10 +193,17 @@ impl<K: Key, V: Weigh> Part<K, V> {
 impl<K: Key, V: Weigh> Resize for Part<K, V> {
     fn resize(&self, bytes: u64) {
         let entries = self.entries.get_or_init(|| self.make());
-        let bytes = bytes.max(NOTHING * entries.num_shards() as u64);
-        if entries.capacity() != bytes {
+        let holds_nothing = bytes < self.shape.bytes / NOTHING || bytes == 0;
+        self.holds_nothing.store(holds_nothing, Ordering::Relaxed);
+        if holds_nothing {
+            entries.clear();
+        } else if entries.capacity() != bytes {
             entries.set_capacity(bytes);
         }
+    }
+
+    fn is_made(&self) -> bool {
+        self.entries.get().is_some()
     }
 
     fn weight(&self) -> u64 {
@@ -212,13 +214,5 @@ impl<K: Key, V: Weigh> Resize for Part<K, V> {
         if let Some(entries) = self.entries.get() {
             entries.clear();
         }
-    }
-
-    fn settle(&self) {
-        self.settled.store(true, Ordering::Relaxed);
-    }
-
-    fn unsettle(&self) {
-        self.settled.store(false, Ordering::Relaxed);
     }
 }

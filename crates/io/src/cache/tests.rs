@@ -18,14 +18,15 @@ fn frame(file: FileId, number: u32) -> FrameKey {
     }
 }
 
-fn capacity(cache: &Cache, kind: Kind) -> u64 {
-    cache.division().capacity(kind)
+fn capacity(cache: &Cache, kind: CacheKind) -> u64 {
+    cache.division().part(kind).unwrap_or(0)
 }
 
 #[test]
 fn without_a_budget_nothing_is_kept() {
     let cache = Arc::new(Cache::new(DEFAULT_BUDGET));
-    let _claims = [Kind::Pages, Kind::Frames].map(|kind| CacheUse::new(&cache, kind));
+    cache.begin_use(CacheKind::Pages);
+    cache.begin_use(CacheKind::Frames);
     let file = FileId::unique();
     let fill = || {
         for number in 1..100 {
@@ -47,23 +48,23 @@ fn without_a_budget_nothing_is_kept() {
 #[test]
 fn what_is_reserved_is_given_back() {
     let cache = Arc::new(Cache::new(64 << 20));
-    let _claim = CacheUse::new(&cache, Kind::Pages);
+    cache.begin_use(CacheKind::Pages);
     let reserve = || CacheReservation::new(&cache, 24 << 20);
     let reserved = (reserve(), reserve());
-    assert_eq!(capacity(&cache, Kind::Pages), 32 << 20);
+    assert_eq!(capacity(&cache, CacheKind::Pages), 32 << 20);
     drop(reserved.0);
-    assert_eq!(capacity(&cache, Kind::Pages), 40 << 20);
+    assert_eq!(capacity(&cache, CacheKind::Pages), 40 << 20);
     cache.set_budget(80 << 20);
-    assert_eq!(capacity(&cache, Kind::Pages), 56 << 20);
+    assert_eq!(capacity(&cache, CacheKind::Pages), 56 << 20);
     drop(reserved.1);
-    assert_eq!(capacity(&cache, Kind::Pages), 80 << 20);
+    assert_eq!(capacity(&cache, CacheKind::Pages), 80 << 20);
     assert_eq!(cache.budget(), 80 << 20);
 }
 
 #[test]
 fn what_is_pushed_out_is_memory_for_what_comes_unless_someone_has_it() {
     let cache = Arc::new(Cache::new(1 << 20));
-    let _claim = CacheUse::new(&cache, Kind::Pages);
+    cache.begin_use(CacheKind::Pages);
     let file = FileId::unique();
     let mut spare = Spare::default();
     let mut held = Vec::new();
@@ -104,57 +105,110 @@ fn a_kind_alone_has_all_two_have_half_each_and_nothing_goes_beyond_the_budget() 
     const BUDGET: u64 = 16 << 20;
     let cache = Arc::new(Cache::new(BUDGET));
     let file = FileId::unique();
-    let pages = CacheUse::new(&cache, Kind::Pages);
+    cache.begin_use(CacheKind::Pages);
     fill_pages(&cache, file, 8000);
     assert!(cache.bytes() > BUDGET / 8 * 7 && cache.bytes() <= BUDGET);
-    let _frames = CacheUse::new(&cache, Kind::Frames);
-    scan(&cache, file);
-    fill_pages(&cache, file, 8000);
-    scan(&cache, file);
-    assert!(cache.bytes() <= BUDGET);
-    for kind in [Kind::Pages, Kind::Frames] {
-        let part = cache.part(kind).weight();
-        assert!(
-            part > BUDGET / 8 * 3 && part < BUDGET / 8 * 5,
-            "{kind:?} has {part}"
-        );
+    cache.begin_use(CacheKind::Frames);
+    for _ in 0..2 {
+        scan(&cache, file);
+        fill_pages(&cache, file, 8000);
+        assert!(cache.bytes() <= BUDGET);
+        for kind in [CacheKind::Pages, CacheKind::Frames] {
+            let part = cache.part(kind).weight();
+            assert!(part > BUDGET / 8 * 3, "{kind:?} has {part}");
+        }
     }
-    // Nobody uses pages any more.
-    drop(pages);
-    scan(&cache, file);
-    assert!(cache.part(Kind::Frames).weight() > BUDGET / 8 * 7);
-    assert!(cache.bytes() <= BUDGET);
-    let _again = CacheUse::new(&cache, Kind::Pages);
-    fill_pages(&cache, file, 8000);
-    assert!(cache.part(Kind::Pages).weight() > BUDGET / 8 * 3);
-    assert!(cache.bytes() <= BUDGET);
+    cache.begin_use(CacheKind::Blocks);
+    assert!(cache.bytes() <= BUDGET / 3 * 2 + 1);
+    assert_eq!(cache.share(), BUDGET / 3);
 }
 
 #[test]
-fn what_one_kind_does_not_fill_another_has() {
-    const BUDGET: u64 = 16 << 20;
-    let cache = Arc::new(Cache::new(BUDGET));
-    let file = FileId::unique();
-    let _claims = [Kind::Pages, Kind::Frames, Kind::Blocks].map(|kind| CacheUse::new(&cache, kind));
-    fill_pages(&cache, file, 100);
-    scan(&cache, file);
-    assert!(cache.part(Kind::Frames).weight() > BUDGET / 4 * 3);
-    assert!((0..100).all(|number| cache.has_page(&page(file, number))));
-    // Until it does.
-    fill_pages(&cache, file, 8000);
-    assert!(cache.part(Kind::Pages).weight() > BUDGET / 4);
-    assert!(cache.bytes() <= BUDGET);
+fn the_default_is_larger_when_more_than_packed_files_are_read_unless_someone_chose() {
+    let cache = Cache::with(Division::new(None));
+    cache.begin_use(CacheKind::Pages);
+    assert_eq!(
+        (cache.budget(), cache.share()),
+        (DEFAULT_BUDGET, DEFAULT_BUDGET)
+    );
+    cache.begin_use(CacheKind::Frames);
+    let (all, half) = (DEFAULT_BUDGET_OF_MANY, DEFAULT_BUDGET_OF_MANY / 2);
+    assert_eq!((cache.budget(), cache.share()), (all, half));
+    cache.set_budget(10 << 20);
+    cache.begin_use(CacheKind::Blocks);
+    assert_eq!(cache.budget(), 10 << 20);
 }
 
 #[test]
-fn a_frame_as_large_as_half_a_share_is_kept() {
+fn a_frame_as_large_as_half_a_part_is_kept() {
     let cache = Arc::new(Cache::new(32 << 20));
     let file = FileId::unique();
-    let _claims = [Kind::Pages, Kind::Frames].map(|kind| CacheUse::new(&cache, kind));
+    cache.begin_use(CacheKind::Pages);
+    cache.begin_use(CacheKind::Frames);
     fill_pages(&cache, file, 16_000);
     for number in 0..4 {
         let bytes = vec![0; (cache.share() / 2) as usize - 1000];
         cache.put_frame(frame(file, number), Arc::new(bytes));
         assert!(cache.has_frame(&frame(file, number)), "frame {number}");
+    }
+}
+
+#[test]
+fn opening_a_file_of_a_known_kind_drops_nothing() {
+    let cache = Arc::new(Cache::new(16 << 20));
+    let file = FileId::unique();
+    cache.begin_use(CacheKind::Pages);
+    cache.begin_use(CacheKind::Frames);
+    fill_pages(&cache, file, 1000);
+    let before = cache.bytes();
+    cache.begin_use(CacheKind::Frames);
+    cache.begin_use(CacheKind::Pages);
+    assert_eq!(cache.bytes(), before);
+}
+
+/// Reads pages in a ring that fits the cache; how many are found there in the last of many rounds.
+fn hits(cache: &Cache, file: FileId, pages: u64, rounds: u32) -> u64 {
+    let mut hits = 0;
+    for _ in 0..rounds {
+        hits = 0;
+        for number in 0..pages {
+            if cache.page(&page(file, number)).is_some() {
+                hits += 1;
+            } else {
+                cache.put_page(page(file, number), &[0; 4096], &mut Spare::default());
+            }
+        }
+    }
+    hits
+}
+
+/// The table remembers what it dropped, so that pages of a second file replace those of the first.
+#[test]
+fn a_part_that_was_small_or_empty_learns_new_pages_as_before() {
+    const BUDGET: u64 = 16 << 20;
+    type Change = fn(&Arc<Cache>);
+    let changes: [(&str, Change); 4] = [
+        ("nothing", |_| ()),
+        ("no budget for a while", |cache| {
+            cache.set_budget(0);
+            cache.set_budget(BUDGET);
+        }),
+        ("a small budget for a while", |cache| {
+            cache.set_budget(BUDGET / 40);
+            cache.set_budget(BUDGET);
+        }),
+        ("reservations", |cache| {
+            for _ in 0..500 {
+                drop(CacheReservation::new(cache, 20 << 20));
+            }
+        }),
+    ];
+    for (what, change) in changes {
+        let cache = Arc::new(Cache::new(BUDGET));
+        cache.begin_use(CacheKind::Pages);
+        change(&cache);
+        hits(&cache, FileId::unique(), 3800, 5);
+        let found = hits(&cache, FileId::unique(), 2000, 40);
+        assert!(found > 1000, "after {what} {found} of 2000 pages are found");
     }
 }

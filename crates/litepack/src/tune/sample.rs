@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use litepack_io::cache::DEFAULT_BUDGET;
+use litepack_io::cache::DEFAULT_BUDGET_OF_MANY;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -94,7 +94,7 @@ impl Sample {
     /// The cache in MiB that is to the sample what the default one is to the database.
     pub(crate) fn cache_mb(&self) -> Result<u64> {
         let share = self.bytes()? as f64 / self.whole.max(1) as f64;
-        let mb = (DEFAULT_BUDGET >> 20) as f64 * share.min(1.0);
+        let mb = (DEFAULT_BUDGET_OF_MANY >> 20) as f64 * share.min(1.0);
         Ok((mb.round() as u64).max(1))
     }
 }

@@ -32,7 +32,7 @@ pub struct Info {
     /// Length of the list of dictionaries.
     pub catalog_bytes: u64,
     /// Length of the prefetch segment, for remote readers.
-    pub bundle_bytes: u64,
+    pub prefetch_segment_bytes: u64,
     /// Length of the list of free space.
     pub free_list_bytes: u64,
     /// Free bytes within the file, and all bytes behind its end.
@@ -50,7 +50,10 @@ impl Info {
     pub fn unaccounted_bytes(&self) -> u64 {
         let dictionaries = self.dictionaries.iter().map(|len| u64::from(*len));
         let units = self.codecs.iter().map(|(_, _, bytes)| *bytes);
-        let lists = self.map_bytes + self.catalog_bytes + self.bundle_bytes + self.free_list_bytes;
+        let lists = self.map_bytes
+            + self.catalog_bytes
+            + self.prefetch_segment_bytes
+            + self.free_list_bytes;
         let known = dictionaries.chain(units).sum::<u64>() + lists;
         let known = known + self.header_bytes + self.free_bytes;
         self.file_bytes.saturating_sub(known)
@@ -150,7 +153,7 @@ impl<R: ReadAt> Snapshot<R> {
         info.header_bytes = DATA_START + lock_bytes_below(record.end);
         info.map_bytes = walk.node_bytes;
         info.catalog_bytes = record.catalog.len.into();
-        info.bundle_bytes = record.segment.len.into();
+        info.prefetch_segment_bytes = record.segment.len.into();
         info.free_list_bytes = self.walk_space(&mut walk, record.space)?;
         info.free_bytes = record.free_bytes + info.file_bytes.saturating_sub(record.end);
         info.dictionaries = self

@@ -76,7 +76,7 @@ mod tests {
     use crate::format::layout::FileUuid;
     use crate::medium::cache::PageCache;
     use litepack_codec::Encoding;
-    use litepack_io::cache::{Cache, CacheUse, FileId, Kind};
+    use litepack_io::cache::{Cache, CacheKind, FileId};
     use litepack_io::storage::Storage;
     use litepack_io::testing::{Call, MemoryStorage, Watched};
     use std::cell::Cell;
@@ -128,10 +128,10 @@ mod tests {
 
     fn filled(asked: &Asked, count: u64) -> (Medium<impl Storage>, Vec<Entry>) {
         let cache = Arc::new(Cache::new(1 << 20));
+        cache.begin_use(CacheKind::Pages);
         let medium = Medium {
             disk: asked.disk(),
             uuid: FileUuid([3; 16]),
-            _cache_use: CacheUse::new(&cache, Kind::Pages),
             cache: PageCache {
                 cache,
                 file: FileId::unique(),

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use litepack_io::cache::CacheUse;
 use litepack_io::storage::ReadAt;
 
 use crate::error::{Error, Result};
@@ -30,8 +29,6 @@ pub(crate) struct Medium<D> {
     pub(crate) disk: D,
     pub(crate) uuid: FileUuid,
     pub(crate) cache: PageCache,
-    /// Says that this handle keeps pages in the cache.
-    pub(crate) _cache_use: CacheUse,
     pub(crate) node_cache: NodeCache,
     /// Of the commit that the handle is at, if the file is remote.
     pub(crate) segment: Option<PrefetchSegment>,

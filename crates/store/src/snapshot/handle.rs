@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use litepack_io::cache::{CacheUse, FileId, Kind};
+use litepack_io::cache::{CacheKind, FileId};
 use litepack_io::storage::ReadAt;
 
 use crate::error::{Error, Result};
@@ -49,10 +49,10 @@ impl<R: ReadAt> Snapshot<R> {
     /// [`Error::NotPacked`] for any other file, [`Error::Unsupported`] for a newer format.
     pub fn open(disk: R, options: &Options) -> Result<Snapshot<R>> {
         let uuid = read_header(&disk)?.map_or(FileUuid([0; 16]), |header| header.uuid);
+        options.cache.begin_use(CacheKind::Pages);
         let medium = Medium {
             disk,
             uuid,
-            _cache_use: CacheUse::new(&options.cache, Kind::Pages),
             cache: PageCache {
                 cache: Arc::clone(&options.cache),
                 file: options.file,

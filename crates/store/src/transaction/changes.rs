@@ -121,6 +121,8 @@ impl<D: Storage> Transaction<'_, D> {
         let Transaction { store, changes } = self;
         store.writer.drop_pending();
         store.snapshot.pages().workers.clear();
+        // Some may be of the map that is dropped.
+        store.snapshot.pages().forget_leaves();
         // A record that could not be undone on disk yet may refer to what was written.
         if store.writer.undo.is_none() {
             let eraser = &store.writer.eraser;

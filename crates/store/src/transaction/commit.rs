@@ -109,7 +109,15 @@ impl<D: Storage> Transaction<'_, D> {
         let published = written.map_err(Error::from);
         if let Err(error) = published.and_then(|()| space.published(link_pointer)) {
             let right = self.store.snapshot.slots()[slot];
-            self.store.begin_undo(slot, bytes, right);
+            // The writer's lock is held, so whatever part of the record is there is ours.
+            if self
+                .medium()
+                .disk
+                .write_at(&right, SLOT_OFFSETS[slot])
+                .is_err()
+            {
+                self.store.begin_undo(slot, bytes, right);
+            }
             return Err(error);
         }
         Ok(record)

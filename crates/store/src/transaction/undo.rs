@@ -60,3 +60,53 @@ impl<D: Storage> Store<D> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::io;
+
+    use super::*;
+    use crate::options::Options;
+    use crate::snapshot::handle::Snapshot;
+    use litepack_io::cache::FileId;
+    use litepack_io::testing::{Call, MemoryStorage, Watched};
+
+    fn options() -> Options {
+        Options {
+            file: FileId::unique(),
+            ..Options::default()
+        }
+    }
+
+    /// Without a flush the newest commit and the one after it use the same slot.
+    #[test]
+    fn a_record_that_was_half_written_leaves_the_commit_before_it() {
+        let disk = MemoryStorage::default();
+        let tears = Cell::new(false);
+        let torn = Watched::new(&disk, |call| match call {
+            Call::Write { offset, .. } if tears.get() && SLOT_OFFSETS.contains(&offset) => {
+                tears.set(false);
+                disk.write_at(&[0xaa; 20], offset)?;
+                Err(io::Error::other("half of it was written"))
+            }
+            _ => Ok(()),
+        });
+        let mut store = Store::open(&torn, options()).unwrap();
+        let page = |content: u8| [content; 4096];
+        store.write(0, &page(1)).unwrap();
+        store.commit().unwrap();
+        store.flush().unwrap();
+        store.write(0, &page(2)).unwrap();
+        store.commit().unwrap();
+        store.write(0, &page(3)).unwrap();
+        tears.set(true);
+        store.commit().unwrap_err();
+        assert!(!tears.get(), "no record was written");
+        let mut found = Snapshot::open(&disk, &options()).unwrap();
+        found.refresh().unwrap();
+        let mut bytes = [0; 4096];
+        found.read(0, &mut bytes).unwrap();
+        assert!(bytes == page(2), "it has {}", bytes[0]);
+    }
+}
