@@ -1,6 +1,10 @@
 //! Little-endian fields and LEB128 variable-length integers, read with bounds checks.
 
 /// Appends `value` as LEB128: seven bits a byte, least significant first.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the bits above the lowest seven have bytes of their own"
+)]
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);

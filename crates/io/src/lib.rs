@@ -12,6 +12,14 @@
 //! testing/     storages for tests
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
 
 pub mod bytes;
 pub mod cache;
@@ -22,5 +30,10 @@ pub mod results;
 pub mod scans;
 pub mod storage;
 #[cfg(any(test, fuzzing, feature = "testing"))]
+#[allow(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "only tests use it"
+)]
 pub mod testing;
 pub mod workers;

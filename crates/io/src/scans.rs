@@ -121,7 +121,7 @@ impl<S: Default> Scans<S> {
         });
         let known = steps.min().map(|(_, _, at)| at);
         self.current = known.unwrap_or_else(|| self.begin(last));
-        let stream = &mut self.streams[self.current];
+        let stream = self.current();
         stream.moved = now;
         let before = stream.run;
         // What was left out is no sign that more is wanted.
@@ -139,11 +139,17 @@ impl<S: Default> Scans<S> {
 
     /// Begins a stream in the place of the one that moved longest ago, of the scans if there are too many, else of the
     /// others.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`place` was found in the array, or is the first of it"
+    )]
     fn begin(&mut self, last: u64) -> usize {
         let is_scan = |stream: &Stream<S>| stream.run >= self.rule.run_min;
         let too_many = self.streams.iter().filter(|s| is_scan(s)).count() > SCANS;
-        let places = (0..STREAMS).filter(|at| is_scan(&self.streams[*at]) == too_many);
-        let place = places.min_by_key(|at| self.streams[*at].moved).unwrap_or(0);
+        let streams = self.streams.iter().enumerate();
+        let places = streams.filter(|(_, stream)| is_scan(stream) == too_many);
+        let oldest = places.min_by_key(|(_, stream)| stream.moved);
+        let place = oldest.map_or(0, |(at, _)| at);
         self.streams[place] = Stream {
             // One read alone, however long, does not yet go forward.
             last,
@@ -154,6 +160,10 @@ impl<S: Default> Scans<S> {
     }
 
     /// The stream of the last read.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`current` is where a stream was found or begun"
+    )]
     pub fn current(&mut self) -> &mut Stream<S> {
         &mut self.streams[self.current]
     }
@@ -165,7 +175,7 @@ impl<S: Default> Scans<S> {
 
     /// Those that stood still since the stream of the last read began.
     pub fn stood_still(&mut self) -> impl Iterator<Item = &mut Stream<S>> {
-        let began = self.streams[self.current].began;
+        let began = self.current().began;
         self.streams.iter_mut().filter(move |s| s.moved < began)
     }
 }

@@ -46,8 +46,10 @@ pub trait Storage: ReadAt {
 impl ReadAt for File {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut done = 0;
-        while done < buf.len() {
-            match read_once(self, &mut buf[done..], offset + done as u64) {
+        while let Some(rest) = buf.get_mut(done..)
+            && !rest.is_empty()
+        {
+            match read_once(self, rest, offset + done as u64) {
                 Ok(0) => break,
                 Ok(n) => done += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -92,6 +94,7 @@ fn read_once(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
 }
 
 #[cfg(windows)]
+#[expect(clippy::indexing_slicing, reason = "no more is written than was given")]
 fn write_all(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         let n = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
@@ -107,6 +110,10 @@ impl ReadAt for [u8] {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let rest = self.get(start..).unwrap_or_default();
         let n = buf.len().min(rest.len());
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "`n` is the shorter of the two lengths"
+        )]
         buf[..n].copy_from_slice(&rest[..n]);
         Ok(n)
     }

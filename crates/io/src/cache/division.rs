@@ -27,10 +27,12 @@ impl Division {
         }
     }
 
+    #[expect(clippy::indexing_slicing, reason = "there is an element for each kind")]
     pub(super) fn begin_use(&mut self, kind: CacheKind) {
         self.used[kind as usize] = true;
     }
 
+    #[expect(clippy::indexing_slicing, reason = "there is an element for each kind")]
     fn is_used(&self, kind: CacheKind) -> bool {
         self.used[kind as usize]
     }

@@ -176,6 +176,7 @@ impl Cache {
 
     fn with(division: Division) -> Cache {
         let budget = division.budget();
+        #[expect(clippy::cast_possible_truncation, reason = "at most 2^20 entries")]
         let shape = |shards, hot, typical: u64, items_min| Shape {
             shards,
             hot,
