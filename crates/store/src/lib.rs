@@ -13,6 +13,14 @@
 //! Nothing that a commit refers to is ever overwritten while a crash could make the file fall back to
 //! that commit; docs/design.md argues why, docs/format.md gives every byte.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
 
 mod error;
 mod format;
@@ -23,6 +31,12 @@ mod options;
 mod snapshot;
 mod space;
 #[cfg(any(test, fuzzing))]
+#[allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "only tests and fuzzing use it"
+)]
 mod testing;
 mod transaction;
 

@@ -83,6 +83,10 @@ impl Catalog {
         let signatures: usize = self.items.iter().map(|item| item.signatures.len()).sum();
         let mut out = litepack_io::memory::with_room(32 + self.items.len() * 64 + signatures * 4)?;
         put_varint(&mut out, self.maintained.0.0);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "levels are those of `LEVELS`"
+        )]
         out.push(self.maintained.1 as u8);
         put_varint(&mut out, self.instead_of_none.into());
         put_varint(&mut out, self.items.len() as u64);
@@ -106,8 +110,8 @@ impl Catalog {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Catalog> {
         let mut fields = Reader::new(bytes);
         let most = |value: u64, most: usize| usize::try_from(value).ok().filter(|n| *n <= most);
-        let level = |level: u8| Some(Level::from(level)).filter(|level| level <= LEVELS.end());
-        let maintained = (CommitNumber(fields.varint()?), level(fields.u8()?)?);
+        let level = |level: u8| Some(level).filter(|level| Level::from(*level) <= *LEVELS.end());
+        let maintained = (CommitNumber(fields.varint()?), level(fields.u8()?)?.into());
         let instead_of_none = most(fields.varint()?, DICTIONARIES_MAX)?;
         let count = most(fields.varint()?, DICTIONARIES_MAX)?;
         (instead_of_none <= count).then_some(())?;
@@ -123,7 +127,7 @@ impl Catalog {
             let len = fields.u32()?;
             (len as usize <= DICTIONARY_LEN_MAX).then_some(())?;
             let hash = fields.u128()?;
-            let level = level(fields.u8()?)? as u8;
+            let level = level(fields.u8()?)?;
             let successor = most(fields.varint()?, count)?;
             // Successors come later or took a free number: a chain of them must still end.
             (successor != number).then_some(())?;
@@ -134,14 +138,14 @@ impl Catalog {
                 len,
                 hash,
                 level,
-                successor: successor as DictId,
+                successor: DictId::try_from(successor).ok()?,
                 signatures: signatures.collect::<Option<_>>()?,
                 fresh: None,
             });
         }
         Some(Catalog {
             maintained,
-            instead_of_none: instead_of_none as DictId,
+            instead_of_none: DictId::try_from(instead_of_none).ok()?,
             items,
         })
     }
@@ -150,6 +154,10 @@ impl Catalog {
         self.items.get(usize::from(number).checked_sub(1)?)
     }
 
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "there are at most `DICTIONARIES_MAX`"
+    )]
     fn numbered(&self) -> impl DoubleEndedIterator<Item = (DictId, &Item)> {
         let items = self.items.iter().enumerate();
         items
@@ -265,6 +273,10 @@ impl Catalog {
 
     /// Adds an item with a dictionary that lives at `pointer`, or with none, and returns its number.
     /// `None` if there are too many.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "nobody trains a dictionary of 4 GiB; the level is one of `LEVELS`"
+    )]
     pub(crate) fn add(
         &mut self,
         dictionary: Option<(Arc<Dictionary>, Pointer)>,
@@ -289,6 +301,10 @@ impl Catalog {
 
     /// Adds an item that differs from `number` in its level only, and returns its number. `None` if there
     /// are too many.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "levels are those of `LEVELS`"
+    )]
     pub(crate) fn add_at_level(&mut self, number: DictId, level: Level) -> Option<DictId> {
         match self.item(number) {
             None => self.add(None, level, Vec::new()),
@@ -300,26 +316,27 @@ impl Catalog {
     }
 
     fn add_item(&mut self, item: Item) -> Option<DictId> {
-        match self.items.iter().position(Item::is_free) {
-            Some(free) => {
-                self.items[free] = item;
-                Some(free as DictId + 1)
-            }
-            None if self.items.len() < DICTIONARIES_MAX => {
-                self.items.push(item);
-                Some(self.items.len() as DictId)
-            }
-            None => None,
+        let mut numbered = (1..).zip(&mut self.items);
+        if let Some((number, free)) = numbered.find(|(_, item)| item.is_free()) {
+            *free = item;
+            return Some(number);
         }
+        if self.items.len() >= DICTIONARIES_MAX {
+            return None;
+        }
+        self.items.push(item);
+        DictId::try_from(self.items.len()).ok()
     }
 
     /// From now on `successor` is used instead of `number`.
     pub(crate) fn replace(&mut self, number: DictId, successor: DictId) {
-        match usize::from(number).checked_sub(1) {
-            // No item with that number: it is damage to be found when it is needed.
-            Some(index) if index < self.items.len() => self.items[index].successor = successor,
-            Some(_) => {}
-            None => self.instead_of_none = successor,
+        let Some(index) = usize::from(number).checked_sub(1) else {
+            self.instead_of_none = successor;
+            return;
+        };
+        // No item with that number: it is damage to be found when it is needed.
+        if let Some(item) = self.items.get_mut(index) {
+            item.successor = successor;
         }
     }
 

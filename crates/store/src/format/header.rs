@@ -20,6 +20,7 @@ pub struct Header {
 }
 
 /// How many of its first bytes tell what a file is.
+#[expect(clippy::cast_possible_truncation, reason = "it is 2048")]
 pub const HEAD_LEN: usize = DATA_START as usize;
 
 /// What the first bytes of a file say it is.
@@ -96,12 +97,12 @@ impl Header {
             return Err(Error::NotPacked);
         }
         let damaged = || Error::damaged("file header", 0, "cut off or checksum wrong");
-        let bytes = bytes.get(..HEADER_LEN).ok_or_else(damaged)?;
+        let bytes = bytes.first_chunk::<HEADER_LEN>().ok_or_else(damaged)?;
         let mut sum = Reader::new(&bytes[SUM_OFFSET..]);
         if sum.u64() != Some(FileUuid([0; 16]).sum64(&bytes[..SUM_OFFSET])) {
             return Err(damaged());
         }
-        let mut fields = Reader::new(&bytes[MAGIC.len()..]);
+        let mut fields = Reader::new(&bytes[16..]);
         let mut next = || fields.u32().ok_or_else(damaged);
         let (version, incompatible, compatible) = (next()?, next()?, next()?);
         if version != VERSION {

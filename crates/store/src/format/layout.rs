@@ -59,6 +59,10 @@ impl FileUuid {
     }
 
     /// 32-bit checksum of a stored unit: the low half of [`FileUuid::sum64`].
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the low half is what is wanted"
+    )]
     pub fn sum32(self, bytes: &[u8]) -> u32 {
         self.sum64(bytes) as u32
     }

@@ -103,6 +103,7 @@ impl Short {
 }
 
 impl Narrow {
+    #[expect(clippy::indexing_slicing, reason = "`slot` is below `FANOUT`")]
     fn get(&self, slot: usize) -> Entry {
         let short = self.entries[slot];
         let Some(storage) = storage_of(short.tag.into()) else {
@@ -150,6 +151,7 @@ impl Leaf {
     }
 
     /// The entry of the unit at `slot`, below [`FANOUT`].
+    #[expect(clippy::indexing_slicing, reason = "`slot` is below `FANOUT`")]
     pub fn get(&self, slot: usize) -> Entry {
         match &self.0 {
             Form::Narrow(narrow) => narrow.get(slot),
@@ -162,7 +164,8 @@ impl Leaf {
         (0..FANOUT).map(|slot| self.get(slot))
     }
 
-    /// Sets an entry and returns the former one.
+    /// Sets the entry of the unit at `slot`, below [`FANOUT`], and returns the former one.
+    #[expect(clippy::indexing_slicing, reason = "`slot` is below `FANOUT`")]
     pub fn set(&mut self, slot: usize, entry: Entry) -> Entry {
         let former = self.get(slot);
         match &mut self.0 {

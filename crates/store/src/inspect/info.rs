@@ -132,6 +132,7 @@ impl<R: ReadAt> Snapshot<R> {
         };
         let record = commit.record;
         let mut counts = [[(0, 0); 2]; Codec::ALL.len()];
+        #[expect(clippy::indexing_slicing, reason = "`Codec::ALL` has every codec")]
         let mut walk = self.walk_units(&mut |unit| {
             let with = usize::from(unit.has_dictionary);
             let (units, bytes) = &mut counts[unit.codec as usize][with];

@@ -104,10 +104,10 @@ impl<R: ReadAt> Snapshot<R> {
             walk.node_bytes += u64::from(pointer.len);
             match &*node {
                 Node::Inner(children) => {
-                    let below = (index * FANOUT as u64..).zip(children.iter());
-                    let first = waiting.len();
-                    waiting.extend(below.map(|(index, child)| (*child, level - 1, index)));
-                    waiting[first..].reverse();
+                    let first = index * FANOUT as u64;
+                    // The last one in comes out first.
+                    let below = children.iter().enumerate().rev();
+                    waiting.extend(below.map(|(at, child)| (*child, level - 1, first + at as u64)));
                 }
                 Node::Leaf(entries) => leaf(self, walk, index * FANOUT as u64, entries)?,
             }
@@ -184,7 +184,7 @@ impl<R: ReadAt> Snapshot<R> {
         for (offset, copy) in segment.extents() {
             let mut original = litepack_io::memory::zeros(copy.len())?;
             let n = self.medium().disk.read_at(&mut original, offset)?;
-            if original[..n] != *copy {
+            if original.get(..n) != Some(copy) {
                 walk.add(differs(format!("no copy of what lies at offset {offset}")));
             }
         }

@@ -150,7 +150,8 @@ impl<D: Storage> Store<D> {
     fn compact_step(&mut self, from: u64, most: u64) -> Result<Option<u64>> {
         let leaves = self.image().leaves().max(1);
         let (pass, leaf) = (from / leaves, from % leaves);
-        let Some(room) = ROOM.get(pass as usize) else {
+        let room = usize::try_from(pass).ok().and_then(|pass| ROOM.get(pass));
+        let Some(room) = room else {
             return Ok(None);
         };
         let moved = self.step(|transaction| transaction.move_down(*room, leaf, most))?;

@@ -28,6 +28,10 @@ pub(crate) struct CoalescedReads {
 
 impl CoalescedReads {
     /// The stored bytes of a unit, checked against the map.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "what is returned was compared with its checksum right before"
+    )]
     pub(crate) fn unit<'a, D: ReadAt>(
         &'a mut self,
         medium: &'a Medium<D>,

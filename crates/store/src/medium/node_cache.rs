@@ -28,6 +28,10 @@ type Slot = Option<(Pointer, Arc<Node>)>;
 
 impl NodeCache {
     /// Checksums are as good as any hash.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "any bits of a checksum will do"
+    )]
     fn slot(pointer: &Pointer) -> usize {
         pointer.sum as usize % NODES
     }
@@ -38,6 +42,7 @@ impl NodeCache {
         (known == pointer).then(|| Arc::clone(node))
     }
 
+    #[expect(clippy::indexing_slicing, reason = "a slot is below `NODES`")]
     pub(crate) fn put(&self, pointer: Pointer, node: &Arc<Node>) {
         let mut slots = self.slots.borrow_mut();
         slots.resize(NODES, None);
@@ -53,13 +58,16 @@ impl NodeCache {
         is_right: impl Fn(&Dictionary) -> bool,
     ) -> Option<Ref<'_, Arc<Dictionary>>> {
         let held = self.dictionaries.borrow();
-        let at = held
-            .iter()
-            .position(|(known, found)| known == pointer && is_right(found))?;
-        Some(Ref::map(held, |held| &held[at].1))
+        let found = Ref::filter_map(held, |held| {
+            let mut held = held.iter();
+            let found = held.find(|(known, found)| known == pointer && is_right(found))?;
+            Some(&found.1)
+        });
+        found.ok()
     }
 
     /// Keeps a dictionary, in the place of those that came first.
+    #[expect(clippy::indexing_slicing, reason = "one was just put there")]
     pub(crate) fn put_dictionary(
         &self,
         pointer: Pointer,
@@ -93,11 +101,20 @@ impl Leaves {
         self.slots.clear();
     }
 
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the low bits choose the slot"
+    )]
     pub(crate) fn get(&self, index: u64) -> Option<&Node> {
         let (known, leaf) = self.slots.get(index as usize % LEAVES)?.as_ref()?;
         (*known == index).then_some(leaf)
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation,
+        reason = "the low bits choose one of `LEAVES` slots"
+    )]
     pub(crate) fn put(&mut self, index: u64, leaf: Arc<Node>) {
         self.slots.resize(LEAVES, None);
         self.slots[index as usize % LEAVES] = Some((index, leaf));

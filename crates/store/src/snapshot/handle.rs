@@ -108,6 +108,7 @@ impl<R: ReadAt> Snapshot<R> {
     }
 
     /// The error for a newest commit that is incomplete now although, for the reason `why`, it was complete once.
+    #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     pub fn newest_is_damaged(&self, why: &str) -> Error {
         let slot = self.commit.map_or(0, |commit| 1 - commit.slot);
         let why = format!("not all of it is there, and {why}");
@@ -290,6 +291,7 @@ impl<R: ReadAt> Snapshot<R> {
     }
 
     /// This handle has written a slot. Returns what was in it.
+    #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     pub(crate) fn slot_written(&mut self, slot: usize, bytes: SlotBytes) -> SlotBytes {
         std::mem::replace(&mut self.slots[slot], bytes)
     }
@@ -337,6 +339,10 @@ fn read_header(disk: &impl ReadAt) -> Result<Option<Header>> {
     let mut head = [0; HEAD_LEN];
     let len = disk.len()?;
     let n = disk.read_at(&mut head, 0)?;
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "no more is read than there is room for"
+    )]
     let head = &head[..n];
     match kind_of(head, len) {
         HeaderKind::Empty => Ok(None),

@@ -35,8 +35,14 @@ fn capacity(height: u8) -> u64 {
     if height == 0 { 0 } else { span(height) }
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "it is below `FANOUT`")]
 fn slot(index: u64) -> usize {
     (index % FANOUT as u64) as usize
+}
+
+/// So many children of a node, or all of them.
+fn children(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(FANOUT).min(FANOUT)
 }
 
 impl PageMap {
@@ -103,7 +109,8 @@ impl PageMap {
                 }
             };
             if let Some(Node::Inner(children)) = node
-                && let Some(found) = (slot(first)..FANOUT).find(|child| !children[*child].is_none())
+                && let mut from_first = children.iter().enumerate().skip(slot(first))
+                && let Some((found, _)) = from_first.find(|(_, child)| !child.is_none())
             {
                 return Ok(Some(parent * FANOUT as u64 + found as u64));
             }
@@ -133,6 +140,10 @@ impl PageMap {
     }
 
     /// Where the node (level, index) is on disk according to its parent.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a slot is below `FANOUT`, and a node has as many children"
+    )]
     fn pointer(&self, level: u8, index: u64, source: &impl NodeSource) -> Result<Pointer> {
         if level + 1 >= self.height {
             return Ok(if index == 0 { self.root } else { Pointer::NONE });
@@ -204,7 +215,8 @@ impl PageMap {
         if self.height > 0 {
             let mut top = Node::empty(self.height);
             if let Node::Inner(children) = &mut top {
-                children[0] = self.root;
+                let [first, ..] = &mut **children;
+                *first = self.root;
             }
             self.changed.insert((self.height, 0), top);
             self.root = Pointer::NONE;
@@ -240,14 +252,11 @@ impl PageMap {
         if !known && self.pointer(level, index, source)?.is_none() {
             return Ok(());
         }
-        let first_kept = units
-            .saturating_sub(index * span(level + 1))
-            .div_ceil(span(level));
-        let first_kept = first_kept as usize;
+        let kept = units.saturating_sub(index * span(level + 1));
+        let first_gone = children(kept.div_ceil(span(level)));
         if level > 0 {
             // The child that straddles the cut stays, shortened; those behind it go.
-            let straddling = units.saturating_sub(index * span(level + 1)) / span(level);
-            for child in straddling as usize..FANOUT {
+            for child in children(kept / span(level))..FANOUT {
                 self.cut(
                     level - 1,
                     index * FANOUT as u64 + child as u64,
@@ -259,7 +268,7 @@ impl PageMap {
         }
         match self.change(level, index, source)? {
             Node::Leaf(entries) => {
-                for slot in first_kept..FANOUT {
+                for slot in first_gone..FANOUT {
                     let entry = entries.set(slot, Entry::ZERO);
                     if !entry.is_zero() {
                         release(entry.offset, entry.len, true)?;
@@ -267,12 +276,12 @@ impl PageMap {
                 }
             }
             Node::Inner(children) => {
-                let gone: Vec<Pointer> = children.iter().skip(first_kept).copied().collect();
-                children[first_kept.min(FANOUT)..].fill(Pointer::NONE);
+                let gone = children.iter_mut().skip(first_gone);
+                let gone: Vec<Pointer> = gone.map(std::mem::take).collect();
                 for pointer in gone.into_iter().filter(|pointer| !pointer.is_none()) {
                     release(pointer.offset, pointer.len, false)?;
                 }
-                for child in first_kept..FANOUT {
+                for child in first_gone..FANOUT {
                     self.changed
                         .remove(&(level - 1, index * FANOUT as u64 + child as u64));
                 }
@@ -314,6 +323,10 @@ impl PageMap {
 
     /// A changed node was written at `place` (or nowhere, if it is empty): updates its parent, forgets the change and
     /// returns where the node was before, and the node.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a slot is below `FANOUT`, and a node has as many children"
+    )]
     pub(crate) fn node_written(
         &mut self,
         level: u8,

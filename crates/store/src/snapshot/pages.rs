@@ -75,6 +75,11 @@ impl<R: ReadAt> PageReader<R> {
     }
 
     /// Fills `buf` with the image's bytes from `offset` and returns how many there were.
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation,
+        reason = "`available` is at most the length of `buf`; `within` and `len` are within a unit"
+    )]
     pub(crate) fn read(
         &mut self,
         image: &mut Image,
@@ -101,6 +106,10 @@ impl<R: ReadAt> PageReader<R> {
     }
 
     /// Fills `buf` from one unit, starting `within` it.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "what is copied is within a unit, and whole units are what it is copied from"
+    )]
     fn read_within(
         &mut self,
         image: &Image,
@@ -157,6 +166,7 @@ impl<R: ReadAt> PageReader<R> {
     }
 
     /// Where a unit is stored.
+    #[expect(clippy::cast_possible_truncation, reason = "it is below `FANOUT`")]
     pub(crate) fn entry(&mut self, image: &Image, unit: u64) -> Result<Entry> {
         let index = unit / FANOUT as u64;
         if image.map.is_changed() {

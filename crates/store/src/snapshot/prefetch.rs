@@ -80,21 +80,22 @@ impl<R: ReadAt> PageReader<R> {
         if litepack_io::memory::check().is_err() {
             return;
         }
-        let fetched = self.fetchable(image, newer, range);
+        let mut fetched = self.fetchable(image, newer, range);
         let mut bytes = Vec::new();
         let read = self.read_together(&fetched, &mut bytes);
         if read == 0 {
             return;
         }
+        fetched.truncate(read);
         let given = &mut self.scans.current().kept;
-        let units = fetched[..read].iter().map(|fetched| fetched.unit);
+        let units = fetched.iter().map(|fetched| fetched.unit);
         given.units.extend(units);
         let (uuid, cache) = (self.medium.uuid, self.medium.cache.clone());
         let unit_size = image.unit_size as usize;
         let job = move |tools: &mut Tools| {
             let mut page = vec![0; unit_size];
             let mut rest = bytes.as_slice();
-            for fetched in &fetched[..read] {
+            for fetched in &fetched {
                 let (stored, behind) = rest.split_at(fetched.entry.len as usize);
                 rest = behind;
                 // The reader is about to load the next one itself.
@@ -163,10 +164,10 @@ impl<R: ReadAt> PageReader<R> {
     /// Reads stored units into `bytes`, end to end, neighbouring extents in one call. Returns how many
     /// units could be read.
     fn read_together(&self, units: &[Fetched], bytes: &mut Vec<u8>) -> usize {
-        let mut read = 0;
-        while let Some(first) = units.get(read) {
+        let mut rest = units;
+        while let Some(first) = rest.first() {
             let mut stop = first.entry.offset;
-            let together = units[read..]
+            let together = rest
                 .iter()
                 .take_while(|next| {
                     let adjoins = next.entry.offset == stop;
@@ -174,21 +175,18 @@ impl<R: ReadAt> PageReader<R> {
                     adjoins
                 })
                 .count();
-            let run = &units[read..read + together];
+            let (run, behind) = rest.split_at(together);
             let len: usize = run.iter().map(|next| next.entry.len as usize).sum();
             let start = bytes.len();
             if litepack_io::memory::resize(bytes, start + len).is_err() {
-                return read;
+                break;
             }
-            match self
-                .medium
-                .disk
-                .read_at(&mut bytes[start..], first.entry.offset)
-            {
-                Ok(found) if found == len => read += together,
-                _ => return read,
+            let (_, room) = bytes.split_at_mut(start);
+            match self.medium.disk.read_at(room, first.entry.offset) {
+                Ok(found) if found == len => rest = behind,
+                _ => break,
             }
         }
-        read
+        units.len() - rest.len()
     }
 }

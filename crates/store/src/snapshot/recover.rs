@@ -40,6 +40,10 @@ pub(crate) type Slots = [SlotBytes; 2];
 pub(crate) const NO_SLOTS: Slots = [[0; RECORD_LEN]; 2];
 
 /// The bytes from the first slot to the end of the last mark.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "they are offsets below `DATA_START`"
+)]
 const HEAD_LEN: usize = MARK_OFFSETS[1] as usize + MARK_LEN - SLOT_OFFSETS[0] as usize;
 
 /// A commit and where its record is.
@@ -86,6 +90,11 @@ impl Head {
 }
 
 /// What begins at an offset of the file, of bytes that begin with the first slot.
+#[expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "`bytes` are as long as the offsets that this is called with need"
+)]
 fn part<const N: usize>(bytes: &[u8], offset: u64) -> [u8; N] {
     let from = (offset - SLOT_OFFSETS[0]) as usize;
     bytes[from..from + N]
@@ -95,6 +104,10 @@ fn part<const N: usize>(bytes: &[u8], offset: u64) -> [u8; N] {
 
 /// Reads both slots.
 pub(crate) fn read_slots(disk: &impl ReadAt) -> Result<Slots> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "they are offsets below `DATA_START`"
+    )]
     let mut bytes = [0; SLOT_OFFSETS[1] as usize + RECORD_LEN - SLOT_OFFSETS[0] as usize];
     disk.read_at(&mut bytes, SLOT_OFFSETS[0])?;
     Ok(SLOT_OFFSETS.map(|offset| part(&bytes, offset)))
@@ -139,6 +152,7 @@ enum Verdict {
     FellBack(Commit),
 }
 
+#[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
 fn judge<D: ReadAt>(medium: &Medium<D>, head: &Head, live: bool) -> Result<Verdict> {
     let [a, b] =
         [0, 1].map(|slot| Record::decode(&head.slots[slot], medium.uuid).map(|r| (r, slot)));
@@ -197,12 +211,14 @@ fn judge<D: ReadAt>(medium: &Medium<D>, head: &Head, live: bool) -> Result<Verdi
 /// A commit is written to a slot only when the other slot's is durable. So `former` was, and so was the mark of the slot
 /// that was being written, which tells of an older commit in it: that mark is whole, and later than `former` it cannot be. The
 /// mark of `former` itself may have been on its way to the medium: it can be old, or torn.
+#[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
 fn may_be_cut_off(marks: [Option<CommitNumber>; 2], former: &Record, at: usize) -> bool {
     let is_earlier = |seq: CommitNumber| seq <= former.seq;
     marks[1 - at].is_some_and(is_earlier) && marks[at].is_none_or(is_earlier)
 }
 
 /// A record that its checksum vouches for can still come from a hostile file.
+#[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
 fn validate(record: &Record, slot: usize) -> Result<()> {
     let sane = record.unit_size.is_power_of_two()
         && (UNIT_MIN..=UNIT_MAX).contains(&record.unit_size)
@@ -327,7 +343,9 @@ impl<'a, D: ReadAt> Verification<'a, D> {
             (Node::Inner(children), base_node) => {
                 for (index, child) in children.iter().enumerate() {
                     let base = match (base_node, base) {
-                        (Some(Node::Inner(children)), _) => Some((children[index], level - 1)),
+                        (Some(Node::Inner(known)), _) => {
+                            known.get(index).map(|known| (*known, level - 1))
+                        }
                         (None, Some((_, base_level))) if base_level < level && index == 0 => base,
                         _ => None,
                     };

@@ -42,6 +42,10 @@ impl Space {
     ///
     /// # Errors
     /// As [`Space::alloc`].
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`all` and `left` are indexes of `lens`, and `offsets` is as long"
+    )]
     pub(crate) fn allocate(
         &mut self,
         kind: ExtentKind,
@@ -79,6 +83,10 @@ impl Space {
     }
 
     /// Places extents side by side, in a hole or behind the end.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`which` are indexes of `lens`, and `offsets` is as long"
+    )]
     fn allocate_together(
         &mut self,
         which: &[usize],
@@ -94,6 +102,10 @@ impl Space {
     }
 
     /// Places what it can in parts of the file. Returns the indexes of the others.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`left` are indexes of `lens`, and `offsets` is as long"
+    )]
     fn allocate_near(
         &mut self,
         kind: ExtentKind,

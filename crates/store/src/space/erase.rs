@@ -91,9 +91,10 @@ impl Eraser {
             let stop = (offset + len).min(end);
             let mut at = offset;
             while at < stop {
-                let n = (stop - at).min(ZEROS.len() as u64);
-                disk.write_at(&ZEROS[..n as usize], at)?;
-                at += n;
+                let left = usize::try_from(stop - at).ok();
+                let zeros = left.and_then(|left| ZEROS.get(..left)).unwrap_or(&ZEROS);
+                disk.write_at(zeros, at)?;
+                at += zeros.len() as u64;
             }
         }
         if self.when == Erase::WithCommit {

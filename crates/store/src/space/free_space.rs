@@ -237,11 +237,13 @@ impl Space {
     }
 
     /// From where on a commit's extents of this kind are placed.
+    #[expect(clippy::indexing_slicing, reason = "a kind is 0 or 1")]
     pub(crate) fn near(&self, kind: ExtentKind) -> u64 {
         self.near[kind as usize]
     }
 
     /// The next extents of this kind are to be placed from here on.
+    #[expect(clippy::indexing_slicing, reason = "a kind is 0 or 1")]
     pub(crate) fn go_near(&mut self, kind: ExtentKind, offset: u64) {
         self.near[kind as usize] = offset;
     }
@@ -342,6 +344,7 @@ impl Space {
             for pointer in std::mem::take(&mut self.chain) {
                 self.release(pointer.offset, pointer.len.into())?;
             }
+            #[expect(clippy::cast_possible_truncation, reason = "it was counted as `usize`")]
             let room = self.snapshot_room() as usize;
             let len = self.encoded_snapshot(&mut litepack_io::memory::with_room(room)?)?
                 + RANGE_BYTES_MAX;
@@ -352,6 +355,7 @@ impl Space {
             Ok(offset)
         } else {
             // Taking the link's own space is itself one change, or two if it crosses the lock bytes.
+            #[expect(clippy::indexing_slicing, reason = "without a chain it is a snapshot")]
             let before = self.chain[0];
             let room = (self.changes.len() + CHAIN_MAX) * RANGE_BYTES_MAX;
             let mut scratch = litepack_io::memory::with_room(room)?;

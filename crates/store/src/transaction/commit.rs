@@ -72,6 +72,7 @@ impl<D: Storage> Transaction<'_, D> {
     }
 
     /// Writes all that the commit has, its record last.
+    #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     fn publish(&mut self) -> Result<Record> {
         self.write_batch()?;
         self.follow_page_size()?;
@@ -141,6 +142,10 @@ impl<D: Storage> Transaction<'_, D> {
         let offsets = self.changes.space.allocate(ExtentKind::Nodes, lens)?;
         for (((index, start), end), offset) in indexes.iter().zip(starts()).zip(&ends).zip(offsets)
         {
+            #[expect(
+                clippy::indexing_slicing,
+                reason = "what was appended to `bytes` began and ended there"
+            )]
             let encoded = &bytes[start..*end];
             let place = if encoded.is_empty() {
                 Pointer::NONE

@@ -4,7 +4,7 @@ use litepack_io::storage::Storage;
 
 use crate::error::Result;
 use crate::format::catalog::Catalog;
-use crate::format::header::Header;
+use crate::format::header::{HEAD_LEN, Header};
 use crate::format::layout::{DATA_START, HEADER_LEN, MARK_OFFSETS, SLOT_OFFSETS, UNIT_MIN};
 use crate::format::record::{Record, encode_mark};
 use crate::snapshot::image::Image;
@@ -17,7 +17,12 @@ impl<D: Storage> Store<D> {
         let header = Header::new()?;
         self.snapshot.medium_mut().uuid = header.uuid;
         let record = Record::first(UNIT_MIN, DATA_START);
-        let mut head = vec![0; DATA_START as usize];
+        let mut head = vec![0; HEAD_LEN];
+        #[expect(
+            clippy::indexing_slicing,
+            clippy::cast_possible_truncation,
+            reason = "records and marks are within the head"
+        )]
         let mut put = |bytes: &[u8], offset: u64| {
             let at = offset as usize;
             head[at..at + bytes.len()].copy_from_slice(bytes);

@@ -171,11 +171,12 @@ impl<D: Storage> Transaction<'_, D> {
 
     /// Pages from all over the database, buffered ones included.
     fn samples(&mut self) -> Result<Vec<Vec<u8>>> {
-        let unit_size = u64::from(self.image().unit_size);
+        let unit_size = self.image().unit_size;
         let units = self.image().units();
-        let stride = units.div_ceil(SAMPLE_MAX / unit_size).max(1);
+        let stride = units.div_ceil(SAMPLE_MAX / u64::from(unit_size)).max(1);
+        let stride = usize::try_from(stride).unwrap_or(usize::MAX);
         let mut pages = Vec::new();
-        for unit in (0..units).step_by(stride as usize) {
+        for unit in (0..units).step_by(stride) {
             let mut page = litepack_io::memory::zeros(unit_size as usize)?;
             match self.store.writer.buffer.get(unit) {
                 Some(bytes) => page.copy_from_slice(bytes),

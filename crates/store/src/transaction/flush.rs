@@ -68,6 +68,7 @@ impl<D: Storage> Store<D> {
     /// Notes on the medium, without a flush, that the newest commit is durable, if it is. The slot's mark is written when
     /// the other slot's is durable, so a power loss can tear one of the two at most. The caller keeps others from
     /// committing. Failing costs only the knowledge.
+    #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     pub(super) fn mark(&mut self) {
         let Some(Commit { record, slot, .. }) = self.snapshot.durable_commit() else {
             return;
@@ -104,6 +105,7 @@ impl<D: Storage> Store<D> {
     ///
     /// # Errors
     /// When the medium fails; the newest commit stays.
+    #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     pub fn flush_both_slots(&mut self) -> Result<()> {
         self.flush_for_good()?;
         let Some(Commit { record, slot, .. }) = self.snapshot.commit() else {

@@ -28,6 +28,7 @@ pub(crate) struct Undo {
 impl<D: Storage> Store<D> {
     /// Undoes a commit that could not be made durable, so that nobody continues from a state that a
     /// power loss would take away after its writer was told that it failed.
+    #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     pub(super) fn undo(&mut self, commit: Commit) {
         self.writer.space = None;
         // Without `before` it is another handle's commit: its durability is no promise of ours.
@@ -47,6 +48,7 @@ impl<D: Storage> Store<D> {
     }
 
     /// Undoes on disk what failed before, unless another handle has moved on since.
+    #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     pub(super) fn finish_undo(&mut self) -> Result<()> {
         let Some(Undo { slot, wrong, right }) = &self.writer.undo else {
             return Ok(());

@@ -71,8 +71,10 @@ impl<D: Storage> Transaction<'_, D> {
         let mut done = 0;
         while done < bytes.len() {
             let at = offset + done as u64;
+            #[expect(clippy::cast_possible_truncation, reason = "it is below `unit_size`")]
             let (unit, within) = (at / unit_size as u64, (at % unit_size as u64) as usize);
             let len = (unit_size - within).min(bytes.len() - done);
+            #[expect(clippy::indexing_slicing, reason = "`len` is at most what is left")]
             self.buffer(unit, within, &bytes[done..done + len], dictionary)?;
             done += len;
         }
@@ -93,6 +95,11 @@ impl<D: Storage> Transaction<'_, D> {
             if !size.is_multiple_of(unit_size) {
                 // What is cut off must read as zeros if the database grows again.
                 let mut page = self.unit_before_change(kept - 1)?;
+                #[expect(
+                    clippy::indexing_slicing,
+                    clippy::cast_possible_truncation,
+                    reason = "it is below `unit_size`, the length of `page`"
+                )]
                 page[(size % unit_size) as usize..].fill(0);
                 self.buffer(kept - 1, 0, &page, None)?;
             }
@@ -165,6 +172,10 @@ impl<D: Storage> Transaction<'_, D> {
             self.store.writer.buffer.insert(unit, bytes, choice)?;
         } else {
             let mut page = self.unit_before_change(unit)?;
+            #[expect(
+                clippy::indexing_slicing,
+                reason = "`bytes` do not reach past their unit"
+            )]
             page[within..within + bytes.len()].copy_from_slice(bytes);
             let choice = self.choice_for(unit, &page, dictionary)?;
             self.store.writer.buffer.insert(unit, &page, choice)?;
@@ -222,6 +233,10 @@ impl<D: Storage> Transaction<'_, D> {
             };
             let lens = finished.iter().map(|stored| stored.bytes.len());
             let offsets = self.changes.space.allocate(ExtentKind::Units, lens)?;
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "a stored unit is no longer than a unit"
+            )]
             for (stored, offset) in finished.iter().zip(offsets) {
                 let entry = if stored.bytes.is_empty() {
                     Entry::ZERO
@@ -272,6 +287,6 @@ impl<D: Storage> Transaction<'_, D> {
 
 /// The number to store a unit with: by the row signature of its first page, and what it was stored with.
 fn number_for(catalog: &Catalog, page_size: u32, unit: &[u8], former: DictId) -> DictId {
-    let first_page = &unit[..unit.len().min(page_size as usize)];
+    let first_page = unit.get(..page_size as usize).unwrap_or(unit);
     catalog.number_for(row_signature(first_page), former)
 }

@@ -169,6 +169,10 @@ impl WriteBuffer {
             litepack_io::memory::probe(page.bytes.len())?;
             self.again.push(unit);
         }
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "`bytes` do not reach past their unit"
+        )]
         Arc::make_mut(&mut page.bytes)[within..within + bytes.len()].copy_from_slice(bytes);
         Ok(true)
     }
@@ -332,6 +336,10 @@ impl Finished {
         self.parts.push(part);
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`take_up` has noted where parts have them, and `encode` where their bytes are"
+    )]
     pub(crate) fn iter(&self) -> impl Iterator<Item = Stored<'_>> + Clone {
         self.order.iter().map(|(unit, part, place)| {
             let part = &self.parts[*part];
@@ -370,6 +378,10 @@ fn encode(
                 up_to_date: choice.number != 0 && recipe.level >= choice.level,
             }
         };
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "`start` was the length before bytes were appended"
+        )]
         encoded.push(Encoded {
             unit,
             page,

@@ -37,6 +37,10 @@ impl WriteQueue {
     }
 
     /// Writes everything in file order and returns how many bytes that was.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`extents` are places in `bytes`, and a run is at most all that is left of them"
+    )]
     pub(crate) fn write(&mut self, disk: &impl Storage) -> Result<u64> {
         self.extents.sort_unstable();
         let mut joined = Vec::new();
