@@ -123,7 +123,7 @@ impl Catalog {
                 len,
                 sum: fields.u64()?,
             };
-            (len as usize <= DICTIONARY_STORED_MAX).then_some(())?;
+            (len as usize <= DICTIONARY_STORED_MAX && pointer.is_plausible()).then_some(())?;
             let len = fields.u32()?;
             (len as usize <= DICTIONARY_LEN_MAX).then_some(())?;
             let hash = fields.u128()?;

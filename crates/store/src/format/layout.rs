@@ -91,6 +91,18 @@ impl Pointer {
     pub fn is_none(&self) -> bool {
         self.len == 0
     }
+
+    /// Whether an extent may be there: no file is longer than [`OFFSET_LIMIT`].
+    pub(crate) fn is_plausible(&self) -> bool {
+        is_plausible(self.offset, self.len)
+    }
+}
+
+/// Whether a file may have an extent of `len` bytes at `offset`.
+pub(crate) fn is_plausible(offset: u64, len: u32) -> bool {
+    offset
+        .checked_add(len.into())
+        .is_some_and(|stop| stop <= OFFSET_LIMIT)
 }
 
 /// How many bytes of a file that ends at `end` are lock bytes.

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use litepack_io::bytes::{Reader, put_varint};
 
+use crate::format::layout::is_plausible;
 use crate::format::leaf::{Entry, storage_of, tag_of};
 
 /// Most bytes of a segment.
@@ -49,6 +50,7 @@ impl PrefetchSegment {
         let mut start = bytes.len() - fields.rest().len();
         let mut extents = BTreeMap::new();
         for (offset, len) in places {
+            is_plausible(offset, len).then_some(())?;
             let stop = start.checked_add(len as usize)?;
             extents.insert(offset, start..stop);
             start = stop;
@@ -153,6 +155,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn places_beyond_the_longest_file_are_refused() {
+        for offset in [1 << 47, u64::MAX - 2] {
+            let mut builder = SegmentBuilder::new(1 << 20);
+            builder.add(offset, vec![7; 10]);
+            let is_read = PrefetchSegment::decode(builder.encode()).is_some();
+            assert_eq!(is_read, offset == 1 << 47);
+        }
+    }
 
     proptest! {
         #[test]

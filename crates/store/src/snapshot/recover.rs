@@ -191,13 +191,13 @@ fn judge<D: ReadAt>(medium: &Medium<D>, head: &Head, live: bool) -> Result<Verdi
     if durable || live {
         return Ok(Verdict::Newest(newest));
     }
+    validate(&former, at)?;
     let Some(missing) = missing_of(medium, &record, &former)? else {
         return Ok(Verdict::Newest(newest));
     };
     if !may_be_cut_off(marks, &former, at) {
         return Err(missing);
     }
-    validate(&former, at)?;
     Ok(Verdict::FellBack(Commit {
         record: former,
         slot: at,
@@ -220,6 +220,7 @@ fn may_be_cut_off(marks: [Option<CommitNumber>; 2], former: &Record, at: usize) 
 /// A record that its checksum vouches for can still come from a hostile file.
 #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
 fn validate(record: &Record, slot: usize) -> Result<()> {
+    let pointers = [record.map, record.catalog, record.space, record.segment];
     let sane = record.unit_size.is_power_of_two()
         && (UNIT_MIN..=UNIT_MAX).contains(&record.unit_size)
         && record.height <= HEIGHT_MAX
@@ -228,7 +229,8 @@ fn validate(record: &Record, slot: usize) -> Result<()> {
         && record.free_bytes <= record.end
         && record.stored_bytes <= record.end
         && record.stored_units <= record.stored_bytes
-        && (record.height == 0) == record.map.is_none();
+        && (record.height == 0) == record.map.is_none()
+        && pointers.iter().all(Pointer::is_plausible);
     if sane {
         Ok(())
     } else {
@@ -246,7 +248,7 @@ fn missing_of<D: ReadAt>(
     record: &Record,
     base: &Record,
 ) -> Result<Option<Error>> {
-    match Verification::new(medium, record, base).run(record, base) {
+    match Verification::new(medium)?.run(record, base) {
         Ok(()) => Ok(None),
         Err(missing @ Error::Damaged(_)) => Ok(Some(missing)),
         Err(error) => Err(error),
@@ -256,19 +258,20 @@ fn missing_of<D: ReadAt>(
 /// Reads what a commit added to the one before.
 struct Verification<'a, D> {
     medium: &'a Medium<D>,
-    /// Bytes of extents that may still be read. Extents do not overlap, so no sound commit needs more than two files
-    /// have, its own and the one before; a hostile map that names the same node again and again runs out of them.
+    /// Bytes of extents that may still be read. Extents of a commit do not overlap, so verifying a sound one reads at most
+    /// twice what the file has: its own extents, and those of the commit before; a hostile map that names the same node again and again runs out of them.
     left: u64,
     stored: Vec<u8>,
 }
 
 impl<'a, D: ReadAt> Verification<'a, D> {
-    fn new(medium: &'a Medium<D>, record: &Record, base: &Record) -> Self {
-        Verification {
+    fn new(medium: &'a Medium<D>) -> Result<Self> {
+        Ok(Verification {
             medium,
-            left: record.end + base.end,
+            // Not what the records say: a file of a kilobyte may claim to be as long as any.
+            left: medium.disk.len()?.saturating_mul(2),
             stored: Vec::new(),
-        }
+        })
     }
 
     /// Accounts for reading an extent.
@@ -364,5 +367,60 @@ impl<'a, D: ReadAt> Verification<'a, D> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::snapshot::handle::Snapshot;
+    use crate::transaction::store::Store;
+    use litepack_io::cache::FileId;
+    use litepack_io::storage::Storage;
+    use litepack_io::testing::MemoryStorage;
+
+    fn options() -> Options {
+        Options {
+            file: FileId::unique(),
+            ..Options::default()
+        }
+    }
+
+    /// A record that only serves to be compared with must be as plausible as the one that is opened.
+    #[test]
+    fn implausible_values_in_the_older_record_are_damage() {
+        let forgers: [fn(&mut Record); 5] = [
+            |record| record.end = u64::MAX,
+            |record| record.end = u64::MAX / 2,
+            |record| record.height = u8::MAX,
+            |record| record.map.offset = u64::MAX - 2,
+            |record| record.catalog.offset = u64::MAX,
+        ];
+        for (number, forge) in forgers.into_iter().enumerate() {
+            let disk = MemoryStorage::default();
+            let mut store = Store::open(&disk, options()).unwrap();
+            for content in [1, 2] {
+                store.write(0, &[content; 4096]).unwrap();
+                store.commit().unwrap();
+                if content == 1 {
+                    store.flush().unwrap();
+                }
+            }
+            let (uuid, slots) = (store.uuid(), read_slots(&disk).unwrap());
+            std::mem::forget(store);
+            let records = slots.map(|slot| Record::decode(&slot, uuid).unwrap());
+            let older = usize::from(records[1].seq < records[0].seq);
+            let mut record = records[older];
+            forge(&mut record);
+            disk.write_at(&record.encode(uuid), SLOT_OFFSETS[older])
+                .unwrap();
+            let mut found = Snapshot::open(&disk, &options()).unwrap();
+            let refreshed = found.refresh();
+            assert!(
+                matches!(refreshed, Err(Error::Damaged(_))),
+                "{number}: {refreshed:?}"
+            );
+        }
     }
 }

@@ -10,6 +10,7 @@ use litepack_codec::{DictId, Dictionary, Encoder, RowSignature, train};
 use litepack_io::storage::Storage;
 
 use crate::error::{Error, Result};
+use crate::format::catalog::DICTIONARY_LEN_MAX;
 use crate::format::layout::Pointer;
 use crate::space::erase::Erase;
 use crate::transaction::changes::Transaction;
@@ -120,6 +121,9 @@ impl<D: Storage> Transaction<'_, D> {
         dictionary: &Dictionary,
         signatures: Vec<RowSignature>,
     ) -> Result<DictId> {
+        if dictionary.bytes().len() > DICTIONARY_LEN_MAX {
+            return Err(Error::Limit("dictionaries end at 1 MiB"));
+        }
         let pointer = self.store_metadata(&dictionary.pack()?)?;
         let bytes = litepack_io::memory::copy(dictionary.bytes())?;
         let with = Some((Dictionary::shared(bytes), pointer));
