@@ -12,7 +12,7 @@ use super::controls::control;
 use super::guard::guard;
 use super::host::HostFile;
 use crate::codes::{
-    BUSY, CORRUPT, Code, INTERNAL, IOERR_NOMEM, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE,
+    BUSY, CANTOPEN, Code, INTERNAL, IOERR_NOMEM, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE,
     IOERR_WRITE, OK, READONLY,
 };
 use crate::file::{Failure, File, Methods};
@@ -57,7 +57,7 @@ pub(super) unsafe fn install<F: File>(
         Methods::AsHost if file.host().is_some_and(has_shared_memory) => {
             Object::<F>::WITH_SHARED_MEMORY
         }
-        Methods::AsHost => Object::<F>::BASIC,
+        Methods::AsHost => Object::<F>::WITH_FETCH,
     };
     let state = State {
         api,
@@ -327,7 +327,7 @@ unsafe extern "C" fn shm_map<F: File>(
 ) -> c_int {
     let map = |state: &mut State<F>| {
         let Some(host) = state.file.host() else {
-            return Err(CORRUPT.into());
+            return Err(CANTOPEN.into());
         };
         // SAFETY: the arguments are SQLite's.
         let code = unsafe { host.map_index(region, size, extend, to) };

@@ -16,9 +16,9 @@ use super::bindings::{
     sqlite3_io_methods, sqlite3_vfs,
 };
 use crate::codes::{
-    BUSY, CANTOPEN, CORRUPT, Code, IOERR_READ, IOERR_SHORT_READ, OK, OPEN_CREATE,
-    OPEN_DELETEONCLOSE, OPEN_EXCLUSIVE, OPEN_READWRITE, OPEN_SUPER_JOURNAL, OPEN_TEMP_JOURNAL,
-    READONLY, READONLY_DIRECTORY, fcntl, from_host,
+    BUSY, CANTOPEN, Code, IOERR_READ, IOERR_SHORT_READ, OK, OPEN_CREATE, OPEN_DELETEONCLOSE,
+    OPEN_EXCLUSIVE, OPEN_READWRITE, OPEN_SUPER_JOURNAL, OPEN_TEMP_JOURNAL, READONLY,
+    READONLY_DIRECTORY, fcntl, from_host,
 };
 use crate::cold_prefetch::ColdPrefetch;
 
@@ -279,8 +279,10 @@ impl HostFile {
 
 /// Shared memory: the WAL index.
 impl HostFile {
+    /// As SQLite tells: its own `unix-none` is of version 3 and has none.
     pub(super) fn has_shared_memory(&self) -> bool {
-        self.methods().iVersion >= 2
+        let methods = self.methods();
+        methods.iVersion >= 2 && methods.xShmMap.is_some()
     }
 
     /// Whether the first region of the WAL index is mapped.
@@ -309,8 +311,8 @@ impl HostFile {
         extend: c_int,
         to: *mut *mut c_void,
     ) -> Code {
-        let Some(map) = self.methods().xShmMap else {
-            return CORRUPT;
+        let Some(map) = self.methods().xShmMap.filter(|_| self.has_shared_memory()) else {
+            return CANTOPEN;
         };
         // SAFETY: the file is open; the rest is as for this function.
         unsafe {

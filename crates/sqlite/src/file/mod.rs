@@ -97,7 +97,7 @@ pub(crate) enum Methods {
     /// Version 3 without shared memory. `xFetch` is for `PRAGMA mmap_size`, which only takes a value from a file that
     /// has it.
     WithFetch,
-    /// Version 3, and if the host's file has no shared memory version 1.
+    /// Version 3, without shared memory if the host's file has none. SQLite then has no WAL.
     AsHost,
 }
 
