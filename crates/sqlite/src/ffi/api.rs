@@ -391,6 +391,21 @@ pub(super) mod tests {
         }
     }
 
+    /// As [`silent`], and there is no memory to be had.
+    pub(in super::super) fn without_memory() -> Api {
+        unsafe extern "C" fn malloc(_: u64) -> *mut c_void {
+            std::ptr::null_mut()
+        }
+        let table = sqlite3_api_routines {
+            malloc64: Some(malloc),
+            // SAFETY: the table is leaked.
+            ..unsafe { *silent().table }
+        };
+        Api {
+            table: Box::leak(Box::new(table)),
+        }
+    }
+
     /// SQLite's documentation of the table is its order, which no later version changes.
     #[test]
     fn the_bindings_have_the_table_of_3_34() {

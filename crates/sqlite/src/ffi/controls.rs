@@ -42,7 +42,7 @@ pub(super) unsafe fn control<F: File>(
     }
     match op {
         // SAFETY: the argument is this operation's.
-        fcntl::PRAGMA => answered(unsafe { answer_pragma(api, arg, database) }),
+        fcntl::PRAGMA => unsafe { answer_pragma(api, arg, database) },
         fcntl::VFSNAME => {
             // As shims do: the name of our VFS, a slash, the host's.
             let name = match below {
@@ -50,8 +50,7 @@ pub(super) unsafe fn control<F: File>(
                 None => vfs_name.into(),
             };
             // SAFETY: the argument is where a string goes.
-            unsafe { put_text(api, arg, &name) };
-            Ok(())
+            unsafe { put_text(api, arg, &name) }
         }
         fcntl::LITEPACK_INFO | fcntl::LITEPACK_CHECK => {
             let answer = if op == fcntl::LITEPACK_INFO {
@@ -64,14 +63,13 @@ pub(super) unsafe fn control<F: File>(
                 Err(failure) => (report(api, &failure), failure.why),
             };
             // SAFETY: the argument is where a string goes.
-            unsafe { put_text(api, arg, &text) };
+            unsafe { put_text(api, arg, &text) }?;
             answered(code)
         }
         fcntl::LITEPACK_REFUSED => {
             let why = database.refused().ok_or(NOTFOUND)?;
             // SAFETY: the argument is where a string goes.
-            unsafe { put_text(api, arg, why) };
-            Ok(())
+            unsafe { put_text(api, arg, why) }
         }
         fcntl::LITEPACK_MAINTAIN => {
             // SAFETY: the argument is a request.
@@ -156,7 +154,11 @@ fn answered(code: Code) -> Result<(), Failure> {
 ///
 /// # Safety
 /// `arg` is the argument of that file control.
-unsafe fn answer_pragma(api: Api, arg: *mut c_void, database: &mut dyn Database) -> Code {
+unsafe fn answer_pragma(
+    api: Api,
+    arg: *mut c_void,
+    database: &mut dyn Database,
+) -> Result<(), Failure> {
     let words = arg.cast::<*mut c_char>();
     // SAFETY: the argument is an array of three strings: answer, name, value or null.
     let (name, value) = unsafe { (*words.add(1), *words.add(2)) };
@@ -172,20 +174,28 @@ unsafe fn answer_pragma(api: Api, arg: *mut c_void, database: &mut dyn Database)
     match pragma(database, &text(name), value.as_deref(), &log) {
         Some((code, answer)) => {
             // SAFETY: the first word is where the answer goes.
-            unsafe { put_text(api, arg, &answer) };
-            code
+            unsafe { put_text(api, arg, &answer) }?;
+            answered(code)
         }
-        None => NOTFOUND,
+        None => Err(NOTFOUND.into()),
     }
 }
 
 /// Answers with a string in SQLite's memory.
 ///
+/// # Errors
+/// When SQLite has no memory for it.
+///
 /// # Safety
 /// `arg` is where a string goes.
-unsafe fn put_text(api: Api, arg: *mut c_void, text: &str) {
+unsafe fn put_text(api: Api, arg: *mut c_void, text: &str) -> Result<(), Failure> {
+    let text = api.text(text);
+    if text.is_null() {
+        return Err(NOMEM.into());
+    }
     // SAFETY: `arg` points to a string pointer that SQLite waits for, as the caller says; it frees the text.
-    unsafe { arg.cast::<*mut c_char>().write(api.text(text)) };
+    unsafe { arg.cast::<*mut c_char>().write(text) };
+    Ok(())
 }
 
 /// Answers `SQLITE_FCNTL_MMAP_SIZE`: sets the limit if it is not negative and gives the former one back, as SQLite's

@@ -2,14 +2,16 @@
 //! SQLITE_INTERNAL, after which the file only closes.
 
 use std::cell::Cell;
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int, c_void};
 use std::rc::Rc;
 
-use super::api::call;
-use super::api::tests::silent;
+use super::api::tests::{silent, without_memory};
+use super::api::{Api, call};
 use super::bindings::{sqlite3_file, sqlite3_io_methods};
 use super::file::{HOST_OFFSET, install, with};
-use crate::codes::{INTERNAL, IOCAP_IMMUTABLE, IOERR_SHORT_READ, NOTFOUND, OK, READONLY, fcntl};
+use crate::codes::{
+    INTERNAL, IOCAP_IMMUTABLE, IOERR_SHORT_READ, NOMEM, NOTFOUND, OK, READONLY, fcntl,
+};
 use crate::file::{Database, Failure, File};
 use crate::options::{Name, Setting};
 
@@ -62,6 +64,11 @@ impl Drop for Memory {
 
 /// Opens a file of these bytes, and runs `body` on it and its methods.
 fn opened(bytes: &[u8], body: impl FnOnce(*mut sqlite3_file, &sqlite3_io_methods)) {
+    opened_by(silent(), bytes, body);
+}
+
+/// As [`opened`], for this SQLite.
+fn opened_by(api: Api, bytes: &[u8], body: impl FnOnce(*mut sqlite3_file, &sqlite3_io_methods)) {
     let there = Rc::new(Cell::new(true));
     let content = Memory {
         bytes: bytes.to_vec(),
@@ -71,7 +78,7 @@ fn opened(bytes: &[u8], body: impl FnOnce(*mut sqlite3_file, &sqlite3_io_methods
     let file: *mut sqlite3_file = memory.as_mut_ptr().cast();
     // SAFETY: the memory holds a file of ours, and nothing else uses it.
     unsafe {
-        install(file, silent(), "litepack", content);
+        install(file, api, "litepack", content);
         let methods = &*(*file).pMethods;
         body(file, methods);
         assert_eq!(call!(methods, xClose(file)), OK);
@@ -122,6 +129,27 @@ fn bytes_are_given_and_none_taken() {
             assert_eq!(fetch(file, 0, 8, &raw mut page), OK);
             assert!(page.is_null());
         }
+    });
+}
+
+#[test]
+fn without_memory_for_the_answer_there_is_an_error_and_not_no_answer() {
+    opened_by(without_memory(), b"0123456789", |file, methods| {
+        let control = methods.xFileControl.unwrap();
+        let mut answer: *mut c_char = std::ptr::null_mut();
+        let mut pragma = [
+            std::ptr::null_mut(),
+            c"litepack_version".as_ptr().cast_mut(),
+            std::ptr::null_mut(),
+        ];
+        for op in [fcntl::LITEPACK_INFO, fcntl::LITEPACK_CHECK, fcntl::VFSNAME] {
+            // SAFETY: the file is open, and the argument is where a text goes.
+            let code = unsafe { control(file, op, (&raw mut answer).cast::<c_void>()) };
+            assert_eq!((code, answer), (NOMEM, std::ptr::null_mut()));
+        }
+        // SAFETY: the file is open, and the argument is an answer's place, a name and no value.
+        let code = unsafe { control(file, fcntl::PRAGMA, pragma.as_mut_ptr().cast()) };
+        assert_eq!((code, pragma[0]), (NOMEM, std::ptr::null_mut()));
     });
 }
 

@@ -37,7 +37,9 @@ fn report(call: &Call<'_>, op: c_int) -> Result<()> {
             call.answer(Value::Text(text.as_bytes()));
             Ok(())
         }
-        (OK | NOTFOUND, _) => match opened_without_us(call, &name) {
+        // What is ours has a text.
+        (OK, None) => Err(Error::no_memory()),
+        (NOTFOUND, _) => match opened_without_us(call, &name) {
             Some(why) => Err(Error {
                 code: NOTADB,
                 message: why.into(),
