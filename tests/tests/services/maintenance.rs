@@ -188,6 +188,36 @@ fn what_cannot_be_maintained_is_refused_in_words() {
     content::assert_sound(&connection, "after all that");
 }
 
+#[test]
+fn what_is_opened_for_reading_is_not_written() {
+    let place = Place::new();
+    let packed = used(&place, "delete");
+    let bytes = std::fs::read(&packed).expect("a file");
+    for parameters in ["immutable=1", "mode=ro", "mode=ro&immutable=on"] {
+        let connection = vfs::open_with(&packed, parameters).expect("it opens");
+        hash(&connection);
+        for sql in [
+            "select litepack_maintain(null, 1)",
+            "select litepack_maintain(0, 1, 9)",
+            "pragma litepack_maintain",
+        ] {
+            let error = connection.query_row(sql, [], |_| Ok(())).expect_err(sql);
+            let code = error.sqlite_error().map(|error| error.extended_code);
+            assert_eq!(code, Some(8), "{parameters}, {sql}: {error}");
+            assert!(error.to_string().contains("read-only"), "{error}");
+        }
+        let report = "select litepack_check()";
+        let report = connection.query_row(report, [], |row| row.get::<_, String>(0));
+        assert_eq!(report.expect("a report"), "ok");
+        connection.close().expect("it closes");
+        let after = std::fs::read(&packed).expect("a file");
+        assert!(bytes == after, "{parameters}: it was written");
+    }
+    // What says `immutable=0` is an ordinary file.
+    let connection = vfs::open_with(&packed, "immutable=0").expect("it opens");
+    assert_eq!(maintain(&connection, "null, 1").expect("done"), 0);
+}
+
 /// Number of the file's newest commit.
 fn commit_of(connection: &Connection) -> u64 {
     let info: String = connection

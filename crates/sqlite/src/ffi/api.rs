@@ -189,6 +189,15 @@ impl Api {
         })
     }
 
+    /// Whether a URI parameter is on, by SQLite's words for that.
+    ///
+    /// # Safety
+    /// As [`Api::uri_parameter`].
+    pub(crate) unsafe fn uri_is_on(&self, name: *const c_char, key: &CStr) -> bool {
+        // SAFETY: as for this function.
+        unsafe { call!(self.table(), uri_boolean(name, key.as_ptr(), 0)) != 0 }
+    }
+
     /// The URI parameters of a database, in order.
     ///
     /// # Safety

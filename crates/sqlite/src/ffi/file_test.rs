@@ -157,7 +157,7 @@ fn over_memory(
             ..Options::default()
         };
         let store = Store::open(disk, options).unwrap();
-        let packed = PackedFile::new(Packed::new(store), None);
+        let packed = PackedFile::new(Packed::new(store), None, true);
         install(file, silent(), "litepack", packed);
         body(file, host.cast());
     }

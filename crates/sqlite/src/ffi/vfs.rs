@@ -292,8 +292,15 @@ impl Opening<'_> {
         for setting in settings {
             packed.apply(setting);
         }
+        // Of a file that is said not to change SQLite writes nothing, and the host has it open for writing all the same.
+        // SAFETY: the name is a main database's.
+        let is_immutable = unsafe { self.shim.api().uri_is_on(self.name, c"immutable") };
+        let writable = granted & OPEN_READONLY == 0 && !is_immutable;
         // SAFETY: as for this function; the host's file belongs to the store.
-        unsafe { self.finish(PackedFile::new(packed, Some(identity)), granted) };
+        unsafe {
+            let file = PackedFile::new(packed, Some(identity), writable);
+            self.finish(file, granted);
+        }
         Ok(())
     }
 

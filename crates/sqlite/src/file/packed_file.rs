@@ -9,9 +9,9 @@ use litepack_engine::report::{check_text, info_json};
 
 use super::packed::{Packed, Upkeep};
 use super::wal_index::{self, Checkpoints};
-use super::{Database, Event, Failure, File, Methods};
+use super::{Database, Event, Failure, File, Methods, NOT_WRITTEN};
 use crate::codes::{
-    BUSY, Code, ERROR, IOCAP_KEPT, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, OK, While,
+    BUSY, Code, ERROR, IOCAP_KEPT, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, OK, READONLY, While,
 };
 use crate::ffi::bindings::{
     SQLITE_SHM_EXCLUSIVE, SQLITE_SHM_LOCK, SQLITE_SHM_SHARED, SQLITE_SHM_UNLOCK,
@@ -27,6 +27,8 @@ const FIRST_READ_LOCK: c_int = 3;
 
 pub(crate) struct PackedFile {
     packed: Packed<HostFile>,
+    /// SQLite may write through this handle, so we may as well.
+    writable: bool,
     /// `nBackfill` when the running checkpoint began.
     backfill: u32,
     /// What SQLite has the connection do while others are in the way.
@@ -36,9 +38,14 @@ pub(crate) struct PackedFile {
 }
 
 impl PackedFile {
-    pub(crate) fn new(packed: Packed<HostFile>, identity: Option<Identity>) -> PackedFile {
+    pub(crate) fn new(
+        packed: Packed<HostFile>,
+        identity: Option<Identity>,
+        writable: bool,
+    ) -> PackedFile {
         PackedFile {
             packed,
+            writable,
             backfill: 0,
             busy: None,
             identity,
@@ -253,6 +260,9 @@ impl Database for PackedFile {
     }
 
     fn maintain(&mut self, level: Option<Level>) -> Result<bool, Failure> {
+        if !self.writable {
+            return Err(Failure::told(READONLY, NOT_WRITTEN));
+        }
         match read(self.packed.upkeep(level))? {
             Upkeep::InTransaction => {
                 let why = "not inside a transaction that has written";
