@@ -59,9 +59,37 @@ impl Training {
         }
     }
 
+    /// For tests: without a row.
+    #[cfg(test)]
+    pub(crate) fn of_nothing() -> Training {
+        Training {
+            reservoir: Reservoir::new(1, 1),
+            size: 0,
+            key: None,
+        }
+    }
+
+    /// For tests: how many this thread has dropped.
+    #[cfg(test)]
+    pub(crate) fn dropped() -> usize {
+        DROPPED.get()
+    }
+
     fn dictionary(&self, call: &Call<'_>) -> Result<Vec<u8>> {
         let trained = self.reservoir.train(self.size);
         trained.map_err(|error| call.error(error.message))
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    static DROPPED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
+impl Drop for Training {
+    fn drop(&mut self) {
+        DROPPED.set(DROPPED.get() + 1);
     }
 }
 

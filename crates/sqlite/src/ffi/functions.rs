@@ -224,20 +224,32 @@ unsafe extern "C" fn step<const LIBRARY: usize>(
 
 unsafe extern "C" fn last<const LIBRARY: usize>(context: *mut sqlite3_context) {
     let library = Library(LIBRARY);
-    // SAFETY: SQLite calls this as an aggregate's last, once for each one that was begun.
-    unsafe {
-        run(library, context, 0, std::ptr::null_mut(), |call, act| {
+    let mut gathered = None;
+    // Before anything can refuse to run: nobody else frees it.
+    let take = || {
+        // SAFETY: SQLite calls this as an aggregate's last, once for each one that was begun; the pointer is null or a
+        // box's that `step` gave up, and is taken out.
+        unsafe {
             let place = training(library.api(), context, 0);
-            let gathered = if place.is_null() || place.read().is_null() {
-                None
-            } else {
-                Some(Box::from_raw(place.replace(std::ptr::null_mut())))
-            };
-            match (act, gathered) {
+            if !place.is_null() && !place.read().is_null() {
+                gathered = Some(Box::from_raw(place.replace(std::ptr::null_mut())));
+            }
+        }
+        OK
+    };
+    guard(library.api(), || (), take);
+    // SAFETY: as above, and there are no arguments.
+    unsafe {
+        run(
+            library,
+            context,
+            0,
+            std::ptr::null_mut(),
+            move |call, act| match (act, gathered) {
                 (Act::Train(finish), Some(training)) => finish(call, *training),
                 _ => Err(call.error("there are no rows to train a dictionary from")),
-            }
-        });
+            },
+        );
     }
 }
 
@@ -250,4 +262,77 @@ unsafe fn training(api: Api, context: *mut sqlite3_context, size: usize) -> *mut
     // SAFETY: the context is an aggregate's, as the caller says. SQLite gives zeroed memory, aligned for a pointer, or
     // null.
     unsafe { call!(api.table(), aggregate_context(context, size as c_int)) }.cast()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::c_char;
+
+    use super::super::api::tests::silent;
+    use super::super::bindings::sqlite3_api_routines;
+    use super::*;
+    use crate::codes::NOMEM;
+
+    /// What SQLite would have for a running aggregate.
+    struct Running {
+        registered: Registered,
+        training: *mut Training,
+        code: c_int,
+    }
+
+    unsafe extern "C" fn user_data(context: *mut sqlite3_context) -> *mut c_void {
+        // SAFETY: the test below makes no other context.
+        unsafe { (&raw mut (*context.cast::<Running>()).registered).cast() }
+    }
+
+    unsafe extern "C" fn aggregate_context(context: *mut sqlite3_context, _: c_int) -> *mut c_void {
+        // SAFETY: as above.
+        unsafe { (&raw mut (*context.cast::<Running>()).training).cast() }
+    }
+
+    unsafe extern "C" fn error(_: *mut sqlite3_context, _: *const c_char, _: c_int) {}
+
+    unsafe extern "C" fn error_code(context: *mut sqlite3_context, code: c_int) {
+        // SAFETY: as above.
+        unsafe { (*context.cast::<Running>()).code = code };
+    }
+
+    unsafe extern "C" fn version() -> c_int {
+        super::super::api::VERSION_MIN
+    }
+
+    #[test]
+    fn samples_are_freed_when_the_end_of_an_aggregate_is_refused() {
+        let table = sqlite3_api_routines {
+            libversion_number: Some(version),
+            user_data: Some(user_data),
+            aggregate_context: Some(aggregate_context),
+            result_error: Some(error),
+            result_error_code: Some(error_code),
+            // SAFETY: the table is leaked.
+            ..unsafe { *silent().table }
+        };
+        let table: &'static sqlite3_api_routines = Box::leak(Box::new(table));
+        // SAFETY: the table has what is called here, and stays.
+        let library = unsafe { Library::of(std::ptr::from_ref(table).cast()) }.unwrap();
+        let state = Rc::new(State::default());
+        let mut running = Running {
+            registered: Registered {
+                name: "train",
+                act: Act::Train(|_, _| unreachable!("it is refused")),
+                state: Rc::clone(&state),
+            },
+            training: Box::into_raw(Box::new(Training::of_nothing())),
+            code: OK,
+        };
+        // As deep as functions may call each other.
+        let entered: Vec<_> = std::iter::from_fn(|| state.enter().ok()).collect();
+        let before = Training::dropped();
+        // SAFETY: the context is what the table's functions expect.
+        unsafe { (BODIES[library.0].last)((&raw mut running).cast()) };
+        assert_eq!(Training::dropped(), before + 1);
+        assert!(running.training.is_null());
+        assert!(running.code != OK && running.code != NOMEM);
+        drop(entered);
+    }
 }
