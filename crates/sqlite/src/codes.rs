@@ -93,7 +93,7 @@ pub(crate) enum While {
 }
 
 /// The code of the host VFS in an `io::Error`.
-fn host_code(error: &io::Error) -> Option<Code> {
+pub(crate) fn host_code(error: &io::Error) -> Option<Code> {
     let HostCode(code) = error.get_ref()?.downcast_ref()?;
     Some(*code)
 }

@@ -1,10 +1,11 @@
 //! Why a call failed.
 
 use std::borrow::Cow;
+use std::io;
 
 use litepack_store::Error;
 
-use crate::codes::{Code, While, code_of};
+use crate::codes::{Code, While, code_of, host_code};
 
 /// What went wrong, for SQLite and for people.
 #[derive(Debug)]
@@ -43,12 +44,21 @@ impl Failure {
         }
     }
 
-    /// An error of the store. The host's VFS has logged what went wrong with its file.
+    /// An error of the store. What the host's VFS answered it has logged itself; without memory there is none for a
+    /// text.
     pub(crate) fn of_store(error: &Error, doing: While) -> Failure {
+        let code = code_of(error, doing);
+        let told = match error {
+            Error::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+                return Failure::told(code, "out of memory");
+            }
+            Error::Io(error) => host_code(error).is_some(),
+            _ => false,
+        };
         Failure {
-            code: code_of(error, doing),
+            code,
             why: error.to_string().into(),
-            told: matches!(error, Error::Io(_)),
+            told,
         }
     }
 }
@@ -57,5 +67,23 @@ impl Failure {
 impl From<Code> for Failure {
     fn from(code: Code) -> Failure {
         Failure::told(code, "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codes::{FULL, IOERR, IOERR_NOMEM, from_host};
+
+    #[test]
+    fn the_log_gets_what_the_host_has_not_logged() {
+        let of = |error: io::Error| Failure::of_store(&error.into(), While::Writing);
+        let host = of(from_host(FULL).unwrap_err());
+        assert_eq!((host.code, host.told), (FULL, true));
+        let ours = of(io::Error::other("the checkpoint could not be committed"));
+        assert_eq!((ours.code, ours.told), (IOERR, false));
+        let memory = of(io::ErrorKind::OutOfMemory.into());
+        assert_eq!((memory.code, memory.told), (IOERR_NOMEM, true));
+        assert_eq!(memory.fixed_words(), Some("out of memory"));
     }
 }
