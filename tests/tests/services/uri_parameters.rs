@@ -82,6 +82,36 @@ fn a_misspelt_parameter_of_ours_is_named_by_the_error_itself() {
 }
 
 #[test]
+fn a_schema_is_named_by_any_value() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    let place = Place::new();
+    let connection = vfs::open(&place.path("a.db")).expect("it opens");
+    connection
+        .execute_batch("create table t(x)")
+        .expect("a table");
+    for sql in ["litepack_check(x'6d61696e')", "litepack_check(null)"] {
+        assert_eq!(says(&connection, &format!("select {sql}")), "Text(\"ok\")");
+    }
+    let info = says(&connection, "select litepack_info(x'6d61696e')");
+    assert!(info.starts_with("Text("), "{info}");
+    for (argument, name) in [
+        ("1", "1"),
+        ("1.5", "1.5"),
+        ("'ma' || char(0) || 'in'", "ma"),
+    ] {
+        let said = says(&connection, &format!("select litepack_info({argument})"));
+        assert!(
+            said.starts_with(&format!("unknown database {name}")),
+            "{said}"
+        );
+    }
+    let plain = says(&connection, "select litepack_new_databases(x'706c61696e')");
+    assert_eq!(plain, "Text(\"plain\")");
+}
+
+#[test]
 fn a_report_waits_for_the_lock_as_a_statement_does() {
     if !vfs::is_litepack() {
         return;

@@ -22,14 +22,19 @@ pub(super) fn check(call: &Call<'_>) -> Result<()> {
     report(call, fcntl::LITEPACK_CHECK)
 }
 
+/// The schema that an argument names: any value by its text, as in SQLite's own functions, and NULL is `main`.
+pub(crate) fn schema_name(value: Value<'_>) -> String {
+    match value {
+        Value::Null => "main".into(),
+        Value::Integer(number) => number.to_string(),
+        Value::Real(number) => format!("{number:?}"),
+        Value::Text(bytes) | Value::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+    }
+}
+
 /// Answers with what the file of a database says; NULL if it is none of ours.
 fn report(call: &Call<'_>, op: c_int) -> Result<()> {
-    let schema = match call.argument(0) {
-        Value::Null => "main".into(),
-        value => value
-            .text()
-            .ok_or_else(|| call.error("the name of a schema is text"))?,
-    };
+    let schema = schema_name(call.argument(0));
     let unknown = || Error::new(format!("unknown database {schema}"));
     let name = CString::new(schema.as_str()).map_err(|_| unknown())?;
     match call.ask_file(&name, op) {
@@ -78,8 +83,8 @@ fn opened_without_us(call: &Call<'_>, schema: &std::ffi::CStr) -> Option<&'stati
 pub(super) fn new_databases(call: &Call<'_>) -> Result<()> {
     let library = call.library();
     match call.argument(0) {
-        Value::Text(b"packed") => library.pack_new(true),
-        Value::Text(b"plain") => library.pack_new(false),
+        Value::Text(b"packed") | Value::Blob(b"packed") => library.pack_new(true),
+        Value::Text(b"plain") | Value::Blob(b"plain") => library.pack_new(false),
         Value::Null if call.count() == 0 => {}
         _ => {
             let text = "litepack_new_databases takes 'packed' or 'plain'";
