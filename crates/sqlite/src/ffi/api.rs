@@ -418,14 +418,86 @@ pub(super) mod tests {
     /// SQLite's documentation of the table is its order, which no later version changes.
     #[test]
     fn the_bindings_have_the_table_of_3_34() {
+        macro_rules! are_at {
+            ($($name:ident: $number:literal),* $(,)?) => {
+                [$((stringify!($name), std::mem::offset_of!(sqlite3_api_routines, $name), $number)),*]
+            };
+        }
         let word = size_of::<usize>();
         assert_eq!(size_of::<sqlite3_api_routines>(), 253 * word);
-        let last = std::mem::offset_of!(sqlite3_api_routines, txn_state);
-        assert_eq!(last, 252 * word);
-        let version = std::mem::offset_of!(sqlite3_api_routines, libversion_number);
-        assert_eq!(version, 67 * word);
-        let malloc = std::mem::offset_of!(sqlite3_api_routines, malloc64);
-        assert_eq!(malloc, 197 * word);
+        let used = are_at!(
+            aggregate_context: 0,
+            bind_double: 3,
+            bind_int64: 5,
+            bind_null: 6,
+            column_blob: 19,
+            column_bytes: 20,
+            column_double: 27,
+            column_int64: 29,
+            column_text: 36,
+            column_type: 38,
+            errmsg: 53,
+            finalize: 57,
+            free: 58,
+            get_autocommit: 60,
+            get_auxdata: 61,
+            libversion_number: 67,
+            reset: 77,
+            result_double: 79,
+            result_error: 80,
+            result_int64: 83,
+            result_null: 84,
+            result_text: 85,
+            result_value: 89,
+            set_auxdata: 92,
+            step: 94,
+            total_changes: 97,
+            user_data: 101,
+            value_blob: 102,
+            value_bytes: 103,
+            value_double: 105,
+            value_int64: 107,
+            value_text: 109,
+            value_type: 113,
+            prepare_v2: 116,
+            file_control: 127,
+            vfs_find: 141,
+            vfs_register: 142,
+            result_error_code: 146,
+            context_db_handle: 149,
+            limit: 151,
+            compileoption_used: 161,
+            create_function_v2: 162,
+            db_config: 163,
+            extended_errcode: 166,
+            log: 167,
+            uri_parameter: 189,
+            auto_extension: 192,
+            bind_blob64: 193,
+            bind_text64: 194,
+            malloc64: 197,
+            result_blob64: 201,
+            result_text64: 202,
+            uri_key: 245,
+            txn_state: 252,
+            uri_boolean: 187,
+        );
+        for (name, offset, number) in used {
+            assert_eq!(offset, number * word, "{name}");
+        }
+    }
+
+    /// As `sqlite3.h` lays them out where pointers have 64 bits.
+    #[cfg(target_pointer_width = "64")]
+    #[test]
+    fn the_bindings_have_files_and_vfses_as_c_has_them() {
+        use super::super::bindings::sqlite3_io_methods;
+        use std::mem::offset_of;
+        assert_eq!(size_of::<sqlite3_io_methods>(), 152);
+        assert_eq!(offset_of!(sqlite3_io_methods, xShmMap), 104);
+        assert_eq!(offset_of!(sqlite3_io_methods, xUnfetch), 144);
+        assert_eq!(size_of::<sqlite3_vfs>(), 168);
+        assert_eq!(offset_of!(sqlite3_vfs, xOpen), 40);
     }
 
     #[test]
