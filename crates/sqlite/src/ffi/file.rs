@@ -24,7 +24,12 @@ struct Object<F> {
     base: sqlite3_file,
     state: *mut State<F>,
     poisoned: bool,
+    /// A method is using the state.
+    running: bool,
 }
+
+// SQLite's memory for a file begins at a multiple of 8.
+const _: () = assert!(align_of::<Object<()>>() <= 8);
 
 /// Where a host's file begins behind one of ours.
 pub(super) const HOST_OFFSET: usize = size_of::<Object<()>>().next_multiple_of(16);
@@ -69,44 +74,70 @@ pub(super) unsafe fn install<F: File>(
         base: sqlite3_file { pMethods: methods },
         state: Box::into_raw(Box::new(state)),
         poisoned: false,
+        running: false,
     };
-    // SAFETY: the memory has the size that our VFS asks for, and is aligned for anything.
+    // SAFETY: the memory has the size that our VFS asks for, and is aligned to 8 bytes, which is enough.
     unsafe { out.cast::<Object<F>>().write(object) };
 }
 
-/// Runs `body` on the state of a file, and tells SQLite how that went.
+/// Runs `body` on the state of a file, and tells SQLite how that went. If a method of the file is running already, it
+/// is busy: a report that waits for a lock runs the application's busy handler, which may use the file again.
 ///
 /// # Safety
-/// `file` was made by [`install`] for an `F`, is open, and nobody else is using it: SQLite calls the methods of a file
-/// from one thread at a time, and only those that it found in the file itself.
+/// `file` was made by [`install`] for an `F` and is open until this returns. SQLite calls the methods of a file from one
+/// thread at a time, and only those that it found in the file itself. SQLite forbids busy handlers to close the
+/// connection.
 pub(super) unsafe fn with<F: File>(
     file: *mut sqlite3_file,
     body: impl FnOnce(&mut State<F>) -> Result<(), Failure>,
 ) -> Code {
     let object = file.cast::<Object<F>>();
-    // SAFETY: the object is an `Object<F>`, and its state lives until the file is closed. No other call uses either,
-    // and the flag that a panic sets is outside the state that `body` borrows.
+    // SAFETY: the object is an `Object<F>`, and its state lives until the file is closed. No other call borrows the
+    // state while this one is running. The flags are outside the state that `body` borrows.
     unsafe {
+        if (*object).running {
+            return BUSY;
+        }
         if (*object).poisoned {
             return INTERNAL;
         }
+        (*object).running = true;
         let (api, state) = ((*(*object).state).api, (*object).state);
         let answer = || match body(&mut *state) {
             Ok(()) => OK,
             Err(failure) => report(api, &failure),
         };
-        guard(api, || (*object).poisoned = true, answer)
+        let code = guard(api, || (*object).poisoned = true, answer);
+        (*object).running = false;
+        code
     }
 }
 
-/// The host's file, which has to be reached after a panic as well.
+/// Asks the host's file, which has to be reached after a panic as well. If a method is running, or the host's file has
+/// no such method, the answer is `otherwise`.
 ///
 /// # Safety
 /// As [`with`].
-unsafe fn host<'a, F: File + 'a>(file: *mut sqlite3_file) -> Option<&'a HostFile> {
-    // SAFETY: the object is an `Object<F>` that is open, so its state is there. A method borrows the state once at a
-    // time.
-    unsafe { (*(*file.cast::<Object<F>>()).state).file.host() }
+unsafe fn on_host<F: File>(
+    file: *mut sqlite3_file,
+    otherwise: c_int,
+    body: impl FnOnce(Option<&HostFile>) -> c_int,
+) -> c_int {
+    let object = file.cast::<Object<F>>();
+    let mut answer = otherwise;
+    // SAFETY: the object is an `Object<F>` that is open, so its state is there. No method that is running borrows it.
+    unsafe {
+        if (*object).running {
+            return otherwise;
+        }
+        let state = (*object).state;
+        let ask = || {
+            answer = body((*state).file.host());
+            OK
+        };
+        guard((*state).api, || (), ask);
+    }
+    answer
 }
 
 /// The result code of a failure, which goes to SQLite's error log if it has to.
@@ -172,7 +203,7 @@ impl<F: File> Object<F> {
 }
 
 // SAFETY, for all functions below: SQLite calls them, as methods of a file that `install` has made for the same `F` and
-// that is open; so what `with` and `host` ask for holds. Where SQLite documents a buffer or a place for a result, it
+// that is open; so what `with` and `on_host` ask for holds. Where SQLite documents a buffer or a place for a result, it
 // gives one.
 
 unsafe extern "C" fn close<F: File>(file: *mut sqlite3_file) -> c_int {
@@ -275,7 +306,9 @@ unsafe extern "C" fn unlock<F: File>(file: *mut sqlite3_file, level: c_int) -> c
     // SAFETY: see above. A poisoned file must still let go of its locks.
     unsafe {
         with(file, lower);
-        host::<F>(file).map_or(OK, |host| host.unlock(level))
+        on_host::<F>(file, INTERNAL, |host| {
+            host.map_or(OK, |host| host.unlock(level))
+        })
     }
 }
 
@@ -307,15 +340,22 @@ unsafe extern "C" fn file_control<F: File>(
 
 unsafe extern "C" fn sector_size<F: File>(file: *mut sqlite3_file) -> c_int {
     // SAFETY: see above.
-    unsafe { host::<F>(file) }.map_or(F::SECTOR_SIZE, HostFile::sector_size)
+    unsafe {
+        on_host::<F>(file, F::SECTOR_SIZE, |host| {
+            host.map_or(F::SECTOR_SIZE, HostFile::sector_size)
+        })
+    }
 }
 
 unsafe extern "C" fn device_characteristics<F: File>(file: *mut sqlite3_file) -> c_int {
     // SAFETY: see above.
-    let host = unsafe { host::<F>(file) };
-    host.map_or(F::CHARACTERISTICS, |host| {
-        host.characteristics() & F::CHARACTERISTICS
-    })
+    unsafe {
+        on_host::<F>(file, 0, |host| {
+            host.map_or(F::CHARACTERISTICS, |host| {
+                host.characteristics() & F::CHARACTERISTICS
+            })
+        })
+    }
 }
 
 unsafe extern "C" fn shm_map<F: File>(
@@ -362,8 +402,13 @@ unsafe extern "C" fn shm_lock<F: File>(
 
 unsafe extern "C" fn shm_barrier<F: File>(file: *mut sqlite3_file) {
     // SAFETY: see above.
-    if let Some(host) = unsafe { host::<F>(file) } {
-        host.index_barrier();
+    unsafe {
+        on_host::<F>(file, OK, |host| {
+            if let Some(host) = host {
+                host.index_barrier();
+            }
+            OK
+        });
     }
 }
 
@@ -375,7 +420,9 @@ unsafe extern "C" fn shm_unmap<F: File>(file: *mut sqlite3_file, delete: c_int) 
     // SAFETY: see above. A poisoned file lets go as well.
     unsafe {
         with(file, forget);
-        host::<F>(file).map_or(OK, |host| host.unmap_index(delete))
+        on_host::<F>(file, INTERNAL, |host| {
+            host.map_or(OK, |host| host.unmap_index(delete))
+        })
     }
 }
 

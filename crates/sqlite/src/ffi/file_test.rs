@@ -10,11 +10,12 @@ use super::api::call;
 use super::api::tests::silent;
 use super::bindings::{sqlite3_file, sqlite3_io_methods};
 use super::file::{HOST_OFFSET, install, with};
-use super::host::HostFile;
+use super::host::{HostFile, HostName};
 
 use crate::codes::{
-    INTERNAL, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, MISUSE, NOTFOUND, OK,
+    BUSY, INTERNAL, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, MISUSE, NOTFOUND, OK,
 };
+use crate::file::journal::JournalFile;
 use crate::file::packed::Packed;
 use crate::file::packed_file::PackedFile;
 
@@ -109,7 +110,7 @@ unsafe extern "C" fn zero(_: *mut sqlite3_file) -> c_int {
     0
 }
 
-static HOST: sqlite3_io_methods = sqlite3_io_methods {
+const HOST_METHODS: sqlite3_io_methods = sqlite3_io_methods {
     iVersion: 1,
     xClose: Some(close),
     xRead: Some(read),
@@ -130,9 +131,19 @@ static HOST: sqlite3_io_methods = sqlite3_io_methods {
     xFetch: None,
     xUnfetch: None,
 };
+static HOST: sqlite3_io_methods = HOST_METHODS;
 
 /// Calls `body` with an open packed file that has these bytes, and the host's; gives the flags of every sync.
 fn over_memory(
+    bytes: &mut Vec<u8>,
+    body: impl FnOnce(*mut sqlite3_file, *mut MemoryFile),
+) -> Vec<c_int> {
+    over_host(&HOST, bytes, body)
+}
+
+/// As [`over_memory`], where the host's file has these methods.
+fn over_host(
+    methods: &'static sqlite3_io_methods,
     bytes: &mut Vec<u8>,
     body: impl FnOnce(*mut sqlite3_file, *mut MemoryFile),
 ) -> Vec<c_int> {
@@ -142,9 +153,7 @@ fn over_memory(
     // SAFETY: the memory holds our file and the host's, and nothing else uses them.
     unsafe {
         let host = file.byte_add(HOST_OFFSET);
-        let base = sqlite3_file {
-            pMethods: &raw const HOST,
-        };
+        let base = sqlite3_file { pMethods: methods };
         host.cast::<MemoryFile>().write(MemoryFile {
             base,
             bytes,
@@ -262,4 +271,69 @@ fn a_panic_is_an_internal_error_and_poisons_the_file() {
         assert!((*file).pMethods.is_null());
     });
     assert!(bytes.is_empty(), "a poisoned file writes nothing");
+}
+
+#[test]
+fn methods_that_the_host_lacks_do_not_end_the_process() {
+    static LESS: sqlite3_io_methods = sqlite3_io_methods {
+        xUnlock: None,
+        xSectorSize: None,
+        xDeviceCharacteristics: None,
+        ..HOST_METHODS
+    };
+    over_host(&LESS, &mut packed(), |file, _| {
+        // SAFETY: the file is open.
+        unsafe {
+            let methods = &*(*file).pMethods;
+            assert_eq!(call!(methods, xSectorSize(file)), 4096);
+            assert_eq!(call!(methods, xDeviceCharacteristics(file)), 0);
+            assert_eq!(call!(methods, xUnlock(file, 0)), INTERNAL);
+            assert_eq!(call!(methods, xClose(file)), OK);
+        }
+    });
+}
+
+#[test]
+fn a_file_that_a_method_is_using_is_busy() {
+    over_memory(&mut packed(), |file, _| {
+        // SAFETY: the file is open, and the place for a size is there.
+        unsafe {
+            let methods = &*(*file).pMethods;
+            let mut size = -1;
+            let code = with::<PackedFile>(file, |_| {
+                assert_eq!(call!(methods, xFileSize(file, &raw mut size)), BUSY);
+                Ok(())
+            });
+            assert_eq!(code, OK);
+            assert_eq!(call!(methods, xFileSize(file, &raw mut size)), OK);
+            assert_eq!(size, 4096);
+            assert_eq!(call!(methods, xClose(file)), OK);
+        }
+    });
+}
+
+#[test]
+fn a_panic_in_a_journal_is_an_internal_error_and_poisons_it() {
+    let mut memory = vec![0u128; HOST_OFFSET.div_ceil(16)];
+    let file: *mut sqlite3_file = memory.as_mut_ptr().cast();
+    // SAFETY: the memory holds a file of ours, which nothing else uses; so short a journal opens nothing by its name.
+    unsafe {
+        let name = HostName::new(std::ptr::null_mut(), c"journal".as_ptr());
+        install(file, silent(), "litepack", JournalFile::new(name));
+        let methods = &*(*file).pMethods;
+        let (mut byte, mut size) = ([7u8], -1);
+        let buf = byte.as_mut_ptr().cast();
+        assert_eq!(call!(methods, xWrite(file, buf, 1, 0)), OK);
+        assert_eq!(
+            with::<JournalFile>(file, |_| panic!("on purpose")),
+            INTERNAL
+        );
+        assert_eq!(call!(methods, xRead(file, buf, 1, 0)), INTERNAL);
+        assert_eq!(call!(methods, xWrite(file, buf, 1, 0)), INTERNAL);
+        assert_eq!(call!(methods, xSync(file, 2)), INTERNAL);
+        assert_eq!(call!(methods, xFileSize(file, &raw mut size)), INTERNAL);
+        assert_eq!(call!(methods, xUnlock(file, 0)), OK);
+        assert_eq!(call!(methods, xClose(file)), OK);
+        assert!((*file).pMethods.is_null());
+    }
 }

@@ -66,7 +66,7 @@ impl HostName {
     /// The host's result code.
     ///
     /// # Safety
-    /// `memory` is as large as the VFS asks for, aligned for anything, used by nobody else, and stays until the file is
+    /// `memory` is as large as the VFS asks for, aligned to 8 bytes as SQLite's is, used by nobody else, and stays until the file is
     /// closed.
     pub(super) unsafe fn open_in(
         self,
@@ -246,7 +246,9 @@ impl HostFile {
 
     pub(super) fn sector_size(&self) -> c_int {
         // SAFETY: the file is open.
-        unsafe { call!(self.methods(), xSectorSize(self.file)) }
+        let ask = |size: SectorSize| unsafe { size(self.file) };
+        // Without the method SQLite takes this one.
+        self.methods().xSectorSize.map_or(4096, ask)
     }
 
     pub(super) fn characteristics(&self) -> c_int {
@@ -451,6 +453,7 @@ fn host_error(code: Code) -> io::Error {
     io::Error::other(crate::codes::HostCode(code))
 }
 
+type SectorSize = unsafe extern "C" fn(*mut sqlite3_file) -> c_int;
 type ShmLock = unsafe extern "C" fn(*mut sqlite3_file, c_int, c_int, c_int) -> c_int;
 type ShmUnmap = unsafe extern "C" fn(*mut sqlite3_file, c_int) -> c_int;
 

@@ -1,7 +1,7 @@
 //! The VFS: decides for each file whether it is ours, and hands everything else to the host's VFS.
 //!
-//! Ours are main databases that are packed (or new) and their rollback journals, and archives. Any other file is
-//! opened by the host directly in SQLite's memory, so that from then on we are not in the way at all.
+//! Ours are main databases that are packed (or new) and their rollback journals, archives, files on a server, and what
+//! is only opened to say that its URI is wrong. Any other file is opened by the host directly in SQLite's memory, so that from then on we are not in the way at all.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -130,8 +130,8 @@ struct Opening<'a> {
     out_flags: *mut c_int,
 }
 
-/// The functions below are for the arguments of a call of `xOpen` that is running, and but for the first two for one
-/// that has a name. Each opens the file and leaves it open in SQLite's memory, or has nothing open there when it fails.
+/// The functions below are for the arguments of a call of `xOpen` that is running. Only `any`, `below` and `finish` are
+/// for one without a name as well. Each opens the file and leaves it open in SQLite's memory, or has nothing open there when it fails.
 impl Opening<'_> {
     /// Opens a file of any kind.
     ///

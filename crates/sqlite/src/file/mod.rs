@@ -1,5 +1,5 @@
 //! A file as SQLite sees it, in safe Rust: what SQLite's calls mean to a packed database, an archive, a file on a
-//! server and a rollback journal.
+//! server, a rollback journal, and a file that is only opened to say what is wrong with its URI.
 //!
 //! `ffi/file.rs` is the C side of it, compiled once for each of them. A plain database has no file of ours: the host's
 //! VFS opens it in SQLite's memory, and from then on we are not in the way.
@@ -24,7 +24,7 @@ use crate::options::{Name, Setting};
 pub(crate) use failure::Failure;
 pub(crate) use pragma::pragma;
 
-/// The methods of an open file, `sqlite3_io_methods`. Those that have a body are what a file answers that never
+/// The methods of an open file, `sqlite3_io_methods`. What has a body or a value here is right for a database that never
 /// changes: SQLite takes no locks on it and looks for no journal and no WAL.
 pub(crate) trait File {
     /// Which methods SQLite finds.
