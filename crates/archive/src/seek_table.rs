@@ -1,7 +1,7 @@
 //! The seek table at the end of an archive: which frame holds which bytes of the database, and where it is.
 //!
-//! The format is facebook/zstd's `contrib/seekable_format`. Memory is the table itself and 3 % of it, never more
-//! than the file has bytes, and at most [`TABLE_MAX`]. All sums are 64 bits wide, and have to agree with the file's length.
+//! The format is facebook/zstd's `contrib/seekable_format`. Memory is the table itself and 3 % of it, never more than
+//! the file has bytes, and at most [`TABLE_MAX`]. All sums are 64 bits wide, and have to agree with the file's length.
 
 use std::ops::RangeInclusive;
 

@@ -1,7 +1,7 @@
 //! Random numbers from a seed, for choosing samples and for tests. Not for secrets.
 
-/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). A seed means the same numbers on
-/// every machine and in every version.
+/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). A seed means the same numbers
+/// on every machine and in every version.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 

@@ -1,9 +1,9 @@
 //! Recognises scans: reads that go forward through a file, several at once, told from reads here and there.
 //!
 //! A plan that reads tables in turns, or a table and the index that leads through it, looks like random reads when
-//! taken together. So each read goes to the stream that it continues, or begins a new one. A stream that went forward often
-//! enough is a scan. Reads here and there begin streams without end; they take the places of each other, and never that
-//! of a scan. So a scan goes on whatever is read beside it, until there are too many newer ones.
+//! taken together. So each read goes to the stream that it continues, or begins a new one. A stream that went forward
+//! often enough is a scan. Reads here and there begin streams without end; they take the places of each other, and
+//! never that of a scan. So a scan goes on whatever is read beside it, until there are too many newer ones.
 //!
 //! What is prefetched, when and how much, is for the owner to say. A stream keeps what that needs.
 

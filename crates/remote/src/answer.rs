@@ -77,7 +77,8 @@ pub(crate) fn check(headers: &HeaderMap, asked: &Range<u64>) -> Result<ContentRa
     Ok(range)
 }
 
-/// What a header says that an answer has once. If it is there several times, all have to say the same: who is on the way might have believed another.
+/// What a header says that an answer has once. If it is there several times, all have to say the same: who is on the
+/// way might have believed another.
 ///
 /// # Errors
 /// In words.

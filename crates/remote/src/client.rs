@@ -104,7 +104,8 @@ impl Client {
         self.start.to_string()
     }
 
-    /// The bytes `range` of the file, less only where it ends, and the version they are of. What fails in passing is tried again.
+    /// The bytes `range` of the file, less only where it ends, and the version they are of. What fails in passing is
+    /// tried again.
     pub(crate) fn get(
         &self,
         range: &Range<u64>,

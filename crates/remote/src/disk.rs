@@ -1,8 +1,8 @@
 //! Blocks on disk: one file each, named after what it holds, shared by processes without any lock.
 //!
-//! A file is written beside its place and renamed, and holds a checksum that covers its name: one that is cut, damaged or renamed
-//! is a miss, never a wrong block. Nothing is flushed, as nothing is lost with it. Failures to write are nobody's business
-//! either: the block came from the server. Only files with our names are ever looked at or removed.
+//! A file is written beside its place and renamed, and holds a checksum that covers its name: one that is cut, damaged
+//! or renamed is a miss, never a wrong block. Nothing is flushed, as nothing is lost with it. Failures to write are
+//! nobody's business either: the block came from the server. Only files with our names are ever looked at or removed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};

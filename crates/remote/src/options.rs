@@ -17,16 +17,16 @@ pub struct Options {
     pub root_certificates: Option<PathBuf>,
     /// How long it may take to find the server's address, and again to connect to it. 10 s.
     pub connect_timeout: Duration,
-    /// How long an answer may take to begin, and how long it may stand still. All of it, which is never more than 1 MiB, may take three
-    /// times as long. 20 s.
+    /// How long an answer may take to begin, and how long it may stand still. All of it, which is never more than 1
+    /// MiB, may take three times as long. 20 s.
     pub read_timeout: Duration,
     /// How often a request is sent before its failure is an error. 4.
     pub attempts: u32,
-    /// The longest wait before the second attempt; before each further one it is twice as long. How much of it is waited is
-    /// left to chance, from half of it up. 200 ms.
+    /// The longest wait before the second attempt; before each further one it is twice as long. How much of it is
+    /// waited is left to chance, from half of it up. 200 ms.
     pub first_wait: Duration,
-    /// No wait is longer, nor longer than `read_timeout`, even if the server asks for it; and all that it asks for before one answer is
-    /// not longer than `read_timeout` either. 30 s.
+    /// No wait is longer, nor longer than `read_timeout`, even if the server asks for it; and all that it asks for
+    /// before one answer is not longer than `read_timeout` either. 30 s.
     pub longest_wait: Duration,
     /// Requests that may be under way at once: more than one only in scans. 4.
     pub at_once: usize,
@@ -36,13 +36,14 @@ pub struct Options {
     pub disk_cache: Option<DiskCache>,
 }
 
-/// A directory for blocks, of whoever runs this and writable by nobody else: who can write into it can change what is read.
-/// Several processes may share it.
+/// A directory for blocks, of whoever runs this and writable by nobody else: who can write into it can change what is
+/// read. Several processes may share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskCache {
     /// The directory, made if it is not there.
     pub directory: PathBuf,
-    /// How much there may be in it, in bytes. What was not used for longest goes first. Each process that is writing may exceed it by a 16th.
+    /// How much there may be in it, in bytes. What was not used for longest goes first. Each process that is writing
+    /// may exceed it by a 16th.
     pub limit: u64,
 }
 

@@ -1,8 +1,9 @@
 //! An opened file on a server: blocks from memory, from disk or by request, and threads that fetch ahead of scans.
 //!
-//! Blocks that are missing side by side come with one request. Nobody asks for a block that someone is fetching for this
-//! handle: that one is waited for, and every fetch ends within the time that the options bound. Threads are started when
-//! a scan needs them, fail in silence (the reader then asks itself, and says what is wrong), and end with the handle.
+//! Blocks that are missing side by side come with one request. Nobody asks for a block that someone is fetching for
+//! this handle: that one is waited for, and every fetch ends within the time that the options bound. Threads are
+//! started when a scan needs them, fail in silence (the reader then asks itself, and says what is wrong), and end with
+//! the handle.
 
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -113,8 +114,8 @@ impl Remote {
         self.shared.version.validator().unwrap_or_default()
     }
 
-    /// A hash of all that decides which bytes the server gives: what names the file, its version, who asks. Handles with
-    /// the same one read the same bytes.
+    /// A hash of all that decides which bytes the server gives: what names the file, its version, who asks. Handles
+    /// with the same one read the same bytes.
     pub fn identity(&self) -> u128 {
         self.shared.file
     }

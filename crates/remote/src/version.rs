@@ -1,7 +1,7 @@
 //! Which version of the file the server has: pinned when the file is opened, compared with every answer.
 //!
-//! A strong ETag says that the bytes are the same (RFC 9110, 8.8.3). A weak one does not, but another weak one than before
-//! is a change; beside it, or without any, it is `Last-Modified` that is pinned. The length always is.
+//! A strong ETag says that the bytes are the same (RFC 9110, 8.8.3). A weak one does not, but another weak one than
+//! before is a change; beside it, or without any, it is `Last-Modified` that is pinned. The length always is.
 
 use ureq::http::header::{self, HeaderMap, HeaderName};
 

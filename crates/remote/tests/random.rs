@@ -1,4 +1,5 @@
-//! Random reads from a server that does something wrong at random: the right bytes or an error, within bounds, never anything else.
+//! Random reads from a server that does something wrong at random: the right bytes or an error, within bounds, never
+//! anything else.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

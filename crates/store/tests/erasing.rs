@@ -93,7 +93,8 @@ fn change(
     pages.insert(at, *next);
 }
 
-/// What gives extents other places, or has copies of them; all but the dictionaries' samples, which are not the database's.
+/// What gives extents other places, or has copies of them; all but the dictionaries' samples, which are not the
+/// database's.
 fn upkeep(rng: &mut SmallRng, store: &mut Store<CrashingStorage>) {
     match rng.random_range(0..4) {
         0 => {

@@ -1,5 +1,5 @@
-//! A file may name dictionaries that together are far larger than it: what a process keeps of them is bounded by the cache's
-//! budget, and no use of the file takes long.
+//! A file may name dictionaries that together are far larger than it: what a process keeps of them is bounded by the
+//! cache's budget, and no use of the file takes long.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

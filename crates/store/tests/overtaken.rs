@@ -16,7 +16,8 @@ const PAGES: usize = 30;
 /// Reads of a disk until others meddle with it; 0 if they do not.
 type Reads = Cell<usize>;
 
-/// A disk on which something happens between two reads, when so many were done, and then after every so many, if that is not 0.
+/// A disk on which something happens between two reads, when so many were done, and then after every so many, if that
+/// is not 0.
 fn meddled<'a>(
     disk: &'a MemoryStorage,
     reads: &'a Reads,
@@ -72,8 +73,8 @@ fn with_a_writer<T>(
     })
 }
 
-/// Does `work` again and again, each time with one more read before others commit, until they no longer do before it is over,
-/// as it says. They have to in more than `least` of its reads.
+/// Does `work` again and again, each time with one more read before others commit, until they no longer do before it is
+/// over, as it says. They have to in more than `least` of its reads.
 fn at_each_read(
     least: usize,
     is_durable: impl Fn(u8) -> bool,
@@ -89,8 +90,8 @@ fn at_each_read(
     assert!(last - 1 > least, "it was over too soon: {} reads", last - 1);
 }
 
-/// Without syncs, a commit's bytes are reused soon. What is missing of it then was not lost with the power: the durable commit
-/// before it is not the current one.
+/// Without syncs, a commit's bytes are reused soon. What is missing of it then was not lost with the power: the durable
+/// commit before it is not the current one.
 fn looks_while_others_commit(is_durable: impl Fn(u8) -> bool) {
     at_each_read(PAGES, is_durable, |disk, left, reads| {
         left.set(reads);

@@ -1,6 +1,6 @@
-//! Rot at any moment: bits flip in the file of a killed process, of one that is alive and idle, or of a machine that lost
-//! power. Whoever opens the file then gets the right content or an error: never a commit that is older than one that a flush
-//! returned for.
+//! Rot at any moment: bits flip in the file of a killed process, of one that is alive and idle, or of a machine that
+//! lost power. Whoever opens the file then gets the right content or an error: never a commit that is older than one
+//! that a flush returned for.
 //!
 //! Every run prints its seed when it fails; LITEPACK_SEED runs one seed, LITEPACK_LONG many more.
 
@@ -168,7 +168,8 @@ fn rot_is_the_right_answer_or_an_error() {
     assert!(answered > 0 && refused > 0, "this shows nothing");
 }
 
-/// A commit of which the mark is durable is never dropped, even if the power is lost and nothing later has reached the disk.
+/// A commit of which the mark is durable is never dropped, even if the power is lost and nothing later has reached the
+/// disk.
 #[test]
 fn what_is_flushed_for_good_never_falls_back() {
     for seed in seeds(60, 2000) {

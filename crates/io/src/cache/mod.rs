@@ -200,7 +200,8 @@ impl Cache {
 
     /// To be called before entries of this kind are put here. From the first time on the kind has its part.
     pub fn begin_use(&self, kind: CacheKind) {
-        // Every handle comes here. A lock that another thread has while the process forks would stay locked in the child.
+        // Every handle comes here. A lock that another thread has while the process forks would stay locked in the
+        // child.
         if !self.part(kind).is_made() {
             self.divide(|division| division.begin_use(kind));
         }

@@ -155,7 +155,8 @@ impl<K: Key, V: Weigh> Part<K, V> {
         out
     }
 
-    /// Whether there is memory for the tables of one more entry. They grow by themselves, and would not survive it if not.
+    /// Whether there is memory for the tables of one more entry. They grow by themselves, and would not survive it if
+    /// not.
     fn may_grow(&self, shards: usize, len: impl Fn() -> usize) -> bool {
         // To count the entries takes long.
         let puts = self.puts.fetch_add(1, Ordering::Relaxed);

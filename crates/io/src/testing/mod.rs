@@ -5,7 +5,8 @@
 //! watched.rs   any storage, with something done before each call: counting it, failing it, changing the file
 //! crashing.rs  a file in memory that remembers what was not synced
 //! ```
-//! The simulated disk under SQLite (`tests/simdisk`) is a VFS with names, locks and shared memory, and is not made of these.
+//! The simulated disk under SQLite (`tests/simdisk`) is a VFS with names, locks and shared memory, and is not made of
+//! these.
 
 mod crashing;
 mod memory;

@@ -194,7 +194,7 @@ impl Api {
     /// # Safety
     /// As [`Api::uri_parameter`].
     pub(crate) unsafe fn uri_is_on(&self, name: *const c_char, key: &CStr) -> bool {
-        // SAFETY: as for this function.
+        // SAFETY: `name` is one that SQLite gave to a VFS, as the caller says, and the key ends with a zero byte.
         unsafe { call!(self.table(), uri_boolean(name, key.as_ptr(), 0)) != 0 }
     }
 

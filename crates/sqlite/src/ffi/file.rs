@@ -84,8 +84,8 @@ pub(super) unsafe fn install<F: File>(
 /// is busy: a report that waits for a lock runs the application's busy handler, which may use the file again.
 ///
 /// # Safety
-/// `file` was made by [`install`] for an `F` and is open until this returns. SQLite calls the methods of a file from one
-/// thread at a time, and only those that it found in the file itself. SQLite forbids busy handlers to close the
+/// `file` was made by [`install`] for an `F` and is open until this returns. SQLite calls the methods of a file from
+/// one thread at a time, and only those that it found in the file itself. SQLite forbids busy handlers to close the
 /// connection.
 pub(super) unsafe fn with<F: File>(
     file: *mut sqlite3_file,

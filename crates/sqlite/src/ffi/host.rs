@@ -66,8 +66,8 @@ impl HostName {
     /// The host's result code.
     ///
     /// # Safety
-    /// `memory` is as large as the VFS asks for, aligned to 8 bytes as SQLite's is, used by nobody else, and stays until the file is
-    /// closed.
+    /// `memory` is as large as the VFS asks for, aligned to 8 bytes as SQLite's is, used by nobody else, and stays
+    /// until the file is closed.
     pub(super) unsafe fn open_in(
         self,
         memory: *mut sqlite3_file,

@@ -1,7 +1,8 @@
 //! The VFS: decides for each file whether it is ours, and hands everything else to the host's VFS.
 //!
 //! Ours are main databases that are packed (or new) and their rollback journals, archives, files on a server, and what
-//! is only opened to say that its URI is wrong. Any other file is opened by the host directly in SQLite's memory, so that from then on we are not in the way at all.
+//! is only opened to say that its URI is wrong. Any other file is opened by the host directly in SQLite's memory, so
+//! that from then on we are not in the way at all.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -131,7 +132,8 @@ struct Opening<'a> {
 }
 
 /// The functions below are for the arguments of a call of `xOpen` that is running. Only `any`, `below` and `finish` are
-/// for one without a name as well. Each opens the file and leaves it open in SQLite's memory, or has nothing open there when it fails.
+/// for one without a name as well. Each opens the file and leaves it open in SQLite's memory, or has nothing open there
+/// when it fails.
 impl Opening<'_> {
     /// Opens a file of any kind.
     ///
@@ -292,8 +294,8 @@ impl Opening<'_> {
         for setting in settings {
             packed.apply(setting);
         }
-        // Of a file that is said not to change SQLite writes nothing, and the host has it open for writing all the same.
-        // SAFETY: the name is a main database's.
+        // Of a file that is said not to change SQLite writes nothing, and the host has it open for writing all the
+        // same. SAFETY: the name is a main database's.
         let is_immutable = unsafe { self.shim.api().uri_is_on(self.name, c"immutable") };
         let writable = granted & OPEN_READONLY == 0 && !is_immutable;
         // SAFETY: as for this function; the host's file belongs to the store.

@@ -24,8 +24,8 @@ use crate::options::{Name, Setting};
 pub(crate) use failure::Failure;
 pub(crate) use pragma::pragma;
 
-/// The methods of an open file, `sqlite3_io_methods`. What has a body or a value here is right for a database that never
-/// changes: SQLite takes no locks on it and looks for no journal and no WAL.
+/// The methods of an open file, `sqlite3_io_methods`. What has a body or a value here is right for a database that
+/// never changes: SQLite takes no locks on it and looks for no journal and no WAL.
 pub(crate) trait File {
     /// Which methods SQLite finds.
     const METHODS: Methods = Methods::WithFetch;

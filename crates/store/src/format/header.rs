@@ -40,8 +40,8 @@ pub fn kind_of(head: &[u8], len: u64) -> HeaderKind {
         return HeaderKind::Empty;
     }
     // A new file gets its header last, when the rest of its head is durable, and nothing is stored before. So a file
-    // that is no longer than its head, has no header yet, and nothing else that is not ours, holds nothing. One that begins
-    // with the magic was finished: if it is shorter, or the header is wrong, that is damage.
+    // that is no longer than its head, has no header yet, and nothing else that is not ours, holds nothing. One that
+    // begins with the magic was finished: if it is shorter, or the header is wrong, that is damage.
     if len <= DATA_START && is_unfinished(head) {
         return HeaderKind::Empty;
     }

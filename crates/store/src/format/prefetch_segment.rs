@@ -1,6 +1,6 @@
-//! The prefetch segment: copies of what a remote reader needs first, side by side, so that one request brings what would
-//! take one after another. It holds the map nodes above the leaves, the catalog, dictionaries, and units that the caller
-//! names (the upper pages of b-trees) with their map entries.
+//! The prefetch segment: copies of what a remote reader needs first, side by side, so that one request brings what
+//! would take one after another. It holds the map nodes above the leaves, the catalog, dictionaries, and units that the
+//! caller names (the upper pages of b-trees) with their map entries.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,6 +1,6 @@
-//! Reordering: maintenance makes the extents of a scattered file contiguous, in the order of the database. Nothing between
-//! them stays free, the page map is shorter where an extent follows the one before, and a scan reads the file from front
-//! to back.
+//! Reordering: maintenance makes the extents of a scattered file contiguous, in the order of the database. Nothing
+//! between them stays free, the page map is shorter where an extent follows the one before, and a scan reads the file
+//! from front to back.
 //!
 //! It goes window by window: all extents in a window of the file move out of it, then the next extents in
 //! order move in. An extent is written twice at most in a file nobody else writes to, and the file is longer by

@@ -1,5 +1,5 @@
-//! What the store keeps in the process's cache: decoded pages, map nodes and dictionaries, by the place and the checksum of
-//! the extents they are made from.
+//! What the store keeps in the process's cache: decoded pages, map nodes and dictionaries, by the place and the
+//! checksum of the extents they are made from.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Coalesced reads: contiguous extents are read in one call, because a call costs more than the bytes.
 //!
 //! When an extent follows the one that was read before, some of what comes after it is read with it and kept. The file
-//! may have changed since: kept bytes are used only if they have the checksum of the unit that is asked for, and are read
-//! again otherwise.
+//! may have changed since: kept bytes are used only if they have the checksum of the unit that is asked for, and are
+//! read again otherwise.
 
 use litepack_io::storage::ReadAt;
 

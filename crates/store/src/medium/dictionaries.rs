@@ -37,8 +37,8 @@ impl std::ops::Deref for Held<'_> {
 }
 
 impl<D: ReadAt> Medium<D> {
-    /// A dictionary; `None` if this number has none. It stays in memory while it is referenced or the cache has room for
-    /// it: a file may name more than fit.
+    /// A dictionary; `None` if this number has none. It stays in memory while it is referenced or the cache has room
+    /// for it: a file may name more than fit.
     ///
     /// # Errors
     /// When the catalog has no such number or the dictionary is damaged.

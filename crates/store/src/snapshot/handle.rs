@@ -101,8 +101,8 @@ impl<R: ReadAt> Snapshot<R> {
         self.commit.map_or(0, |commit| commit.record.seq.0)
     }
 
-    /// Whether the newest commit was cut off by a power loss, so that this is the one before it. If the caller knows that
-    /// the newest one was complete once, that is damage: see [`Snapshot::newest_is_damaged`].
+    /// Whether the newest commit was cut off by a power loss, so that this is the one before it. If the caller knows
+    /// that the newest one was complete once, that is damage: see [`Snapshot::newest_is_damaged`].
     pub fn fell_back(&self) -> bool {
         self.fell_back
     }

@@ -85,8 +85,8 @@ impl PageMap {
         self.node_on_disk(0, index, source)
     }
 
-    /// The lowest index from `from` on of a node of this level that is stored. How many units a file claims to have costs
-    /// nothing that way.
+    /// The lowest index from `from` on of a node of this level that is stored. How many units a file claims to have
+    /// costs nothing that way.
     pub(crate) fn next(
         &self,
         level: u8,

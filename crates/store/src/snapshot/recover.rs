@@ -208,9 +208,9 @@ fn judge<D: ReadAt>(medium: &Medium<D>, head: &Head, live: bool) -> Result<Verdi
 /// Whether the slot other than that of `former` can hold what a power loss left of a commit that followed
 /// `former` directly.
 ///
-/// A commit is written to a slot only when the other slot's is durable. So `former` was, and so was the mark of the slot
-/// that was being written, which tells of an older commit in it: that mark is whole, and later than `former` it cannot be. The
-/// mark of `former` itself may have been on its way to the medium: it can be old, or torn.
+/// A commit is written to a slot only when the other slot's is durable. So `former` was, and so was the mark of the
+/// slot that was being written, which tells of an older commit in it: that mark is whole, and later than `former` it
+/// cannot be. The mark of `former` itself may have been on its way to the medium: it can be old, or torn.
 #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
 fn may_be_cut_off(marks: [Option<CommitNumber>; 2], former: &Record, at: usize) -> bool {
     let is_earlier = |seq: CommitNumber| seq <= former.seq;
@@ -258,8 +258,9 @@ fn missing_of<D: ReadAt>(
 /// Reads what a commit added to the one before.
 struct Verification<'a, D> {
     medium: &'a Medium<D>,
-    /// Bytes of extents that may still be read. Extents of a commit do not overlap, so verifying a sound one reads at most
-    /// twice what the file has: its own extents, and those of the commit before; a hostile map that names the same node again and again runs out of them.
+    /// Bytes of extents that may still be read. Extents of a commit do not overlap, so verifying a sound one reads at
+    /// most twice what the file has: its own extents, and those of the commit before; a hostile map that names the same
+    /// node again and again runs out of them.
     left: u64,
     stored: Vec<u8>,
 }

@@ -1,12 +1,13 @@
 //! Erasing: deleted content does not stay in free space.
 //!
 //! A commit writes pages elsewhere, so their former bytes stay behind in free space. [`Erase`] says when they are
-//! overwritten with zeros. Only space that a transaction could take at that moment is overwritten, so a crash or a reader
-//! of an older commit meets nothing that reuse would not cause as well: zeros have another checksum than what was there.
+//! overwritten with zeros. Only space that a transaction could take at that moment is overwritten, so a crash or a
+//! reader of an older commit meets nothing that reuse would not cause as well: zeros have another checksum than what
+//! was there.
 //!
-//! Extents with content are units, dictionaries (made from samples of pages) and prefetch segments (copies of both). Map
-//! nodes, catalogs and free-space links have none and are left: after a crash they show quickly what two commits have in
-//! common.
+//! Extents with content are units, dictionaries (made from samples of pages) and prefetch segments (copies of both).
+//! Map nodes, catalogs and free-space links have none and are left: after a crash they show quickly what two commits
+//! have in common.
 
 use litepack_io::storage::Storage;
 

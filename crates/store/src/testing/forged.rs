@@ -1,7 +1,7 @@
-//! Packed files that were changed behind their checksums, for tests and fuzzing. [`forge`] takes a good file, changes what
-//! it says in a few places (records, map nodes, catalog, dictionaries, free-space links, prefetch segment, units and the streams in
-//! them) and mends every checksum up to the records, so that each decoder meets bytes that a checksum vouches for.
-//! [`survives`] then does all that a user can do with the file.
+//! Packed files that were changed behind their checksums, for tests and fuzzing. [`forge`] takes a good file, changes
+//! what it says in a few places (records, map nodes, catalog, dictionaries, free-space links, prefetch segment, units
+//! and the streams in them) and mends every checksum up to the records, so that each decoder meets bytes that a
+//! checksum vouches for. [`survives`] then does all that a user can do with the file.
 //!
 //! What is changed is decided by a string of bytes: a fuzzer's, or random ones.
 
@@ -504,8 +504,8 @@ fn rows(number: u64) -> Vec<u8> {
     page
 }
 
-/// Good files to begin with: small; with levels, a dictionary and a chain of free space, cut off before the last commit was
-/// flushed; the same with a prefetch segment.
+/// Good files to begin with: small; with levels, a dictionary and a chain of free space, cut off before the last commit
+/// was flushed; the same with a prefetch segment.
 static BASES: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
     let small = {
         let mut store = open(MemoryStorage::default());

@@ -159,8 +159,8 @@ mod tests {
     use crate::snapshot::page_map::HEIGHT_MAX;
     use proptest::prelude::*;
 
-    /// A file of which the second commit has a map of this height: the children of each node are one and the same node. A
-    /// kibibyte of it names more units than there are atoms.
+    /// A file of which the second commit has a map of this height: the children of each node are one and the same node.
+    /// A kibibyte of it names more units than there are atoms.
     fn that_repeats_itself(height: u8, size: u64, marked: u64) -> MemoryStorage {
         let header = Header {
             uuid: FileUuid([9; 16]),

@@ -152,8 +152,8 @@ impl<D: Storage> Transaction<'_, D> {
         (outgrown && image.size >= writer.training_due_at).then_some(len)
     }
 
-    /// Trains a dictionary if that is due, in place of the one for pages of no row signature in particular. True if there
-    /// is a new one.
+    /// Trains a dictionary if that is due, in place of the one for pages of no row signature in particular. True if
+    /// there is a new one.
     pub(super) fn train_if_due(&mut self) -> Result<bool> {
         let Some(len) = self.training_due() else {
             return Ok(false);

@@ -11,8 +11,8 @@ use crate::format::record::encode_mark;
 use crate::snapshot::recover::Commit;
 use crate::transaction::store::Store;
 
-/// The mark of a commit that wrote more than this is flushed with it, so that opening after a power loss seldom has more
-/// than this to verify (or four times that, with commits that were not flushed).
+/// The mark of a commit that wrote more than this is flushed with it, so that opening after a power loss seldom has
+/// more than this to verify (or four times that, with commits that were not flushed).
 const VERIFIED_AT_OPEN_MAX: u64 = 1 << 20;
 /// Bytes behind the end that may stay, so that a file that grows and shrinks is not cut each time.
 const TRIM_SLACK: u64 = 64 << 10;
@@ -43,9 +43,9 @@ impl<D: Storage> Store<D> {
         trimmed
     }
 
-    /// As [`Store::flush`]; and when it returns, no power loss can bring an older commit back in silence, whatever becomes
-    /// of the newest one. It is for callers that are about to delete what the commit could be made again from, as SQLite
-    /// does with its WAL.
+    /// As [`Store::flush`]; and when it returns, no power loss can bring an older commit back in silence, whatever
+    /// becomes of the newest one. It is for callers that are about to delete what the commit could be made again from,
+    /// as SQLite does with its WAL.
     ///
     /// # Errors
     /// Those of [`Store::flush`]; and if only the mark could not be flushed, the commit stays.
@@ -65,8 +65,8 @@ impl<D: Storage> Store<D> {
         }
     }
 
-    /// Notes on the medium, without a flush, that the newest commit is durable, if it is. The slot's mark is written when
-    /// the other slot's is durable, so a power loss can tear one of the two at most. The caller keeps others from
+    /// Notes on the medium, without a flush, that the newest commit is durable, if it is. The slot's mark is written
+    /// when the other slot's is durable, so a power loss can tear one of the two at most. The caller keeps others from
     /// committing. Failing costs only the knowledge.
     #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     pub(super) fn mark(&mut self) {

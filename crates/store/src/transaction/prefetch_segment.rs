@@ -1,7 +1,7 @@
 //! Writing a commit's prefetch segment.
 //!
-//! A commit has one only if it was asked for, and the next commit drops it: what it says of a unit's place holds for its
-//! own commit.
+//! A commit has one only if it was asked for, and the next commit drops it: what it says of a unit's place holds for
+//! its own commit.
 
 use litepack_io::storage::Storage;
 

@@ -1,8 +1,8 @@
 //! A handle that reads and writes: a snapshot, and at most one transaction that follows it.
 //!
-//! SQLite spreads a transaction over many calls, between which nothing can borrow the handle. So a [`Transaction`] can be
-//! suspended: its changes stay in the handle, and [`Store::begin`] goes on with them. Everything that needs a running
-//! transaction is a method of [`Transaction`].
+//! SQLite spreads a transaction over many calls, between which nothing can borrow the handle. So a [`Transaction`] can
+//! be suspended: its changes stay in the handle, and [`Store::begin`] goes on with them. Everything that needs a
+//! running transaction is a method of [`Transaction`].
 
 use litepack_codec::{DictId, LEVELS, Level};
 use litepack_io::storage::Storage;
