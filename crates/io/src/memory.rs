@@ -3,8 +3,8 @@
 //! Two rules, and both are needed:
 //! - What is large, or as large as the data says, is taken with the functions here, and its absence is an error.
 //! - What is small is taken as everywhere in Rust. In the loadable extension a reserve stands behind it
-//! (`litepack_sqlite::ffi::Allocator`). When much of the reserve is taken, [`check`] fails, and whoever is about to
-//! take more gives up: so a loop that takes a little each time calls it each time.
+//!   (`litepack_sqlite::ffi::Allocator`). When much of the reserve is taken, [`check`] fails, and whoever is about
+//!   to take more gives up: so a loop that takes a little each time calls it each time.
 
 use std::io;
 use std::sync::Arc;
