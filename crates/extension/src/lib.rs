@@ -39,7 +39,7 @@ pub unsafe extern "C" fn sqlite3_litepack_init(
     table: *const c_void,
 ) -> c_int {
     print_nothing();
-    // SAFETY: as for this function.
+    // SAFETY: SQLite calls an entry point with an open connection, a place for a message, and its table.
     answer(unsafe { ffi::init(db, error, table) })
 }
 
@@ -54,6 +54,6 @@ pub unsafe extern "C" fn sqlite3_litepackdefault_init(
     table: *const c_void,
 ) -> c_int {
     print_nothing();
-    // SAFETY: as for this function.
+    // SAFETY: SQLite calls an entry point with an open connection, a place for a message, and its table.
     answer(unsafe { ffi::init_default(db, error, table) })
 }

@@ -25,7 +25,7 @@ pub(crate) struct Api {
 
 // SAFETY: the table is constant data of the SQLite library, which outlives every extension in it.
 unsafe impl Send for Api {}
-// SAFETY: as above; nothing is ever written through the pointer.
+// SAFETY: nothing is ever written through the pointer, so threads that share it only read.
 unsafe impl Sync for Api {}
 
 /// Calls a function by its name in a struct of function pointers: SQLite's table, a VFS, the methods of a file.
@@ -100,7 +100,7 @@ impl Api {
         };
         // Without a table there is no memory to be had.
         if !table.is_null() && !to.is_null() && api.version() >= VERSION_OF_MALLOC64 {
-            // SAFETY: as for this function.
+            // SAFETY: the caller says that `to` is where the message goes. SQLite frees a text from its own allocator.
             unsafe { to.write(api.text(&format!("litepack: {why}"))) };
         }
     }
@@ -150,7 +150,7 @@ impl Api {
     /// # Safety
     /// `block` is null or from SQLite's allocator, and is not used again.
     pub(crate) unsafe fn free(&self, block: *mut c_void) {
-        // SAFETY: as for this function.
+        // SAFETY: the caller says that the block is null or SQLite's own, and gives up its pointer.
         unsafe { call!(self.table(), free(block)) }
     }
 
@@ -164,7 +164,7 @@ impl Api {
     /// # Safety
     /// `vfs` stays valid for ever.
     pub(crate) unsafe fn vfs_register(&self, vfs: *mut sqlite3_vfs, default: bool) -> Code {
-        // SAFETY: as for this function.
+        // SAFETY: the caller says that the VFS stays valid, which is what SQLite asks of a registered one.
         unsafe { call!(self.table(), vfs_register(vfs, default.into())) }
     }
 
@@ -180,7 +180,7 @@ impl Api {
     /// # Safety
     /// `name` is a file name that SQLite passed to `xOpen` for a main database.
     pub(crate) unsafe fn uri_parameter(&self, name: *const c_char, key: &CStr) -> Option<String> {
-        // SAFETY: as for this function.
+        // SAFETY: `name` is one that SQLite gave to a VFS, as the caller says, so parameters stand behind it.
         let value = unsafe { call!(self.table(), uri_parameter(name, key.as_ptr())) };
         (!value.is_null()).then(|| {
             // SAFETY: the result is a string that lives as long as the name.
@@ -205,14 +205,15 @@ impl Api {
     pub(crate) unsafe fn uri_parameters(&self, name: *const c_char) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for index in 0.. {
-            // SAFETY: as for this function.
+            // SAFETY: `name` is one that SQLite gave to a VFS, as the caller says, so keys stand behind it. An index
+            // too large gives null.
             let key = unsafe { call!(self.table(), uri_key(name, index)) };
             if key.is_null() {
                 break;
             }
             // SAFETY: a key is a string that lives as long as the name.
             let key = unsafe { CStr::from_ptr(key) };
-            // SAFETY: as for this function.
+            // SAFETY: the same name, and a key that was found there.
             let value = unsafe { self.uri_parameter(name, key) }.unwrap_or_default();
             found.push((key.to_string_lossy().into_owned(), value));
         }
@@ -238,7 +239,8 @@ impl Api {
             Body::Aggregate(step, last) => (None, Some(step), Some(last)),
         };
         let name = name.as_ptr();
-        // SAFETY: as for this function.
+        // SAFETY: the caller says that the connection is open and that the functions expect `data`. SQLite copies the
+        // name, and calls `free` also when it fails.
         unsafe {
             call!(
                 self.table(),
@@ -250,7 +252,7 @@ impl Api {
     /// # Safety
     /// `context` is the running function's.
     pub(crate) unsafe fn result_null(&self, context: *mut sqlite3_context) {
-        // SAFETY: as for this function.
+        // SAFETY: the caller says that the function of this context is running, so SQLite keeps the context.
         unsafe { call!(self.table(), result_null(context)) }
     }
 
@@ -264,7 +266,8 @@ impl Api {
     ) {
         let len = c_int::try_from(text.len()).unwrap_or(c_int::MAX);
         let text = text.as_ptr().cast();
-        // SAFETY: as for this function; the text is as long as said, and SQLite copies it.
+        // SAFETY: the caller says that the function of this context is running, so SQLite keeps the context. The text
+        // is as long as said, and SQLite copies it.
         unsafe {
             call!(self.table(), result_error(context, text, len));
             call!(self.table(), result_error_code(context, code));
@@ -276,7 +279,7 @@ impl Api {
     /// # Safety
     /// `context` is the running function's.
     pub(crate) unsafe fn user_data(&self, context: *mut sqlite3_context) -> *mut c_void {
-        // SAFETY: as for this function.
+        // SAFETY: the caller says that the function of this context is running, so SQLite keeps the context.
         unsafe { call!(self.table(), user_data(context)) }
     }
 
@@ -291,7 +294,7 @@ impl Api {
         op: c_int,
         argument: *mut c_void,
     ) -> Code {
-        // SAFETY: as for this function.
+        // SAFETY: the connection of a running function is open, and the caller says what `argument` is.
         unsafe { self.file_control_on(self.connection_of(context), schema, op, argument) }
     }
 
@@ -300,7 +303,7 @@ impl Api {
     /// # Safety
     /// `context` is the running function's.
     pub(crate) unsafe fn connection_of(&self, context: *mut sqlite3_context) -> *mut sqlite3 {
-        // SAFETY: as for this function.
+        // SAFETY: the caller says that the function of this context is running, so SQLite keeps the context.
         unsafe { call!(self.table(), context_db_handle(context)) }
     }
 
@@ -315,7 +318,8 @@ impl Api {
         op: c_int,
         argument: *mut c_void,
     ) -> Code {
-        // SAFETY: as for this function.
+        // SAFETY: the caller says that the connection is open and what `argument` is; the schema's name ends with a
+        // zero byte.
         unsafe {
             call!(
                 self.table(),
@@ -335,7 +339,8 @@ impl Api {
         op: c_int,
     ) -> (Code, Option<String>) {
         let mut answer: *mut c_char = std::ptr::null_mut();
-        // SAFETY: as for this function; the answer, if any, is a string from SQLite's allocator.
+        // SAFETY: the connection is open, as the caller says. The operation writes the address of a string from
+        // SQLite's allocator, or nothing. It is copied before it is freed.
         unsafe {
             let code = self.file_control_on(db, schema, op, (&raw mut answer).cast());
             let text =

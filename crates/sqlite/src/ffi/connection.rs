@@ -31,7 +31,7 @@ impl Connection<'_> {
     /// # Safety
     /// `context` is a running function's, and what is returned does not outlive the call.
     pub(crate) unsafe fn of(api: Api, context: *mut sqlite3_context) -> Self {
-        // SAFETY: as for this function.
+        // SAFETY: a function's connection stays open while it runs, and the caller does not use the result for longer.
         unsafe { Connection::new(api, api.connection_of(context)) }
     }
 
@@ -194,7 +194,7 @@ unsafe fn slice<'a>(data: *const u8, length: c_int) -> &'a [u8] {
     if data.is_null() {
         &[]
     } else {
-        // SAFETY: as for this function.
+        // SAFETY: the caller says that there are `length` bytes for as long as the result is used.
         unsafe { std::slice::from_raw_parts(data, len(length)) }
     }
 }
@@ -283,7 +283,9 @@ impl Statement for Prepared<'_> {
 /// # Safety
 /// `value` is one, and the result is not used after the call.
 pub(crate) unsafe fn argument<'a>(api: Api, value: *mut sqlite3_value) -> Value<'a> {
-    // SAFETY: as for this function; the length is asked for after the bytes, as SQLite wants it.
+    // SAFETY: the caller says that `value` is an argument of a running function; SQLite keeps it and its bytes until
+    // the call ends. The length is asked for after the bytes, as SQLite wants it, because asking for bytes can convert
+    // them.
     unsafe {
         let bytes = |data: *const u8| slice(data, call!(api.table(), value_bytes(value)));
         match call!(api.table(), value_type(value)) {
@@ -302,7 +304,8 @@ impl Api {
     /// # Safety
     /// `context` is a running function's.
     pub(crate) unsafe fn result(&self, context: *mut sqlite3_context, value: Value<'_>) {
-        // SAFETY: as for this function; SQLite copies bytes, which are as many as said.
+        // SAFETY: the caller says that the function of this context is running, so SQLite keeps the context. SQLite
+        // copies bytes, which are as many as said.
         unsafe {
             match value {
                 Value::Null => self.result_null(context),

@@ -73,25 +73,25 @@ unsafe extern "C" fn write(
 }
 
 unsafe extern "C" fn truncate(file: *mut sqlite3_file, len: i64) -> c_int {
-    // SAFETY: as for `content`.
+    // SAFETY: the file is a `MemoryFile`, whose content lives as long as it.
     unsafe { content(file) }.truncate(len as usize);
     OK
 }
 
 unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
-    // SAFETY: as for `content`.
+    // SAFETY: the file is a `MemoryFile`, and the list of syncs outlives it.
     unsafe { (*(*file.cast::<MemoryFile>()).synced).push(flags) };
     OK
 }
 
 unsafe extern "C" fn file_size(file: *mut sqlite3_file, to: *mut i64) -> c_int {
-    // SAFETY: as for `content`; called with a place for the result.
+    // SAFETY: the file is a `MemoryFile`; called with a place for the result.
     unsafe { to.write(content(file).len() as i64) };
     OK
 }
 
 unsafe extern "C" fn lock(file: *mut sqlite3_file, level: c_int) -> c_int {
-    // SAFETY: as for `content`.
+    // SAFETY: the file is a `MemoryFile`, which nothing else uses during the call.
     unsafe { (*file.cast::<MemoryFile>()).lock = level };
     OK
 }

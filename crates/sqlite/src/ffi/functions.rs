@@ -238,7 +238,7 @@ unsafe extern "C" fn last<const LIBRARY: usize>(context: *mut sqlite3_context) {
         OK
     };
     guard(library.api(), || (), take);
-    // SAFETY: as above, and there are no arguments.
+    // SAFETY: SQLite calls this with the context of an aggregate that it has begun, and there are no arguments.
     unsafe {
         run(
             library,
@@ -286,14 +286,14 @@ mod tests {
     }
 
     unsafe extern "C" fn aggregate_context(context: *mut sqlite3_context, _: c_int) -> *mut c_void {
-        // SAFETY: as above.
+        // SAFETY: the test below makes no other context.
         unsafe { (&raw mut (*context.cast::<Running>()).training).cast() }
     }
 
     unsafe extern "C" fn error(_: *mut sqlite3_context, _: *const c_char, _: c_int) {}
 
     unsafe extern "C" fn error_code(context: *mut sqlite3_context, code: c_int) {
-        // SAFETY: as above.
+        // SAFETY: the test below makes no other context.
         unsafe { (*context.cast::<Running>()).code = code };
     }
 

@@ -74,7 +74,8 @@ impl HostName {
         flags: c_int,
     ) -> Result<(HostFile, c_int), Code> {
         let file = HostFile::in_memory(memory, Vec::new(), self.vfs, self.path().to_owned());
-        // SAFETY: as for this function, and the name is SQLite's.
+        // SAFETY: the memory is as the caller says, and a `HostName` has a name that SQLite keeps until the file is
+        // closed.
         let granted = unsafe { file.open_now(self.name, flags) }?;
         Ok((file, granted))
     }
@@ -148,7 +149,7 @@ impl HostFile {
         path: CString,
         flags: c_int,
     ) -> Result<HostFile, Code> {
-        // SAFETY: as for this function.
+        // SAFETY: the VFS is registered for ever, as the caller says.
         let size = super::api::len(unsafe { (*vfs).szOsFile });
         let mut memory = vec![0u128; size.div_ceil(16)];
         let file = HostFile::in_memory(memory.as_mut_ptr().cast(), memory, vfs, path);
@@ -163,8 +164,9 @@ impl HostFile {
     /// `self.file` is memory as `open_in` describes it; the name is as for `open`.
     unsafe fn open_now(&self, name: *const c_char, flags: c_int) -> Result<c_int, Code> {
         let mut granted = flags;
-        // SAFETY: as for this function. Without methods the file is not closed after a failure; a host that failed
-        // after setting them wants it to be, which dropping the value does.
+        // SAFETY: the memory behind `self.file` is as large as the VFS asks for, and the name outlives the file.
+        // Without methods the file is not closed after a failure; a host that failed after setting them wants it to be,
+        // which dropping the value does.
         let code = unsafe {
             (*self.file).pMethods = std::ptr::null();
             let granted = &raw mut granted;

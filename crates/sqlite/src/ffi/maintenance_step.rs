@@ -44,7 +44,8 @@ impl Request {
     /// # Safety
     /// `at` is the argument of [`fcntl::LITEPACK_MAINTAIN`], for as long as what is returned is used.
     pub(super) unsafe fn at<'a>(at: *mut c_void) -> Option<&'a mut Request> {
-        // SAFETY: as for this function; any request begins with the version of its layout.
+        // SAFETY: the caller says that a request is there, and any begins with the version of its layout. Only one of
+        // this layout is looked at further.
         unsafe { (at.cast::<u32>().read() == LAYOUT).then(|| &mut *at.cast()) }
     }
 

@@ -45,7 +45,7 @@ use library::Library;
 /// # Safety
 /// `table` is what that SQLite handed to the entry point.
 pub unsafe fn register_vfs(table: *const c_void, name: &str, host: &str) -> Result<(), String> {
-    // SAFETY: as for this function.
+    // SAFETY: the caller says that `table` is the one that SQLite gives to extensions.
     unsafe { registration::register_named(table, name, host) }
 }
 
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn init(
     error: *mut *mut c_char,
     table: *const c_void,
 ) -> c_int {
-    // SAFETY: as for this function.
+    // SAFETY: SQLite calls an entry point with an open connection, a place for a message, and its table.
     unsafe { load(db, error, table, false) }
 }
 
@@ -139,6 +139,6 @@ pub unsafe extern "C" fn init_default(
     error: *mut *mut c_char,
     table: *const c_void,
 ) -> c_int {
-    // SAFETY: as for this function.
+    // SAFETY: SQLite calls an entry point with an open connection, a place for a message, and its table.
     unsafe { load(db, error, table, true) }
 }

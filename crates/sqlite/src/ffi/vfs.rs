@@ -141,7 +141,8 @@ impl Opening<'_> {
     /// The arguments are SQLite's.
     unsafe fn any(&self) -> Result<(), Failure> {
         relieve().map_err(|_| NOMEM)?;
-        // SAFETY: as for this function. A name is there where it is looked at.
+        // SAFETY: the arguments are SQLite's, as the caller says. Each function below is called for the kind of file
+        // that it is for, and with a name where it looks at one.
         unsafe {
             if self.name.is_null() || self.flags & (OPEN_MAIN_DB | OPEN_MAIN_JOURNAL) == 0 {
                 self.below(self.flags)
@@ -163,7 +164,8 @@ impl Opening<'_> {
     /// The arguments are SQLite's, and nothing is open in its memory.
     unsafe fn below(&self, flags: c_int) -> Result<(), Failure> {
         let (host, name) = (self.shim.host, self.name);
-        // SAFETY: as for this function.
+        // SAFETY: the arguments are SQLite's, and its memory is as large as the host's file needs, because ours is
+        // larger.
         match unsafe { call!((*host), xOpen(host, name, self.out, flags, self.out_flags)) } {
             OK => Ok(()),
             code => Err(code.into()),
@@ -183,7 +185,8 @@ impl Opening<'_> {
     /// # Safety
     /// The arguments are SQLite's. If a host's file is open behind where ours goes, it belongs to `file`.
     unsafe fn finish<F: File>(&self, file: F, granted: c_int) {
-        // SAFETY: as for this function; a place for the flags is given or null.
+        // SAFETY: SQLite's memory has the size that our VFS asks for, and stays until it closes the file. The place for
+        // the flags is there or null.
         unsafe {
             file::install(self.out, self.shim.api(), self.shim.name, file);
             if !self.out_flags.is_null() {
@@ -198,7 +201,7 @@ impl Opening<'_> {
     /// The arguments are SQLite's, and nothing is open in its memory.
     unsafe fn finish_read_only<F: File>(&self, file: F) {
         let granted = self.flags & !(OPEN_READWRITE | OPEN_CREATE) | OPEN_READONLY;
-        // SAFETY: as for this function.
+        // SAFETY: nothing is open in SQLite's memory, so `file` need not own anything there.
         unsafe { self.finish(file, granted) };
     }
 
@@ -208,7 +211,7 @@ impl Opening<'_> {
     /// As [`Opening::finish_read_only`].
     unsafe fn refuse(&self, why: String) {
         self.shim.api().log(MISUSE, &why);
-        // SAFETY: as for this function.
+        // SAFETY: nothing is open in SQLite's memory, as the caller says.
         unsafe { self.finish_read_only(Refused(why)) };
     }
 
@@ -223,13 +226,13 @@ impl Opening<'_> {
         let explicit = !shim.is_default || vfs().as_deref() == Some(NAME);
         // As the default VFS we may meet parameters that are meant for someone else.
         let asked = if explicit {
-            // SAFETY: as above.
+            // SAFETY: the name is a main database's, as the caller says.
             Asked::of(&unsafe { api.uri_parameters(self.name) })
         } else {
             Ok(Asked::default())
         };
-        // SAFETY: as for this function; what is not handed on of the host's file is closed before anything else is
-        // opened.
+        // SAFETY: the arguments are SQLite's, for a main database. What is not handed on of the host's file is closed
+        // before anything else is opened in its memory.
         unsafe {
             let asked = match asked {
                 Ok(asked) => asked,
@@ -267,7 +270,7 @@ impl Opening<'_> {
     /// # Safety
     /// As [`Opening::below`].
     unsafe fn plain(&self) -> Result<(), Failure> {
-        // SAFETY: as for this function.
+        // SAFETY: the arguments are SQLite's, and the caller has nothing open in its memory.
         unsafe { self.below(self.flags & !OPEN_EXCLUSIVE) }
     }
 
@@ -294,11 +297,12 @@ impl Opening<'_> {
         for setting in settings {
             packed.apply(setting);
         }
-        // Of a file that is said not to change SQLite writes nothing, and the host has it open for writing all the
-        // same. SAFETY: the name is a main database's.
+        // SQLite writes nothing of a file that is said not to change, but the host may have it open for writing.
+        // SAFETY: the name is a main database's.
         let is_immutable = unsafe { self.shim.api().uri_is_on(self.name, c"immutable") };
         let writable = granted & OPEN_READONLY == 0 && !is_immutable;
-        // SAFETY: as for this function; the host's file belongs to the store.
+        // SAFETY: the arguments are SQLite's. The host's file behind ours belongs to the store, which is part of
+        // `file`.
         unsafe {
             let file = PackedFile::new(packed, Some(identity), writable);
             self.finish(file, granted);
@@ -312,7 +316,7 @@ impl Opening<'_> {
     /// # Safety
     /// The arguments are SQLite's, and nothing is open in its memory.
     unsafe fn archive(&self, settings: Vec<Setting>, explicit: bool) -> Result<(), Failure> {
-        // SAFETY: as for this function.
+        // SAFETY: the name is a main database's, so it is there.
         let name = unsafe { self.host_name() };
         let path = name.path().to_bytes();
         let stamp = FileStamp::of(path);
@@ -328,14 +332,14 @@ impl Opening<'_> {
                     return Err(failure);
                 }
                 report(self.shim.api(), &failure);
-                // SAFETY: as for this function.
+                // SAFETY: the archive is opened in memory of its own, so nothing is open in SQLite's.
                 return unsafe { self.plain() };
             }
         };
         let applied = settings
             .into_iter()
             .try_for_each(|setting| archive.apply(setting));
-        // SAFETY: as for this function.
+        // SAFETY: the archive is opened in memory of its own, so nothing is open in SQLite's.
         unsafe {
             match applied {
                 Ok(()) => self.finish_read_only(archive),
@@ -350,7 +354,7 @@ impl Opening<'_> {
     /// # Safety
     /// The arguments are SQLite's, and nothing is open in its memory.
     unsafe fn remote(&self, location: Location, settings: Vec<Setting>) -> Result<(), Failure> {
-        // SAFETY: as for this function.
+        // SAFETY: a file on a server takes nothing of SQLite's memory, so nothing is open there.
         unsafe {
             match location.open(settings) {
                 Ok(file) => self.finish_read_only(file),
@@ -428,7 +432,7 @@ unsafe extern "C" fn delete<O: Owner>(
 /// The arguments are those of `xDelete`.
 unsafe fn delete_any(shim: &Shim, name: *const c_char, sync: c_int) -> c_int {
     let (api, host) = (shim.api(), shim.host);
-    // SAFETY: as for this function.
+    // SAFETY: the host is a VFS that SQLite has registered, and the arguments are those of its call of `xDelete`.
     let body = || unsafe {
         match call!((*host), xDelete(host, name, sync)) {
             OK => OK,
