@@ -229,7 +229,7 @@ impl File for PackedFile {
 
     fn close(self, poisoned: bool) -> Code {
         if poisoned {
-            // Not even the mark of a clean close may be written.
+            // Its state is not to be trusted: nothing of it may be written, or given back to the cache and the workers.
             drop(self.identity);
             let code = self.packed.disk().close();
             std::mem::forget(self.packed);
