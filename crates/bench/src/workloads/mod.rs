@@ -1,8 +1,8 @@
 //! What is measured: each kind of work is one file here, listed in [`all`].
 //!
 //! A workload runs all engines and gives rows in groups: each group holds one row an engine (or
-//! one a way of it), plain SQLite first; [`codec`] has no SQLite, and [`maintenance`] compares with a fresh
-//! file. Most work is a [`session`] on an open connection.
+//! one a way of it), plain SQLite first; `codec` has no SQLite, and `maintenance` compares with a fresh
+//! file. Most work is a `session` on an open connection.
 
 mod again;
 mod apart;
