@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 
 use libfuzzer_sys::fuzz_target;
-use litepack_btree::{HEADER_LEN, Header, Owner, Owners};
+use litepack_btree::{HEADER_LEN, Header, Owner, PageOwnership};
 
 fuzz_target!(|data: &[u8]| {
     const PAGE: usize = 512;
@@ -16,7 +16,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let mut read = vec![false; header.pages as usize];
-    let found = Owners::find(&header, |page, buf| {
+    let found = PageOwnership::find(&header, |page, buf| {
         let index = page as usize - 1;
         assert!(!std::mem::replace(&mut read[index], true), "page {page} is read twice");
         buf.copy_from_slice(&bytes[index * PAGE..][..PAGE]);
