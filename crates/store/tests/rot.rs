@@ -216,6 +216,36 @@ fn a_settled_file_survives_the_loss_of_a_slot() {
     }
 }
 
+/// The mark that nothing depends on at the moment is one that the next accident needs.
+#[test]
+fn a_check_notices_each_flipped_bit_of_the_older_mark() {
+    let disk = CrashingStorage::default();
+    let mut store = open(&disk);
+    for byte in [1, 2, 3] {
+        store.write(0, &[byte; PAGE]).unwrap();
+        store.flush().unwrap();
+    }
+    drop(store.close());
+    let image = disk.after_power_loss(1);
+    let damage = |image: Vec<u8>| {
+        let mut store = Store::open(CrashingStorage::with_image(image), options()).unwrap();
+        store.check(&mut |_| {}).unwrap().damage
+    };
+    assert!(damage(image.clone()).is_empty());
+    let seq = |mark: usize| u64::from_le_bytes(image[mark + 8..][..8].try_into().unwrap());
+    let older = MARKS.into_iter().min_by_key(|mark| seq(*mark)).unwrap();
+    for bit in (0..64 * 8).step_by(37) {
+        let mut image = image.clone();
+        image[older + bit / 8] ^= 1 << (bit % 8);
+        let found = damage(image);
+        assert_eq!(found.len(), 1, "bit {bit}: {found:?}");
+        assert_eq!(
+            (&*found[0].what, found[0].offset),
+            ("mark of durability", older as u64)
+        );
+    }
+}
+
 /// The first commit of a file is that of an empty database: damage must not bring it back.
 #[test]
 fn two_damages_make_no_empty_database() {

@@ -6,6 +6,7 @@ use crate::error::{Damage, Result};
 use crate::format::layout::{DATA_START, lock_bytes_below};
 use crate::inspect::walk::Walk;
 use crate::snapshot::handle::Snapshot;
+use crate::snapshot::recover;
 
 /// What [`Snapshot::check`] found.
 #[derive(Clone, Debug, Default)]
@@ -81,6 +82,9 @@ impl<R: ReadAt> Snapshot<R> {
         self.walk_catalog(&mut walk, record.catalog)?;
         self.walk_segment(&mut walk, record.segment)?;
         self.walk_space(&mut walk, record.space)?;
+        if let Some(damage) = recover::damage_of_other_mark(self.medium(), &commit)? {
+            walk.add(damage);
+        }
         let known = DATA_START + walk.used.total() + lock_bytes_below(record.end);
         Ok(CheckReport {
             units,

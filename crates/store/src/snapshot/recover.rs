@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use litepack_io::storage::ReadAt;
 
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::format::catalog::Catalog;
 use crate::format::layout::{
     DATA_START, FileUuid, MARK_LEN, MARK_OFFSETS, OFFSET_LIMIT, Pointer, RECORD_LEN, SLOT_OFFSETS,
@@ -202,6 +202,35 @@ fn judge<D: ReadAt>(medium: &Medium<D>, head: &Head, live: bool) -> Result<Verdi
         record: former,
         slot: at,
         durable: true,
+    }))
+}
+
+/// Damage of the mark that the newest commit does not need. A check looks for it; [`current`] does not, as it decides
+/// nothing then. It is damage because the mark of `newest` was written when the other one was durable: a power loss
+/// can have torn it only before there was anything to read in the mark of `newest`.
+#[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
+pub(crate) fn damage_of_other_mark<D: ReadAt>(
+    medium: &Medium<D>,
+    newest: &Commit,
+) -> Result<Option<Damage>> {
+    let (own, other) = (newest.slot, 1 - newest.slot);
+    for attempt in 0..=TORN_RETRIES {
+        let marks = Head::read(&medium.disk)?.marks;
+        let [own, other] = [own, other].map(|slot| decode_mark(&marks[slot], medium.uuid));
+        if own != Some(newest.record.seq) || other.is_some() {
+            return Ok(None);
+        }
+        // A live writer may be writing it.
+        if attempt < TORN_RETRIES {
+            std::thread::sleep(Duration::from_millis(1 << attempt));
+        }
+    }
+    Ok(Some(Damage {
+        what: "mark of durability".into(),
+        offset: MARK_OFFSETS[other],
+        why:
+            "its checksum is wrong; the database is whole, and the next two commits renew the mark"
+                .into(),
     }))
 }
 
