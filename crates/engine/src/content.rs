@@ -82,14 +82,14 @@ pub struct Content {
 
 impl Content {
     /// Reads the database in a file that `info` describes, and tells `read` how many bytes of it were read now and
-    /// then.
+    /// then; an error of it ends the reading.
     ///
     /// # Errors
-    /// When the file cannot be read at all; damage is in the result.
+    /// That of `read`, and when the file cannot be read at all; damage is in the result.
     pub fn of<D: Storage>(
         store: &mut Store<D>,
         info: &Info,
-        read: &mut dyn FnMut(u64),
+        read: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<Content> {
         let owners = owners(store, read)?;
         let mut tally = Tally::new(owners.as_ref(), info);
@@ -140,7 +140,7 @@ fn damage(owners: &PageOwnership, found: &litepack_btree::Damage) -> Damage {
 /// The owners of all pages; `None` if the database has no header, or none that can be read.
 fn owners<D: Storage>(
     store: &mut Store<D>,
-    was_read: &mut dyn FnMut(u64),
+    was_read: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Option<PageOwnership>> {
     let size = store.size();
     let mut head = [0; HEADER_LEN];
@@ -150,7 +150,7 @@ fn owners<D: Storage>(
     };
     let page_size = u64::from(header.page_size);
     let owners = PageOwnership::find(&header, |page, buf| {
-        was_read(page_size);
+        was_read(page_size)?;
         read(store, (u64::from(page) - 1) * page_size, buf)
     });
     owners.map(Some)

@@ -78,14 +78,16 @@ impl From<litepack_store::Damage> for Damage {
 /// ```
 ///
 /// # Errors
-/// If the file is not a packed file or cannot be read.
+/// If the file is not a packed file or cannot be read, or the job is stopped.
 pub fn check(file: impl AsRef<Path>, job: &Job<'_>) -> Result<CheckReport> {
     let file = file.as_ref();
     register()?;
     let mut source = Source::open(file, false)?;
     source.expect_packed()?;
     source.hold_for_report()?;
-    let report = match report(&source, job) {
+    let report = report(&source, job);
+    job.check()?;
+    let report = match report {
         // Nothing can be read below such damage, so it is all there is to tell.
         Err(StoreError::Damaged(damage)) => litepack_store::CheckReport {
             damage: vec![damage],
@@ -109,5 +111,8 @@ fn report(source: &Source, job: &Job<'_>) -> litepack_store::Result<litepack_sto
     let info = store.info().unwrap_or_default();
     let unit_size = u64::from(info.unit_size);
     let step = job.bytes("checking", info.stored_units * unit_size);
-    store.check(&mut |done| step.set(done * unit_size))
+    store.check(&mut |done| {
+        step.set(done * unit_size);
+        job.go_on()
+    })
 }

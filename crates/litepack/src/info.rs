@@ -42,14 +42,16 @@ pub struct Info {
 /// ```
 ///
 /// # Errors
-/// If the file is not a packed file or cannot be read. Damage within it is part of the answer.
+/// If the file is not a packed file or cannot be read, or the job is stopped. Damage within it is part of the answer.
 pub fn info(file: impl AsRef<Path>, job: &Job<'_>) -> Result<Info> {
     let file = file.as_ref();
     register()?;
     let mut source = Source::open(file, false)?;
     source.expect_packed()?;
     source.hold_for_report()?;
-    report(&source, job).with_context(|| cannot_read(file))
+    let report = report(&source, job);
+    job.check()?;
+    report.with_context(|| cannot_read(file))
 }
 
 fn report(source: &Source, job: &Job<'_>) -> litepack_store::Result<Info> {
@@ -58,7 +60,10 @@ fn report(source: &Source, job: &Job<'_>) -> litepack_store::Result<Info> {
     loop {
         let info = store.info()?;
         let step = job.bytes("reading", info.logical_bytes);
-        let content = Content::of(&mut store, &info, &mut |bytes| step.add(bytes))?;
+        let content = Content::of(&mut store, &info, &mut |bytes| {
+            step.add(bytes);
+            job.go_on()
+        })?;
         if store.seq() == info.seq || retries == 0 {
             return Ok(Info {
                 file: info,

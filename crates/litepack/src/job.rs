@@ -84,8 +84,7 @@ impl<'a> Job<'a> {
         self
     }
 
-    /// Ends with [`Error::Interrupted`] after `stop` was called. [`check`](crate::check()) and [`info`](crate::info())
-    /// change nothing and ignore it.
+    /// Ends with [`Error::Interrupted`] after `stop` was called.
     #[must_use]
     pub fn with_stop(mut self, stop: &Stop) -> Job<'a> {
         self.stop = stop.clone();
@@ -105,6 +104,14 @@ impl<'a> Job<'a> {
     pub(crate) fn check(&self) -> Result<()> {
         match self.stop.is_requested() {
             true => Err(Error::interrupted()),
+            false => Ok(()),
+        }
+    }
+
+    /// For callbacks of the store: any error, if the job was stopped. The caller then asks [`Job::check`].
+    pub(crate) fn go_on(&self) -> litepack_store::Result<()> {
+        match self.stop.is_requested() {
+            true => Err(std::io::Error::from(std::io::ErrorKind::Interrupted).into()),
             false => Ok(()),
         }
     }

@@ -140,6 +140,30 @@ fn a_stopped_job_changes_nothing() {
 }
 
 #[test]
+fn a_stopped_report_ends() {
+    let (place, plain) = place(20_000);
+    let packed = place.path().join("packed.db");
+    litepack::pack(&plain, &packed, &PackOptions::default(), &Job::default()).unwrap();
+    for begin in ["check", "info"] {
+        let (stop, moves) = (Stop::default(), Mutex::new(0));
+        let show = |progress: Progress<'_>| {
+            if let Progress::Advanced(_) | Progress::Reached(_) = progress {
+                *moves.lock().unwrap() += 1;
+                stop.stop();
+            }
+        };
+        let job = Job::default().with_progress(&show).with_stop(&stop);
+        let ended = match begin {
+            "check" => litepack::check(&packed, &job).map(|_| ()),
+            _ => litepack::info(&packed, &job).map(|_| ()),
+        };
+        let error = ended.unwrap_err();
+        assert!(error.is_interrupted(), "{begin}: {error:?}");
+        assert_eq!(moves.into_inner().unwrap(), 1, "{begin}");
+    }
+}
+
+#[test]
 fn errors_say_what_kind_they_are() {
     let (place, plain) = place(100);
     let path = |name: &str| place.path().join(name);

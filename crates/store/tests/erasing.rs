@@ -159,7 +159,7 @@ fn run(seed: u64, erase: Erase) {
         }
         let kept = live(&disk).intersection(&wanted).count();
         assert_eq!(kept, wanted.len(), "{context}: this shows nothing");
-        let report = store.check(&mut |_| {}).expect("readable");
+        let report = store.check(&mut |_| Ok(())).expect("readable");
         assert!(
             report.is_ok() && report.lost_bytes == 0,
             "{context}: {report:?}"

@@ -74,7 +74,7 @@ fn dictionaries_larger_than_memory_are_read_one_after_the_other() {
         assert_eq!(found, page(number), "{number}");
         assert!(cache.bytes() <= BUDGET);
     }
-    assert!(reader.check(&mut |_| {}).unwrap().is_ok());
+    assert!(reader.check(&mut |_| Ok(())).unwrap().is_ok());
     assert_eq!(
         reader.info().unwrap().dictionaries.len(),
         DICTIONARIES as usize

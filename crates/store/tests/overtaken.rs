@@ -133,7 +133,7 @@ fn what_is_overtaken_by_a_commit_is_not_damaged() {
             let mut reader = Store::open(disk, Options::default()).unwrap();
             reader.refresh().unwrap();
             left.set(reads);
-            let report = reader.check(&mut |_| {}).unwrap();
+            let report = reader.check(&mut |_| Ok(())).unwrap();
             assert!(report.is_ok(), "before read {reads}: {report:?}");
             let is_over = left.replace(reads) > 0;
             let info = reader.info().unwrap();
@@ -180,7 +180,7 @@ fn a_check_that_is_overtaken_for_ever_says_so() {
             let mut reader = Store::open(&disk, Options::default()).unwrap();
             reader.refresh().unwrap();
             left.set(7);
-            let result = reader.check(&mut |_| {});
+            let result = reader.check(&mut |_| Ok(()));
             assert!(matches!(result, Err(Error::Conflict)), "{result:?}");
         },
     );

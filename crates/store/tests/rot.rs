@@ -229,7 +229,7 @@ fn a_check_notices_each_flipped_bit_of_the_older_mark() {
     let image = disk.after_power_loss(1);
     let damage = |image: Vec<u8>| {
         let mut store = Store::open(CrashingStorage::with_image(image), options()).unwrap();
-        store.check(&mut |_| {}).unwrap().damage
+        store.check(&mut |_| Ok(())).unwrap().damage
     };
     assert!(damage(image.clone()).is_empty());
     let seq = |mark: usize| u64::from_le_bytes(image[mark + 8..][..8].try_into().unwrap());

@@ -378,7 +378,7 @@ impl<D: Storage> Packed<D> {
     }
 
     pub(crate) fn check(&mut self) -> Result<CheckReport> {
-        self.store.check(&mut |_| {})
+        self.store.check(&mut |_| Ok(()))
     }
 }
 

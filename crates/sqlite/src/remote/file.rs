@@ -169,7 +169,7 @@ impl Database for RemoteFile {
                 Err(Failure::new(ERROR, why))
             }
             Content::Packed(file) => {
-                let report = file.snapshot.check(&mut |_| {}).map_err(of_store)?;
+                let report = file.snapshot.check(&mut |_| Ok(())).map_err(of_store)?;
                 Ok(check_text(&report))
             }
             Content::Archive(archive) => archive.check(),

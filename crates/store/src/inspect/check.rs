@@ -30,11 +30,12 @@ impl CheckReport {
 
 impl<R: ReadAt> Snapshot<R> {
     /// Reads and decodes everything the newest commit refers to, and accounts for every byte of the
-    /// file. `progress` is called with the number of units passed so far.
+    /// file. `progress` is called with the number of units passed so far; an error of it ends the check.
     ///
     /// # Errors
-    /// Only when the file cannot be read at all, or others commit too much meanwhile; damage is in the report.
-    pub fn check(&mut self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
+    /// That of `progress`. Otherwise only when the file cannot be read at all, or others commit too much meanwhile; damage
+    /// is in the report.
+    pub fn check(&mut self, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<CheckReport> {
         self.refresh()?;
         self.retry_if_stale(
             |snapshot| {
@@ -48,7 +49,7 @@ impl<R: ReadAt> Snapshot<R> {
         )
     }
 
-    fn check_once(&mut self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
+    fn check_once(&mut self, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<CheckReport> {
         let Some(commit) = self.commit() else {
             return Ok(CheckReport::default());
         };
@@ -68,8 +69,7 @@ impl<R: ReadAt> Snapshot<R> {
                 units += 1;
                 bytes += u64::from(entry.len);
             }
-            progress(units);
-            Ok(())
+            progress(units)
         })?;
         if walk.damage.is_empty() && (units, bytes) != (record.stored_units, record.stored_bytes) {
             let why = format!("counts {} units, the map has {units}", record.stored_units);
@@ -121,7 +121,7 @@ mod tests {
         for unit in 0..1000 {
             store.read(unit * UNIT as u64, &mut page).unwrap();
         }
-        assert!(store.check(&mut |_| {}).unwrap().is_ok());
+        assert!(store.check(&mut |_| Ok(())).unwrap().is_ok());
         let snapshot = store.snapshot();
         let (record, catalog) = (snapshot.commit().unwrap().record, &snapshot.image().catalog);
         let number = catalog.used().next().expect("a dictionary");
@@ -132,7 +132,7 @@ mod tests {
             let mut byte = [0];
             disk.read_at(&mut byte, place.offset).unwrap();
             disk.write_at(&[!byte[0]], place.offset).unwrap();
-            let damage = store.check(&mut |_| {}).unwrap().damage;
+            let damage = store.check(&mut |_| Ok(())).unwrap().damage;
             assert!(
                 damage.iter().any(|found| found.what.starts_with(what)),
                 "{what}: {damage:?}"

@@ -108,7 +108,7 @@ pub(crate) fn use_everything(mut store: Store<impl Storage>) {
     for step in 0..STEPS * 20 {
         let _ = store.read((size / 4096).min(step) * 4096, &mut page[..4096]);
     }
-    let _ = store.check(&mut |_| {});
+    let _ = store.check(&mut |_| Ok(()));
     let _ = store.info().map(|info| info.unaccounted_bytes());
     let _ = store.units(&mut |_| {});
     let _ = store.dictionaries();
@@ -236,7 +236,7 @@ mod tests {
             let mut store = Store::open(&disk, options()).unwrap();
             store.refresh().unwrap();
             assert_eq!(store.seq(), 2);
-            assert!(!store.check(&mut |_| {}).unwrap().is_ok());
+            assert!(!store.check(&mut |_| Ok(())).unwrap().is_ok());
             assert!(!store.info().unwrap().damage.is_empty());
             assert!(store.verify_map().is_err());
             assert!(store.compact().is_err());
@@ -255,7 +255,7 @@ mod tests {
         let size = u64::from(u32::MAX) * 4096;
         store.write(size - 4096, &[8; 4096]).unwrap();
         store.flush().unwrap();
-        assert!(store.check(&mut |_| {}).unwrap().is_ok());
+        assert!(store.check(&mut |_| Ok(())).unwrap().is_ok());
         assert!(store.info().unwrap().damage.is_empty());
         assert_eq!(store.dictionary_of(1 << 30).unwrap(), 0);
         let mut at = Some(0);

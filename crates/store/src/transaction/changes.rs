@@ -327,7 +327,7 @@ mod tests {
         store.write(2 * UNIT, &page(4)).unwrap();
         store.flush().unwrap();
         assert_eq!(first_byte(|buf| store.read(UNIT, buf)), 0);
-        let report = store.check(&mut |_| {}).unwrap();
+        let report = store.check(&mut |_| Ok(())).unwrap();
         assert_eq!((report.damage, report.lost_bytes), (vec![], 0));
     }
 
@@ -344,7 +344,7 @@ mod tests {
         assert!(store.in_transaction());
         assert_eq!((store.size(), store.seq()), (2 * UNIT, 2));
         assert_eq!(first_byte(|buf| store.read(UNIT, buf)), 2);
-        assert_eq!(store.check(&mut |_| {}).unwrap().units, 1);
+        assert_eq!(store.check(&mut |_| Ok(())).unwrap().units, 1);
         assert!(!store.refresh().unwrap());
         let mut reader = Snapshot::open(&disk, &Options::default()).unwrap();
         reader.refresh().unwrap();

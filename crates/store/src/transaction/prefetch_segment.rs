@@ -165,7 +165,7 @@ mod tests {
         assert!(!record(&disk).segment.is_none());
         let mut store = Store::open(&disk, options()).unwrap();
         let all_accounted_for = |store: &mut Store<&MemoryStorage>| {
-            let report = store.check(&mut |_| {}).unwrap();
+            let report = store.check(&mut |_| Ok(())).unwrap();
             assert_eq!((report.damage, report.lost_bytes), (vec![], 0));
             assert_eq!(store.info().unwrap().unaccounted_bytes(), 0);
         };
@@ -219,7 +219,7 @@ mod tests {
             let mut store = Store::open(&disk, options()).unwrap();
             store.refresh().unwrap();
             assert!(read(&mut store, 20).unwrap() == content(20, 0));
-            let damage = store.check(&mut |_| {}).unwrap().damage;
+            let damage = store.check(&mut |_| Ok(())).unwrap().damage;
             assert_eq!(damage.len(), 1, "{damage:?}");
             disk.write_at(&byte, at).unwrap();
         }
@@ -246,7 +246,7 @@ mod tests {
         disk.write_at(&encoded, crate::format::layout::SLOT_OFFSETS[slot])
             .unwrap();
         let mut store = Store::open(&disk, options()).unwrap();
-        let damage = store.check(&mut |_| {}).unwrap().damage;
+        let damage = store.check(&mut |_| Ok(())).unwrap().damage;
         assert_eq!(damage.len(), 1, "{damage:?}");
         assert_eq!(damage[0].what, "prefetch segment");
         // Who reads it does not take the copy for the unit.

@@ -191,7 +191,7 @@ impl<D: Storage> Store<D> {
     ///
     /// # Errors
     /// As [`Snapshot::check`].
-    pub fn check(&mut self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport> {
+    pub fn check(&mut self, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<CheckReport> {
         self.finish_undo()?;
         self.committed(|snapshot| snapshot.check(progress))
     }
