@@ -9,6 +9,7 @@ use crate::codes::BUSY;
 use crate::columns::maintenance::limits;
 use crate::ffi::Call;
 use crate::ffi::maintenance_step::Step;
+use crate::functions::schema_name;
 
 /// Others may be writing for so long before it gives up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -41,12 +42,7 @@ pub(crate) fn maintain(call: &Call<'_>) -> litepack_columns::sql::Result<()> {
             return Err(call.error(format_args!("the level is a number from {min} to {max}")));
         }
     };
-    let schema = match call.argument(3) {
-        Value::Null => "main".into(),
-        value => value
-            .text()
-            .ok_or_else(|| call.error("the name of a schema is text"))?,
-    };
+    let schema = schema_name(call.argument(3));
     let mut busy = Busy::default();
     loop {
         let begun = Instant::now();

@@ -43,7 +43,13 @@ fn used(place: &Place, journal: &str) -> PathBuf {
     let connection = vfs::open(&packed).expect("it opens");
     // Nothing has to be done to a fresh file.
     let commit = commit_of(&connection);
-    assert_eq!(maintain(&connection, "null, 1").expect("nothing"), 0);
+    for arguments in [
+        "null, 1",
+        "null, 1, null, 'main'",
+        "null, 1, null, cast('main' as blob)",
+    ] {
+        assert_eq!(maintain(&connection, arguments).expect("nothing"), 0);
+    }
     assert_eq!(commit_of(&connection), commit);
     let mode = format!("pragma journal_mode = {journal}; pragma synchronous = off");
     connection.execute_batch(&mode).expect("a journal mode");

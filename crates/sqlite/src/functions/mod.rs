@@ -13,6 +13,7 @@ use crate::columns::{Training, maintenance, schema, training, values};
 use crate::ffi::Call;
 use crate::maintain_function;
 use Act::{Compute, Operate, Train};
+pub(crate) use packed::schema_name;
 
 /// A SQL function.
 pub(crate) struct Function {
