@@ -225,7 +225,7 @@ impl<'a> Tally<'a> {
     /// Divides the length of a unit evenly among its pages. They are compressed together, so that there
     /// is no telling what each of them takes.
     fn add(&mut self, unit: &StoredUnit) {
-        let first = unit.number.saturating_mul(self.unit_size) / self.page_size;
+        let first = unit.number.0.saturating_mul(self.unit_size) / self.page_size;
         let there = self.pages.saturating_sub(first);
         let pages = (self.unit_size / self.page_size).min(there).max(1);
         let len = u64::from(unit.len);
@@ -245,6 +245,7 @@ impl<'a> Tally<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use litepack_store::Unit;
 
     #[test]
     fn the_parts_of_a_unit_add_up() {
@@ -259,7 +260,7 @@ mod tests {
         assert_eq!((all.pages, all.plain), (12, info.logical_bytes));
         for (number, len) in [(0, 1001), (1, 3), (u64::MAX, 5)] {
             tally.add(&StoredUnit {
-                number,
+                number: Unit(number),
                 len,
                 codec: Codec::Zstd,
                 has_dictionary: true,

@@ -17,4 +17,5 @@ pub mod plan;
 pub mod report;
 
 pub use kind::{FileKind, missing_bytes, page_size};
+pub use litepack_store::Unit;
 pub use malformed::warning;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use litepack_codec::{DictId, Level};
 use litepack_io::storage::Storage;
-use litepack_store::{Erase, Reordering, Result, Store};
+use litepack_store::{Erase, Reordering, Result, Store, Unit};
 
 use crate::plan::{Effort, Plan, Source};
 
@@ -46,7 +46,7 @@ pub enum Progress {
 enum Stage {
     AddDictionaries,
     /// From this unit on.
-    Recompress(u64),
+    Recompress(Unit),
     DropDictionaries,
     /// From there on, if it was begun.
     Reorder(Option<Reordering>),
@@ -61,7 +61,7 @@ impl<D: Storage> Source for Store<D> {
         Store::read(self, offset, buf).is_ok_and(|n| n == buf.len())
     }
 
-    fn dictionary_of(&mut self, unit: u64) -> DictId {
+    fn dictionary_of(&mut self, unit: Unit) -> DictId {
         Store::dictionary_of(self, unit).unwrap_or(0)
     }
 }
@@ -130,7 +130,7 @@ impl Maintenance {
             Stage::AddDictionaries => {
                 self.add_dictionaries(store)?;
                 store.commit()?;
-                Stage::Recompress(0)
+                Stage::Recompress(Unit::FIRST)
             }
             Stage::Recompress(unit) => {
                 let number = |unit| match self.plan.dictionary_of(unit) {

@@ -10,7 +10,7 @@ use std::path::Path;
 use litepack_codec::{DictId, LEVELS, Level};
 use litepack_engine::plan::{self, Effort, Plan};
 use litepack_io::storage::ReadAt;
-use litepack_store::{DEFAULT_LEVEL, Listed, Options, Store};
+use litepack_store::{DEFAULT_LEVEL, Listed, Options, Store, Unit};
 use serde::Serialize;
 
 use crate::error::{Context, cannot_read, refuse};
@@ -227,7 +227,7 @@ pub(crate) fn fill(
         }
         // One unit at a time: the first write tells the store how long a unit is.
         for part in buf[..wanted].chunks(unit) {
-            let dictionary = plan.dictionary_of(offset / unit as u64);
+            let dictionary = plan.dictionary_of(Unit::holding(offset, unit as u32));
             let number = dictionary.map_or(0, |index| numbers[index]);
             store
                 .write_with(offset, part, number)
@@ -250,7 +250,7 @@ impl plan::Source for Plain<'_> {
         ReadAt::read_at(self.0, buf, offset).is_ok_and(|n| n == buf.len())
     }
 
-    fn dictionary_of(&mut self, _: u64) -> DictId {
+    fn dictionary_of(&mut self, _: Unit) -> DictId {
         0
     }
 }

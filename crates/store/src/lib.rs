@@ -44,6 +44,7 @@ pub use error::{Damage, Error, Result};
 pub use format::header::{HEAD_LEN, Header, HeaderKind, kind_of};
 pub use format::layout::{FileUuid, HEADER_LEN, MAGIC, VERSION};
 pub use format::sqlite::SQLITE_MAGIC;
+pub use format::unit::Unit;
 pub use inspect::check::CheckReport;
 pub use inspect::info::{Info, StoredUnit};
 pub use litepack_io::cache::{Cache, FileId};

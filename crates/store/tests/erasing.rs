@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use litepack_codec::Dictionary;
 use litepack_io::testing::CrashingStorage;
-use litepack_store::{Cache, Erase, FileId, Options, Store};
+use litepack_store::{Cache, Erase, FileId, Options, Store, Unit};
 use rand::rngs::StdRng as SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
@@ -110,7 +110,7 @@ fn upkeep(rng: &mut SmallRng, store: &mut Store<CrashingStorage>) {
             }
         }
         2 => {
-            let units = (0..40).map(|_| rng.random_range(0..60)).collect();
+            let units = (0..40).map(|_| Unit(rng.random_range(0..60))).collect();
             store.set_prefetch(units, 1 << 18).expect("a segment");
         }
         _ => store.tidy().expect("tidy"),

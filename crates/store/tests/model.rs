@@ -7,7 +7,7 @@ mod support;
 use litepack_codec::Dictionary;
 use litepack_io::storage::Storage;
 use litepack_io::testing::CrashingStorage;
-use litepack_store::{Erase, Error, Reordering, Store};
+use litepack_store::{Erase, Error, Reordering, Store, Unit};
 use rand::rngs::StdRng as SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
@@ -100,15 +100,15 @@ fn upkeep(
         }
         3..6 => {
             let (one, other) = (any(rng), any(rng));
-            let from = rng.random_range(0..40);
-            let wanted = |unit| if unit % 3 == 0 { one } else { other };
+            let from = Unit(rng.random_range(0..40));
+            let wanted = |unit: Unit| if unit.0.is_multiple_of(3) { one } else { other };
             store.recompress(from, &wanted)?;
         }
         6..8 => store.drop_unused_dictionaries(&[any(rng)])?,
         8 if rng.random() => store.tidy()?,
         8 => store.set_maintained()?,
         9..11 => {
-            let units = (0..rng.random_range(0..100)).map(|_| rng.random_range(0..70));
+            let units = (0..rng.random_range(0..100)).map(|_| Unit(rng.random_range(0..70)));
             store.set_prefetch(units.collect(), rng.random_range(0..1 << 18))?;
         }
         11..15 => {

@@ -1,5 +1,6 @@
 //! Each large table or index has a dictionary that suits it, and keeps it through whatever happens to its pages.
 
+use litepack_engine::Unit;
 use litepack_engine::plan::{Effort, Plan, Source};
 use litepack_testdata::{blobs, titles, tpch};
 use litepack_tests::commandline::{self, Place};
@@ -29,7 +30,7 @@ impl Source for Image<'_> {
         })
     }
 
-    fn dictionary_of(&mut self, _: u64) -> u16 {
+    fn dictionary_of(&mut self, _: Unit) -> u16 {
         0
     }
 }
@@ -67,7 +68,7 @@ fn trees_have_dictionaries_of_their_own() {
             .expect("page numbers");
         let found: BTreeSet<_> = pages
             .iter()
-            .map(|page| once.dictionary_of(u64::from(page - 1)))
+            .map(|page| once.dictionary_of(Unit(u64::from(page - 1))))
             .collect();
         assert_eq!(found.len(), 1, "{table}: {found:?}");
         assert!(dictionaries.insert(found), "{table} shares one");

@@ -24,7 +24,7 @@ use litepack_codec::DictId;
 use litepack_io::memory::OutOfMemory;
 use litepack_io::parallel::parallel;
 use litepack_io::storage::Storage;
-use litepack_store::{Listed, Store};
+use litepack_store::{Listed, Store, Unit};
 
 pub use effort::Effort;
 use trial::{Best, Trial};
@@ -53,7 +53,7 @@ pub trait Source {
     fn read(&mut self, offset: u64, buf: &mut [u8]) -> bool;
 
     /// The number of the dictionary that a unit has now; 0 for none.
-    fn dictionary_of(&mut self, unit: u64) -> DictId;
+    fn dictionary_of(&mut self, unit: Unit) -> DictId;
 }
 
 /// The dictionaries for a database, and which of its units go with which.
@@ -138,7 +138,7 @@ impl Plan {
     }
 
     /// Which of them goes with this unit.
-    pub fn dictionary_of(&self, unit: u64) -> Option<usize> {
+    pub fn dictionary_of(&self, unit: Unit) -> Option<usize> {
         self.dictionaries[self.group_of(unit)]
     }
 
@@ -156,13 +156,12 @@ impl Plan {
 
     /// What a file of `len` bytes is to have in its prefetch segment: units, the most useful first, and the bytes it
     /// may take. `None` if it is not worth having.
-    fn prefetch_segment(&self, len: u64) -> Option<(Vec<u64>, u64)> {
+    fn prefetch_segment(&self, len: u64) -> Option<(Vec<Unit>, u64)> {
         let room = (len / BUNDLE_SHARE).min(BUNDLE_MAX);
         let owners = self.owners.as_ref().filter(|_| room >= BUNDLE_MIN)?;
-        let share = (self.unit / self.page_size).max(1);
         let mut seen = HashSet::new();
         let units = owners.upper().into_iter();
-        let units = units.map(|page| u64::from((page - 1) / share));
+        let units = units.map(|page| Unit(u64::from(page - 1) / self.share()));
         Some((units.filter(|unit| seen.insert(*unit)).collect(), room))
     }
 
@@ -200,8 +199,13 @@ impl Plan {
         plan
     }
 
-    fn tree_of(&self, unit: u64) -> Option<usize> {
-        let page = unit * u64::from((self.unit / self.page_size).max(1)) + 1;
+    /// Pages in a unit.
+    fn share(&self) -> u64 {
+        u64::from((self.unit / self.page_size).max(1))
+    }
+
+    fn tree_of(&self, unit: Unit) -> Option<usize> {
+        let page = unit.0 * self.share() + 1;
         match self.owners.as_ref()?.owner(u32::try_from(page).ok()?) {
             Owner::Tree { tree, .. } => Some(tree as usize),
             _ => None,
@@ -210,19 +214,19 @@ impl Plan {
 
     /// The units of which something may be known, in order. All others have no group of their own. How many there are
     /// is a mere claim of the database, so those are not looked at one by one.
-    fn known(&self, units: u64) -> impl Iterator<Item = u64> + '_ {
-        let share = u64::from((self.unit / self.page_size).max(1));
-        let mut next = 0;
+    fn known(&self, units: u64) -> impl Iterator<Item = Unit> + '_ {
+        let share = self.share();
+        let mut next = Unit::FIRST;
         let stretches = self.owners.iter().flat_map(PageOwnership::known);
         stretches.flat_map(move |pages| {
             // Two stretches may have a unit in common.
-            let first = ((pages.start - 1) / share).max(next);
-            next = (pages.end - 1).div_ceil(share).min(units).max(first);
-            first..next
+            let first = Unit((pages.start - 1) / share).max(next);
+            next = Unit((pages.end - 1).div_ceil(share).min(units)).max(first);
+            first.up_to(next)
         })
     }
 
-    fn group_of(&self, unit: u64) -> usize {
+    fn group_of(&self, unit: Unit) -> usize {
         self.tree_of(unit).map_or(REST, |tree| self.groups[tree])
     }
 
@@ -295,7 +299,7 @@ mod tests {
             true
         }
 
-        fn dictionary_of(&mut self, _: u64) -> DictId {
+        fn dictionary_of(&mut self, _: Unit) -> DictId {
             0
         }
     }

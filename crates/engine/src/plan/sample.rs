@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use litepack_codec::row_signature;
 use litepack_io::memory::OutOfMemory;
 use litepack_io::random::SplitMix64;
+use litepack_store::Unit;
 
 use super::effort::Effort;
 use super::trial::Trial;
@@ -22,7 +23,7 @@ const STRETCH: u64 = 64;
 /// Some units of a group.
 #[derive(Default)]
 pub(super) struct Sampled {
-    units: Vec<u64>,
+    units: Vec<Unit>,
     /// How many there are in the group.
     of: u64,
 }
@@ -50,17 +51,17 @@ impl Plan {
         let mut known = BTreeSet::new();
         for at in self.known(units) {
             let group = self.group_of(at);
-            if scattered(at) <= shares[group] {
+            if scattered(at.0) <= shares[group] {
                 sampled[group].units.push(at);
             }
-            known.insert(at / STRETCH);
+            known.insert(at.0 / STRETCH);
         }
         // Of all others as many as they are worth, from all over.
         let step = (units / wanted(sampled[REST].of)).max(1);
         for from in (0..units).step_by(step as usize) {
             let at = from + scattered(from) % step;
             if at < units && !known.contains(&(at / STRETCH)) {
-                sampled[REST].units.push(at);
+                sampled[REST].units.push(Unit(at));
             }
         }
         sampled
@@ -88,7 +89,7 @@ impl Plan {
         let first_page = self.page_size.min(self.unit) as usize;
         for at in &sampled.units {
             litepack_io::memory::check()?;
-            if !source.read(at * unit, &mut page) || page.iter().all(|byte| *byte == 0) {
+            if !source.read(at.start(self.unit), &mut page) || page.iter().all(|byte| *byte == 0) {
                 continue;
             }
             *numbers.entry(source.dictionary_of(*at)).or_insert(0) += 1;

@@ -8,3 +8,4 @@ pub(crate) mod node;
 pub(crate) mod prefetch_segment;
 pub(crate) mod record;
 pub(crate) mod sqlite;
+pub(crate) mod unit;

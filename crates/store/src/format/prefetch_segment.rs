@@ -9,6 +9,7 @@ use litepack_io::bytes::{Reader, put_varint};
 
 use crate::format::layout::is_plausible;
 use crate::format::leaf::{Entry, storage_of, tag_of};
+use crate::format::unit::Unit;
 
 /// Most bytes of a segment.
 pub(crate) const SEGMENT_LEN_MAX: u64 = 1 << 20;
@@ -21,7 +22,7 @@ pub(crate) struct PrefetchSegment {
     bytes: Vec<u8>,
     /// Where in `bytes` the copy of an extent is, by its offset in the file.
     extents: BTreeMap<u64, Range<usize>>,
-    units: BTreeMap<u64, Entry>,
+    units: BTreeMap<Unit, Entry>,
 }
 
 impl PrefetchSegment {
@@ -45,7 +46,7 @@ impl PrefetchSegment {
                 sum,
                 storage,
             };
-            units.insert(number, entry);
+            units.insert(Unit(number), entry);
         }
         let mut start = bytes.len() - fields.rest().len();
         let mut extents = BTreeMap::new();
@@ -71,12 +72,12 @@ impl PrefetchSegment {
     }
 
     /// The map's entry of a unit, if it is here.
-    pub(crate) fn entry(&self, unit: u64) -> Option<Entry> {
+    pub(crate) fn entry(&self, unit: Unit) -> Option<Entry> {
         self.units.get(&unit).copied()
     }
 
     /// All units that are here, with their entries.
-    pub(crate) fn units(&self) -> impl Iterator<Item = (u64, Entry)> + '_ {
+    pub(crate) fn units(&self) -> impl Iterator<Item = (Unit, Entry)> + '_ {
         self.units.iter().map(|(unit, entry)| (*unit, *entry))
     }
 
@@ -91,7 +92,7 @@ impl PrefetchSegment {
 #[derive(Debug)]
 pub(crate) struct SegmentBuilder {
     others: Vec<(u64, Vec<u8>)>,
-    units: Vec<(u64, Entry, Vec<u8>)>,
+    units: Vec<(Unit, Entry, Vec<u8>)>,
     /// Bytes that may still be added.
     pub(crate) room: u64,
 }
@@ -119,7 +120,7 @@ impl SegmentBuilder {
     }
 
     /// Adds a stored unit that fits.
-    pub(crate) fn add_unit(&mut self, unit: u64, entry: Entry, stored: Vec<u8>) {
+    pub(crate) fn add_unit(&mut self, unit: Unit, entry: Entry, stored: Vec<u8>) {
         self.units.push((unit, entry, stored));
     }
 
@@ -135,8 +136,8 @@ impl SegmentBuilder {
         }
         let mut before = 0;
         for (unit, entry, _) in &self.units {
-            put_varint(&mut out, unit - before);
-            before = *unit;
+            put_varint(&mut out, unit.0 - before);
+            before = unit.0;
             put_varint(&mut out, tag_of(entry));
             put_varint(&mut out, entry.offset);
             put_varint(&mut out, entry.len.into());

@@ -58,7 +58,8 @@ impl<R: ReadAt> Snapshot<R> {
         let mut page = litepack_io::memory::zeros(self.unit_size() as usize)?;
         let (mut units, mut bytes) = (0, 0);
         self.walk_map(&mut walk, &record, |snapshot, walk, first, entries| {
-            let stored = (first..)
+            let stored = first
+                .onwards()
                 .zip(entries.iter())
                 .filter(|(_, entry)| !entry.is_zero());
             for (unit, entry) in stored {

@@ -5,6 +5,7 @@ use litepack_io::storage::ReadAt;
 
 use crate::error::{Damage, Error, Result};
 use crate::format::layout::{DATA_START, lock_bytes_below};
+use crate::format::unit::Unit;
 use crate::inspect::walk::Walk;
 use crate::snapshot::handle::Snapshot;
 
@@ -63,8 +64,8 @@ impl Info {
 /// A unit that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredUnit {
-    /// Which one: it holds the database's bytes from `number` times the unit size on.
-    pub number: u64,
+    /// Which one.
+    pub number: Unit,
     /// Its length in the file, in bytes.
     pub len: u32,
     /// How its bytes are encoded.
@@ -90,7 +91,8 @@ impl<R: ReadAt> Snapshot<R> {
         };
         let mut walk = Walk::new(commit.record.end);
         self.walk_map(&mut walk, &commit.record, |snapshot, _, first, entries| {
-            for (number, entry) in (first..)
+            for (number, entry) in first
+                .onwards()
                 .zip(entries.iter())
                 .filter(|(_, entry)| !entry.is_zero())
             {
@@ -179,7 +181,7 @@ impl<R: ReadAt> Snapshot<R> {
     pub fn place_of_page(&mut self, number: u64) -> Result<Option<(u64, u64)>> {
         self.refresh()?;
         let share = self.image().pages_per_unit();
-        let entry = self.entry(number.saturating_sub(1) / share)?;
+        let entry = self.entry(Unit(number.saturating_sub(1) / share))?;
         Ok((!entry.is_zero()).then(|| (entry.offset, u64::from(entry.len).div_ceil(share))))
     }
 }

@@ -10,6 +10,7 @@ use crate::format::layout::{Pointer, extent_is_sane};
 use crate::format::leaf::{FANOUT, Leaf};
 use crate::format::node::Node;
 use crate::format::record::Record;
+use crate::format::unit::Unit;
 use crate::snapshot::handle::Snapshot;
 use crate::space::free_space::Space;
 use crate::space::ranges::RangeSet;
@@ -77,13 +78,12 @@ impl Walk {
 }
 
 impl<R: ReadAt> Snapshot<R> {
-    /// Calls `leaf` with each leaf of a commit's map, in order: the number of its first unit, and the
-    /// entries.
+    /// Calls `leaf` with each leaf of a commit's map, in order: its first unit, and the entries.
     pub(crate) fn walk_map(
         &mut self,
         walk: &mut Walk,
         record: &Record,
-        mut leaf: impl FnMut(&mut Self, &mut Walk, u64, &Leaf) -> Result<()>,
+        mut leaf: impl FnMut(&mut Self, &mut Walk, Unit, &Leaf) -> Result<()>,
     ) -> Result<()> {
         let mut waiting = Vec::new();
         if let Some(level) = record.height.checked_sub(1) {
@@ -109,7 +109,7 @@ impl<R: ReadAt> Snapshot<R> {
                     let below = children.iter().enumerate().rev();
                     waiting.extend(below.map(|(at, child)| (*child, level - 1, first + at as u64)));
                 }
-                Node::Leaf(entries) => leaf(self, walk, index * FANOUT as u64, entries)?,
+                Node::Leaf(entries) => leaf(self, walk, Unit::first_in(index), entries)?,
             }
         }
         Ok(())

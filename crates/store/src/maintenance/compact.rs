@@ -8,8 +8,9 @@ use litepack_io::storage::Storage;
 
 use crate::error::Result;
 use crate::format::layout::{DATA_START, Pointer};
-use crate::format::leaf::{Entry, FANOUT};
+use crate::format::leaf::Entry;
 use crate::format::node::Node;
+use crate::format::unit::Unit;
 use crate::snapshot::recover::Commit;
 use crate::space::erase::Erase;
 use crate::transaction::changes::Transaction;
@@ -196,7 +197,7 @@ impl<D: Storage> Transaction<'_, D> {
             let Node::Leaf(entries) = &*node else {
                 continue;
             };
-            for (index, entry) in entries.iter().enumerate() {
+            for (unit, entry) in Unit::first_in(leaf).onwards().zip(entries.iter()) {
                 if entry.is_zero() || entry.offset + u64::from(entry.len) <= limit {
                     continue;
                 }
@@ -204,7 +205,7 @@ impl<D: Storage> Transaction<'_, D> {
                     all_moved = false;
                     continue;
                 };
-                self.move_unit(leaf * FANOUT as u64 + index as u64, &entry, offset)?;
+                self.move_unit(unit, &entry, offset)?;
                 queued += u64::from(entry.len);
                 moved += u64::from(entry.len);
             }
@@ -224,7 +225,7 @@ impl<D: Storage> Transaction<'_, D> {
     }
 
     /// Copies a unit as it is stored to `offset`, which has been taken for it.
-    pub(crate) fn move_unit(&mut self, unit: u64, entry: &Entry, offset: u64) -> Result<()> {
+    pub(crate) fn move_unit(&mut self, unit: Unit, entry: &Entry, offset: u64) -> Result<()> {
         let mut stored = Vec::new();
         self.medium().stored_unit(entry, &mut stored)?;
         self.queue(offset, &stored)?;

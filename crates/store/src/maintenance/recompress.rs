@@ -11,7 +11,7 @@ use litepack_io::storage::Storage;
 
 use crate::error::Result;
 use crate::format::layout::Pointer;
-use crate::format::leaf::FANOUT;
+use crate::format::unit::Unit;
 use crate::transaction::changes::Transaction;
 use crate::transaction::store::Store;
 
@@ -81,7 +81,7 @@ impl<D: Storage> Store<D> {
     ///
     /// # Errors
     /// When the page map cannot be read.
-    pub fn dictionary_of(&mut self, unit: u64) -> Result<DictId> {
+    pub fn dictionary_of(&mut self, unit: Unit) -> Result<DictId> {
         let number = self.entry(unit)?.storage.dict;
         Ok(self.image().catalog.current(number))
     }
@@ -91,7 +91,11 @@ impl<D: Storage> Store<D> {
     ///
     /// # Errors
     /// The transaction is rolled back.
-    pub fn recompress(&mut self, from: u64, wanted: &dyn Fn(u64) -> DictId) -> Result<Option<u64>> {
+    pub fn recompress(
+        &mut self,
+        from: Unit,
+        wanted: &dyn Fn(Unit) -> DictId,
+    ) -> Result<Option<Unit>> {
         self.step(|transaction| transaction.recompress(from, wanted))
     }
 
@@ -130,16 +134,16 @@ impl<D: Storage> Store<D> {
 }
 
 impl<D: Storage> Transaction<'_, D> {
-    fn recompress(&mut self, from: u64, wanted: &dyn Fn(u64) -> DictId) -> Result<Option<u64>> {
+    fn recompress(&mut self, from: Unit, wanted: &dyn Fn(Unit) -> DictId) -> Result<Option<Unit>> {
         let units = self.image().units();
         let mut page = litepack_io::memory::zeros(self.image().unit_size as usize)?;
         let (mut stored, mut at) = (0, from);
         for _ in 0..LEAVES_PER_STEP {
-            let Some(leaf) = self.next_leaf(at / FANOUT as u64)? else {
+            let Some(leaf) = self.next_leaf(at.leaf())? else {
                 return Ok(None);
             };
-            let stop = (leaf + 1) * FANOUT as u64;
-            for unit in at.max(leaf * FANOUT as u64)..stop.min(units) {
+            let stop = Unit::first_in(leaf + 1);
+            for unit in at.max(Unit::first_in(leaf)).up_to(stop.min(Unit(units))) {
                 if stored == UNITS_PER_STEP {
                     return Ok(Some(unit));
                 }

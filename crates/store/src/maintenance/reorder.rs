@@ -11,8 +11,9 @@ use litepack_io::storage::Storage;
 
 use crate::error::Result;
 use crate::format::layout::{DATA_START, Pointer};
-use crate::format::leaf::{Entry, FANOUT, Leaf};
+use crate::format::leaf::{Entry, Leaf};
 use crate::format::node::Node;
+use crate::format::unit::Unit;
 use crate::transaction::changes::Transaction;
 use crate::transaction::store::Store;
 
@@ -34,7 +35,7 @@ pub struct Reordering {
     /// The file is in order up to this offset,
     to: u64,
     /// and the units before this one are in it.
-    unit: u64,
+    unit: Unit,
     /// The end of the window.
     window: u64,
     next: Next,
@@ -92,7 +93,7 @@ impl<D: Storage> Store<D> {
         let worthwhile = gain > (record.end / WORTHWHILE).max(GAIN_MIN);
         Ok(worthwhile.then_some(Reordering {
             to: first,
-            unit: 0,
+            unit: Unit::FIRST,
             window: first,
             next: Next::Fill,
         }))
@@ -140,7 +141,7 @@ impl<D: Storage> Transaction<'_, D> {
             let Node::Leaf(entries) = &*node else {
                 continue;
             };
-            for (entry, unit) in entries.iter().zip(leaf * FANOUT as u64..) {
+            for (unit, entry) in Unit::first_in(leaf).onwards().zip(entries.iter()) {
                 let stop = entry.offset + u64::from(entry.len);
                 if entry.is_zero() || stop <= window.start || entry.offset >= window.end {
                     continue;
@@ -159,10 +160,10 @@ impl<D: Storage> Transaction<'_, D> {
     fn fill(&mut self, mut at: Reordering) -> Result<Reordering> {
         let mut moved = 0;
         let end = self.space().end();
-        let mut after = at.unit / FANOUT as u64;
+        let mut after = at.unit.leaf();
         'units: loop {
             let Some(leaf) = self.next_leaf(after)? else {
-                at.unit = self.image().leaves() * FANOUT as u64;
+                at.unit = Unit::first_in(self.image().leaves());
                 break;
             };
             after = leaf + 1;
@@ -171,7 +172,8 @@ impl<D: Storage> Transaction<'_, D> {
                 Some(Node::Leaf(entries)) => Some(entries.iter()),
                 _ => None,
             };
-            for (entry, unit) in entries.into_iter().flatten().zip(leaf * FANOUT as u64..) {
+            let units = Unit::first_in(leaf).onwards();
+            for (unit, entry) in units.zip(entries.into_iter().flatten()) {
                 let len = u64::from(entry.len);
                 if unit < at.unit || entry.is_zero() || entry.offset < at.to {
                     continue;
@@ -195,11 +197,11 @@ impl<D: Storage> Transaction<'_, D> {
                 at.to = offset + len;
                 moved += len;
             }
-            at.unit = (leaf + 1) * FANOUT as u64;
+            at.unit = Unit::first_in(leaf + 1);
         }
         // What else the commit writes goes elsewhere.
         self.space().set_aside(at.to..at.window)?;
-        if at.unit >= self.image().leaves() * FANOUT as u64 {
+        if at.unit >= Unit::first_in(self.image().leaves()) {
             let mut after = self.space().snapshot_room();
             for level in 0..self.image().map.height() {
                 for found in self.image().places(level, self.medium()) {

@@ -10,6 +10,7 @@ use crate::format::catalog::Catalog;
 use crate::format::header::{HEAD_LEN, Header, HeaderKind, kind_of};
 use crate::format::layout::{FileUuid, SLOT_OFFSETS};
 use crate::format::leaf::Entry;
+use crate::format::unit::Unit;
 use crate::medium::cache::PageCache;
 use crate::medium::node_cache::NodeCache;
 use crate::medium::verified::Medium;
@@ -233,12 +234,12 @@ impl<R: ReadAt> Snapshot<R> {
     }
 
     /// Where a unit is stored.
-    pub(crate) fn entry(&mut self, unit: u64) -> Result<Entry> {
+    pub(crate) fn entry(&mut self, unit: Unit) -> Result<Entry> {
         self.pages.entry(&self.image, unit)
     }
 
     /// Reads, verifies and decodes a stored unit into `page`.
-    pub(crate) fn load(&mut self, unit: u64, entry: &Entry, page: &mut [u8]) -> Result<()> {
+    pub(crate) fn load(&mut self, unit: Unit, entry: &Entry, page: &mut [u8]) -> Result<()> {
         self.pages.load(&self.image, unit, entry, page)
     }
 

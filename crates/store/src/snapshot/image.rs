@@ -8,6 +8,7 @@ use crate::format::layout::{Pointer, UNIT_MIN};
 use crate::format::leaf::{Entry, FANOUT};
 use crate::format::node::Node;
 use crate::format::record::Record;
+use crate::format::unit::Unit;
 use crate::medium::verified::NodeSource;
 use crate::snapshot::page_map::PageMap;
 
@@ -47,7 +48,7 @@ impl Image {
         }
     }
 
-    /// Units of the database, unstored ones included.
+    /// How many units the database has, unstored ones included.
     pub(crate) fn units(&self) -> u64 {
         self.size.div_ceil(self.unit_size.into())
     }
@@ -64,8 +65,8 @@ impl Image {
     }
 
     /// SQLite's number for the first page in a unit, for messages.
-    pub(crate) fn page_number(&self, unit: u64) -> u64 {
-        unit * self.pages_per_unit() + 1
+    pub(crate) fn page_number(&self, unit: Unit) -> u64 {
+        unit.0 * self.pages_per_unit() + 1
     }
 
     /// The lowest index from `from` on of a leaf of the map that is stored.

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::format::layout::Pointer;
 use crate::format::leaf::{Entry, FANOUT};
 use crate::format::node::Node;
+use crate::format::unit::Unit;
 use crate::medium::verified::NodeSource;
 
 /// Levels that cover every unit of the largest possible file.
@@ -128,13 +129,12 @@ impl PageMap {
     }
 
     /// The entry of a unit.
-    pub(crate) fn get(&self, unit: u64, source: &impl NodeSource) -> Result<Entry> {
-        let index = unit / FANOUT as u64;
-        if let Some(Node::Leaf(entries)) = self.changed.get(&(0, index)) {
-            return Ok(entries.get(slot(unit)));
+    pub(crate) fn get(&self, unit: Unit, source: &impl NodeSource) -> Result<Entry> {
+        if let Some(Node::Leaf(entries)) = self.changed.get(&(0, unit.leaf())) {
+            return Ok(entries.get(unit.slot()));
         }
-        Ok(match self.leaf_on_disk(index, source)?.as_deref() {
-            Some(Node::Leaf(entries)) => entries.get(slot(unit)),
+        Ok(match self.leaf_on_disk(unit.leaf(), source)?.as_deref() {
+            Some(Node::Leaf(entries)) => entries.get(unit.slot()),
             _ => Entry::ZERO,
         })
     }
@@ -191,19 +191,19 @@ impl PageMap {
     /// Sets the entry of a unit and returns the former one.
     pub(crate) fn set(
         &mut self,
-        unit: u64,
+        unit: Unit,
         entry: Entry,
         source: &impl NodeSource,
     ) -> Result<Entry> {
-        while unit >= capacity(self.height) {
+        while unit.0 >= capacity(self.height) {
             if entry.is_zero() {
                 return Ok(Entry::ZERO);
             }
             self.grow()?;
         }
-        let leaf = self.change(0, unit / FANOUT as u64, source)?;
+        let leaf = self.change(0, unit.leaf(), source)?;
         match leaf {
-            Node::Leaf(entries) => Ok(entries.set(slot(unit), entry)),
+            Node::Leaf(entries) => Ok(entries.set(unit.slot(), entry)),
             Node::Inner(_) => Err(Error::damaged("page map", 0, "a leaf is no leaf")),
         }
     }
@@ -225,7 +225,7 @@ impl PageMap {
         Ok(())
     }
 
-    /// Forgets every unit from `units` on, handing each extent that was held to `release` (offset,
+    /// Forgets all but the first `units` units, handing each extent that was held to `release` (offset,
     /// length, whether it held a unit).
     pub(crate) fn truncate(
         &mut self,

@@ -8,9 +8,10 @@ use litepack_io::scans::Scans;
 use litepack_io::storage::ReadAt;
 
 use crate::error::{Damage, Error, Result};
-use crate::format::leaf::{Entry, FANOUT};
+use crate::format::leaf::Entry;
 use crate::format::node::Node;
 use crate::format::sqlite::page_size_in;
+use crate::format::unit::Unit;
 use crate::medium::coalesced::CoalescedReads;
 use crate::medium::node_cache::Leaves;
 use crate::medium::tools::{Tools, Workers};
@@ -21,14 +22,14 @@ use crate::snapshot::prefetch::{self, Given};
 /// Units that are newer than those in the file: what a transaction has buffered.
 pub(crate) trait Overlay {
     /// The unit, if there is a newer one.
-    fn unit(&self, unit: u64) -> Option<&[u8]>;
+    fn unit(&self, unit: Unit) -> Option<&[u8]>;
 }
 
 /// For reading what is committed.
 pub(crate) struct NoOverlay;
 
 impl Overlay for NoOverlay {
-    fn unit(&self, _: u64) -> Option<&[u8]> {
+    fn unit(&self, _: Unit) -> Option<&[u8]> {
         None
     }
 }
@@ -92,7 +93,8 @@ impl<R: ReadAt> PageReader<R> {
         let mut done = 0;
         while done < available {
             let at = offset + done as u64;
-            let (unit, within) = (at / unit_size, (at % unit_size) as usize);
+            let unit = Unit::holding(at, image.unit_size);
+            let within = (at % unit_size) as usize;
             let len = (unit_size as usize - within).min(available - done);
             self.read_within(image, newer, unit, within, &mut buf[done..done + len])?;
             done += len;
@@ -114,7 +116,7 @@ impl<R: ReadAt> PageReader<R> {
         &mut self,
         image: &Image,
         newer: &impl Overlay,
-        unit: u64,
+        unit: Unit,
         within: usize,
         buf: &mut [u8],
     ) -> Result<()> {
@@ -166,9 +168,8 @@ impl<R: ReadAt> PageReader<R> {
     }
 
     /// Where a unit is stored.
-    #[expect(clippy::cast_possible_truncation, reason = "it is below `FANOUT`")]
-    pub(crate) fn entry(&mut self, image: &Image, unit: u64) -> Result<Entry> {
-        let index = unit / FANOUT as u64;
+    pub(crate) fn entry(&mut self, image: &Image, unit: Unit) -> Result<Entry> {
+        let index = unit.leaf();
         if image.map.is_changed() {
             return image.map.get(unit, &self.medium);
         }
@@ -181,7 +182,7 @@ impl<R: ReadAt> PageReader<R> {
             self.leaves.put(index, leaf);
         }
         Ok(match self.leaves.get(index) {
-            Some(Node::Leaf(entries)) => entries.get((unit % FANOUT as u64) as usize),
+            Some(Node::Leaf(entries)) => entries.get(unit.slot()),
             _ => Entry::ZERO,
         })
     }
@@ -190,7 +191,7 @@ impl<R: ReadAt> PageReader<R> {
     pub(crate) fn load(
         &mut self,
         image: &Image,
-        unit: u64,
+        unit: Unit,
         entry: &Entry,
         page: &mut [u8],
     ) -> Result<()> {

@@ -9,7 +9,6 @@
 //! been used twice, and a scan of more than the cache holds would push out all that is used often.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,6 +18,7 @@ use litepack_io::storage::ReadAt;
 
 use crate::format::layout::UNIT_MAX;
 use crate::format::leaf::Entry;
+use crate::format::unit::Unit;
 use crate::medium::tools::Tools;
 use crate::snapshot::image::Image;
 use crate::snapshot::pages::{Overlay, PageReader};
@@ -40,34 +40,34 @@ pub(super) const BUDGET_MIN: u64 = 256 * AHEAD_MAX;
 /// What was given to workers for one scan.
 #[derive(Debug, Default)]
 pub(super) struct Given {
-    /// The unit that the scan read last. Workers leave out what is no longer ahead of it. Reads here and there have
-    /// none: it would be allocated for each.
+    /// Number of the unit that the scan read last. Workers leave out what is no longer ahead of it. Reads here and there
+    /// have none: it would be allocated for each.
     position: Option<Arc<AtomicU64>>,
     /// Units that nobody has asked for yet, in order.
-    units: VecDeque<u64>,
+    units: VecDeque<Unit>,
 }
 
 /// A unit whose stored bytes were read ahead.
 struct Fetched {
-    unit: u64,
+    unit: Unit,
     entry: Entry,
     dictionary: Option<Arc<Dictionary>>,
 }
 
 impl<R: ReadAt> PageReader<R> {
     /// Notes that `unit` is read now, and has a worker decode what probably comes next.
-    pub(crate) fn prefetch(&mut self, image: &Image, newer: &impl Overlay, unit: u64) {
+    pub(crate) fn prefetch(&mut self, image: &Image, newer: &impl Overlay, unit: Unit) {
         if self.workers_max() == 0 {
             return;
         }
         let reach = (AHEAD_MAX / u64::from(image.unit_size)).max(2);
-        let step = self.scans.note(unit, unit);
+        let step = self.scans.note(unit.0, unit.0);
         let scan = self.scans.current();
         if step == Step::Other {
             return;
         }
         let position = scan.kept.position.get_or_insert_default();
-        position.store(unit, Ordering::Relaxed);
+        position.store(unit.0, Ordering::Relaxed);
         let position = Arc::clone(position);
         let Some(range) = scan.wanted(reach, reach / 2 + 1) else {
             return;
@@ -80,7 +80,8 @@ impl<R: ReadAt> PageReader<R> {
         if litepack_io::memory::check().is_err() {
             return;
         }
-        let mut fetched = self.fetchable(image, newer, range);
+        let end = Unit(range.end.min(image.units()));
+        let mut fetched = self.fetchable(image, newer, Unit(range.start).up_to(end));
         let mut bytes = Vec::new();
         let read = self.read_together(&fetched, &mut bytes);
         if read == 0 {
@@ -101,7 +102,7 @@ impl<R: ReadAt> PageReader<R> {
                 // The reader is about to load the next one itself.
                 let position = position.load(Ordering::Relaxed);
                 let ahead = position + 2..position + 1 + 2 * reach;
-                if !ahead.contains(&fetched.unit) || uuid.sum32(stored) != fetched.entry.sum {
+                if !ahead.contains(&fetched.unit.0) || uuid.sum32(stored) != fetched.entry.sum {
                     continue;
                 }
                 let codec = fetched.entry.storage.codec;
@@ -119,9 +120,9 @@ impl<R: ReadAt> PageReader<R> {
     }
 
     /// Whether a worker was given the unit that is read now, and nobody has asked for it since.
-    pub(super) fn is_first_use(&mut self, unit: u64) -> bool {
+    pub(super) fn is_first_use(&mut self, unit: Unit) -> bool {
         let scan = self.scans.current();
-        let is_given = scan.last() == unit && !scan.kept.units.is_empty();
+        let is_given = scan.last() == unit.0 && !scan.kept.units.is_empty();
         if !is_given {
             return false;
         }
@@ -135,10 +136,10 @@ impl<R: ReadAt> PageReader<R> {
         &mut self,
         image: &Image,
         newer: &impl Overlay,
-        units: Range<u64>,
+        units: impl Iterator<Item = Unit>,
     ) -> Vec<Fetched> {
         let mut fetchable = Vec::new();
-        for unit in units.start..units.end.min(image.units()) {
+        for unit in units {
             if newer.unit(unit).is_some() {
                 continue;
             }

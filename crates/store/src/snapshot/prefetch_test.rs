@@ -8,6 +8,7 @@ use litepack_io::scans::Step;
 use litepack_io::testing::MemoryStorage;
 
 use crate::format::leaf::Entry;
+use crate::format::unit::Unit;
 use crate::options::Options;
 use crate::snapshot::handle::Snapshot;
 use crate::snapshot::prefetch::{BUDGET_MIN, RULE};
@@ -105,17 +106,20 @@ fn reads_elsewhere_do_not_end_a_scan() {
     }
     for elsewhere in [300, 200, 100] {
         read(&mut store, elsewhere);
-        assert!(!store.pages.is_first_use(elsewhere));
+        assert!(!store.pages.is_first_use(Unit(elsewhere)));
     }
     let next = RUN_MIN + 1;
     assert_eq!(store.pages.scans.note(next, next), Step::GoesOn);
-    assert!(store.pages.is_first_use(next), "it was given before that");
-    assert!(!store.pages.is_first_use(next));
+    assert!(
+        store.pages.is_first_use(Unit(next)),
+        "it was given before that"
+    );
+    assert!(!store.pages.is_first_use(Unit(next)));
 }
 
 /// Waits until a worker has decoded this page.
 fn wait_for(store: &mut Snapshot<&MemoryStorage>, number: u64) {
-    let entry = store.entry(number).unwrap();
+    let entry = store.entry(Unit(number)).unwrap();
     let begun = Instant::now();
     while !store.pages.medium.cache.has_page(&entry) {
         let waited = begun.elapsed();
@@ -153,7 +157,7 @@ fn a_scan_does_not_push_out_what_is_used_again_and_again() {
         );
     }
     let here = |number: &u64| {
-        let entry = often.entry(*number).unwrap();
+        let entry = often.entry(Unit(*number)).unwrap();
         often.pages.medium.cache.has_page(&entry)
     };
     let left = (0..USED).filter(here).count();
@@ -231,7 +235,8 @@ fn what_was_overwritten_is_not_taken_for_what_it_was() {
 fn what_has_the_wrong_checksum_is_not_decoded_ahead() {
     let disk = filled();
     let mut before = reader(&disk, options(1));
-    let entries: Vec<Entry> = (0..PAGES).map(|unit| before.entry(unit).unwrap()).collect();
+    let units = Unit::FIRST.up_to(Unit(PAGES));
+    let entries: Vec<Entry> = units.map(|unit| before.entry(unit).unwrap()).collect();
     let among = RUN_MIN as usize + 3..RUN_MIN as usize + 13;
     let (one, other) = among
         .clone()
@@ -262,7 +267,7 @@ fn what_has_the_wrong_checksum_is_not_decoded_ahead() {
 fn damage_ahead_is_reported_where_it_is() {
     let disk = filled();
     let damaged = RUN_MIN + 6;
-    let entry = reader(&disk, options(1)).entry(damaged).unwrap();
+    let entry = reader(&disk, options(1)).entry(Unit(damaged)).unwrap();
     let mut bytes = disk.snapshot();
     bytes[entry.offset as usize] ^= 1;
     let disk = MemoryStorage::new(bytes);

@@ -21,6 +21,7 @@ use crate::format::layout::{
 use crate::format::leaf::{Entry, FANOUT, Leaf};
 use crate::format::node::Node;
 use crate::format::record::{CommitNumber, Record, encode_mark};
+use crate::format::unit::Unit;
 use crate::hostile;
 use crate::options::Options;
 use crate::space::free_space::{Link, decode_link, link_behind};
@@ -531,7 +532,7 @@ static BASES: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
     fill(&mut store, 100..140);
     let unflushed = store.disk().snapshot();
     store
-        .set_prefetch(vec![0, 5, 200], 60_000)
+        .set_prefetch([0, 5, 200].map(Unit).to_vec(), 60_000)
         .expect("there is room");
     fill(&mut store, 7..9);
     store.flush().expect("memory can be written");

@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::format::header::Header;
 use crate::format::layout::{DATA_START, FileUuid, MARK_OFFSETS, Pointer, SLOT_OFFSETS};
 use crate::format::record::{CommitNumber, Record, encode_mark};
+use crate::format::unit::Unit;
 use crate::options::Options;
 use crate::transaction::store::Store;
 use litepack_io::cache::{Cache, FileId};
@@ -126,9 +127,9 @@ pub(crate) fn use_everything(mut store: Store<impl Storage>) {
 
 /// What maintenance does, in its order.
 fn maintain(store: &mut Store<impl Storage>, steps: u64) -> Result<()> {
-    let number = store.dictionary_of(0)?;
+    let number = store.dictionary_of(Unit::FIRST)?;
     let number = store.at_level(number)?;
-    let mut from = Some(0);
+    let mut from = Some(Unit::FIRST);
     for _ in 0..steps {
         let Some(unit) = from else { break };
         from = store.recompress(unit, &|_| number)?;
@@ -257,8 +258,8 @@ mod tests {
         store.flush().unwrap();
         assert!(store.check(&mut |_| Ok(())).unwrap().is_ok());
         assert!(store.info().unwrap().damage.is_empty());
-        assert_eq!(store.dictionary_of(1 << 30).unwrap(), 0);
-        let mut at = Some(0);
+        assert_eq!(store.dictionary_of(Unit(1 << 30)).unwrap(), 0);
+        let mut at = Some(Unit::FIRST);
         while let Some(from) = at {
             at = store.recompress(from, &|_| 0).unwrap();
         }
@@ -266,7 +267,7 @@ mod tests {
         store.commit().unwrap();
         store.reorder().unwrap();
         store.compact().unwrap();
-        store.set_prefetch(vec![0, 1], 4096).unwrap();
+        store.set_prefetch([0, 1].map(Unit).to_vec(), 4096).unwrap();
         store.set_maintained().unwrap();
         store.truncate(4096).unwrap();
         store.flush().unwrap();

@@ -11,6 +11,7 @@ use crate::format::layout::Pointer;
 use crate::format::leaf::Entry;
 use crate::format::node::Node;
 use crate::format::record::{CommitNumber, Record};
+use crate::format::unit::Unit;
 use crate::medium::dictionaries::Choice;
 use crate::medium::verified::Medium;
 use crate::snapshot::image::Image;
@@ -33,7 +34,7 @@ pub(crate) struct Changes {
     /// The page size in the database header, if this transaction wrote it.
     pub(super) page_size: Option<u32>,
     /// The units that the commit's prefetch segment is to have, and its greatest length.
-    pub(super) segment: Option<(Vec<u64>, u64)>,
+    pub(super) segment: Option<(Vec<Unit>, u64)>,
 }
 
 /// How many units are stored, and their bytes. The counts begin with what the file claims, so they may be too low.
@@ -189,19 +190,19 @@ impl<D: Storage> Transaction<'_, D> {
     }
 
     /// Where a unit is stored.
-    pub(crate) fn entry(&mut self, unit: u64) -> Result<Entry> {
+    pub(crate) fn entry(&mut self, unit: Unit) -> Result<Entry> {
         let pages = self.store.snapshot.pages();
         pages.entry(&self.changes.image, unit)
     }
 
     /// Reads, verifies and decodes a stored unit into `page`.
-    pub(crate) fn load(&mut self, unit: u64, entry: &Entry, page: &mut [u8]) -> Result<()> {
+    pub(crate) fn load(&mut self, unit: Unit, entry: &Entry, page: &mut [u8]) -> Result<()> {
         let pages = self.store.snapshot.pages();
         pages.load(&self.changes.image, unit, entry, page)
     }
 
     /// Buffers a whole unit that is not buffered yet.
-    pub(crate) fn put(&mut self, unit: u64, page: &[u8], choice: Choice) -> Result<()> {
+    pub(crate) fn put(&mut self, unit: Unit, page: &[u8], choice: Choice) -> Result<()> {
         self.store.writer.buffer.insert(unit, page, choice)
     }
 
@@ -243,7 +244,7 @@ impl<D: Storage> Transaction<'_, D> {
     }
 
     /// Puts an entry into the map and releases the extent it replaces.
-    pub(crate) fn set_entry(&mut self, unit: u64, entry: Entry) -> Result<()> {
+    pub(crate) fn set_entry(&mut self, unit: Unit, entry: Entry) -> Result<()> {
         litepack_io::memory::check()?;
         let medium = self.store.snapshot.medium();
         let former = self.changes.image.map.set(unit, entry, medium)?;

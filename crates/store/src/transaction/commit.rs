@@ -9,6 +9,7 @@ use litepack_io::storage::Storage;
 use crate::error::{Error, Result};
 use crate::format::layout::{Pointer, SLOT_OFFSETS, unit_size_for};
 use crate::format::record::Record;
+use crate::format::unit::Unit;
 use crate::medium::verified::NODE_LEN_MAX;
 use crate::snapshot::page_map::PageMap;
 use crate::snapshot::recover::Commit;
@@ -191,8 +192,8 @@ impl<D: Storage> Transaction<'_, D> {
         let mut bytes = litepack_io::memory::zeros(step as usize)?;
         let mut start = 0;
         while start < old.size {
-            for (index, part) in bytes.chunks_mut(old_unit as usize).enumerate() {
-                let unit = start / u64::from(old_unit) + index as u64;
+            let units = Unit::holding(start, old_unit).onwards();
+            for (unit, part) in units.zip(bytes.chunks_mut(old_unit as usize)) {
                 let entry = old.map.get(unit, self.medium())?;
                 if entry.is_zero() {
                     part.fill(0)
@@ -201,9 +202,9 @@ impl<D: Storage> Transaction<'_, D> {
                     pages.load(&old, unit, &entry, part)?;
                 }
             }
-            for (index, part) in bytes.chunks(wanted as usize).enumerate() {
-                let unit = start / u64::from(wanted) + index as u64;
-                if unit * u64::from(wanted) < old.size {
+            let units = Unit::holding(start, wanted).onwards();
+            for (unit, part) in units.zip(bytes.chunks(wanted as usize)) {
+                if unit.start(wanted) < old.size {
                     self.buffer(unit, 0, part, None)?;
                 }
             }

@@ -12,6 +12,7 @@ use litepack_io::storage::Storage;
 use crate::error::{Error, Result};
 use crate::format::catalog::DICTIONARY_LEN_MAX;
 use crate::format::layout::Pointer;
+use crate::format::unit::Unit;
 use crate::space::erase::Erase;
 use crate::transaction::changes::Transaction;
 use crate::transaction::store::Store;
@@ -180,7 +181,7 @@ impl<D: Storage> Transaction<'_, D> {
         let stride = units.div_ceil(SAMPLE_MAX / u64::from(unit_size)).max(1);
         let stride = usize::try_from(stride).unwrap_or(usize::MAX);
         let mut pages = Vec::new();
-        for unit in (0..units).step_by(stride) {
+        for unit in (0..units).step_by(stride).map(Unit) {
             let mut page = litepack_io::memory::zeros(unit_size as usize)?;
             match self.store.writer.buffer.get(unit) {
                 Some(bytes) => page.copy_from_slice(bytes),

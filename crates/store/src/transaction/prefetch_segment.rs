@@ -8,6 +8,7 @@ use litepack_io::storage::Storage;
 use crate::error::Result;
 use crate::format::layout::Pointer;
 use crate::format::prefetch_segment::{SEGMENT_LEN_MAX, SegmentBuilder};
+use crate::format::unit::Unit;
 use crate::transaction::changes::Transaction;
 use crate::transaction::store::Store;
 
@@ -20,7 +21,7 @@ impl<D: Storage> Store<D> {
     ///
     /// # Errors
     /// The transaction is rolled back.
-    pub fn set_prefetch(&mut self, units: Vec<u64>, room: u64) -> Result<()> {
+    pub fn set_prefetch(&mut self, units: Vec<Unit>, room: u64) -> Result<()> {
         self.step(|transaction| {
             transaction.changes.segment = Some((units, room.min(SEGMENT_LEN_MAX)));
             Ok(())
@@ -44,7 +45,7 @@ impl<D: Storage> Transaction<'_, D> {
         self.store_metadata(&segment.encode())
     }
 
-    fn contents(&self, room: u64, catalog: Pointer, units: &[u64]) -> Result<SegmentBuilder> {
+    fn contents(&self, room: u64, catalog: Pointer, units: &[Unit]) -> Result<SegmentBuilder> {
         let (image, medium) = (self.image(), self.medium());
         let mut segment = SegmentBuilder::new(room);
         let add = |segment: &mut SegmentBuilder, place: Pointer, what: &str| -> Result<()> {
@@ -112,8 +113,8 @@ mod tests {
     }
 
     /// Every tenth unit is in the segment.
-    fn hot() -> Vec<u64> {
-        (0..UNITS).step_by(10).collect()
+    fn hot() -> Vec<Unit> {
+        (0..UNITS).step_by(10).map(Unit).collect()
     }
 
     fn file() -> MemoryStorage {
@@ -151,7 +152,7 @@ mod tests {
         });
         let mut store = Store::open(counted.remote(), options()).unwrap();
         store.refresh().unwrap();
-        for unit in hot() {
+        for Unit(unit) in hot() {
             assert!(read(&mut store, unit).unwrap() == content(unit, 0));
         }
         assert_eq!(reads.get(), 1);
@@ -250,7 +251,7 @@ mod tests {
         assert_eq!(damage.len(), 1, "{damage:?}");
         assert_eq!(damage[0].what, "prefetch segment");
         // Who reads it does not take the copy for the unit.
-        let last = *hot().last().unwrap();
+        let Unit(last) = *hot().last().unwrap();
         let mut reader = Store::open(far(&disk), options()).unwrap();
         reader.refresh().unwrap();
         assert!(matches!(read(&mut reader, last), Err(Error::Damaged(_))));

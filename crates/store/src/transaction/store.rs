@@ -10,6 +10,7 @@ use litepack_io::storage::Storage;
 use crate::error::{Damage, Error, Result};
 use crate::format::layout::FileUuid;
 use crate::format::leaf::Entry;
+use crate::format::unit::Unit;
 use crate::inspect::check::CheckReport;
 use crate::inspect::info::{Info, StoredUnit};
 use crate::options::Options;
@@ -180,7 +181,7 @@ impl<D: Storage> Store<D> {
     }
 
     /// Where a unit is stored.
-    pub(crate) fn entry(&mut self, unit: u64) -> Result<Entry> {
+    pub(crate) fn entry(&mut self, unit: Unit) -> Result<Entry> {
         match &self.suspended {
             Some(changes) => self.snapshot.pages().entry(&changes.image, unit),
             None => self.snapshot.entry(unit),

@@ -11,6 +11,7 @@ use crate::format::catalog::Catalog;
 use crate::format::layout::unit_size_for;
 use crate::format::leaf::Entry;
 use crate::format::sqlite::page_size_in;
+use crate::format::unit::Unit;
 use crate::medium::dictionaries::Choice;
 use crate::space::allocate::ExtentKind;
 use crate::space::erase::Erase;
@@ -67,13 +68,14 @@ impl<D: Storage> Transaction<'_, D> {
             self.changes.page_size = Some(page_size);
             self.changes.image.page_size = page_size;
         }
-        let unit_size = self.changes.image.unit_size as usize;
+        let unit_size = self.changes.image.unit_size;
         let mut done = 0;
         while done < bytes.len() {
             let at = offset + done as u64;
+            let unit = Unit::holding(at, unit_size);
             #[expect(clippy::cast_possible_truncation, reason = "it is below `unit_size`")]
-            let (unit, within) = (at / unit_size as u64, (at % unit_size as u64) as usize);
-            let len = (unit_size - within).min(bytes.len() - done);
+            let within = (at % u64::from(unit_size)) as usize;
+            let len = (unit_size as usize - within).min(bytes.len() - done);
             #[expect(clippy::indexing_slicing, reason = "`len` is at most what is left")]
             self.buffer(unit, within, &bytes[done..done + len], dictionary)?;
             done += len;
@@ -94,14 +96,15 @@ impl<D: Storage> Transaction<'_, D> {
             let kept = size.div_ceil(unit_size);
             if !size.is_multiple_of(unit_size) {
                 // What is cut off must read as zeros if the database grows again.
-                let mut page = self.unit_before_change(kept - 1)?;
+                let last = Unit(kept - 1);
+                let mut page = self.unit_before_change(last)?;
                 #[expect(
                     clippy::indexing_slicing,
                     clippy::cast_possible_truncation,
                     reason = "it is below `unit_size`, the length of `page`"
                 )]
                 page[(size % unit_size) as usize..].fill(0);
-                self.buffer(kept - 1, 0, &page, None)?;
+                self.buffer(last, 0, &page, None)?;
             }
             self.store.writer.buffer.truncate(kept);
             self.cut_map(kept)?;
@@ -158,7 +161,7 @@ impl<D: Storage> Transaction<'_, D> {
     /// Puts `bytes` into the buffered unit, `within` it.
     pub(super) fn buffer(
         &mut self,
-        unit: u64,
+        unit: Unit,
         within: usize,
         bytes: &[u8],
         dictionary: Option<DictId>,
@@ -186,7 +189,7 @@ impl<D: Storage> Transaction<'_, D> {
     /// How to store a unit that is about to become this.
     fn choice_for(
         &mut self,
-        unit: u64,
+        unit: Unit,
         bytes: &[u8],
         dictionary: Option<DictId>,
     ) -> Result<Choice> {
@@ -207,10 +210,10 @@ impl<D: Storage> Transaction<'_, D> {
     }
 
     /// The whole unit, zero-filled past the end of the database.
-    fn unit_before_change(&mut self, unit: u64) -> Result<Vec<u8>> {
+    fn unit_before_change(&mut self, unit: Unit) -> Result<Vec<u8>> {
         let unit_size = self.image().unit_size;
         let mut page = litepack_io::memory::zeros(unit_size as usize)?;
-        self.read(unit * u64::from(unit_size), &mut page)?;
+        self.read(unit.start(unit_size), &mut page)?;
         Ok(page)
     }
 

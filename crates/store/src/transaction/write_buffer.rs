@@ -17,6 +17,7 @@ use litepack_io::memory::OutOfMemory;
 
 use crate::error::Result;
 use crate::format::layout::FileUuid;
+use crate::format::unit::Unit;
 use crate::medium::dictionaries::Choice;
 use crate::medium::tools::{Tools, Workers};
 use crate::snapshot::pages::Overlay;
@@ -51,7 +52,7 @@ struct Page {
 /// A unit after encoding: how, and where in its part's bytes. No bytes means all zero.
 #[derive(Debug)]
 struct Encoded {
-    unit: u64,
+    unit: Unit,
     page: Arc<[u8]>,
     storage: Encoding,
     sum: u32,
@@ -70,12 +71,12 @@ struct Part {
 /// Buffered units, and what of them was given to workers.
 #[derive(Debug, Default)]
 pub(crate) struct WriteBuffer {
-    units: BTreeMap<u64, Page>,
+    units: BTreeMap<Unit, Page>,
     bytes: usize,
     /// Units that no worker was given.
-    waiting: Vec<u64>,
+    waiting: Vec<Unit>,
     /// Units written again after a worker was given them.
-    again: Vec<u64>,
+    again: Vec<Unit>,
     given: Option<Given>,
     /// Memory of former pages.
     spare: Vec<Arc<[u8]>>,
@@ -89,7 +90,7 @@ struct Given {
 }
 
 impl Overlay for WriteBuffer {
-    fn unit(&self, unit: u64) -> Option<&[u8]> {
+    fn unit(&self, unit: Unit) -> Option<&[u8]> {
         self.get(unit)
     }
 }
@@ -105,12 +106,12 @@ impl WriteBuffer {
     }
 
     /// The unit, if it is here.
-    pub(crate) fn get(&self, unit: u64) -> Option<&[u8]> {
+    pub(crate) fn get(&self, unit: Unit) -> Option<&[u8]> {
         self.units.get(&unit).map(|page| &*page.bytes)
     }
 
     /// Adds a whole unit that is not here yet.
-    pub(crate) fn insert(&mut self, unit: u64, bytes: &[u8], choice: Choice) -> Result<()> {
+    pub(crate) fn insert(&mut self, unit: Unit, bytes: &[u8], choice: Choice) -> Result<()> {
         let copy = copy_into(self.spare.pop(), bytes)?;
         self.bytes += bytes.len();
         self.waiting.push(unit);
@@ -161,7 +162,7 @@ impl WriteBuffer {
     }
 
     /// Changes `within` a unit. False if the unit is not here.
-    pub(crate) fn change(&mut self, unit: u64, within: usize, bytes: &[u8]) -> Result<bool> {
+    pub(crate) fn change(&mut self, unit: Unit, within: usize, bytes: &[u8]) -> Result<bool> {
         let Some(page) = self.units.get_mut(&unit) else {
             return Ok(false);
         };
@@ -177,9 +178,9 @@ impl WriteBuffer {
         Ok(true)
     }
 
-    /// Forgets the units from `kept` on.
+    /// Forgets all but the first `kept` units of the database.
     pub(crate) fn truncate(&mut self, kept: u64) {
-        let cut = self.units.split_off(&kept);
+        let cut = self.units.split_off(&Unit(kept));
         self.bytes -= cut.values().map(|page| page.bytes.len()).sum::<usize>();
     }
 
@@ -241,7 +242,7 @@ impl WriteBuffer {
 #[derive(Debug)]
 pub(crate) struct Finishing {
     recipe: Recipe,
-    units: BTreeMap<u64, Page>,
+    units: BTreeMap<Unit, Page>,
     /// `None` when all jobs have ended.
     results: Option<Results<Part>>,
     /// Results that came before their turn.
@@ -309,12 +310,12 @@ impl Finishing {
 pub(crate) struct Finished {
     parts: Vec<Part>,
     /// (unit, its part, its place in there)
-    order: Vec<(u64, usize, usize)>,
+    order: Vec<(Unit, usize, usize)>,
 }
 
 /// One encoded unit; no bytes mean that it is all zero.
 pub(crate) struct Stored<'a> {
-    pub(crate) unit: u64,
+    pub(crate) unit: Unit,
     pub(crate) bytes: &'a [u8],
     pub(crate) sum: u32,
     pub(crate) storage: Encoding,
@@ -322,7 +323,7 @@ pub(crate) struct Stored<'a> {
 
 impl Finished {
     /// Adds what was encoded of the pages in `units`, and takes those out of there.
-    fn take_up(&mut self, part: Part, units: &mut BTreeMap<u64, Page>) {
+    fn take_up(&mut self, part: Part, units: &mut BTreeMap<Unit, Page>) {
         for (place, encoded) in part.encoded.iter().enumerate() {
             let unit = encoded.unit;
             if units
@@ -356,7 +357,7 @@ impl Finished {
 
 fn encode(
     job: usize,
-    pages: Vec<(u64, Page)>,
+    pages: Vec<(Unit, Page)>,
     recipe: &Recipe,
     tools: &mut Tools,
 ) -> Result<Part, OutOfMemory> {
@@ -416,13 +417,18 @@ mod tests {
         page
     }
 
+    fn put(buffer: &mut WriteBuffer, unit: u64, content: u64) {
+        let page = page(content);
+        buffer.insert(Unit(unit), &page, Choice::default()).unwrap();
+    }
+
     /// All groups: each in the order of its units, and nothing twice.
     fn finish(
         buffer: &mut WriteBuffer,
         limit: usize,
         workers: &mut Workers,
         tools: &mut Tools,
-    ) -> BTreeMap<u64, (Encoding, Vec<u8>)> {
+    ) -> BTreeMap<Unit, (Encoding, Vec<u8>)> {
         let mut found = BTreeMap::new();
         let mut finishing = buffer.finish(RECIPE, limit, workers);
         while let Some(group) = finishing.group(workers, tools).unwrap() {
@@ -445,10 +451,10 @@ mod tests {
     }
 
     fn assert_holds(
-        found: BTreeMap<u64, (Encoding, Vec<u8>)>,
+        found: BTreeMap<Unit, (Encoding, Vec<u8>)>,
         expected: impl Iterator<Item = (u64, Vec<u8>)>,
     ) {
-        let found = found.into_iter().map(|(unit, (_, page))| (unit, page));
+        let found = found.into_iter().map(|(unit, (_, page))| (unit.0, page));
         assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
     }
 
@@ -456,7 +462,7 @@ mod tests {
     fn begun(workers: &mut Workers) -> WriteBuffer {
         let mut buffer = WriteBuffer::default();
         for unit in 0..64 {
-            buffer.insert(unit, &page(unit), Choice::default()).unwrap();
+            put(&mut buffer, unit, unit);
         }
         buffer.begin(&RECIPE, 1, workers);
         while workers.waiting() > 0 {
@@ -471,7 +477,7 @@ mod tests {
             let (mut workers, mut tools) = (Workers::default(), Tools::default());
             let mut buffer = WriteBuffer::default();
             for unit in (0..300).rev() {
-                buffer.insert(unit, &page(unit), Choice::default()).unwrap();
+                put(&mut buffer, unit, unit);
                 if limit > 0 && buffer.is_worth_beginning() {
                     buffer.begin(&RECIPE, limit, &mut workers);
                 }
@@ -488,12 +494,12 @@ mod tests {
         for round in (0..100).rev() {
             for unit in (0..64).step_by(3) {
                 let page = page(unit + 1000 + round);
-                assert!(buffer.change(unit, 0, &page).unwrap());
+                assert!(buffer.change(Unit(unit), 0, &page).unwrap());
             }
             assert!(!buffer.is_worth_beginning());
         }
         assert_eq!(buffer.again.len(), 22, "each counts once");
-        assert!(!buffer.change(64, 0, &[1]).unwrap());
+        assert!(!buffer.change(Unit(64), 0, &[1]).unwrap());
         buffer.truncate(60);
         assert_eq!(buffer.bytes(), 60 * PAGE);
         let found = finish(&mut buffer, 1, &mut workers, &mut tools);
@@ -524,8 +530,7 @@ mod tests {
         let mut buffer = WriteBuffer::default();
         let mut write = |buffer: &mut WriteBuffer, count: usize, version: u64| {
             for unit in 0..count as u64 {
-                let page = page(unit + version);
-                buffer.insert(unit, &page, Choice::default()).unwrap();
+                put(buffer, unit, unit + version);
             }
             let found = finish(buffer, 1, &mut workers, &mut tools);
             let pages = |unit| (unit, page(unit + version));
@@ -563,7 +568,7 @@ mod tests {
         let (mut workers, mut tools) = (Workers::default(), Tools::default());
         let mut buffer = WriteBuffer::default();
         for unit in 0..UNITS_PER_WORKER as u64 - 1 {
-            buffer.insert(unit, &page(unit), Choice::default()).unwrap();
+            put(&mut buffer, unit, unit);
             assert!(!buffer.is_worth_beginning());
         }
         let found = finish(&mut buffer, 1, &mut workers, &mut tools);
