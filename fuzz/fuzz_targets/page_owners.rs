@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 
 use libfuzzer_sys::fuzz_target;
-use litepack_btree::{HEADER_LEN, Header, Owner, PageOwnership};
+use litepack_btree::{HEADER_LEN, Header, Owner, PageNumber, PageOwnership};
 
 fuzz_target!(|data: &[u8]| {
     const PAGE: usize = 512;
@@ -17,13 +17,13 @@ fuzz_target!(|data: &[u8]| {
     };
     let mut read = vec![false; header.pages as usize];
     let found = PageOwnership::find(&header, |page, buf| {
-        let index = page as usize - 1;
+        let index = page.index() as usize;
         assert!(!std::mem::replace(&mut read[index], true), "page {page} is read twice");
         buf.copy_from_slice(&bytes[index * PAGE..][..PAGE]);
         Ok::<_, Infallible>(true)
     });
     let Ok(found) = found;
-    for page in 1..=found.pages() {
+    for page in (1..=found.pages()).filter_map(PageNumber::new) {
         if let Owner::Tree { tree, .. } = found.owner(page) {
             assert!((tree as usize) < found.trees().len());
         }

@@ -1,7 +1,8 @@
 //! The database header, and the pages that by the header alone belong to no tree (sqlite.org/fileformat2.html, sections
 //! 1.3, 1.4 and 1.8).
 
-use crate::page::{be16, be32};
+use crate::page::{be16, be32, number_at};
+use crate::page_number::PageNumber;
 
 /// Length of the database header in bytes.
 pub const HEADER_LEN: usize = 100;
@@ -36,8 +37,8 @@ pub struct Header {
     pub pages: u32,
     /// How text is stored.
     pub encoding: Encoding,
-    /// First page of the list of free pages; 0 if there is none.
-    pub(crate) first_free: u32,
+    /// First page of the list of free pages, if there is one.
+    pub(crate) first_free: Option<PageNumber>,
     /// Whether there are pointer map pages.
     pub(crate) auto_vacuum: bool,
 }
@@ -76,7 +77,7 @@ impl Header {
                 3 => Encoding::Utf16Be,
                 _ => Encoding::Utf8,
             },
-            first_free: word(32),
+            first_free: number_at(head, 32),
             auto_vacuum: word(52) != 0,
         })
     }
@@ -87,8 +88,8 @@ impl Header {
     }
 
     /// Whether this is the page around SQLite's lock bytes.
-    pub(crate) fn is_pending_byte(&self, page: u32) -> bool {
-        page == self.pending_byte()
+    pub(crate) fn is_pending_byte(&self, page: PageNumber) -> bool {
+        page.get() == self.pending_byte()
     }
 
     fn pending_byte(&self) -> u32 {
@@ -97,7 +98,8 @@ impl Header {
 
     /// Whether this page holds a part of the pointer map: page 2, and then one before each run of as many
     /// pages as it describes. One that would be the page around the lock bytes comes one later.
-    pub(crate) fn is_pointer_map(&self, page: u32) -> bool {
+    pub(crate) fn is_pointer_map(&self, page: PageNumber) -> bool {
+        let page = page.get();
         if !self.auto_vacuum || page < 2 {
             return false;
         }
@@ -106,7 +108,7 @@ impl Header {
         };
         let run = entries + 1;
         let first = page - (page - 2) % run;
-        page == if self.is_pending_byte(first) {
+        page == if first == self.pending_byte() {
             first + 1
         } else {
             first
@@ -161,10 +163,13 @@ mod tests {
         let header = Header::parse(&head, 1 << 40).unwrap();
         // 102 entries a page: one on page 2, the next on page 105.
         let found: Vec<u32> = (1..=208)
+            .filter_map(PageNumber::new)
             .filter(|page| header.is_pointer_map(*page))
+            .map(PageNumber::get)
             .collect();
         assert_eq!(found, [2, 105, 208]);
         let around = header.pending_byte() - 200..header.pending_byte() + 200;
+        let around = around.filter_map(PageNumber::new);
         for page in around.filter(|page| header.is_pointer_map(*page)) {
             assert!(!header.is_pending_byte(page));
         }

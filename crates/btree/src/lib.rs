@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! header.rs          the database header: page size, page count, ...
+//! page_number.rs     how pages are counted
 //! page.rs            b-tree pages and their cells
 //! record.rs          records, and the rows of sqlite_schema
 //! page_ownership.rs  the owner of each page
@@ -26,9 +27,11 @@
 
 mod header;
 pub mod page;
+mod page_number;
 mod page_ownership;
 pub mod record;
 mod walk;
 
 pub use header::{Encoding, HEADER_LEN, Header};
+pub use page_number::PageNumber;
 pub use page_ownership::{Damage, Owner, PageOwnership, Role, Tree, TreeKind};

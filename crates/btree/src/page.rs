@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::page_number::PageNumber;
 use crate::record::varint;
 
 /// The four kinds of b-tree pages, by the first byte of their header.
@@ -75,14 +76,14 @@ impl PageKind {
 /// A cell of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// The page of smaller keys; 0 in a leaf.
-    pub child: u32,
+    /// The page of smaller keys; `None` in a leaf, or if none is named.
+    pub child: Option<PageNumber>,
     /// Bytes of payload, on overflow pages too.
     pub payload: u64,
     /// The range of the payload on this page.
     pub local: Range<usize>,
-    /// The first overflow page; 0 if there is none.
-    pub overflow: u32,
+    /// The first overflow page, if one is named.
+    pub overflow: Option<PageNumber>,
 }
 
 /// A b-tree page with a valid header and cell pointers.
@@ -114,11 +115,11 @@ impl<'a> Page<'a> {
         self.kind
     }
 
-    /// The page of the largest keys; `None` in a leaf.
-    pub fn rightmost(&self) -> Option<u32> {
+    /// The page of the largest keys; `None` in a leaf, or if none is named.
+    pub fn rightmost(&self) -> Option<PageNumber> {
         self.kind
             .is_interior()
-            .then(|| be32(self.bytes, self.header + 8))?
+            .then(|| number_at(self.bytes, self.header + 8))?
     }
 
     fn pointers(&self) -> Range<usize> {
@@ -143,9 +144,9 @@ impl<'a> Page<'a> {
 
     fn cell(&self, start: usize) -> Option<Cell> {
         let mut at = start;
-        let mut child = 0;
+        let mut child = None;
         if self.kind.is_interior() {
-            child = be32(self.bytes, at)?;
+            child = PageNumber::new(be32(self.bytes, at)?);
             at += 4;
         }
         let mut number = || {
@@ -163,7 +164,11 @@ impl<'a> Page<'a> {
         }
         let end = at + self.kind.local_len(payload, self.bytes.len());
         let spills = payload > (end - at) as u64;
-        let overflow = if spills { be32(self.bytes, end)? } else { 0 };
+        let overflow = if spills {
+            PageNumber::new(be32(self.bytes, end)?)
+        } else {
+            None
+        };
         (end <= self.bytes.len()).then_some(Cell {
             child,
             payload,
@@ -184,6 +189,11 @@ pub fn be16(bytes: &[u8], at: usize) -> Option<u16> {
 pub fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     let bytes = bytes.get(at..)?.first_chunk()?;
     Some(u32::from_be_bytes(*bytes))
+}
+
+/// The page that is named at `at`; `None` if it is 0, or not there.
+pub(crate) fn number_at(bytes: &[u8], at: usize) -> Option<PageNumber> {
+    be32(bytes, at).and_then(PageNumber::new)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::header::Header;
+use crate::page_number::PageNumber;
 use crate::walk;
 
 /// At most this many pieces of damage are listed.
@@ -27,7 +28,7 @@ pub struct Tree {
     /// Name of the table it belongs to; a table's own.
     pub table: String,
     /// Its root page.
-    pub root: u32,
+    pub root: PageNumber,
 }
 
 /// What a page is in its tree.
@@ -67,7 +68,7 @@ pub enum Owner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The page where it was noticed.
-    pub page: u32,
+    pub page: PageNumber,
     /// Index in [`PageOwnership::trees`] of the tree it was met in; `None` for the list of free pages.
     pub tree: Option<u32>,
     /// What is wrong with it.
@@ -87,7 +88,7 @@ pub struct PageOwnership {
     pub(crate) trees: Vec<Tree>,
     slots: Slots,
     /// Depth and number of each page of [`PageOwnership::upper`].
-    upper: Vec<(u32, u32)>,
+    upper: Vec<(u32, PageNumber)>,
     damage: Vec<Damage>,
     damaged: u64,
 }
@@ -101,7 +102,7 @@ impl PageOwnership {
     /// Those of `read`, which end the search.
     pub fn find<E>(
         header: &Header,
-        read: impl FnMut(u32, &mut [u8]) -> Result<bool, E>,
+        read: impl FnMut(PageNumber, &mut [u8]) -> Result<bool, E>,
     ) -> Result<PageOwnership, E> {
         walk::find(PageOwnership::empty(header), true, read)
     }
@@ -113,7 +114,7 @@ impl PageOwnership {
     /// Those of `read`, which end the search.
     pub fn find_without_leaves<E>(
         header: &Header,
-        read: impl FnMut(u32, &mut [u8]) -> Result<bool, E>,
+        read: impl FnMut(PageNumber, &mut [u8]) -> Result<bool, E>,
     ) -> Result<PageOwnership, E> {
         walk::find(PageOwnership::empty(header), false, read)
     }
@@ -139,14 +140,14 @@ impl PageOwnership {
         &self.trees
     }
 
-    /// Number of pages; the first page has number 1.
+    /// How many pages there are.
     pub fn pages(&self) -> u32 {
         self.header.pages
     }
 
     /// What the page with this number is; unknown if there is none.
-    pub fn owner(&self, page: u32) -> Owner {
-        if page == 0 || page > self.pages() {
+    pub fn owner(&self, page: PageNumber) -> Owner {
+        if page.get() > self.pages() {
             Owner::Unknown
         } else if self.header.is_pending_byte(page) {
             Owner::PendingByte
@@ -159,20 +160,20 @@ impl PageOwnership {
 
     /// Ranges of pages, in order, that may be known. All others are unknown, however many pages the database claims to
     /// have.
-    pub fn known(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub fn known(&self) -> impl Iterator<Item = Range<PageNumber>> + '_ {
         let end = u64::from(self.pages()) + 1;
+        let number = |number: u64| PageNumber::new(u32::try_from(number).ok()?);
         let chunks = self.slots.0.iter().enumerate();
-        chunks
-            .filter(|(_, slots)| slots.is_some())
-            .map(move |(chunk, _)| {
-                let first = (chunk * CHUNK) as u64;
-                first.max(1)..(first + CHUNK as u64).min(end)
-            })
+        let chunks = chunks.filter(|(_, slots)| slots.is_some());
+        chunks.filter_map(move |(chunk, _)| {
+            let first = (chunk * CHUNK) as u64;
+            Some(number(first.max(1))?..number((first + CHUNK as u64).min(end))?)
+        })
     }
 
     /// The pages above the leaves, those that most queries need first: all pages of the schema, roots, then other pages
     /// with children, by their distance from the root.
-    pub fn upper(&self) -> Vec<u32> {
+    pub fn upper(&self) -> Vec<PageNumber> {
         let mut upper = self.upper.clone();
         // Stable: those of one depth stay in the order of the trees.
         upper.sort_by_key(|(depth, _)| *depth);
@@ -190,38 +191,37 @@ impl PageOwnership {
     }
 
     /// The root page of the tree with this index.
-    pub(crate) fn root(&self, tree: u32) -> Option<u32> {
+    pub(crate) fn root(&self, tree: u32) -> Option<PageNumber> {
         self.trees.get(tree as usize).map(|tree| tree.root)
     }
 
     /// Notes that something is wrong.
-    pub(crate) fn note(&mut self, page: u32, tree: Option<u32>, why: &'static str) {
+    pub(crate) fn note(&mut self, page: PageNumber, tree: Option<u32>, why: &'static str) {
         self.damaged += 1;
         if self.damage.len() < LISTED_MAX {
             self.damage.push(Damage { page, tree, why });
         }
     }
 
-    /// Claims a page; false if it was claimed before, or does not exist.
-    pub(crate) fn claim(&mut self, page: u32, slot: Slot) -> bool {
-        let free = page > 0
-            && page <= self.pages()
-            && !self.header.is_pending_byte(page)
-            && !self.header.is_pointer_map(page)
-            && self.slots.get(page) == 0;
-        if free {
-            self.slots.set(page, slot.0);
-        }
-        free
+    /// Claims the page that something names, and returns it; `None` if it was claimed before, or does not exist.
+    pub(crate) fn claim(&mut self, page: Option<PageNumber>, slot: Slot) -> Option<PageNumber> {
+        let page = page.filter(|page| {
+            page.get() <= self.pages()
+                && !self.header.is_pending_byte(*page)
+                && !self.header.is_pointer_map(*page)
+                && self.slots.get(*page) == 0
+        })?;
+        self.slots.set(page, slot.0);
+        Some(page)
     }
 
     /// Notes a page above the leaves.
-    pub(crate) fn note_upper(&mut self, page: u32, depth: u32) {
+    pub(crate) fn note_upper(&mut self, page: PageNumber, depth: u32) {
         self.upper.push((depth, page));
     }
 
     /// Sets the role of a claimed page.
-    pub(crate) fn set(&mut self, page: u32, slot: Slot) {
+    pub(crate) fn set(&mut self, page: PageNumber, slot: Slot) {
         self.slots.set(page, slot.0);
     }
 }
@@ -270,8 +270,14 @@ const CHUNK: usize = 1024;
 struct Slots(Vec<Option<Box<[u32; CHUNK]>>>);
 
 impl Slots {
-    fn get(&self, page: u32) -> u32 {
-        let (chunk, within) = (page as usize / CHUNK, page as usize % CHUNK);
+    /// The chunk of a page, and its slot there.
+    fn place(page: PageNumber) -> (usize, usize) {
+        let number = page.get() as usize;
+        (number / CHUNK, number % CHUNK)
+    }
+
+    fn get(&self, page: PageNumber) -> u32 {
+        let (chunk, within) = Slots::place(page);
         match self.0.get(chunk) {
             Some(Some(chunk)) => chunk.get(within).copied().unwrap_or_default(),
             _ => 0,
@@ -282,8 +288,8 @@ impl Slots {
         clippy::indexing_slicing,
         reason = "there are chunks up to this one, and a remainder of `CHUNK` is an index in it"
     )]
-    fn set(&mut self, page: u32, value: u32) {
-        let (chunk, within) = (page as usize / CHUNK, page as usize % CHUNK);
+    fn set(&mut self, page: PageNumber, value: u32) {
+        let (chunk, within) = Slots::place(page);
         if chunk >= self.0.len() {
             self.0.resize_with(chunk + 1, || None);
         }

@@ -6,12 +6,11 @@
 use std::mem;
 
 use crate::header::HEADER_LEN;
-use crate::page::{Cell, Page, be32};
+use crate::page::{Cell, Page, number_at};
+use crate::page_number::PageNumber;
 use crate::page_ownership::{PageOwnership, Role, Slot, Tree, TreeKind};
 use crate::record::SchemaRow;
 
-/// Page 1, where the schema begins.
-const SCHEMA_ROOT: u32 = 1;
 /// Index of the schema's own tree.
 const SCHEMA: u32 = 0;
 /// Bytes read of a row of the schema. Names are not longer than the statement that made them: a million bytes
@@ -26,7 +25,7 @@ struct Walk<F> {
     /// The overflow page or page of the free list being read.
     other: Vec<u8>,
     /// Claimed pages that are still to be read, next one last, and how far below the root each is.
-    waiting: Vec<(u32, u32)>,
+    waiting: Vec<(PageNumber, u32)>,
     /// Whether leaves are read to find overflow pages.
     leaves: bool,
 }
@@ -35,7 +34,7 @@ struct Walk<F> {
 pub(crate) fn find<E>(
     owners: PageOwnership,
     leaves: bool,
-    read: impl FnMut(u32, &mut [u8]) -> Result<bool, E>,
+    read: impl FnMut(PageNumber, &mut [u8]) -> Result<bool, E>,
 ) -> Result<PageOwnership, E> {
     let page = vec![0; owners.header().page_size as usize];
     let mut walk = Walk {
@@ -50,10 +49,11 @@ pub(crate) fn find<E>(
         kind: TreeKind::Table,
         name: "sqlite_schema".into(),
         table: "sqlite_schema".into(),
-        root: SCHEMA_ROOT,
+        root: PageNumber::FIRST,
     });
-    if walk.owners.claim(SCHEMA_ROOT, Slot::CLAIMED) {
-        walk.tree(SCHEMA, SCHEMA_ROOT)?;
+    let root = Some(PageNumber::FIRST);
+    if let Some(root) = walk.owners.claim(root, Slot::CLAIMED) {
+        walk.tree(SCHEMA, root)?;
     }
     // The schema is walked first and adds the trees; all roots are claimed before another tree is walked.
     let mut tree = SCHEMA + 1;
@@ -65,13 +65,13 @@ pub(crate) fn find<E>(
     Ok(walk.owners)
 }
 
-impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
+impl<E, F: FnMut(PageNumber, &mut [u8]) -> Result<bool, E>> Walk<F> {
     /// Walks a tree whose root is claimed, in key order.
     #[expect(
         clippy::indexing_slicing,
         reason = "the buffer is a page, of which a part is usable"
     )]
-    fn tree(&mut self, tree: u32, root: u32) -> Result<(), E> {
+    fn tree(&mut self, tree: u32, root: PageNumber) -> Result<(), E> {
         let mut has_rowid = None;
         let mut leaf_depth = None;
         self.waiting.push((root, 0));
@@ -83,7 +83,8 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
             let mut bytes = mem::take(&mut self.page);
             if (self.read)(number, &mut bytes)? {
                 let usable = &bytes[..self.owners.header().usable()];
-                let header = if number == 1 { HEADER_LEN } else { 0 };
+                let is_first = number == PageNumber::FIRST;
+                let header = if is_first { HEADER_LEN } else { 0 };
                 match Page::parse(usable, header) {
                     // All pages of a tree are of one family, the root's.
                     Some(page)
@@ -108,7 +109,7 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
     fn node(
         &mut self,
         tree: u32,
-        number: u32,
+        number: PageNumber,
         depth: u32,
         page: &Page<'_>,
         bytes: &[u8],
@@ -136,8 +137,8 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
                 self.overflow(tree, number, &cell, None)?;
             }
         }
-        if let Some(child) = page.rightmost() {
-            self.child(tree, number, child, depth + 1);
+        if interior {
+            self.child(tree, number, page.rightmost(), depth + 1);
         }
         if let Some(children) = self.waiting.get_mut(first..) {
             children.reverse();
@@ -145,11 +146,10 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
         Ok(())
     }
 
-    fn child(&mut self, tree: u32, parent: u32, child: u32, depth: u32) {
-        if self.owners.claim(child, Slot::CLAIMED) {
-            self.waiting.push((child, depth));
-        } else {
-            self.note(parent, tree, "names a child that cannot be one");
+    fn child(&mut self, tree: u32, parent: PageNumber, child: Option<PageNumber>, depth: u32) {
+        match self.owners.claim(child, Slot::CLAIMED) {
+            Some(child) => self.waiting.push((child, depth)),
+            None => self.note(parent, tree, "names a child that cannot be one"),
         }
     }
 
@@ -157,7 +157,7 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
     fn overflow(
         &mut self,
         tree: u32,
-        number: u32,
+        number: PageNumber,
         cell: &Cell,
         mut record: Option<&mut Vec<u8>>,
     ) -> Result<(), E> {
@@ -165,10 +165,10 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
         let mut left = cell.payload - cell.local.len() as u64;
         let mut next = cell.overflow;
         while left > 0 {
-            if !self.owners.claim(next, Slot::of(tree, Role::Overflow)) {
+            let Some(page) = self.owners.claim(next, Slot::of(tree, Role::Overflow)) else {
                 self.note(number, tree, "has a payload that breaks off");
                 return Ok(());
-            }
+            };
             let here = usize::try_from(left).map_or(room, |left| left.min(room));
             left -= here as u64;
             let wanted = record
@@ -178,21 +178,21 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
             if left == 0 && wanted == 0 {
                 return Ok(());
             }
-            if !(self.read)(next, &mut self.other)? {
-                self.note(next, tree, "cannot be read");
+            if !(self.read)(page, &mut self.other)? {
+                self.note(page, tree, "cannot be read");
                 return Ok(());
             }
             if let Some(record) = record.as_mut() {
                 let content = self.other.get(4..4 + wanted);
                 record.extend_from_slice(content.unwrap_or_default());
             }
-            next = be32(&self.other, 0).unwrap_or(0);
+            next = number_at(&self.other, 0);
         }
         Ok(())
     }
 
     /// Adds the tree that a row of the schema names, and claims its root.
-    fn schema_row(&mut self, number: u32, cell: &Cell, bytes: &[u8]) -> Result<(), E> {
+    fn schema_row(&mut self, number: PageNumber, cell: &Cell, bytes: &[u8]) -> Result<(), E> {
         let mut record = bytes.get(cell.local.clone()).unwrap_or_default().to_vec();
         self.overflow(SCHEMA, number, cell, Some(&mut record))?;
         let Some(row) = SchemaRow::parse(&record, self.owners.header().encoding) else {
@@ -203,29 +203,29 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
             return Ok(());
         };
         let room = self.owners.trees.len() < Slot::TREES_MAX;
-        match u32::try_from(row.root) {
-            Ok(root) if room && self.owners.claim(root, Slot::CLAIMED) => {
-                self.owners.trees.push(Tree {
-                    kind,
-                    name: row.name,
-                    table: row.table,
-                    root,
-                });
-            }
-            _ => self.note(number, SCHEMA, "names a root page that cannot be one"),
+        let root = u32::try_from(row.root).ok().filter(|_| room);
+        let root = root.and_then(PageNumber::new);
+        match self.owners.claim(root, Slot::CLAIMED) {
+            Some(root) => self.owners.trees.push(Tree {
+                kind,
+                name: row.name,
+                table: row.table,
+                root,
+            }),
+            None => self.note(number, SCHEMA, "names a root page that cannot be one"),
         }
         Ok(())
     }
 
     fn free_list(&mut self) -> Result<(), E> {
-        let mut trunk = self.owners.header().first_free;
-        let mut before = 1;
-        while trunk != 0 {
-            if !self.owners.claim(trunk, Slot::FREE_TRUNK) {
+        let mut next = self.owners.header().first_free;
+        let mut before = PageNumber::FIRST;
+        while next.is_some() {
+            let Some(trunk) = self.owners.claim(next, Slot::FREE_TRUNK) else {
                 self.owners
                     .note(before, None, "names a free page that is not free");
                 return Ok(());
-            }
+            };
             if !(self.read)(trunk, &mut self.other)? {
                 self.owners.note(trunk, None, "cannot be read");
                 return Ok(());
@@ -233,24 +233,25 @@ impl<E, F: FnMut(u32, &mut [u8]) -> Result<bool, E>> Walk<F> {
             let usable = self.other.get(..self.owners.header().usable());
             let (words, _) = usable.unwrap_or_default().as_chunks();
             let mut words = words.iter().map(|word| u32::from_be_bytes(*word));
-            let (next, count) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
+            next = words.next().and_then(PageNumber::new);
+            let count = words.next().unwrap_or(0);
             if count as usize > words.len() {
                 self.owners
                     .note(trunk, None, "counts more free pages than it can name");
             }
             for leaf in words.take(count as usize) {
-                if !self.owners.claim(leaf, Slot::FREE_LEAF) {
+                let leaf = PageNumber::new(leaf);
+                if self.owners.claim(leaf, Slot::FREE_LEAF).is_none() {
                     self.owners
                         .note(trunk, None, "names a free page that is not free");
                 }
             }
             before = trunk;
-            trunk = next;
         }
         Ok(())
     }
 
-    fn note(&mut self, page: u32, tree: u32, why: &'static str) {
+    fn note(&mut self, page: PageNumber, tree: u32, why: &'static str) {
         self.owners.note(page, Some(tree), why);
     }
 }

@@ -4,8 +4,8 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{Database, Layout, every_kind, owners};
-use litepack_btree::{Owner, PageOwnership, Role};
+use common::{Database, Layout, every_kind, numbers, owners, page};
+use litepack_btree::{Owner, PageNumber, PageOwnership, Role};
 
 /// Compares every page with what SQLite says.
 fn compare(database: &Database) -> PageOwnership {
@@ -23,7 +23,7 @@ fn compare(database: &Database) -> PageOwnership {
         .collect::<Result<_, _>>()
         .unwrap();
     let mut free = 0;
-    for page in 1..=found.pages() {
+    for page in numbers(&found) {
         match found.owner(page) {
             Owner::Tree { tree, role } => {
                 let name = found.trees()[tree as usize].name.clone();
@@ -33,7 +33,7 @@ fn compare(database: &Database) -> PageOwnership {
                     Role::Overflow => "overflow",
                 };
                 assert_eq!(
-                    known.remove(&page),
+                    known.remove(&page.get()),
                     Some((name, role.to_string())),
                     "page {page}"
                 );
@@ -52,15 +52,15 @@ fn compare(database: &Database) -> PageOwnership {
 /// Without reading leaves, some overflow pages are unknown and nothing else is.
 fn compare_without_leaves(bytes: &[u8], all: &PageOwnership) {
     let mut read_pages = Vec::new();
-    let read = |page: u32, to: &mut [u8]| {
+    let read = |page: PageNumber, to: &mut [u8]| {
         read_pages.push(page);
-        let start = (page as usize - 1) * to.len();
+        let start = page.index() as usize * to.len();
         to.copy_from_slice(&bytes[start..start + to.len()]);
         Ok::<_, ()>(true)
     };
     let found = PageOwnership::find_without_leaves(all.header(), read).unwrap();
     assert_eq!(found.damage(), []);
-    for page in 1..=all.pages() {
+    for page in numbers(all) {
         let (expected, role) = match all.owner(page) {
             owner @ Owner::Tree { role, .. } => (owner, Some(role)),
             owner => (owner, None),
@@ -68,7 +68,7 @@ fn compare_without_leaves(bytes: &[u8], all: &PageOwnership) {
         let unknown = role == Some(Role::Overflow) && found.owner(page) == Owner::Unknown;
         assert!(unknown || found.owner(page) == expected, "page {page}");
     }
-    let is_leaf = |page: &u32| match all.owner(*page) {
+    let is_leaf = |page: &PageNumber| match all.owner(*page) {
         Owner::Tree { tree, role } => tree > 0 && role == Role::Leaf,
         _ => false,
     };
@@ -166,6 +166,6 @@ fn the_pending_byte_page() {
              INSERT INTO t VALUES (zeroblob(600000000));",
         );
         let found = compare(&database);
-        assert_eq!(found.owner((1 << 30) / 65536 + 1), Owner::PendingByte);
+        assert_eq!(found.owner(page((1 << 30) / 65536 + 1)), Owner::PendingByte);
     }
 }

@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Database, Layout, every_kind, owners};
-use litepack_btree::{Owner, Role};
+use common::{Database, Layout, every_kind, numbers, owners, page};
+use litepack_btree::{Owner, PageNumber, Role};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
@@ -29,7 +29,7 @@ fn survives(bytes: &[u8]) {
     let Some(found) = owners(bytes, |_| true) else {
         return;
     };
-    for page in 0..=found.pages() {
+    for page in numbers(&found) {
         if let Owner::Tree { tree, .. } = found.owner(page) {
             assert!((tree as usize) < found.trees().len());
         }
@@ -111,12 +111,12 @@ fn a_tree_that_leads_back_to_its_root() {
     let plain = found.trees().iter().position(|tree| tree.name == "plain");
     let root = found.trees()[plain.unwrap()].root;
     // The rightmost child.
-    let at = (root as usize - 1) * 4096 + 8;
-    bytes[at..at + 4].copy_from_slice(&root.to_be_bytes());
+    let at = root.start(4096) as usize + 8;
+    bytes[at..at + 4].copy_from_slice(&root.get().to_be_bytes());
     let found = owners(&bytes, |_| true).unwrap();
     assert_eq!(found.damaged(), 1);
     assert_eq!(found.damage()[0].page, root);
-    assert!((1..=found.pages()).any(|page| found.owner(page) == Owner::Unknown));
+    assert!(numbers(&found).any(|page| found.owner(page) == Owner::Unknown));
 }
 
 #[test]
@@ -132,9 +132,9 @@ fn a_chain_of_ten_thousand_interior_pages_needs_no_stack() {
     }
     let found = owners(&bytes, |_| true).unwrap();
     let role = Role::Interior;
-    assert_eq!(found.owner(9_999), Owner::Tree { tree: 0, role });
+    assert_eq!(found.owner(page(9_999)), Owner::Tree { tree: 0, role });
     // The last one is empty: no leaf.
-    assert_eq!(found.owner(10_000), Owner::Unknown);
+    assert_eq!(found.owner(page(10_000)), Owner::Unknown);
     assert_eq!(found.damaged(), 1);
 }
 
@@ -161,7 +161,7 @@ fn what_an_unreadable_page_leads_to_is_unknown_and_the_rest_is_found() {
         format!("page {root}: cannot be read")
     );
     assert_eq!(found.damage()[0].tree, Some(plain));
-    for page in 1..=whole.pages() {
+    for page in numbers(&whole) {
         match whole.owner(page) {
             Owner::Tree { tree, .. } if tree == plain => {
                 assert_eq!(found.owner(page), Owner::Unknown);
@@ -170,7 +170,7 @@ fn what_an_unreadable_page_leads_to_is_unknown_and_the_rest_is_found() {
         }
     }
     // Without the schema there is nothing but free pages.
-    let found = owners(&bytes, |page| page != 1).unwrap();
+    let found = owners(&bytes, |page| page != PageNumber::FIRST).unwrap();
     assert_eq!(found.trees().len(), 1);
 }
 
@@ -204,5 +204,5 @@ fn a_header_that_claims_everything_takes_no_memory() {
         Ok::<_, ()>(true)
     })
     .unwrap();
-    assert_eq!(found.owner(found.pages()), Owner::Unknown);
+    assert_eq!(found.owner(page(found.pages())), Owner::Unknown);
 }

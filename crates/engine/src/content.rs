@@ -3,7 +3,7 @@
 //! All pages of the trees are read once, because only a leaf knows where its overflow pages are. Memory: four
 //! bytes for each page of the database.
 
-use litepack_btree::{HEADER_LEN, Header, Owner, PageOwnership, Tree};
+use litepack_btree::{HEADER_LEN, Header, Owner, PageNumber, PageOwnership, Tree};
 use litepack_codec::Codec;
 use litepack_io::storage::Storage;
 use litepack_store::{Error, Info, Result, Store, StoredUnit};
@@ -60,7 +60,7 @@ impl Other {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The page where it was noticed.
-    pub page: u32,
+    pub page: PageNumber,
     /// Name of the table or index that leads there, or "list of free pages".
     pub whose: String,
     /// What is wrong with it.
@@ -111,7 +111,7 @@ impl Content {
         } else if info.logical_bytes > 0 {
             content.damaged = 1;
             content.damage.push(Damage {
-                page: 1,
+                page: PageNumber::FIRST,
                 whose: "sqlite_schema".into(),
                 why: "has no database header that can be read",
             });
@@ -148,10 +148,9 @@ fn owners<D: Storage>(
     let Some(header) = header.flatten() else {
         return Ok(None);
     };
-    let page_size = u64::from(header.page_size);
     let owners = PageOwnership::find(&header, |page, buf| {
-        was_read(page_size)?;
-        read(store, (u64::from(page) - 1) * page_size, buf)
+        was_read(header.page_size.into())?;
+        read(store, page.start(header.page_size), buf)
     });
     owners.map(Some)
 }
@@ -190,13 +189,11 @@ impl<'a> Tally<'a> {
         };
         // How many pages there are is a mere claim: those of which nothing is known are not looked at one by one.
         let (mut pages, mut bytes) = (tally.pages, info.logical_bytes);
-        for page in owners
-            .into_iter()
-            .flat_map(|owners| owners.known().flatten())
-        {
-            let before = (page - 1).saturating_mul(page_size);
+        let known = owners.into_iter().flat_map(PageOwnership::known);
+        for page in known.flat_map(|pages| pages.start.up_to(pages.end)) {
+            let before = u64::from(page.index()) * page_size;
             let plain = page_size.min(info.logical_bytes.saturating_sub(before));
-            let share = tally.share(page);
+            let share = tally.share(Some(page));
             share.pages += 1;
             share.plain += plain;
             pages -= 1;
@@ -208,9 +205,10 @@ impl<'a> Tally<'a> {
         tally
     }
 
-    fn share(&mut self, page: u64) -> &mut Share {
-        let owner = match (self.owners, u32::try_from(page)) {
-            (Some(owners), Ok(page)) => owners.owner(page),
+    /// What a page is added to. A file can claim to have more than SQLite can count.
+    fn share(&mut self, page: Option<PageNumber>) -> &mut Share {
+        let owner = match (self.owners, page) {
+            (Some(owners), Some(page)) => owners.owner(page),
             _ => Owner::Unknown,
         };
         match owner {
@@ -225,14 +223,15 @@ impl<'a> Tally<'a> {
     /// Divides the length of a unit evenly among its pages. They are compressed together, so that there
     /// is no telling what each of them takes.
     fn add(&mut self, unit: &StoredUnit) {
-        let first = unit.number.0.saturating_mul(self.unit_size) / self.page_size;
-        let there = self.pages.saturating_sub(first);
+        let before = unit.number.0.saturating_mul(self.unit_size) / self.page_size;
+        let there = self.pages.saturating_sub(before);
         let pages = (self.unit_size / self.page_size).min(there).max(1);
         let len = u64::from(unit.len);
         for index in 0..pages {
             // Rounded so that the parts add up to the whole.
             let bytes = len * (index + 1) / pages - len * index / pages;
-            let share = self.share(first.saturating_add(index + 1));
+            let page = PageNumber::from_index(before.saturating_add(index));
+            let share = self.share(page);
             share.stored += bytes;
             share.codecs[unit.codec as usize] += bytes;
             if unit.has_dictionary {

@@ -20,10 +20,8 @@ pub fn warning<E>(
     let what = match Header::parse(&head, size) {
         None => "its header makes no sense".to_string(),
         Some(header) => {
-            let page_size = u64::from(header.page_size);
-            let owners = PageOwnership::find(&header, |page, buf| {
-                read((u64::from(page) - 1) * page_size, buf)
-            })?;
+            let owners =
+                PageOwnership::find(&header, |page, buf| read(page.start(header.page_size), buf))?;
             let Some(first) = owners.damage().first() else {
                 return Ok(None);
             };

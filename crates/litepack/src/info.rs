@@ -99,7 +99,7 @@ fn as_json(info: &Info) -> Value {
         .into();
     let damage = content.damage.iter();
     all["page_damage"] = damage
-        .map(|d| json!({"page": d.page, "whose": d.whose, "why": d.why}))
+        .map(|d| json!({"page": d.page.get(), "whose": d.whose, "why": d.why}))
         .collect();
     all["page_damage_total"] = content.damaged.into();
     all

@@ -52,7 +52,7 @@ mod unpack;
 
 /// Tables and indexes of a database, and what they take in a packed file.
 pub mod content {
-    pub use litepack_btree::{Tree, TreeKind};
+    pub use litepack_btree::{PageNumber, Tree, TreeKind};
     pub use litepack_codec::Codec;
     pub use litepack_engine::content::{Content, Damage, Other, Share};
 }

@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 
-use litepack_btree::{HEADER_LEN, Header, PageOwnership};
+use litepack_btree::{HEADER_LEN, Header, PageNumber, PageOwnership};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -73,19 +73,30 @@ impl Database {
 
 /// The owners of the pages in these bytes; pages at which `readable` is false cannot be read. `None` if
 /// there is no header. Panics if a page is read twice.
-pub fn owners(bytes: &[u8], readable: impl Fn(u32) -> bool) -> Option<PageOwnership> {
+pub fn owners(bytes: &[u8], readable: impl Fn(PageNumber) -> bool) -> Option<PageOwnership> {
     let header = Header::parse(bytes.get(..HEADER_LEN)?, bytes.len() as u64)?;
     let size = header.page_size as usize;
-    let mut seen = vec![false; header.pages as usize + 1];
+    let mut seen = vec![false; header.pages as usize];
     let found = PageOwnership::find(&header, |page, buf| {
-        assert!(!seen[page as usize], "page {page} is read twice");
-        seen[page as usize] = true;
-        let stored = &bytes[(page as usize - 1) * size..];
+        let index = page.index() as usize;
+        assert!(!seen[index], "page {page} is read twice");
+        seen[index] = true;
+        let stored = &bytes[index * size..];
         let stored = &stored[..stored.len().min(size)];
         buf[..stored.len()].copy_from_slice(stored);
         Ok::<_, Infallible>(readable(page) && stored.len() == size)
     });
     found.ok()
+}
+
+/// The page with this number.
+pub fn page(number: u32) -> PageNumber {
+    PageNumber::new(number).unwrap()
+}
+
+/// The numbers of all pages.
+pub fn numbers(owners: &PageOwnership) -> impl Iterator<Item = PageNumber> + use<> {
+    (1..=owners.pages()).map(page)
 }
 
 /// SQL that fills a database with tables and indexes of every kind, in proportion to `rows`.

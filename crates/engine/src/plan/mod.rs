@@ -19,7 +19,7 @@ use std::collections::HashSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use litepack_btree::{HEADER_LEN, Header, Owner, PageOwnership};
+use litepack_btree::{HEADER_LEN, Header, Owner, PageNumber, PageOwnership};
 use litepack_codec::DictId;
 use litepack_io::memory::OutOfMemory;
 use litepack_io::parallel::parallel;
@@ -97,9 +97,8 @@ impl Plan {
         let there = size >= HEADER_LEN as u64 && source.read(0, &mut head);
         let header = there.then(|| Header::parse(&head, size)).flatten();
         let owners = header.map(|header| {
-            let page_size = u64::from(header.page_size);
-            let page = |number: u32, to: &mut [u8]| {
-                Ok::<_, Infallible>(source.read(u64::from(number - 1) * page_size, to))
+            let page = |number: PageNumber, to: &mut [u8]| {
+                Ok::<_, Infallible>(source.read(number.start(header.page_size), to))
             };
             let Ok(owners) = PageOwnership::find_without_leaves(&header, page);
             owners
@@ -161,7 +160,7 @@ impl Plan {
         let owners = self.owners.as_ref().filter(|_| room >= BUNDLE_MIN)?;
         let mut seen = HashSet::new();
         let units = owners.upper().into_iter();
-        let units = units.map(|page| Unit(u64::from(page - 1) / self.share()));
+        let units = units.map(|page| self.unit_of(page));
         Some((units.filter(|unit| seen.insert(*unit)).collect(), room))
     }
 
@@ -204,9 +203,15 @@ impl Plan {
         u64::from((self.unit / self.page_size).max(1))
     }
 
+    /// The unit that a page is in.
+    fn unit_of(&self, page: PageNumber) -> Unit {
+        Unit(u64::from(page.index()) / self.share())
+    }
+
+    /// The tree that the first page of a unit belongs to.
     fn tree_of(&self, unit: Unit) -> Option<usize> {
-        let page = unit.0 * self.share() + 1;
-        match self.owners.as_ref()?.owner(u32::try_from(page).ok()?) {
+        let page = PageNumber::from_index(unit.0 * self.share())?;
+        match self.owners.as_ref()?.owner(page) {
             Owner::Tree { tree, .. } => Some(tree as usize),
             _ => None,
         }
@@ -220,8 +225,9 @@ impl Plan {
         let stretches = self.owners.iter().flat_map(PageOwnership::known);
         stretches.flat_map(move |pages| {
             // Two stretches may have a unit in common.
-            let first = Unit((pages.start - 1) / share).max(next);
-            next = Unit((pages.end - 1).div_ceil(share).min(units)).max(first);
+            let first = self.unit_of(pages.start).max(next);
+            let end = u64::from(pages.end.index()).div_ceil(share);
+            next = Unit(end.min(units)).max(first);
             first.up_to(next)
         })
     }

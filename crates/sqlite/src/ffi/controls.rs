@@ -3,6 +3,8 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
+use litepack_btree::PageNumber;
+
 use super::api::Api;
 use super::file::{State, report};
 use super::host::{BusyHandler, HostFile};
@@ -118,8 +120,9 @@ unsafe fn control_with_host<F: File>(
             let pair = arg.cast::<i64>();
             // SAFETY: the argument is two i64: in page number, out offset and stored size.
             unsafe {
-                let number = pair.read().try_into().unwrap_or(0);
-                let (offset, size) = database.place_of_page(number)?.unwrap_or((0, 0));
+                let page = u32::try_from(pair.read()).ok().and_then(PageNumber::new);
+                let place = page.map(|page| database.place_of_page(page));
+                let (offset, size) = place.transpose()?.flatten().unwrap_or((0, 0));
                 pair.write(offset as i64);
                 pair.add(1).write(size as i64);
             }

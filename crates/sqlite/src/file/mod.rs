@@ -16,6 +16,7 @@ mod wal_index;
 
 use std::ffi::c_int;
 
+use litepack_btree::PageNumber;
 use litepack_codec::Level;
 
 use crate::codes::{Code, IOCAP_IMMUTABLE, OK, READONLY};
@@ -146,7 +147,7 @@ pub(crate) trait Database {
     fn waits_by(&mut self, _handler: BusyHandler) {}
 
     /// Where a page lies: (offset, stored bytes).
-    fn place_of_page(&mut self, _number: u64) -> Result<Option<(u64, u64)>, Failure> {
+    fn place_of_page(&mut self, _page: PageNumber) -> Result<Option<(u64, u64)>, Failure> {
         Ok(None)
     }
 }

@@ -9,6 +9,7 @@
 
 use std::ffi::c_int;
 
+use litepack_btree::PageNumber;
 use litepack_codec::Level;
 use litepack_engine::maintenance::{Maintenance, Progress, default_level};
 use litepack_io::storage::Storage;
@@ -330,9 +331,9 @@ impl<D: Storage> Packed<D> {
         }
     }
 
-    /// Where the page with this number lies: (offset, stored bytes).
-    pub(crate) fn place_of_page(&mut self, number: u64) -> Result<Option<(u64, u64)>> {
-        self.store.place_of_page(number)
+    /// Where a page lies: (offset, stored bytes).
+    pub(crate) fn place_of_page(&mut self, page: PageNumber) -> Result<Option<(u64, u64)>> {
+        self.store.place_of_page(page)
     }
 
     /// Whether the database is in WAL mode, by its header.

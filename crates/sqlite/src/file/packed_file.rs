@@ -4,6 +4,7 @@
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
+use litepack_btree::PageNumber;
 use litepack_codec::Level;
 use litepack_engine::report::{check_text, info_json};
 
@@ -303,7 +304,7 @@ impl Database for PackedFile {
         self.busy = Some(handler);
     }
 
-    fn place_of_page(&mut self, number: u64) -> Result<Option<(u64, u64)>, Failure> {
-        read(self.packed.place_of_page(number))
+    fn place_of_page(&mut self, page: PageNumber) -> Result<Option<(u64, u64)>, Failure> {
+        read(self.packed.place_of_page(page))
     }
 }

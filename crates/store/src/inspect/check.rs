@@ -63,7 +63,7 @@ impl<R: ReadAt> Snapshot<R> {
                 .zip(entries.iter())
                 .filter(|(_, entry)| !entry.is_zero());
             for (unit, entry) in stored {
-                let what = format!("page {}", snapshot.image().page_number(unit));
+                let what = snapshot.image().name_of(unit);
                 walk.claim(&what, entry.offset, entry.len.into());
                 let loaded = snapshot.load(unit, &entry, &mut page);
                 walk.note(loaded)?;

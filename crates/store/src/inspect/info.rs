@@ -1,5 +1,6 @@
 //! Info: where the space of a file goes.
 
+use litepack_btree::PageNumber;
 use litepack_codec::Codec;
 use litepack_io::storage::ReadAt;
 
@@ -173,15 +174,15 @@ impl<R: ReadAt> Snapshot<R> {
         Ok(info)
     }
 
-    /// Where the SQLite page with this number (from 1) is stored: offset in the file, and its share
-    /// of its unit's stored bytes. `None` if nothing is stored for it.
+    /// Where this page of SQLite's is stored: offset in the file, and its share of its unit's stored bytes. `None` if
+    /// nothing is stored for it.
     ///
     /// # Errors
     /// When the page map cannot be read.
-    pub fn place_of_page(&mut self, number: u64) -> Result<Option<(u64, u64)>> {
+    pub fn place_of_page(&mut self, page: PageNumber) -> Result<Option<(u64, u64)>> {
         self.refresh()?;
         let share = self.image().pages_per_unit();
-        let entry = self.entry(Unit(number.saturating_sub(1) / share))?;
+        let entry = self.entry(Unit(u64::from(page.index()) / share))?;
         Ok((!entry.is_zero()).then(|| (entry.offset, u64::from(entry.len).div_ceil(share))))
     }
 }

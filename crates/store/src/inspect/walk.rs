@@ -177,8 +177,8 @@ impl<R: ReadAt> Snapshot<R> {
         for (unit, entry) in segment.units() {
             let known = self.image().map.get(unit, self.medium());
             if walk.note(known)?.is_some_and(|known| known != entry) {
-                let page = self.image().page_number(unit);
-                walk.add(differs(format!("has another place of page {page}")));
+                let name = self.image().name_of(unit);
+                walk.add(differs(format!("has another place of {name}")));
             }
         }
         for (offset, copy) in segment.extents() {

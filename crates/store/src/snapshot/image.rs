@@ -64,9 +64,10 @@ impl Image {
         u64::from(self.unit_size / self.page_size.min(self.unit_size))
     }
 
-    /// SQLite's number for the first page in a unit, for messages.
-    pub(crate) fn page_number(&self, unit: Unit) -> u64 {
-        unit.0 * self.pages_per_unit() + 1
+    /// What messages call a unit: SQLite's number of its first page. It is no [`litepack_btree::PageNumber`]: a damaged
+    /// map may have more units than SQLite can count.
+    pub(crate) fn name_of(&self, unit: Unit) -> String {
+        format!("page {}", unit.0 * self.pages_per_unit() + 1)
     }
 
     /// The lowest index from `from` on of a leaf of the map that is stored.

@@ -197,7 +197,7 @@ impl<R: ReadAt> PageReader<R> {
     ) -> Result<()> {
         let named = |why: String| {
             Error::Damaged(Damage {
-                what: format!("page {}", image.page_number(unit)),
+                what: image.name_of(unit),
                 offset: entry.offset,
                 why,
             })

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use litepack_btree::PageNumber;
 use litepack_io::bytes::Reader;
 use litepack_io::storage::Storage;
 use litepack_io::testing::MemoryStorage;
@@ -113,7 +114,7 @@ pub(crate) fn use_everything(mut store: Store<impl Storage>) {
     let _ = store.info().map(|info| info.unaccounted_bytes());
     let _ = store.units(&mut |_| {});
     let _ = store.dictionaries();
-    let _ = store.place_of_page(size / 4096);
+    let _ = PageNumber::from_index(last / 4096).map(|page| store.place_of_page(page));
     let maintained = maintain(&mut store, STEPS);
     drop(maintained);
     let _ = store.write(last, &page[..4096]);

@@ -4,6 +4,7 @@
 //! be suspended: its changes stay in the handle, and [`Store::begin`] goes on with them. Everything that needs a
 //! running transaction is a method of [`Transaction`].
 
+use litepack_btree::PageNumber;
 use litepack_codec::{DictId, LEVELS, Level};
 use litepack_io::storage::Storage;
 
@@ -219,9 +220,9 @@ impl<D: Storage> Store<D> {
     ///
     /// # Errors
     /// As [`Snapshot::place_of_page`].
-    pub fn place_of_page(&mut self, number: u64) -> Result<Option<(u64, u64)>> {
+    pub fn place_of_page(&mut self, page: PageNumber) -> Result<Option<(u64, u64)>> {
         self.finish_undo()?;
-        self.committed(|snapshot| snapshot.place_of_page(number))
+        self.committed(|snapshot| snapshot.place_of_page(page))
     }
 
     /// As [`Snapshot::verify_map`].
