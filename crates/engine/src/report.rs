@@ -39,7 +39,7 @@ pub fn info_json(info: &Info) -> Value {
 pub fn damage_json(damage: &[Damage]) -> Value {
     damage
         .iter()
-        .map(|d| json!({"what": d.what, "offset": d.offset, "why": d.why}))
+        .map(|d| json!({"what": d.what, "offset": d.offset.0, "why": d.why}))
         .collect()
 }
 

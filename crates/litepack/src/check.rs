@@ -58,7 +58,7 @@ impl std::fmt::Display for Damage {
 impl From<litepack_store::Damage> for Damage {
     fn from(found: litepack_store::Damage) -> Damage {
         let line = found.to_string();
-        Damage::new(found.what, found.offset, found.why, line)
+        Damage::new(found.what, found.offset.0, found.why, line)
     }
 }
 

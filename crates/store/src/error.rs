@@ -4,6 +4,8 @@ use std::io;
 
 use litepack_io::memory::OutOfMemory;
 
+use crate::format::offset::FileOffset;
+
 /// Result of a store operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -39,8 +41,8 @@ pub enum Error {
 pub struct Damage {
     /// The structure: "page 17", "page map node", "commit record", ...
     pub what: String,
-    /// Byte offset in the packed file.
-    pub offset: u64,
+    /// Where in the packed file it is.
+    pub offset: FileOffset,
     /// What is wrong with it.
     pub why: String,
 }
@@ -58,7 +60,11 @@ impl From<OutOfMemory> for Error {
 }
 
 impl Error {
-    pub(crate) fn damaged(what: impl Into<String>, offset: u64, why: impl Into<String>) -> Error {
+    pub(crate) fn damaged(
+        what: impl Into<String>,
+        offset: FileOffset,
+        why: impl Into<String>,
+    ) -> Error {
         Error::Damaged(Damage {
             what: what.into(),
             offset,

@@ -240,7 +240,7 @@ fn a_check_notices_each_flipped_bit_of_the_older_mark() {
         let found = damage(image);
         assert_eq!(found.len(), 1, "bit {bit}: {found:?}");
         assert_eq!(
-            (&*found[0].what, found[0].offset),
+            (&*found[0].what, found[0].offset.0),
             ("mark of durability", older as u64)
         );
     }

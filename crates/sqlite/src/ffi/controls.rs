@@ -122,8 +122,8 @@ unsafe fn control_with_host<F: File>(
             unsafe {
                 let page = u32::try_from(pair.read()).ok().and_then(PageNumber::new);
                 let place = page.map(|page| database.place_of_page(page));
-                let (offset, size) = place.transpose()?.flatten().unwrap_or((0, 0));
-                pair.write(offset as i64);
+                let (offset, size) = place.transpose()?.flatten().unwrap_or_default();
+                pair.write(offset.0 as i64);
                 pair.add(1).write(size as i64);
             }
             return Ok(());

@@ -18,6 +18,7 @@ use std::ffi::c_int;
 
 use litepack_btree::PageNumber;
 use litepack_codec::Level;
+use litepack_store::FileOffset;
 
 use crate::codes::{Code, IOCAP_IMMUTABLE, OK, READONLY};
 use crate::ffi::{BusyHandler, HostFile};
@@ -147,7 +148,7 @@ pub(crate) trait Database {
     fn waits_by(&mut self, _handler: BusyHandler) {}
 
     /// Where a page lies: (offset, stored bytes).
-    fn place_of_page(&mut self, _page: PageNumber) -> Result<Option<(u64, u64)>, Failure> {
+    fn place_of_page(&mut self, _page: PageNumber) -> Result<Option<(FileOffset, u64)>, Failure> {
         Ok(None)
     }
 }

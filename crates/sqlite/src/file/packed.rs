@@ -13,7 +13,7 @@ use litepack_btree::PageNumber;
 use litepack_codec::Level;
 use litepack_engine::maintenance::{Maintenance, Progress, default_level};
 use litepack_io::storage::Storage;
-use litepack_store::{Cache, CheckReport, Info, Result, Store};
+use litepack_store::{Cache, CheckReport, FileOffset, Info, Result, Store};
 
 use crate::codes::{LOCK_NONE, LOCK_RESERVED, LOCK_SHARED};
 use crate::file::secure_delete::SecureDelete;
@@ -332,7 +332,7 @@ impl<D: Storage> Packed<D> {
     }
 
     /// Where a page lies: (offset, stored bytes).
-    pub(crate) fn place_of_page(&mut self, page: PageNumber) -> Result<Option<(u64, u64)>> {
+    pub(crate) fn place_of_page(&mut self, page: PageNumber) -> Result<Option<(FileOffset, u64)>> {
         self.store.place_of_page(page)
     }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use litepack_btree::PageNumber;
 use litepack_codec::Level;
 use litepack_engine::report::{check_text, info_json};
+use litepack_store::FileOffset;
 
 use super::packed::{Packed, Upkeep};
 use super::wal_index::{self, Checkpoints};
@@ -304,7 +305,7 @@ impl Database for PackedFile {
         self.busy = Some(handler);
     }
 
-    fn place_of_page(&mut self, page: PageNumber) -> Result<Option<(u64, u64)>, Failure> {
+    fn place_of_page(&mut self, page: PageNumber) -> Result<Option<(FileOffset, u64)>, Failure> {
         read(self.packed.place_of_page(page))
     }
 }

@@ -14,6 +14,7 @@ use litepack_io::memory::OutOfMemory;
 
 use crate::error::{Error, Result};
 use crate::format::layout::Pointer;
+use crate::format::offset::FileOffset;
 use crate::format::record::CommitNumber;
 
 /// No file has more items.
@@ -91,7 +92,7 @@ impl Catalog {
         put_varint(&mut out, self.instead_of_none.into());
         put_varint(&mut out, self.items.len() as u64);
         for item in &self.items {
-            out.extend(item.pointer.offset.to_le_bytes());
+            out.extend(item.pointer.offset.0.to_le_bytes());
             out.extend(item.pointer.len.to_le_bytes());
             out.extend(item.pointer.sum.to_le_bytes());
             out.extend(item.len.to_le_bytes());
@@ -117,7 +118,7 @@ impl Catalog {
         (instead_of_none <= count).then_some(())?;
         let mut items = Vec::new();
         for number in 1..=count {
-            let (offset, len) = (fields.u64()?, fields.u32()?);
+            let (offset, len) = (FileOffset(fields.u64()?), fields.u32()?);
             let pointer = Pointer {
                 offset,
                 len,
@@ -360,7 +361,7 @@ impl Catalog {
                 *item = Item::free();
             }
         }
-        let places: Vec<u64> = self.items.iter().map(|item| item.pointer.offset).collect();
+        let places: Vec<_> = self.items.iter().map(|item| item.pointer.offset).collect();
         free.retain(|place| !place.is_none() && !places.contains(&place.offset));
         free.sort_by_key(|place| place.offset);
         free.dedup();
@@ -385,7 +386,7 @@ impl Catalog {
         item.ok_or_else(|| {
             Error::damaged(
                 format!("dictionary {number}"),
-                0,
+                FileOffset::START,
                 "the catalog has no such dictionary",
             )
         })
@@ -400,7 +401,7 @@ mod tests {
         let mut catalog = Catalog::default();
         for (byte, signatures) in [(1, vec![10, 11]), (2, vec![20, 11]), (3, vec![])] {
             let pointer = Pointer {
-                offset: 4096 * u64::from(byte),
+                offset: FileOffset(4096 * u64::from(byte)),
                 len: 100,
                 sum: 7,
             };

@@ -4,6 +4,7 @@ use litepack_io::bytes::Reader;
 
 use crate::error::{Error, Result};
 use crate::format::layout::{DATA_START, FileUuid, HEADER_LEN, MAGIC, VERSION};
+use crate::format::offset::FileOffset;
 use crate::format::record::{MARK_MAGIC, RECORD_MAGIC};
 
 /// Incompatible features this version understands: none yet.
@@ -21,7 +22,7 @@ pub struct Header {
 
 /// How many of its first bytes tell what a file is.
 #[expect(clippy::cast_possible_truncation, reason = "it is 2048")]
-pub const HEAD_LEN: usize = DATA_START as usize;
+pub const HEAD_LEN: usize = DATA_START.0 as usize;
 
 /// What the first bytes of a file say it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub fn kind_of(head: &[u8], len: u64) -> HeaderKind {
     // A new file gets its header last, when the rest of its head is durable, and nothing is stored before. So a file
     // that is no longer than its head, has no header yet, and nothing else that is not ours, holds nothing. One that
     // begins with the magic was finished: if it is shorter, or the header is wrong, that is damage.
-    if len <= DATA_START && is_unfinished(head) {
+    if len <= DATA_START.0 && is_unfinished(head) {
         return HeaderKind::Empty;
     }
     if head.starts_with(&MAGIC) {
@@ -96,7 +97,8 @@ impl Header {
         if !bytes.starts_with(&MAGIC) {
             return Err(Error::NotPacked);
         }
-        let damaged = || Error::damaged("file header", 0, "cut off or checksum wrong");
+        let why = "cut off or checksum wrong";
+        let damaged = || Error::damaged("file header", FileOffset::START, why);
         let bytes = bytes.first_chunk::<HEADER_LEN>().ok_or_else(damaged)?;
         let mut sum = Reader::new(&bytes[SUM_OFFSET..]);
         if sum.u64() != Some(FileUuid([0; 16]).sum64(&bytes[..SUM_OFFSET])) {

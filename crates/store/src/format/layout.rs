@@ -6,7 +6,11 @@
 //! ```
 //! Header, slots and marks have a disk sector each, so that writing one never touches another.
 
+use std::ops::Range;
+
 use twox_hash::XxHash3_64;
+
+use crate::format::offset::FileOffset;
 
 /// First bytes of every packed file. Neither SQLite's nor any text, and broken by newline translation.
 pub const MAGIC: [u8; 16] = *b"Litepack\r\n\x1a\n\0\0\0\0";
@@ -15,20 +19,20 @@ pub const VERSION: u32 = 1;
 /// Length of the header at offset 0.
 pub const HEADER_LEN: usize = 512;
 /// Offsets of the two commit slots.
-pub const SLOT_OFFSETS: [u64; 2] = [512, 1024];
+pub const SLOT_OFFSETS: [FileOffset; 2] = [FileOffset(512), FileOffset(1024)];
 /// Length of a commit record within its slot.
 pub const RECORD_LEN: usize = 256;
 /// Offsets of the marks of durability, one for each slot.
-pub const MARK_OFFSETS: [u64; 2] = [1536, 1792];
+pub const MARK_OFFSETS: [FileOffset; 2] = [FileOffset(1536), FileOffset(1792)];
 /// Length of a mark.
 pub const MARK_LEN: usize = 64;
 /// Where extents begin.
-pub const DATA_START: u64 = 2048;
+pub const DATA_START: FileOffset = FileOffset(2048);
 /// SQLite's lock bytes (pending, reserved and shared): never part of an extent, because a locked
 /// range cannot be read or written on systems with mandatory locks.
-pub const LOCK_BYTES: std::ops::Range<u64> = 0x4000_0000..0x4000_0000 + 512;
+pub const LOCK_BYTES: Range<FileOffset> = FileOffset(0x4000_0000)..FileOffset(0x4000_0000 + 512);
 /// Offsets fit in 48 bits: 256 TiB.
-pub const OFFSET_LIMIT: u64 = 1 << 48;
+pub const OFFSET_LIMIT: FileOffset = FileOffset(1 << 48);
 /// A unit is the piece of the database that is stored as one extent: a SQLite page, or several when
 /// pages are smaller than [`UNIT_MIN`].
 pub const UNIT_MIN: u32 = 4096;
@@ -71,8 +75,8 @@ impl FileUuid {
 /// A checksummed reference to a metadata extent. All zero means "none".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pointer {
-    /// Byte offset in the file.
-    pub offset: u64,
+    /// Where in the file it begins.
+    pub offset: FileOffset,
     /// Length in bytes.
     pub len: u32,
     /// [`FileUuid::sum64`] of the bytes.
@@ -82,7 +86,7 @@ pub struct Pointer {
 impl Pointer {
     /// No extent.
     pub const NONE: Pointer = Pointer {
-        offset: 0,
+        offset: FileOffset::START,
         len: 0,
         sum: 0,
     };
@@ -92,6 +96,11 @@ impl Pointer {
         self.len == 0
     }
 
+    /// Where it ends.
+    pub(crate) fn end(&self) -> FileOffset {
+        self.offset + u64::from(self.len)
+    }
+
     /// Whether an extent may be there: no file is longer than [`OFFSET_LIMIT`].
     pub(crate) fn is_plausible(&self) -> bool {
         is_plausible(self.offset, self.len)
@@ -99,19 +108,19 @@ impl Pointer {
 }
 
 /// Whether a file may have an extent of `len` bytes at `offset`.
-pub(crate) fn is_plausible(offset: u64, len: u32) -> bool {
+pub(crate) fn is_plausible(offset: FileOffset, len: u32) -> bool {
     offset
         .checked_add(len.into())
         .is_some_and(|stop| stop <= OFFSET_LIMIT)
 }
 
 /// How many bytes of a file that ends at `end` are lock bytes.
-pub(crate) fn lock_bytes_below(end: u64) -> u64 {
-    LOCK_BYTES.end.min(end).saturating_sub(LOCK_BYTES.start)
+pub(crate) fn lock_bytes_below(end: FileOffset) -> u64 {
+    LOCK_BYTES.end.min(end).bytes_since(LOCK_BYTES.start)
 }
 
 /// Whether an extent at `offset` with `len` bytes may exist in a file that ends at `end`.
-pub(crate) fn extent_is_sane(offset: u64, len: u64, end: u64) -> bool {
+pub(crate) fn extent_is_sane(offset: FileOffset, len: u64, end: FileOffset) -> bool {
     offset >= DATA_START
         && offset.checked_add(len).is_some_and(|stop| {
             stop <= end && (stop <= LOCK_BYTES.start || offset >= LOCK_BYTES.end)

@@ -6,14 +6,16 @@
 
 use litepack_codec::{Codec, DictId, Encoding};
 
+use crate::format::offset::FileOffset;
+
 /// Children of a node of the map. Small, because a commit rewrites the path to every page it changes.
 pub const FANOUT: usize = 128;
 
 /// Where and how one unit is stored. All zero (the default) means "nothing stored: all zero bytes".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Byte offset of the extent.
-    pub offset: u64,
+    /// Where in the file the extent begins.
+    pub offset: FileOffset,
     /// Stored length in bytes; 0 if nothing is stored.
     pub len: u32,
     /// 32-bit checksum of the stored bytes.
@@ -25,7 +27,7 @@ pub struct Entry {
 impl Entry {
     /// A unit of zeros.
     pub const ZERO: Entry = Entry {
-        offset: 0,
+        offset: FileOffset::START,
         len: 0,
         sum: 0,
         storage: Encoding::RAW,
@@ -34,6 +36,11 @@ impl Entry {
     /// Whether nothing is stored.
     pub fn is_zero(&self) -> bool {
         self.len == 0
+    }
+
+    /// Where the extent ends.
+    pub(crate) fn end(&self) -> FileOffset {
+        self.offset + u64::from(self.len)
     }
 }
 
@@ -72,7 +79,7 @@ enum Form {
 
 #[derive(Clone, Debug)]
 struct Narrow {
-    base: u64,
+    base: FileOffset,
     entries: [Short; FANOUT],
 }
 
@@ -89,12 +96,12 @@ struct Short {
 
 impl Short {
     /// `None` if the entry does not fit.
-    fn new(entry: &Entry, base: u64) -> Option<Short> {
+    fn new(entry: &Entry, base: FileOffset) -> Option<Short> {
         if entry.is_zero() {
             return Some(Short::default());
         }
         Some(Short {
-            offset: u32::try_from(entry.offset.checked_sub(base)?).ok()?,
+            offset: u32::try_from(entry.offset.distance_from(base)?).ok()?,
             sum: entry.sum,
             len: u16::try_from(entry.len - 1).ok()?,
             tag: u16::try_from(tag_of(entry)).ok()?,
@@ -120,8 +127,8 @@ impl Narrow {
     /// All of these entries, if they fit. There is as much room below them as above.
     fn new(entries: &[Entry; FANOUT]) -> Option<Box<Narrow>> {
         let stored = || entries.iter().filter(|entry| !entry.is_zero());
-        let lowest = stored().map(|entry| entry.offset).min().unwrap_or(0);
-        let highest = stored().map(|entry| entry.offset).max().unwrap_or(0);
+        let lowest = stored().map(|entry| entry.offset).min().unwrap_or_default();
+        let highest = stored().map(|entry| entry.offset).max().unwrap_or_default();
         let room = u64::from(u32::MAX).checked_sub(highest - lowest)?;
         let base = lowest.saturating_sub(room / 2);
         let mut narrow = Box::new(Narrow {
@@ -211,7 +218,7 @@ mod tests {
             |(offset, len, sum, dict, up_to_date)| match len {
                 0 => Entry::ZERO,
                 len => Entry {
-                    offset,
+                    offset: FileOffset(offset),
                     len,
                     sum,
                     storage: Encoding {
@@ -245,7 +252,7 @@ mod tests {
     #[test]
     fn a_leaf_takes_half_the_bytes_wherever_its_extents_are() {
         let at = |offset| Entry {
-            offset,
+            offset: FileOffset(offset),
             len: 1 << 16,
             ..Entry::ZERO
         };

@@ -5,6 +5,7 @@ pub(crate) mod header;
 pub(crate) mod layout;
 pub(crate) mod leaf;
 pub(crate) mod node;
+pub(crate) mod offset;
 pub(crate) mod prefetch_segment;
 pub(crate) mod record;
 pub(crate) mod sqlite;

@@ -9,6 +9,7 @@ use litepack_io::bytes::{Reader, put_varint, unzigzag, zigzag};
 
 use crate::format::layout::{OFFSET_LIMIT, Pointer};
 use crate::format::leaf::{Entry, FANOUT, Leaf, storage_of, tag_of};
+use crate::format::offset::FileOffset;
 
 /// One node of the page map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,13 +147,13 @@ fn read_runs(fields: &mut Reader<'_>) -> Option<[u64; FANOUT]> {
 
 /// Extents that follow each other directly need no offset: the column is a list of
 /// (extents in line since the last jump, signed distance of the next jump).
-fn put_offsets(out: &mut Vec<u8>, extents: impl Iterator<Item = (u64, u32)>) {
-    let mut expected = 0u64;
+fn put_offsets(out: &mut Vec<u8>, extents: impl Iterator<Item = (FileOffset, u32)>) {
+    let mut expected = FileOffset::START;
     let mut in_line = 0;
     for (offset, len) in extents {
         if offset != expected {
             put_varint(out, in_line);
-            put_varint(out, zigzag(offset.wrapping_sub(expected) as i64));
+            put_varint(out, zigzag(offset.jump_from(expected)));
             in_line = 0;
         }
         in_line += 1;
@@ -163,13 +164,13 @@ fn put_offsets(out: &mut Vec<u8>, extents: impl Iterator<Item = (u64, u32)>) {
 
 fn read_offsets<'a>(
     fields: &mut Reader<'_>,
-    extents: impl Iterator<Item = (&'a mut u64, u32)>,
+    extents: impl Iterator<Item = (&'a mut FileOffset, u32)>,
 ) -> Option<()> {
-    let mut expected = 0u64;
+    let mut expected = FileOffset::START;
     let mut in_line = fields.varint()?;
     for (offset, len) in extents {
         if in_line == 0 {
-            expected = expected.checked_add_signed(unzigzag(fields.varint()?))?;
+            expected = expected.jump(unzigzag(fields.varint()?))?;
             in_line = fields.varint()?.max(1);
         }
         *offset = expected;
@@ -192,7 +193,7 @@ mod tests {
 
     fn entries() -> impl Strategy<Value = Vec<Option<Fields>>> {
         let entry = (
-            0..OFFSET_LIMIT / 2,
+            0..OFFSET_LIMIT.0 / 2,
             1u32..70000,
             any::<u32>(),
             any::<bool>(),
@@ -206,11 +207,11 @@ mod tests {
         fn leaves_come_back(entries in entries(), in_line: bool) {
             let mut node = Node::empty(0);
             let Node::Leaf(leaf) = &mut node else { unreachable!() };
-            let mut next = 2048;
+            let mut next = FileOffset(2048);
             for (slot, entry) in entries.iter().enumerate() {
                 if let Some((offset, len, sum, raw, (dict, up_to_date))) = *entry {
                     let codec = if raw { Codec::Raw } else { Codec::Zstd };
-                    let offset = if in_line { next } else { offset };
+                    let offset = if in_line { next } else { FileOffset(offset) };
                     next = offset + u64::from(len);
                     leaf.set(slot, Entry { offset, len, sum, storage: Encoding { codec, dict, up_to_date } });
                 }
@@ -227,7 +228,7 @@ mod tests {
             let Node::Inner(inner) = &mut node else { unreachable!() };
             for (slot, entry) in inner.iter_mut().zip(&entries) {
                 if let Some((offset, len, sum, ..)) = *entry {
-                    *slot = Pointer { offset, len, sum: u64::from(sum) << 20 };
+                    *slot = Pointer { offset: FileOffset(offset), len, sum: u64::from(sum) << 20 };
                 }
             }
             let mut bytes = Vec::new();
@@ -251,7 +252,7 @@ mod tests {
         let Node::Leaf(leaf) = &mut node else {
             unreachable!()
         };
-        let mut offset = 1 << 30;
+        let mut offset = FileOffset(1 << 30);
         for slot in 0..FANOUT {
             let len = 400 + slot as u32;
             let storage = Encoding {

@@ -9,6 +9,7 @@ use litepack_io::bytes::{Reader, put_varint};
 
 use crate::format::layout::is_plausible;
 use crate::format::leaf::{Entry, storage_of, tag_of};
+use crate::format::offset::FileOffset;
 use crate::format::unit::Unit;
 
 /// Most bytes of a segment.
@@ -21,7 +22,7 @@ const LISTED_LEN: u64 = 32;
 pub(crate) struct PrefetchSegment {
     bytes: Vec<u8>,
     /// Where in `bytes` the copy of an extent is, by its offset in the file.
-    extents: BTreeMap<u64, Range<usize>>,
+    extents: BTreeMap<FileOffset, Range<usize>>,
     units: BTreeMap<Unit, Entry>,
 }
 
@@ -32,12 +33,12 @@ impl PrefetchSegment {
         let (others, count) = (fields.varint()?, fields.varint()?);
         let (mut places, mut units, mut number) = (Vec::new(), BTreeMap::new(), 0u64);
         for _ in 0..others {
-            places.push((fields.varint()?, fields.varint_u32()?));
+            places.push((FileOffset(fields.varint()?), fields.varint_u32()?));
         }
         for _ in 0..count {
             number = number.checked_add(fields.varint()?)?;
             let storage = storage_of(fields.varint()?)?;
-            let (offset, len) = (fields.varint()?, fields.varint_u32()?);
+            let (offset, len) = (FileOffset(fields.varint()?), fields.varint_u32()?);
             let sum = fields.u32()?;
             places.push((offset, len));
             let entry = Entry {
@@ -64,7 +65,7 @@ impl PrefetchSegment {
     }
 
     /// The copy of an extent, if it is here.
-    pub(crate) fn extent(&self, offset: u64, len: usize) -> Option<&[u8]> {
+    pub(crate) fn extent(&self, offset: FileOffset, len: usize) -> Option<&[u8]> {
         let range = self.extents.get(&offset)?;
         self.bytes
             .get(range.clone())
@@ -82,7 +83,7 @@ impl PrefetchSegment {
     }
 
     /// All copies, with the offsets of their originals.
-    pub(crate) fn extents(&self) -> impl Iterator<Item = (u64, &[u8])> + '_ {
+    pub(crate) fn extents(&self) -> impl Iterator<Item = (FileOffset, &[u8])> + '_ {
         let extents = self.extents.iter();
         extents.filter_map(|(offset, range)| Some((*offset, self.bytes.get(range.clone())?)))
     }
@@ -91,7 +92,7 @@ impl PrefetchSegment {
 /// A segment that is being made.
 #[derive(Debug)]
 pub(crate) struct SegmentBuilder {
-    others: Vec<(u64, Vec<u8>)>,
+    others: Vec<(FileOffset, Vec<u8>)>,
     units: Vec<(Unit, Entry, Vec<u8>)>,
     /// Bytes that may still be added.
     pub(crate) room: u64,
@@ -115,7 +116,7 @@ impl SegmentBuilder {
     }
 
     /// Adds an extent that fits.
-    pub(crate) fn add(&mut self, offset: u64, bytes: Vec<u8>) {
+    pub(crate) fn add(&mut self, offset: FileOffset, bytes: Vec<u8>) {
         self.others.push((offset, bytes));
     }
 
@@ -131,7 +132,7 @@ impl SegmentBuilder {
         put_varint(&mut out, self.others.len() as u64);
         put_varint(&mut out, self.units.len() as u64);
         for (offset, bytes) in &self.others {
-            put_varint(&mut out, *offset);
+            put_varint(&mut out, offset.0);
             put_varint(&mut out, bytes.len() as u64);
         }
         let mut before = 0;
@@ -139,7 +140,7 @@ impl SegmentBuilder {
             put_varint(&mut out, unit.0 - before);
             before = unit.0;
             put_varint(&mut out, tag_of(entry));
-            put_varint(&mut out, entry.offset);
+            put_varint(&mut out, entry.offset.0);
             put_varint(&mut out, entry.len.into());
             out.extend(entry.sum.to_le_bytes());
         }
@@ -161,7 +162,7 @@ mod tests {
     fn places_beyond_the_longest_file_are_refused() {
         for offset in [1 << 47, u64::MAX - 2] {
             let mut builder = SegmentBuilder::new(1 << 20);
-            builder.add(offset, vec![7; 10]);
+            builder.add(FileOffset(offset), vec![7; 10]);
             let is_read = PrefetchSegment::decode(builder.encode()).is_some();
             assert_eq!(is_read, offset == 1 << 47);
         }

@@ -7,6 +7,7 @@
 use litepack_io::bytes::Reader;
 
 use crate::format::layout::{FileUuid, MARK_LEN, Pointer, RECORD_LEN};
+use crate::format::offset::FileOffset;
 
 pub(crate) const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"LPcr");
 pub(crate) const MARK_MAGIC: u32 = u32::from_le_bytes(*b"LPmk");
@@ -40,7 +41,7 @@ pub struct Record {
     /// Levels of the page map; 0 when it is empty.
     pub height: u8,
     /// End of the used part of the file.
-    pub end: u64,
+    pub end: FileOffset,
     /// Root of the page map.
     pub map: Pointer,
     /// The catalog of dictionaries.
@@ -59,7 +60,7 @@ pub struct Record {
 
 impl Record {
     /// The empty database, as a new file begins.
-    pub fn first(unit_size: u32, end: u64) -> Record {
+    pub fn first(unit_size: u32, end: FileOffset) -> Record {
         Record {
             seq: CommitNumber(1),
             size: 0,
@@ -85,7 +86,7 @@ impl Record {
         out.extend(self.size.to_le_bytes());
         out.extend(self.unit_size.to_le_bytes());
         out.extend(u32::from(self.height).to_le_bytes());
-        out.extend(self.end.to_le_bytes());
+        out.extend(self.end.0.to_le_bytes());
         for pointer in [self.map, self.catalog, self.space] {
             put_pointer(&mut out, pointer);
         }
@@ -109,7 +110,7 @@ impl Record {
         fields.u32()?;
         let (seq, size) = (CommitNumber(fields.u64()?), fields.u64()?);
         let unit_size = fields.u32()?;
-        let (height, end) = (fields.u32()?.try_into().ok()?, fields.u64()?);
+        let (height, end) = (fields.u32()?.try_into().ok()?, FileOffset(fields.u64()?));
         let (map, catalog) = (pointer(&mut fields)?, pointer(&mut fields)?);
         let space = pointer(&mut fields)?;
         Some(Record {
@@ -130,14 +131,14 @@ impl Record {
 }
 
 fn put_pointer(out: &mut Vec<u8>, pointer: Pointer) {
-    out.extend(pointer.offset.to_le_bytes());
+    out.extend(pointer.offset.0.to_le_bytes());
     out.extend(pointer.len.to_le_bytes());
     out.extend(0u32.to_le_bytes());
     out.extend(pointer.sum.to_le_bytes());
 }
 
 fn pointer(fields: &mut Reader<'_>) -> Option<Pointer> {
-    let (offset, len, _) = (fields.u64()?, fields.u32()?, fields.u32()?);
+    let (offset, len, _) = (FileOffset(fields.u64()?), fields.u32()?, fields.u32()?);
     let sum = fields.u64()?;
     Some(Pointer { offset, len, sum })
 }
@@ -173,12 +174,12 @@ mod tests {
     fn every_flipped_bit_of_a_record_is_noticed() {
         let record = Record {
             map: Pointer {
-                offset: 2048,
+                offset: FileOffset(2048),
                 len: 77,
                 sum: 5,
             },
             stored_units: 3,
-            ..Record::first(4096, 9999)
+            ..Record::first(4096, FileOffset(9999))
         };
         let bytes = record.encode(UUID);
         assert_eq!(Record::decode(&bytes, UUID), Some(record));

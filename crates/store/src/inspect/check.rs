@@ -4,6 +4,7 @@ use litepack_io::storage::ReadAt;
 
 use crate::error::{Damage, Result};
 use crate::format::layout::{DATA_START, lock_bytes_below};
+use crate::format::offset::FileOffset;
 use crate::inspect::walk::Walk;
 use crate::snapshot::handle::Snapshot;
 use crate::snapshot::recover;
@@ -76,7 +77,7 @@ impl<R: ReadAt> Snapshot<R> {
             let why = format!("counts {} units, the map has {units}", record.stored_units);
             walk.add(Damage {
                 what: "commit record".into(),
-                offset: 0,
+                offset: FileOffset::START,
                 why,
             });
         }
@@ -86,11 +87,11 @@ impl<R: ReadAt> Snapshot<R> {
         if let Some(damage) = recover::damage_of_other_mark(self.medium(), &commit)? {
             walk.add(damage);
         }
-        let known = DATA_START + walk.used.total() + lock_bytes_below(record.end);
+        let known = DATA_START.0 + walk.used.total() + lock_bytes_below(record.end);
         Ok(CheckReport {
             units,
             nodes: walk.nodes,
-            lost_bytes: record.end.saturating_sub(known),
+            lost_bytes: record.end.0.saturating_sub(known),
             damage: walk.damage,
         })
     }
@@ -131,14 +132,14 @@ mod tests {
         let dictionary = catalog.pointers().next().expect("a dictionary");
         for (what, place) in [("page map node", record.map), ("dictionary", dictionary)] {
             let mut byte = [0];
-            disk.read_at(&mut byte, place.offset).unwrap();
-            disk.write_at(&[!byte[0]], place.offset).unwrap();
+            disk.read_at(&mut byte, place.offset.0).unwrap();
+            disk.write_at(&[!byte[0]], place.offset.0).unwrap();
             let damage = store.check(&mut |_| Ok(())).unwrap().damage;
             assert!(
                 damage.iter().any(|found| found.what.starts_with(what)),
                 "{what}: {damage:?}"
             );
-            disk.write_at(&byte, place.offset).unwrap();
+            disk.write_at(&byte, place.offset.0).unwrap();
         }
     }
 }

@@ -6,6 +6,7 @@ use litepack_io::storage::ReadAt;
 
 use crate::error::{Damage, Error, Result};
 use crate::format::layout::{DATA_START, lock_bytes_below};
+use crate::format::offset::FileOffset;
 use crate::format::unit::Unit;
 use crate::inspect::walk::Walk;
 use crate::snapshot::handle::Snapshot;
@@ -154,12 +155,12 @@ impl<R: ReadAt> Snapshot<R> {
         info.logical_bytes = record.size;
         info.stored_units = record.stored_units;
         info.stored_bytes = record.stored_bytes;
-        info.header_bytes = DATA_START + lock_bytes_below(record.end);
+        info.header_bytes = DATA_START.0 + lock_bytes_below(record.end);
         info.map_bytes = walk.node_bytes;
         info.catalog_bytes = record.catalog.len.into();
         info.prefetch_segment_bytes = record.segment.len.into();
         info.free_list_bytes = self.walk_space(&mut walk, record.space)?;
-        info.free_bytes = record.free_bytes + info.file_bytes.saturating_sub(record.end);
+        info.free_bytes = record.free_bytes + info.file_bytes.saturating_sub(record.end.0);
         info.dictionaries = self
             .image()
             .catalog
@@ -179,7 +180,7 @@ impl<R: ReadAt> Snapshot<R> {
     ///
     /// # Errors
     /// When the page map cannot be read.
-    pub fn place_of_page(&mut self, page: PageNumber) -> Result<Option<(u64, u64)>> {
+    pub fn place_of_page(&mut self, page: PageNumber) -> Result<Option<(FileOffset, u64)>> {
         self.refresh()?;
         let share = self.image().pages_per_unit();
         let entry = self.entry(Unit(u64::from(page.index()) / share))?;
@@ -253,12 +254,12 @@ mod tests {
         };
         let leaf = children[1];
         let mut byte = [0];
-        disk.read_at(&mut byte, leaf.offset).expect("there");
-        disk.write_at(&[!byte[0]], leaf.offset).expect("written");
+        disk.read_at(&mut byte, leaf.offset.0).expect("there");
+        disk.write_at(&[!byte[0]], leaf.offset.0).expect("written");
 
         let mut store = Store::open(&disk, Options::default()).expect("opens");
         let info = store.info().expect("readable");
-        let found: Vec<u64> = info.damage.iter().map(|damage| damage.offset).collect();
+        let found: Vec<_> = info.damage.iter().map(|damage| damage.offset).collect();
         assert_eq!(found, [leaf.offset]);
         let mut units = 0;
         let damage = store.units(&mut |_| units += 1).expect("readable");

@@ -9,6 +9,7 @@ use crate::format::catalog::Catalog;
 use crate::format::layout::{Pointer, extent_is_sane};
 use crate::format::leaf::{FANOUT, Leaf};
 use crate::format::node::Node;
+use crate::format::offset::FileOffset;
 use crate::format::record::Record;
 use crate::format::unit::Unit;
 use crate::snapshot::handle::Snapshot;
@@ -29,12 +30,12 @@ pub(crate) struct Walk {
     pub(crate) nodes: u64,
     pub(crate) node_bytes: u64,
     /// Where the used part of the file ends.
-    end: u64,
+    end: FileOffset,
 }
 
 impl Walk {
     /// Of a file whose used part ends at `end`.
-    pub(crate) fn new(end: u64) -> Walk {
+    pub(crate) fn new(end: FileOffset) -> Walk {
         Walk {
             end,
             ..Walk::default()
@@ -48,7 +49,7 @@ impl Walk {
     }
 
     /// Notes an extent as used; false if it cannot be one.
-    pub(crate) fn claim(&mut self, what: &str, offset: u64, len: u64) -> bool {
+    pub(crate) fn claim(&mut self, what: &str, offset: FileOffset, len: u64) -> bool {
         let why = if !extent_is_sane(offset, len, self.end) {
             "lies outside the file"
         } else if !self.used.insert(offset, len) {
@@ -183,7 +184,7 @@ impl<R: ReadAt> Snapshot<R> {
         }
         for (offset, copy) in segment.extents() {
             let mut original = litepack_io::memory::zeros(copy.len())?;
-            let n = self.medium().disk.read_at(&mut original, offset)?;
+            let n = self.medium().disk.read_at(&mut original, offset.0)?;
             if original.get(..n) != Some(copy) {
                 walk.add(differs(format!("no copy of what lies at offset {offset}")));
             }

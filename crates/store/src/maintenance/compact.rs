@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::format::layout::{DATA_START, Pointer};
 use crate::format::leaf::Entry;
 use crate::format::node::Node;
+use crate::format::offset::FileOffset;
 use crate::format::unit::Unit;
 use crate::snapshot::recover::Commit;
 use crate::space::erase::Erase;
@@ -57,7 +58,7 @@ impl<D: Storage> Store<D> {
         let end = self
             .snapshot()
             .commit()
-            .map_or(0, |commit| commit.record.end);
+            .map_or(0, |commit| commit.record.end.0);
         self.writer().compaction.wait_for(end / 2);
         result
     }
@@ -104,7 +105,7 @@ impl<D: Storage> Store<D> {
             store
                 .snapshot()
                 .commit()
-                .map_or(0, |commit| commit.record.end)
+                .map_or(0, |commit| commit.record.end.0)
         };
         if free(self) > end(self) / LOOSE + LOOSE_MIN {
             self.try_compact()?;
@@ -135,7 +136,7 @@ impl<D: Storage> Store<D> {
     /// The last commit is current again.
     pub fn compact_some(&mut self, from: u64) -> Result<Option<u64>> {
         let free = |Commit { record, .. }: Commit| {
-            record.free_bytes > (record.end / FREE_SHARE).max(COMPACT_MIN)
+            record.free_bytes > (record.end.0 / FREE_SHARE).max(COMPACT_MIN)
         };
         if !self.snapshot().commit().is_some_and(free) {
             return Ok(None);
@@ -173,13 +174,13 @@ impl<D: Storage> Transaction<'_, D> {
     /// Moves extents of the leaves from `from` on, until so many bytes have moved.
     fn move_down(&mut self, room: u64, from: u64, most: u64) -> Result<Moved> {
         let space = self.space();
-        let used = space.end() - space.free_bytes();
-        let limit = used + used / room + slack(used);
-        space.set_aside(limit..u64::MAX)?;
+        let used = space.used_bytes();
+        let limit = FileOffset(used + used / room + slack(used));
+        space.set_aside(limit..FileOffset::MAX)?;
         // A dictionary that no hole is large enough for comes last, behind all that has moved down.
         let left = self.move_dictionaries(limit)?;
         let limit = limit.saturating_sub(left).max(DATA_START);
-        self.space().set_aside(limit..u64::MAX)?;
+        self.space().set_aside(limit..FileOffset::MAX)?;
         let (mut queued, mut moved, mut all_moved) = (0, 0, true);
         let mut next = from;
         while let Some(leaf) = self.next_leaf(next)? {
@@ -198,7 +199,7 @@ impl<D: Storage> Transaction<'_, D> {
                 continue;
             };
             for (unit, entry) in Unit::first_in(leaf).onwards().zip(entries.iter()) {
-                if entry.is_zero() || entry.offset + u64::from(entry.len) <= limit {
+                if entry.is_zero() || entry.end() <= limit {
                     continue;
                 }
                 let Some(offset) = self.space().alloc_within(entry.len.into())? else {
@@ -216,7 +217,7 @@ impl<D: Storage> Transaction<'_, D> {
             }
         }
         self.write_queue()?;
-        self.touch_nodes(0, |place| place.offset + u64::from(place.len) > limit)?;
+        self.touch_nodes(0, |place| place.end() > limit)?;
         self.touch_catalog_above(limit);
         Ok(Moved {
             next: None,
@@ -225,7 +226,12 @@ impl<D: Storage> Transaction<'_, D> {
     }
 
     /// Copies a unit as it is stored to `offset`, which has been taken for it.
-    pub(crate) fn move_unit(&mut self, unit: Unit, entry: &Entry, offset: u64) -> Result<()> {
+    pub(crate) fn move_unit(
+        &mut self,
+        unit: Unit,
+        entry: &Entry,
+        offset: FileOffset,
+    ) -> Result<()> {
         let mut stored = Vec::new();
         self.medium().stored_unit(entry, &mut stored)?;
         self.queue(offset, &stored)?;
@@ -255,11 +261,11 @@ impl<D: Storage> Transaction<'_, D> {
 
     /// Moves dictionaries that lie above `limit` into holes. Returns the bytes of those that none is large enough
     /// for.
-    pub(crate) fn move_dictionaries(&mut self, limit: u64) -> Result<u64> {
+    pub(crate) fn move_dictionaries(&mut self, limit: FileOffset) -> Result<u64> {
         let mut left = 0;
         let pointers: Vec<_> = self.image().catalog.pointers().collect();
         for pointer in pointers {
-            if pointer.offset + u64::from(pointer.len) <= limit {
+            if pointer.end() <= limit {
                 continue;
             }
             let Some(offset) = self.space().alloc_within(pointer.len.into())? else {
@@ -279,23 +285,22 @@ impl<D: Storage> Transaction<'_, D> {
     /// Moves down what had to stay while units moved: dictionaries that no hole was large enough for, and the
     /// chain of free space, which is long while the space is in many pieces.
     fn move_rest(&mut self) -> Result<()> {
-        let space = self.space();
-        let used = space.end() - space.free_bytes();
+        let used = self.space().used_bytes();
         let above = self
             .image()
             .catalog
             .pointers()
-            .filter(|at| at.offset >= used);
+            .filter(|at| at.offset >= FileOffset(used));
         let room: u64 = above.map(|at| u64::from(at.len)).sum();
         let space = self.space();
         let room = room + space.snapshot_room() + slack(used);
-        let Some(lowest) = space.first_fit(0, room, u64::MAX) else {
+        let Some(lowest) = space.first_fit(FileOffset::START, room, FileOffset::MAX) else {
             return Ok(());
         };
-        space.set_aside(lowest + room..u64::MAX)?;
         let limit = lowest + room;
+        space.set_aside(limit..FileOffset::MAX)?;
         self.move_dictionaries(limit)?;
-        self.touch_nodes(0, |place| place.offset + u64::from(place.len) > limit)?;
+        self.touch_nodes(0, |place| place.end() > limit)?;
         self.touch_catalog_above(limit);
         Ok(())
     }

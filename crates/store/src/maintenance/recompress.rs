@@ -49,7 +49,7 @@ impl<D: Storage> Store<D> {
     pub fn catalog_version(&self) -> (u64, u64) {
         let commit = self.snapshot().commit();
         let place = commit.map_or(Pointer::NONE, |commit| commit.record.catalog);
-        (place.offset, place.sum)
+        (place.offset.0, place.sum)
     }
 
     /// The dictionaries that pages are stored with now, as many as may be held at once.

@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::format::layout::{DATA_START, Pointer};
 use crate::format::leaf::{Entry, Leaf};
 use crate::format::node::Node;
+use crate::format::offset::FileOffset;
 use crate::format::unit::Unit;
 use crate::transaction::changes::Transaction;
 use crate::transaction::store::Store;
@@ -33,11 +34,11 @@ const NODES_PER_STEP: u64 = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reordering {
     /// The file is in order up to this offset,
-    to: u64,
+    to: FileOffset,
     /// and the units before this one are in it.
     unit: Unit,
     /// The end of the window.
-    window: u64,
+    window: FileOffset,
     next: Next,
 }
 
@@ -90,7 +91,7 @@ impl<D: Storage> Store<D> {
             Node::Leaf(ideal).encode(&mut in_order);
             gain += (encoded.len() as u64).saturating_sub(in_order.len() as u64);
         }
-        let worthwhile = gain > (record.end / WORTHWHILE).max(GAIN_MIN);
+        let worthwhile = gain > (record.end.0 / WORTHWHILE).max(GAIN_MIN);
         Ok(worthwhile.then_some(Reordering {
             to: first,
             unit: Unit::FIRST,
@@ -142,8 +143,8 @@ impl<D: Storage> Transaction<'_, D> {
                 continue;
             };
             for (unit, entry) in Unit::first_in(leaf).onwards().zip(entries.iter()) {
-                let stop = entry.offset + u64::from(entry.len);
-                if entry.is_zero() || stop <= window.start || entry.offset >= window.end {
+                let is_out = entry.end() <= window.start || entry.offset >= window.end;
+                if entry.is_zero() || is_out {
                     continue;
                 }
                 let offset = self.space().alloc(entry.len.into())?;
@@ -159,7 +160,7 @@ impl<D: Storage> Transaction<'_, D> {
     /// Moves the next units into the window, until it is full.
     fn fill(&mut self, mut at: Reordering) -> Result<Reordering> {
         let mut moved = 0;
-        let end = self.space().end();
+        let end = self.space().end().0;
         let mut after = at.unit.leaf();
         'units: loop {
             let Some(leaf) = self.next_leaf(after)? else {
@@ -228,7 +229,7 @@ impl<D: Storage> Transaction<'_, D> {
 
     /// Writes the map, and what else there is, right behind the data.
     fn write_map(&mut self, at: Reordering, from: u64) -> Result<Option<Reordering>> {
-        self.space().set_aside(at.window..u64::MAX)?;
+        self.space().set_aside(at.window..FileOffset::MAX)?;
         if let Some(leaf) = self.touch_some(from, |_| true)? {
             let next = Next::Map(leaf);
             return Ok(Some(Reordering { next, ..at }));

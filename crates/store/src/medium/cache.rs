@@ -64,7 +64,7 @@ impl PageCache {
 fn page_key(file: FileId, entry: &Entry) -> PageKey {
     PageKey::Page {
         file,
-        offset: entry.offset,
+        offset: entry.offset.0,
         len: entry.len,
         sum: entry.sum,
     }
@@ -74,7 +74,7 @@ fn node_key(file: FileId, pointer: &Pointer) -> PageKey {
     let Pointer { offset, len, sum } = *pointer;
     PageKey::Node {
         file,
-        offset,
+        offset: offset.0,
         len,
         sum,
     }
@@ -84,7 +84,7 @@ fn dictionary_key(file: FileId, pointer: &Pointer) -> PageKey {
     let Pointer { offset, len, sum } = *pointer;
     PageKey::Dictionary {
         file,
-        offset,
+        offset: offset.0,
         len,
         sum,
     }

@@ -9,6 +9,7 @@ use litepack_io::storage::ReadAt;
 use crate::error::{Error, Result};
 use crate::format::layout::UNIT_MAX;
 use crate::format::leaf::Entry;
+use crate::format::offset::FileOffset;
 use crate::medium::verified::Medium;
 
 /// Bytes read in one call when reading goes on from neighbour to neighbour.
@@ -20,10 +21,10 @@ const GAP_MAX: u64 = 4 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct CoalescedReads {
     /// Where `bytes` begin in the file.
-    offset: u64,
+    offset: FileOffset,
     bytes: Vec<u8>,
     /// End of the extent asked for last.
-    end: u64,
+    end: FileOffset,
 }
 
 impl CoalescedReads {
@@ -48,10 +49,12 @@ impl CoalescedReads {
         {
             return Ok(copy);
         }
-        let is_neighbour = entry.offset.wrapping_sub(self.end) <= GAP_MAX;
-        self.end = entry.offset + u64::from(entry.len);
+        let gap = entry.offset.distance_from(self.end);
+        let is_neighbour = gap.is_some_and(|gap| gap <= GAP_MAX);
+        self.end = entry.end();
 
-        let start = usize::try_from(entry.offset.wrapping_sub(self.offset)).unwrap_or(usize::MAX);
+        let start = entry.offset.distance_from(self.offset);
+        let start = start.map_or(usize::MAX, |start| start.try_into().unwrap_or(usize::MAX));
         let stop = start.saturating_add(len);
         if self.bytes.get(start..stop).is_some_and(is_right) {
             return Ok(&self.bytes[start..stop]);
@@ -59,7 +62,7 @@ impl CoalescedReads {
         self.offset = entry.offset;
         if is_neighbour {
             litepack_io::memory::resize(&mut self.bytes, STRETCH.max(len))?;
-            let read = medium.disk.read_at(&mut self.bytes, entry.offset);
+            let read = medium.disk.read_at(&mut self.bytes, entry.offset.0);
             self.bytes.truncate(read.unwrap_or(0));
         }
         // Whatever was wrong with what follows, it is this extent alone that was asked for.
@@ -120,8 +123,9 @@ mod tests {
     }
 
     fn put(medium: &Medium<impl Storage>, number: u64, version: u64) -> Entry {
-        let (offset, bytes) = (100_000 + number * LEN, content(number, version));
-        medium.disk.write_at(&bytes, offset).unwrap();
+        let offset = FileOffset(100_000 + number * LEN);
+        let bytes = content(number, version);
+        medium.disk.write_at(&bytes, offset.0).unwrap();
         Entry {
             offset,
             len: LEN as u32,
@@ -196,7 +200,7 @@ mod tests {
         let asked = Asked::default();
         let (medium, entries) = filled(&asked, 20);
         let mut coalesced = CoalescedReads::default();
-        asked.unreadable_from.set(Some(entries[10].offset));
+        asked.unreadable_from.set(Some(entries[10].offset.0));
         for (number, entry) in (0..10).zip(&entries) {
             assert_eq!(coalesced.unit(&medium, entry).unwrap(), content(number, 0));
         }

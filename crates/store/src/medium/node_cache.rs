@@ -124,12 +124,13 @@ impl Leaves {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::offset::FileOffset;
 
     #[test]
     fn held_dictionaries_have_a_limit() {
         let cache = NodeCache::default();
         let place = |offset| Pointer {
-            offset,
+            offset: FileOffset(offset),
             len: 100,
             sum: 7,
         };
@@ -140,7 +141,7 @@ mod tests {
         };
         let held = || {
             let held = cache.dictionaries.borrow();
-            held.iter().map(|(at, _)| at.offset).collect::<Vec<_>>()
+            held.iter().map(|(at, _)| at.offset.0).collect::<Vec<_>>()
         };
         (0..20).for_each(|offset| put(offset, 1000));
         assert_eq!(held(), (4..20).collect::<Vec<_>>());

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::format::layout::{FileUuid, METADATA_MAX, Pointer, UNIT_MAX};
 use crate::format::leaf::Entry;
 use crate::format::node::Node;
+use crate::format::offset::FileOffset;
 use crate::format::prefetch_segment::{PrefetchSegment, SEGMENT_LEN_MAX};
 use crate::medium::cache::PageCache;
 use crate::medium::node_cache::NodeCache;
@@ -49,17 +50,17 @@ impl<D: ReadAt> Medium<D> {
     }
 
     /// A prefetched copy of an extent.
-    pub(crate) fn prefetched(&self, offset: u64, len: usize) -> Option<&[u8]> {
+    pub(crate) fn prefetched(&self, offset: FileOffset, len: usize) -> Option<&[u8]> {
         self.segment.as_ref()?.extent(offset, len)
     }
 
     /// Fills `bytes` from the file, or a copy of that part of it.
-    pub(crate) fn fill(&self, bytes: &mut [u8], offset: u64, what: &str) -> Result<()> {
+    pub(crate) fn fill(&self, bytes: &mut [u8], offset: FileOffset, what: &str) -> Result<()> {
         if let Some(copy) = self.prefetched(offset, bytes.len()) {
             bytes.copy_from_slice(copy);
             return Ok(());
         }
-        if self.disk.read_at(bytes, offset)? == bytes.len() {
+        if self.disk.read_at(bytes, offset.0)? == bytes.len() {
             Ok(())
         } else {
             Err(Error::damaged(what, offset, "the file ends before it"))
@@ -102,7 +103,7 @@ impl<D: ReadAt> Medium<D> {
     }
 
     /// The pointer to `bytes` when they are at `offset`.
-    pub(crate) fn pointer_to(&self, bytes: &[u8], offset: u64) -> Result<Pointer> {
+    pub(crate) fn pointer_to(&self, bytes: &[u8], offset: FileOffset) -> Result<Pointer> {
         let len = u32::try_from(bytes.len())
             .ok()
             .filter(|len| *len <= METADATA_MAX)

@@ -10,6 +10,7 @@ use crate::format::catalog::Catalog;
 use crate::format::header::{HEAD_LEN, Header, HeaderKind, kind_of};
 use crate::format::layout::{FileUuid, SLOT_OFFSETS};
 use crate::format::leaf::Entry;
+use crate::format::offset::FileOffset;
 use crate::format::unit::Unit;
 use crate::medium::cache::PageCache;
 use crate::medium::node_cache::NodeCache;
@@ -151,7 +152,7 @@ impl<R: ReadAt> Snapshot<R> {
             None => {
                 return Err(Error::damaged(
                     "file header",
-                    0,
+                    FileOffset::START,
                     "the file has become empty",
                 ));
             }
@@ -213,9 +214,10 @@ impl<R: ReadAt> Snapshot<R> {
                 result => return result,
             }
         }
+        // The place in the database: in the file there is not one, but as many as tries.
         Err(Error::damaged(
             "page",
-            offset,
+            FileOffset(offset),
             "no consistent state in a thousand tries",
         ))
     }

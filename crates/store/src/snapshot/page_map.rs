@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::format::layout::Pointer;
 use crate::format::leaf::{Entry, FANOUT};
 use crate::format::node::Node;
+use crate::format::offset::FileOffset;
 use crate::format::unit::Unit;
 use crate::medium::verified::NodeSource;
 
@@ -44,6 +45,10 @@ fn slot(index: u64) -> usize {
 /// So many children of a node, or all of them.
 fn children(count: u64) -> usize {
     usize::try_from(count).unwrap_or(FANOUT).min(FANOUT)
+}
+
+fn damaged(why: &str) -> Error {
+    Error::damaged("page map", FileOffset::START, why)
 }
 
 impl PageMap {
@@ -204,7 +209,7 @@ impl PageMap {
         let leaf = self.change(0, unit.leaf(), source)?;
         match leaf {
             Node::Leaf(entries) => Ok(entries.set(unit.slot(), entry)),
-            Node::Inner(_) => Err(Error::damaged("page map", 0, "a leaf is no leaf")),
+            Node::Inner(_) => Err(damaged("a leaf is no leaf")),
         }
     }
 
@@ -231,7 +236,7 @@ impl PageMap {
         &mut self,
         units: u64,
         source: &impl NodeSource,
-        release: &mut impl FnMut(u64, u32, bool) -> Result<()>,
+        release: &mut impl FnMut(FileOffset, u32, bool) -> Result<()>,
     ) -> Result<()> {
         if self.height > 0 && units < capacity(self.height) {
             self.cut(self.height - 1, 0, units, source, release)?;
@@ -246,7 +251,7 @@ impl PageMap {
         index: u64,
         units: u64,
         source: &impl NodeSource,
-        release: &mut impl FnMut(u64, u32, bool) -> Result<()>,
+        release: &mut impl FnMut(FileOffset, u32, bool) -> Result<()>,
     ) -> Result<()> {
         let known = self.changed.contains_key(&(level, index));
         if !known && self.pointer(level, index, source)?.is_none() {
@@ -339,7 +344,7 @@ impl PageMap {
         } else {
             match self.change(level + 1, index / FANOUT as u64, source)? {
                 Node::Inner(children) => std::mem::replace(&mut children[slot(index)], place),
-                Node::Leaf(_) => return Err(Error::damaged("page map", 0, "a node has no parent")),
+                Node::Leaf(_) => return Err(damaged("a node has no parent")),
             }
         };
         Ok((former, self.changed.remove(&(level, index))))

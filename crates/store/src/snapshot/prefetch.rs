@@ -40,8 +40,8 @@ pub(super) const BUDGET_MIN: u64 = 256 * AHEAD_MAX;
 /// What was given to workers for one scan.
 #[derive(Debug, Default)]
 pub(super) struct Given {
-    /// Number of the unit that the scan read last. Workers leave out what is no longer ahead of it. Reads here and there
-    /// have none: it would be allocated for each.
+    /// Number of the unit that the scan read last. Workers leave out what is no longer ahead of it. Reads here and
+    /// there have none: it would be allocated for each.
     position: Option<Arc<AtomicU64>>,
     /// Units that nobody has asked for yet, in order.
     units: VecDeque<Unit>,
@@ -183,7 +183,7 @@ impl<R: ReadAt> PageReader<R> {
                 break;
             }
             let (_, room) = bytes.split_at_mut(start);
-            match self.medium.disk.read_at(room, first.entry.offset) {
+            match self.medium.disk.read_at(room, first.entry.offset.0) {
                 Ok(found) if found == len => rest = behind,
                 _ => break,
             }

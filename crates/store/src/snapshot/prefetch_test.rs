@@ -246,8 +246,8 @@ fn what_has_the_wrong_checksum_is_not_decoded_ahead() {
     let mut bytes = disk.snapshot();
     for n in 0..entries[one].len as usize {
         bytes.swap(
-            entries[one].offset as usize + n,
-            entries[other].offset as usize + n,
+            entries[one].offset.0 as usize + n,
+            entries[other].offset.0 as usize + n,
         );
     }
     let disk = MemoryStorage::new(bytes);
@@ -269,7 +269,7 @@ fn damage_ahead_is_reported_where_it_is() {
     let damaged = RUN_MIN + 6;
     let entry = reader(&disk, options(1)).entry(Unit(damaged)).unwrap();
     let mut bytes = disk.snapshot();
-    bytes[entry.offset as usize] ^= 1;
+    bytes[entry.offset.0 as usize] ^= 1;
     let disk = MemoryStorage::new(bytes);
     let mut store = reader(&disk, options(2));
     for number in (0..damaged).chain(damaged + 1..PAGES) {

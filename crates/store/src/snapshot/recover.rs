@@ -18,6 +18,7 @@ use crate::format::layout::{
     UNIT_MAX, UNIT_MIN,
 };
 use crate::format::node::Node;
+use crate::format::offset::FileOffset;
 use crate::format::record::{CommitNumber, Record, decode_mark};
 use crate::medium::verified::{Medium, NodeSource};
 use crate::snapshot::page_map::HEIGHT_MAX;
@@ -44,7 +45,7 @@ pub(crate) const NO_SLOTS: Slots = [[0; RECORD_LEN]; 2];
     clippy::cast_possible_truncation,
     reason = "they are offsets below `DATA_START`"
 )]
-const HEAD_LEN: usize = MARK_OFFSETS[1] as usize + MARK_LEN - SLOT_OFFSETS[0] as usize;
+const HEAD_LEN: usize = MARK_OFFSETS[1].0 as usize + MARK_LEN - SLOT_OFFSETS[0].0 as usize;
 
 /// A commit and where its record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +75,7 @@ impl Head {
     fn read(disk: &impl ReadAt) -> Result<Head> {
         let mut bytes = [0; HEAD_LEN];
         // A file that ends early has empty slots, which is for the caller to judge.
-        disk.read_at(&mut bytes, SLOT_OFFSETS[0])?;
+        disk.read_at(&mut bytes, SLOT_OFFSETS[0].0)?;
         Ok(Head {
             slots: SLOT_OFFSETS.map(|offset| part(&bytes, offset)),
             marks: MARK_OFFSETS.map(|offset| part(&bytes, offset)),
@@ -95,7 +96,7 @@ impl Head {
     clippy::cast_possible_truncation,
     reason = "`bytes` are as long as the offsets that this is called with need"
 )]
-fn part<const N: usize>(bytes: &[u8], offset: u64) -> [u8; N] {
+fn part<const N: usize>(bytes: &[u8], offset: FileOffset) -> [u8; N] {
     let from = (offset - SLOT_OFFSETS[0]) as usize;
     bytes[from..from + N]
         .try_into()
@@ -108,8 +109,8 @@ pub(crate) fn read_slots(disk: &impl ReadAt) -> Result<Slots> {
         clippy::cast_possible_truncation,
         reason = "they are offsets below `DATA_START`"
     )]
-    let mut bytes = [0; SLOT_OFFSETS[1] as usize + RECORD_LEN - SLOT_OFFSETS[0] as usize];
-    disk.read_at(&mut bytes, SLOT_OFFSETS[0])?;
+    let mut bytes = [0; SLOT_OFFSETS[1].0 as usize + RECORD_LEN - SLOT_OFFSETS[0].0 as usize];
+    disk.read_at(&mut bytes, SLOT_OFFSETS[0].0)?;
     Ok(SLOT_OFFSETS.map(|offset| part(&bytes, offset)))
 }
 
@@ -255,8 +256,8 @@ fn validate(record: &Record, slot: usize) -> Result<()> {
         && record.height <= HEIGHT_MAX
         && (DATA_START..=OFFSET_LIMIT).contains(&record.end)
         && record.size.div_ceil(record.unit_size.into()) <= UNITS_MAX
-        && record.free_bytes <= record.end
-        && record.stored_bytes <= record.end
+        && record.free_bytes <= record.end.0
+        && record.stored_bytes <= record.end.0
         && record.stored_units <= record.stored_bytes
         && (record.height == 0) == record.map.is_none()
         && pointers.iter().all(Pointer::is_plausible);
@@ -305,7 +306,7 @@ impl<'a, D: ReadAt> Verification<'a, D> {
     }
 
     /// Accounts for reading an extent.
-    fn spend(&mut self, offset: u64, len: u32) -> Result<()> {
+    fn spend(&mut self, offset: FileOffset, len: u32) -> Result<()> {
         let left = self.left.checked_sub(len.into());
         let why = "more extents are named than the file has room for";
         self.left = left.ok_or_else(|| Error::damaged("page map", offset, why))?;
@@ -421,11 +422,11 @@ mod tests {
     #[test]
     fn implausible_values_in_the_older_record_are_damage() {
         let forgers: [fn(&mut Record); 5] = [
-            |record| record.end = u64::MAX,
-            |record| record.end = u64::MAX / 2,
+            |record| record.end = FileOffset::MAX,
+            |record| record.end = FileOffset(u64::MAX / 2),
             |record| record.height = u8::MAX,
-            |record| record.map.offset = u64::MAX - 2,
-            |record| record.catalog.offset = u64::MAX,
+            |record| record.map.offset = FileOffset(u64::MAX - 2),
+            |record| record.catalog.offset = FileOffset::MAX,
         ];
         for (number, forge) in forgers.into_iter().enumerate() {
             let disk = MemoryStorage::default();
@@ -443,7 +444,7 @@ mod tests {
             let older = usize::from(records[1].seq < records[0].seq);
             let mut record = records[older];
             forge(&mut record);
-            disk.write_at(&record.encode(uuid), SLOT_OFFSETS[older])
+            disk.write_at(&record.encode(uuid), SLOT_OFFSETS[older].0)
                 .unwrap();
             let mut found = Snapshot::open(&disk, &options()).unwrap();
             let refreshed = found.refresh();

@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 
 use crate::error::Result;
+use crate::format::offset::FileOffset;
 use crate::space::free_space::Space;
 use crate::space::ranges::Holes;
 
@@ -38,7 +39,7 @@ const MANY: usize = 64;
 const FREE_SHARE: u64 = 4;
 
 impl Space {
-    /// Takes space for extents of these lengths. An extent without bytes is at 0.
+    /// Takes space for extents of these lengths. An extent without bytes is at the start.
     ///
     /// # Errors
     /// As [`Space::alloc`].
@@ -50,14 +51,14 @@ impl Space {
         &mut self,
         kind: ExtentKind,
         lens: impl Iterator<Item = usize> + Clone,
-    ) -> Result<Vec<u64>> {
+    ) -> Result<Vec<FileOffset>> {
         let lens = lens.map(|len| len as u64);
         let total: u64 = lens.clone().sum();
         if total == 0 {
-            return Ok(lens.map(|_| 0).collect());
+            return Ok(lens.map(|_| FileOffset::START).collect());
         }
         let lens: Vec<u64> = lens.collect();
-        let mut offsets = vec![0; lens.len()];
+        let mut offsets = vec![FileOffset::START; lens.len()];
         let all: Vec<usize> = (0..lens.len()).filter(|index| lens[*index] > 0).collect();
         // Of a hole much larger than this, what else would be left to be placed side by side?
         if self.smallest(total).is_some_and(|len| len < LARGE * total) {
@@ -71,7 +72,7 @@ impl Space {
         let total: u64 = left.iter().map(|index| lens[*index]).sum();
         let apart = kind == ExtentKind::Nodes
             && left.len() >= MANY
-            && self.free_bytes() < self.end() / FREE_SHARE;
+            && self.free_bytes() < self.end().0 / FREE_SHARE;
         if apart || self.smallest(total).is_some() {
             self.allocate_together(&left, &lens, &mut offsets)?;
         } else {
@@ -91,7 +92,7 @@ impl Space {
         &mut self,
         which: &[usize],
         lens: &[u64],
-        offsets: &mut [u64],
+        offsets: &mut [FileOffset],
     ) -> Result<()> {
         let mut next = self.alloc(which.iter().map(|index| lens[*index]).sum())?;
         for index in which {
@@ -111,11 +112,11 @@ impl Space {
         kind: ExtentKind,
         mut left: Vec<usize>,
         lens: &[u64],
-        offsets: &mut [u64],
+        offsets: &mut [FileOffset],
     ) -> Result<Vec<usize>> {
         let mut looked_at = HOLES_MAX * left.len();
         // From where the last commit ended to the end, and once again from the beginning.
-        for from in [self.near(kind), 0] {
+        for from in [self.near(kind), FileOffset::START] {
             let mut from = from;
             while !left.is_empty() && looked_at > 0 {
                 let wanted: Vec<u64> = left.iter().map(|index| lens[*index]).collect();
@@ -147,7 +148,7 @@ impl Space {
     fn part(
         &self,
         kind: ExtentKind,
-        from: u64,
+        from: FileOffset,
         lens: &[u64],
         looked_at: &mut usize,
     ) -> Option<Part> {
@@ -185,7 +186,7 @@ impl Space {
 /// Some neighbouring holes.
 struct Part {
     holes: Holes,
-    end: u64,
+    end: FileOffset,
 }
 
 #[cfg(test)]
@@ -196,7 +197,7 @@ mod tests {
     /// Every other kilobyte of a file of this many is free.
     fn sieve(kilobytes: u64) -> Space {
         let mut space = Space::new(DATA_START);
-        let extents: Vec<u64> = (0..kilobytes).map(|_| space.alloc(1024).unwrap()).collect();
+        let extents: Vec<FileOffset> = (0..kilobytes).map(|_| space.alloc(1024).unwrap()).collect();
         let done = |space: &mut Space| {
             space.published(Pointer::NONE).unwrap();
             space.flushed().unwrap();
@@ -209,14 +210,14 @@ mod tests {
         space
     }
 
-    fn spread(offsets: &[u64]) -> u64 {
-        offsets.iter().max().unwrap() - offsets.iter().min().unwrap()
+    fn spread(offsets: &[FileOffset]) -> u64 {
+        *offsets.iter().max().unwrap() - *offsets.iter().min().unwrap()
     }
 
     #[test]
     fn a_commit_is_near_itself_and_behind_the_one_before() {
         let mut space = sieve(10_000);
-        let mut last = 0;
+        let mut last = FileOffset::START;
         for lens in [[1000; 100], [700; 100], [1024; 100]] {
             let offsets = space.allocate(ExtentKind::Units, lens.into_iter()).unwrap();
             assert!(spread(&offsets) < 300 << 10, "{offsets:?}");
@@ -257,7 +258,7 @@ mod tests {
     #[test]
     fn nodes_stay_together_beside_units() {
         let mut space = sieve(1000);
-        let (mut nodes, mut units): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
+        let (mut nodes, mut units): (Vec<FileOffset>, Vec<FileOffset>) = (Vec::new(), Vec::new());
         for round in 0..40 {
             for at in std::mem::take(&mut nodes) {
                 space.release(at, 1500).unwrap();
@@ -281,7 +282,8 @@ mod tests {
             space.published(Pointer::NONE).unwrap();
             space.flushed().unwrap();
         }
-        assert!(space.end() < 1000 * 1024 + 5 * 150_000, "{}", space.end());
+        let end = space.end();
+        assert!(end.0 < 1000 * 1024 + 5 * 150_000, "{end}");
     }
 
     #[test]

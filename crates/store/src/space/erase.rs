@@ -12,6 +12,7 @@
 use litepack_io::storage::Storage;
 
 use crate::error::Result;
+use crate::format::offset::FileOffset;
 use crate::space::free_space::Space;
 use crate::space::ranges::RangeSet;
 
@@ -36,12 +37,12 @@ pub enum Erase {
 pub(crate) struct Eraser {
     pub(crate) when: Erase,
     /// Extents that were freed, as (offset, length). Some may be in use again.
-    owed: Vec<(u64, u64)>,
+    owed: Vec<(FileOffset, u64)>,
 }
 
 impl Eraser {
     /// An extent with content is free, or will be.
-    pub(crate) fn add(&mut self, offset: u64, len: u64) {
+    pub(crate) fn add(&mut self, offset: FileOffset, len: u64) {
         if self.when != Erase::Never {
             self.owed.push((offset, len));
         }
@@ -87,14 +88,14 @@ impl Eraser {
         if ranges.total() == 0 {
             return Ok(());
         }
-        let end = disk.len()?;
+        let end = FileOffset(disk.len()?);
         for (offset, len) in ranges.iter() {
             let stop = (offset + len).min(end);
             let mut at = offset;
             while at < stop {
                 let left = usize::try_from(stop - at).ok();
                 let zeros = left.and_then(|left| ZEROS.get(..left)).unwrap_or(&ZEROS);
-                disk.write_at(zeros, at)?;
+                disk.write_at(zeros, at.0)?;
                 at += zeros.len() as u64;
             }
         }
@@ -106,11 +107,11 @@ impl Eraser {
 }
 
 /// The parts of these extents that a transaction could take now, those behind the end included.
-fn free_among(space: &Space, extents: &[(u64, u64)]) -> RangeSet {
+fn free_among(space: &Space, extents: &[(FileOffset, u64)]) -> RangeSet {
     let mut sorted = extents.to_vec();
     sorted.sort_unstable();
     let mut found = RangeSet::default();
-    let mut done = 0;
+    let mut done = FileOffset::START;
     for (offset, len) in sorted {
         let (start, stop) = (offset.max(done), offset + len);
         done = done.max(stop);

@@ -15,6 +15,7 @@ use litepack_io::bytes::{Reader, put_varint, unzigzag, zigzag};
 
 use crate::error::{Error, Result};
 use crate::format::layout::{DATA_START, LOCK_BYTES, OFFSET_LIMIT, Pointer};
+use crate::format::offset::FileOffset;
 use crate::space::allocate::ExtentKind;
 use crate::space::ranges::{Holes, RangeSet};
 
@@ -27,7 +28,7 @@ const RANGE_BYTES_MAX: usize = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Change {
     freed: bool,
-    offset: u64,
+    offset: FileOffset,
     len: u64,
 }
 
@@ -43,14 +44,14 @@ pub(crate) struct Space {
     fresh: RangeSet,
     /// Taken by commits since the last durable one.
     unflushed: RangeSet,
-    end: u64,
+    end: FileOffset,
     changes: Vec<Change>,
     /// The chain on disk, newest first.
     chain: Vec<Pointer>,
     /// The next link has to take the whole chain's place, because a part of it is where it should not be.
     renew: bool,
     /// Where the newest commit's units and nodes end.
-    near: [u64; 2],
+    near: [FileOffset; 2],
 }
 
 /// One link of the chain on disk.
@@ -62,7 +63,7 @@ pub(crate) enum Link {
 
 impl Space {
     /// The space of a file with no free bytes.
-    pub(crate) fn new(end: u64) -> Space {
+    pub(crate) fn new(end: FileOffset) -> Space {
         Space {
             free: Holes::default(),
             after_commit: RangeSet::default(),
@@ -73,14 +74,14 @@ impl Space {
             changes: Vec::new(),
             chain: Vec::new(),
             renew: false,
-            near: [0; 2],
+            near: [FileOffset::START; 2],
         }
     }
 
     /// Reads the chain that begins at `head` in a file whose commit is durable.
     pub(crate) fn load(
         head: Pointer,
-        end: u64,
+        end: FileOffset,
         mut read: impl FnMut(Pointer) -> Result<Vec<u8>>,
     ) -> Result<Space> {
         let mut space = Space::new(end);
@@ -127,8 +128,13 @@ impl Space {
     }
 
     /// End of the used part of the file.
-    pub(crate) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> FileOffset {
         self.end
+    }
+
+    /// Bytes below the end that are not free.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.end.0 - self.free_bytes()
     }
 
     /// Free bytes below the end, waiting ones included.
@@ -163,7 +169,7 @@ impl Space {
         Ok(litepack_io::memory::check()?)
     }
 
-    fn log(&mut self, freed: bool, offset: u64, len: u64) -> Result<()> {
+    fn log(&mut self, freed: bool, offset: FileOffset, len: u64) -> Result<()> {
         debug_assert!(len > 0, "a change of nothing cannot be read back");
         if let Some(last) = self.changes.last_mut()
             && last.freed == freed
@@ -180,7 +186,7 @@ impl Space {
     ///
     /// # Errors
     /// [`Error::Limit`] when the file would outgrow 48-bit offsets.
-    pub(crate) fn alloc(&mut self, len: u64) -> Result<u64> {
+    pub(crate) fn alloc(&mut self, len: u64) -> Result<FileOffset> {
         if let Some((offset, _)) = self.free.best_fit(len) {
             self.take(offset, len)?;
             return Ok(offset);
@@ -192,7 +198,7 @@ impl Space {
     }
 
     /// Like [`Space::alloc`], but only from free ranges below the end.
-    pub(crate) fn alloc_within(&mut self, len: u64) -> Result<Option<u64>> {
+    pub(crate) fn alloc_within(&mut self, len: u64) -> Result<Option<FileOffset>> {
         if self.free.best_fit(len).is_some() {
             self.alloc(len).map(Some)
         } else {
@@ -207,19 +213,27 @@ impl Space {
     }
 
     /// The lowest place from `from` on where `len` bytes are free below `limit`.
-    pub(crate) fn first_fit(&self, from: u64, len: u64, limit: u64) -> Option<u64> {
+    pub(crate) fn first_fit(
+        &self,
+        from: FileOffset,
+        len: u64,
+        limit: FileOffset,
+    ) -> Option<FileOffset> {
         let mut free = self.free.within(from..limit);
         free.find(|(_, free)| *free >= len)
             .map(|(offset, _)| offset)
     }
 
     /// Free ranges from here on, as (offset, length), by offset.
-    pub(crate) fn holes(&self, from: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.free.within(from..u64::MAX)
+    pub(crate) fn holes(&self, from: FileOffset) -> impl Iterator<Item = (FileOffset, u64)> + '_ {
+        self.free.within(from..FileOffset::MAX)
     }
 
     /// What of this part of the file could be taken now, all that lies behind the end included.
-    pub(crate) fn free_within(&self, part: Range<u64>) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub(crate) fn free_within(
+        &self,
+        part: Range<FileOffset>,
+    ) -> impl Iterator<Item = (FileOffset, u64)> + '_ {
         let behind = part.start.max(self.end)..part.end;
         let behind = (!behind.is_empty()).then(|| (behind.start, behind.end - behind.start));
         let below = self.free.within(part.start..part.end.min(self.end));
@@ -238,18 +252,18 @@ impl Space {
 
     /// From where on a commit's extents of this kind are placed.
     #[expect(clippy::indexing_slicing, reason = "a kind is 0 or 1")]
-    pub(crate) fn near(&self, kind: ExtentKind) -> u64 {
+    pub(crate) fn near(&self, kind: ExtentKind) -> FileOffset {
         self.near[kind as usize]
     }
 
     /// The next extents of this kind are to be placed from here on.
     #[expect(clippy::indexing_slicing, reason = "a kind is 0 or 1")]
-    pub(crate) fn go_near(&mut self, kind: ExtentKind, offset: u64) {
+    pub(crate) fn go_near(&mut self, kind: ExtentKind, offset: FileOffset) {
         self.near[kind as usize] = offset;
     }
 
     /// Takes `len` free bytes at this place.
-    pub(crate) fn take(&mut self, offset: u64, len: u64) -> Result<()> {
+    pub(crate) fn take(&mut self, offset: FileOffset, len: u64) -> Result<()> {
         let done = self.free.remove(offset, len) && self.fresh.insert(offset, len);
         self.log(false, offset, len)?;
         self.check(done, offset)
@@ -257,11 +271,9 @@ impl Space {
 
     /// Keeps free bytes in this part of the file from being taken before the next flush, and has the chain leave
     /// it.
-    pub(crate) fn set_aside(&mut self, part: Range<u64>) -> Result<()> {
+    pub(crate) fn set_aside(&mut self, part: Range<FileOffset>) -> Result<()> {
         let mut chain = self.chain.iter();
-        let within = |link: &Pointer| {
-            link.offset + u64::from(link.len) > part.start && link.offset < part.end
-        };
+        let within = |link: &Pointer| link.end() > part.start && link.offset < part.end;
         self.renew |= chain.any(within);
         let free: Vec<_> = self.free.within(part).collect();
         for (from, len) in free {
@@ -271,10 +283,10 @@ impl Space {
         Ok(())
     }
 
-    fn extend(&mut self, len: u64) -> Result<u64> {
+    fn extend(&mut self, len: u64) -> Result<FileOffset> {
         let mut offset = self.end;
         if offset < LOCK_BYTES.end && offset + len > LOCK_BYTES.start {
-            let gap = LOCK_BYTES.start.saturating_sub(offset);
+            let gap = LOCK_BYTES.start.bytes_since(offset);
             if gap > 0 {
                 let done = self.free.insert(offset, gap);
                 self.check(done, offset)?;
@@ -290,7 +302,7 @@ impl Space {
     }
 
     /// Gives back an extent. It becomes free when nothing durable or published needs it.
-    pub(crate) fn release(&mut self, offset: u64, len: u64) -> Result<()> {
+    pub(crate) fn release(&mut self, offset: FileOffset, len: u64) -> Result<()> {
         litepack_io::memory::check()?;
         let done = if self.fresh.remove(offset, len) {
             self.free.insert(offset, len)
@@ -303,7 +315,7 @@ impl Space {
         self.log(true, offset, len)
     }
 
-    fn check(&self, done: bool, offset: u64) -> Result<()> {
+    fn check(&self, done: bool, offset: FileOffset) -> Result<()> {
         if done {
             Ok(())
         } else {
@@ -331,7 +343,7 @@ impl Space {
 
     /// Appends the commit's link to `out` and takes space for it. Call after everything else of the
     /// commit has its place; then [`Space::published`] with the link's pointer.
-    pub(crate) fn write_link(&mut self, out: &mut Vec<u8>) -> Result<u64> {
+    pub(crate) fn write_link(&mut self, out: &mut Vec<u8>) -> Result<FileOffset> {
         self.probe()?;
         self.give_back_tail()?;
         let ranges = self.free.count() + self.after_commit.count() + self.after_flush.count();
@@ -421,7 +433,7 @@ fn pad(out: &mut Vec<u8>, len: usize) -> Result<()> {
 fn encoded_changes(before: Pointer, changes: &[Change], out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.push(LINK_CHANGES);
-    out.extend(before.offset.to_le_bytes());
+    out.extend(before.offset.0.to_le_bytes());
     out.extend(before.len.to_le_bytes());
     out.extend(before.sum.to_le_bytes());
     put_changes(out, changes.len(), changes.iter().copied());
@@ -437,9 +449,9 @@ pub(crate) fn link_behind(before: Pointer, out: &mut Vec<u8>) {
 /// Count, then for each: distance from the end of the one before (signed), length * 2 + freed.
 fn put_changes(out: &mut Vec<u8>, count: usize, changes: impl Iterator<Item = Change>) {
     put_varint(out, count as u64);
-    let mut expected = 0u64;
+    let mut expected = FileOffset::START;
     for Change { freed, offset, len } in changes {
-        put_varint(out, zigzag(offset.wrapping_sub(expected) as i64));
+        put_varint(out, zigzag(offset.jump_from(expected)));
         put_varint(out, len << 1 | u64::from(freed));
         expected = offset + len;
     }
@@ -452,7 +464,7 @@ pub(crate) fn decode_link(bytes: &[u8]) -> Option<Link> {
     match fields.u8()? {
         LINK_SNAPSHOT => Some(Link::Snapshot),
         LINK_CHANGES => {
-            let (offset, len) = (fields.u64()?, fields.u32()?);
+            let (offset, len) = (FileOffset(fields.u64()?), fields.u32()?);
             Some(Link::Changes {
                 before: Pointer {
                     offset,
@@ -472,9 +484,9 @@ fn changes_in(bytes: &[u8]) -> Option<impl Iterator<Item = Option<Change>>> {
         fields.bytes(20)?;
     }
     let mut left = fields.varint()?;
-    let mut expected = 0u64;
+    let mut expected = FileOffset::START;
     let mut next = move || {
-        let offset = expected.checked_add_signed(unzigzag(fields.varint()?))?;
+        let offset = expected.jump(unzigzag(fields.varint()?))?;
         let tagged = fields.varint()?;
         let len = (tagged >> 1 > 0).then_some(tagged >> 1)?;
         expected = offset

@@ -1,12 +1,16 @@
-//! Sets of byte ranges: what is free, what was taken, what waits to become free.
+//! Sets of byte ranges of the file: what is free, what was taken, what waits to become free.
+//!
+//! Every range is an offset and a length. The offset has its type here, too, so that the two cannot change places.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use crate::format::offset::FileOffset;
+
 /// A set of bytes kept as disjoint, non-touching ranges, by offset and, if `I` says so, by length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RangeSet<I = ()> {
-    by_offset: BTreeMap<u64, u64>,
+    by_offset: BTreeMap<FileOffset, u64>,
     index: I,
     total: u64,
 }
@@ -16,34 +20,34 @@ pub(crate) type Holes = RangeSet<ByLen>;
 
 /// Ranges as (length, offset).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ByLen(BTreeSet<(u64, u64)>);
+pub(crate) struct ByLen(BTreeSet<(u64, FileOffset)>);
 
 /// What else is known of the ranges of a set.
 pub(crate) trait Index: Default {
     /// A range has come.
-    fn add(&mut self, offset: u64, len: u64);
+    fn add(&mut self, offset: FileOffset, len: u64);
     /// A range has gone.
-    fn remove(&mut self, offset: u64, len: u64);
+    fn remove(&mut self, offset: FileOffset, len: u64);
 }
 
 impl Index for () {
-    fn add(&mut self, _: u64, _: u64) {}
-    fn remove(&mut self, _: u64, _: u64) {}
+    fn add(&mut self, _: FileOffset, _: u64) {}
+    fn remove(&mut self, _: FileOffset, _: u64) {}
 }
 
 impl Index for ByLen {
-    fn add(&mut self, offset: u64, len: u64) {
+    fn add(&mut self, offset: FileOffset, len: u64) {
         self.0.insert((len, offset));
     }
-    fn remove(&mut self, offset: u64, len: u64) {
+    fn remove(&mut self, offset: FileOffset, len: u64) {
         self.0.remove(&(len, offset));
     }
 }
 
 impl Holes {
     /// Offset and length of the smallest range that holds `len` bytes, the lowest among equals.
-    pub(crate) fn best_fit(&self, len: u64) -> Option<(u64, u64)> {
-        let (len, offset) = self.index.0.range((len, 0)..).next()?;
+    pub(crate) fn best_fit(&self, len: u64) -> Option<(FileOffset, u64)> {
+        let (len, offset) = self.index.0.range((len, FileOffset::START)..).next()?;
         Some((*offset, *len))
     }
 
@@ -69,35 +73,38 @@ impl<I: Index> RangeSet<I> {
     }
 
     /// All ranges as (offset, length), by offset.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (FileOffset, u64)> + '_ {
         self.by_offset.iter().map(|(offset, len)| (*offset, *len))
     }
 
     /// What the set has in a part of the file, as (offset, length), by offset.
-    pub(crate) fn within(&self, part: Range<u64>) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub(crate) fn within(
+        &self,
+        part: Range<FileOffset>,
+    ) -> impl Iterator<Item = (FileOffset, u64)> + '_ {
         let before = self.by_offset.range(..part.start).next_back();
         let inside = self.by_offset.range(part.start..part.end.max(part.start));
         let clipped = before.into_iter().chain(inside).map(move |(offset, len)| {
             let start = (*offset).max(part.start);
-            (start, (offset + len).min(part.end).saturating_sub(start))
+            (start, (*offset + *len).min(part.end).bytes_since(start))
         });
         clipped.filter(|(_, len)| *len > 0)
     }
 
     /// The range that ends last.
-    pub(crate) fn last(&self) -> Option<(u64, u64)> {
+    pub(crate) fn last(&self) -> Option<(FileOffset, u64)> {
         self.by_offset
             .last_key_value()
             .map(|(offset, len)| (*offset, *len))
     }
 
-    fn put(&mut self, offset: u64, len: u64) {
+    fn put(&mut self, offset: FileOffset, len: u64) {
         self.by_offset.insert(offset, len);
         self.index.add(offset, len);
         self.total += len;
     }
 
-    fn take(&mut self, offset: u64, len: u64) {
+    fn take(&mut self, offset: FileOffset, len: u64) {
         self.by_offset.remove(&offset);
         self.index.remove(offset, len);
         self.total -= len;
@@ -105,7 +112,7 @@ impl<I: Index> RangeSet<I> {
 
     /// Adds `len` bytes at `offset`. False, and nothing changes, if any of them is in the set already.
     #[must_use]
-    pub(crate) fn insert(&mut self, offset: u64, len: u64) -> bool {
+    pub(crate) fn insert(&mut self, offset: FileOffset, len: u64) -> bool {
         if len == 0 {
             return true;
         }
@@ -122,7 +129,7 @@ impl<I: Index> RangeSet<I> {
             return false;
         }
         let (mut start, mut stop) = (offset, stop);
-        if let Some((o, l)) = before.filter(|(o, l)| o + l == offset) {
+        if let Some((o, l)) = before.filter(|(o, l)| *o + *l == offset) {
             self.take(o, l);
             start = o;
         }
@@ -136,7 +143,7 @@ impl<I: Index> RangeSet<I> {
 
     /// Removes `len` bytes at `offset`. False, and nothing changes, unless all of them are in the set.
     #[must_use]
-    pub(crate) fn remove(&mut self, offset: u64, len: u64) -> bool {
+    pub(crate) fn remove(&mut self, offset: FileOffset, len: u64) -> bool {
         if len == 0 {
             return true;
         }
@@ -182,6 +189,7 @@ mod tests {
             let mut model = [false; 256];
             for (insert, offset, len) in steps {
                 let bytes = offset as usize..(offset + len) as usize;
+                let offset = FileOffset(offset);
                 if insert {
                     let possible = model[bytes.clone()].iter().all(|b| !b);
                     prop_assert_eq!(set.insert(offset, len), possible);
@@ -195,12 +203,14 @@ mod tests {
                 let mut last_stop = None;
                 for (offset, len) in set.iter() {
                     prop_assert!(last_stop < Some(offset));
-                    prop_assert!(model[offset as usize..(offset + len) as usize].iter().all(|b| *b));
+                    prop_assert!(model[offset.0 as usize..(offset + len).0 as usize].iter().all(|b| *b));
                     last_stop = Some(offset + len);
                 }
                 let part = offset..offset + 2 * len;
-                let within: Vec<u64> = set.within(part.clone()).flat_map(|(o, l)| o..o + l).collect();
-                let expected: Vec<u64> = part.filter(|at| *at < 256 && model[*at as usize]).collect();
+                let within = set.within(part.clone()).flat_map(|(o, l)| o.0..o.0 + l);
+                let within: Vec<u64> = within.collect();
+                let expected = (part.start.0..part.end.0).filter(|at| *at < 256 && model[*at as usize]);
+                let expected: Vec<u64> = expected.collect();
                 prop_assert_eq!(within, expected);
             }
         }
@@ -210,10 +220,10 @@ mod tests {
     fn best_fit_takes_the_smallest_that_fits() {
         let mut set = Holes::default();
         for (offset, len) in [(0, 100), (200, 10), (300, 50), (400, 10)] {
-            assert!(set.insert(offset, len));
+            assert!(set.insert(FileOffset(offset), len));
         }
-        assert_eq!(set.best_fit(10), Some((200, 10)));
-        assert_eq!(set.best_fit(11), Some((300, 50)));
+        assert_eq!(set.best_fit(10), Some((FileOffset(200), 10)));
+        assert_eq!(set.best_fit(11), Some((FileOffset(300), 50)));
         assert_eq!(set.best_fit(101), None);
     }
 }

@@ -20,6 +20,7 @@ use crate::format::layout::{
 };
 use crate::format::leaf::{Entry, FANOUT, Leaf};
 use crate::format::node::Node;
+use crate::format::offset::FileOffset;
 use crate::format::record::{CommitNumber, Record, encode_mark};
 use crate::format::unit::Unit;
 use crate::hostile;
@@ -42,14 +43,14 @@ const EDGES: [u64; 24] = [
     4096,
     65535,
     65536,
-    DATA_START,
-    LOCK_BYTES.start,
-    LOCK_BYTES.end,
+    DATA_START.0,
+    LOCK_BYTES.start.0,
+    LOCK_BYTES.end.0,
     u32::MAX as u64,
     1 << 32,
     1 << 40,
-    OFFSET_LIMIT - 1,
-    OFFSET_LIMIT,
+    OFFSET_LIMIT.0 - 1,
+    OFFSET_LIMIT.0,
     1 << 50,
     i64::MAX as u64,
     1 << 63,
@@ -163,7 +164,7 @@ pub fn forge(base: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
     };
     let mut newest = (0, 0);
     for (slot, offset) in SLOT_OFFSETS.into_iter().enumerate() {
-        let at = offset as usize;
+        let at = offset.0 as usize;
         let bytes = base.get(at..at + RECORD_LEN).unwrap_or_default();
         if let Some(record) = Record::decode(bytes, header.uuid) {
             let record = forger.record(record);
@@ -179,7 +180,7 @@ pub fn forge(base: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
     };
     if let Some(seq) = marked {
         let mark = encode_mark(CommitNumber(seq), header.uuid);
-        let at = MARK_OFFSETS[newest.1] as usize;
+        let at = MARK_OFFSETS[newest.1].0 as usize;
         forger.bytes[at..at + mark.len()].copy_from_slice(&mark);
     }
     if forger.choices.strikes(16) {
@@ -195,7 +196,7 @@ pub fn forge(base: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
 
 impl Forger<'_, '_> {
     fn extent(&self, pointer: Pointer) -> Option<Vec<u8>> {
-        let start = usize::try_from(pointer.offset).ok()?;
+        let start = usize::try_from(pointer.offset.0).ok()?;
         let stop = start.checked_add(pointer.len as usize)?;
         self.bytes.get(start..stop).map(<[u8]>::to_vec)
     }
@@ -203,7 +204,7 @@ impl Forger<'_, '_> {
     /// Stores an extent at the end of the file.
     fn put(&mut self, bytes: &[u8]) -> Pointer {
         let pointer = Pointer {
-            offset: self.bytes.len() as u64,
+            offset: FileOffset(self.bytes.len() as u64),
             len: bytes.len() as u32,
             sum: self.uuid.sum64(bytes),
         };
@@ -215,10 +216,10 @@ impl Forger<'_, '_> {
     fn elsewhere(&mut self, pointer: Pointer) -> Pointer {
         let mut moved = pointer;
         match self.choices.byte() % 4 {
-            0 => moved.offset = self.choices.number(pointer.offset),
+            0 => moved.offset = FileOffset(self.choices.number(pointer.offset.0)),
             1 => moved.len = self.choices.number(pointer.len.into()) as u32,
             2 => {
-                moved.offset = self.choices.below(self.bytes.len()) as u64;
+                moved.offset = FileOffset(self.choices.below(self.bytes.len()) as u64);
                 moved.len = self.choices.below(5000) as u32;
             }
             _ => return Pointer::NONE,
@@ -252,7 +253,7 @@ impl Forger<'_, '_> {
         record.catalog = self.catalog(record.catalog);
         record.space = self.link(record.space, 0);
         record.segment = self.scrambled(record.segment, 3);
-        record.end = self.bytes.len() as u64;
+        record.end = FileOffset(self.bytes.len() as u64);
         for pointer in [
             &mut record.map,
             &mut record.catalog,
@@ -266,7 +267,7 @@ impl Forger<'_, '_> {
         for number in [
             &mut record.seq.0,
             &mut record.size,
-            &mut record.end,
+            &mut record.end.0,
             &mut record.stored_units,
             &mut record.stored_bytes,
             &mut record.free_bytes,
@@ -364,7 +365,8 @@ impl Forger<'_, '_> {
                 (entry.offset, entry.len, entry.sum) = (place.offset, place.len, place.sum as u32);
             }
             // Such an entry cannot be written down.
-            if entry.len > 0 && entry.offset.saturating_add(entry.len.into()) <= OFFSET_LIMIT {
+            let end = entry.offset.checked_add(entry.len.into());
+            if entry.len > 0 && end.is_some_and(|end| end <= OFFSET_LIMIT) {
                 leaf.set(slot, entry);
             }
         }

@@ -9,6 +9,7 @@ use crate::format::catalog::{
 use crate::format::header::Header;
 use crate::format::layout::*;
 use crate::format::leaf::FANOUT;
+use crate::format::offset::FileOffset;
 use crate::format::prefetch_segment::SEGMENT_LEN_MAX;
 use crate::format::record::{CommitNumber, Record, encode_mark};
 use crate::snapshot::page_map::HEIGHT_MAX;
@@ -59,16 +60,16 @@ fn number(bytes: &[u8], (offset, size): (usize, usize)) -> u64 {
 fn constants_are_as_documented() {
     let code: HashMap<&str, u64> = HashMap::from([
         ("HEADER_LEN", HEADER_LEN as u64),
-        ("SLOT_A", SLOT_OFFSETS[0]),
-        ("SLOT_B", SLOT_OFFSETS[1]),
+        ("SLOT_A", SLOT_OFFSETS[0].0),
+        ("SLOT_B", SLOT_OFFSETS[1].0),
         ("RECORD_LEN", RECORD_LEN as u64),
-        ("MARK_A", MARK_OFFSETS[0]),
-        ("MARK_B", MARK_OFFSETS[1]),
+        ("MARK_A", MARK_OFFSETS[0].0),
+        ("MARK_B", MARK_OFFSETS[1].0),
         ("MARK_LEN", MARK_LEN as u64),
-        ("DATA_START", DATA_START),
-        ("LOCK_START", LOCK_BYTES.start),
-        ("LOCK_END", LOCK_BYTES.end),
-        ("OFFSET_LIMIT", OFFSET_LIMIT),
+        ("DATA_START", DATA_START.0),
+        ("LOCK_START", LOCK_BYTES.start.0),
+        ("LOCK_END", LOCK_BYTES.end.0),
+        ("OFFSET_LIMIT", OFFSET_LIMIT.0),
         ("UNIT_MIN", UNIT_MIN.into()),
         ("UNIT_MAX", UNIT_MAX.into()),
         ("FANOUT", FANOUT as u64),
@@ -113,7 +114,7 @@ fn commit_records_are_as_documented() {
     let fields = fields("Commit record", RECORD_LEN);
     let uuid = FileUuid([3; 16]);
     let pointer = |n: u64| Pointer {
-        offset: n,
+        offset: FileOffset(n),
         len: n as u32 + 1,
         sum: n + 2,
     };
@@ -122,7 +123,7 @@ fn commit_records_are_as_documented() {
         size: 12,
         unit_size: 13,
         height: 14,
-        end: 15,
+        end: FileOffset(15),
         map: pointer(20),
         catalog: pointer(30),
         space: pointer(40),
@@ -197,7 +198,7 @@ fn columns_are_as_documented() {
             up_to_date: true,
         };
         let entry = |offset, len, sum| Entry {
-            offset,
+            offset: FileOffset(offset),
             len,
             sum,
             storage,
@@ -222,7 +223,7 @@ fn columns_are_as_documented() {
     let mut inner = Node::empty(1);
     if let Node::Inner(children) = &mut inner {
         children[127] = Pointer {
-            offset: 4096,
+            offset: FileOffset(4096),
             len: 7,
             sum: 9,
         };
@@ -244,7 +245,7 @@ fn the_catalog_is_as_documented() {
     let dictionary = || std::sync::Arc::new(litepack_codec::Dictionary::new(*b"dictionary"));
     let mut catalog = Catalog::default();
     let place = |offset| Pointer {
-        offset,
+        offset: FileOffset(offset),
         len: 10,
         sum: 0x0908_0706_0504_0302,
     };

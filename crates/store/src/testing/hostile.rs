@@ -46,7 +46,7 @@ pub fn try_everything(data: &[u8]) {
     let mut put = |bytes: &[u8]| {
         let offset = end;
         end += bytes.len() as u64;
-        let done = disk.write_at(bytes, offset);
+        let done = disk.write_at(bytes, offset.0);
         assert!(done.is_ok(), "memory can be written");
         Pointer {
             offset,
@@ -76,10 +76,10 @@ pub fn try_everything(data: &[u8]) {
     let _ = disk.write_at(&header.encode(), 0);
     let records = [Record::first(4096, end), record];
     for (record, slot) in records.iter().zip(SLOT_OFFSETS) {
-        let _ = disk.write_at(&record.encode(header.uuid), slot);
+        let _ = disk.write_at(&record.encode(header.uuid), slot.0);
     }
     for (seq, mark) in [1, marked].into_iter().zip(MARK_OFFSETS) {
-        let _ = disk.write_at(&encode_mark(CommitNumber(seq), header.uuid), mark);
+        let _ = disk.write_at(&encode_mark(CommitNumber(seq), header.uuid), mark.0);
     }
 
     let cache = Arc::new(Cache::new(1 << 20));
@@ -173,7 +173,7 @@ mod tests {
         let mut put = |bytes: &[u8]| {
             let offset = end;
             end += bytes.len() as u64;
-            disk.write_at(bytes, offset).unwrap();
+            disk.write_at(bytes, offset.0).unwrap();
             Pointer {
                 offset,
                 len: bytes.len() as u32,
@@ -209,10 +209,10 @@ mod tests {
             ..first
         };
         for (record, slot) in [first, record].iter().zip(SLOT_OFFSETS) {
-            disk.write_at(&record.encode(header.uuid), slot).unwrap();
+            disk.write_at(&record.encode(header.uuid), slot.0).unwrap();
         }
         for (seq, mark) in [1, marked].into_iter().zip(MARK_OFFSETS) {
-            disk.write_at(&encode_mark(CommitNumber(seq), header.uuid), mark)
+            disk.write_at(&encode_mark(CommitNumber(seq), header.uuid), mark.0)
                 .unwrap();
         }
         disk.write_at(&header.encode(), 0).unwrap();
@@ -281,7 +281,7 @@ mod tests {
             ..Record::first(4096, DATA_START)
         };
         let uuid = store.uuid();
-        disk.write_at(&record.encode(uuid), SLOT_OFFSETS[0])
+        disk.write_at(&record.encode(uuid), SLOT_OFFSETS[0].0)
             .unwrap();
         let mut store = Store::open(&disk, Options::default()).unwrap();
         let why = store.refresh().unwrap_err().to_string();

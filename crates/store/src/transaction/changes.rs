@@ -10,6 +10,7 @@ use crate::format::catalog::Catalog;
 use crate::format::layout::Pointer;
 use crate::format::leaf::Entry;
 use crate::format::node::Node;
+use crate::format::offset::FileOffset;
 use crate::format::record::{CommitNumber, Record};
 use crate::format::unit::Unit;
 use crate::medium::dictionaries::Choice;
@@ -172,9 +173,9 @@ impl<D: Storage> Transaction<'_, D> {
     }
 
     /// Gives the catalog a new place if it ends behind `limit`.
-    pub(crate) fn touch_catalog_above(&mut self, limit: u64) {
+    pub(crate) fn touch_catalog_above(&mut self, limit: FileOffset) {
         let at = self.changes.last.record.catalog;
-        if !at.is_none() && at.offset + u64::from(at.len) > limit {
+        if !at.is_none() && at.end() > limit {
             self.changes.catalog_changed = true;
         }
     }
@@ -207,7 +208,7 @@ impl<D: Storage> Transaction<'_, D> {
     }
 
     /// Queues `bytes` to be written at `offset`, which has been taken for them.
-    pub(crate) fn queue(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn queue(&mut self, offset: FileOffset, bytes: &[u8]) -> Result<()> {
         self.store.writer.queue.push(offset, bytes)
     }
 
@@ -238,7 +239,7 @@ impl<D: Storage> Transaction<'_, D> {
     }
 
     /// Gives back an extent with content: when it is free, it may be to be erased.
-    pub(crate) fn release_content(&mut self, offset: u64, len: u64) -> Result<()> {
+    pub(crate) fn release_content(&mut self, offset: FileOffset, len: u64) -> Result<()> {
         self.store.writer.eraser.add(offset, len);
         self.changes.space.release(offset, len)
     }

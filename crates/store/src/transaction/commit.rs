@@ -106,7 +106,7 @@ impl<D: Storage> Transaction<'_, D> {
         };
         let slot = slot_after(last);
         let bytes = record.encode(self.medium().uuid);
-        let written = self.medium().disk.write_at(&bytes, SLOT_OFFSETS[slot]);
+        let written = self.medium().disk.write_at(&bytes, SLOT_OFFSETS[slot].0);
         let space = &mut self.changes.space;
         let published = written.map_err(Error::from);
         if let Err(error) = published.and_then(|()| space.published(link_pointer)) {
@@ -115,7 +115,7 @@ impl<D: Storage> Transaction<'_, D> {
             if self
                 .medium()
                 .disk
-                .write_at(&right, SLOT_OFFSETS[slot])
+                .write_at(&right, SLOT_OFFSETS[slot].0)
                 .is_err()
             {
                 self.store.begin_undo(slot, bytes, right);
@@ -236,9 +236,9 @@ impl<D: Storage> Store<D> {
     fn follow_up(&mut self, record: &Record, shrunk: bool) -> Result<()> {
         let writer = &self.writer;
         let tolerated = if shrunk {
-            (record.end / 4).max(SHRUNK_MIN)
+            (record.end.0 / 4).max(SHRUNK_MIN)
         } else {
-            (record.end / 5 * 2).max(COMPACT_MIN)
+            (record.end.0 / 5 * 2).max(COMPACT_MIN)
         };
         // When all is rewritten, that comes once, after the last commit of it.
         let is_due = writer.compaction.is_due() && !writer.rewriting;

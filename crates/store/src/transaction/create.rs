@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::format::catalog::Catalog;
 use crate::format::header::{HEAD_LEN, Header};
 use crate::format::layout::{DATA_START, HEADER_LEN, MARK_OFFSETS, SLOT_OFFSETS, UNIT_MIN};
+use crate::format::offset::FileOffset;
 use crate::format::record::{Record, encode_mark};
 use crate::snapshot::image::Image;
 use crate::snapshot::recover::{Commit, read_slots};
@@ -23,8 +24,8 @@ impl<D: Storage> Store<D> {
             clippy::cast_possible_truncation,
             reason = "records and marks are within the head"
         )]
-        let mut put = |bytes: &[u8], offset: u64| {
-            let at = offset as usize;
+        let mut put = |bytes: &[u8], offset: FileOffset| {
+            let at = offset.0 as usize;
             head[at..at + bytes.len()].copy_from_slice(bytes);
         };
         for offset in SLOT_OFFSETS {

@@ -75,7 +75,7 @@ impl<D: Storage> Store<D> {
         };
         if self.writer.marked.is_none_or(|(seq, _)| seq != record.seq) {
             let mark = encode_mark(record.seq, self.uuid());
-            let written = self.disk().write_at(&mark, MARK_OFFSETS[slot]);
+            let written = self.disk().write_at(&mark, MARK_OFFSETS[slot].0);
             self.writer.marked = written.ok().map(|()| (record.seq, false));
         }
     }
@@ -113,7 +113,7 @@ impl<D: Storage> Store<D> {
         };
         let bytes = record.encode(self.uuid());
         if *self.snapshot.slots() != [bytes; 2] {
-            self.disk().write_at(&bytes, SLOT_OFFSETS[1 - slot])?;
+            self.disk().write_at(&bytes, SLOT_OFFSETS[1 - slot].0)?;
             self.disk().sync()?;
             self.snapshot.slot_written(1 - slot, bytes);
         }
@@ -126,7 +126,7 @@ impl<D: Storage> Store<D> {
         let Some(commit) = self.snapshot.commit() else {
             return Ok(());
         };
-        let end = commit.record.end;
+        let end = commit.record.end.0;
         if self.disk().len()? > end + end / 16 + TRIM_SLACK {
             self.cut()?;
         }
@@ -136,9 +136,9 @@ impl<D: Storage> Store<D> {
     /// Cuts off what lies behind the end of a durable commit.
     pub(crate) fn cut(&mut self) -> Result<()> {
         if let Some(commit) = self.snapshot.durable_commit()
-            && self.disk().len()? > commit.record.end
+            && self.disk().len()? > commit.record.end.0
         {
-            self.disk().truncate(commit.record.end)?;
+            self.disk().truncate(commit.record.end.0)?;
         }
         Ok(())
     }

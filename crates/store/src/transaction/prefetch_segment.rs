@@ -146,7 +146,7 @@ mod tests {
         // Beyond the commit records.
         let reads = Cell::new(0);
         let counted = Watched::new(&disk, |call| {
-            let beyond = matches!(call, Call::Read { offset, .. } if offset >= DATA_START);
+            let beyond = matches!(call, Call::Read { offset, .. } if offset >= DATA_START.0);
             reads.set(reads.get() + u32::from(beyond));
             Ok(())
         });
@@ -203,7 +203,7 @@ mod tests {
         let disk = file();
         let Pointer { offset, len, .. } = record(&disk).segment;
         let mut byte = [0];
-        for at in [offset, offset + 100, offset + u64::from(len) - 1] {
+        for at in [0, 100, u64::from(len) - 1].map(|within| offset.0 + within) {
             disk.read_at(&mut byte, at).unwrap();
             disk.write_at(&[byte[0] ^ 4], at).unwrap();
             let mut reader = Store::open(far(&disk), options()).unwrap();
@@ -240,11 +240,11 @@ mod tests {
             .unwrap();
         let at = bytes.len() - 1;
         bytes[at] ^= 1;
-        disk.write_at(&bytes, record.segment.offset).unwrap();
+        disk.write_at(&bytes, record.segment.offset.0).unwrap();
         record.segment.sum = store.uuid().sum64(&bytes);
         let encoded = record.encode(store.uuid());
         let slot = store.snapshot.commit().unwrap().slot;
-        disk.write_at(&encoded, crate::format::layout::SLOT_OFFSETS[slot])
+        disk.write_at(&encoded, crate::format::layout::SLOT_OFFSETS[slot].0)
             .unwrap();
         let mut store = Store::open(&disk, options()).unwrap();
         let damage = store.check(&mut |_| Ok(())).unwrap().damage;

@@ -11,6 +11,7 @@ use litepack_io::storage::Storage;
 use crate::error::{Damage, Error, Result};
 use crate::format::layout::FileUuid;
 use crate::format::leaf::Entry;
+use crate::format::offset::FileOffset;
 use crate::format::unit::Unit;
 use crate::inspect::check::CheckReport;
 use crate::inspect::info::{Info, StoredUnit};
@@ -220,7 +221,7 @@ impl<D: Storage> Store<D> {
     ///
     /// # Errors
     /// As [`Snapshot::place_of_page`].
-    pub fn place_of_page(&mut self, page: PageNumber) -> Result<Option<(u64, u64)>> {
+    pub fn place_of_page(&mut self, page: PageNumber) -> Result<Option<(FileOffset, u64)>> {
         self.finish_undo()?;
         self.committed(|snapshot| snapshot.place_of_page(page))
     }

@@ -56,7 +56,7 @@ impl<D: Storage> Store<D> {
         let disk = self.snapshot.disk();
         let (slot, found) = (*slot, read_slots(disk)?);
         if found[slot] == *wrong && found[1 - slot] == self.snapshot.slots()[1 - slot] {
-            disk.write_at(right, SLOT_OFFSETS[slot])?;
+            disk.write_at(right, SLOT_OFFSETS[slot].0)?;
         }
         self.writer.undo = None;
         Ok(())
@@ -69,6 +69,7 @@ mod tests {
     use std::io;
 
     use super::*;
+    use crate::format::offset::FileOffset;
     use crate::options::Options;
     use crate::snapshot::handle::Snapshot;
     use litepack_io::cache::FileId;
@@ -87,7 +88,9 @@ mod tests {
         let disk = MemoryStorage::default();
         let tears = Cell::new(false);
         let torn = Watched::new(&disk, |call| match call {
-            Call::Write { offset, .. } if tears.get() && SLOT_OFFSETS.contains(&offset) => {
+            Call::Write { offset, .. }
+                if tears.get() && SLOT_OFFSETS.contains(&FileOffset(offset)) =>
+            {
                 tears.set(false);
                 disk.write_at(&[0xaa; 20], offset)?;
                 Err(io::Error::other("half of it was written"))

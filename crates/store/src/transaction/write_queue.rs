@@ -3,18 +3,19 @@
 use litepack_io::storage::Storage;
 
 use crate::error::Result;
+use crate::format::offset::FileOffset;
 
 /// Extents that have a place but are not written yet.
 #[derive(Debug, Default)]
 pub(crate) struct WriteQueue {
     bytes: Vec<u8>,
     /// (offset in the file, start in `bytes`, length)
-    extents: Vec<(u64, usize, usize)>,
+    extents: Vec<(FileOffset, usize, usize)>,
 }
 
 impl WriteQueue {
     /// Queues an extent.
-    pub(crate) fn push(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn push(&mut self, offset: FileOffset, bytes: &[u8]) -> Result<()> {
         let start = self.bytes.len();
         litepack_io::memory::append(&mut self.bytes, bytes)?;
         match self.extents.last_mut() {
@@ -56,13 +57,13 @@ impl WriteQueue {
                 })
                 .count();
             if run == 1 {
-                disk.write_at(&self.bytes[start..start + len], offset)?;
+                disk.write_at(&self.bytes[start..start + len], offset.0)?;
             } else {
                 joined.clear();
                 for (_, start, len) in &rest[..run] {
                     litepack_io::memory::append(&mut joined, &self.bytes[*start..start + len])?;
                 }
-                disk.write_at(&joined, offset)?;
+                disk.write_at(&joined, offset.0)?;
             }
             rest = &rest[run..];
         }
@@ -83,7 +84,7 @@ mod tests {
         let disk = MemoryStorage::default();
         let mut queue = WriteQueue::default();
         for (offset, bytes) in [(10, "cd"), (0, "xy"), (12, "ef"), (8, "ab")] {
-            queue.push(offset, bytes.as_bytes()).unwrap();
+            queue.push(FileOffset(offset), bytes.as_bytes()).unwrap();
         }
         assert_eq!(queue.write(&disk).unwrap(), 8);
         assert_eq!(disk.snapshot(), b"xy\0\0\0\0\0\0abcdef");
