@@ -28,7 +28,7 @@ pub enum Error {
     /// The file was written by a newer Litepack, in a way this one cannot read.
     #[error("the packed file needs a newer Litepack: {0}")]
     Unsupported(String),
-    /// Other writers kept reusing space while all of the file was read.
+    /// Other writers kept reusing the space of what was being read.
     #[error("others kept changing the file while it was read; try again when they have finished")]
     Conflict,
     /// A limit of the file format is reached.

@@ -200,7 +200,8 @@ impl<R: ReadAt> Snapshot<R> {
     /// than asked only at the end of the database.
     ///
     /// # Errors
-    /// [`Error::Damaged`] names the page; no byte that fails its checksum is ever returned.
+    /// [`Error::Damaged`] names the page; no byte that fails its checksum is ever returned. [`Error::Conflict`] if others
+    /// committed between each of many tries.
     pub fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         for _ in 0..STALE_RETRIES {
             let result = self.pages.read(&mut self.image, &NoOverlay, offset, buf);
@@ -214,12 +215,7 @@ impl<R: ReadAt> Snapshot<R> {
                 result => return result,
             }
         }
-        // The place in the database: in the file there is not one, but as many as tries.
-        Err(Error::damaged(
-            "page",
-            FileOffset(offset),
-            "no consistent state in a thousand tries",
-        ))
+        Err(Error::Conflict)
     }
 
     /// Does `work`, which reads much, and does it again at the newer commit if it met damage and others have committed
