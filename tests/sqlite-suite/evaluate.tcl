@@ -131,9 +131,12 @@ set suite_prologue {
     set is_raw [string match */superlock.test [info script]]
     if {!$is_raw && $access in {{} r rb r+ rb+ r+b RDONLY RDWR} && [packed_size $path]>=0} {
       set modes [expr {$access in {{} r rb RDONLY} ? "read" : "read write"}]
+      # It takes a file descriptor, as any open file: some tests use them up.
+      set file [suite_open $path r]
       set channel [suite_chan create $modes [list suite_channel $path]]
       set ::suite_position($channel) 0
       set ::suite_path($channel) $path
+      set ::suite_opened($channel) $file
       if {[string match *b* $access]} { fconfigure $channel -translation binary }
       return $channel
     }
@@ -165,7 +168,10 @@ set suite_prologue {
     upvar #0 ::suite_position($channel) position
     switch $action {
       initialize { return {initialize finalize watch read write seek} }
-      finalize { unset position ::suite_path($channel) }
+      finalize {
+        close $::suite_opened($channel)
+        unset position ::suite_path($channel) ::suite_opened($channel)
+      }
       watch {}
       read {
         set bytes [packed_read $path $position [lindex $args 0]]

@@ -85,9 +85,7 @@ impl Model {
     }
 }
 
-fn judge(image: Vec<u8>, model: &Model, power_lost: bool, context: &str) -> bool {
-    // Only if the power was lost before anything later reached the disk, even the mark, it may be the commit before.
-    let may_be_former = power_lost && marked(&image) < model.flushed;
+fn judge(image: Vec<u8>, model: &Model, may_be_former: bool, context: &str) -> bool {
     let Ok(found) = content(image) else {
         return false;
     };
@@ -144,9 +142,12 @@ fn run(seed: u64, steps: usize) -> (usize, usize) {
                 round * 7919 + step as u64
             };
             let mut image = disk.after_power_loss(loss);
+            // Only if the power was lost before anything later reached the disk, even the mark, it may be the commit
+            // before. What the mark said before it rotted counts.
+            let may_be_former = loss != 1 && marked(&image) < model.flushed;
             let done = rot(&mut rng, &mut image);
             let context = format!("seed {seed}, step {step}, loss {loss}:{done}");
-            if judge(image, &model, loss != 1, &context) {
+            if judge(image, &model, may_be_former, &context) {
                 answered += 1;
             } else {
                 refused += 1;

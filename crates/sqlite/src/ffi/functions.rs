@@ -18,7 +18,7 @@ use super::call::Call;
 use super::connection::Connection;
 use super::guard::guard;
 use super::library::{LIBRARIES, Library, for_each_library};
-use crate::codes::{BUSY, Code, INTERNAL, OK, fcntl};
+use crate::codes::{BUSY, Code, INTERNAL, NOMEM, OK, fcntl};
 use crate::columns::{State, Training};
 use crate::functions::{Act, SECTIONS};
 use crate::relief::relieve;
@@ -96,13 +96,21 @@ unsafe fn register_all(library: Library, db: *mut sqlite3) -> Code {
 
 /// Why the main database of a connection was only opened to say that it cannot be.
 ///
+/// # Errors
+/// SQLite's, if it had no memory for asking.
+///
 /// # Safety
 /// `db` is an open connection.
-pub(super) unsafe fn refused(api: Api, db: *mut sqlite3) -> Option<String> {
+pub(super) unsafe fn refused(
+    api: Api,
+    db: *mut sqlite3,
+) -> std::result::Result<Option<String>, c_int> {
     // SAFETY: the caller says that `db` is open; only a refused file answers this file control, with a text.
     match unsafe { api.ask_file(db, c"main", fcntl::LITEPACK_REFUSED) } {
-        (OK, why) => why,
-        _ => None,
+        (OK, why) => Ok(why),
+        (NOMEM, _) => Err(NOMEM),
+        // What other files say to a question that they do not know.
+        _ => Ok(None),
     }
 }
 

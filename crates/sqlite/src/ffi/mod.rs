@@ -102,14 +102,17 @@ unsafe extern "C" fn functions_only(
         let library = Library::known(table)?;
         // SAFETY: SQLite calls this as an entry point of a connection that is being opened.
         unsafe {
-            if let Some(why) = functions::refused(library.api(), db) {
-                // Now the program hears of it; `xOpen` has no words.
-                if !error.is_null() {
-                    error.write(library.api().text(&format!("litepack: {why}")));
+            match functions::refused(library.api(), db) {
+                Ok(None) => Some(functions::register(library, db)),
+                Ok(Some(why)) => {
+                    // Now the program hears of it; `xOpen` has no words.
+                    if !error.is_null() {
+                        error.write(library.api().text(&format!("litepack: {why}")));
+                    }
+                    Some(MISUSE)
                 }
-                return Some(MISUSE);
+                Err(code) => Some(code),
             }
-            Some(functions::register(library, db))
         }
     };
     let code = std::panic::catch_unwind(register);
