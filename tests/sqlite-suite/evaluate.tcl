@@ -205,6 +205,8 @@ proc load_testfixture_extensions {interpreter} {
   interp eval $interpreter $::suite_prologue
 }
 
+# A file goes on however many tests have failed: what comes later would go untested.
+set ::cmdlinearg(maxerror) 1000000
 array set suite_options $::testspec(full)
 set suite_paths [lsearch -all -inline $::alltests $suite_file]
 if {$suite_paths eq ""} { set suite_paths [lsearch -all -inline $::alltests */$suite_file] }

@@ -301,14 +301,13 @@ def read_reasons(path):
 
 
 class Expected:
-    """expected.tsv: `FILE:TEST`, where * stands for anything, a tab, and the reason."""
+    """expected.tsv: `FILE:TEST`, a tab, and the reason. * stands for anything, {8..12} for each number from 8 to 12."""
 
     def __init__(self, path):
         self.path = path
         self.entries = []
         for pattern, _ in read_reasons(path):
-            glob = re.compile(".*".join(re.escape(part) for part in pattern.split("*")))
-            self.entries.append((pattern, glob))
+            self.entries.append((pattern, re.compile(re.sub(r"\*|\{(\d+)\.\.(\d+)\}|.", expression, pattern))))
 
     def lists(self, difference):
         return any(glob.fullmatch(difference) for _, glob in self.entries)
@@ -319,6 +318,15 @@ class Expected:
             ran = any(fnmatch.fnmatchcase(file, pattern.split(":")[0]) for file in files)
             if ran and not any(glob.fullmatch(difference) for difference in differences):
                 yield pattern
+
+
+def expression(part):
+    """The regular expression for a character, a * or a range of numbers of an entry of expected.tsv."""
+    if part[0] == "*":
+        return ".*"
+    if part[1] is None:
+        return re.escape(part[0])
+    return "(?:" + "|".join(str(number) for number in range(int(part[1]), int(part[2]) + 1)) + ")"
 
 
 def report(differences, expected, files):

@@ -18,7 +18,7 @@ use super::call::Call;
 use super::connection::Connection;
 use super::guard::guard;
 use super::library::{LIBRARIES, Library, for_each_library};
-use crate::codes::{BUSY, Code, INTERNAL, NOMEM, OK, fcntl};
+use crate::codes::{BUSY, Code, INTERNAL, IOERR_NOMEM, NOMEM, OK, fcntl};
 use crate::columns::{State, Training};
 use crate::functions::{Act, SECTIONS};
 use crate::relief::relieve;
@@ -108,7 +108,7 @@ pub(super) unsafe fn refused(
     // SAFETY: the caller says that `db` is open; only a refused file answers this file control, with a text.
     match unsafe { api.ask_file(db, c"main", fcntl::LITEPACK_REFUSED) } {
         (OK, why) => Ok(why),
-        (NOMEM, _) => Err(NOMEM),
+        (NOMEM | IOERR_NOMEM, _) => Err(NOMEM),
         // What other files say to a question that they do not know.
         _ => Ok(None),
     }
