@@ -44,7 +44,7 @@ PLAIN_LIMIT = 100
 SLOWDOWN = 20
 
 # A test gone wild must not take the machine with it.
-LIMITS = ["prlimit", "--core=0", f"--as={8 << 30}", f"--fsize={8 << 30}"]
+LIMITS = ["prlimit", "--core=0", "--nofile=1024", f"--as={8 << 30}", f"--fsize={8 << 30}"]
 
 
 def main():
