@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! memory.rs    fallible allocation, and when to give up
+//! limits.rs    how much memory the machine and the container have
 //! storage.rs   files by byte offset: what is read, what is also written
 //! cache/       what the process keeps decoded or fetched, with one budget
 //! workers.rs   threads for jobs that their owner can take back; results.rs: where the results arrive
@@ -23,6 +24,7 @@
 
 pub mod bytes;
 pub mod cache;
+mod limits;
 pub mod memory;
 pub mod parallel;
 pub mod random;

@@ -15,13 +15,21 @@ pub(super) struct Division {
     pub(super) asked: Option<u64>,
     /// Bytes that writers have reserved.
     pub(super) reserved: u64,
+    /// Memory that the system can take back, at most; `None` where it has no such memory.
+    system: Option<u64>,
     used: [bool; KINDS.len()],
 }
 
+/// Upper pages of b-trees, map nodes and dictionaries need no more than this: those of a database of 5 GB.
+const UPPER_MAX: u64 = 16 << 20;
+/// With less than this, pages stay in memory that is ours alone: what may be taken back comes by the MiB.
+const ELASTIC_MIN: u64 = 8 << 20;
+
 impl Division {
-    pub(super) fn new(asked: Option<u64>) -> Division {
+    pub(super) fn new(asked: Option<u64>, system: Option<u64>) -> Division {
         Division {
             asked,
+            system,
             reserved: 0,
             used: [false; KINDS.len()],
         }
@@ -52,12 +60,44 @@ impl Division {
         self.budget() / used.max(1) as u64
     }
 
-    /// The part of a kind; `None` if it is not used. Writers reserve from that of pages, at most half.
+    /// The part of a kind in memory that is ours alone; `None` if it is not used. Writers reserve from that of pages, at
+    /// most half.
     pub(super) fn part(&self, kind: CacheKind) -> Option<u64> {
         let share = self.share();
         self.is_used(kind).then(|| match kind {
-            CacheKind::Pages => share - self.reserved.min(share / 2),
+            CacheKind::Pages => match self.elastic() {
+                0 => share - self.reserved(),
+                _ if self.asked.is_none() => share.min(UPPER_MAX),
+                _ => self.upper(),
+            },
             CacheKind::Frames | CacheKind::Blocks => share,
         })
+    }
+
+    /// What pages have in memory that the system may take back.
+    pub(super) fn elastic(&self) -> u64 {
+        let share = self.share();
+        match (self.system, self.asked) {
+            _ if !self.is_used(CacheKind::Pages) => 0,
+            (Some(system), None) => system,
+            (Some(_), Some(_)) if share >= ELASTIC_MIN => share - self.upper() - self.reserved(),
+            _ => 0,
+        }
+    }
+
+    /// All together.
+    pub(super) fn limit(&self) -> u64 {
+        let parts = KINDS.into_iter().filter_map(|kind| self.part(kind));
+        self.asked
+            .unwrap_or_else(|| parts.sum::<u64>() + self.elastic())
+    }
+
+    /// What leads to pages has so much if somebody chose the budget.
+    fn upper(&self) -> u64 {
+        (self.share() / 8).min(UPPER_MAX)
+    }
+
+    fn reserved(&self) -> u64 {
+        self.reserved.min(self.share() / 2)
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! part.rs      entries of one kind, least useful ones dropped first
+//! elastic.rs   decoded pages in memory that the system may take back; index.rs: where each is
 //! division.rs  how the kinds divide the budget
 //! ```
 //! Three kinds have a part each, as they want different ones. Pages, map nodes and dictionaries are small and many, and
@@ -13,18 +14,24 @@
 //! something changes its key changes, and the old entry ages out.
 
 mod division;
+mod elastic;
+mod index;
 mod part;
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use litepack_reclaimable::Key;
+
+use crate::limits::Limits;
 use crate::memory::OutOfMemory;
 use division::{Division, KINDS};
+use elastic::Elastic;
 use part::{Part, Resize, Shape, Weigh};
 
-/// The budget when nobody asks for another one and only packed files are read. With what else a process takes for them
-/// that is 64 MB, the memory that docs promise.
+/// The budget when nobody asks for another one and only packed files are read. Where the system can take memory back,
+/// most pages are in such memory, and the budget is for the rest.
 pub const DEFAULT_BUDGET: u64 = 40 << 20;
 /// The same when archives or files on servers are read. With less, filters by an index on an archive take three times
 /// as long (measured on a table of 200,000 rows).
@@ -155,6 +162,8 @@ pub fn copy_into(former: Option<Arc<[u8]>>, bytes: &[u8]) -> Result<Arc<[u8]>, O
 /// The cache.
 pub struct Cache {
     pages: Part<PageKey, PageValue>,
+    /// Where the system has such memory, decoded pages but for those that lead to others.
+    elastic: Option<Elastic>,
     frames: Part<FrameKey, Bytes>,
     blocks: Part<BlockKey, Bytes>,
     division: Mutex<Division>,
@@ -171,10 +180,21 @@ impl std::fmt::Debug for Cache {
 impl Cache {
     /// A cache of its own with a budget in bytes.
     pub fn new(budget: u64) -> Cache {
-        Cache::with(Division::new(Some(budget)))
+        let limits = Limits::now();
+        let elastic = Elastic::new(limits.machine);
+        let system = elastic.as_ref().map(|_| limits.share());
+        Cache::with(Division::new(Some(budget), system), elastic)
     }
 
-    fn with(division: Division) -> Cache {
+    /// As large as the machine and its limits allow.
+    fn of_the_process() -> Cache {
+        let limits = Limits::now();
+        let elastic = Elastic::new(limits.machine);
+        let system = elastic.as_ref().map(|_| limits.share());
+        Cache::with(Division::new(None, system), elastic)
+    }
+
+    fn with(division: Division, elastic: Option<Elastic>) -> Cache {
         let budget = division.budget();
         #[expect(clippy::cast_possible_truncation, reason = "at most 2^20 entries")]
         let shape = |shards, hot, typical: u64, items_min| Shape {
@@ -187,6 +207,7 @@ impl Cache {
             pages: Part::new(shape(None, None, 4096, 16)),
             frames: Part::new(shape(Some(1), None, 64 << 10, 64)),
             blocks: Part::new(shape(Some(1), Some(0.5), 64 << 10, 16)),
+            elastic,
             share: AtomicU64::new(division.share()),
             division: Mutex::new(division),
         }
@@ -195,7 +216,7 @@ impl Cache {
     /// The cache of the process.
     pub fn shared() -> &'static Arc<Cache> {
         static SHARED: OnceLock<Arc<Cache>> = OnceLock::new();
-        SHARED.get_or_init(|| Arc::new(Cache::with(Division::new(None))))
+        SHARED.get_or_init(|| Arc::new(Cache::of_the_process()))
     }
 
     /// To be called before entries of this kind are put here. From the first time on the kind has its part.
@@ -217,6 +238,11 @@ impl Cache {
         self.division().budget()
     }
 
+    /// All that is kept at most, in bytes, what the system can take back included.
+    pub fn limit(&self) -> u64 {
+        self.division().limit()
+    }
+
     /// The part that each kind in use has, in bytes, but for what is reserved.
     pub fn share(&self) -> u64 {
         self.share.load(Ordering::Relaxed)
@@ -227,11 +253,16 @@ impl Cache {
         for kind in KINDS {
             self.part(kind).clear();
         }
+        if let Some(elastic) = &self.elastic {
+            elastic.clear();
+        }
     }
 
-    /// Bytes that are kept.
+    /// Bytes that are kept, those included that the system has taken back.
     pub fn bytes(&self) -> u64 {
-        KINDS.into_iter().map(|kind| self.part(kind).weight()).sum()
+        let elastic = self.elastic.as_ref().map_or(0, Elastic::bytes);
+        let ours: u64 = KINDS.into_iter().map(|kind| self.part(kind).weight()).sum();
+        ours + elastic
     }
 
     fn division(&self) -> MutexGuard<'_, Division> {
@@ -256,27 +287,50 @@ impl Cache {
                 self.part(kind).resize(bytes);
             }
         }
+        if let Some(elastic) = &self.elastic {
+            elastic.resize(division.elastic());
+        }
     }
 
-    /// A page.
+    /// Copies a page to `out`, which has its size. `is_use` makes it more useful. If it is not here, `out` is in no known
+    /// state.
     #[inline]
-    pub fn page(&self, key: &PageKey) -> Option<Arc<[u8]>> {
-        as_page(self.pages.get(key)?)
+    pub fn read_page(&self, key: &PageKey, out: &mut [u8], is_use: bool) -> bool {
+        if let Some(elastic) = &self.elastic
+            && let Some(short) = short(key)
+            && elastic.read(short, out, is_use)
+        {
+            return true;
+        }
+        let page = self.upper_page(key, is_use);
+        let page = page.filter(|page| page.len() == out.len());
+        page.inspect(|page| out.copy_from_slice(page)).is_some()
     }
 
-    /// The same without making it more useful by asking.
+    /// A page that leads to others, or that is in memory of ours for want of any other.
     #[inline]
-    pub fn peek_page(&self, key: &PageKey) -> Option<Arc<[u8]>> {
-        as_page(self.pages.peek(key)?)
+    pub fn upper_page(&self, key: &PageKey, is_use: bool) -> Option<Arc<[u8]>> {
+        as_page(if is_use {
+            self.pages.get(key)?
+        } else {
+            self.pages.peek(key)?
+        })
     }
 
-    /// Whether a page is here, without making it more useful by asking.
-    pub fn has_page(&self, key: &PageKey) -> bool {
-        self.pages.has(key)
+    /// Whether a page of this size is here, without making it more useful by asking.
+    pub fn has_page(&self, key: &PageKey, size: usize) -> bool {
+        let elastic = self.elastic.as_ref().zip(short(key));
+        elastic.is_some_and(|(elastic, short)| elastic.has(short, size)) || self.pages.has(key)
     }
 
-    /// Keeps a copy of a page.
-    pub fn put_page(&self, key: PageKey, bytes: &[u8], spare: &mut Spare) {
+    /// Keeps a copy of a page. `is_upper` says that it leads to others.
+    pub fn put_page(&self, key: PageKey, bytes: &[u8], is_upper: bool, spare: &mut Spare) {
+        if let Some(elastic) = self.elastic.as_ref().filter(|elastic| elastic.is_on())
+            && let Some(short) = short(&key).filter(|_| !is_upper)
+        {
+            elastic.put(short, bytes);
+            return;
+        }
         let Ok(page) = copy_into(spare.0.take(), bytes) else {
             return;
         };
@@ -326,6 +380,26 @@ impl Cache {
     pub fn put_block(&self, key: BlockKey, bytes: Bytes) {
         self.blocks.put(key, bytes);
     }
+}
+
+/// The key of a page in 128 bits. `None` if a field is larger than any file and machine makes it.
+fn short(key: &PageKey) -> Option<Key> {
+    let PageKey::Page {
+        file,
+        offset,
+        len,
+        sum,
+    } = *key
+    else {
+        return None;
+    };
+    let FileId(file) = file;
+    let fits = offset >> 48 == 0 && len >> 20 == 0 && file >> 28 == 0;
+    // A page has a length, so the key is not 0.
+    fits.then_some(Key([
+        offset | file << 48,
+        u64::from(sum) | u64::from(len) << 32 | file >> 16 << 52,
+    ]))
 }
 
 fn as_page(value: PageValue) -> Option<Arc<[u8]>> {

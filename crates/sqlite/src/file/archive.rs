@@ -130,7 +130,7 @@ impl<S: ReadAt> Database for ArchiveFile<S> {
         match name {
             Name::Level => Err(LEVEL.into()),
             Name::Threads => Ok(self.archive.threads().to_string()),
-            Name::CacheMb => Ok((Cache::shared().budget() >> 20).to_string()),
+            Name::CacheMb => Ok((Cache::shared().limit() >> 20).to_string()),
         }
     }
 

@@ -327,7 +327,7 @@ impl<D: Storage> Packed<D> {
         match name {
             Name::Level => self.store.level().to_string(),
             Name::Threads => self.store.threads().to_string(),
-            Name::CacheMb => (Cache::shared().budget() >> 20).to_string(),
+            Name::CacheMb => (Cache::shared().limit() >> 20).to_string(),
         }
     }
 

@@ -138,7 +138,7 @@ impl Database for RemoteFile {
             (Content::Packed(file), Name::Threads) => Ok(file.snapshot.threads().to_string()),
             (Content::Archive(archive), name) => archive.setting(name),
             (Content::Plain, Name::Threads) => Err(THREADS.into()),
-            (_, Name::CacheMb) => Ok((Cache::shared().budget() >> 20).to_string()),
+            (_, Name::CacheMb) => Ok((Cache::shared().limit() >> 20).to_string()),
         }
     }
 

@@ -130,41 +130,53 @@ impl<R: ReadAt> PageReader<R> {
             return Ok(());
         }
         self.prefetch(image, newer, unit);
-        let is_first_use = self.is_first_use(unit);
-        let cache = &self.medium.cache;
-        let cached = if is_first_use {
-            cache.peek_page(&entry)
-        } else {
-            cache.page(&entry)
-        };
-        if let Some(page) = cached.filter(|page| page.len() == image.unit_size as usize) {
-            buf.copy_from_slice(&page[within..within + buf.len()]);
+        // A page that a worker has put there was not used by that.
+        let is_use = !self.is_first_use(unit);
+        if buf.len() == image.unit_size as usize {
+            if !self.medium.cache.read_page(&entry, buf, is_use) {
+                self.load(image, unit, &entry, buf)?;
+                self.keep(unit, &entry, buf);
+            }
             return Ok(());
         }
-        if buf.len() == image.unit_size as usize {
-            self.load(image, unit, &entry, buf)?;
-            self.keep(&entry, buf);
-        } else {
-            let mut page = std::mem::take(&mut self.page);
-            if let Err(error) = litepack_io::memory::resize(&mut page, image.unit_size as usize) {
-                self.page = page;
-                return Err(error.into());
-            }
-            let loaded = self.load(image, unit, &entry, &mut page);
-            if loaded.is_ok() {
-                buf.copy_from_slice(&page[within..within + buf.len()]);
-                self.keep(&entry, &page);
-            }
-            self.page = page;
-            loaded?;
+        if let Some(page) = self.medium.cache.upper_page(&entry)
+            && let Some(part) = page.get(within..within + buf.len())
+        {
+            buf.copy_from_slice(part);
+            return Ok(());
+        }
+        let mut page = std::mem::take(&mut self.page);
+        let read = self.read_part(image, unit, &entry, within, buf, &mut page, is_use);
+        self.page = page;
+        read
+    }
+
+    /// Fills `buf` from a unit that is read to `page` as a whole.
+    #[expect(clippy::too_many_arguments, reason = "it is a part of `read_within`")]
+    fn read_part(
+        &mut self,
+        image: &Image,
+        unit: Unit,
+        entry: &Entry,
+        within: usize,
+        buf: &mut [u8],
+        page: &mut Vec<u8>,
+        is_use: bool,
+    ) -> Result<()> {
+        litepack_io::memory::resize(page, image.unit_size as usize)?;
+        if !self.medium.cache.read_page(entry, page, is_use) {
+            self.load(image, unit, entry, page)?;
+            self.keep(unit, entry, page);
+        }
+        if let Some(part) = page.get(within..within + buf.len()) {
+            buf.copy_from_slice(part);
         }
         Ok(())
     }
 
-    fn keep(&mut self, entry: &Entry, page: &[u8]) {
-        self.medium
-            .cache
-            .put_page(entry, page, &mut self.tools.spare);
+    fn keep(&mut self, unit: Unit, entry: &Entry, page: &[u8]) {
+        let spare = &mut self.tools.spare;
+        self.medium.cache.put_page(unit, entry, page, spare);
     }
 
     /// Where a unit is stored.

@@ -112,7 +112,7 @@ impl<R: ReadAt> PageReader<R> {
                     .decode(codec, stored, dictionary, &mut page)
                     .is_ok()
                 {
-                    cache.put_page(&fetched.entry, &page, &mut tools.spare);
+                    cache.put_page(fetched.unit, &fetched.entry, &page, &mut tools.spare);
                 }
             }
         };
@@ -146,7 +146,7 @@ impl<R: ReadAt> PageReader<R> {
             let Ok(entry) = self.entry(image, unit) else {
                 break;
             };
-            let known = || self.medium.cache.has_page(&entry);
+            let known = || self.medium.cache.has_page(&entry, image.unit_size);
             if entry.is_zero() || entry.len > UNIT_MAX || known() {
                 continue;
             }

@@ -121,7 +121,7 @@ fn reads_elsewhere_do_not_end_a_scan() {
 fn wait_for(store: &mut Snapshot<&MemoryStorage>, number: u64) {
     let entry = store.entry(Unit(number)).unwrap();
     let begun = Instant::now();
-    while !store.pages.medium.cache.has_page(&entry) {
+    while !store.pages.medium.cache.has_page(&entry, 4096) {
         let waited = begun.elapsed();
         assert!(waited < Duration::from_secs(20), "nobody reads ahead");
         std::thread::yield_now();
@@ -158,7 +158,7 @@ fn a_scan_does_not_push_out_what_is_used_again_and_again() {
     }
     let here = |number: &u64| {
         let entry = often.entry(Unit(*number)).unwrap();
-        often.pages.medium.cache.has_page(&entry)
+        often.pages.medium.cache.has_page(&entry, 4096)
     };
     let left = (0..USED).filter(here).count();
     assert!(left > 1450, "{left} of {USED} are left");

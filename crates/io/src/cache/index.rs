@@ -1,0 +1,223 @@
+//! Which slot a page is in: a table like that of a processor's cache.
+//!
+//! A key belongs to one line of 16 entries; an entry has a slot and 8 bits of the key's hash. When a line is full, an
+//! entry makes room for the new one, and its page is lost. So nothing has to be locked or waited for, and whatever other
+//! threads do at the same moment, an entry is a hint: the slot says which page it holds.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+use litepack_reclaimable::Key;
+
+/// Entries of a line: those that one fetch from memory brings.
+const LINE: usize = 16;
+/// The lines of the first table, as a power of two.
+const LINES_MIN: usize = 5;
+/// Tables, each twice as large as the one before.
+const TABLES: usize = 18;
+/// Slots that an entry can name.
+pub(super) const SLOTS_MAX: usize = (1 << 24) - 1;
+
+type Line = [AtomicU32; LINE];
+
+/// The table, and former ones that were too small. Those are kept: threads may be reading them, and all together they
+/// are as large as the newest.
+#[derive(Debug)]
+pub(super) struct Index {
+    tables: [OnceLock<Box<[Line]>>; TABLES],
+    /// Tables made so far.
+    made: AtomicUsize,
+    growing: AtomicBool,
+}
+
+/// What tells where a key belongs.
+#[derive(Clone, Copy)]
+struct Hash(u64);
+
+impl Hash {
+    fn of(key: Key) -> Hash {
+        let Key([a, b]) = key;
+        // A multiplication to 128 bits mixes each bit with all others (as in wyhash, https://github.com/wangyi-fudan/wyhash).
+        let product = u128::from(a ^ 0xa076_1d64_78bd_642f) * u128::from(b ^ 0xe703_7ed1_a0b4_28db);
+        #[expect(clippy::cast_possible_truncation, reason = "both halves are meant")]
+        Hash(product as u64 ^ (product >> 64) as u64)
+    }
+
+    fn tag(self) -> u32 {
+        u32::from(self.0.to_le_bytes()[7])
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
+    fn victim(self) -> usize {
+        (self.0 >> 48) as usize % LINE
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the low bits choose the line"
+    )]
+    fn line(self, lines: &[Line]) -> Option<&Line> {
+        // The number of lines is a power of two.
+        lines.get(self.0 as usize & lines.len().wrapping_sub(1))
+    }
+}
+
+/// 0 is for no entry.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "slots are below `SLOTS_MAX`"
+)]
+fn entry(slot: usize, hash: Hash) -> u32 {
+    (slot as u32 + 1) << 8 | hash.tag()
+}
+
+impl Index {
+    pub(super) fn new() -> Index {
+        Index {
+            tables: [const { OnceLock::new() }; TABLES],
+            made: AtomicUsize::new(0),
+            growing: AtomicBool::new(false),
+        }
+    }
+
+    fn lines(&self) -> &[Line] {
+        let made = self.made.load(Ordering::Acquire);
+        let newest = made
+            .checked_sub(1)
+            .and_then(|newest| self.tables.get(newest));
+        newest.and_then(OnceLock::get).map_or(&[], |lines| lines)
+    }
+
+    /// The slots in which the key may be.
+    #[inline]
+    pub(super) fn find(&self, key: Key) -> impl Iterator<Item = usize> + '_ {
+        let hash = Hash::of(key);
+        let line = hash.line(self.lines());
+        line.into_iter().flatten().filter_map(move |entry| {
+            let entry = entry.load(Ordering::Relaxed);
+            let is_it = entry & 0xff == hash.tag() && entry > 0xff;
+            is_it.then(|| (entry >> 8) as usize - 1)
+        })
+    }
+
+    pub(super) fn insert(&self, key: Key, slot: usize) {
+        insert(self.lines(), key, slot);
+    }
+
+    pub(super) fn remove(&self, key: Key, slot: usize) {
+        let hash = Hash::of(key);
+        let gone = entry(slot, hash);
+        for entry in hash.line(self.lines()).into_iter().flatten() {
+            if entry.load(Ordering::Relaxed) == gone {
+                // If it is another entry by now, that one stays.
+                let _removed =
+                    entry.compare_exchange(gone, 0, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Makes the table large enough for `slots` slots, which have these keys. False if there is no memory for it.
+    pub(super) fn fit(&self, slots: usize, key_of: impl Fn(usize) -> Key) -> bool {
+        let wanted = (2 * slots).div_ceil(LINE).max(1 << LINES_MIN);
+        if self.lines().len() >= wanted {
+            return true;
+        }
+        // Whoever finds it taken does without. In a child that was forked now it stays taken.
+        if self.growing.swap(true, Ordering::Acquire) {
+            return false;
+        }
+        let grown = self.grow(wanted.next_power_of_two(), slots, key_of);
+        self.growing.store(false, Ordering::Release);
+        grown
+    }
+
+    fn grow(&self, lines: usize, slots: usize, key_of: impl Fn(usize) -> Key) -> bool {
+        let number = (lines.trailing_zeros() as usize).saturating_sub(LINES_MIN);
+        let Some(table) = self.tables.get(number) else {
+            return false;
+        };
+        let mut new = Vec::new();
+        if new.try_reserve_exact(lines).is_err() {
+            return false;
+        }
+        new.resize_with(lines, Line::default);
+        for slot in 0..slots {
+            let key = key_of(slot);
+            if key != Key::default() {
+                insert(&new, key, slot);
+            }
+        }
+        if table.set(new.into_boxed_slice()).is_ok() {
+            self.made.fetch_max(number + 1, Ordering::Release);
+        }
+        true
+    }
+}
+
+fn insert(lines: &[Line], key: Key, slot: usize) {
+    let hash = Hash::of(key);
+    let Some(line) = hash.line(lines) else {
+        return;
+    };
+    let new = entry(slot, hash);
+    for entry in line {
+        let is_free = entry.load(Ordering::Relaxed) == 0
+            && entry
+                .compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if is_free {
+            return;
+        }
+    }
+    if let Some(entry) = line.get(hash.victim()) {
+        entry.store(new, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: usize) -> Key {
+        Key([number as u64 * 4096 + 1, number as u64 % 7])
+    }
+
+    #[test]
+    fn slots_are_found_while_the_table_grows() {
+        let index = Index::new();
+        assert_eq!(index.find(key(1)).count(), 0);
+        let mut slots = 0;
+        for _ in 0..40 {
+            slots += 256;
+            assert!(index.fit(slots, |slot| if slot < slots - 256 {
+                key(slot)
+            } else {
+                Key::default()
+            }));
+            (slots - 256..slots).for_each(|slot| index.insert(key(slot), slot));
+        }
+        let found = |number: usize| index.find(key(number)).any(|slot| slot == number);
+        let lost = (0..slots).filter(|number| !found(*number)).count();
+        assert!(lost < slots / 100, "{lost} of {slots} are lost");
+        let others: usize = (0..slots)
+            .map(|number| index.find(key(number)).count())
+            .sum();
+        assert!(
+            others < slots + slots / 10,
+            "{others} slots are looked at for {slots}"
+        );
+    }
+
+    #[test]
+    fn what_is_removed_is_found_no_more() {
+        let index = Index::new();
+        assert!(index.fit(256, |_| Key::default()));
+        index.insert(key(1), 1);
+        index.insert(key(2), 2);
+        index.remove(key(1), 7);
+        assert_eq!(index.find(key(1)).collect::<Vec<_>>(), [1]);
+        index.remove(key(1), 1);
+        assert_eq!(index.find(key(1)).count(), 0);
+        assert_eq!(index.find(key(2)).collect::<Vec<_>>(), [2]);
+    }
+}

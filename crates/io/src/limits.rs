@@ -1,0 +1,150 @@
+//! How much memory the machine has, and how much of it this process may take.
+//!
+//! A container is a control group with a limit of its own, and so may be any group above it; of both versions:
+//! <https://docs.kernel.org/admin-guide/cgroup-v2.html> (`memory.max`),
+//! <https://docs.kernel.org/admin-guide/cgroup-v1/memory.html> (`memory.limit_in_bytes`).
+
+use std::path::{Path, PathBuf};
+
+/// In bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// What the machine has.
+    pub(crate) machine: u64,
+    /// The least that a group of the process may take, if any has a limit.
+    group: Option<u64>,
+}
+
+/// What the machine is taken to have if it does not say.
+const UNKNOWN: u64 = 1 << 30;
+
+impl Limits {
+    /// Those of now.
+    pub(crate) fn now() -> Limits {
+        Limits::under(Path::new("/"))
+    }
+
+    /// Those that the files under `root` tell.
+    fn under(root: &Path) -> Limits {
+        let machine = machine(root).unwrap_or(UNKNOWN);
+        Limits {
+            machine,
+            group: group(root).filter(|limit| *limit < machine),
+        }
+    }
+
+    /// What may be used of it for pages that the system can take back: half the machine, which others use as well; or
+    /// three quarters of a container, where what is not used is of use to nobody.
+    pub(crate) fn share(&self) -> u64 {
+        let half = self.machine / 2;
+        self.group.map_or(half, |group| half.min(group / 4 * 3))
+    }
+}
+
+fn machine(root: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(root.join("proc/meminfo")).ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+fn group(root: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    // "hierarchy:controllers:path"
+    let groups = text.lines().filter_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        Some((fields.next()?, fields.next()?))
+    });
+    let limits = groups.flat_map(|(controllers, path)| match controllers {
+        "" => ["sys/fs/cgroup", "sys/fs/cgroup/unified"]
+            .map(|top| least(&root.join(top), path, "memory.max"))
+            .to_vec(),
+        _ if controllers.split(',').any(|name| name == "memory") => {
+            let top = root.join("sys/fs/cgroup/memory");
+            vec![least(&top, path, "memory.limit_in_bytes")]
+        }
+        _ => Vec::new(),
+    });
+    limits.flatten().min()
+}
+
+/// The least limit of a group and all above it. Within a container the path may be that outside; its own group is then
+/// at the top.
+fn least(top: &Path, path: &str, file: &str) -> Option<u64> {
+    let group: PathBuf = top.join(path.trim_start_matches('/'));
+    let above = group.ancestors().take_while(|group| group.starts_with(top));
+    above
+        .filter_map(|group| {
+            let text = std::fs::read_to_string(group.join(file)).ok()?;
+            text.trim().parse().ok()
+        })
+        .min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn limits(files: &[(&str, &str)]) -> Limits {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        Limits::under(root.path())
+    }
+
+    const MEMINFO: (&str, &str) = (
+        "proc/meminfo",
+        "MemTotal:        1048576 kB\nMemFree: 1 kB\n",
+    );
+
+    #[test]
+    fn without_a_group_it_is_half_the_machine() {
+        assert_eq!(limits(&[MEMINFO]).share(), 512 * MIB);
+        let unlimited = [
+            MEMINFO,
+            ("proc/self/cgroup", "0::/a\n4:memory:/b\n"),
+            ("sys/fs/cgroup/a/memory.max", "max\n"),
+            (
+                "sys/fs/cgroup/memory/b/memory.limit_in_bytes",
+                "9223372036854771712\n",
+            ),
+        ];
+        assert_eq!(limits(&unlimited).share(), 512 * MIB);
+        assert_eq!(limits(&[]).machine, UNKNOWN);
+    }
+
+    #[test]
+    fn the_least_limit_of_all_groups_above_counts() {
+        let second = [
+            MEMINFO,
+            ("proc/self/cgroup", "0::/a/b\n"),
+            ("sys/fs/cgroup/a/memory.max", "104857600\n"),
+            ("sys/fs/cgroup/a/b/memory.max", "209715200\n"),
+        ];
+        assert_eq!(limits(&second).share(), 75 * MIB);
+        let first = [
+            MEMINFO,
+            (
+                "proc/self/cgroup",
+                "9:cpu:/x\n4:cpuset,memory:/docker/b\n0::/\n",
+            ),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "83886080\n"),
+        ];
+        assert_eq!(limits(&first).share(), 60 * MIB);
+    }
+
+    #[test]
+    fn this_machine_says_what_it_has() {
+        if cfg!(target_os = "linux") {
+            let limits = Limits::now();
+            assert!(limits.machine > 64 * MIB && limits.machine != UNKNOWN);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Memory that the system may take back, and that says so.
+//!
+//! ```text
+//! arena.rs    slots for pages of one size, in segments: what is safe to call
+//! segment.rs  the slots of one segment, and why a copy out of them is right
+//! mapping.rs  what is asked of the system
+//! ```
+//! Pages that a process keeps decoded are like the system's own page cache: it is good to have them, and nothing is lost
+//! without them. Linux has memory for this: after `madvise(MADV_FREE)` a page keeps its content until memory is short,
+//! and reads as zeros from then on (<https://man7.org/linux/man-pages/man2/madvise.2.html>). The system counts it like
+//! its page cache: it takes it back before it refuses memory to anybody, or ends a process.
+//!
+//! An [`Arena`] hands out copies only. A copy is right or it is not made, whatever the system, other threads and forked
+//! processes do meanwhile. Where there is no such memory there is no [`Arena`].
+#![warn(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation
+)]
+
+mod arena;
+#[cfg(target_os = "linux")]
+mod mapping;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_mapping.rs"]
+mod mapping;
+mod segment;
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
+
+pub use arena::{Arena, SEGMENT};
+pub use segment::{Found, Key};

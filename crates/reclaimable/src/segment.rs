@@ -1,0 +1,329 @@
+//! The slots of one segment, and why a copy out of them is right.
+//!
+//! **Against other threads.** A slot has a state: how many are reading it, whether somebody writes it. A reader counts
+//! itself and then looks whether there is a writer; a writer gets the slot only while nobody reads it. Nobody waits:
+//! who finds the slot taken goes away. So a child that was forked while another thread was in a slot loses that slot,
+//! and no more.
+//!
+//! **Against the system**, which may make a page zero at any moment after it was offered. It does so in pieces of
+//! [`GRAIN`] bytes or multiples of it, never in smaller ones. Of each grain the first word (8 bytes) is never zero here:
+//! if the data's is zero, [`STAND_IN`] is written for it, and the slot remembers that. The word is written before
+//! everything else of the grain, and looked at after everything was read:
+//! - It is still there after the copy. Then the grain was not taken between the time it was written and the end of the
+//!   copy, as a grain that was taken stays zero until somebody writes the word again, and only a writer with the slot to
+//!   itself does.
+//! - It is zero: the grain was taken, at some time. There is no copy then.
+
+use std::ptr;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+
+use crate::mapping::Mapping;
+
+/// The smallest piece that the system takes back: the smallest page size of any processor that Linux runs on. A
+/// larger one is a multiple of it.
+const GRAIN: usize = 4096;
+const WORD: usize = 8;
+/// What is written for a first word that is zero.
+const STAND_IN: u64 = 0x5a5a_5a5a_5a5a_5a5a;
+
+/// What a page is known by. Zero is for no page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Key(pub [u64; 2]);
+
+/// What there is in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The page, and here is a copy.
+    Page,
+    /// The system has taken it back.
+    Gone,
+    /// Another page, or somebody is writing one.
+    Other,
+}
+
+/// A thread that reads.
+const READER: u32 = 1;
+const READERS: u32 = 0xffff;
+/// A thread that writes.
+const WRITING: u32 = 1 << 16;
+/// A use since the page was written that [`Slot::pass`] has not taken off. It may be counted once more for each thread
+/// that reads at the same moment, so there is room for more than [`USES_MAX`].
+const USE: u32 = 1 << 17;
+const USES_MAX: u32 = 3;
+
+/// What is known of a page beside it, in memory of the usual kind.
+#[derive(Debug, Default)]
+struct Slot {
+    key: [AtomicU64; 2],
+    state: AtomicU32,
+    /// Grains whose first word is a [`STAND_IN`], a bit each.
+    stand_ins: AtomicU16,
+}
+
+impl Slot {
+    fn key(&self) -> Key {
+        let [a, b] = &self.key;
+        Key([a.load(Ordering::Relaxed), b.load(Ordering::Relaxed)])
+    }
+
+    fn set_key(&self, key: Key) {
+        for (word, value) in self.key.iter().zip(key.0) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a reader, if the slot has `key` and nobody writes it.
+    fn enter(&self, key: Key) -> Option<Reading<'_>> {
+        if self.key() != key {
+            return None;
+        }
+        let before = self.state.fetch_add(READER, Ordering::Acquire);
+        let reading = Reading(self);
+        // Once it is known that nobody writes it, it stays what it is until `reading` is dropped.
+        (before & WRITING == 0 && self.key() == key).then_some(reading)
+    }
+
+    /// Takes the slot for writing, if nobody is in it. Its uses are forgotten.
+    fn take(&self) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        state & (READERS | WRITING) == 0
+            && self
+                .state
+                .compare_exchange(state, WRITING, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    fn written(&self) {
+        // Readers may have counted themselves meanwhile, to go away again.
+        self.state.fetch_sub(WRITING, Ordering::Release);
+    }
+
+    fn note_use(&self) {
+        if self.state.load(Ordering::Relaxed) / USE < USES_MAX {
+            self.state.fetch_add(USE, Ordering::Relaxed);
+        }
+    }
+
+    /// The page is gone: its slot is as good as any.
+    fn forget_uses(&self) {
+        self.state.fetch_and(READERS | WRITING, Ordering::Relaxed);
+    }
+
+    /// Whether no use is left, and nobody is in it. Takes one use off if it `ages`.
+    fn pass(&self, ages: bool) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        if ages && state >= USE {
+            let less = self
+                .state
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |state| {
+                    let uses = (state / USE).min(USES_MAX);
+                    Some(state % USE + uses.saturating_sub(1) * USE)
+                });
+            debug_assert!(less.is_ok());
+        }
+        state == 0
+    }
+}
+
+/// A reader that is counted.
+struct Reading<'a>(&'a Slot);
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.state.fetch_sub(READER, Ordering::Release);
+    }
+}
+
+/// Memory for pages of one size.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    memory: Mapping,
+    slots: Box<[Slot]>,
+    /// The size of a page, a power of two, from [`WORD`] to 16 grains.
+    page: usize,
+}
+
+impl Segment {
+    /// `None` if there is no memory for it.
+    pub(crate) fn new(len: usize, page: usize) -> Option<Segment> {
+        if !page.is_power_of_two() || !(WORD..=GRAIN * 16).contains(&page) || page > len {
+            return None;
+        }
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(len / page).ok()?;
+        slots.resize_with(len / page, Slot::default);
+        let memory = Mapping::new(len)?;
+        Some(Segment {
+            memory,
+            slots: slots.into_boxed_slice(),
+            page,
+        })
+    }
+
+    fn slot(&self, index: usize) -> Option<(&Slot, *mut u8)> {
+        let slot = self.slots.get(index)?;
+        // There are as many slots as fit the mapping, so the address, and a page behind it, are within it.
+        Some((slot, self.memory.start().wrapping_add(index * self.page)))
+    }
+
+    fn grains(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let page = self.page;
+        let starts = (0..page).step_by(GRAIN);
+        starts.map(move |start| (start, GRAIN.min(page - start)))
+    }
+
+    pub(crate) fn key(&self, index: usize) -> Key {
+        self.slots.get(index).map_or(Key::default(), Slot::key)
+    }
+
+    /// Whether the slot can be written: nobody is in it, and no use of it is left.
+    pub(crate) fn pass(&self, index: usize, ages: bool) -> bool {
+        let slot = self.slots.get(index);
+        slot.is_some_and(|slot| slot.pass(ages))
+    }
+
+    /// Whether the page is in the slot, as far as can be seen without reading it.
+    pub(crate) fn has(&self, index: usize, key: Key) -> bool {
+        let Some((slot, memory)) = self.slot(index) else {
+            return false;
+        };
+        slot.enter(key)
+            .is_some_and(|_reading| first_word(memory) != 0)
+    }
+
+    /// Copies the page to `out`, which has its size, and counts a use if `is_use`. Anything but [`Found::Page`] leaves
+    /// `out` in no known state.
+    pub(crate) fn read(&self, index: usize, key: Key, out: &mut [u8], is_use: bool) -> Found {
+        let Some((slot, memory)) = self.slot(index) else {
+            return Found::Other;
+        };
+        let Some(_reading) = slot.enter(key) else {
+            return Found::Other;
+        };
+        if out.len() != self.page {
+            return Found::Other;
+        }
+        if first_word(memory) == 0 {
+            slot.forget_uses();
+            return Found::Gone;
+        }
+        step();
+        // SAFETY: `memory` is the start of a page within the mapping, and `out` has as many bytes and is borrowed by us
+        // alone. No thread writes the page while we are counted as a reader: a writer takes the slot only while nobody
+        // is (`Slot::take`), and what it wrote is seen by `Slot::enter`. The system may make it zero meanwhile. So may
+        // another process do with a file that is mapped, and as there, no reference to the memory exists, and nothing is
+        // concluded from what was copied before the words are looked at.
+        unsafe { copy(memory, out.as_mut_ptr(), self.page) };
+        // The words are looked at after the copy.
+        fence(Ordering::SeqCst);
+        let stand_ins = slot.stand_ins.load(Ordering::Relaxed);
+        for (number, (start, _)) in self.grains().enumerate() {
+            step();
+            if first_word(memory.wrapping_add(start)) == 0 {
+                slot.forget_uses();
+                return Found::Gone;
+            }
+            if stand_ins & (1 << number) != 0
+                && let Some(word) = out.get_mut(start..start + WORD)
+            {
+                word.fill(0);
+            }
+        }
+        if is_use {
+            slot.note_use();
+        }
+        Found::Page
+    }
+
+    /// Puts a page into the slot, and says what was there before. `None` if somebody is in it.
+    pub(crate) fn write(&self, index: usize, key: Key, bytes: &[u8]) -> Option<Key> {
+        let (slot, memory) = self.slot(index)?;
+        if bytes.len() != self.page || !slot.take() {
+            return None;
+        }
+        let before = slot.key();
+        let mut stand_ins = 0;
+        for (number, (start, len)) in self.grains().enumerate() {
+            let Some((word, rest)) = bytes
+                .get(start..start + len)
+                .and_then(<[u8]>::split_first_chunk)
+            else {
+                continue;
+            };
+            let grain = memory.wrapping_add(start);
+            let word = match u64::from_ne_bytes(*word) {
+                0 => {
+                    stand_ins |= 1 << number;
+                    STAND_IN
+                }
+                word => word,
+            };
+            step();
+            // SAFETY: the grain is within the slot's page, aligned to 8 as mappings and grains are (a smaller page is a
+            // power of two of at least 8). The slot is ours: no other thread reads or writes the page.
+            unsafe { grain.cast::<u64>().write_volatile(word) };
+            // Before the rest. Should the system take the grain from here on, the word is gone as well.
+            fence(Ordering::SeqCst);
+            // SAFETY: as above; `rest` are the other bytes of the grain, and not in the mapping.
+            unsafe { copy(rest.as_ptr(), grain.wrapping_add(WORD), rest.len()) };
+        }
+        slot.stand_ins.store(stand_ins, Ordering::Relaxed);
+        slot.set_key(key);
+        slot.written();
+        Some(before)
+    }
+
+    /// The system may take back what is here now.
+    pub(crate) fn offer(&self) -> bool {
+        self.memory.offer()
+    }
+
+    /// Gives it back at once.
+    pub(crate) fn discard(&self) {
+        self.memory.discard(0..self.slots.len() * self.page);
+        self.slots.iter().for_each(Slot::forget_uses);
+    }
+
+    /// Does with one grain what the system may do.
+    pub(crate) fn discard_grain(&self, number: usize) {
+        let start = number * GRAIN;
+        if start + GRAIN <= self.slots.len() * self.page {
+            self.memory.discard(start..start + GRAIN);
+        }
+    }
+}
+
+/// Copies `len` bytes.
+///
+/// # Safety
+/// As of [`ptr::copy_nonoverlapping`].
+#[inline]
+unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    // In tests, something may happen in the middle.
+    let first = if cfg!(test) { len / 2 } else { len };
+    // SAFETY: a part of what the caller may copy.
+    unsafe { ptr::copy_nonoverlapping(from, to, first) };
+    step();
+    // SAFETY: the other part.
+    unsafe {
+        ptr::copy_nonoverlapping(
+            from.wrapping_add(first),
+            to.wrapping_add(first),
+            len - first,
+        )
+    };
+}
+
+/// A moment at which the system may take memory back, for tests.
+#[inline]
+fn step() {
+    #[cfg(all(test, target_os = "linux"))]
+    crate::tests::step();
+}
+
+/// The first word of a grain that the caller is counted as a reader of.
+fn first_word(grain: *mut u8) -> u64 {
+    // SAFETY: the callers pass the start of a grain within a mapping that they borrow, aligned to 8, in a slot that they
+    // are counted as a reader of, so no thread writes it. It is volatile as the system may write it.
+    unsafe { grain.cast::<u64>().read_volatile() }
+}
