@@ -12,10 +12,13 @@
 //!
 //! An [`Arena`] hands out copies only. A copy is right or it is not made, whatever the system, other threads and forked
 //! processes do meanwhile. Where there is no such memory there is no [`Arena`].
-#![warn(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
 )]
 
 mod arena;

@@ -321,7 +321,7 @@ mod tests {
         for number in 0..2 * MIB / 512 {
             elastic.put(key(number), &[1; 512]);
         }
-        for number in 0..8 * MIB >> 16 {
+        for number in 0..(8 * MIB) >> 16 {
             elastic.put(key(number), &vec![2; 1 << 16]);
         }
         assert_eq!(elastic.bytes(), 8 * MIB);
@@ -332,7 +332,7 @@ mod tests {
             (of(4096), of(512), of(1 << 16))
         );
         let mut out = vec![0; 1 << 16];
-        assert!(elastic.read(key((8 * MIB >> 16) - 1), &mut out, true));
+        assert!(elastic.read(key(((8 * MIB) >> 16) - 1), &mut out, true));
         assert!(out.iter().all(|byte| *byte == 2));
     }
 

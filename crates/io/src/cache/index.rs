@@ -47,7 +47,6 @@ impl Hash {
         u32::from(self.0.to_le_bytes()[7])
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
     fn victim(self) -> usize {
         (self.0 >> 48) as usize % LINE
     }
