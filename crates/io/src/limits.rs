@@ -1,7 +1,7 @@
 //! How much memory the machine has, and how much of it this process may take.
 //!
 //! A container is a control group with a limit of its own, and so may be any group above it; of both versions:
-//! <https://docs.kernel.org/admin-guide/cgroup-v2.html> (`memory.max`),
+//! <https://docs.kernel.org/admin-guide/cgroup-v2.html> (`memory.max`, `memory.high`),
 //! <https://docs.kernel.org/admin-guide/cgroup-v1/memory.html> (`memory.limit_in_bytes`).
 
 use std::path::{Path, PathBuf};
@@ -13,6 +13,10 @@ pub(crate) struct Limits {
     pub(crate) machine: u64,
     /// The least that a group of the process may take, if any has a limit.
     group: Option<u64>,
+    /// What may be mapped (`ulimit -v`, `ulimit -d`), if there is a limit.
+    mapped: Option<u64>,
+    /// The system counts all that is mapped as if it were used (`vm.overcommit_memory=2`).
+    counts_all: bool,
 }
 
 /// What the machine is taken to have if it does not say.
@@ -21,24 +25,48 @@ const UNKNOWN: u64 = 1 << 30;
 impl Limits {
     /// Those of now.
     pub(crate) fn now() -> Limits {
-        Limits::under(Path::new("/"))
+        Limits {
+            mapped: mapped(),
+            ..Limits::under(Path::new("/"))
+        }
     }
 
     /// Those that the files under `root` tell.
     fn under(root: &Path) -> Limits {
         let machine = machine(root).unwrap_or(UNKNOWN);
+        let overcommit = std::fs::read_to_string(root.join("proc/sys/vm/overcommit_memory"));
         Limits {
             machine,
             group: group(root).filter(|limit| *limit < machine),
+            mapped: None,
+            counts_all: overcommit.is_ok_and(|mode| mode.trim() == "2"),
         }
     }
 
     /// What may be used of it for pages that the system can take back: half the machine, which others use as well; or
-    /// three quarters of a container, where what is not used is of use to nobody.
-    pub(crate) fn share(&self) -> u64 {
-        let half = self.machine / 2;
-        self.group.map_or(half, |group| half.min(group / 4 * 3))
+    /// three quarters of a container, where what is not used is of use to nobody; and a quarter of what may be mapped,
+    /// which the system takes nothing back of. `None` if all that is mapped counts as used.
+    pub(crate) fn share(&self) -> Option<u64> {
+        let shares = [
+            Some(self.machine / 2),
+            self.group.map(|group| group / 4 * 3),
+            self.mapped.map(|mapped| mapped / 4),
+        ];
+        let least = shares.into_iter().flatten().min();
+        least.filter(|_| !self.counts_all)
     }
+}
+
+#[cfg(target_os = "linux")]
+fn mapped() -> Option<u64> {
+    use rustix::process::{Resource, getrlimit};
+    let limits = [Resource::As, Resource::Data].map(|resource| getrlimit(resource).current);
+    limits.into_iter().flatten().min()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn mapped() -> Option<u64> {
+    None
 }
 
 fn machine(root: &Path) -> Option<u64> {
@@ -59,8 +87,12 @@ fn group(root: &Path) -> Option<u64> {
     });
     let limits = groups.flat_map(|(controllers, path)| match controllers {
         "" => ["sys/fs/cgroup", "sys/fs/cgroup/unified"]
-            .map(|top| least(&root.join(top), path, "memory.max"))
-            .to_vec(),
+            .into_iter()
+            .flat_map(|top| {
+                // Above the second the system slows a process down instead of ending it.
+                ["memory.max", "memory.high"].map(|file| least(&root.join(top), path, file))
+            })
+            .collect(),
         _ if controllers.split(',').any(|name| name == "memory") => {
             let top = root.join("sys/fs/cgroup/memory");
             vec![least(&top, path, "memory.limit_in_bytes")]
@@ -106,7 +138,7 @@ mod tests {
 
     #[test]
     fn without_a_group_it_is_half_the_machine() {
-        assert_eq!(limits(&[MEMINFO]).share(), 512 * MIB);
+        assert_eq!(limits(&[MEMINFO]).share(), Some(512 * MIB));
         let unlimited = [
             MEMINFO,
             ("proc/self/cgroup", "0::/a\n4:memory:/b\n"),
@@ -116,7 +148,7 @@ mod tests {
                 "9223372036854771712\n",
             ),
         ];
-        assert_eq!(limits(&unlimited).share(), 512 * MIB);
+        assert_eq!(limits(&unlimited).share(), Some(512 * MIB));
         assert_eq!(limits(&[]).machine, UNKNOWN);
     }
 
@@ -128,7 +160,7 @@ mod tests {
             ("sys/fs/cgroup/a/memory.max", "104857600\n"),
             ("sys/fs/cgroup/a/b/memory.max", "209715200\n"),
         ];
-        assert_eq!(limits(&second).share(), 75 * MIB);
+        assert_eq!(limits(&second).share(), Some(75 * MIB));
         let first = [
             MEMINFO,
             (
@@ -137,7 +169,25 @@ mod tests {
             ),
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "83886080\n"),
         ];
-        assert_eq!(limits(&first).share(), 60 * MIB);
+        assert_eq!(limits(&first).share(), Some(60 * MIB));
+    }
+
+    #[test]
+    fn what_is_mapped_is_limited_or_counts() {
+        let mapped = Limits {
+            mapped: Some(400 * MIB),
+            ..limits(&[MEMINFO])
+        };
+        assert_eq!(mapped.share(), Some(100 * MIB));
+        let strict = [MEMINFO, ("proc/sys/vm/overcommit_memory", "2\n")];
+        assert_eq!(limits(&strict).share(), None);
+        let slowed = [
+            MEMINFO,
+            ("proc/self/cgroup", "0::/a\n"),
+            ("sys/fs/cgroup/a/memory.max", "max\n"),
+            ("sys/fs/cgroup/a/memory.high", "104857600\n"),
+        ];
+        assert_eq!(limits(&slowed).share(), Some(75 * MIB));
     }
 
     #[test]

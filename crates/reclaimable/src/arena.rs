@@ -22,6 +22,8 @@ pub struct Arena {
     segments: Box<[AtomicPtr<Segment>]>,
     /// How many are in use.
     used: AtomicUsize,
+    /// Pages written that were not offered yet.
+    fresh: AtomicUsize,
 }
 
 impl Arena {
@@ -32,6 +34,7 @@ impl Arena {
             page,
             segments: nulls(segments_max)?,
             used: AtomicUsize::new(0),
+            fresh: AtomicUsize::new(0),
         };
         // Tried with a segment, which is of use later.
         (segments_max == 0 || arena.make(0)).then_some(arena)
@@ -104,19 +107,38 @@ impl Arena {
                 .is_ok()
     }
 
-    /// Uses so many segments at most from now on. The memory of the others is given back; what is in them is gone.
-    pub fn shrink(&self, segments: usize) {
+    /// Uses so many segments at most from now on. The memory of the others is given back; what is in them is gone. Says
+    /// how many those are.
+    pub fn shrink(&self, segments: usize) -> usize {
         let used = self.used.fetch_min(segments, Ordering::AcqRel);
         for number in segments..used {
             if let Some(segment) = self.segment(number) {
-                segment.discard();
+                self.fresh.fetch_sub(segment.discard(), Ordering::Relaxed);
             }
         }
+        used.saturating_sub(segments)
+    }
+
+    /// Bytes of pages that were written and not offered yet, and how many of them are in this segment.
+    pub fn fresh(&self, segment: usize) -> (usize, usize) {
+        let pages = self.segment(segment).map_or(0, Segment::fresh);
+        let all = self.fresh.load(Ordering::Relaxed);
+        (all * self.page, pages * self.page)
     }
 
     /// The system may take back what is in this segment now. False if it will not.
     pub fn offer(&self, segment: usize) -> bool {
-        self.segment(segment).is_some_and(Segment::offer)
+        let offered = self.segment(segment).and_then(Segment::offer);
+        offered
+            .inspect(|pages| {
+                self.fresh.fetch_sub(*pages, Ordering::Relaxed);
+            })
+            .is_some()
+    }
+
+    /// Bytes that a segment takes which the system cannot take back: what is known of its pages.
+    pub fn beside(&self) -> usize {
+        self.per_segment() * Segment::beside(self.page)
     }
 
     /// What is in a slot, or was there before the system took it back.
@@ -144,7 +166,13 @@ impl Arena {
     /// Puts a page into a slot, and says what was there before. `None` if somebody else is in it.
     pub fn write(&self, slot: usize, key: Key, bytes: &[u8]) -> Option<Key> {
         let (segment, index) = self.segment_of(slot)?;
-        segment.write(index, key, bytes)
+        // Before the segment counts it: the sum must never be less than its parts.
+        self.fresh.fetch_add(1, Ordering::Relaxed);
+        let before = segment.write(index, key, bytes);
+        if before.is_none() {
+            self.fresh.fetch_sub(1, Ordering::Relaxed);
+        }
+        before
     }
 
     /// Whether a slot can be written: nobody is in it, and no use of it is left. Up to three are counted; one is taken
@@ -152,6 +180,13 @@ impl Arena {
     pub fn pass(&self, slot: usize, ages: bool) -> bool {
         self.segment_of(slot)
             .is_some_and(|(segment, index)| segment.pass(index, ages))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn exchange_grain(&self, number: usize, grain: &[u8; 4096]) -> [u8; 4096] {
+        let per_segment = SEGMENT / 4096;
+        let segment = self.segment(number / per_segment).expect("it was made");
+        segment.exchange_grain(number % per_segment, grain)
     }
 
     /// For tests: does with 4096 bytes of the arena what the system may do with them at any time.

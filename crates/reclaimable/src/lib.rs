@@ -8,7 +8,7 @@
 //! Pages that a process keeps decoded are like the system's own page cache: it is good to have them, and nothing is lost
 //! without them. Linux has memory for this: after `madvise(MADV_FREE)` a page keeps its content until memory is short,
 //! and reads as zeros from then on (<https://man7.org/linux/man-pages/man2/madvise.2.html>). The system counts it like
-//! its page cache: it takes it back before it refuses memory to anybody, or ends a process.
+//! its page cache: it takes it back before it ends a process for want of memory.
 //!
 //! An [`Arena`] hands out copies only. A copy is right or it is not made, whatever the system, other threads and forked
 //! processes do meanwhile. Where there is no such memory there is no [`Arena`].

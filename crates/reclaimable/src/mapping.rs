@@ -39,6 +39,10 @@ impl Mapping {
         let mapping = Mapping { start, len };
         // Without it a child would share the pages, and this process copy each before it changes it.
         let is_ours_alone = mapping.advise(0..len, Advice::LinuxWipeOnFork);
+        // A huge page could only be taken back whole, and one that the system makes of pages that were offered not at all.
+        // What can be made again needs no place in a core dump. Where the system knows neither, nothing is lost.
+        mapping.advise(0..len, Advice::LinuxNoHugepage);
+        mapping.advise(0..len, Advice::LinuxDontDump);
         (is_ours_alone && mapping.offer()).then_some(mapping)
     }
 

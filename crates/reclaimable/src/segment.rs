@@ -6,16 +6,20 @@
 //! and no more.
 //!
 //! **Against the system**, which may make a page zero at any moment after it was offered. It does so in pieces of
-//! [`GRAIN`] bytes or multiples of it, never in smaller ones. Of each grain the first word (8 bytes) is never zero here:
-//! if the data's is zero, [`STAND_IN`] is written for it, and the slot remembers that. The word is written before
-//! everything else of the grain, and looked at after everything was read:
-//! - It is still there after the copy. Then the grain was not taken between the time it was written and the end of the
-//!   copy, as a grain that was taken stays zero until somebody writes the word again, and only a writer with the slot to
-//!   itself does.
-//! - It is zero: the grain was taken, at some time. There is no copy then.
+//! [`GRAIN`] bytes or multiples of it, never in smaller ones. The first word (8 bytes) of each grain is a stamp: a number
+//! that is not zero and that no earlier write of the slot had. The data's word is kept beside the slot. The stamp is
+//! written before everything else of the grain, and compared before and after the copy:
+//! - It is there after the copy: the grain was not taken between its writing and the end of the copy. What was taken
+//!   stays zero until somebody writes the stamp, and only a writer with the slot to itself does.
+//! - It is zero: the grain was taken. There is no copy then.
+//! - It is another: this processor still reads the memory that was there before. Linux takes a page from the page table
+//!   at once, but has other processors forget where it was a little later (`try_to_unmap_one` in
+//!   <https://github.com/torvalds/linux/blob/master/mm/rmap.c>: "we clear the PTE but do not flush"). Meanwhile another
+//!   thread may have written the slot, in new memory. There is no copy then. Once a processor has seen the stamp it has
+//!   forgotten the old place, so the copy is from the new one.
 
 use std::ptr;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 use crate::mapping::Mapping;
 
@@ -23,8 +27,6 @@ use crate::mapping::Mapping;
 /// larger one is a multiple of it.
 const GRAIN: usize = 4096;
 const WORD: usize = 8;
-/// What is written for a first word that is zero.
-const STAND_IN: u64 = 0x5a5a_5a5a_5a5a_5a5a;
 
 /// What a page is known by. Zero is for no page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -56,8 +58,8 @@ const USES_MAX: u32 = 3;
 struct Slot {
     key: [AtomicU64; 2],
     state: AtomicU32,
-    /// Grains whose first word is a [`STAND_IN`], a bit each.
-    stand_ins: AtomicU16,
+    /// Times it was written: the stamp of its grains.
+    stamp: AtomicU32,
 }
 
 impl Slot {
@@ -104,6 +106,17 @@ impl Slot {
         }
     }
 
+    /// The stamp of what is in the slot. It is not 0.
+    fn stamp(&self) -> u64 {
+        u64::from(self.stamp.load(Ordering::Relaxed)) | 1 << 32
+    }
+
+    /// The stamp for what is written now. The caller has taken the slot.
+    fn next_stamp(&self) -> u64 {
+        self.stamp.fetch_add(1, Ordering::Relaxed);
+        self.stamp()
+    }
+
     /// The page is gone: its slot is as good as any.
     fn forget_uses(&self) {
         self.state.fetch_and(READERS | WRITING, Ordering::Relaxed);
@@ -139,6 +152,10 @@ impl Drop for Reading<'_> {
 pub(crate) struct Segment {
     memory: Mapping,
     slots: Box<[Slot]>,
+    /// The words in whose places stamps are, of each grain.
+    words: Box<[AtomicU64]>,
+    /// Pages written since the segment was offered.
+    fresh: AtomicUsize,
     /// The size of a page, a power of two, from [`WORD`] to 16 grains.
     page: usize,
 }
@@ -152,12 +169,23 @@ impl Segment {
         let mut slots = Vec::new();
         slots.try_reserve_exact(len / page).ok()?;
         slots.resize_with(len / page, Slot::default);
+        let grains = len / page * page.div_ceil(GRAIN);
+        let mut words = Vec::new();
+        words.try_reserve_exact(grains).ok()?;
+        words.resize_with(grains, AtomicU64::default);
         let memory = Mapping::new(len)?;
         Some(Segment {
             memory,
             slots: slots.into_boxed_slice(),
+            words: words.into_boxed_slice(),
+            fresh: AtomicUsize::new(0),
             page,
         })
+    }
+
+    /// Bytes beside each page.
+    pub(crate) fn beside(page: usize) -> usize {
+        size_of::<Slot>() + page.div_ceil(GRAIN) * WORD
     }
 
     fn slot(&self, index: usize) -> Option<(&Slot, *mut u8)> {
@@ -166,10 +194,20 @@ impl Segment {
         Some((slot, self.memory.start().wrapping_add(index * self.page)))
     }
 
-    fn grains(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
-        let page = self.page;
-        let starts = (0..page).step_by(GRAIN);
-        starts.map(move |start| (start, GRAIN.min(page - start)))
+    /// The grains of a slot: where each begins in the page, and its word.
+    fn grains(&self, index: usize) -> impl Iterator<Item = (usize, &AtomicU64)> {
+        let grains = self.page.div_ceil(GRAIN);
+        let words = self.words.iter().skip(index * grains);
+        (0..self.page).step_by(GRAIN).zip(words)
+    }
+
+    /// Whether all grains of a slot have its stamp. The caller is counted as a reader.
+    fn is_here(&self, index: usize, slot: &Slot, memory: *mut u8) -> bool {
+        let stamp = slot.stamp();
+        self.grains(index).all(|(start, _)| {
+            step();
+            stamp_at(memory.wrapping_add(start)) == stamp
+        })
     }
 
     pub(crate) fn key(&self, index: usize) -> Key {
@@ -188,7 +226,7 @@ impl Segment {
             return false;
         };
         slot.enter(key)
-            .is_some_and(|_reading| first_word(memory) != 0)
+            .is_some_and(|_reading| stamp_at(memory) == slot.stamp())
     }
 
     /// Copies the page to `out`, which has its size, and counts a use if `is_use`. Anything but [`Found::Page`] leaves
@@ -203,30 +241,28 @@ impl Segment {
         if out.len() != self.page {
             return Found::Other;
         }
-        if first_word(memory) == 0 {
+        if !self.is_here(index, slot, memory) {
             slot.forget_uses();
             return Found::Gone;
         }
+        // Before anything is copied.
+        fence(Ordering::SeqCst);
         step();
         // SAFETY: `memory` is the start of a page within the mapping, and `out` has as many bytes and is borrowed by us
         // alone. No thread writes the page while we are counted as a reader: a writer takes the slot only while nobody
         // is (`Slot::take`), and what it wrote is seen by `Slot::enter`. The system may make it zero meanwhile. So may
         // another process do with a file that is mapped, and as there, no reference to the memory exists, and nothing is
-        // concluded from what was copied before the words are looked at.
+        // concluded from what was copied before the stamps are compared.
         unsafe { copy(memory, out.as_mut_ptr(), self.page) };
-        // The words are looked at after the copy.
+        // Compared after the copy.
         fence(Ordering::SeqCst);
-        let stand_ins = slot.stand_ins.load(Ordering::Relaxed);
-        for (number, (start, _)) in self.grains().enumerate() {
-            step();
-            if first_word(memory.wrapping_add(start)) == 0 {
-                slot.forget_uses();
-                return Found::Gone;
-            }
-            if stand_ins & (1 << number) != 0
-                && let Some(word) = out.get_mut(start..start + WORD)
-            {
-                word.fill(0);
+        if !self.is_here(index, slot, memory) {
+            slot.forget_uses();
+            return Found::Gone;
+        }
+        for (start, word) in self.grains(index) {
+            if let Some(place) = out.get_mut(start..start + WORD) {
+                place.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
             }
         }
         if is_use {
@@ -242,46 +278,64 @@ impl Segment {
             return None;
         }
         let before = slot.key();
-        let mut stand_ins = 0;
-        for (number, (start, len)) in self.grains().enumerate() {
-            let Some((word, rest)) = bytes
-                .get(start..start + len)
-                .and_then(<[u8]>::split_first_chunk)
+        let stamp = slot.next_stamp();
+        for (start, kept) in self.grains(index) {
+            let end = self.page.min(start + GRAIN);
+            let Some((word, rest)) = bytes.get(start..end).and_then(<[u8]>::split_first_chunk)
             else {
                 continue;
             };
             let grain = memory.wrapping_add(start);
-            let word = match u64::from_ne_bytes(*word) {
-                0 => {
-                    stand_ins |= 1 << number;
-                    STAND_IN
-                }
-                word => word,
-            };
+            kept.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
             step();
             // SAFETY: the grain is within the slot's page, aligned to 8 as mappings and grains are (a smaller page is a
             // power of two of at least 8). The slot is ours: no other thread reads or writes the page.
-            unsafe { grain.cast::<u64>().write_volatile(word) };
-            // Before the rest. Should the system take the grain from here on, the word is gone as well.
+            unsafe { grain.cast::<u64>().write_volatile(stamp) };
+            // Before the rest. Should the system take the grain from here on, the stamp is gone as well.
             fence(Ordering::SeqCst);
             // SAFETY: as above; `rest` are the other bytes of the grain, and not in the mapping.
             unsafe { copy(rest.as_ptr(), grain.wrapping_add(WORD), rest.len()) };
         }
-        slot.stand_ins.store(stand_ins, Ordering::Relaxed);
+        self.fresh.fetch_add(1, Ordering::Relaxed);
         slot.set_key(key);
         slot.written();
         Some(before)
     }
 
-    /// The system may take back what is here now.
-    pub(crate) fn offer(&self) -> bool {
-        self.memory.offer()
+    /// Pages written since it was offered.
+    pub(crate) fn fresh(&self) -> usize {
+        self.fresh.load(Ordering::Relaxed)
     }
 
-    /// Gives it back at once.
-    pub(crate) fn discard(&self) {
+    /// The system may take back what is here now. Says how many pages it could not before; `None` if it will not.
+    pub(crate) fn offer(&self) -> Option<usize> {
+        let fresh = self.fresh.swap(0, Ordering::Relaxed);
+        if self.memory.offer() {
+            return Some(fresh);
+        }
+        self.fresh.fetch_add(fresh, Ordering::Relaxed);
+        None
+    }
+
+    /// Gives it back at once. Says how many pages it could not take before.
+    pub(crate) fn discard(&self) -> usize {
+        let fresh = self.fresh.swap(0, Ordering::Relaxed);
         self.memory.discard(0..self.slots.len() * self.page);
         self.slots.iter().for_each(Slot::forget_uses);
+        fresh
+    }
+
+    /// Puts `grain` into the place of one grain, if nobody is in its slot, and says what was there.
+    #[cfg(test)]
+    pub(crate) fn exchange_grain(&self, number: usize, grain: &[u8; GRAIN]) -> [u8; GRAIN] {
+        let memory = self.memory.start().wrapping_add(number * GRAIN);
+        assert!((number + 1) * GRAIN <= self.slots.len() * self.page);
+        // SAFETY: the grain is within the mapping, and only the thread of the test uses this segment.
+        unsafe {
+            let before = memory.cast::<[u8; GRAIN]>().read_volatile();
+            memory.cast::<[u8; GRAIN]>().write_volatile(*grain);
+            before
+        }
     }
 
     /// Does with one grain what the system may do.
@@ -321,8 +375,8 @@ fn step() {
     crate::tests::step();
 }
 
-/// The first word of a grain that the caller is counted as a reader of.
-fn first_word(grain: *mut u8) -> u64 {
+/// What is in the place of the first word of a grain that the caller is counted as a reader of.
+fn stamp_at(grain: *mut u8) -> u64 {
     // SAFETY: the callers pass the start of a grain within a mapping that they borrow, aligned to 8, in a slot that they
     // are counted as a reader of, so no thread writes it. It is volatile as the system may write it.
     unsafe { grain.cast::<u64>().read_volatile() }

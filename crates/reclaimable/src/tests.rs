@@ -156,6 +156,44 @@ fn memory_that_is_taken_back_at_any_step_is_noticed() {
     assert!(right > 1000 && gone > 1000, "{right} right, {gone} gone");
 }
 
+/// A processor may read what was in the place of a grain before it was taken and written again, until it is told.
+#[test]
+fn memory_that_was_there_before_is_not_taken_for_that_of_now() {
+    let (mut right, mut gone) = (0, 0);
+    for len in PAGES.into_iter().filter(|len| *len >= 4096) {
+        let arena = arena(len, 1);
+        for (first, second) in [(1, 2), (1, 7), (3, 5), (7, 6), (4, 4)] {
+            let (first, second) = (key(first), key(second));
+            for grain in (3 * len / 4096)..(4 * len / 4096) {
+                // Until this step the processor reads the former memory.
+                let mut until = 0;
+                loop {
+                    arena.write(3, first, &page_of(first, len));
+                    let former = arena.exchange_grain(grain, &[0; 4096]);
+                    arena.write(3, second, &page_of(second, len));
+                    let now = arena.exchange_grain(grain, &former);
+                    let told = move |step: usize| {
+                        if step == until {
+                            arena.exchange_grain(grain, &now);
+                        }
+                    };
+                    let (found, steps) = with_steps(told, || read(arena, 3, second));
+                    match found {
+                        Found::Page => right += 1,
+                        Found::Gone => gone += 1,
+                        Found::Other => panic!("the key is {second:?}"),
+                    }
+                    if until >= steps {
+                        break;
+                    }
+                    until += 1;
+                }
+            }
+        }
+    }
+    assert!(right > 50 && gone > 50, "{right} right, {gone} gone");
+}
+
 #[test]
 fn a_slot_is_passed_once_for_each_use_up_to_three() {
     let arena = arena(4096, 1);

@@ -1,17 +1,17 @@
 //! Decoded pages in memory that the system may take back.
 //!
-//! Slots are filled in order, and a segment that was gone through is offered to the system: what only one call in
-//! some hundred is made for costs next to nothing. Once there are as many segments as may be, the hand goes over those
+//! Slots are filled in order, and a segment that was gone through is offered to the system as a whole, which costs a
+//! page next to nothing. Once there are as many segments as may be, the hand goes over those
 //! there are, and takes the slots whose pages were not read since it was here last (the clock of GCLOCK,
 //! <https://en.wikipedia.org/wiki/Page_replacement_algorithm#Clock>). Pages of a scan are read once, so they go first.
 //!
 //! A page can be lost at any time, and nothing here waits: a page is found whole, or not at all.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use litepack_reclaimable::{Arena, Found, Key, SEGMENT};
 
-use super::index::{Index, SLOTS_MAX};
+use super::index::{BESIDE, Fit, Index, SLOTS_MAX};
 
 /// Sizes of pages, as powers of two.
 const SIZES: std::ops::RangeInclusive<u32> = 9..=16;
@@ -19,20 +19,24 @@ const SIZES: std::ops::RangeInclusive<u32> = 9..=16;
 const TRIES: usize = 64;
 /// And then, before it is given up.
 const LAST_TRIES: usize = 8;
+/// Times that a thread lets others go on who make a segment, before its page is given up.
+const WAITS: usize = 8;
 /// Of so many rounds of the hand, one takes a use off what it passes. What is read again and again outlasts scans of
 /// several times the cache.
 const ROUNDS: usize = 4;
-
-/// Bytes kept at most once the system takes no memory back any more, as when a program has locked all it has.
-const REFUSED: u64 = 24 << 20;
+/// A segment is offered to the system if this share of it was written since it was last, or if so many bytes of all
+/// segments were. To offer it takes as long as writing some 30 pages, whatever was written.
+const FRESH_SHARE: usize = 8;
+const FRESH_MAX: usize = 4 << 20;
 
 /// The pages.
 #[derive(Debug)]
 pub(super) struct Elastic {
     classes: Vec<Class>,
-    /// Segments that all sizes may have together.
-    segments: AtomicUsize,
-    /// The system did not accept an offer.
+    /// Bytes that all sizes may have together, with what is known of their pages.
+    limit: AtomicU64,
+    used: AtomicU64,
+    /// The system did not accept an offer, as when a program has locked its memory: there will be no more of it.
     refused: AtomicBool,
 }
 
@@ -45,6 +49,27 @@ struct Class {
     hand: AtomicUsize,
     /// Times it has begun anew.
     rounds: AtomicUsize,
+}
+
+/// What came of the wish for one more segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Growth {
+    Done,
+    /// There may be no more.
+    Full,
+    /// Another thread is at it. In a child that was forked just then it stays so.
+    Busy,
+}
+
+impl Class {
+    /// Bytes of a segment, with those beside it.
+    fn cost(&self) -> u64 {
+        (SEGMENT + self.arena.beside() + self.arena.per_segment() * BESIDE) as u64
+    }
+
+    fn bytes(&self) -> u64 {
+        self.arena.segments() as u64 * self.cost()
+    }
 }
 
 impl Elastic {
@@ -64,7 +89,8 @@ impl Elastic {
         };
         Some(Elastic {
             classes: SIZES.map(class).collect::<Option<_>>()?,
-            segments: AtomicUsize::new(segments),
+            limit: AtomicU64::new(bytes_max),
+            used: AtomicU64::new(0),
             refused: AtomicBool::new(false),
         })
     }
@@ -78,50 +104,49 @@ impl Elastic {
     /// Uses so many bytes at most from now on.
     pub(super) fn resize(&self, bytes: u64) {
         let is_refused = self.refused.load(Ordering::Relaxed);
-        let bytes = if is_refused {
-            bytes.min(REFUSED)
-        } else {
-            bytes
-        };
-        let segments = usize::try_from(bytes / SEGMENT as u64).unwrap_or(usize::MAX);
-        self.segments.store(segments, Ordering::Relaxed);
-        while self.used() > segments {
-            let Some(largest) = self.largest() else {
+        let used = self.used.load(Ordering::Relaxed);
+        let limit = if is_refused { bytes.min(used) } else { bytes };
+        self.limit.store(limit, Ordering::Relaxed);
+        while self.used.load(Ordering::Relaxed) > limit {
+            if !self.largest().is_some_and(|largest| self.take_one(largest)) {
                 return;
-            };
-            largest
-                .arena
-                .shrink(largest.arena.segments().saturating_sub(1));
+            }
         }
     }
 
     /// Whether it has any room.
     pub(super) fn is_on(&self) -> bool {
-        self.segments.load(Ordering::Relaxed) > 0
-    }
-
-    fn used(&self) -> usize {
-        self.classes
-            .iter()
-            .map(|class| class.arena.segments())
-            .sum()
+        self.limit.load(Ordering::Relaxed) > 0
     }
 
     fn largest(&self) -> Option<&Class> {
-        self.classes
-            .iter()
-            .max_by_key(|class| class.arena.segments())
+        self.classes.iter().max_by_key(|class| class.bytes())
     }
 
-    /// Bytes in use, whether or not the system has taken them back.
+    /// Takes a segment from a size. False if it has none.
+    fn take_one(&self, class: &Class) -> bool {
+        let segments = class.arena.segments();
+        segments > 0 && {
+            self.shrink(class, segments - 1);
+            true
+        }
+    }
+
+    fn shrink(&self, class: &Class, segments: usize) {
+        let taken = class.arena.shrink(segments) as u64;
+        self.used.fetch_sub(taken * class.cost(), Ordering::Relaxed);
+    }
+
+    /// Bytes of the pages that there is room for, whether or not the system has taken them back.
     pub(super) fn bytes(&self) -> u64 {
-        (self.used() * SEGMENT) as u64
+        let segments = self.classes.iter().map(|class| class.arena.segments());
+        (segments.sum::<usize>() * SEGMENT) as u64
     }
 
     /// Gives everything back.
     pub(super) fn clear(&self) {
         for class in &self.classes {
-            class.arena.shrink(0);
+            self.shrink(class, 0);
         }
     }
 
@@ -150,17 +175,17 @@ impl Elastic {
             .is_some_and(|class| class.index.find(key).any(|slot| class.arena.has(slot, key)))
     }
 
-    /// Keeps a copy of a page, if there is a slot for it.
-    pub(super) fn put(&self, key: Key, bytes: &[u8]) {
+    /// Keeps a copy of a page. False if there is no room at all for pages of this size.
+    pub(super) fn put(&self, key: Key, bytes: &[u8]) -> bool {
         let Some(class) = self.class(bytes.len()) else {
-            return;
+            return false;
         };
         if self.has(key, bytes.len()) {
-            return;
+            return true;
         }
         for tried in 0..TRIES + LAST_TRIES {
             let Some(slot) = self.advance(class) else {
-                return;
+                return class.arena.segments() > 0;
             };
             let ages = class.rounds.load(Ordering::Relaxed).is_multiple_of(ROUNDS);
             if !class.arena.pass(slot, ages) && tried < TRIES {
@@ -171,21 +196,32 @@ impl Elastic {
                     class.index.remove(before, slot);
                 }
                 class.index.insert(key, slot);
-                return;
+                return true;
             }
         }
+        true
     }
 
     /// The slot at the hand, which goes on to the next.
     fn advance(&self, class: &Class) -> Option<usize> {
         let arena = &class.arena;
-        let mut at = class.hand.load(Ordering::Relaxed);
+        let mut waits = WAITS;
         loop {
+            let at = class.hand.load(Ordering::Relaxed);
             // Behind the end it is where there are fewer segments than there were.
             let end = arena.slots();
             let mut slot = if at <= end { at } else { 0 };
-            if slot == end && !self.grow(class) {
-                slot = 0;
+            if slot == end {
+                match self.grow(class) {
+                    Growth::Done => {}
+                    Growth::Full => slot = 0,
+                    Growth::Busy if waits == 0 => return None,
+                    Growth::Busy => {
+                        waits -= 1;
+                        std::thread::yield_now();
+                        continue;
+                    }
+                }
             }
             if slot >= arena.slots() {
                 return None;
@@ -196,49 +232,73 @@ impl Elastic {
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             );
-            match moved {
-                Ok(_) => {
-                    if slot < at {
-                        class.rounds.fetch_add(1, Ordering::Relaxed);
-                    }
-                    if slot.is_multiple_of(arena.per_segment()) {
-                        self.offer_before(class, at);
-                    }
-                    return Some(slot);
-                }
-                Err(now) => at = now,
+            if moved.is_err() {
+                continue;
             }
+            if slot < at {
+                class.rounds.fetch_add(1, Ordering::Relaxed);
+            }
+            if slot.is_multiple_of(arena.per_segment()) {
+                self.leave(class, at);
+            }
+            // The next segment is made before it is needed, so that others have slots meanwhile.
+            if slot + arena.per_segment() / 4 == arena.slots() {
+                self.grow(class);
+            }
+            return Some(slot);
         }
     }
 
     /// The hand has left the segment of the slot before `at`. Where threads still write in it, pages are offered the
     /// next time.
-    fn offer_before(&self, class: &Class, at: usize) {
+    fn leave(&self, class: &Class, at: usize) {
         let Some(last) = at.checked_sub(1) else {
             return;
         };
-        let offered = class.arena.offer(last / class.arena.per_segment());
-        if !offered && !self.refused.swap(true, Ordering::Relaxed) {
-            self.resize(self.segments.load(Ordering::Relaxed) as u64 * SEGMENT as u64);
+        let segment = last / class.arena.per_segment();
+        let (all, here) = class.arena.fresh(segment);
+        if here * FRESH_SHARE < SEGMENT && all < FRESH_MAX {
+            return;
+        }
+        if !class.arena.offer(segment) && !self.refused.swap(true, Ordering::Relaxed) {
+            self.resize(self.limit.load(Ordering::Relaxed));
         }
     }
 
-    /// One more segment for this size: a new one, or that of a size that has more. False if it keeps what it has.
-    fn grow(&self, class: &Class) -> bool {
+    /// One more segment for this size: a new one, or in place of one that another size has more.
+    fn grow(&self, class: &Class) -> Growth {
+        let cost = class.cost();
+        if !self.reserve(cost) {
+            let Some(other) = self.largest() else {
+                return Growth::Full;
+            };
+            if other.bytes() <= class.bytes() + cost.max(other.cost()) {
+                return Growth::Full;
+            }
+            self.take_one(other);
+            if !self.reserve(cost) {
+                return Growth::Busy;
+            }
+        }
         let segments = class.arena.segments();
-        let is_full = self.used() >= self.segments.load(Ordering::Relaxed);
-        let other = self.largest().filter(|_| is_full);
-        if is_full && other.is_none_or(|other| other.arena.segments() <= segments + 1) {
-            return false;
-        }
         let slots = (segments + 1) * class.arena.per_segment();
-        if !class.index.fit(slots, |slot| class.arena.key(slot)) {
-            return false;
-        }
-        if let Some(other) = other {
-            other.arena.shrink(other.arena.segments().saturating_sub(1));
-        }
-        class.arena.grow()
+        let growth = match class.index.fit(slots, |slot| class.arena.key(slot)) {
+            Fit::Fits if class.arena.grow() => return Growth::Done,
+            Fit::Fits if class.arena.segments() == segments => Growth::Full,
+            Fit::OutOfMemory => Growth::Full,
+            Fit::Fits | Fit::Busy => Growth::Busy,
+        };
+        self.used.fetch_sub(cost, Ordering::Relaxed);
+        growth
+    }
+
+    /// Counts so many bytes as used, if they are within the limit.
+    fn reserve(&self, bytes: u64) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let reserve = |used: u64| used.checked_add(bytes).filter(|more| *more <= limit);
+        self.used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve)
+            .is_ok()
     }
 }
 
@@ -265,11 +325,17 @@ mod tests {
     fn elastic(bytes: u64) -> Option<Elastic> {
         let elastic = Elastic::new(64 * MIB);
         assert!(elastic.is_some() || !cfg!(target_os = "linux"));
-        elastic.inspect(|elastic| elastic.resize(bytes))
+        elastic.inspect(|elastic| elastic.resize(with_what_is_beside(bytes)))
+    }
+
+    fn with_what_is_beside(bytes: u64) -> u64 {
+        bytes + bytes / 32
     }
 
     fn put(elastic: &Elastic, numbers: std::ops::Range<u64>) {
-        numbers.for_each(|number| elastic.put(key(number), &page(number)));
+        for number in numbers {
+            elastic.put(key(number), &page(number));
+        }
     }
 
     fn read(elastic: &Elastic, number: u64) -> bool {
@@ -324,10 +390,11 @@ mod tests {
         for number in 0..(8 * MIB) >> 16 {
             elastic.put(key(number), &vec![2; 1 << 16]);
         }
-        assert_eq!(elastic.bytes(), 8 * MIB);
+        // Smaller pages have more beside them.
+        assert!((7 * MIB..=8 * MIB).contains(&elastic.bytes()));
         let of = |page: usize| elastic.class(page).unwrap().arena.segments();
         assert!(
-            of(4096) >= 2 && of(512) == 2 && of(1 << 16) >= 2,
+            of(4096) >= 2 && of(512) >= 1 && of(1 << 16) >= 2,
             "{:?}",
             (of(4096), of(512), of(1 << 16))
         );
@@ -342,16 +409,60 @@ mod tests {
             return;
         };
         put(&elastic, 0..8 * PAGES);
-        elastic.resize(3 * MIB);
+        elastic.resize(with_what_is_beside(3 * MIB));
         assert_eq!(elastic.bytes(), 3 * MIB);
         assert!(found(&elastic, 0..8 * PAGES) <= 3 * PAGES);
         elastic.clear();
         assert_eq!((elastic.bytes(), found(&elastic, 0..8 * PAGES)), (0, 0));
-        elastic.resize(8 * MIB);
+        elastic.resize(with_what_is_beside(8 * MIB));
         put(&elastic, 0..8 * PAGES);
         assert!(found(&elastic, 0..8 * PAGES) > 8 * PAGES * 98 / 100);
         elastic.resize(0);
         put(&elastic, 0..PAGES);
         assert_eq!((elastic.bytes(), found(&elastic, 0..PAGES)), (0, 0));
+    }
+
+    #[test]
+    fn threads_lose_little_while_there_is_room() {
+        let Some(elastic) = elastic(40 * MIB) else {
+            return;
+        };
+        let elastic = &elastic;
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let numbers = thread * 10 * PAGES..(thread + 1) * 10 * PAGES;
+                scope.spawn(move || put(elastic, numbers));
+            }
+        });
+        let found = found(elastic, 0..30 * PAGES);
+        assert!(found > 30 * PAGES * 9 / 10, "{found}");
+    }
+
+    #[test]
+    fn threads_keep_to_the_limit_whatever_it_is() {
+        let Some(elastic) = elastic(20 * MIB) else {
+            return;
+        };
+        let elastic = &elastic;
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                scope.spawn(move || {
+                    for number in 0..3000 {
+                        let size = 512 << ((number / 100 + thread) % 8);
+                        elastic.put(key(number), &vec![7; size]);
+                        let limit = elastic.limit.load(Ordering::Relaxed);
+                        if number % 100 == 0 {
+                            elastic.resize(if limit > 10 * MIB { 5 * MIB } else { 20 * MIB });
+                        }
+                    }
+                });
+            }
+        });
+        elastic.resize(5 * MIB);
+        let used: u64 = elastic.classes.iter().map(Class::bytes).sum();
+        assert_eq!(used, elastic.used.load(Ordering::Relaxed));
+        assert!(used <= 5 * MIB);
+        elastic.clear();
+        assert_eq!(elastic.used.load(Ordering::Relaxed), 0);
     }
 }

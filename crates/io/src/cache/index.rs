@@ -15,6 +15,8 @@ const LINE: usize = 16;
 const LINES_MIN: usize = 5;
 /// Tables, each twice as large as the one before.
 const TABLES: usize = 18;
+/// Bytes that the tables take for each slot, at most: four entries in the newest, and as much in the others.
+pub(super) const BESIDE: usize = 2 * 4 * size_of::<AtomicU32>();
 /// Slots that an entry can name.
 pub(super) const SLOTS_MAX: usize = (1 << 24) - 1;
 
@@ -28,6 +30,15 @@ pub(super) struct Index {
     /// Tables made so far.
     made: AtomicUsize,
     growing: AtomicBool,
+}
+
+/// Whether the table is large enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    Fits,
+    OutOfMemory,
+    /// Another thread is making it larger.
+    Busy,
 }
 
 /// What tells where a key belongs.
@@ -115,19 +126,19 @@ impl Index {
         }
     }
 
-    /// Makes the table large enough for `slots` slots, which have these keys. False if there is no memory for it.
-    pub(super) fn fit(&self, slots: usize, key_of: impl Fn(usize) -> Key) -> bool {
+    /// Makes the table large enough for `slots` slots, which have these keys.
+    pub(super) fn fit(&self, slots: usize, key_of: impl Fn(usize) -> Key) -> Fit {
         let wanted = (2 * slots).div_ceil(LINE).max(1 << LINES_MIN);
         if self.lines().len() >= wanted {
-            return true;
+            return Fit::Fits;
         }
         // Whoever finds it taken does without. In a child that was forked now it stays taken.
         if self.growing.swap(true, Ordering::Acquire) {
-            return false;
+            return Fit::Busy;
         }
         let grown = self.grow(wanted.next_power_of_two(), slots, key_of);
         self.growing.store(false, Ordering::Release);
-        grown
+        if grown { Fit::Fits } else { Fit::OutOfMemory }
     }
 
     fn grow(&self, lines: usize, slots: usize, key_of: impl Fn(usize) -> Key) -> bool {
@@ -188,11 +199,14 @@ mod tests {
         let mut slots = 0;
         for _ in 0..40 {
             slots += 256;
-            assert!(index.fit(slots, |slot| if slot < slots - 256 {
-                key(slot)
-            } else {
-                Key::default()
-            }));
+            let fit = index.fit(slots, |slot| {
+                if slot < slots - 256 {
+                    key(slot)
+                } else {
+                    Key::default()
+                }
+            });
+            assert_eq!(fit, Fit::Fits);
             (slots - 256..slots).for_each(|slot| index.insert(key(slot), slot));
         }
         let found = |number: usize| index.find(key(number)).any(|slot| slot == number);
@@ -210,7 +224,7 @@ mod tests {
     #[test]
     fn what_is_removed_is_found_no_more() {
         let index = Index::new();
-        assert!(index.fit(256, |_| Key::default()));
+        assert_eq!(index.fit(256, |_| Key::default()), Fit::Fits);
         index.insert(key(1), 1);
         index.insert(key(2), 2);
         index.remove(key(1), 7);

@@ -182,7 +182,7 @@ impl Cache {
     pub fn new(budget: u64) -> Cache {
         let limits = Limits::now();
         let elastic = Elastic::new(limits.machine);
-        let system = elastic.as_ref().map(|_| limits.share());
+        let system = limits.share().filter(|_| elastic.is_some());
         Cache::with(Division::new(Some(budget), system), elastic)
     }
 
@@ -190,7 +190,7 @@ impl Cache {
     fn of_the_process() -> Cache {
         let limits = Limits::now();
         let elastic = Elastic::new(limits.machine);
-        let system = elastic.as_ref().map(|_| limits.share());
+        let system = limits.share().filter(|_| elastic.is_some());
         Cache::with(Division::new(None, system), elastic)
     }
 
@@ -204,7 +204,8 @@ impl Cache {
             bytes: budget,
         };
         Cache {
-            pages: Part::new(shape(None, None, 4096, 16)),
+            // A dictionary may be larger than a shard of a small part would be. Without leaf pages few threads meet here.
+            pages: Part::new(shape(elastic.as_ref().map(|_| 4), None, 4096, 16)),
             frames: Part::new(shape(Some(1), None, 64 << 10, 64)),
             blocks: Part::new(shape(Some(1), Some(0.5), 64 << 10, 16)),
             elastic,
@@ -327,8 +328,8 @@ impl Cache {
     pub fn put_page(&self, key: PageKey, bytes: &[u8], is_upper: bool, spare: &mut Spare) {
         if let Some(elastic) = self.elastic.as_ref().filter(|elastic| elastic.is_on())
             && let Some(short) = short(&key).filter(|_| !is_upper)
+            && elastic.put(short, bytes)
         {
-            elastic.put(short, bytes);
             return;
         }
         let Ok(page) = copy_into(spare.0.take(), bytes) else {
