@@ -133,13 +133,10 @@ impl<R: ReadAt> PageReader<R> {
         // A page that a worker has put there was not used by that.
         let is_use = !self.is_first_use(unit);
         if buf.len() == image.unit_size as usize {
-            if !self.medium.cache.read_page(&entry, buf, is_use) {
-                self.load(image, unit, &entry, buf)?;
-                self.keep(unit, &entry, buf);
-            }
-            return Ok(());
+            return self.read_whole(image, unit, &entry, buf, is_use);
         }
         if let Some(page) = self.medium.cache.upper_page(&entry)
+            && page.len() == image.unit_size as usize
             && let Some(part) = page.get(within..within + buf.len())
         {
             buf.copy_from_slice(part);
@@ -164,19 +161,28 @@ impl<R: ReadAt> PageReader<R> {
         is_use: bool,
     ) -> Result<()> {
         litepack_io::memory::resize(page, image.unit_size as usize)?;
-        if !self.medium.cache.read_page(entry, page, is_use) {
-            self.load(image, unit, entry, page)?;
-            self.keep(unit, entry, page);
-        }
+        self.read_whole(image, unit, entry, page, is_use)?;
         if let Some(part) = page.get(within..within + buf.len()) {
             buf.copy_from_slice(part);
         }
         Ok(())
     }
 
-    fn keep(&mut self, unit: Unit, entry: &Entry, page: &[u8]) {
-        let spare = &mut self.tools.spare;
-        self.medium.cache.put_page(unit, entry, page, spare);
+    /// Fills `page` with a stored unit: from the cache, or from the file and then it is kept.
+    fn read_whole(
+        &mut self,
+        image: &Image,
+        unit: Unit,
+        entry: &Entry,
+        page: &mut [u8],
+        is_use: bool,
+    ) -> Result<()> {
+        if !self.medium.cache.read_page(entry, page, is_use) {
+            self.load(image, unit, entry, page)?;
+            let spare = &mut self.tools.spare;
+            self.medium.cache.put_page(unit, entry, page, spare);
+        }
+        Ok(())
     }
 
     /// Where a unit is stored.
