@@ -1,7 +1,7 @@
 //! Slots for pages of one size, in segments.
 //!
 //! Segments are made when they are first needed, and offered to the system whole: one call for 1 MiB costs a
-//! fifteenth of the calls for its pages. So whoever fills slots goes through them in order.
+//! fifteenth of the calls for its pages. So the caller should fill slots in order.
 //!
 //! Nothing here waits or takes a lock, so nothing is left locked in a child that is forked.
 
@@ -175,8 +175,8 @@ impl Arena {
         before
     }
 
-    /// Whether a slot can be written: nobody is in it, and no use of it is left. Up to three are counted; one is taken
-    /// off if it `ages`.
+    /// Whether a slot can be replaced: no thread reads or writes it, and it has no uses left. Up to three uses are
+    /// counted. With `ages`, this call takes one off.
     pub fn pass(&self, slot: usize, ages: bool) -> bool {
         self.segment_of(slot)
             .is_some_and(|(segment, index)| segment.pass(index, ages))

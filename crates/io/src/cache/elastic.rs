@@ -1,11 +1,12 @@
 //! Decoded pages in memory that the system may take back.
 //!
-//! Slots are filled in order, and a segment that was gone through is offered to the system as a whole, which costs a
-//! page next to nothing. Once there are as many segments as may be, the hand goes over those
-//! there are, and takes the slots whose pages were not read since it was here last (the clock of GCLOCK,
-//! <https://en.wikipedia.org/wiki/Page_replacement_algorithm#Clock>). Pages of a scan are read once, so they go first.
+//! Slots are filled in order. When a segment is full, it is offered to the system as a whole, which costs little per
+//! page. When there are as many segments as allowed, the hand passes over their slots again and replaces pages that
+//! were not read lately (the clock of GCLOCK, <https://en.wikipedia.org/wiki/Page_replacement_algorithm#Clock>). Pages
+//! of a scan are read once, so they go first.
 //!
-//! A page can be lost at any time, and nothing here waits: a page is found whole, or not at all.
+//! A page can be lost at any time: it is found whole, or not at all. There are no locks. A thread that finds another
+//! making a segment yields a few times, and then does not keep its page.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 

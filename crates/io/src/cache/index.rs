@@ -132,7 +132,7 @@ impl Index {
         if self.lines().len() >= wanted {
             return Fit::Fits;
         }
-        // Whoever finds it taken does without. In a child that was forked now it stays taken.
+        // Only one thread makes a table. A child that is forked now never makes another one.
         if self.growing.swap(true, Ordering::Acquire) {
             return Fit::Busy;
         }
