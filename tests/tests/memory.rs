@@ -152,20 +152,31 @@ fn programs_take_little_more_than_with_plain_databases() {
     make_rows_of_json(&plain, ROWS);
     peak_of_litepack(&[Path::new("pack"), &plain, &packed]);
     let mb = |bytes: u64| bytes / 1_000_000;
+    let connection = vfs::open(&packed).expect("it opens");
+    let limit = connection.query_row("pragma litepack_cache_mb", [], |row| row.get::<_, String>(0));
+    let limit: u64 = limit.expect("an answer").parse().expect("MiB");
+    drop(connection);
+    // Without memory that the system can take back, and in small machines, it is not much.
+    let is_elastic = limit > 150;
+    if !is_elastic {
+        println!("left out: the cache has {limit} MiB here, less than the database");
+    }
     for (work, most) in [("scan", 16), ("points", 16), ("updates", 32)] {
         let less = peak_of_work(&plain, work, "");
-        let more = peak_of_work(&packed, work, "");
-        println!(
-            "{work}: {} MB plain, {} MB packed that are kept, {} MB in all",
-            mb(less.kept),
-            mb(more.kept),
-            mb(more.all)
-        );
-        assert!(more.all > less.all + 60_000_000, "{work} fills the cache");
-        assert!(
-            more.kept < less.kept + most * 1_000_000,
-            "{work}: {less:?} and {more:?}"
-        );
+        if is_elastic {
+            let more = peak_of_work(&packed, work, "");
+            println!(
+                "{work}: {} MB plain, {} MB packed that are kept, {} MB in all",
+                mb(less.kept),
+                mb(more.kept),
+                mb(more.all)
+            );
+            assert!(more.all > less.all + 60_000_000, "{work} fills the cache");
+            assert!(
+                more.kept < less.kept + most * 1_000_000,
+                "{work}: {less:?} and {more:?}"
+            );
+        }
 
         let more = peak_of_work(&packed, work, "cache_mb=40");
         println!("{work}: {} MB packed in all with cache_mb=40", mb(more.all));

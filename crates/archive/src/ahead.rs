@@ -4,7 +4,7 @@
 //! handle. They come to the cache when they are asked for: if workers put them there, asking for them would be their
 //! second use, and a scan of more than the cache holds would push out all that is really used again. A frame that a
 //! worker is at, the handle waits for; one that none has begun, it takes back. What is wrong with a frame that was read
-//! ahead is nobody's business until it is asked for: the handle then decodes it again and says so.
+//! ahead is not reported until it is asked for: the handle then decodes it again and says so.
 //!
 //! Several scans may go on at once: a table, and the index that leads through it, say. What was decoded for a scan that
 //! stands still while another one begins is dropped: it may be over, and frames can be large.
@@ -99,7 +99,7 @@ impl Place {
 struct Given {
     /// Jobs with frames that the scan has not passed, in order.
     jobs: VecDeque<GivenJob>,
-    /// Frames that nobody has asked for yet.
+    /// Frames that were not asked for yet.
     decoded: Arc<Mutex<Decoded>>,
 }
 
@@ -117,7 +117,7 @@ fn lock(decoded: &Mutex<Decoded>) -> MutexGuard<'_, Decoded> {
 }
 
 impl Given {
-    /// The job with a frame. Those before it are dropped: nobody will ask for them.
+    /// The job with a frame. Those before it are dropped: they will not be asked for.
     fn job(&mut self, number: u32, workers: &WorkerPool<Decoder>) -> Option<&GivenJob> {
         let is_behind = |job: &mut GivenJob| job.numbers.end <= number;
         while let Some(job) = self.jobs.pop_front_if(is_behind) {
@@ -224,7 +224,7 @@ impl Ahead {
             size,
         });
         if self.workers.started() == 0 {
-            // There is nobody to do it, and nobody will be.
+            // There is no worker to do it, and there will be none.
             self.limit = 0;
             self.workers.clear();
         }

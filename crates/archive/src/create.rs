@@ -19,9 +19,9 @@ use crate::seek_table::{
 
 /// The levels an archive can be made at.
 pub const LEVELS: RangeInclusive<i32> = 1..=22;
-/// The level when nobody asks for another one.
+/// The level unless another one is set.
 pub const DEFAULT_LEVEL: i32 = 10;
-/// The size of frames when nobody asks for another one.
+/// The size of frames unless another one is set.
 pub const DEFAULT_FRAME_SIZE: u32 = 64 << 10;
 /// The sizes that frames can be made. Larger ones would only be slow to read.
 pub const FRAME_SIZES: RangeInclusive<u32> = 1..=64 << 20;

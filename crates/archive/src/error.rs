@@ -52,7 +52,7 @@ pub enum Error {
     /// A limit of the format, or of ours.
     #[error("invalid settings of an archive: {0}")]
     Limit(String),
-    /// Whoever made the archive was told to stop.
+    /// The caller stopped the making of the archive.
     #[error("stopped")]
     Stopped,
 }

@@ -1,6 +1,6 @@
 //! What is read of a database without its user having asked for it by name: stored columns of ordinary tables.
 //!
-//! A view, a virtual table or a generated column computes what it gives, in words of whoever made the
+//! A view, a virtual table or a generated column computes what it gives, in words of the one who made the
 //! file. Dictionaries are read while a query runs, in which such words could call for a dictionary
 //! again, and so on until the stack is used up.
 

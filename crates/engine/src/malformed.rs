@@ -1,5 +1,5 @@
 //! Says that a database is malformed before it is stored in another form: what is packed is right by its checksums for
-//! ever after, and nobody would look for the fault there.
+//! ever after, and the fault would not be looked for there.
 
 use litepack_btree::{HEADER_LEN, Header, PageOwnership};
 

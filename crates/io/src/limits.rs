@@ -44,8 +44,8 @@ impl Limits {
     }
 
     /// What may be used of it for pages that the system can take back: half the machine, which others use as well; or
-    /// three quarters of a container, as its memory is for nobody else; and a quarter of what may be mapped, as mappings
-    /// are never given back. `None` if all that is mapped counts as used.
+    /// three quarters of a container, as its memory is for nothing else; and a quarter of what may be mapped, as
+    /// mappings are never given back. `None` if all that is mapped counts as used.
     pub(crate) fn share(&self) -> Option<u64> {
         let shares = [
             Some(self.machine / 2),

@@ -3,7 +3,7 @@
 //! Two rules, and both are needed:
 //! - What is large, or as large as the data says, is taken with the functions here, and its absence is an error.
 //! - What is small is taken as everywhere in Rust. In the loadable extension a reserve stands behind it
-//!   (`litepack_sqlite::ffi::Allocator`). When much of the reserve is taken, [`check`] fails, and whoever is about
+//!   (`litepack_sqlite::ffi::Allocator`). When much of the reserve is taken, [`check`] fails, and code that is about
 //!   to take more gives up: so a loop that takes a little each time calls it each time.
 
 use std::io;
@@ -157,12 +157,12 @@ pub fn shared(bytes: &[u8]) -> Result<Arc<[u8]>, OutOfMemory> {
 pub fn probe(len: usize) -> Result<(), OutOfMemory> {
     // Room for counts of references and the like, too.
     let probe: Vec<u8> = with_room(len.saturating_add(64))?;
-    // A value that nobody looks at would not be allocated at all.
+    // A value that is not used would not be allocated at all.
     std::hint::black_box(&probe);
     check()
 }
 
-/// Whether threads may be started: each begins with taking memory that nobody can refuse it, and ends the process if
+/// Whether threads may be started: each begins with taking memory that cannot be refused, and ends the process if
 /// there is none. What is tried is much more than that.
 ///
 /// # Errors

@@ -26,7 +26,7 @@ struct Shared<T> {
 struct State<T> {
     arrived: VecDeque<T>,
     promised: usize,
-    /// Someone waits. To wake nobody costs a system call.
+    /// A thread waits. To wake none costs a system call.
     awaited: bool,
 }
 

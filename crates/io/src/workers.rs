@@ -1,6 +1,6 @@
-//! Worker threads of one owner: a handle, or whoever else has jobs that can be done beside its own work.
+//! Worker threads of one owner: a handle, or other code with jobs that can be done beside its own work.
 //!
-//! - A worker is started when there is a job and nobody idle to do it, and not before. It sleeps when there is none,
+//! - A worker is started when there is a job and no idle worker to do it, and not before. It sleeps when there is none,
 //!   and ends with the pool, which waits for the job it is at.
 //! - Jobs own what they touch, or share it by reference count. What no worker has begun, the owner can take back and do
 //!   itself, so it never waits for more than the jobs under way.
@@ -38,7 +38,7 @@ struct Shared<T> {
 }
 
 struct State<T> {
-    /// Jobs that nobody has begun.
+    /// Jobs that are not begun.
     jobs: VecDeque<(Ticket, Job<T>)>,
     /// What workers are at.
     under_way: Vec<Ticket>,
@@ -67,7 +67,7 @@ impl<T: Default> Shared<T> {
             };
             state.under_way.push(ticket);
             drop(state);
-            // Whoever gave the job does without its result; only the tools are in no known state.
+            // The owner of the job does without its result; only the tools are in no known state.
             if catch_unwind(AssertUnwindSafe(|| job(&mut tools))).is_err() {
                 tools = T::default();
             }

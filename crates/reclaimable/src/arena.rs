@@ -91,7 +91,7 @@ impl Arena {
             Ordering::Acquire,
         );
         if put.is_err() {
-            // SAFETY: it comes from `Box::into_raw` above, and another thread's was faster, so nobody else has it.
+            // SAFETY: it comes from `Box::into_raw` above, and another thread's was faster, so no other thread has it.
             drop(unsafe { Box::from_raw(segment) });
         }
         true
@@ -199,7 +199,7 @@ impl Arena {
 }
 
 /// So many null pointers. They are for all the memory that there may ever be, so they come from the allocator as zeros:
-/// the system then gives no memory for those that nobody uses.
+/// the system then gives no memory for those that are not used.
 fn nulls(len: usize) -> Option<Box<[AtomicPtr<Segment>]>> {
     let layout = Layout::array::<AtomicPtr<Segment>>(len).ok()?;
     if layout.size() == 0 {
@@ -211,7 +211,7 @@ fn nulls(len: usize) -> Option<Box<[AtomicPtr<Segment>]>> {
         return None;
     }
     // SAFETY: it is memory of the global allocator with the layout of such a slice, all of it zero, and a zero
-    // `AtomicPtr` is a null pointer (it has the representation of a pointer). Nobody else has it.
+    // `AtomicPtr` is a null pointer (it has the representation of a pointer). No other thread has it.
     Some(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(start, len)) })
 }
 
@@ -220,7 +220,7 @@ impl Drop for Arena {
         for place in &mut self.segments {
             let segment = *place.get_mut();
             if !segment.is_null() {
-                // SAFETY: it comes from `Box::into_raw` in `make`, is here once, and nobody borrows the arena any more.
+                // SAFETY: it comes from `Box::into_raw` in `make`, is here once, and the arena is no longer borrowed.
                 drop(unsafe { Box::from_raw(segment) });
             }
         }

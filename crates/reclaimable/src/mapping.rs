@@ -72,7 +72,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nobody has the address any more: it is only given to those who
+        // SAFETY: it was mapped with this length, and the address is no longer in use: it is only given to those who
         // borrow `self`.
         let _unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }

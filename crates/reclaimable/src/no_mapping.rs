@@ -1,4 +1,4 @@
-//! A system that has no such memory, or where nobody has tried it.
+//! A system that has no such memory, or one on which it was not tried.
 
 /// It cannot be made.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! The slots of one segment, and why a copy out of them is right.
 //!
 //! **Against other threads.** A slot has a state: how many are reading it, whether somebody writes it. A reader counts
-//! itself and then looks whether there is a writer; a writer gets the slot only while nobody reads it. Nobody waits:
-//! who finds the slot taken goes away. So a child that was forked while another thread was in a slot loses that slot,
-//! and no more.
+//! itself and then looks whether there is a writer; a writer gets the slot only while no thread reads it. No thread
+//! waits: one that finds the slot taken gives up. So a child that was forked while another thread was in a slot loses
+//! that slot, and no more.
 //!
 //! **Against the system**, which may make a page zero at any moment after it was offered. It does so in pieces of
 //! [`GRAIN`] bytes or multiples of it, never in smaller ones. The first word (8 bytes) of each grain is a stamp: a number
@@ -74,18 +74,18 @@ impl Slot {
         }
     }
 
-    /// Counts a reader, if the slot has `key` and nobody writes it.
+    /// Counts a reader, if the slot has `key` and no thread writes it.
     fn enter(&self, key: Key) -> Option<Reading<'_>> {
         if self.key() != key {
             return None;
         }
         let before = self.state.fetch_add(READER, Ordering::Acquire);
         let reading = Reading(self);
-        // Once it is known that nobody writes it, it stays what it is until `reading` is dropped.
+        // Once it is known that no thread writes it, it stays what it is until `reading` is dropped.
         (before & WRITING == 0 && self.key() == key).then_some(reading)
     }
 
-    /// Takes the slot for writing, if nobody is in it. Its uses are forgotten.
+    /// Takes the slot for writing, if no thread is in it. Its uses are forgotten.
     fn take(&self) -> bool {
         let state = self.state.load(Ordering::Relaxed);
         state & (READERS | WRITING) == 0
@@ -122,7 +122,7 @@ impl Slot {
         self.state.fetch_and(READERS | WRITING, Ordering::Relaxed);
     }
 
-    /// Whether no use is left, and nobody is in it. Takes one use off if it `ages`.
+    /// Whether no use is left, and no thread is in it. Takes one use off if it `ages`.
     fn pass(&self, ages: bool) -> bool {
         let state = self.state.load(Ordering::Relaxed);
         if ages && state >= USE {
@@ -214,7 +214,7 @@ impl Segment {
         self.slots.get(index).map_or(Key::default(), Slot::key)
     }
 
-    /// Whether the slot can be written: nobody is in it, and no use of it is left.
+    /// Whether the slot can be written: no thread is in it, and no use of it is left.
     pub(crate) fn pass(&self, index: usize, ages: bool) -> bool {
         let slot = self.slots.get(index);
         slot.is_some_and(|slot| slot.pass(ages))
@@ -249,8 +249,8 @@ impl Segment {
         fence(Ordering::SeqCst);
         step();
         // SAFETY: `memory` is the start of a page within the mapping, and `out` has as many bytes and is borrowed by us
-        // alone. No thread writes the page while we are counted as a reader: a writer takes the slot only while nobody
-        // is (`Slot::take`), and what it wrote is seen by `Slot::enter`. The system may make it zero meanwhile. So may
+        // alone. No thread writes the page while we are counted as a reader: a writer takes the slot only while there is
+        // no reader (`Slot::take`), and what it wrote is seen by `Slot::enter`. The system may make it zero meanwhile. So may
         // another process do with a file that is mapped, and as there, no reference to the memory exists, and nothing is
         // concluded from what was copied before the stamps are compared.
         unsafe { copy(memory, out.as_mut_ptr(), self.page) };
@@ -325,7 +325,7 @@ impl Segment {
         fresh
     }
 
-    /// Puts `grain` into the place of one grain, if nobody is in its slot, and says what was there.
+    /// Puts `grain` into the place of one grain, if no thread is in its slot, and says what was there.
     #[cfg(test)]
     pub(crate) fn exchange_grain(&self, number: usize, grain: &[u8; GRAIN]) -> [u8; GRAIN] {
         let memory = self.memory.start().wrapping_add(number * GRAIN);

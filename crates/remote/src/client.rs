@@ -137,7 +137,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::get`], once. There is nobody to tell why it failed.
+    /// As [`Client::get`], once. Why it failed is not said.
     pub(crate) fn get_once(&self, range: &Range<u64>, pinned: &Version) -> Option<Vec<u8>> {
         self.attempt(range, Some(pinned))
             .ok()

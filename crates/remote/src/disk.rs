@@ -2,7 +2,7 @@
 //!
 //! A file is written beside its place and renamed, and holds a checksum that covers its name: one that is cut, damaged
 //! or renamed is a miss, never a wrong block. Nothing is flushed, as nothing is lost with it. Failures to write are
-//! nobody's business either: the block came from the server. Only files with our names are ever looked at or removed.
+//! not reported either: the block came from the server. Only files with our names are ever looked at or removed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -156,7 +156,7 @@ impl Disk {
 }
 
 impl DiskCache {
-    /// Whether the directory is there, is written by us and by nobody else.
+    /// Whether the directory is there, can only be written by us.
     ///
     /// # Errors
     /// [`Error::Settings`], with what is wrong with it.
@@ -196,7 +196,7 @@ impl DiskCache {
         if made.uid() != data.uid() {
             return Err("it belongs to somebody else".into());
         }
-        // Whoever can rename a directory above it can put another one in its place.
+        // A user who can rename a directory above it can put another one in its place.
         let path = self
             .directory
             .canonicalize()
@@ -367,7 +367,7 @@ mod tests {
             assert_eq!(check(&mine).is_ok(), is_right, "{mode:o}");
         }
         allow(&mine, 0o700);
-        // Nor may one above be for everyone, unless nobody can take away there what is not theirs.
+        // Nor may one above be for everyone, unless nobody can remove there what is not theirs.
         for (mode, is_right) in [(0o777, false), (0o1777, true), (0o700, true)] {
             allow(place.path(), mode);
             assert_eq!(check(&mine).is_ok(), is_right, "{mode:o} above");

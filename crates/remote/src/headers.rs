@@ -1,5 +1,5 @@
 //! What a user adds to every request: a token, or headers of any name. All of it counts as secret: it is never shown,
-//! and sent to nobody but the origin of the user's own URL.
+//! and sent only to the origin of the user's own URL.
 
 use std::fmt;
 use std::fs::File;

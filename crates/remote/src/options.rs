@@ -36,8 +36,8 @@ pub struct Options {
     pub disk_cache: Option<DiskCache>,
 }
 
-/// A directory for blocks, of whoever runs this and writable by nobody else: who can write into it can change what is
-/// read. Several processes may share it.
+/// A directory for blocks. It belongs to the user who runs this, and no other user can write into it: one who can could
+/// change what is read. Several processes may share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskCache {
     /// The directory, made if it is not there.

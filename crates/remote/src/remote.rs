@@ -1,6 +1,6 @@
 //! An opened file on a server: blocks from memory, from disk or by request, and threads that fetch ahead of scans.
 //!
-//! Blocks that are missing side by side come with one request. Nobody asks for a block that someone is fetching for
+//! Blocks that are missing side by side come with one request. No thread asks for a block that another is fetching for
 //! this handle: that one is waited for, and every fetch ends within the time that the options bound. Threads are
 //! started when a scan needs them, fail in silence (the reader then asks itself, and says what is wrong), and end with
 //! the handle.
@@ -172,7 +172,7 @@ impl Remote {
         }
         let claim = loop {
             let mut under_way = lock(&shared.under_way);
-            // Asked under the lock: whoever fetched it had put it there before letting go of its claim.
+            // Asked under the lock: the thread that fetched it had put it there before letting go of its claim.
             if let Some(bytes) = shared.in_memory(block) {
                 return Ok(vec![bytes]);
             }
@@ -223,7 +223,7 @@ fn is_among(under_way: &[Range<u64>], block: u64) -> bool {
     under_way.iter().any(|blocks| blocks.contains(&block))
 }
 
-/// Blocks that nobody else of this handle fetches until it is dropped.
+/// Blocks that no other thread of this handle fetches until it is dropped.
 struct Claim<'a> {
     shared: &'a Shared,
     blocks: Range<u64>,
@@ -314,7 +314,7 @@ impl Shared {
             .collect()
     }
 
-    /// Fetches those of the blocks that nobody has or is fetching. The reader may have overtaken the job.
+    /// Fetches those of the blocks that are neither here nor being fetched. The reader may have overtaken the job.
     fn prefetch(&self, blocks: Range<u64>) {
         let mut under_way = lock(&self.under_way);
         let wanted = |block: &u64| !self.has(*block) && !is_among(&under_way, *block);

@@ -65,6 +65,7 @@ impl<Key: PartialEq, Name, Shared> FileRegistry<Key, Name, Shared> {
 }
 
 /// For handles that share nothing but the name.
+#[cfg(any(test, feature = "remote"))]
 impl<Key: PartialEq, Name: Copy> FileRegistry<Key, Name, Name> {
     /// The name of a file, a new one if the file is not known.
     pub(crate) fn name(&self, key: Key, new: impl FnOnce() -> Name) -> Arc<Name> {

@@ -100,7 +100,7 @@ impl Name {
 }
 
 /// The settings in the parameters of a URI. Those of a file on a server are another's to read ([`crate::remote`]), and
-/// names that nobody here knows are other libraries', as SQLite takes them to be.
+/// names that are not known here are other libraries', as SQLite takes them to be.
 ///
 /// # Errors
 /// A bad value, or a name that is one of ours misspelt, in words.

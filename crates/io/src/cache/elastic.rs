@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use litepack_reclaimable::{Arena, Found, Key, SEGMENT};
 
-use super::index::{BESIDE, Fit, Index, SLOTS_MAX};
+use super::index::{BESIDE, Index, SLOTS_MAX};
 
 /// Sizes of pages, as powers of two.
 const SIZES: std::ops::RangeInclusive<u32> = 9..=16;
@@ -52,11 +52,11 @@ struct Class {
     rounds: AtomicUsize,
 }
 
-/// What came of the wish for one more segment.
+/// What came of the wish for more room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Growth {
+pub(super) enum Growth {
     Done,
-    /// There may be no more.
+    /// There may be no more, or there is no memory for it.
     Full,
     /// Another thread is at it. In a child that was forked just then it stays so.
     Busy,
@@ -284,10 +284,10 @@ impl Elastic {
         let segments = class.arena.segments();
         let slots = (segments + 1) * class.arena.per_segment();
         let growth = match class.index.fit(slots, |slot| class.arena.key(slot)) {
-            Fit::Fits if class.arena.grow() => return Growth::Done,
-            Fit::Fits if class.arena.segments() == segments => Growth::Full,
-            Fit::OutOfMemory => Growth::Full,
-            Fit::Fits | Fit::Busy => Growth::Busy,
+            Growth::Done if class.arena.grow() => return Growth::Done,
+            Growth::Done if class.arena.segments() == segments => Growth::Full,
+            Growth::Full => Growth::Full,
+            Growth::Done | Growth::Busy => Growth::Busy,
         };
         self.used.fetch_sub(cost, Ordering::Relaxed);
         growth

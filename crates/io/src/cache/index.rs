@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use litepack_reclaimable::Key;
 
+use super::elastic::Growth;
+
 /// Entries of a line: those that one fetch from memory brings.
 const LINE: usize = 16;
 /// The lines of the first table, as a power of two.
@@ -30,15 +32,6 @@ pub(super) struct Index {
     /// Tables made so far.
     made: AtomicUsize,
     growing: AtomicBool,
-}
-
-/// Whether the table is large enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fit {
-    Fits,
-    OutOfMemory,
-    /// Another thread is making it larger.
-    Busy,
 }
 
 /// What tells where a key belongs.
@@ -127,18 +120,18 @@ impl Index {
     }
 
     /// Makes the table large enough for `slots` slots, which have these keys.
-    pub(super) fn fit(&self, slots: usize, key_of: impl Fn(usize) -> Key) -> Fit {
+    pub(super) fn fit(&self, slots: usize, key_of: impl Fn(usize) -> Key) -> Growth {
         let wanted = (2 * slots).div_ceil(LINE).max(1 << LINES_MIN);
         if self.lines().len() >= wanted {
-            return Fit::Fits;
+            return Growth::Done;
         }
         // Only one thread makes a table. A child that is forked now never makes another one.
         if self.growing.swap(true, Ordering::Acquire) {
-            return Fit::Busy;
+            return Growth::Busy;
         }
         let grown = self.grow(wanted.next_power_of_two(), slots, key_of);
         self.growing.store(false, Ordering::Release);
-        if grown { Fit::Fits } else { Fit::OutOfMemory }
+        if grown { Growth::Done } else { Growth::Full }
     }
 
     fn grow(&self, lines: usize, slots: usize, key_of: impl Fn(usize) -> Key) -> bool {
@@ -206,7 +199,7 @@ mod tests {
                     Key::default()
                 }
             });
-            assert_eq!(fit, Fit::Fits);
+            assert_eq!(fit, Growth::Done);
             (slots - 256..slots).for_each(|slot| index.insert(key(slot), slot));
         }
         let found = |number: usize| index.find(key(number)).any(|slot| slot == number);
@@ -224,7 +217,7 @@ mod tests {
     #[test]
     fn what_is_removed_is_found_no_more() {
         let index = Index::new();
-        assert_eq!(index.fit(256, |_| Key::default()), Fit::Fits);
+        assert_eq!(index.fit(256, |_| Key::default()), Growth::Done);
         index.insert(key(1), 1);
         index.insert(key(2), 2);
         index.remove(key(1), 7);

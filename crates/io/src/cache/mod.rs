@@ -30,7 +30,7 @@ use division::{Division, KINDS};
 use elastic::Elastic;
 use part::{Part, Resize, Shape, Weigh};
 
-/// The budget when nobody asks for another one and only packed files are read. Where the system can take memory back,
+/// The budget unless another one is set and only packed files are read. Where the system can take memory back,
 /// most pages are in such memory, and the budget is for the rest.
 pub const DEFAULT_BUDGET: u64 = 40 << 20;
 /// The same when archives or files on servers are read. With less, filters by an index on an archive take three times
@@ -42,7 +42,7 @@ pub const DEFAULT_BUDGET_OF_MANY: u64 = 64 << 20;
 pub struct FileId(u64);
 
 impl FileId {
-    /// An identity nobody else has: what is kept of the file is then shared with no other handle.
+    /// An identity that no other handle has: what is kept of the file is then shared with no other handle.
     pub fn unique() -> FileId {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         FileId(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -141,12 +141,12 @@ pub enum CacheKind {
     Blocks,
 }
 
-/// Memory of a page that was pushed out of the cache, for the next one that whoever has it puts there. A full cache
+/// Memory of a page that was pushed out of the cache, for the next one that its owner puts there. A full cache
 /// then neither allocates nor frees: threads that do both in each other's memory wait for each other, and leave holes.
 #[derive(Debug, Default)]
 pub struct Spare(Option<Arc<[u8]>>);
 
-/// A copy of `bytes`, in the memory of a former page if nobody else has that and it fits.
+/// A copy of `bytes`, in the memory of a former page if that is not shared and fits.
 ///
 /// # Errors
 /// When there is no memory for it.
@@ -180,21 +180,18 @@ impl std::fmt::Debug for Cache {
 impl Cache {
     /// A cache of its own with a budget in bytes.
     pub fn new(budget: u64) -> Cache {
+        Cache::with(Some(budget))
+    }
+
+    /// Without a budget it may be as large as the machine and its limits allow.
+    fn with(budget: Option<u64>) -> Cache {
         let limits = Limits::now();
         let elastic = Elastic::new(limits.machine);
         let system = limits.share().filter(|_| elastic.is_some());
-        Cache::with(Division::new(Some(budget), system), elastic)
+        Cache::divided(Division::new(budget, system), elastic)
     }
 
-    /// As large as the machine and its limits allow.
-    fn of_the_process() -> Cache {
-        let limits = Limits::now();
-        let elastic = Elastic::new(limits.machine);
-        let system = limits.share().filter(|_| elastic.is_some());
-        Cache::with(Division::new(None, system), elastic)
-    }
-
-    fn with(division: Division, elastic: Option<Elastic>) -> Cache {
+    fn divided(division: Division, elastic: Option<Elastic>) -> Cache {
         let budget = division.budget();
         #[expect(clippy::cast_possible_truncation, reason = "at most 2^20 entries")]
         let shape = |shards, hot, typical: u64, items_min| Shape {
@@ -217,7 +214,7 @@ impl Cache {
     /// The cache of the process.
     pub fn shared() -> &'static Arc<Cache> {
         static SHARED: OnceLock<Arc<Cache>> = OnceLock::new();
-        SHARED.get_or_init(|| Arc::new(Cache::of_the_process()))
+        SHARED.get_or_init(|| Arc::new(Cache::with(None)))
     }
 
     /// To be called before entries of this kind are put here. From the first time on the kind has its part.

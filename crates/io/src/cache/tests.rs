@@ -140,7 +140,7 @@ fn a_kind_alone_has_all_two_have_half_each_and_nothing_goes_beyond_the_budget() 
 
 #[test]
 fn the_default_is_larger_when_more_than_packed_files_are_read_unless_someone_chose() {
-    let cache = Cache::with(Division::new(None, None), None);
+    let cache = Cache::divided(Division::new(None, None), None);
     cache.begin_use(CacheKind::Pages);
     assert_eq!(
         (cache.budget(), cache.share()),

@@ -2,9 +2,9 @@
 //!
 //! Rust ends the process when memory for a box, a string or a node of a tree is refused, and no code can prevent that
 //! afterwards. A guest must not do that to its host. So what is refused to small requests comes from a reserve, which
-//! is part of the library's own memory and costs nothing while nobody touches it. When much of it is taken,
+//! is part of the library's own memory and costs nothing while it is not touched. When much of it is taken,
 //! [`litepack_io::memory::check`] says so and calls end as "out of memory", which gives it back. Large requests get
-//! nothing from it: whoever makes one asks with the functions of `litepack_io::memory`, and heeds the answer.
+//! nothing from it: code that makes one asks with the functions of `litepack_io::memory`, and heeds the answer.
 //!
 //! Nothing in here allocates or panics.
 

@@ -390,7 +390,7 @@ pub(super) mod tests {
         unsafe { std::mem::zeroed() }
     }
 
-    /// A SQLite that only logs, which nobody reads: for files that are called without one.
+    /// A SQLite that only logs, to nowhere: for files that are called without one.
     pub(in super::super) fn silent() -> Api {
         unsafe extern "C" fn log(_: c_int, _: *const c_char, _: *const c_char) {}
         type Log = unsafe extern "C" fn(c_int, *const c_char, *const c_char);

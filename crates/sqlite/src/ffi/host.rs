@@ -504,7 +504,7 @@ impl HostFile {
         Ok(done)
     }
 
-    /// Has the system read a part of the file. Trouble there is nobody's business until it is asked for.
+    /// Has the system read a part of the file. An error there is not reported until the part is asked for.
     fn bring(&self, block: Range<u64>) {
         if let Ok(mut bytes) = litepack_io::memory::zeros((block.end - block.start) as usize) {
             let _ = self.read_now(&mut bytes, block.start);

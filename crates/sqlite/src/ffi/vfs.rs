@@ -466,7 +466,7 @@ macro_rules! forward {
     )*};
 }
 
-/// As the bindings have it: what it gives is called by nobody here.
+/// As the bindings have it: what it gives is not called here.
 type Symbol = Option<unsafe extern "C" fn(*mut sqlite3_vfs, *mut c_void, *const c_char)>;
 
 forward! {

@@ -57,7 +57,7 @@ pub(crate) trait File {
         Ok(())
     }
 
-    /// Raises the lock. Nobody changes such a file, so everyone may have any lock.
+    /// Raises the lock. Such a file is not changed, so every connection may have any lock.
     fn lock(&mut self, _level: c_int) -> Result<(), Failure> {
         Ok(())
     }
@@ -169,5 +169,5 @@ pub(crate) enum Event {
 /// What can be said of a step of maintenance that failed; SQLite's error log has the rest.
 pub(crate) const MAINTENANCE_FAILED: &str = "maintenance failed; what was done is kept";
 
-/// The answer to whoever would maintain a database that is only read.
+/// The answer to a request to maintain a database that is only read.
 const NOT_WRITTEN: &str = "this database is read-only: nothing in it can be maintained";

@@ -11,7 +11,7 @@ use litepack_remote::{DiskCache, Headers, Options, Origin, check_certificates};
 
 use crate::ffi::Call;
 
-/// The limit of a cache directory when nobody asks for another one, in MiB.
+/// The limit of a cache directory unless another one is set, in MiB.
 const CACHE_DIR_MB: u64 = 1024;
 
 /// What was told.

@@ -43,7 +43,7 @@ pub(super) struct Given {
     /// Number of the unit that the scan read last. Workers leave out what is no longer ahead of it. Reads here and
     /// there have none: it would be allocated for each.
     position: Option<Arc<AtomicU64>>,
-    /// Units that nobody has asked for yet, in order.
+    /// Units that were not asked for yet, in order.
     units: VecDeque<Unit>,
 }
 
@@ -119,7 +119,7 @@ impl<R: ReadAt> PageReader<R> {
         self.workers.give(1, Box::new(job));
     }
 
-    /// Whether a worker was given the unit that is read now, and nobody has asked for it since.
+    /// Whether a worker was given the unit that is read now, and it was not asked for since.
     pub(super) fn is_first_use(&mut self, unit: Unit) -> bool {
         let scan = self.scans.current();
         let is_given = scan.last() == unit.0 && !scan.kept.units.is_empty();

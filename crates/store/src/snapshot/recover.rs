@@ -404,19 +404,11 @@ impl<'a, D: ReadAt> Verification<'a, D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Options;
     use crate::snapshot::handle::Snapshot;
+    use crate::testing::options;
     use crate::transaction::store::Store;
-    use litepack_io::cache::FileId;
     use litepack_io::storage::Storage;
     use litepack_io::testing::MemoryStorage;
-
-    fn options() -> Options {
-        Options {
-            file: FileId::unique(),
-            ..Options::default()
-        }
-    }
 
     /// A record that only serves to be compared with must be as plausible as the one that is opened.
     #[test]

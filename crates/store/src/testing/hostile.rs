@@ -225,8 +225,7 @@ mod tests {
         for height in 2..=HEIGHT_MAX {
             let options = || Options {
                 threads: 1,
-                file: FileId::unique(),
-                ..Options::default()
+                ..crate::testing::options()
             };
             // Nothing vouches for the commit, so it is verified: it is not the one to go on from.
             let disk = that_repeats_itself(height, 1 << 40, 1);

@@ -4,3 +4,12 @@ pub mod forged;
 #[cfg(test)]
 mod format_test;
 pub mod hostile;
+
+/// Options of a file that shares nothing with others.
+#[cfg(test)]
+pub(crate) fn options() -> crate::Options {
+    crate::Options {
+        file: litepack_io::cache::FileId::unique(),
+        ..crate::Options::default()
+    }
+}

@@ -26,7 +26,7 @@ pub(crate) struct Undo {
 }
 
 impl<D: Storage> Store<D> {
-    /// Undoes a commit that could not be made durable, so that nobody continues from a state that a
+    /// Undoes a commit that could not be made durable, so that no handle continues from a state that a
     /// power loss would take away after its writer was told that it failed.
     #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     pub(super) fn undo(&mut self, commit: Commit) {
@@ -70,17 +70,9 @@ mod tests {
 
     use super::*;
     use crate::format::offset::FileOffset;
-    use crate::options::Options;
     use crate::snapshot::handle::Snapshot;
-    use litepack_io::cache::FileId;
+    use crate::testing::options;
     use litepack_io::testing::{Call, MemoryStorage, Watched};
-
-    fn options() -> Options {
-        Options {
-            file: FileId::unique(),
-            ..Options::default()
-        }
-    }
 
     /// Without a flush the newest commit and the one after it use the same slot.
     #[test]

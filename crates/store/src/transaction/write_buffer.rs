@@ -252,7 +252,7 @@ pub(crate) struct Finishing {
 }
 
 impl Finishing {
-    /// The next group; `None` at the end. The caller encodes what nobody else has begun.
+    /// The next group; `None` at the end. The caller encodes what no worker has begun.
     ///
     /// # Errors
     /// When there is no memory for that.
