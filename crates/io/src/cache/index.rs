@@ -22,7 +22,10 @@ pub(super) const BESIDE: usize = 2 * 4 * size_of::<AtomicU32>();
 /// Slots that an entry can name.
 pub(super) const SLOTS_MAX: usize = (1 << 24) - 1;
 
-type Line = [AtomicU32; LINE];
+/// A line of the processor's memory.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Line([AtomicU32; LINE]);
 
 /// The table, and former ones that were too small. Those are kept: threads may be reading them, and all together they
 /// are as large as the newest.
@@ -95,7 +98,7 @@ impl Index {
     #[inline]
     pub(super) fn find(&self, key: Key) -> impl Iterator<Item = usize> + '_ {
         let hash = Hash::of(key);
-        let line = hash.line(self.lines());
+        let line = hash.line(self.lines()).map(|Line(entries)| entries);
         line.into_iter().flatten().filter_map(move |entry| {
             let entry = entry.load(Ordering::Relaxed);
             let is_it = entry & 0xff == hash.tag() && entry > 0xff;
@@ -110,7 +113,8 @@ impl Index {
     pub(super) fn remove(&self, key: Key, slot: usize) {
         let hash = Hash::of(key);
         let gone = entry(slot, hash);
-        for entry in hash.line(self.lines()).into_iter().flatten() {
+        let line = hash.line(self.lines()).map(|Line(entries)| entries);
+        for entry in line.into_iter().flatten() {
             if entry.load(Ordering::Relaxed) == gone {
                 // If it is another entry by now, that one stays.
                 let _removed =
@@ -159,7 +163,7 @@ impl Index {
 
 fn insert(lines: &[Line], key: Key, slot: usize) {
     let hash = Hash::of(key);
-    let Some(line) = hash.line(lines) else {
+    let Some(Line(line)) = hash.line(lines) else {
         return;
     };
     let new = entry(slot, hash);

@@ -178,6 +178,7 @@ impl<R: ReadAt> PageReader<R> {
         is_use: bool,
     ) -> Result<()> {
         if !self.medium.cache.read_page(entry, page, is_use) {
+            self.scans.current().kept.has_missed = true;
             self.load(image, unit, entry, page)?;
             let spare = &mut self.tools.spare;
             self.medium.cache.put_page(unit, entry, page, spare);

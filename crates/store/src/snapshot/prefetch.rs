@@ -45,6 +45,8 @@ pub(super) struct Given {
     position: Option<Arc<AtomicU64>>,
     /// Units that were not asked for yet, in order.
     units: VecDeque<Unit>,
+    /// A unit was not in the cache when it was read. Scans of cached units look for nothing ahead.
+    pub(super) has_missed: bool,
 }
 
 /// A unit whose stored bytes were read ahead.
@@ -63,7 +65,8 @@ impl<R: ReadAt> PageReader<R> {
         let reach = (AHEAD_MAX / u64::from(image.unit_size)).max(2);
         let step = self.scans.note(unit.0, unit.0);
         let scan = self.scans.current();
-        if step == Step::Other {
+        let is_cached = !scan.kept.has_missed && scan.kept.units.is_empty();
+        if step == Step::Other || is_cached {
             return;
         }
         let position = scan.kept.position.get_or_insert_default();
@@ -82,6 +85,7 @@ impl<R: ReadAt> PageReader<R> {
         }
         let end = Unit(range.end.min(image.units()));
         let mut fetched = self.fetchable(image, newer, Unit(range.start).up_to(end));
+        self.scans.current().kept.has_missed &= !fetched.is_empty();
         let mut bytes = Vec::new();
         let read = self.read_together(&fetched, &mut bytes);
         if read == 0 {
