@@ -175,6 +175,12 @@ impl Arena {
         before
     }
 
+    /// Empties a slot, if it has this page and no thread is in it.
+    pub fn remove(&self, slot: usize, key: Key) -> bool {
+        self.segment_of(slot)
+            .is_some_and(|(segment, index)| segment.remove(index, key))
+    }
+
     /// Whether a slot can be replaced: no thread reads or writes it, and it has no uses left. Up to three uses are
     /// counted. With `ages`, this call takes one off.
     pub fn pass(&self, slot: usize, ages: bool) -> bool {

@@ -310,6 +310,19 @@ impl Segment {
         Some(before)
     }
 
+    /// Empties the slot, if it has this page and no thread is in it.
+    pub(crate) fn remove(&self, index: usize, key: Key) -> bool {
+        let slot = self.slots.get(index).filter(|slot| slot.take());
+        slot.is_some_and(|slot| {
+            let has = slot.key() == key;
+            if has {
+                slot.set_key(Key::default());
+            }
+            slot.written();
+            has
+        })
+    }
+
     /// Pages written since it was offered.
     pub(crate) fn fresh(&self) -> usize {
         self.fresh.load(Ordering::Relaxed)

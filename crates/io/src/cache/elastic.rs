@@ -25,6 +25,8 @@ const WAITS: usize = 8;
 /// Of so many rounds of the hand, one takes a use off what it passes. What is read again and again outlasts scans of
 /// several times the cache.
 const ROUNDS: usize = 4;
+/// There are no more segments while more than one slot of so many is empty.
+const HOLES: usize = 4;
 /// A segment is offered to the system if this share of it was written since it was last, or if so many bytes of all
 /// segments were. To offer it takes as long as writing some 30 pages, whatever was written.
 const FRESH_SHARE: usize = 8;
@@ -50,6 +52,12 @@ struct Class {
     hand: AtomicUsize,
     /// Times it has begun anew.
     rounds: AtomicUsize,
+    /// Slots that the hand has been at: the others were never used.
+    reached: AtomicUsize,
+    /// Slots whose pages were removed, about.
+    holes: AtomicUsize,
+    /// There may be no more segments: pages make room for others.
+    is_full: AtomicBool,
 }
 
 /// What came of the wish for more room.
@@ -71,6 +79,25 @@ impl Class {
     fn bytes(&self) -> u64 {
         self.arena.segments() as u64 * self.cost()
     }
+
+    fn has_holes(&self) -> bool {
+        self.holes.load(Ordering::Relaxed) > self.arena.slots() / HOLES
+    }
+
+    /// Whether a page may go where the hand is: into an empty slot, or if there are no others, in place of a page without
+    /// uses.
+    fn has_room_in(&self, slot: usize) -> bool {
+        let ages = self.rounds.load(Ordering::Relaxed).is_multiple_of(ROUNDS);
+        self.arena.key(slot) == Key::default()
+            || self.is_full.load(Ordering::Relaxed) && self.arena.pass(slot, ages)
+    }
+
+    fn fill_hole(&self) {
+        let one_less = |holes: usize| holes.checked_sub(1);
+        let _counted = self
+            .holes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+    }
 }
 
 impl Elastic {
@@ -86,6 +113,9 @@ impl Elastic {
                 index: Index::new(),
                 hand: AtomicUsize::new(0),
                 rounds: AtomicUsize::new(0),
+                reached: AtomicUsize::new(0),
+                holes: AtomicUsize::new(0),
+                is_full: AtomicBool::new(false),
             })
         };
         Some(Elastic {
@@ -135,6 +165,9 @@ impl Elastic {
 
     fn shrink(&self, class: &Class, segments: usize) {
         let taken = class.arena.shrink(segments) as u64;
+        let slots = segments * class.arena.per_segment();
+        class.reached.fetch_min(slots, Ordering::Relaxed);
+        class.holes.fetch_min(slots, Ordering::Relaxed);
         self.used.fetch_sub(taken * class.cost(), Ordering::Relaxed);
     }
 
@@ -185,22 +218,40 @@ impl Elastic {
             return true;
         }
         for tried in 0..TRIES + LAST_TRIES {
+            let reached = class.reached.load(Ordering::Relaxed);
             let Some(slot) = self.advance(class) else {
                 return class.arena.segments() > 0;
             };
-            let ages = class.rounds.load(Ordering::Relaxed).is_multiple_of(ROUNDS);
-            if !class.arena.pass(slot, ages) && tried < TRIES {
+            if !class.has_room_in(slot) && tried < TRIES {
                 continue;
             }
             if let Some(before) = class.arena.write(slot, key, bytes) {
                 if before != Key::default() {
                     class.index.remove(before, slot);
+                } else if slot < reached {
+                    class.fill_hole();
                 }
                 class.index.insert(key, slot);
                 return true;
             }
         }
         true
+    }
+
+    /// Drops a page. False if it was not here.
+    pub(super) fn remove(&self, key: Key, page: usize) -> bool {
+        let Some(class) = self.class(page) else {
+            return false;
+        };
+        let mut was_here = false;
+        for slot in class.index.find(key) {
+            if class.arena.remove(slot, key) {
+                class.index.remove(key, slot);
+                class.holes.fetch_add(1, Ordering::Relaxed);
+                was_here = true;
+            }
+        }
+        was_here
     }
 
     /// The slot at the hand, which goes on to the next.
@@ -213,7 +264,11 @@ impl Elastic {
             let end = arena.slots();
             let mut slot = if at <= end { at } else { 0 };
             if slot == end {
-                match self.grow(class) {
+                let growth = match class.has_holes() {
+                    true => Growth::Full,
+                    false => self.grow(class),
+                };
+                match growth {
                     Growth::Done => {}
                     Growth::Full => slot = 0,
                     Growth::Busy if waits == 0 => return None,
@@ -236,6 +291,7 @@ impl Elastic {
             if moved.is_err() {
                 continue;
             }
+            class.reached.fetch_max(slot + 1, Ordering::Relaxed);
             if slot < at {
                 class.rounds.fetch_add(1, Ordering::Relaxed);
             }
@@ -243,7 +299,7 @@ impl Elastic {
                 self.leave(class, at);
             }
             // The next segment is made before it is needed, so that others have slots meanwhile.
-            if slot + arena.per_segment() / 4 == arena.slots() {
+            if slot + arena.per_segment() / 4 == arena.slots() && !class.has_holes() {
                 self.grow(class);
             }
             return Some(slot);
@@ -268,6 +324,16 @@ impl Elastic {
 
     /// One more segment for this size: a new one, or in place of one that another size has more.
     fn grow(&self, class: &Class) -> Growth {
+        let growth = self.try_to_grow(class);
+        if growth != Growth::Busy {
+            class
+                .is_full
+                .store(growth == Growth::Full, Ordering::Relaxed);
+        }
+        growth
+    }
+
+    fn try_to_grow(&self, class: &Class) -> Growth {
         let cost = class.cost();
         if !self.reserve(cost) {
             let Some(other) = self.largest() else {
@@ -376,6 +442,30 @@ mod tests {
         // What is not read again goes at last.
         put(&elastic, 10_000..10_000 + 40 * PAGES);
         assert_eq!(found(&elastic, 0..2 * PAGES), 0);
+    }
+
+    #[test]
+    fn pages_that_are_removed_make_room_before_there_are_more_segments() {
+        let Some(elastic) = elastic(40 * MIB) else {
+            return;
+        };
+        put(&elastic, 0..8 * PAGES);
+        found(&elastic, 0..8 * PAGES);
+        let mut lost = 0;
+        // Of the first half each page is replaced again and again, as when it is updated.
+        for version in 1..40 {
+            for number in 0..4 * PAGES {
+                let former = number + (version - 1) * 100_000;
+                lost += u64::from(!elastic.remove(key(former), 4096));
+                assert!(!read(&elastic, former));
+                let new = number + version * 100_000;
+                elastic.put(key(new), &page(new));
+            }
+        }
+        assert!(lost < 100, "{lost} are lost");
+        assert!(elastic.bytes() <= 13 * MIB, "{}", elastic.bytes());
+        assert!(found(&elastic, 4 * PAGES..8 * PAGES) > 4 * PAGES * 95 / 100);
+        assert!(found(&elastic, 3_900_000..3_900_000 + 4 * PAGES) > 4 * PAGES * 95 / 100);
     }
 
     #[test]

@@ -336,6 +336,13 @@ impl Cache {
         spare.0 = out.reusable().and_then(as_page);
     }
 
+    /// Drops a page of this size. False if it was not here.
+    pub fn remove_page(&self, key: &PageKey, size: usize) -> bool {
+        let elastic = self.elastic.as_ref().zip(short(key));
+        let was_here = elastic.is_some_and(|(elastic, short)| elastic.remove(short, size));
+        self.pages.remove(key) || was_here
+    }
+
     /// A node or a dictionary.
     pub fn object<T: Any + Send + Sync>(&self, key: &PageKey) -> Option<Arc<T>> {
         match self.pages.get(key)? {

@@ -143,6 +143,13 @@ impl<K: Key, V: Weigh> Part<K, V> {
             .is_some_and(|entries| entries.contains_key(key))
     }
 
+    /// Drops a value. False if it was not here.
+    pub(super) fn remove(&self, key: &K) -> bool {
+        self.entries
+            .get()
+            .is_some_and(|entries| entries.remove(key).is_some())
+    }
+
     /// Keeps a value, if there is memory for it, and says what had to go.
     pub(super) fn put(&self, key: K, value: V) -> PushedOut<V> {
         let mut out = PushedOut::default();

@@ -235,7 +235,9 @@ impl<D: Storage> Transaction<'_, D> {
         let mut stored = Vec::new();
         self.medium().stored_unit(entry, &mut stored)?;
         self.queue(offset, &stored)?;
-        self.set_entry(unit, Entry { offset, ..*entry })
+        let mut room = stored;
+        litepack_io::memory::resize(&mut room, self.image().unit_size as usize)?;
+        self.move_page(unit, Entry { offset, ..*entry }, &mut room)
     }
 
     /// Marks map nodes of a level and those above for rewriting, where `chosen` says so of their places; their

@@ -46,6 +46,46 @@ impl PageCache {
             .put_page(key, bytes, is_upper(unit, bytes), spare);
     }
 
+    /// A page has been stored at `entry` instead of `former`: its copy follows, if there is one.
+    ///
+    /// What is known of the new place goes in any case. So a page that was once stored there, with the same length and
+    /// the same checksum, is not taken for the one of now.
+    pub(crate) fn replace_page(
+        &self,
+        unit: Unit,
+        former: &Entry,
+        entry: &Entry,
+        bytes: &[u8],
+        spare: &mut Spare,
+    ) {
+        let was_here = self.remove_page(former, bytes.len());
+        self.remove_page(entry, bytes.len());
+        if was_here && !entry.is_zero() {
+            self.put_page(unit, entry, bytes, spare);
+        }
+    }
+
+    /// As [`PageCache::replace_page`], of a page that was moved. `page` is room for it.
+    pub(crate) fn move_page(
+        &self,
+        unit: Unit,
+        former: &Entry,
+        entry: &Entry,
+        page: &mut [u8],
+        spare: &mut Spare,
+    ) {
+        let is_here = self.read_page(former, page, false);
+        self.remove_page(former, page.len());
+        self.remove_page(entry, page.len());
+        if is_here {
+            self.put_page(unit, entry, page, spare);
+        }
+    }
+
+    fn remove_page(&self, entry: &Entry, size: usize) -> bool {
+        !entry.is_zero() && self.cache.remove_page(&page_key(self.file, entry), size)
+    }
+
     pub(crate) fn node(&self, pointer: &Pointer) -> Option<Arc<Node>> {
         self.cache.object(&node_key(self.file, pointer))
     }
@@ -100,5 +140,52 @@ fn dictionary_key(file: FileId, pointer: &Pointer) -> PageKey {
         offset: offset.0,
         len,
         sum,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::offset::FileOffset;
+    use litepack_codec::Encoding;
+    use litepack_io::cache::CacheKind;
+
+    #[test]
+    fn what_was_once_stored_in_a_place_is_not_taken_for_what_is_there_now() {
+        let cache = Arc::new(Cache::new(40 << 20));
+        cache.begin_use(CacheKind::Pages);
+        let file = FileId::unique();
+        let cache = PageCache { cache, file };
+        let spare = &mut Spare::default();
+        let entry = |offset| Entry {
+            offset: FileOffset(offset),
+            len: 700,
+            sum: 1,
+            storage: Encoding::RAW,
+        };
+        let mut found = vec![0; 4096];
+        // A leaf of a b-tree, and a page above it.
+        for kind in [13, 5] {
+            let page = |byte| [[kind].as_slice(), &[byte; 4095]].concat();
+            let unit = Unit(7);
+            cache.put_page(unit, &entry(1), &page(1), spare);
+            cache.put_page(unit, &entry(2), &page(2), spare);
+            // A page that is not in the cache comes to a place that had one.
+            cache.replace_page(unit, &Entry::ZERO, &entry(1), &page(3), spare);
+            assert!(!cache.read_page(&entry(1), &mut found, true));
+            // One that is here comes to a place that is known, too.
+            cache.put_page(unit, &entry(1), &page(1), spare);
+            cache.replace_page(unit, &entry(2), &entry(1), &page(4), spare);
+            assert!(cache.read_page(&entry(1), &mut found, true) && found == page(4));
+            assert!(!cache.read_page(&entry(2), &mut found, true));
+            cache.put_page(unit, &entry(2), &page(2), spare);
+            cache.move_page(unit, &entry(1), &entry(2), &mut [0; 4096], spare);
+            assert!(cache.read_page(&entry(2), &mut found, true) && found == page(4));
+            cache.put_page(unit, &entry(3), &page(5), spare);
+            cache.move_page(unit, &entry(1), &entry(3), &mut [0; 4096], spare);
+            assert!(!cache.read_page(&entry(3), &mut found, true));
+            cache.replace_page(unit, &entry(2), &Entry::ZERO, &page(0), spare);
+            assert!(!cache.read_page(&entry(2), &mut found, true));
+        }
     }
 }

@@ -244,8 +244,26 @@ impl<D: Storage> Transaction<'_, D> {
         self.changes.space.release(offset, len)
     }
 
-    /// Puts an entry into the map and releases the extent it replaces.
-    pub(crate) fn set_entry(&mut self, unit: Unit, entry: Entry) -> Result<()> {
+    /// Notes where a page is stored from now on. A copy of it in the cache becomes this one.
+    pub(crate) fn set_page(&mut self, unit: Unit, entry: Entry, page: &[u8]) -> Result<()> {
+        let former = self.set_entry(unit, entry)?;
+        let pages = self.store.snapshot.pages();
+        let (cache, spare) = (&pages.medium.cache, &mut pages.tools.spare);
+        cache.replace_page(unit, &former, &entry, page, spare);
+        Ok(())
+    }
+
+    /// Notes where a page was moved to. `room` is for a page.
+    pub(crate) fn move_page(&mut self, unit: Unit, entry: Entry, room: &mut [u8]) -> Result<()> {
+        let former = self.set_entry(unit, entry)?;
+        let pages = self.store.snapshot.pages();
+        let (cache, spare) = (&pages.medium.cache, &mut pages.tools.spare);
+        cache.move_page(unit, &former, &entry, room, spare);
+        Ok(())
+    }
+
+    /// Puts an entry into the map and releases the extent it replaces, which it returns.
+    fn set_entry(&mut self, unit: Unit, entry: Entry) -> Result<Entry> {
         litepack_io::memory::check()?;
         let medium = self.store.snapshot.medium();
         let former = self.changes.image.map.set(unit, entry, medium)?;
@@ -256,7 +274,7 @@ impl<D: Storage> Transaction<'_, D> {
             self.changes.stored.remove(former.len);
             self.release_content(former.offset, former.len.into())?;
         }
-        Ok(())
+        Ok(former)
     }
 
     /// Marks a map node for rewriting, if it is stored and `chosen` says so of its place; its parents follow by

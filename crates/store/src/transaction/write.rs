@@ -252,7 +252,7 @@ impl<D: Storage> Transaction<'_, D> {
                         storage: stored.storage,
                     }
                 };
-                self.set_entry(stored.unit, entry)?;
+                self.set_page(stored.unit, entry, stored.page)?;
             }
             self.store.writer.buffer.reuse(finished);
             if self.store.writer.queue.bytes() >= WRITTEN_TOGETHER {
@@ -292,4 +292,72 @@ impl<D: Storage> Transaction<'_, D> {
 fn number_for(catalog: &Catalog, page_size: u32, unit: &[u8], former: DictId) -> DictId {
     let first_page = unit.get(..page_size as usize).unwrap_or(unit);
     catalog.number_for(row_signature(first_page), former)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::testing::options;
+    use crate::transaction::store::Store;
+    use litepack_io::testing::{Call, MemoryStorage, Watched};
+
+    #[test]
+    fn a_page_that_was_in_the_cache_is_there_after_it_has_changed_or_moved() {
+        const PAGES: u64 = 200;
+        let disk = MemoryStorage::default();
+        let reads = Cell::new(0);
+        let watched = Watched::new(&disk, |call| {
+            let is_read = matches!(call, Call::Read { .. });
+            reads.set(reads.get() + u64::from(is_read));
+            Ok(())
+        });
+        let page = |number: u64, version: u64| -> Vec<u8> {
+            let words = (0..512_u64).map(|word| number * 31 + word * version);
+            words.flat_map(u64::to_le_bytes).collect()
+        };
+        let mut store = Store::open(&watched, options()).unwrap();
+        let write = |store: &mut Store<_>, version| {
+            for number in 0..PAGES {
+                store.write(number * 4096, &page(number, version)).unwrap();
+            }
+            store.commit().unwrap();
+            store.flush().unwrap();
+        };
+        let read = |store: &mut Store<_>, version| {
+            reads.set(0);
+            let mut found = vec![0; 4096];
+            for number in 0..PAGES {
+                store.read(number * 4096, &mut found).unwrap();
+                assert!(found == page(number, version), "page {number}");
+            }
+            reads.get()
+        };
+        write(&mut store, 1);
+        assert!(read(&mut store, 1) > 0, "what was never read is not kept");
+        for version in 2..9 {
+            write(&mut store, version);
+            assert!(read(&mut store, version) < PAGES / 50);
+        }
+        // Out of order, and put into order again.
+        for number in (0..PAGES).rev() {
+            store.write(number * 4096, &page(number, 9)).unwrap();
+            store.commit().unwrap();
+        }
+        store.flush().unwrap();
+        let entries = |store: &mut Store<_>| -> Vec<_> {
+            let units = Unit(0).up_to(Unit(PAGES));
+            units.map(|unit| store.entry(unit).unwrap()).collect()
+        };
+        let before = entries(&mut store);
+        let mut at = store.reorder().unwrap();
+        while let Some(next) = at {
+            at = store.reorder_some(next).unwrap();
+        }
+        let after = entries(&mut store);
+        let moved = before.iter().zip(&after).filter(|(a, b)| a != b).count();
+        assert!(moved > PAGES as usize / 4, "{moved} moved");
+        assert!(read(&mut store, 9) < PAGES / 50);
+    }
 }

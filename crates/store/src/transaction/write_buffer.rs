@@ -316,6 +316,8 @@ pub(crate) struct Finished {
 /// One encoded unit; no bytes mean that it is all zero.
 pub(crate) struct Stored<'a> {
     pub(crate) unit: Unit,
+    /// Before encoding.
+    pub(crate) page: &'a [u8],
     pub(crate) bytes: &'a [u8],
     pub(crate) sum: u32,
     pub(crate) storage: Encoding,
@@ -347,6 +349,7 @@ impl Finished {
             let encoded = &part.encoded[*place];
             Stored {
                 unit: *unit,
+                page: &encoded.page,
                 bytes: &part.bytes[encoded.start..encoded.start + encoded.len],
                 sum: encoded.sum,
                 storage: encoded.storage,
