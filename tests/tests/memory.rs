@@ -153,7 +153,9 @@ fn programs_take_little_more_than_with_plain_databases() {
     peak_of_litepack(&[Path::new("pack"), &plain, &packed]);
     let mb = |bytes: u64| bytes / 1_000_000;
     let connection = vfs::open(&packed).expect("it opens");
-    let limit = connection.query_row("pragma litepack_cache_mb", [], |row| row.get::<_, String>(0));
+    let limit = connection.query_row("pragma litepack_cache_mb", [], |row| {
+        row.get::<_, String>(0)
+    });
     let limit: u64 = limit.expect("an answer").parse().expect("MiB");
     drop(connection);
     // Without memory that the system can take back, and in small machines, it is not much.

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::engines::{Engines, Group};
+use crate::memory_limit::MemoryLimit;
 use crate::rows::Setting;
 use crate::workloads::beside_writer::Reader;
 use crate::workloads::task::Task;
@@ -90,7 +91,16 @@ pub struct Child {
 impl Child {
     /// Starts the benchmark's program for a part.
     pub fn start(program: &Path, part: &Part) -> Result<Self> {
-        let mut process = Command::new(program)
+        Self::start_as(Command::new(program), program, part)
+    }
+
+    /// The same within a limit of memory.
+    pub fn start_within(limit: &MemoryLimit, program: &Path, part: &Part) -> Result<Self> {
+        Self::start_as(limit.command(program), program, part)
+    }
+
+    fn start_as(mut command: Command, program: &Path, part: &Part) -> Result<Self> {
+        let mut process = command
             .arg(OPTION)
             .arg(serde_json::to_string(part)?)
             .stdin(Stdio::piped())

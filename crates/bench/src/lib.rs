@@ -11,6 +11,7 @@ pub mod demo;
 pub mod engines;
 pub mod lab;
 pub mod machine;
+pub mod memory_limit;
 pub mod report;
 pub mod rows;
 pub mod stats;

@@ -24,7 +24,7 @@
 
 pub mod bytes;
 pub mod cache;
-mod limits;
+pub mod limits;
 pub mod memory;
 pub mod parallel;
 pub mod random;

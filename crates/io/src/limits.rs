@@ -5,6 +5,7 @@
 //! <https://docs.kernel.org/admin-guide/cgroup-v1/memory.html> (`memory.limit_in_bytes`).
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// In bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,15 @@ pub(crate) struct Limits {
 
 /// What the machine is taken to have if it does not say.
 const UNKNOWN: u64 = 1 << 30;
+
+/// The bytes of memory that this process and the files it reads may take together, as it was when first asked.
+pub fn memory() -> u64 {
+    static MEMORY: OnceLock<u64> = OnceLock::new();
+    *MEMORY.get_or_init(|| {
+        let limits = Limits::now();
+        limits.group.unwrap_or(limits.machine)
+    })
+}
 
 impl Limits {
     /// Those of now.

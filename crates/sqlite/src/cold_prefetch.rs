@@ -5,7 +5,8 @@
 //! whole file in blocks would have; from then on it is read in blocks. That takes at most twice the time of the better
 //! choice.
 //!
-//! The system keeps what is read. If it cannot, the prefetch is useless, so each block is read once.
+//! The system keeps what is read, if there is memory for it. If not, the prefetch is useless: files of more than half the
+//! memory are not read in blocks, and no block is read twice.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -32,14 +33,15 @@ impl ColdPrefetch {
         (!std::mem::replace(read, true)).then(|| block * BLOCK..(block + 1) * BLOCK)
     }
 
-    /// Notes how long a read took, of a file of this length.
-    pub(crate) fn after(&mut self, took: Duration, len: impl FnOnce() -> u64) {
+    /// Notes how long a read took, of a file of this length, where there is so much memory for it.
+    pub(crate) fn after(&mut self, took: Duration, len: impl FnOnce() -> u64, memory: u64) {
         if took < SLOW || self.blocks.is_some() {
             return;
         }
         self.slow += 1;
-        let blocks = len().div_ceil(BLOCK);
-        if self.slow >= blocks {
+        let len = len();
+        let blocks = len.div_ceil(BLOCK);
+        if self.slow >= blocks && len <= memory / 2 {
             self.blocks = usize::try_from(blocks).ok().map(|count| vec![false; count]);
         }
     }
@@ -54,7 +56,17 @@ mod tests {
 
     /// Of `reads` reads all over a file of `len` bytes: microseconds they take on a medium that needs 60
     /// for a call and 2 for a KiB, with a memory for all of the file or for none.
-    fn reading(len: u64, reads: u64, mut cold: Option<ColdPrefetch>, remembers: bool) -> u64 {
+    fn reading(len: u64, reads: u64, cold: Option<ColdPrefetch>, remembers: bool) -> u64 {
+        reading_in(u64::MAX, len, reads, cold, remembers)
+    }
+
+    fn reading_in(
+        limit: u64,
+        len: u64,
+        reads: u64,
+        mut cold: Option<ColdPrefetch>,
+        remembers: bool,
+    ) -> u64 {
         let mut memory = HashSet::<u64>::new();
         let mut total = 0;
         let mut fetch = |range: Range<u64>| {
@@ -78,7 +90,7 @@ mod tests {
             }
             let took = fetch(offset..offset + 1);
             if let Some(cold) = &mut cold {
-                cold.after(took, || len);
+                cold.after(took, || len, limit);
             }
         }
         total
@@ -98,5 +110,10 @@ mod tests {
         let with = reading(14 << 20, 100_000, Some(ColdPrefetch::default()), false);
         let without = reading(14 << 20, 100_000, None, false);
         assert!(with <= without + 112 * (60 + 8 * 32), "{with}, {without}");
+        let cold = Some(ColdPrefetch::default());
+        assert_eq!(
+            reading_in(20 << 20, 14 << 20, 100_000, cold, false),
+            without
+        );
     }
 }

@@ -13,6 +13,7 @@ mod cold_reads;
 mod column_size;
 mod columns;
 mod commits;
+mod equal_memory;
 mod growth;
 mod load;
 mod maintenance;
@@ -96,6 +97,7 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(columns::UPDATE_RANDOM),
         Box::new(apart::Apart),
         Box::new(memory::Memory),
+        Box::new(equal_memory::EqualMemory),
         Box::new(growth::Growth),
     ]
 }

@@ -1,4 +1,4 @@
-//! A scan of one column of all rows.
+//! Scans of all rows: their number, or one column.
 
 use std::time::Instant;
 
@@ -52,5 +52,48 @@ impl Session for Scan {
         }
         let value = start.elapsed().as_secs_f64();
         Ok(Turn { value, answer })
+    }
+}
+
+/// How many rows there are.
+pub struct Count;
+
+impl Session for Count {
+    fn name(&self) -> &'static str {
+        "count"
+    }
+
+    fn about(&self) -> &'static str {
+        "The number of rows, for which SQLite reads all leaves."
+    }
+
+    fn title(&self) -> String {
+        "Count of all rows".into()
+    }
+
+    fn data(&self) -> Dataset {
+        Dataset::Titles
+    }
+
+    fn settings(&self) -> &'static [Setting] {
+        &[Setting::DELETE_FULL]
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::Seconds
+    }
+
+    fn writes(&self) -> bool {
+        false
+    }
+
+    fn turn(&self, _scale: Scale, conn: &Connection, _round: u32) -> Result<Turn> {
+        let start = Instant::now();
+        let rows: i64 = conn.query_row("select count(*) from title", [], |row| row.get(0))?;
+        let value = start.elapsed().as_secs_f64();
+        Ok(Turn {
+            value,
+            answer: rows as u64,
+        })
     }
 }

@@ -6,16 +6,19 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::session::{Session, content};
-use super::{columns, commits, point_reads, range_reads, tpch_queries, transactions};
+use super::{columns, commits, point_reads, range_reads, scan, tpch_queries, transactions};
 use crate::child::{Child, Database, Part};
 use crate::engines::{Engine, Group};
 use crate::lab::{Lab, Scale, Turn};
+use crate::memory_limit::MemoryLimit;
 use crate::rows::Setting;
 
 /// Work that children know, by its name.
-fn sessions() -> [Box<dyn Session>; 8] {
+fn sessions() -> [Box<dyn Session>; 10] {
     [
         Box::new(point_reads::PointReads),
+        Box::new(point_reads::ZipfReads),
+        Box::new(scan::Count),
         Box::new(range_reads::RangeReads),
         Box::new(tpch_queries::PRICING_SUMMARY),
         Box::new(tpch_queries::MARKET_SHARE),
@@ -51,6 +54,8 @@ pub struct Done {
     answer: u64,
     /// All of the process that was in main memory at once, so far; nothing if the system does not tell.
     pub peak_bytes: Option<u64>,
+    /// What is in main memory now that the system cannot take back: all but files and what was offered to it.
+    pub kept_bytes: Option<u64>,
 }
 
 impl Done {
@@ -87,9 +92,19 @@ impl Task {
         })
     }
 
+    /// The same with more or less work.
+    pub fn with(self, scale: Scale) -> Self {
+        Self { scale, ..self }
+    }
+
     /// Starts a child for it.
     pub fn start(&self, lab: &Lab) -> Result<Child> {
         Child::start(lab.program(), &Part::Task(self.clone()))
+    }
+
+    /// The same within a limit of memory.
+    pub fn start_within(&self, lab: &Lab, limit: &MemoryLimit) -> Result<Child> {
+        Child::start_within(limit, lab.program(), &Part::Task(self.clone()))
     }
 
     /// Does what is ordered, on a connection to its database.
@@ -108,6 +123,7 @@ impl Task {
             value,
             answer,
             peak_bytes: peak_bytes().ok(),
+            kept_bytes: kept_bytes(),
         })
     }
 }
@@ -124,6 +140,17 @@ pub fn peak_bytes() -> Result<u64> {
         bail!("this system does not tell the peak memory of a process");
     };
     Ok(kibibytes.parse::<u64>()? << 10)
+}
+
+/// See [`Done::kept_bytes`]. Nothing where the system does not tell.
+fn kept_bytes() -> Option<u64> {
+    let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    let bytes = |name: &str| {
+        let line = rollup.lines().find_map(|line| line.strip_prefix(name))?;
+        let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+        Some(kibibytes << 10)
+    };
+    Some(bytes("Anonymous:")?.saturating_sub(bytes("LazyFree:")?))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! what others do not fill would need entries to be counted by kind at each insertion, and a table of entries forgets
 //! with each change of its size a little of what it knows of the past.
 
-use super::{CacheKind, DEFAULT_BUDGET, DEFAULT_BUDGET_OF_MANY};
+use super::{CacheKind, DEFAULT_BUDGET, DEFAULT_BUDGET_OF_MANY, FileId, FileSize};
 
 pub(super) const KINDS: [CacheKind; 3] = [CacheKind::Pages, CacheKind::Frames, CacheKind::Blocks];
 
@@ -18,10 +18,14 @@ pub(super) struct Division {
     /// Memory that the system can take back, at most; `None` where it has no such memory.
     system: Option<u64>,
     used: [bool; KINDS.len()],
+    /// Open packed files, and how many handles each has.
+    files: Vec<(FileId, FileSize, usize)>,
 }
 
 /// Upper pages of b-trees, map nodes and dictionaries need no more than this: those of a database of 5 GB.
 const UPPER_MAX: u64 = 16 << 20;
+/// Where files are too large to be kept decoded, one of so many bytes is for decoded pages at least.
+const DECODED_MIN: u64 = 8;
 /// With less than this, pages stay in memory that is ours alone: what may be taken back comes by the MiB.
 const ELASTIC_MIN: u64 = 8 << 20;
 
@@ -32,7 +36,27 @@ impl Division {
             system,
             reserved: 0,
             used: [false; KINDS.len()],
+            files: Vec::new(),
         }
+    }
+
+    /// A handle of this file is opened, or tells its size anew.
+    pub(super) fn note_file(&mut self, file: FileId, size: FileSize, is_new: bool) {
+        match self.files.iter_mut().find(|(known, ..)| *known == file) {
+            Some((_, known, handles)) => {
+                *known = size;
+                *handles += usize::from(is_new);
+            }
+            None => self.files.push((file, size, 1)),
+        }
+    }
+
+    /// A handle of this file is closed.
+    pub(super) fn forget_file(&mut self, file: FileId) {
+        self.files.retain_mut(|(known, _, handles)| {
+            *handles -= usize::from(*known == file);
+            *handles > 0
+        });
     }
 
     #[expect(clippy::indexing_slicing, reason = "there is an element for each kind")]
@@ -79,10 +103,25 @@ impl Division {
         let share = self.share();
         match (self.system, self.asked) {
             _ if !self.is_used(CacheKind::Pages) => 0,
-            (Some(system), None) => system,
+            (Some(system), None) => self.beside_files(system),
             (Some(_), Some(_)) if share >= ELASTIC_MIN => share - self.upper() - self.reserved(),
             _ => 0,
         }
+    }
+
+    /// What is left of the memory for pages when files have theirs in the system's page cache. If all decoded pages fit,
+    /// nothing else is needed. If not, stored pages come first: a page that is there takes microseconds to decode, one
+    /// that is not has to wait for the disk, and in the same memory there are several times as many.
+    fn beside_files(&self, system: u64) -> u64 {
+        let sum = |bytes: fn(&FileSize) -> u64| {
+            let all = self.files.iter().map(|(_, size, _)| bytes(size));
+            all.fold(0, u64::saturating_add)
+        };
+        let (stored, decoded) = (sum(|size| size.stored), sum(|size| size.decoded));
+        if decoded <= system {
+            return system;
+        }
+        system.saturating_sub(stored).max(system / DECODED_MIN)
     }
 
     /// All together.

@@ -20,7 +20,7 @@ mod part;
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use litepack_reclaimable::Key;
 
@@ -277,7 +277,25 @@ impl Cache {
 
     /// Changes what the division depends on, and divides anew.
     fn divide(&self, change: impl FnOnce(&mut Division)) {
-        let mut division = self.division();
+        self.divide_locked(self.division(), change);
+    }
+
+    /// The same, but not while another thread is at it. False then.
+    fn try_divide(&self, change: impl FnOnce(&mut Division)) -> bool {
+        let division = match self.division.try_lock() {
+            Ok(division) => division,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        self.divide_locked(division, change);
+        true
+    }
+
+    fn divide_locked(
+        &self,
+        mut division: MutexGuard<'_, Division>,
+        change: impl FnOnce(&mut Division),
+    ) {
         change(&mut division);
         self.share.store(division.share(), Ordering::Relaxed);
         for kind in KINDS {
@@ -411,6 +429,77 @@ fn as_page(value: PageValue) -> Option<Arc<[u8]>> {
     match value {
         PageValue::Page(page) => Some(page),
         PageValue::Object(..) => None,
+    }
+}
+
+/// How large a packed file is, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileSize {
+    /// As it is stored.
+    pub stored: u64,
+    /// The database in it.
+    pub decoded: u64,
+}
+
+impl FileSize {
+    /// Whether it makes no difference which of both it is.
+    fn is_like(self, other: FileSize) -> bool {
+        let like = |a: u64, b: u64| a.abs_diff(b) <= a.max(b) / 16;
+        like(self.stored, other.stored) && like(self.decoded, other.decoded)
+    }
+}
+
+/// Times that a handle which is closed tries to say so.
+const FORGET_TRIES: usize = 100;
+
+/// A handle of a packed file whose pages are kept in the cache: how much of those is kept depends on the file's size.
+#[derive(Debug)]
+pub struct CachedFile {
+    cache: Arc<Cache>,
+    file: FileId,
+    /// What the cache was told.
+    told: Option<FileSize>,
+}
+
+impl CachedFile {
+    /// A handle that has told no size yet.
+    pub fn new(cache: &Arc<Cache>, file: FileId) -> CachedFile {
+        CachedFile {
+            cache: Arc::clone(cache),
+            file,
+            told: None,
+        }
+    }
+
+    /// Tells the size of the file.
+    pub fn tell(&mut self, size: FileSize) {
+        if self.told.is_some_and(|told| told.is_like(size)) {
+            return;
+        }
+        let (file, is_new) = (self.file, self.told.is_none());
+        let change = |division: &mut Division| division.note_file(file, size, is_new);
+        if self.cache.try_divide(change) {
+            self.told = Some(size);
+        }
+    }
+}
+
+impl Drop for CachedFile {
+    fn drop(&mut self) {
+        if self.told.is_none() {
+            return;
+        }
+        // In a child that was forked while another thread divided, the lock is never free. The file then counts as open.
+        let forget = || {
+            self.cache
+                .try_divide(|division| division.forget_file(self.file))
+        };
+        for _ in 0..FORGET_TRIES {
+            if forget() {
+                return;
+            }
+            std::thread::yield_now();
+        }
     }
 }
 

@@ -227,3 +227,39 @@ fn a_part_that_was_small_or_empty_learns_new_pages_as_before() {
         assert!(found > 1000, "after {what} {found} of 2000 pages are found");
     }
 }
+
+#[test]
+fn what_is_left_beside_files_is_for_decoded_pages_unless_all_of_them_fit() {
+    const MIB: u64 = 1 << 20;
+    let cache = Arc::new(Cache::divided(Division::new(None, Some(100 * MIB)), None));
+    cache.begin_use(CacheKind::Pages);
+    let room = || cache.division().elastic() / MIB;
+    let size = |stored, decoded| FileSize {
+        stored: stored * MIB,
+        decoded: decoded * MIB,
+    };
+    let file = FileId::unique();
+    let mut first = CachedFile::new(&cache, file);
+    first.tell(size(30, 90));
+    assert_eq!(room(), 100, "all pages fit");
+    first.tell(size(31, 92));
+    first.tell(size(40, 120));
+    assert_eq!(room(), 60);
+    let mut same = CachedFile::new(&cache, file);
+    same.tell(size(40, 120));
+    assert_eq!(room(), 60, "a file counts once");
+    let mut other = CachedFile::new(&cache, FileId::unique());
+    other.tell(size(30, 80));
+    assert_eq!(room(), 30);
+    other.tell(size(u64::MAX / MIB, u64::MAX / MIB));
+    assert_eq!(room(), 12);
+    drop((other, first));
+    assert_eq!(room(), 60);
+    drop(same);
+    assert_eq!(room(), 100);
+    cache.set_budget(50 * MIB);
+    let asked = room();
+    let mut large = CachedFile::new(&cache, FileId::unique());
+    large.tell(size(400, 1200));
+    assert_eq!(room(), asked, "somebody chose");
+}

@@ -386,7 +386,8 @@ impl ReadAt for HostFile {
         let begun = Instant::now();
         let read = self.read_now(buf, offset)?;
         let len = || ReadAt::len(self).unwrap_or(u64::MAX);
-        self.cold.borrow_mut().after(begun.elapsed(), len);
+        let memory = litepack_io::limits::memory();
+        self.cold.borrow_mut().after(begun.elapsed(), len, memory);
         Ok(read)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use litepack_io::cache::{CacheKind, FileId};
+use litepack_io::cache::{CacheKind, CachedFile, FileId, FileSize};
 use litepack_io::storage::ReadAt;
 
 use crate::error::{Error, Result};
@@ -31,6 +31,8 @@ const LONG_RETRIES: usize = 5;
 #[derive(Debug)]
 pub struct Snapshot<R: ReadAt> {
     pub(super) pages: PageReader<R>,
+    /// What the cache knows of the file.
+    cached: CachedFile,
     image: Image,
     /// `None` while the file is empty.
     commit: Option<Commit>,
@@ -63,6 +65,7 @@ impl<R: ReadAt> Snapshot<R> {
             segment: None,
         };
         Ok(Snapshot {
+            cached: CachedFile::new(&options.cache, options.file),
             pages: PageReader::new(medium, options.threads),
             image: Image::empty(),
             commit: None,
@@ -85,7 +88,9 @@ impl<R: ReadAt> Snapshot<R> {
 
     /// Shares cached pages with other handles of the same file identity from now on.
     pub fn set_file(&mut self, file: FileId) {
-        self.pages.medium.cache.file = file;
+        let cache = &mut self.pages.medium.cache;
+        cache.file = file;
+        self.cached = CachedFile::new(&cache.cache, file);
     }
 
     /// Threads that may work at the same time, the handle's own included.
@@ -285,6 +290,13 @@ impl<R: ReadAt> Snapshot<R> {
     /// Makes `commit` what this reads.
     pub(crate) fn go_to(&mut self, commit: Commit, image: Image) -> Image {
         self.pages.forget_leaves();
+        // Of a remote file the system's page cache has nothing.
+        if !self.pages.medium.disk.is_remote() {
+            self.cached.tell(FileSize {
+                stored: commit.record.end.0,
+                decoded: image.size,
+            });
+        }
         self.commit = Some(commit);
         std::mem::replace(&mut self.image, image)
     }

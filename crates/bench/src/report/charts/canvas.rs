@@ -14,12 +14,13 @@ pub const GRID: RGBColor = RGBColor(220, 220, 220);
 const GREY: RGBColor = RGBColor(120, 120, 120);
 const BLUE: RGBColor = RGBColor(0, 114, 178);
 /// The colours of series that are neither plain SQLite nor packed files.
-const COLORS: [RGBColor; 5] = [
+const COLORS: [RGBColor; 6] = [
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),
     RGBColor(86, 180, 233),
     RGBColor(230, 159, 0),
+    RGBColor(110, 80, 50),
 ];
 
 /// Why a chart cannot be drawn.

@@ -15,7 +15,7 @@ use self::bars::{Bar, Bars, Cluster, Ruler};
 use self::canvas::Failure;
 use self::lines::{Line, Lines, Panel};
 use super::{Report, words};
-use crate::rows::Row;
+use crate::rows::{Row, Unit};
 
 /// A chart's file name and what it shows.
 pub struct Chart {
@@ -98,6 +98,16 @@ pub fn draw(report: &Report) -> Result<Vec<Chart>> {
             };
             add(file, title, bars.svg())?;
         }
+    }
+    let clusters = equal_memory(report);
+    if !clusters.is_empty() {
+        let bars = Bars {
+            title: "Speed at equal memory: plain SQLite = 1, faster to the right",
+            note: &note,
+            ruler: Ruler::AroundOne,
+            clusters,
+        };
+        add("memory.svg", "Speed at equal memory", bars.svg())?;
     }
     let panels = growth(report);
     if !panels.is_empty() {
@@ -185,6 +195,30 @@ fn speeds(report: &Report, works: &[&str]) -> Vec<Cluster> {
         .filter(|cluster| !cluster.bars.is_empty())
         .collect();
     shorten(&mut clusters);
+    clusters
+}
+
+/// One cluster for each kind of work, one bar for each limit.
+fn equal_memory(report: &Report) -> Vec<Cluster> {
+    let mut clusters: Vec<Cluster> = Vec::new();
+    for group in groups(report, &["equal-memory"]) {
+        let speeds = group.iter().filter(|row| row.unit != Unit::Memory);
+        let bars = speeds.filter_map(|row| {
+            Some(Bar {
+                series: row.way?.into(),
+                value: row.gain()?,
+            })
+        });
+        let bars: Vec<Bar> = bars.collect();
+        match clusters.last_mut() {
+            Some(last) if last.label == group[0].data => last.bars.extend(bars),
+            _ => clusters.push(Cluster {
+                label: group[0].data.clone(),
+                bars,
+            }),
+        }
+    }
+    clusters.retain(|cluster| !cluster.bars.is_empty());
     clusters
 }
 

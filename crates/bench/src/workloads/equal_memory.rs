@@ -1,0 +1,179 @@
+//! Speed at equal memory: each engine in a process of its own, in a group whose limit counts the process and its part
+//! of the system's page cache alike.
+//!
+//! At first the system has forgotten the file, else its pages would be counted as another group's. One turn that is not
+//! measured fills caches as far as the limit lets them.
+
+use anyhow::Result;
+
+use super::session::Session;
+use super::task::{Done, Order, Task};
+use super::{Workload, point_reads, range_reads, scan, tpch_queries};
+use crate::cold::Cold;
+use crate::engines::Group;
+use crate::lab::{Lab, Scale};
+use crate::memory_limit::MemoryLimit;
+use crate::rows::{Cache, Row, Setting, Unit, compare};
+
+const SETTING: Setting = Setting::DELETE_FULL;
+/// Reads from the disk make turns long.
+const ROUNDS: u32 = 3;
+/// Without what it did before, a process would not be warm. Rounds are counted from 1.
+const WARM_UP: u32 = 0;
+
+/// A limit in MB, and how reports call it.
+type Limit = (Option<u64>, &'static str);
+
+const NONE: Limit = (None, "no limit");
+const LIMITS: [Limit; 6] = [
+    (Some(32), "in 32 MB"),
+    (Some(64), "in 64 MB"),
+    (Some(128), "in 128 MB"),
+    (Some(256), "in 256 MB"),
+    (Some(512), "in 512 MB"),
+    NONE,
+];
+const QUICK_LIMITS: [Limit; 2] = [(Some(32), "in 32 MB"), NONE];
+
+fn works() -> [Box<dyn Session>; 6] {
+    [
+        Box::new(point_reads::PointReads),
+        Box::new(point_reads::ZipfReads),
+        Box::new(range_reads::RangeReads),
+        Box::new(scan::Count),
+        Box::new(tpch_queries::PRICING_SUMMARY),
+        Box::new(tpch_queries::MARKET_SHARE),
+    ]
+}
+
+/// The work at all limits.
+pub struct EqualMemory;
+
+/// An engine's part of the work, and what it last had in memory.
+struct Contestant {
+    task: Task,
+    kept: Vec<f64>,
+}
+
+impl Workload for EqualMemory {
+    fn name(&self) -> &'static str {
+        "equal-memory"
+    }
+
+    fn about(&self) -> &'static str {
+        "Work from above by a new process in a memory cgroup, whose limit counts the process and the part of the system's page \
+         cache that it uses. It begins with nothing in memory; one turn that is not measured goes before. Reads are a fifth as \
+         many as above. The memory is that which the system cannot take back, after the work without a limit: anonymous memory \
+         without what was offered to the system. Aims: at least 1 × the rate at every limit; where the limit is less than half \
+         the plain file, 2 × the rate of point reads; at most 24 MB more memory."
+    }
+
+    fn group(&self) -> Group {
+        Group::Files
+    }
+
+    fn run(&self, lab: &Lab) -> Result<Vec<Vec<Row>>> {
+        let cold = Cold::find(lab.scratch())
+            .and_then(|cold| MemoryLimit::new(64 << 20).map(|_works| cold));
+        let cold = match cold {
+            Ok(cold) => cold,
+            Err(reason) => {
+                lab.leave_out("equal memory", format!("{reason:#}"));
+                return Ok(Vec::new());
+            }
+        };
+        let limits = match lab.scale.quick {
+            true => &QUICK_LIMITS[..],
+            false => &LIMITS[..],
+        };
+        let mut groups = Vec::new();
+        for work in works() {
+            for limit in limits {
+                if lab.leave_out_if_stopped("equal memory, in part") {
+                    return Ok(groups);
+                }
+                groups.extend(self.run_work(lab, cold, &*work, *limit)?);
+            }
+        }
+        Ok(groups)
+    }
+}
+
+impl EqualMemory {
+    /// A group of rows for the speed, and one for the memory if there is no limit.
+    fn run_work(
+        &self,
+        lab: &Lab,
+        cold: Cold,
+        work: &dyn Session,
+        (limit, name): Limit,
+    ) -> Result<Vec<Vec<Row>>> {
+        let group = match limit {
+            Some(megabytes) => Some(MemoryLimit::new(megabytes << 20)?),
+            None => None,
+        };
+        let engines = lab.engines(Group::Files);
+        let scale = Scale {
+            quick: true,
+            ..lab.scale
+        };
+        let mut contestants: Vec<Result<Contestant>> = engines
+            .iter()
+            .map(|engine| {
+                let task = Task::new(lab, Group::Files, &**engine, work, SETTING)?.with(scale);
+                let kept = Vec::new();
+                Ok(Contestant { task, kept })
+            })
+            .collect();
+        let label = format!("{}, {name}", work.name());
+        let rounds = lab.rounds.min(ROUNDS);
+        let all = lab.take_turns(&label, rounds, &mut contestants, |contestant, round| {
+            cold.forget(&contestant.task.database.path)?;
+            let mut child = match &group {
+                Some(limit) => contestant.task.start_within(lab, limit)?,
+                None => contestant.task.start(lab)?,
+            };
+            let mut turn = |round| -> Result<Done> {
+                child.order(&Order::Turn(round))?;
+                child.answer()
+            };
+            turn(WARM_UP)?;
+            let done = turn(round)?;
+            if let Some(bytes) = done.kept_bytes {
+                contestant.kept.push(bytes as f64);
+            }
+            Ok(done.turn())
+        });
+        let row = |engine| Row {
+            workload: self.name(),
+            title: "Speed at equal memory".into(),
+            data: format!("{}: {}", work.title(), work.data().title(lab.scale.size)),
+            engine,
+            way: Some(name),
+            setting: Some(SETTING),
+            cache: Cache::Irrelevant,
+            ..Row::EMPTY
+        };
+        let (mut speeds, mut memories) = (Vec::new(), Vec::new());
+        for ((engine, contestant), turns) in engines.iter().zip(contestants).zip(all) {
+            speeds.push(Row {
+                unit: work.unit(),
+                values: turns.values,
+                failure: turns.failure,
+                ..row(engine.name())
+            });
+            if let (None, Ok(contestant)) = (limit, contestant) {
+                memories.push(Row {
+                    unit: Unit::Memory,
+                    values: contestant.kept,
+                    way: Some("memory"),
+                    ..row(engine.name())
+                });
+            }
+        }
+        let mut groups = vec![speeds, memories];
+        groups.retain(|rows| !rows.is_empty());
+        groups.iter_mut().for_each(|rows| compare(rows));
+        Ok(groups)
+    }
+}
