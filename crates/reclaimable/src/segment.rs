@@ -242,7 +242,6 @@ impl Segment {
         let Some((slot, memory)) = self.slot(index) else {
             return Found::Other;
         };
-        prefetch(memory);
         let Some(_reading) = slot.enter(key) else {
             return Found::Other;
         };
@@ -392,19 +391,6 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
             len - first,
         )
     };
-}
-
-/// Has the processor fetch what is at an address while it waits for something else.
-#[inline]
-fn prefetch(memory: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: every such processor has this instruction. It changes nothing, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(memory.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = memory;
 }
 
 /// A moment at which the system may take memory back, for tests.

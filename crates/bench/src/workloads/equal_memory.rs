@@ -1,8 +1,8 @@
 //! Speed at equal memory: each engine in a process of its own, in a group whose limit counts the process and its part
 //! of the system's page cache alike.
 //!
-//! At first the system has forgotten the file, else its pages would be counted as another group's. One turn that is not
-//! measured fills caches as far as the limit lets them.
+//! Before work with a limit the system has forgotten the file, else its pages would be counted as another group's. Turns
+//! that are not measured fill caches as far as the limit lets them.
 
 use anyhow::Result;
 
@@ -18,8 +18,9 @@ use crate::rows::{Cache, Row, Setting, Unit, compare};
 const SETTING: Setting = Setting::DELETE_FULL;
 /// Reads from the disk make turns long.
 const ROUNDS: u32 = 3;
-/// Without what it did before, a process would not be warm. Rounds are counted from 1.
-const WARM_UP: u32 = 0;
+/// The rounds of turns that are not measured; rounds are counted from 1. Without a limit, caches are to be full.
+const WARM_UPS: std::ops::RangeInclusive<u32> = 1_000..=1_000;
+const WARM_UPS_WITHOUT_LIMIT: std::ops::RangeInclusive<u32> = 1_000..=1_011;
 
 /// A limit in MB, and how reports call it.
 type Limit = (Option<u64>, &'static str);
@@ -62,8 +63,8 @@ impl Workload for EqualMemory {
 
     fn about(&self) -> &'static str {
         "Work from above by a new process in a memory cgroup, whose limit counts the process and the part of the system's page \
-         cache that it uses. It begins with nothing in memory; one turn that is not measured goes before. Reads are a fifth as \
-         many as above. The memory is that which the system cannot take back, after the work without a limit: anonymous memory \
+         cache that it uses. With a limit it begins with nothing in memory, and one turn that is not measured goes before; \
+         without one the file is in memory, and twelve turns go before. Reads are a fifth as many as above. The memory is that which the system cannot take back, after the work without a limit: anonymous memory \
          without what was offered to the system. Aims: at least 1 × the rate at every limit; where the limit is less than half \
          the plain file, 2 × the rate of point reads; at most 24 MB more memory."
     }
@@ -128,16 +129,20 @@ impl EqualMemory {
         let label = format!("{}, {name}", work.name());
         let rounds = lab.rounds.min(ROUNDS);
         let all = lab.take_turns(&label, rounds, &mut contestants, |contestant, round| {
-            cold.forget(&contestant.task.database.path)?;
-            let mut child = match &group {
-                Some(limit) => contestant.task.start_within(lab, limit)?,
-                None => contestant.task.start(lab)?,
+            let (mut child, warm_ups) = match &group {
+                Some(limit) => {
+                    cold.forget(&contestant.task.database.path)?;
+                    (contestant.task.start_within(lab, limit)?, WARM_UPS)
+                }
+                None => (contestant.task.start(lab)?, WARM_UPS_WITHOUT_LIMIT),
             };
             let mut turn = |round| -> Result<Done> {
                 child.order(&Order::Turn(round))?;
                 child.answer()
             };
-            turn(WARM_UP)?;
+            for round in warm_ups {
+                turn(round)?;
+            }
             let done = turn(round)?;
             if let Some(bytes) = done.kept_bytes {
                 contestant.kept.push(bytes as f64);

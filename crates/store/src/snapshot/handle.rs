@@ -150,6 +150,7 @@ impl<R: ReadAt> Snapshot<R> {
             Some(header) => {
                 medium.uuid = header.uuid;
                 medium.cache.file = FileId::unique();
+                self.cached = CachedFile::new(&medium.cache.cache, medium.cache.file);
                 medium.node_cache = NodeCache::default();
                 self.commit = None;
             }
