@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -14,6 +15,8 @@ const KINDS: [(&str, &str); 2] = [
     ("/sys/fs/cgroup", "memory.max"),
 ];
 const PROCESSES: &str = "cgroup.procs";
+const REMOVE_TRIES: u32 = 200;
+const REMOVE_PAUSE: Duration = Duration::from_millis(10);
 
 /// A group. It goes with this value; its processes have to be gone by then.
 #[derive(Debug)]
@@ -67,8 +70,13 @@ impl MemoryLimit {
 
 impl Drop for MemoryLimit {
     fn drop(&mut self) {
-        // A leftover is an empty group.
-        let _ = fs::remove_dir(&self.folder);
+        // Processes that the system ended leave the group a little later. A leftover is an empty group.
+        for _ in 0..REMOVE_TRIES {
+            if fs::remove_dir(&self.folder).is_ok() {
+                return;
+            }
+            std::thread::sleep(REMOVE_PAUSE);
+        }
     }
 }
 
