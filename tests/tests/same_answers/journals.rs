@@ -1,6 +1,8 @@
 //! Journal modes, synchronous levels, checkpoints and locks: a packed database commits, rolls back,
 //! blocks and lets through exactly when a plain one does.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use litepack_tests::content;
 use litepack_tests::pair::{COUNT, Pair};
 
@@ -244,16 +246,22 @@ fn an_interrupted_statement_leaves_no_trace() {
         for micros in [300, 1000, 3000, 9000] {
             pair.both("an interrupt", |connection, _| {
                 let handle = connection.get_interrupt_handle();
+                let is_over = AtomicBool::new(false);
                 std::thread::scope(|scope| {
-                    scope.spawn(move || {
-                        std::thread::sleep(std::time::Duration::from_micros(micros));
-                        handle.interrupt();
+                    // One that comes before the statement runs is without effect.
+                    scope.spawn(|| {
+                        while !is_over.load(Ordering::Relaxed) {
+                            std::thread::sleep(std::time::Duration::from_micros(micros));
+                            handle.interrupt();
+                        }
                     });
                     // Seconds, all in all, and some rows are changed before the interrupt.
                     let long = "update t set x = x || 'interrupted' ||
                         (with recursive n(i) as (select t.id union all select i + 1 from n
                          where i < t.id + 3000) select count(*) from n)";
-                    let error = connection.execute_batch(long).expect_err("an interrupt");
+                    let result = connection.execute_batch(long);
+                    is_over.store(true, Ordering::Relaxed);
+                    let error = result.expect_err("an interrupt");
                     let code = rusqlite::ErrorCode::OperationInterrupted;
                     assert_eq!(error.sqlite_error_code(), Some(code));
                 });
