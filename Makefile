@@ -8,7 +8,9 @@ FUZZ_SECONDS ?= 60
 FUZZ_BOUNDS := -timeout=30 -rss_limit_mb=1024 -malloc_limit_mb=512
 FILES ?=
 
-RELEASE := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+RELEASE := $(TARGET)/release
+E2E = LITEPACK_EXTENSION=$(1)/liblitepack.so LITEPACK_COMMAND=$(1)/litepack tests/e2e/run
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -27,13 +29,16 @@ lint: ## formatting, clippy and the docs
 test: lint ## what has to pass before each commit reaches main
 	@scripts/need cargo cc make nginx openssl sqlite3 python3
 	cargo test --workspace --exclude litepack-integers
-	@$(MAKE) --no-print-directory e2e
+# As the tests are built, with debug assertions: a release build would take as long as all the tests.
+	cargo build -p litepack-extension
+	cargo build -p litepack-cli
+	$(call E2E,$(TARGET)/debug)
 
-e2e: build ## the built extension and command, used by the sqlite3 shell and Python
+e2e: build ## the extension and command as released, used by the sqlite3 shell and Python
 	@scripts/need cc nginx sqlite3 python3
-	LITEPACK_EXTENSION=$(RELEASE)/liblitepack.so LITEPACK_COMMAND=$(RELEASE)/litepack tests/e2e/run
+	$(call E2E,$(RELEASE))
 
-test-long: ## the same tests with many more rounds, and the slow ones
+test-long: e2e ## the same tests with many more rounds, and the slow ones; the released build
 	@scripts/need cargo cc nginx openssl sqlite3 python3
 	CARGO_PROFILE_RELEASE_LTO=off LITEPACK_LONG=1 cargo test --release --workspace -- --include-ignored
 
