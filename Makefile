@@ -28,10 +28,9 @@ lint: ## formatting, clippy and the docs
 
 test: lint ## what has to pass before each commit reaches main
 	@scripts/need cargo cc make nginx openssl sqlite3 python3
-	cargo test --workspace --exclude litepack-integers
-# As the tests are built, with debug assertions: a release build would take as long as all the tests.
-	cargo build -p litepack-extension
-	cargo build -p litepack-cli
+# All at once, so that nothing is built twice; the extension and the command with debug assertions, as the tests are.
+	cargo build --workspace --exclude litepack-integers --all-targets
+	LITEPACK_BIN=$(TARGET)/debug/litepack cargo test --workspace --exclude litepack-integers
 	$(call E2E,$(TARGET)/debug)
 
 e2e: build ## the extension and command as released, used by the sqlite3 shell and Python

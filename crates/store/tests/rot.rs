@@ -12,7 +12,7 @@ use litepack_io::testing::CrashingStorage;
 use litepack_store::{Result, Store};
 use rand::rngs::StdRng as SmallRng;
 use rand::{RngExt, SeedableRng};
-use support::{open, options, seeds};
+use support::{at_once, open, options, seeds};
 
 const PAGE: usize = 4096;
 /// Slots and marks (docs/format.md).
@@ -159,12 +159,10 @@ fn run(seed: u64, steps: usize) -> (usize, usize) {
 
 #[test]
 fn rot_is_the_right_answer_or_an_error() {
-    let (mut answered, mut refused) = (0, 0);
-    for seed in seeds(40, 3000) {
-        let (right, errors) = run(seed, 20);
-        answered += right;
-        refused += errors;
-    }
+    let counts = at_once(&seeds(40, 3000), |&seed| run(seed, 20));
+    let (answered, refused) = counts
+        .into_iter()
+        .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     println!("{answered} right answers, {refused} errors");
     assert!(answered > 0 && refused > 0, "this shows nothing");
 }
@@ -173,7 +171,7 @@ fn rot_is_the_right_answer_or_an_error() {
 /// disk.
 #[test]
 fn what_is_flushed_for_good_never_falls_back() {
-    for seed in seeds(60, 2000) {
+    at_once(&seeds(60, 2000), |&seed| {
         let mut rng = SmallRng::seed_from_u64(seed);
         let disk = CrashingStorage::default();
         let mut store = open(&disk);
@@ -193,7 +191,7 @@ fn what_is_flushed_for_good_never_falls_back() {
                 );
             }
         }
-    }
+    });
 }
 
 /// After it was up to date, a file has its newest commit twice: no damage of one slot makes it older, or empty.
@@ -273,7 +271,8 @@ fn two_damages_make_no_empty_database() {
     let mut inserted = image.clone();
     inserted.splice(900..900, [0; 512]);
     expect(inserted, "512 bytes more");
-    for len in 1..image.len() {
+    let lengths: Vec<usize> = (1..image.len()).collect();
+    at_once(&lengths, |&len| {
         expect(image[..len].to_vec(), &format!("cut to {len} bytes"));
-    }
+    });
 }

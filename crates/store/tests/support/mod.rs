@@ -15,6 +15,22 @@ pub fn seeds(default: u64, long: u64) -> Vec<u64> {
     (0..if many { long } else { default }).collect()
 }
 
+/// What `body` makes of each, in the same order. Opening a damaged file waits for a writer that may be there, so many
+/// are opened at a time.
+pub fn at_once<I: Sync, O: Send>(inputs: &[I], body: impl Fn(&I) -> O + Sync) -> Vec<O> {
+    let body = &body;
+    let parts = inputs.chunks(inputs.len().div_ceil(32).max(1));
+    std::thread::scope(|scope| {
+        let started: Vec<_> = parts
+            .map(|part| scope.spawn(move || part.iter().map(body).collect::<Vec<O>>()))
+            .collect();
+        let results = started.into_iter().map(|thread| thread.join());
+        results
+            .flat_map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}
+
 /// With a cache of its own, so that no handle answers for another.
 pub fn options() -> Options {
     Options {
