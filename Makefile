@@ -30,7 +30,9 @@ test: lint ## what has to pass before each commit reaches main
 	@scripts/need cargo cc make nginx openssl sqlite3 python3
 # All at once, so that nothing is built twice; the extension and the command with debug assertions, as the tests are.
 	cargo build --workspace --exclude litepack-integers --all-targets
-	LITEPACK_BIN=$(TARGET)/debug/litepack cargo test --workspace --exclude litepack-integers
+# Many tests wait, for locks, clocks and the disk: more of them run at once than there are processors.
+	RUST_TEST_THREADS=$$(($$(nproc) * 2)) LITEPACK_BIN=$(TARGET)/debug/litepack \
+		cargo test --workspace --exclude litepack-integers
 	$(call E2E,$(TARGET)/debug)
 
 e2e: build ## the extension and command as released, used by the sqlite3 shell and Python
