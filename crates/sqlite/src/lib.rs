@@ -9,6 +9,7 @@
 //! options.rs   URI parameters and pragmas       spelling.rs names misspelt
 //! identity.rs  which file a packed database is, for others that have it open
 //! file_stamp.rs  whether a file is the same     file_registry.rs   files that are or were open
+//! known_absent.rs  journals and WALs that need not be looked for again
 //! foreign.rs   what a file is that is none of ours
 //! cold_prefetch.rs  blocks of a file that the system does not have in memory
 //! relief.rs    when memory is short             codes.rs    SQLite's numbers
@@ -27,6 +28,7 @@ mod file_stamp;
 mod foreign;
 mod functions;
 mod identity;
+mod known_absent;
 mod maintain_function;
 mod options;
 mod relief;

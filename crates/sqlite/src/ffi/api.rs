@@ -198,6 +198,16 @@ impl Api {
         unsafe { call!(self.table(), uri_boolean(name, key.as_ptr(), 0)) != 0 }
     }
 
+    /// Where SQLite has the name of the journal of a database. It is behind the name and the parameters; that of the WAL
+    /// follows (<https://sqlite.org/c3ref/filename_database.html>).
+    ///
+    /// # Safety
+    /// As [`Api::uri_parameter`].
+    pub(crate) unsafe fn journal_of(&self, name: *const c_char) -> usize {
+        // SAFETY: `name` is one that SQLite gave to a VFS, as the caller says, so parameters stand behind it.
+        unsafe { call!(self.table(), filename_journal(name)) }.addr()
+    }
+
     /// The URI parameters of a database, in order.
     ///
     /// # Safety

@@ -18,6 +18,7 @@ use crate::codes::{
 use crate::file::journal::JournalFile;
 use crate::file::packed::Packed;
 use crate::file::packed_file::PackedFile;
+use crate::known_absent::KnownAbsent;
 
 /// A host's file: SQLite's field, then its content and lock.
 #[repr(C)]
@@ -166,7 +167,12 @@ fn over_host(
             ..Options::default()
         };
         let store = Store::open(disk, options).unwrap();
-        let packed = PackedFile::new(Packed::new(store), None, true);
+        let packed = PackedFile::new(
+            Packed::new(store),
+            None,
+            KnownAbsent::new(c"/none", 1),
+            true,
+        );
         install(file, silent(), "litepack", packed);
         body(file, host.cast());
     }

@@ -16,9 +16,9 @@ use super::bindings::{
     sqlite3_io_methods, sqlite3_vfs,
 };
 use crate::codes::{
-    BUSY, CANTOPEN, Code, IOERR_READ, IOERR_SHORT_READ, OK, OPEN_CREATE, OPEN_DELETEONCLOSE,
-    OPEN_EXCLUSIVE, OPEN_READWRITE, OPEN_SUPER_JOURNAL, OPEN_TEMP_JOURNAL, READONLY,
-    READONLY_DIRECTORY, fcntl, from_host,
+    ACCESS_EXISTS, BUSY, CANTOPEN, Code, IOERR_READ, IOERR_SHORT_READ, OK, OPEN_CREATE,
+    OPEN_DELETEONCLOSE, OPEN_EXCLUSIVE, OPEN_READWRITE, OPEN_SUPER_JOURNAL, OPEN_TEMP_JOURNAL,
+    READONLY, READONLY_DIRECTORY, fcntl, from_host,
 };
 use crate::cold_prefetch::ColdPrefetch;
 
@@ -226,6 +226,25 @@ impl HostFile {
         let (to, len) = (buf.as_mut_ptr().cast::<c_void>(), buf.len() as c_int);
         // SAFETY: the file is open and the buffer holds its length.
         unsafe { call!(self.methods(), xRead(self.file, to, len, offset as i64)) }
+    }
+
+    /// Whether there is a file where the journal of this one would be.
+    ///
+    /// # Errors
+    /// The host's result code.
+    pub(crate) fn has_journal(&self) -> Result<bool, Code> {
+        let name = [self.path.to_bytes(), b"-journal\0"].concat();
+        let mut there = 0;
+        // SAFETY: the host's VFS is registered for ever, and the name ends with a zero byte.
+        let code = unsafe {
+            let (vfs, name) = (self.vfs, name.as_ptr().cast());
+            call!((*vfs), xAccess(vfs, name, ACCESS_EXISTS, &raw mut there))
+        };
+        if code == OK {
+            Ok(there != 0)
+        } else {
+            Err(code)
+        }
     }
 
     pub(crate) fn lock(&self, level: c_int) -> Code {

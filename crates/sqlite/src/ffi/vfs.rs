@@ -31,6 +31,7 @@ use crate::file::{Database, Failure, File};
 use crate::file_stamp::FileStamp;
 use crate::foreign;
 use crate::identity::{Identity, is_packed_journal};
+use crate::known_absent::{self, KnownAbsent};
 use crate::options::{Setting, from_uri};
 use crate::relief::relieve;
 use crate::remote::{self, Location};
@@ -301,10 +302,13 @@ impl Opening<'_> {
         // SAFETY: the name is a main database's.
         let is_immutable = unsafe { self.shim.api().uri_is_on(self.name, c"immutable") };
         let writable = granted & OPEN_READONLY == 0 && !is_immutable;
+        // SAFETY: the name is a main database's.
+        let journal = unsafe { self.shim.api().journal_of(self.name) };
+        let absent = KnownAbsent::new(&path, journal);
         // SAFETY: the arguments are SQLite's. The host's file behind ours belongs to the store, which is part of
         // `file`.
         unsafe {
-            let file = PackedFile::new(packed, Some(identity), writable);
+            let file = PackedFile::new(packed, Some(identity), absent, writable);
             self.finish(file, granted);
         }
         Ok(())
@@ -450,6 +454,32 @@ unsafe fn delete_any(shim: &Shim, name: *const c_char, sync: c_int) -> c_int {
     guard(api, || (), body)
 }
 
+unsafe extern "C" fn x_access<O: Owner>(
+    vfs: *mut sqlite3_vfs,
+    name: *const c_char,
+    flags: c_int,
+    out: *mut c_int,
+) -> c_int {
+    let is_asked = flags == ACCESS_EXISTS && !name.is_null();
+    // SAFETY: SQLite's names are strings.
+    let name_text = is_asked.then(|| unsafe { CStr::from_ptr(name) });
+    if name_text.is_some_and(known_absent::is_absent) {
+        // SAFETY: SQLite gives a place for the answer.
+        unsafe { out.write(0) };
+        return OK;
+    }
+    // SAFETY: the arguments are SQLite's.
+    let code = unsafe { access_below::<O>(vfs, name, flags, out) };
+    if let Some(name) = name_text.filter(|_| code == OK) {
+        // SAFETY: SQLite gives a place for the answer, and the host has written it, as all went well.
+        let is_there = unsafe { out.read() } != 0;
+        if !is_there {
+            known_absent::note_absent(name);
+        }
+    }
+    code
+}
+
 /// Methods that the host answers, called with the host's VFS in place of ours. Ours has only those that the host has,
 /// and what it answers otherwise is for objects that are not ours.
 macro_rules! forward {
@@ -470,7 +500,7 @@ macro_rules! forward {
 type Symbol = Option<unsafe extern "C" fn(*mut sqlite3_vfs, *mut c_void, *const c_char)>;
 
 forward! {
-    fn x_access = xAccess(name: *const c_char, flags: c_int, out: *mut c_int) -> c_int, else CANTOPEN;
+    fn access_below = xAccess(name: *const c_char, flags: c_int, out: *mut c_int) -> c_int, else CANTOPEN;
     fn x_full_pathname = xFullPathname(name: *const c_char, n: c_int, out: *mut c_char) -> c_int, else CANTOPEN;
     fn x_randomness = xRandomness(n: c_int, out: *mut c_char) -> c_int, else CANTOPEN;
     fn x_sleep = xSleep(microseconds: c_int) -> c_int, else CANTOPEN;

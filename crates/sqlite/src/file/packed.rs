@@ -13,7 +13,7 @@ use litepack_btree::PageNumber;
 use litepack_codec::Level;
 use litepack_engine::maintenance::{Maintenance, Progress, default_level};
 use litepack_io::storage::Storage;
-use litepack_store::{Cache, CheckReport, FileOffset, Info, Result, Store};
+use litepack_store::{Cache, CheckReport, FileOffset, FileUuid, Info, Result, Store};
 
 use crate::codes::{LOCK_NONE, LOCK_RESERVED, LOCK_SHARED};
 use crate::file::secure_delete::SecureDelete;
@@ -90,6 +90,11 @@ impl<D: Storage> Packed<D> {
         }
     }
 
+    /// The commit that it is at.
+    pub(crate) fn commit(&self) -> (FileUuid, u64) {
+        (self.store.uuid(), self.store.seq())
+    }
+
     pub(crate) fn disk(&self) -> &D {
         self.store.disk()
     }
@@ -109,6 +114,11 @@ impl<D: Storage> Packed<D> {
         if self.index_is_ours || self.lock != LOCK_SHARED {
             return Ok(false);
         }
+        self.is_in_wal_mode()
+    }
+
+    /// As [`Packed::is_wal`], of what is committed, and looked up once for each commit.
+    pub(crate) fn is_in_wal_mode(&mut self) -> Result<bool> {
         let seq = self.store.seq();
         match self.mode_at {
             Some((known, is_wal)) if known == seq => Ok(is_wal),

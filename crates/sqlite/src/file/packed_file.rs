@@ -20,6 +20,7 @@ use crate::ffi::bindings::{
 };
 use crate::ffi::{BusyHandler, HostFile};
 use crate::identity::Identity;
+use crate::known_absent::KnownAbsent;
 use crate::options::{Name, Setting};
 
 /// Locks of the WAL index: `WAL_CKPT_LOCK` and the first `WAL_READ_LOCK`
@@ -37,12 +38,15 @@ pub(crate) struct PackedFile {
     busy: Option<BusyHandler>,
     /// Gives up its places in the process-wide tables when the file is closed.
     identity: Option<Identity>,
+    /// Spares SQLite looking for journals.
+    absent: KnownAbsent,
 }
 
 impl PackedFile {
     pub(crate) fn new(
         packed: Packed<HostFile>,
         identity: Option<Identity>,
+        absent: KnownAbsent,
         writable: bool,
     ) -> PackedFile {
         PackedFile {
@@ -51,6 +55,7 @@ impl PackedFile {
             backfill: 0,
             busy: None,
             identity,
+            absent,
         }
     }
 
@@ -71,6 +76,24 @@ impl PackedFile {
         let checkpoints = Checkpoints::read(word);
         let frames = word(wal_index::BACKFILL);
         self.packed.catch_up_with(checkpoints, frames)
+    }
+
+    /// After the lock has risen from `before`: says what need not be looked for in this transaction, and before the first
+    /// write looks for what was not.
+    fn look_for_journal(&mut self, before: c_int) -> Result<(), Failure> {
+        let level = self.packed.lock_level();
+        if before == LOCK_NONE && !read(self.packed.is_in_wal_mode())? {
+            self.absent.read_begins(self.packed.commit());
+        }
+        if level < LOCK_RESERVED || !self.absent.write_begins() {
+            return Ok(());
+        }
+        // One that a killed writer has left. SQLite begins anew, and finds it.
+        match self.disk().has_journal() {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(BUSY.into()),
+            Err(code) => Err(code.into()),
+        }
     }
 
     /// The answer of `body` with at least a shared lock, as a statement that reads a table would have it. It waits for
@@ -191,14 +214,18 @@ impl File for PackedFile {
             OK => {}
             code => return Err(code.into()),
         }
-        read(self.packed.locked(level)).inspect_err(|_| {
-            self.packed.unlocking(before);
+        let looked = read(self.packed.locked(level)).and_then(|()| self.look_for_journal(before));
+        looked.inspect_err(|_| {
+            self.unlocking(before);
             self.disk().unlock(before);
         })
     }
 
     fn unlocking(&mut self, level: c_int) {
         self.packed.unlocking(level);
+        if level == LOCK_NONE {
+            self.absent.read_ends();
+        }
     }
 
     fn host(&self) -> Option<&HostFile> {
