@@ -175,6 +175,13 @@ impl Arena {
         before
     }
 
+    /// Counts a use of what is in a slot.
+    pub fn note_use(&self, slot: usize) {
+        if let Some((segment, index)) = self.segment_of(slot) {
+            segment.note_use(index);
+        }
+    }
+
     /// Empties a slot, if it has this page and no thread is in it.
     pub fn remove(&self, slot: usize, key: Key) -> bool {
         self.segment_of(slot)
@@ -182,7 +189,7 @@ impl Arena {
     }
 
     /// Whether a slot can be replaced: no thread reads or writes it, and it has no uses left. Up to three uses are
-    /// counted. With `ages`, this call takes one off.
+    /// counted. With `ages`, this call takes half of them off.
     pub fn pass(&self, slot: usize, ages: bool) -> bool {
         self.segment_of(slot)
             .is_some_and(|(segment, index)| segment.pass(index, ages))

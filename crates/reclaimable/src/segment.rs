@@ -125,7 +125,7 @@ impl Slot {
         self.state.fetch_and(READERS | WRITING, Ordering::Relaxed);
     }
 
-    /// Whether no use is left, and no thread is in it. Takes one use off if it `ages`.
+    /// Whether no use is left, and no thread is in it. Takes half of the uses off if it `ages`.
     fn pass(&self, ages: bool) -> bool {
         let state = self.state.load(Ordering::Relaxed);
         if ages && state >= USE {
@@ -133,7 +133,7 @@ impl Slot {
                 .state
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |state| {
                     let uses = (state / USE).min(USES_MAX);
-                    Some(state % USE + uses.saturating_sub(1) * USE)
+                    Some(state % USE + uses / 2 * USE)
                 });
             debug_assert!(less.is_ok());
         }
@@ -219,6 +219,12 @@ impl Segment {
 
     pub(crate) fn key(&self, index: usize) -> Key {
         self.slots.get(index).map_or(Key::default(), Slot::key)
+    }
+
+    pub(crate) fn note_use(&self, index: usize) {
+        if let Some(slot) = self.slots.get(index) {
+            slot.note_use();
+        }
     }
 
     /// Whether the slot can be written: no thread is in it, and no use of it is left.
@@ -341,7 +347,13 @@ impl Segment {
     pub(crate) fn discard(&self) -> usize {
         let fresh = self.fresh.swap(0, Ordering::Relaxed);
         self.memory.discard(0..self.slots.len() * self.page);
-        self.slots.iter().for_each(Slot::forget_uses);
+        for slot in &self.slots {
+            slot.forget_uses();
+            if slot.take() {
+                slot.set_key(Key::default());
+                slot.written();
+            }
+        }
         fresh
     }
 

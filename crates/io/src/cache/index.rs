@@ -3,6 +3,9 @@
 //! A key belongs to one line of 16 entries; an entry has a slot and 8 bits of the key's hash. When a line is full, an
 //! entry makes room for the new one, and its page is lost. So nothing has to be locked or waited for, and whatever other
 //! threads do at the same moment, an entry is a hint: the slot says which page it holds.
+//!
+//! There are at least twice as many entries as slots. Those that are free remember pages that were dropped, by the 8 bits
+//! of the hash: one for four pages of a line. One page of a hundred that never were here is taken for one of them.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -20,7 +23,12 @@ const TABLES: usize = 18;
 /// Bytes that the tables take for each slot, at most: four entries in the newest, and as much in the others.
 pub(super) const BESIDE: usize = 2 * 4 * size_of::<AtomicU32>();
 /// Slots that an entry can name.
-pub(super) const SLOTS_MAX: usize = (1 << 24) - 1;
+pub(super) const SLOTS_MAX: usize = (1 << 24) - 2;
+/// Pages of a line for each that is remembered. With twice as many remembered, repeated scans of twice as much as there
+/// is room for find a sixth less, and what is read again and again is learnt no faster.
+const PAGES_PER_REMEMBERED: usize = 4;
+/// In place of a slot: the page was dropped.
+const DROPPED: u32 = (1 << 24) - 1;
 
 /// A line of the processor's memory.
 #[derive(Debug, Default)]
@@ -77,6 +85,10 @@ fn entry(slot: usize, hash: Hash) -> u32 {
     (slot as u32 + 1) << 8 | hash.tag()
 }
 
+fn dropped(hash: Hash) -> u32 {
+    DROPPED << 8 | hash.tag()
+}
+
 impl Index {
     pub(super) fn new() -> Index {
         Index {
@@ -101,7 +113,7 @@ impl Index {
         let line = hash.line(self.lines()).map(|Line(entries)| entries);
         line.into_iter().flatten().filter_map(move |entry| {
             let entry = entry.load(Ordering::Relaxed);
-            let is_it = entry & 0xff == hash.tag() && entry > 0xff;
+            let is_it = entry & 0xff == hash.tag() && entry > 0xff && entry >> 8 != DROPPED;
             is_it.then(|| (entry >> 8) as usize - 1)
         })
     }
@@ -112,15 +124,50 @@ impl Index {
 
     pub(super) fn remove(&self, key: Key, slot: usize) {
         let hash = Hash::of(key);
-        let gone = entry(slot, hash);
-        let line = hash.line(self.lines()).map(|Line(entries)| entries);
-        for entry in line.into_iter().flatten() {
-            if entry.load(Ordering::Relaxed) == gone {
-                // If it is another entry by now, that one stays.
-                let _removed =
-                    entry.compare_exchange(gone, 0, Ordering::Relaxed, Ordering::Relaxed);
+        self.replace(hash, entry(slot, hash), 0);
+    }
+
+    /// As [`Index::remove`], of a page that was dropped to make room. It is remembered for a while.
+    pub(super) fn forget(&self, key: Key, slot: usize) {
+        let hash = Hash::of(key);
+        let line = hash.line(self.lines()).map_or(&[][..], |Line(line)| line);
+        let (mut pages, mut remembered) = (0, 0);
+        for entry in line {
+            match entry.load(Ordering::Relaxed) >> 8 {
+                0 => {}
+                DROPPED => remembered += 1,
+                _ => pages += 1,
             }
         }
+        if PAGES_PER_REMEMBERED * remembered >= pages {
+            // One makes room for it. Which one is left to chance.
+            let (behind, from) = line.split_at(hash.victim().min(line.len()));
+            let is_remembered = |entry: &&AtomicU32| entry.load(Ordering::Relaxed) >> 8 == DROPPED;
+            if let Some(entry) = from.iter().chain(behind).find(is_remembered) {
+                entry.store(0, Ordering::Relaxed);
+            }
+        }
+        self.replace(hash, entry(slot, hash), dropped(hash));
+    }
+
+    /// Whether it is remembered that the page was dropped. Only once.
+    pub(super) fn recall(&self, key: Key) -> bool {
+        let hash = Hash::of(key);
+        self.replace(hash, dropped(hash), 0)
+    }
+
+    /// Replaces entries in the line of `hash`. Says whether there were any.
+    fn replace(&self, hash: Hash, old: u32, new: u32) -> bool {
+        let line = hash.line(self.lines()).map(|Line(entries)| entries);
+        let mut was_there = false;
+        for entry in line.into_iter().flatten() {
+            // If it is another entry by now, that one stays.
+            was_there |= entry.load(Ordering::Relaxed) == old
+                && entry
+                    .compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_ok();
+        }
+        was_there
     }
 
     /// Makes the table large enough for `slots` slots, which have these keys.
@@ -167,16 +214,25 @@ fn insert(lines: &[Line], key: Key, slot: usize) {
         return;
     };
     let new = entry(slot, hash);
-    for entry in line {
-        let is_free = entry.load(Ordering::Relaxed) == 0
-            && entry
-                .compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok();
-        if is_free {
-            return;
-        }
+    let take = |entry: &AtomicU32, old| {
+        entry
+            .compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    };
+    let free = |entry: &AtomicU32| entry.load(Ordering::Relaxed) == 0 && take(entry, 0);
+    if line.iter().any(free) {
+        return;
     }
-    if let Some(entry) = line.get(hash.victim()) {
+    // Beginning anywhere, so that each that is remembered has the same chance.
+    let (behind, from) = line.split_at(hash.victim());
+    let remembered = |entry: &AtomicU32| {
+        let old = entry.load(Ordering::Relaxed);
+        old >> 8 == DROPPED && take(entry, old)
+    };
+    if from.iter().chain(behind).any(remembered) {
+        return;
+    }
+    if let Some(entry) = from.first() {
         entry.store(new, Ordering::Relaxed);
     }
 }
@@ -216,6 +272,39 @@ mod tests {
             others < slots + slots / 10,
             "{others} slots are looked at for {slots}"
         );
+    }
+
+    #[test]
+    fn what_was_dropped_is_remembered_once_and_makes_room() {
+        const SLOTS: usize = 4096;
+        let index = Index::new();
+        assert_eq!(index.fit(SLOTS, |_| Key::default()), Growth::Done);
+        (0..SLOTS).for_each(|slot| index.insert(key(slot), slot));
+        let dropped = 0..SLOTS / 8;
+        let forget = |slot| index.forget(key(slot), slot);
+        dropped.clone().for_each(forget);
+        assert!(
+            dropped
+                .clone()
+                .all(|slot| index.find(key(slot)).all(|found| found != slot))
+        );
+        let recalled = |numbers: std::ops::Range<usize>| {
+            let len = numbers.len();
+            100 * numbers.filter(|number| index.recall(key(*number))).count() / len
+        };
+        let others = recalled(10 * SLOTS..11 * SLOTS);
+        assert!(others < 4, "{others} % that never were here");
+        let (found, again) = (recalled(dropped.clone()), recalled(dropped));
+        assert!(found > 80 && again < 4, "{found} %, {again} %");
+        // A quarter as many as there are pages are remembered.
+        (SLOTS / 8..SLOTS / 2).for_each(forget);
+        let found = recalled(SLOTS / 8..SLOTS / 2);
+        assert!((30..55).contains(&found), "{found} %");
+        // What is remembered costs no page its entry.
+        (SLOTS..2 * SLOTS).for_each(|number| index.insert(key(number), number - SLOTS));
+        let found = |number: &usize| index.find(key(*number)).any(|slot| slot == number - SLOTS);
+        let found = (SLOTS..2 * SLOTS).filter(found).count();
+        assert!(found > SLOTS * 98 / 100, "{found}");
     }
 
     #[test]

@@ -76,6 +76,17 @@ pub enum PageKey {
     },
 }
 
+/// What a page is for its readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageRole {
+    /// It leads to others.
+    Upper,
+    /// It does not.
+    Leaf,
+    /// It does not, and was in the cache until now: in another version, or from another place.
+    Known,
+}
+
 /// A decoded frame of an archive, or a piece of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FrameKey {
@@ -339,11 +350,11 @@ impl Cache {
         elastic.is_some_and(|(elastic, short)| elastic.has(short, size)) || self.pages.has(key)
     }
 
-    /// Keeps a copy of a page. `is_upper` says that it leads to others.
-    pub fn put_page(&self, key: PageKey, bytes: &[u8], is_upper: bool, spare: &mut Spare) {
+    /// Keeps a copy of a page.
+    pub fn put_page(&self, key: PageKey, bytes: &[u8], role: PageRole, spare: &mut Spare) {
         if let Some(elastic) = self.elastic.as_ref().filter(|elastic| elastic.is_on())
-            && let Some(short) = short(&key).filter(|_| !is_upper)
-            && elastic.put(short, bytes)
+            && let Some(short) = short(&key).filter(|_| role != PageRole::Upper)
+            && elastic.put(short, bytes, role == PageRole::Known)
         {
             return;
         }

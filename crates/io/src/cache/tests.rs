@@ -43,7 +43,12 @@ fn without_a_budget_nothing_is_kept() {
     let file = FileId::unique();
     let fill = || {
         for number in 1..100 {
-            cache.put_page(page(file, number), &[0; 4096], false, &mut Spare::default());
+            cache.put_page(
+                page(file, number),
+                &[0; 4096],
+                PageRole::Leaf,
+                &mut Spare::default(),
+            );
             cache.put_frame(frame(file, number as u32), Arc::new(vec![0; 4096]));
         }
     };
@@ -86,7 +91,7 @@ fn what_is_pushed_out_is_memory_for_what_comes_unless_someone_has_it() {
         let bytes = [number as u8; 4096];
         let former = spare.0.as_ref().filter(|page| Arc::strong_count(page) == 1);
         let former = former.map(|page| page.as_ptr());
-        cache.put_page(page(file, number), &bytes, true, &mut spare);
+        cache.put_page(page(file, number), &bytes, PageRole::Upper, &mut spare);
         let kept = cache
             .upper_page(&page(file, number), false)
             .expect("just put");
@@ -111,7 +116,12 @@ fn scan(cache: &Cache, file: FileId) {
 
 fn fill_pages(cache: &Cache, file: FileId, count: u64) {
     for number in 0..count {
-        cache.put_page(page(file, number), &[0; 4096], false, &mut Spare::default());
+        cache.put_page(
+            page(file, number),
+            &[0; 4096],
+            PageRole::Leaf,
+            &mut Spare::default(),
+        );
     }
 }
 
@@ -190,7 +200,12 @@ fn hits(cache: &Cache, file: FileId, pages: u64, rounds: u32) -> u64 {
             if cache.read_page(&page(file, number), &mut out, true) {
                 hits += 1;
             } else {
-                cache.put_page(page(file, number), &[0; 4096], false, &mut Spare::default());
+                cache.put_page(
+                    page(file, number),
+                    &[0; 4096],
+                    PageRole::Leaf,
+                    &mut Spare::default(),
+                );
             }
         }
     }

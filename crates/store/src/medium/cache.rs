@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use litepack_codec::Dictionary;
-use litepack_io::cache::{Cache, FileId, PageKey, Spare};
+use litepack_io::cache::{Cache, FileId, PageKey, PageRole, Spare};
 
 use crate::format::layout::Pointer;
 use crate::format::leaf::Entry;
@@ -41,9 +41,24 @@ impl PageCache {
 
     /// Keeps a copy of a page.
     pub(crate) fn put_page(&self, unit: Unit, entry: &Entry, bytes: &[u8], spare: &mut Spare) {
+        self.put_page_as(PageRole::Leaf, unit, entry, bytes, spare);
+    }
+
+    /// As [`PageCache::put_page`]; if the page leads to others, that is its role.
+    fn put_page_as(
+        &self,
+        role: PageRole,
+        unit: Unit,
+        entry: &Entry,
+        bytes: &[u8],
+        spare: &mut Spare,
+    ) {
+        let role = match is_upper(unit, bytes) {
+            true => PageRole::Upper,
+            false => role,
+        };
         let key = page_key(self.file, entry);
-        self.cache
-            .put_page(key, bytes, is_upper(unit, bytes), spare);
+        self.cache.put_page(key, bytes, role, spare);
     }
 
     /// A page has been stored at `entry` instead of `former`: its copy follows, if there is one.
@@ -61,7 +76,7 @@ impl PageCache {
         let was_here = self.remove_page(former, bytes.len());
         self.remove_page(entry, bytes.len());
         if was_here && !entry.is_zero() {
-            self.put_page(unit, entry, bytes, spare);
+            self.put_page_as(PageRole::Known, unit, entry, bytes, spare);
         }
     }
 
@@ -78,7 +93,7 @@ impl PageCache {
         self.remove_page(former, page.len());
         self.remove_page(entry, page.len());
         if is_here {
-            self.put_page(unit, entry, page, spare);
+            self.put_page_as(PageRole::Known, unit, entry, page, spare);
         }
     }
 
