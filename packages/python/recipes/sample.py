@@ -12,7 +12,7 @@ TOOLS = Path(os.environ["LITEPACK_TOOLS"])
 def packed(name="packed.db"):
     """A new packed database in the current folder. It has the tables Artist, Album and Track."""
     subprocess.run([TOOLS / "sample", "plain.db"], check=True)
-    subprocess.run(["litepack", "pack", "--quiet", "--force", "plain.db", name], check=True)
+    subprocess.run(["litepack", "pack", "--force", "plain.db", name], check=True)
     return name
 
 

@@ -6,6 +6,7 @@ packages: django
 import importlib
 import sqlite3
 import sys
+import warnings
 from pathlib import Path
 
 import django
@@ -63,7 +64,8 @@ Item.objects.update_or_create(name="lamp", defaults={"data": {}})
 # A second migration, which has SQLite make the table anew.
 models = Path("shop/models.py")
 models.write_text(models.read_text().replace("max_length=50", "max_length=80, db_index=True"))
-importlib.reload(sys.modules["shop.models"])
+with warnings.catch_warnings(action="ignore"):
+    importlib.reload(sys.modules["shop.models"])
 call_command("makemigrations", "shop", verbosity=0)
 call_command("migrate", verbosity=0)
 

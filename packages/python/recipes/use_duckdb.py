@@ -17,9 +17,9 @@ import litepack
 
 tracks = litepack.arrow(file, "select AlbumId, Milliseconds from Track")
 albums = litepack.arrow(file, "select AlbumId, Title from Album")
-longest = duckdb.sql("""
+(longest,) = duckdb.sql("""
     select Title, sum(Milliseconds) as total from tracks join albums using (AlbumId) group by all order by 2 desc limit 1
-""").fetchone()
+""").fetchall()
 # ---
 
 with closing(litepack.connect(file)) as db, db:
