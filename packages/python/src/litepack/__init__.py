@@ -43,4 +43,6 @@ def connect(database: Database, **options: Unpack[ConnectOptions]) -> sqlite3.Co
     """
     load_once()
     named = add_vfs(os.fsdecode(database)) if options.pop("uri", False) else uri(database)
-    return sqlite3.connect(named, uri=True, **options)
+    # Which overload it is depends on the options; their types are checked above.
+    opened: sqlite3.Connection = sqlite3.connect(named, uri=True, **options)  # type: ignore[call-overload]
+    return opened
