@@ -31,7 +31,7 @@ const INTERRUPTED: u8 = 130;
 
 /// Compresses SQLite databases that SQLite can still read and write.
 #[derive(Parser)]
-#[command(version, propagate_version = true)]
+#[command(name = "litepack", version, propagate_version = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

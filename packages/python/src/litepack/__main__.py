@@ -1,0 +1,18 @@
+"""The ``litepack`` command, which is in this package: ``python -m litepack``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from litepack._library import command_path
+
+
+def main() -> NoReturn:
+    """Becomes the command."""
+    os.execv(command_path(), ["litepack", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

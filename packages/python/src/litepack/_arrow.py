@@ -1,0 +1,53 @@
+"""Results of queries as Arrow, by the ADBC driver for SQLite. Its Arrow code is used, there is none here."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from litepack._library import load
+from litepack._uri import uri
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow
+
+    from litepack._typing import Database, Parameters
+
+
+def arrow(
+    database: Database, sql: str, parameters: Parameters | None = None, *, batch_rows: int = 65536
+) -> pyarrow.RecordBatchReader:
+    """The result of a query as a ``pyarrow.RecordBatchReader``, which reads it in batches as they are asked for.
+
+    ``database`` is a path or URL, packed or plain, and is only read. SQLite's columns have no types: the first
+    ``batch_rows`` rows decide on those of the result, and later values that do not fit are an error.
+
+    Needs ``pip install litepack[arrow]``.
+    """
+    try:
+        import pyarrow
+        from adbc_driver_sqlite import dbapi
+    except ImportError as error:
+        raise ImportError(f"{error}: pip install 'litepack[arrow]'") from error
+
+    # The driver has a SQLite of its own.
+    with closing(dbapi.connect()) as connection:
+        load(connection)
+    connection = dbapi.connect(uri(database, mode="ro"))
+    try:
+        cursor = connection.cursor()
+        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(batch_rows)})
+        cursor.execute(sql, parameters)
+        batches = cursor.fetch_record_batch()
+    except BaseException:
+        connection.close()
+        raise
+
+    def read() -> Iterator[pyarrow.RecordBatch]:
+        # Here, so that the connection is closed when all is read, or when the reader is given up.
+        with connection, cursor, batches:
+            yield from batches
+
+    return pyarrow.RecordBatchReader.from_batches(batches.schema, read())

@@ -1,0 +1,112 @@
+"""The libraries and the command in this package, and getting the extension into a process.
+
+Loading it once is enough for all later connections of the same SQLite library, which need not be Python's own.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+if TYPE_CHECKING:
+    from litepack._typing import Connection
+
+BINARIES = Path(__file__).parent / "binaries"
+
+CANNOT_LOAD = (
+    "this Python's sqlite3 cannot load extensions: it was built without --enable-loadable-sqlite-extensions. "
+    "Use a Python that was built with it, as those of Debian, Fedora and conda, "
+    "or another SQLite: pip install pysqlite3-binary, or apsw"
+)
+
+_lock = threading.Lock()
+_loaded = False
+
+
+def loadable_path(*, default: bool = False) -> str:
+    """The path of the extension, for programs that load it themselves.
+
+    With ``default`` it is the library with which Litepack becomes the default VFS: packed files open by their name.
+    """
+    return str(BINARIES / ("litepackdefault.so" if default else "liblitepack.so"))
+
+
+def command_path() -> str:
+    """The path of the ``litepack`` command."""
+    return str(BINARIES / "litepack")
+
+
+def load(connection: Connection, *, default: bool = False) -> None:
+    """Loads the extension through a connection of ``sqlite3``, pysqlite3 or APSW.
+
+    Its functions are there on this connection. Packed databases can be opened from now on, by :func:`litepack.uri`:
+    one that is open already was opened without Litepack. So any connection will do, also one to ``":memory:"``.
+
+    With ``default`` packed files open by their name, too.
+    """
+    if not hasattr(connection, "enable_load_extension"):
+        raise sqlite3.NotSupportedError(CANNOT_LOAD)
+    connection.enable_load_extension(True)
+    try:
+        connection.load_extension(loadable_path(default=default))
+    finally:
+        connection.enable_load_extension(False)
+
+
+def register(*, new_databases: Literal["plain", "packed"] | None = None) -> None:
+    """From now on ``sqlite3`` opens packed files by their name, in the whole process.
+
+    Plain files stay plain. What a new database becomes is "plain" unless ``new_databases`` says otherwise.
+    For pysqlite3 and APSW use ``litepack.load(connection, default=True)``.
+    """
+    with _lock, closing(sqlite3.connect(":memory:")) as connection:
+        _load_into_sqlite3(connection, default=True)
+    if new_databases is not None:
+        with closing(sqlite3.connect(":memory:")) as connection:
+            connection.execute("select litepack_new_databases(?)", (new_databases,))
+
+
+def load_once() -> None:
+    """Has the extension in Python's ``sqlite3``, without changing what names mean."""
+    global _loaded
+    with _lock:
+        if not _loaded:
+            with closing(sqlite3.connect(":memory:")) as connection:
+                _load_into_sqlite3(connection, default=False)
+            _loaded = True
+
+
+def _load_into_sqlite3(connection: sqlite3.Connection, *, default: bool) -> None:
+    if hasattr(connection, "enable_load_extension"):
+        load(cast("Connection", connection), default=default)
+    else:
+        _load_below_python(loadable_path(default=default))
+
+
+def _load_below_python(path: str) -> None:
+    """Loads it through the SQLite library that Python's ``sqlite3`` is linked to, where that is a library of its own.
+
+    A Python can be built without the methods that load extensions, while SQLite has them.
+    """
+    import _sqlite3
+    import ctypes
+
+    handle, message = ctypes.c_void_p(), ctypes.c_char_p()
+    try:
+        # Symbols are looked up in what it is linked to as well, so this is the library that it uses.
+        sqlite = ctypes.CDLL(_sqlite3.__file__)
+        for function in (sqlite.sqlite3_open, sqlite.sqlite3_enable_load_extension, sqlite.sqlite3_load_extension):
+            function.restype = ctypes.c_int
+    except (AttributeError, OSError):
+        raise sqlite3.NotSupportedError(CANNOT_LOAD) from None
+    try:
+        if sqlite.sqlite3_open(b":memory:", ctypes.byref(handle)) != 0:
+            raise MemoryError
+        sqlite.sqlite3_enable_load_extension(handle, 1)
+        if sqlite.sqlite3_load_extension(handle, path.encode(), None, ctypes.byref(message)) != 0:
+            raise sqlite3.OperationalError((message.value or b"litepack cannot be loaded").decode(errors="replace"))
+    finally:
+        sqlite.sqlite3_close(handle)

@@ -1,0 +1,56 @@
+"""Names of databases as SQLite's URIs that choose Litepack.
+
+Promises that any path means the same file as it does without a URI, whatever characters it has.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, quote, urlsplit
+
+if TYPE_CHECKING:
+    from litepack._typing import Database, Parameter
+
+
+def uri(database: Database, **parameters: Parameter) -> str:
+    """The URI under which SQLite opens a path or URL with Litepack, for programs that pass it on to SQLite.
+
+    ``parameters`` are added to it: SQLite's, such as ``mode="ro"``, or settings of Litepack, such as ``level=9``.
+
+    The extension has to be loaded in the process, by :func:`litepack.register` or :func:`litepack.load`.
+
+    >>> uri("what?.db", mode="ro")
+    'file:what%3F.db?vfs=litepack&mode=ro'
+    """
+    path = os.fsencode(database)
+    if b"\0" in path:
+        raise ValueError("embedded null character")
+    chosen: dict[str, Parameter] = {"vfs": "litepack"}
+    if path == b":memory:":
+        name, chosen = "file::memory:", {}
+    elif not path:
+        name, chosen = "file:", {}
+    elif path.startswith((b"http://", b"https://")):
+        url = os.fsdecode(path)
+        parts = urlsplit(url)
+        # A name only, which is shown to people: so without user, password and query.
+        name = f"file:/{quote(f'{parts.hostname}{parts.path}')}"
+        chosen.update(mode="ro", url=url)
+    else:
+        # Two slashes at the beginning would be a host in a URI.
+        name = f"file:{'//' if path.startswith(b'/') else ''}{quote(path)}"
+    query = "&".join(f"{key}={quote(str(value), safe='')}" for key, value in {**chosen, **parameters}.items())
+    return f"{name}?{query}" if query else name
+
+
+def add_vfs(named: str) -> str:
+    """A URI of somebody else's, with Litepack as its VFS unless it names one."""
+    rest, hash_sign, fragment = named.partition("#")
+    path, _, query = rest.partition("?")
+    if not path.startswith("file:"):
+        # With `uri=True` SQLite takes what is not a URI as a path.
+        return uri(named)
+    if path == "file::memory:" or any(key == "vfs" for key, _ in parse_qsl(query, keep_blank_values=True)):
+        return named
+    return f"{path}?{query}{'&' if query else ''}vfs=litepack{hash_sign}{fragment}"
