@@ -1,0 +1,1 @@
+export { getLoadablePath, getDefaultLoadablePath, getCommandPath, load, register } from "./index.js";
