@@ -1,6 +1,12 @@
-/** What to do besides loading. */
+/** Which name of the extension is meant. */
+export interface Which {
+  /** The one with which Litepack becomes the default VFS, so that packed files open by their names. */
+  default?: boolean;
+}
+
+/** What `register` does besides. */
 export interface Options {
-  /** Whether databases that do not exist yet become packed files. Without it they are plain, as ever. */
+  /** What databases become that do not exist yet. Without it they are plain, as ever. */
   newDatabases?: "packed" | "plain";
 }
 
@@ -18,8 +24,7 @@ export interface CallbackConnection {
 }
 
 /**
- * Loads Litepack into the SQLite of this driver: databases that are opened from now on, anywhere in the process, may be
- * packed files. Plain ones stay plain.
+ * From now on this driver opens packed files by their names, anywhere in the process. Plain ones stay plain.
  *
  * Takes the class of connections: `Database` of better-sqlite3, libsql or bun:sqlite, `DatabaseSync` of node:sqlite, or
  * `Database` of node-sqlite3. For the last one it returns a promise.
@@ -35,17 +40,14 @@ export function register(
 ): void;
 
 /**
- * The same with a connection that may load extensions. The connection itself is of no use for packed files: SQLite
- * decides how to read a database when it opens it.
+ * Loads the extension by a connection that may load extensions, for databases that are opened later by
+ * `file:app.db?vfs=litepack`. Any connection will do: one that is open was opened without Litepack.
  */
-export function load(db: CallbackConnection, options?: Options): Promise<void>;
-export function load(db: Connection, options?: Options): void;
+export function load(db: CallbackConnection, which?: Which): Promise<void>;
+export function load(db: Connection, which?: Which): void;
 
-/** The extension: adds the VFS `litepack`, for `file:app.db?vfs=litepack`. The entry point is `sqlite3_litepack_init`. */
-export function getLoadablePath(): string;
-
-/** The extension by another name, with which it becomes the default VFS, so that packed files open by their names. */
-export function getDefaultLoadablePath(): string;
+/** The extension, for whatever loads it by itself. */
+export function getLoadablePath(which?: Which): string;
 
 /** The command `litepack`, which `npx litepack` runs. */
 export function getCommandPath(): string;

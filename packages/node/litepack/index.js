@@ -20,64 +20,55 @@ function folder() {
   }
 }
 
-function getLoadablePath() {
-  return path.join(folder(), "liblitepack.so");
-}
-
-function getDefaultLoadablePath() {
-  return path.join(folder(), "litepackdefault.so");
+function getLoadablePath(options) {
+  return path.join(folder(), options?.default ? "litepackdefault.so" : "liblitepack.so");
 }
 
 function getCommandPath() {
   return path.join(folder(), "litepack");
 }
 
-/** What to run after loading, if anything. */
-function statement(options) {
-  const wanted = options?.newDatabases;
-  if (wanted === undefined) return null;
-  if (wanted === "packed" || wanted === "plain") return `select litepack_new_databases('${wanted}')`;
-  throw new TypeError(`litepack: newDatabases is "packed" or "plain", not ${JSON.stringify(wanted)}`);
-}
-
 function load(db, options) {
-  if (isCallbackDriver(db)) return loadWithCallbacks(db, options);
   if (typeof db?.loadExtension !== "function") {
     throw new TypeError("litepack: load() takes a connection that has loadExtension()");
   }
-  const sql = statement(options);
-  db.loadExtension(getDefaultLoadablePath());
-  if (sql) db.prepare(sql).get();
-}
-
-async function loadWithCallbacks(db, options) {
-  const sql = statement(options);
-  await called((done) => db.loadExtension(getDefaultLoadablePath(), done));
-  if (sql) await called((done) => db.exec(sql, done));
+  const file = getLoadablePath(options);
+  if (isCallbackDriver(db)) return called((done) => db.loadExtension(file, done));
+  db.loadExtension(file);
 }
 
 function register(Database, options) {
-  if (isCallbackDriver(Database?.prototype)) return registerWithCallbacks(Database, options);
   if (typeof Database?.prototype?.loadExtension !== "function") {
     throw new TypeError("litepack: register() takes a driver's class of connections, as better-sqlite3's Database");
   }
+  const sql = forNewDatabases(options?.newDatabases);
+  if (isCallbackDriver(Database.prototype)) return registerWithCallbacks(Database, sql);
   const db = connection(Database);
   try {
-    load(db, options);
+    load(db, { default: true });
+    db.prepare(sql).get();
   } finally {
     db.close();
   }
 }
 
-async function registerWithCallbacks(Database, options) {
+async function registerWithCallbacks(Database, sql) {
   const db = await new Promise((resolve, reject) => {
     const opened = new Database(":memory:", (error) => (error ? reject(error) : resolve(opened)));
   });
   try {
-    await loadWithCallbacks(db, options);
+    await load(db, { default: true });
+    await called((done) => db.exec(sql, done));
   } finally {
     await called((done) => db.close(done));
   }
+}
+
+/** SQL that says what they become; or that only asks. */
+function forNewDatabases(wanted) {
+  if (wanted === undefined) return "select litepack_new_databases()";
+  if (wanted === "packed" || wanted === "plain") return `select litepack_new_databases('${wanted}')`;
+  throw new TypeError(`litepack: newDatabases is "packed" or "plain", not ${JSON.stringify(wanted)}`);
 }
 
 /** A connection that may load extensions; node:sqlite wants that said, and Bun knows no such option. */
@@ -94,4 +85,4 @@ function called(start) {
   return new Promise((resolve, reject) => start((error) => (error ? reject(error) : resolve())));
 }
 
-module.exports = { getLoadablePath, getDefaultLoadablePath, getCommandPath, load, register };
+module.exports = { getLoadablePath, getCommandPath, load, register };

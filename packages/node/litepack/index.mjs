@@ -1,1 +1,1 @@
-export { getLoadablePath, getDefaultLoadablePath, getCommandPath, load, register } from "./index.js";
+export { getLoadablePath, getCommandPath, load, register } from "./index.js";

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { appendFileSync, copyFileSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { getLoadablePath, load, register } from "litepack";
+import { load, register } from "litepack";
 
 const require = createRequire(import.meta.url);
 const [driver, plain, packed] = process.argv.slice(2);
@@ -146,7 +146,7 @@ await assert.rejects(() => withDatabase("work.db", count), NOT_A_DATABASE);
 // By URI, where the driver has them, with the first entry point: the default stays as it is.
 if (host.loader) {
   const db = host.loader();
-  db.loadExtension(getLoadablePath());
+  load(db);
   db.close();
   await assert.rejects(() => withDatabase("work.db", count), NOT_A_DATABASE);
   assert.equal(await withDatabase("file:work.db?vfs=litepack", count, openUri), 3503);
