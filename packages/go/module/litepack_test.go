@@ -17,6 +17,18 @@ const fill = `create table t(id integer primary key, name text);
 	insert into t with recursive n(i) as (select 1 union all select i + 1 from n where i < 5000)
 	select i, 'name ' || i % 100 from n`
 
+// The folder for temporary files is ours alone, so that what is in it is from here.
+func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "test-")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("TMPDIR", folder)
+	code := m.Run()
+	os.RemoveAll(folder)
+	os.Exit(code)
+}
+
 func open(t *testing.T, driver, name string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(driver, name)
