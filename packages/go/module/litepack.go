@@ -1,0 +1,108 @@
+// Package litepack opens SQLite databases that Litepack keeps several times smaller on disk, with the driver
+// github.com/mattn/go-sqlite3.
+//
+// It registers a driver for database/sql by the name "litepack". Data source names are those of go-sqlite3, with all
+// their options:
+//
+//	db, err := sql.Open("litepack", "packed.db?_journal_mode=WAL")
+//
+// Packed files and plain databases open alike, and stay what they are. A new database is a packed file.
+//
+// The extension is in the program. It is written to a private temporary folder when the first database is opened, and
+// removed as soon as it is loaded, so the folder for temporary files must allow files to be executed; TMPDIR names
+// another one.
+package litepack
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+// VFS is the name for DSNs of go-sqlite3's own driver, after Load: "file:packed.db?vfs=litepack".
+const VFS = "litepack"
+
+func init() {
+	sql.Register("litepack", &Driver{})
+}
+
+// Driver is go-sqlite3's with Litepack in it. A program that needs a ConnectHook, or further extensions, registers one
+// of its own:
+//
+//	sql.Register("mine", &litepack.Driver{SQLiteDriver: sqlite3.SQLiteDriver{ConnectHook: hook}})
+type Driver struct {
+	sqlite3.SQLiteDriver
+}
+
+// Open opens a database by go-sqlite3 with vfs=litepack, unless the name says another VFS.
+func (d *Driver) Open(name string) (driver.Conn, error) {
+	if err := Load(); err != nil {
+		return nil, err
+	}
+	return d.SQLiteDriver.Open(withVFS(name))
+}
+
+// Load loads Litepack into the SQLite of go-sqlite3, for the life of the process. The driver "litepack" does that by
+// itself; then go-sqlite3's own driver, too, opens packed files whose name says vfs=litepack. Loading again does
+// nothing.
+func Load() error {
+	return load()
+}
+
+var load = sync.OnceValue(func() error {
+	if len(library) == 0 {
+		return errors.New("litepack: there is no binary for this system and processor, or the program was built " +
+			"without cgo, which go-sqlite3 needs as well")
+	}
+	// Only this user can look into it, and its name cannot be guessed.
+	folder, err := os.MkdirTemp("", "litepack-")
+	if err != nil {
+		return fmt.Errorf("litepack: no place to write the extension to (TMPDIR names another): %w", err)
+	}
+	// The system keeps what is loaded.
+	defer os.RemoveAll(folder)
+	file := filepath.Join(folder, "liblitepack.so")
+	if err := os.WriteFile(file, library, 0o500); err != nil {
+		return fmt.Errorf("litepack: the extension cannot be written (TMPDIR names another place): %w", err)
+	}
+	return loadFrom(file)
+})
+
+func loadFrom(file string) (err error) {
+	connection, err := (&sqlite3.SQLiteDriver{}).Open(":memory:")
+	if err != nil {
+		return fmt.Errorf("litepack: %w", err)
+	}
+	defer func() { err = errors.Join(err, connection.Close()) }()
+	if err := connection.(*sqlite3.SQLiteConn).LoadExtension(file, "sqlite3_litepack_init"); err != nil {
+		return fmt.Errorf("litepack: the extension cannot be loaded (TMPDIR names another place to load it from, if "+
+			"this one does not allow that): %w", err)
+	}
+	return nil
+}
+
+// withVFS adds vfs=litepack to a data source name, which go-sqlite3 and SQLite understand in any name that has
+// parameters.
+func withVFS(name string) string {
+	path, query, hasQuery := strings.Cut(name, "?")
+	if path == "" {
+		// A temporary database, which is never packed.
+		return name
+	}
+	if !hasQuery || query == "" {
+		return path + "?vfs=" + VFS
+	}
+	// What cannot be parsed is go-sqlite3's to refuse.
+	if values, err := url.ParseQuery(query); err != nil || values.Has("vfs") {
+		return name
+	}
+	return name + "&vfs=" + VFS
+}

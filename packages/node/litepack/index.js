@@ -1,0 +1,88 @@
+// Finds the extension in the package for this platform, and loads it into a driver's SQLite.
+//
+// Nothing is done when this is required, so that a program that only wants a path gets only that.
+"use strict";
+
+const path = require("node:path");
+
+const PLATFORM = `${process.platform}-${process.arch}`;
+
+/** The folder with the binaries, which is another package: npm installs the one that fits. */
+function folder() {
+  try {
+    return path.dirname(require.resolve(`litepack-${PLATFORM}/package.json`));
+  } catch (cause) {
+    const message =
+      `litepack: the package litepack-${PLATFORM} with the binaries is not installed. Either there is none for this ` +
+      "system (it needs glibc on Linux), or npm left it out: install without --omit=optional, on the system on which " +
+      "the program runs";
+    throw Object.assign(new Error(message, { cause }), { code: "ERR_LITEPACK_PLATFORM" });
+  }
+}
+
+function getLoadablePath(options) {
+  return path.join(folder(), options?.default ? "litepackdefault.so" : "liblitepack.so");
+}
+
+function getCommandPath() {
+  return path.join(folder(), "litepack");
+}
+
+function load(db, options) {
+  if (typeof db?.loadExtension !== "function") {
+    throw new TypeError("litepack: load() takes a connection that has loadExtension()");
+  }
+  const file = getLoadablePath(options);
+  if (isCallbackDriver(db)) return called((done) => db.loadExtension(file, done));
+  db.loadExtension(file);
+}
+
+function register(Database, options) {
+  if (typeof Database?.prototype?.loadExtension !== "function") {
+    throw new TypeError("litepack: register() takes a driver's class of connections, as better-sqlite3's Database");
+  }
+  const sql = forNewDatabases(options?.newDatabases);
+  if (isCallbackDriver(Database.prototype)) return registerWithCallbacks(Database, sql);
+  const db = connection(Database);
+  try {
+    load(db, { default: true });
+    db.prepare(sql).get();
+  } finally {
+    db.close();
+  }
+}
+
+async function registerWithCallbacks(Database, sql) {
+  const db = await new Promise((resolve, reject) => {
+    const opened = new Database(":memory:", (error) => (error ? reject(error) : resolve(opened)));
+  });
+  try {
+    await load(db, { default: true });
+    await called((done) => db.exec(sql, done));
+  } finally {
+    await called((done) => db.close(done));
+  }
+}
+
+/** SQL that says what they become; or that only asks. */
+function forNewDatabases(wanted) {
+  if (wanted === undefined) return "select litepack_new_databases()";
+  if (wanted === "packed" || wanted === "plain") return `select litepack_new_databases('${wanted}')`;
+  throw new TypeError(`litepack: newDatabases is "packed" or "plain", not ${JSON.stringify(wanted)}`);
+}
+
+/** A connection that may load extensions; node:sqlite wants that said, and Bun knows no such option. */
+function connection(Database) {
+  return process.versions.bun ? new Database(":memory:") : new Database(":memory:", { allowExtension: true });
+}
+
+/** node-sqlite3: everything it does is answered to a callback. */
+function isCallbackDriver(object) {
+  return typeof object?.parallelize === "function" && typeof object?.loadExtension === "function";
+}
+
+function called(start) {
+  return new Promise((resolve, reject) => start((error) => (error ? reject(error) : resolve())));
+}
+
+module.exports = { getLoadablePath, getCommandPath, load, register };

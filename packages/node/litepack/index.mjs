@@ -1,0 +1,1 @@
+export { getLoadablePath, getCommandPath, load, register } from "./index.js";

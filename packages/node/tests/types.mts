@@ -1,0 +1,25 @@
+// What users write has to be accepted by TypeScript, and what is wrong refused. Never run.
+import Database from "better-sqlite3";
+import { DatabaseSync } from "node:sqlite";
+import sqlite3 from "sqlite3";
+import Libsql from "libsql";
+import { getLoadablePath, load, register } from "litepack";
+
+const path: string = getLoadablePath();
+register(Database);
+register(Database, { newDatabases: "packed" });
+register(DatabaseSync, { newDatabases: "plain" });
+register(Libsql);
+const registered: Promise<void> = register(sqlite3.Database);
+const nothing: void = load(new Database(path));
+await load(new DatabaseSync(":memory:"));
+const loaded: Promise<void> = load(new sqlite3.Database(":memory:"));
+
+// @ts-expect-error: not a value of this option
+register(Database, { newDatabases: "small" });
+// @ts-expect-error: not a class of connections
+register(Map);
+// @ts-expect-error: not a connection
+load(new Map());
+
+export { registered, nothing, loaded };
