@@ -49,6 +49,7 @@ mod remote;
 #[cfg(feature = "tune")]
 pub mod tune;
 mod unpack;
+mod uri;
 
 /// Tables and indexes of a database, and what they take in a packed file.
 pub mod content {
@@ -77,6 +78,7 @@ pub use printable::printable;
 #[cfg(feature = "remote")]
 pub use remote::{Access, RemoteInfo, remote_info};
 pub use unpack::{UnpackOptions, unpack, unpack_in_place};
+pub use uri::{remote_uri, uri};
 
 /// Registers the VFS `litepack` and the SQL functions with the SQLite of this program, for connections that are opened
 /// later. [`open`] does it by itself; call it before opening `file:packed.db?vfs=litepack` in another way.
@@ -111,8 +113,7 @@ pub fn open_with_flags(path: impl AsRef<Path>, flags: OpenFlags) -> Result<Conne
     register()?;
     let path = path.as_ref();
     let cannot = || format!("cannot open {}", path.display());
-    let absolute = std::path::absolute(path).with_context(cannot)?;
-    let uri = format!("{}?vfs=litepack", files::header::uri_of(&absolute));
+    let uri = uri(path).with_context(cannot)?;
     Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).with_context(cannot)
 }
 
