@@ -1,12 +1,14 @@
 .DEFAULT_GOAL := help
 .PHONY: help build lint test test-long test-threads e2e test-sqlite demo bench bench-quick \
-	bench-integers bench-integers-quick fuzz check-all deny
+	bench-integers bench-integers-quick fuzz check-all deny packages test-packages
 
-# Seconds for each fuzz target, and names of SQLite test files (default: all but those in left_out.tsv).
+# Seconds for each fuzz target, and names of SQLite test files (default: all but those in left_out.tsv),
+# and of packages (default: all).
 FUZZ_SECONDS ?= 60
 # Limits for one input: seconds, MiB in all, MiB in one allocation.
 FUZZ_BOUNDS := -timeout=30 -rss_limit_mb=1024 -malloc_limit_mb=512
 FILES ?=
+PACKAGES ?=
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 RELEASE := $(TARGET)/release
@@ -89,3 +91,11 @@ check-all: ## what `make test` does not build: fuzz targets, every feature and n
 deny: ## licences, bans and advisories of dependencies
 	@scripts/need cargo-deny
 	cargo deny check
+
+packages: ## what users install, for every language, in target/packages/out (PACKAGES="python" for a part)
+	@scripts/need cargo cc python3
+	packages/build $(PACKAGES)
+
+test-packages: ## installs each package into an empty environment and uses it there (PACKAGES="python" for a part)
+	@scripts/need cc python3 sqlite3
+	packages/test $(PACKAGES)
