@@ -140,7 +140,7 @@ fn exit_codes_and_options_are_those_of_the_shell() {
             );
         }
     }
-    let script = "select x; select 'after';\n.exit 3\n";
+    let script = "select x;\nselect 'after';\n.exit 3\n";
     let run = shell(&place, &["a.packed"], script);
     assert_eq!((run.code, run.stdout.as_str()), (3, "after\n"));
     let run = shell(&place, &["a.packed", "--", "-bail"], script);

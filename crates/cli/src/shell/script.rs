@@ -65,10 +65,10 @@ impl Script {
         self.0.extend([
             ".log stderr".into(),
             format!(".open \"{uri}\""),
+            ".log off".into(),
             format!(".timeout {BUSY_MS}"),
             EXPECT_OPEN.into(),
             ".timeout 0".into(),
-            ".log off".into(),
         ]);
     }
 
