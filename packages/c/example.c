@@ -39,10 +39,11 @@ int main(int argc, char **argv){
     fprintf(stderr, "%s\n", why);
     return 1;
   }
-  /* In a URI, '?', '#' and '%' in a name have to be written as %3f, %23 and %25. */
+  /* A connection takes URIs, also in ATTACH and VACUUM INTO, if it was opened with SQLITE_OPEN_URI. In a URI, '?', '#'
+  ** and '%' of a name have to be written as %3f, %23 and %25. */
   uri = sqlite3_mprintf("file:%s?vfs=litepack", argv[2]);
 
-  expect(sqlite3_open_v2(argv[1], &db, SQLITE_OPEN_READONLY, 0), db, argv[1]);
+  expect(sqlite3_open_v2(argv[1], &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, 0), db, argv[1]);
   sql = sqlite3_mprintf("vacuum into %Q", uri);
   run(db, sql);
   sqlite3_free(sql);

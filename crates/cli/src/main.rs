@@ -2,7 +2,7 @@
 //! `litepack`.
 //!
 //! ```text
-//! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  columns.rs  archive.rs  tune.rs  shell.rs
+//! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  columns.rs  archive.rs  tune.rs  shell.rs  generate.rs
 //!          one subcommand each
 //! job.rs   bars, Ctrl-C and the summary     limits.rs   options for how long to work
 //! ```
@@ -13,6 +13,7 @@
 mod archive;
 mod check;
 mod columns;
+mod generate;
 mod info;
 mod job;
 mod limits;
@@ -34,7 +35,7 @@ const INTERRUPTED: u8 = 130;
 
 /// Compresses SQLite databases that SQLite can still read and write.
 #[derive(Parser)]
-#[command(version, propagate_version = true)]
+#[command(name = "litepack", version, propagate_version = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -51,6 +52,8 @@ enum Command {
     Archive(archive::Arguments),
     Tune(tune::Arguments),
     Shell(shell::Arguments),
+    #[command(hide = true)]
+    Generate(generate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Columns(arguments) => columns::run(&arguments).map(|()| true),
         Command::Archive(arguments) => archive::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments).map(|()| true),
+        Command::Generate(arguments) => generate::run(&arguments).map(|()| true),
         Command::Shell(arguments) => return ended(shell::run(&arguments)),
     };
     ended(result.map(|done| ExitCode::from(if done { DONE } else { NO })))
@@ -114,7 +118,7 @@ mod tests {
     }
 
     fn expect_documented(parent: &Command, path: &str, commands: &mut usize) {
-        for command in parent.get_subcommands() {
+        for command in parent.get_subcommands().filter(|sub| !sub.is_hide_set()) {
             let path = format!("{path}{}", command.get_name());
             if command.has_subcommands() {
                 expect_documented(command, &format!("{path} "), commands);

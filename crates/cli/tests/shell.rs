@@ -328,6 +328,21 @@ fn the_startup_file_is_for_the_database_that_is_opened() {
     fs::write(home.join(".sqliterc"), "select * from nothing;").unwrap();
     let run = shell(&place, &["a.packed", COUNT], "");
     assert_eq!((run.code, run.stdout.as_str()), (0, "3000\n"));
+    // The shell is kept from reading it before. Where it looks for it depends on the user, not on HOME.
+    program(
+        &place,
+        "fake",
+        "case \"$*\" in *sqlite_version*) echo '3.40.1|0';; *) echo \"$1 $2\";; esac",
+    );
+    let said = answer(&place, &["--sqlite3", "./fake", "a.packed"]);
+    assert_eq!(said, "-init /dev/null");
+}
+
+/// Makes a program of a line for a shell.
+fn program(place: &Place, name: &str, line: &str) {
+    let path = place.path(name);
+    fs::write(&path, format!("#!/bin/sh\n{line}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 #[test]
@@ -350,9 +365,7 @@ fn what_is_missing_is_said() {
         ("3.50.0|1", "without loading of extensions"),
         ("", "does not answer"),
     ] {
-        let fake = format!("#!/bin/sh\necho '{answer}'\n");
-        fs::write(place.path("fake"), fake).unwrap();
-        fs::set_permissions(place.path("fake"), fs::Permissions::from_mode(0o755)).unwrap();
+        program(&place, "fake", &format!("echo '{answer}'"));
         place.refused(&["shell", "--sqlite3", "./fake", "a.packed"], words);
     }
     fs::write(place.path("empty.so"), "").unwrap();

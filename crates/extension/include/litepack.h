@@ -35,6 +35,8 @@ extern "C" {
 /* The functions in this file are compiled with the program. */
 #if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__>=199901L)
 # define LITEPACK_FUNCTION static inline
+#elif defined(__GNUC__)
+# define LITEPACK_FUNCTION static __inline__
 #else
 # define LITEPACK_FUNCTION static
 #endif
