@@ -20,8 +20,14 @@ fn manual_pages_and_completions_name_the_commands() {
         "powershell/_litepack.ps1",
     ] {
         let text = read(file);
-        assert!(text.contains("in-place") && text.contains("shell"), "{file}");
+        assert!(
+            text.contains("in-place") && text.contains("shell"),
+            "{file}"
+        );
     }
     let help = place.ok(&["--help"]).stdout;
-    assert!(help.contains("shell") && !help.contains("generate"), "{help}");
+    assert!(
+        help.contains("shell") && !help.contains("generate"),
+        "{help}"
+    );
 }
