@@ -5,7 +5,7 @@
 //! text.rs  how it is shown     remote.rs  the report on a database on a web server
 //! ```
 
-mod remote;
+pub mod remote;
 mod text;
 
 use std::path::PathBuf;

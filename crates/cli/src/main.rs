@@ -2,7 +2,8 @@
 //! `litepack`.
 //!
 //! ```text
-//! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  columns.rs  archive.rs  tune.rs     one subcommand each
+//! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  columns.rs  archive.rs  tune.rs  shell.rs  generate.rs
+//!          one subcommand each
 //! job.rs   bars, Ctrl-C and the summary     limits.rs   options for how long to work
 //! ```
 //! Exit codes: 0 done, 1 the answer is no, 2 an error, 130 interrupted. Data goes to stdout,
@@ -12,11 +13,13 @@
 mod archive;
 mod check;
 mod columns;
+mod generate;
 mod info;
 mod job;
 mod limits;
 mod maintain;
 mod pack;
+mod shell;
 mod tune;
 mod unpack;
 
@@ -25,6 +28,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use litepack::Error;
 
+const DONE: u8 = 0;
 const NO: u8 = 1;
 const ERROR: u8 = 2;
 const INTERRUPTED: u8 = 130;
@@ -47,6 +51,9 @@ enum Command {
     Columns(columns::Arguments),
     Archive(archive::Arguments),
     Tune(tune::Arguments),
+    Shell(shell::Arguments),
+    #[command(hide = true)]
+    Generate(generate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -60,10 +67,16 @@ fn main() -> ExitCode {
         Command::Columns(arguments) => columns::run(&arguments).map(|()| true),
         Command::Archive(arguments) => archive::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments).map(|()| true),
+        Command::Generate(arguments) => generate::run(&arguments).map(|()| true),
+        Command::Shell(arguments) => return ended(shell::run(&arguments)),
     };
+    ended(result.map(|done| ExitCode::from(if done { DONE } else { NO })))
+}
+
+/// The exit code, and what is wrong for people.
+fn ended(result: anyhow::Result<ExitCode>) -> ExitCode {
     match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(NO),
+        Ok(code) => code,
         Err(error) => {
             eprintln!("litepack: {}", words(&error));
             match error.downcast_ref::<Error>() {
@@ -105,7 +118,7 @@ mod tests {
     }
 
     fn expect_documented(parent: &Command, path: &str, commands: &mut usize) {
-        for command in parent.get_subcommands() {
+        for command in parent.get_subcommands().filter(|sub| !sub.is_hide_set()) {
             let path = format!("{path}{}", command.get_name());
             if command.has_subcommands() {
                 expect_documented(command, &format!("{path} "), commands);

@@ -1,14 +1,36 @@
-//! A database that a call works on through SQLite: opened for reading and writing as any program would, and its
-//! statements interrupted by a stop.
+//! Connections: those that a program opens, and the database that a call works on through SQLite, opened for reading and
+//! writing as any program would, and its statements interrupted by a stop.
 
 use std::path::{Path, PathBuf};
 
 use rusqlite::types::FromSql;
-use rusqlite::{Connection, Params};
+use rusqlite::{Connection, OpenFlags, Params};
 
+use crate::error::Context;
 use crate::files::source::Source;
 use crate::job::Interrupts;
 use crate::{Error, Job, Result, register};
+
+/// Opens a database for reading and writing: a packed file, or read-only an archive. A database that does not exist is
+/// created, packed. A plain one stays plain.
+///
+/// # Errors
+/// SQLite's.
+pub fn open(path: impl AsRef<Path>) -> Result<Connection> {
+    open_with_flags(path, OpenFlags::default())
+}
+
+/// The same with flags, such as `OpenFlags::SQLITE_OPEN_READ_ONLY`.
+///
+/// # Errors
+/// SQLite's.
+pub fn open_with_flags(path: impl AsRef<Path>, flags: OpenFlags) -> Result<Connection> {
+    register()?;
+    let path = path.as_ref();
+    let cannot = || format!("cannot open {}", path.display());
+    let uri = crate::uri(path).with_context(cannot)?;
+    Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).with_context(cannot)
+}
 
 /// An open database; the connection is closed before the file.
 pub(crate) struct Database {

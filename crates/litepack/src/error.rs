@@ -94,6 +94,7 @@ pub enum Error {
         source: litepack_archive::Error,
     },
     /// SQLite failed.
+    #[cfg(feature = "rusqlite")]
     #[error("{what}: {error}")]
     Sqlite {
         /// What was tried.
@@ -125,6 +126,7 @@ impl Error {
     }
 
     /// SQLite's error in terms of what the user asked for.
+    #[cfg(feature = "rusqlite")]
     pub(crate) fn of_sqlite(path: &Path, error: rusqlite::Error) -> Error {
         match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
@@ -200,12 +202,14 @@ impl Cause for litepack_archive::Error {
     }
 }
 
+#[cfg(feature = "rusqlite")]
 impl Cause for rusqlite::Error {
     fn explained(self, what: String) -> Error {
         Error::Sqlite { what, error: self }
     }
 }
 
+#[cfg(feature = "rusqlite")]
 impl Cause for tempfile::PersistError {
     fn explained(self, what: String) -> Error {
         self.error.explained(what)

@@ -28,58 +28,100 @@
 //! Functions that may take long have a [`Job`], which reports progress and can be stopped. `serde` serialises results
 //! to the fields that the command prints with `--json`.
 //!
-//! Features: `remote` (on) reads databases on web servers; `bundled` (on) compiles SQLite into the program, as the
-//! feature of `rusqlite` does; `tune` (off) adds the module of that name.
+//! # With another SQLite crate
+//!
+//! A program has one SQLite in it. If that comes with another version of `rusqlite`, or with `sqlx`, `diesel`, `sea-orm`
+//! or by a build script, switch the default features off: then this crate brings none, and has [`register`], [`uri`] and
+//! [`remote_uri`] only, which go with whichever SQLite (3.34 or newer) is linked.
+//!
+//! ```toml
+//! litepack = { version = "0.1", default-features = false, features = ["remote"] }
+//! ```
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! litepack::register()?; // before the first connection is opened
+//! let name = litepack::uri("packed.db")?; // file:/home/me/packed.db?vfs=litepack
+//! # Ok(()) }
+//! ```
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `rusqlite` | on | everything but [`register`] and [`uri`]; `rusqlite` 0.41 |
+//! | `bundled` | on | SQLite is compiled into the program, as the feature of `rusqlite` does |
+//! | `remote` | on | databases on web servers |
+//! | `tune` | off | the module of that name; implies `rusqlite` |
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "rusqlite")]
 pub mod archive;
+#[cfg(feature = "rusqlite")]
 mod check;
+#[cfg(feature = "rusqlite")]
 pub mod columns;
+#[cfg(feature = "rusqlite")]
 mod database;
+// The rest of it is for what needs a connection.
+#[cfg_attr(not(feature = "rusqlite"), allow(unused))]
 mod error;
+#[cfg(feature = "rusqlite")]
 mod files;
+#[cfg(feature = "rusqlite")]
 mod info;
+#[cfg(feature = "rusqlite")]
 mod job;
+#[cfg(feature = "rusqlite")]
 mod limits;
+#[cfg(feature = "rusqlite")]
 mod maintain;
+#[cfg(feature = "rusqlite")]
 mod pack;
+#[cfg(feature = "rusqlite")]
 mod printable;
 #[cfg(feature = "remote")]
 mod remote;
 #[cfg(feature = "tune")]
 pub mod tune;
+#[cfg(feature = "rusqlite")]
 mod unpack;
+mod uri;
 
 /// Tables and indexes of a database, and what they take in a packed file.
+#[cfg(feature = "rusqlite")]
 pub mod content {
     pub use litepack_btree::{PageNumber, Tree, TreeKind};
     pub use litepack_codec::Codec;
     pub use litepack_engine::content::{Content, Damage, Other, Share};
 }
 
-use std::path::Path;
 use std::sync::OnceLock;
 
-use rusqlite::{Connection, OpenFlags};
+#[cfg(feature = "rusqlite")]
+pub use {
+    check::{CheckReport, Damage, check},
+    database::{open, open_with_flags},
+    info::{Info, info},
+    job::{Job, Progress, Stop, Unit},
+    limits::Limits,
+    litepack_codec::{LEVELS, Level},
+    litepack_store::{DEFAULT_LEVEL, Info as FileInfo},
+    maintain::{MaintainOptions, Maintained, maintain},
+    pack::{DICTIONARY_SIZES, PackOptions, Sizes, pack, pack_in_place},
+    printable::printable,
+    unpack::{UnpackOptions, unpack, unpack_in_place},
+};
 
-pub use check::{CheckReport, Damage, check};
 pub use error::{Error, Result};
-pub use info::{Info, info};
-pub use job::{Job, Progress, Stop, Unit};
-pub use limits::Limits;
-pub use litepack_codec::{LEVELS, Level};
 pub use litepack_engine::FileKind;
 pub use litepack_rusqlite::register_vfs;
-pub use litepack_store::{DEFAULT_LEVEL, Info as FileInfo};
-pub use maintain::{MaintainOptions, Maintained, maintain};
-pub use pack::{DICTIONARY_SIZES, PackOptions, Sizes, pack, pack_in_place};
-pub use printable::printable;
 #[cfg(feature = "remote")]
 pub use remote::{Access, RemoteInfo, remote_info};
-pub use unpack::{UnpackOptions, unpack, unpack_in_place};
+pub use uri::{remote_uri, uri};
 
 /// Registers the VFS `litepack` and the SQL functions with the SQLite of this program, for connections that are opened
-/// later. [`open`] does it by itself; call it before opening `file:packed.db?vfs=litepack` in another way.
+/// later. `open` does it by itself; call it before opening `file:packed.db?vfs=litepack` in another way.
 ///
 /// # Errors
 /// If that SQLite is too old or refuses.
@@ -92,31 +134,7 @@ pub fn register() -> Result<()> {
     Ok(())
 }
 
-/// Opens a database for reading and writing: a packed file, or read-only an archive. A database that does not exist is
-/// created, packed. A plain one stays plain.
-///
-/// # Errors
-/// SQLite's.
-pub fn open(path: impl AsRef<Path>) -> Result<Connection> {
-    open_with_flags(path, OpenFlags::default())
-}
-
-/// The same with flags, such as `OpenFlags::SQLITE_OPEN_READ_ONLY`.
-///
-/// # Errors
-/// SQLite's.
-pub fn open_with_flags(path: impl AsRef<Path>, flags: OpenFlags) -> Result<Connection> {
-    use error::Context;
-
-    register()?;
-    let path = path.as_ref();
-    let cannot = || format!("cannot open {}", path.display());
-    let absolute = std::path::absolute(path).with_context(cannot)?;
-    let uri = format!("{}?vfs=litepack", files::header::uri_of(&absolute));
-    Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).with_context(cannot)
-}
-
 /// The examples of README.md.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "rusqlite"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -1,9 +1,10 @@
 //! The report on a database on a web server: what the file is, and what asking took. Which tables take how much is not
 //! told: that would be to fetch the whole file.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use indicatif::HumanBytes;
 use litepack::RemoteInfo;
 use serde_json::Value;
@@ -26,6 +27,14 @@ impl Options {
             headers_file: self.headers_file.clone(),
             ca_file: self.ca_file.clone(),
         }
+    }
+
+    /// An error if a file cannot be read.
+    pub fn expect_readable(&self) -> Result<()> {
+        for file in [&self.headers_file, &self.ca_file].into_iter().flatten() {
+            File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+        }
+        Ok(())
     }
 
     /// An error if something is set that only means something with a URL.

@@ -1,4 +1,4 @@
-//! What the first bytes of a file say, and how to name a file to SQLite.
+//! What the first bytes of a file say.
 
 use std::fs::File;
 use std::io;
@@ -45,38 +45,4 @@ pub(crate) fn expect_whole(file: &File, kind: FileKind, name: &Path) -> Result<(
 fn head(file: &File) -> Option<[u8; 100]> {
     let mut head = [0; 100];
     (file.read_at(&mut head, 0).ok()? == head.len()).then_some(head)
-}
-
-/// An absolute path as SQLite's `file:` URI, whatever bytes are in it.
-pub(crate) fn uri_of(path: &Path) -> String {
-    let mut uri = String::from("file:");
-    #[cfg(unix)]
-    let bytes = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).to_vec();
-    #[cfg(not(unix))]
-    let bytes = {
-        let text = path.to_string_lossy();
-        let text = text.strip_prefix(r"\\?\").unwrap_or(&text);
-        format!("/{}", text.replace('\\', "/")).into_bytes()
-    };
-    for byte in bytes {
-        match byte {
-            b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
-                uri.push(byte.into());
-            }
-            _ => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    uri
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[cfg(unix)]
-    fn uris_hide_what_means_something_in_them() {
-        let uri = uri_of(Path::new("/tmp/a b?c=1#d%20/ä.db"));
-        assert_eq!(uri, "file:/tmp/a%20b%3Fc%3D1%23d%2520/%C3%A4.db");
-    }
 }

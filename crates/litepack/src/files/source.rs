@@ -228,7 +228,10 @@ impl Source {
             FileKind::Packed => "&vfs=litepack",
             _ => "",
         };
-        let uri = format!("{}?mode=rw{vfs}{parameters}", header::uri_of(&self.path));
+        let uri = format!(
+            "{}?mode=rw{vfs}{parameters}",
+            crate::uri::of_path(&self.path)
+        );
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;

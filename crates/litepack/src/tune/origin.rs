@@ -94,7 +94,7 @@ impl Origin {
             true => "&immutable=1",
             false => "",
         };
-        let uri = header::uri_of(&self.path);
+        let uri = crate::uri::of_path(&self.path);
         format!("{uri}?mode=ro&vfs=litepack{immutable}")
     }
 

@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use super::origin::{Facts, Origin};
 use super::part;
 use crate::error::{Context, refuse};
-use crate::files::header;
 use crate::job::Unit;
+use crate::uri;
 use crate::{Job, Result};
 
 /// Copies of the sample that are there at the same time: as it was taken, one for each of four page sizes, and a
@@ -58,7 +58,7 @@ impl Sample {
         } else {
             let part = sample.path("part.db");
             sample.left_out = part::copy(origin, budget, &part, job, &step)?;
-            vacuum(&header::uri_of(&part), origin, page_size, &first, job)?;
+            vacuum(&uri::of_path(&part), origin, page_size, &first, job)?;
             std::fs::remove_file(&part).context("cannot remove a temporary file")?;
         }
         origin.expect_unchanged()?;
@@ -71,7 +71,7 @@ impl Sample {
         if copy.exists() {
             return Ok(());
         }
-        let first = header::uri_of(&self.plain(self.page_size));
+        let first = uri::of_path(&self.plain(self.page_size));
         vacuum(&first, origin, page_size, &copy, job)
     }
 
@@ -129,7 +129,7 @@ fn vacuum(uri: &str, origin: &Origin, page_size: u32, copy: &Path, job: &Job<'_>
         connection.execute("ATTACH ?1 AS source", [uri])?;
         let set = format!("PRAGMA source.page_size={page_size}");
         connection.query_row(&set, [], |_| Ok(())).or_else(no_row)?;
-        connection.execute("VACUUM source INTO ?1", [header::uri_of(copy)])?;
+        connection.execute("VACUUM source INTO ?1", [uri::of_path(copy)])?;
         Ok(())
     };
     job.check()?;

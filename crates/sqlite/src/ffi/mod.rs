@@ -35,7 +35,7 @@ pub use api::EntryPoint;
 pub use bindings::sqlite3;
 pub(crate) use call::Call;
 pub(crate) use host::{BusyHandler, HostFile, HostName};
-use library::Library;
+use library::{LIBRARIES, Library, for_each_library};
 
 /// Registers a VFS `name` over the VFS `host`, after an entry point has run.
 ///
@@ -67,7 +67,7 @@ unsafe fn load(
         // SAFETY: the table is SQLite's.
         let library = unsafe { Library::of(table) }?;
         registration::register(library, default)?;
-        match library.api().auto_extension(functions_only) {
+        match library.api().auto_extension(FUNCTIONS_ONLY[library.0]) {
             OK => {}
             code => {
                 return Err(format!(
@@ -92,31 +92,37 @@ unsafe fn load(
     }
 }
 
-/// Called by SQLite for every new connection.
-unsafe extern "C" fn functions_only(
+const fn functions_only_of<const LIBRARY: usize>() -> EntryPoint {
+    functions_only::<LIBRARY>
+}
+
+static FUNCTIONS_ONLY: [EntryPoint; LIBRARIES] = for_each_library!(functions_only_of);
+
+/// Called by SQLite for every new connection. A build without support for extensions, which was handed a table in
+/// another way, gives none here.
+unsafe extern "C" fn functions_only<const LIBRARY: usize>(
     db: *mut sqlite3,
     error: *mut *mut c_char,
-    table: *const c_void,
+    _table: *const c_void,
 ) -> c_int {
     let register = || {
-        let library = Library::known(table)?;
+        let library = Library(LIBRARY);
         // SAFETY: SQLite calls this as an entry point of a connection that is being opened.
         unsafe {
             match functions::refused(library.api(), db) {
-                Ok(None) => Some(functions::register(library, db)),
+                Ok(None) => functions::register(library, db),
                 Ok(Some(why)) => {
                     // Now the program hears of it; `xOpen` has no words.
                     if !error.is_null() {
                         error.write(library.api().text(&format!("litepack: {why}")));
                     }
-                    Some(MISUSE)
+                    MISUSE
                 }
-                Err(code) => Some(code),
+                Err(code) => code,
             }
         }
     };
-    let code = std::panic::catch_unwind(register);
-    code.ok().flatten().unwrap_or(ERROR)
+    std::panic::catch_unwind(register).unwrap_or(ERROR)
 }
 
 /// The entry point `sqlite3_litepack_init`: VFS `litepack` and the SQL functions.

@@ -1,0 +1,111 @@
+//! `litepack shell`: the user's own `sqlite3` shell, with the extension loaded and a database open in it.
+//!
+//! The shell opens a file that it is given before it loads an extension. So it starts in memory, and is told to load,
+//! then to open, by commands that it runs before all others.
+//!
+//! ```text
+//! shell/program.rs  which shell, and starting it     library.rs  where the extension is
+//! shell/script.rs   what the shell is told first     options.rs  its own options that mean something to us
+//! ```
+
+mod library;
+mod options;
+mod program;
+mod script;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+use crate::info::remote;
+use options::Options;
+use script::Script;
+
+/// Opens a database in your own `sqlite3` shell, with Litepack loaded.
+///
+/// The database may be packed, archived or plain. With SQL (or commands of the shell, such as .tables) the shell runs
+/// that and ends, with its own exit code; else it reads from the terminal or from standard input. What is behind `--`
+/// goes to the shell as it is.
+#[derive(clap::Args)]
+#[command(override_usage = "litepack shell [OPTIONS] FILE-or-URL [SQL]... [-- OPTIONS OF sqlite3]")]
+pub struct Arguments {
+    /// Open the database for reading only.
+    #[arg(long)]
+    readonly: bool,
+    /// Create the database, packed, if it does not exist.
+    #[arg(long, conflicts_with = "readonly")]
+    create: bool,
+    /// The extension [default: liblitepack beside this command, or in ../lib/litepack or ../lib from there].
+    #[arg(long, value_name = "PATH")]
+    extension: Option<PathBuf>,
+    /// The shell to start.
+    #[arg(long, value_name = "PROGRAM", default_value = "sqlite3")]
+    sqlite3: PathBuf,
+    #[command(flatten)]
+    access: remote::Options,
+    /// The database, or its URL.
+    #[arg(value_name = "FILE or URL")]
+    file: PathBuf,
+    /// What the shell is to run.
+    sql: Vec<OsString>,
+    /// Options of the shell, such as `-json`.
+    #[arg(last = true, value_name = "OPTION")]
+    options: Vec<OsString>,
+}
+
+/// Becomes the shell, where the system can do that; else answers with its exit code.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let options = Options::read(&arguments.options);
+    let mut script = Script::new(&library::find(arguments.extension.as_deref())?);
+    match remote::url(&arguments.file) {
+        Some(url) => {
+            if arguments.create {
+                bail!("a database on a web server cannot be created");
+            }
+            arguments.access.expect_readable()?;
+            // Says what is wrong, which the shell does not.
+            litepack::remote_info(url, &arguments.access.access())?;
+            script.remote(url, &arguments.access.access())?;
+        }
+        None => {
+            arguments.access.expect_none()?;
+            let mode = mode(arguments, options.readonly)?;
+            script.local(&arguments.file, mode)?;
+        }
+    }
+    if !options.bail {
+        script.go_on_after_errors();
+    }
+    let startup_file = options.startup_file.or_else(options::startup_file_of_user);
+    if let Some(file) = &startup_file {
+        script.read(file);
+    }
+    let shell = program::Shell::find(&arguments.sqlite3)?;
+    shell.run(
+        script.arguments(startup_file.is_some()),
+        &options.others,
+        &arguments.sql,
+    )
+}
+
+/// How the file is opened. Only on request is one created that does not exist.
+fn mode(arguments: &Arguments, readonly: bool) -> Result<&'static str> {
+    let file: &Path = &arguments.file;
+    if file.is_dir() {
+        bail!("{} is a directory", file.display());
+    }
+    let exists = file
+        .try_exists()
+        .with_context(|| format!("cannot open {}", file.display()))?;
+    match (exists, arguments.create) {
+        (false, false) => bail!(
+            "{} does not exist; use --create to create it, packed",
+            file.display()
+        ),
+        _ if arguments.readonly || readonly => Ok("ro"),
+        (_, true) => Ok("rwc"),
+        (true, false) => Ok("rw"),
+    }
+}

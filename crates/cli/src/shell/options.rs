@@ -1,0 +1,96 @@
+//! Options of the `sqlite3` shell that the user wants it to have. A few cannot be passed on, because the shell would
+//! apply them to the database in memory that it starts with.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// What the user says to the shell.
+#[derive(Default)]
+pub struct Options {
+    /// `-readonly`: the database is not written.
+    pub readonly: bool,
+    /// `-bail`: the shell ends at the first error. Passed on, too.
+    pub bail: bool,
+    /// `-init FILE`: what is read in place of the user's own file.
+    pub startup_file: Option<PathBuf>,
+    /// What is passed on.
+    pub others: Vec<OsString>,
+}
+
+impl Options {
+    pub fn read(options: &[OsString]) -> Options {
+        let mut read = Options::default();
+        let mut rest = options.iter();
+        while let Some(option) = rest.next() {
+            match name(option) {
+                Some("readonly") => read.readonly = true,
+                Some("init") => read.startup_file = rest.next().map(PathBuf::from),
+                other => {
+                    read.bail |= other == Some("bail");
+                    read.others.push(option.clone());
+                    if other.is_some_and(takes_value) {
+                        read.others.extend(rest.next().cloned());
+                    }
+                }
+            }
+        }
+        read
+    }
+}
+
+/// The name of an option, which may have one dash or two.
+fn name(option: &OsStr) -> Option<&str> {
+    let text = option.to_str()?.strip_prefix('-')?;
+    Some(text.strip_prefix('-').unwrap_or(text))
+}
+
+/// Whether the next argument belongs to it, and so is none of the options here.
+fn takes_value(name: &str) -> bool {
+    [
+        "cmd",
+        "separator",
+        "newline",
+        "nullvalue",
+        "vfs",
+        "nonce",
+        "maxsize",
+        "mmap",
+        "heap",
+    ]
+    .contains(&name)
+}
+
+/// The file that the shell reads when it starts, if the user has one: `sqlite3/sqliterc` where XDG says (newer shells),
+/// else `.sqliterc` in the home directory.
+pub fn startup_file_of_user() -> Option<PathBuf> {
+    let from = |variable: &str, file: &str| {
+        let directory = std::env::var_os(variable).filter(|value| !value.is_empty())?;
+        let path = Path::new(&directory).join(file);
+        path.is_file().then_some(path)
+    };
+    let home = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+    from("XDG_CONFIG_HOME", "sqlite3/sqliterc").or_else(|| from(home, ".sqliterc"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_for_us_is_taken_out() {
+        let given = [
+            "-json",
+            "--readonly",
+            "-init",
+            "a b",
+            "-bail",
+            "-cmd",
+            "-readonly",
+        ];
+        let read = Options::read(&given.map(OsString::from));
+        assert!(read.readonly && read.bail);
+        assert_eq!(read.startup_file, Some(PathBuf::from("a b")));
+        assert_eq!(read.others, ["-json", "-bail", "-cmd", "-readonly"]);
+        assert!(!Options::read(&["-separator".into(), "-readonly".into()]).readonly);
+    }
+}

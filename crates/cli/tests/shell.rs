@@ -1,0 +1,417 @@
+//! `litepack shell`, with the `sqlite3` shell of this machine.
+#![cfg(unix)]
+
+mod common;
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use common::{Place, Run};
+use litepack_webserver::Server;
+
+const COUNT: &str = "select count(*) from t";
+
+/// The extension as it was built with the command, beside it.
+fn extension() -> &'static Path {
+    static EXTENSION: OnceLock<PathBuf> = OnceLock::new();
+    EXTENSION.get_or_init(|| {
+        let command = Path::new(env!("CARGO_BIN_EXE_litepack"));
+        let extension = command.with_file_name("liblitepack.so");
+        if !extension.exists() {
+            let mut cargo = Command::new(env!("CARGO"));
+            cargo.args(["build", "--quiet", "-p", "litepack-extension"]);
+            if !cfg!(debug_assertions) {
+                cargo.arg("--release");
+            }
+            assert!(cargo.status().unwrap().success());
+        }
+        extension
+    })
+}
+
+/// Runs the command with a home directory of its own.
+fn shell<A: AsRef<OsStr>>(place: &Place, arguments: &[A], input: &str) -> Run {
+    extension();
+    let mut command = place.command(&["shell"]);
+    command.args(arguments).env("HOME", place.path("home"));
+    command.env_remove("XDG_CONFIG_HOME");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    // A shell that does not read its input has closed it.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    Run::of(child.wait_with_output().unwrap())
+}
+
+/// What it prints, if all is well.
+fn answer<A: AsRef<OsStr>>(place: &Place, arguments: &[A]) -> String {
+    let run = shell(place, arguments, "");
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    run.stdout.trim_end().to_owned()
+}
+
+/// `a.db`, plain, `a.packed` and `a.zst`, with 3000 rows.
+fn databases() -> Place {
+    let place = Place::new();
+    place.database("a.db", 4096, 3000);
+    place.ok(&["pack", "a.db", "a.packed"]);
+    place.ok(&["archive", "create", "a.db", "a.zst"]);
+    place
+}
+
+fn is_packed(place: &Place, name: &str) -> bool {
+    fs::read(place.path(name)).unwrap().starts_with(b"Litepack")
+}
+
+#[test]
+fn every_kind_of_database_answers() {
+    let place = databases();
+    for name in ["a.db", "a.packed", "a.zst"] {
+        assert_eq!(answer(&place, &[name, COUNT]), "3000", "{name}");
+        let run = shell(&place, &[name], &format!("{COUNT};\n.tables\n"));
+        let lines: Vec<_> = run.stdout.split_whitespace().collect();
+        assert_eq!((run.code, lines), (0, vec!["3000", "t"]), "{name}");
+    }
+    let both = answer(&place, &["a.packed", "select 1;", ".print two", "select 3"]);
+    assert_eq!(both, "1\ntwo\n3");
+    answer(&place, &["a.packed", "delete from t where id > 10"]);
+    assert_eq!(answer(&place, &["a.packed", COUNT]), "10");
+    // By its name, too.
+    let later = answer(&place, &["a.db", ".open a.packed", COUNT]);
+    assert_eq!(later, "10");
+}
+
+#[test]
+fn a_database_on_a_server_answers_and_headers_stay_secret() {
+    let place = databases();
+    let packed = fs::read(place.path("a.packed")).unwrap();
+    let server = Server::of(packed);
+    fs::write(place.path("head'ers"), "Authorization: Bearer s3cret\n").unwrap();
+    let url = server.url("/x/a.packed?v=2");
+    let given = ["--headers-file", "head'ers", &url, COUNT];
+    assert_eq!(answer(&place, &given), "3000");
+    let requests = server.requests();
+    assert!(!requests.is_empty());
+    for request in requests {
+        assert_eq!(request.header("authorization"), Some("Bearer s3cret"));
+    }
+    place.refused(&["shell", "--create", &url], "cannot be created");
+    place.refused(
+        &["shell", "--headers-file", "none", &url],
+        "cannot read none",
+    );
+    place.refused(&["shell", "--headers-file", "none", "a.db"], "for URLs");
+    let missing = Server::start(|_| litepack_webserver::Reply::status("404 Not Found"));
+    place.refused(&["shell", &missing.url("/x"), COUNT], "status 404");
+}
+
+#[test]
+fn exit_codes_and_options_are_those_of_the_shell() {
+    let place = databases();
+    let of = |arguments: &[&str]| {
+        let run = shell(&place, arguments, "");
+        (run.code, run.stdout)
+    };
+    let stock = |arguments: &[&str]| {
+        let output = Command::new("sqlite3").args(arguments).output().unwrap();
+        (
+            output.status.code().unwrap(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
+    };
+    let plain = place.path("a.db");
+    let plain = plain.to_str().unwrap();
+    for sql in [
+        "select * from nothing",
+        "select id from t where id < 4",
+        ".exit 7",
+    ] {
+        for options in [&[][..], &["-json"], &["-separator", "x", "-header"]] {
+            let with = [&["a.packed", sql, "--"], options].concat();
+            assert_eq!(
+                of(&with),
+                stock(&[options, &[plain, sql]].concat()),
+                "{with:?}"
+            );
+        }
+    }
+    let script = "select x;\nselect 'after';\n.exit 3\n";
+    let run = shell(&place, &["a.packed"], script);
+    assert_eq!((run.code, run.stdout.as_str()), (3, "after\n"));
+    let run = shell(&place, &["a.packed", "--", "-bail"], script);
+    assert_eq!((run.code, run.stdout.as_str()), (1, ""));
+    let run = shell(
+        &place,
+        &["a.packed", "--", "-safe"],
+        &format!(".shell true\n{COUNT};"),
+    );
+    assert!(run.code != 0 && run.stderr.contains("safe mode"), "{run:?}");
+}
+
+#[test]
+fn nothing_is_created_by_surprise() {
+    let place = databases();
+    fs::create_dir(place.path("directory")).unwrap();
+    place.refused(&["shell", "missing", "select 1"], "use --create");
+    place.refused(&["shell", ":memory:", "select 1"], "does not exist");
+    place.refused(&["shell", "directory", "select 1"], "is a directory");
+    place.refused(
+        &["shell", "--create", "--readonly", "x"],
+        "cannot be used with",
+    );
+    answer(&place, &["--create", "new", "create table t as select 1"]);
+    assert!(is_packed(&place, "new"));
+    // An existing file is opened as it is.
+    assert_eq!(answer(&place, &["--create", "a.db", COUNT]), "3000");
+    assert!(!is_packed(&place, "a.db"));
+}
+
+#[test]
+fn a_database_that_cannot_be_opened_is_not_one_in_memory() {
+    let place = databases();
+    fs::write(place.path("text"), "hello, world\n".repeat(500)).unwrap();
+    let mut damaged = fs::read(place.path("a.packed")).unwrap();
+    damaged[..8192].fill(b'x');
+    damaged[..8].copy_from_slice(b"Litepack");
+    fs::write(place.path("damaged"), &damaged).unwrap();
+    let script = "create table u(x);\n.print created\n";
+    for name in ["text", "damaged", "--create nowhere/x"] {
+        let arguments: Vec<&str> = name.split(' ').collect();
+        let run = shell(&place, &arguments, script);
+        assert!(run.code != 0 && run.stdout.is_empty(), "{name}: {run:?}");
+        assert!(!run.stderr.is_empty());
+        let run = shell(&place, &[&arguments[..], &[".print created"]].concat(), "");
+        assert!(run.code != 0 && run.stdout.is_empty(), "{name}: {run:?}");
+    }
+    litepack::register().unwrap();
+    let uri = litepack::uri(place.path("a.packed")).unwrap();
+    let db = rusqlite::Connection::open(uri).unwrap();
+    db.execute_batch("begin exclusive").unwrap();
+    let run = shell(&place, &["a.packed", ".print opened"], "");
+    assert!(run.code != 0 && run.stderr.contains("locked"), "{run:?}");
+}
+
+#[test]
+fn reading_only() {
+    let place = databases();
+    let change = "delete from t";
+    for arguments in [
+        &["--readonly", "a.packed", change][..],
+        &["a.packed", change, "--", "-readonly"],
+        &["a.packed", change, "--", "--readonly"],
+        &["--readonly", "a.db", change],
+        &["a.zst", change],
+    ] {
+        let run = shell(&place, arguments, "");
+        assert_eq!(run.code, 8, "{arguments:?}: {run:?}");
+    }
+    // The superuser may write everything.
+    fs::set_permissions(place.path("a.packed"), fs::Permissions::from_mode(0o444)).unwrap();
+    if fs::OpenOptions::new()
+        .append(true)
+        .open(place.path("a.packed"))
+        .is_err()
+    {
+        assert_eq!(shell(&place, &["a.packed", change], "").code, 8);
+    }
+    assert_eq!(answer(&place, &["a.packed", COUNT]), "3000");
+}
+
+/// Names that a shell or SQL would take for something else.
+fn hostile_names() -> Vec<OsString> {
+    let mut names: Vec<OsString> = [
+        "a\"b",
+        "a'b",
+        "a''b\"\"c",
+        "a?mode=memory",
+        "a#b",
+        "a%20b",
+        "a;b",
+        " a ",
+        "a\\",
+        "a\\\"b",
+        "a\\n",
+        "|b",
+        "a\n.shell touch owned\n",
+        "\".shell touch owned",
+        "a\" && touch owned",
+        "$(touch owned)",
+        "`touch owned`",
+        "a'); select 'owned",
+        "&vfs=unix",
+        "ä€😀",
+        "a\tb",
+        "a\u{7f}\u{1}b",
+        ".shell touch owned",
+        "-- owned",
+        "a.zip",
+        "file:a?vfs=unix",
+        ":memory:",
+    ]
+    .map(OsString::from)
+    .to_vec();
+    names.push(OsString::from_vec(b"not\xff\xfeunicode".to_vec()));
+    names
+}
+
+#[test]
+fn hostile_names_are_names() {
+    let place = databases();
+    for name in hostile_names() {
+        fs::copy(place.path("a.packed"), place.path("").join(&name)).unwrap();
+        let before = place_names(&place);
+        let path = Path::new(".").join(&name).into_os_string();
+        let given = [&path, OsStr::new("delete from t where id > 1")];
+        assert_eq!(answer(&place, &given), "", "{name:?}");
+        assert_eq!(answer(&place, &[&path, OsStr::new(COUNT)]), "1", "{name:?}");
+        assert_eq!(place_names(&place), before, "{name:?}");
+        fs::remove_file(place.path("").join(&name)).unwrap();
+    }
+    assert_eq!(answer(&place, &["a.packed", COUNT]), "3000");
+}
+
+#[test]
+fn hostile_names_of_the_extension_and_startup_files() {
+    let place = databases();
+    for name in hostile_names() {
+        let directory = place.path("").join(&name);
+        fs::create_dir(&directory).unwrap();
+        symlink(extension(), directory.join("x")).unwrap();
+        fs::write(directory.join("rc"), "select 'read';").unwrap();
+        let before = place_names(&place);
+        let path = |file: &str| directory.join(file).into_os_string();
+        let given = [
+            "--extension".into(),
+            path("x"),
+            "a.packed".into(),
+            COUNT.into(),
+        ];
+        let rc = ["--".into(), "-init".into(), path("rc")];
+        assert_eq!(
+            answer(&place, &[&given[..], &rc].concat()),
+            "read\n3000",
+            "{name:?}"
+        );
+        assert_eq!(place_names(&place), before, "{name:?}");
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}
+
+fn place_names(place: &Place) -> Vec<OsString> {
+    let names = fs::read_dir(place.path("")).unwrap();
+    let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_startup_file_is_for_the_database_that_is_opened() {
+    let place = databases();
+    let home = place.path("home");
+    fs::create_dir(&home).unwrap();
+    let rc = "pragma foreign_keys = on;\n.headers on\nselect count(*) as rows from t;\n";
+    fs::write(home.join(".sqliterc"), rc).unwrap();
+    let keys = "pragma foreign_keys";
+    assert_eq!(
+        answer(&place, &["a.packed", keys]),
+        "rows\n3000\nforeign_keys\n1"
+    );
+    fs::write(place.path("other"), ".print other").unwrap();
+    let other = answer(&place, &["a.packed", keys, "--", "-init", "other"]);
+    assert_eq!(other, "other\n0");
+    // What is in it may fail, as in the shell.
+    fs::write(home.join(".sqliterc"), "select * from nothing;").unwrap();
+    let run = shell(&place, &["a.packed", COUNT], "");
+    assert_eq!((run.code, run.stdout.as_str()), (0, "3000\n"));
+    // The shell is kept from reading it before. Where it looks for it depends on the user, not on HOME.
+    program(
+        &place,
+        "fake",
+        "case \"$*\" in *sqlite_version*) echo '3.40.1|0';; *) echo \"$1 $2\";; esac",
+    );
+    let said = answer(&place, &["--sqlite3", "./fake", "a.packed"]);
+    assert_eq!(said, "-init /dev/null");
+}
+
+/// Makes a program of a line for a shell.
+fn program(place: &Place, name: &str, line: &str) {
+    let path = place.path(name);
+    fs::write(&path, format!("#!/bin/sh\n{line}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let place = databases();
+    extension();
+    place.refused(
+        &["shell", "--extension", "none", "a.packed"],
+        "no extension none",
+    );
+    place.refused(
+        &["shell", "--sqlite3", "no-shell", "a.packed"],
+        "there is no no-shell; install",
+    );
+    place.refused(
+        &["shell", "--sqlite3", "./a.db", "a.packed"],
+        "cannot start ./a.db",
+    );
+    for (answer, words) in [
+        ("3.50.0|1", "without loading of extensions"),
+        ("", "does not answer"),
+    ] {
+        program(&place, "fake", &format!("echo '{answer}'"));
+        place.refused(&["shell", "--sqlite3", "./fake", "a.packed"], words);
+    }
+    fs::write(place.path("empty.so"), "").unwrap();
+    let run = shell(
+        &place,
+        &["--extension", "empty.so", "a.packed", ".print opened"],
+        "",
+    );
+    assert!(
+        run.code != 0 && run.stdout.is_empty() && run.stderr.contains("empty.so"),
+        "{run:?}"
+    );
+}
+
+#[test]
+fn the_extension_is_found_where_packages_put_it() {
+    let place = databases();
+    for directory in ["bin", "lib", "lib/litepack"] {
+        fs::create_dir(place.path(directory)).unwrap();
+    }
+    let command = place.path("bin/litepack");
+    fs::copy(env!("CARGO_BIN_EXE_litepack"), &command).unwrap();
+    let run = || {
+        let mut command = Command::new(&command);
+        command
+            .args(["shell", "a.packed", COUNT])
+            .current_dir(place.path(""));
+        Run::of(command.output().unwrap())
+    };
+    let nowhere = run();
+    assert!(
+        nowhere.code == 2 && nowhere.stderr.contains("../lib/litepack"),
+        "{nowhere:?}"
+    );
+    for library in [
+        "lib/liblitepack.so",
+        "lib/litepack/liblitepack.so",
+        "bin/liblitepack.so",
+    ] {
+        symlink(extension(), place.path(library)).unwrap();
+        let found = run();
+        assert_eq!(
+            (found.code, found.stdout.as_str()),
+            (0, "3000\n"),
+            "{library}"
+        );
+        fs::remove_file(place.path(library)).unwrap();
+    }
+}
