@@ -4,10 +4,9 @@
 //! excess is overwritten by the next piece. So there is room for a chunk behind the last byte.
 
 use super::bytes::{Malformed, Result, Span};
-use super::digits;
 
 /// As most values are shorter, one load and one store copy them.
-const CHUNK: usize = 32;
+pub(crate) const CHUNK: usize = 32;
 
 /// A buffer that spans are pieces of.
 #[derive(Debug, Default)]
@@ -82,6 +81,14 @@ impl Arena {
         &mut self.bytes[self.len - len..self.len]
     }
 
+    /// Appends the last `len` bytes as often again as makes them `count`.
+    pub(crate) fn repeat_last(&mut self, len: usize, count: usize) -> Result<()> {
+        let start = self.len - len;
+        self.grow(count.saturating_sub(1).checked_mul(len).ok_or(Malformed)?)?;
+        repeat(&mut self.bytes[start..self.len], len);
+        Ok(())
+    }
+
     /// Appends this many words, to be filled by the caller.
     pub(crate) fn words(&mut self, count: usize) -> Result<&mut [[u8; 8]]> {
         let at = self.grow(count.checked_mul(8).ok_or(Malformed)?)?;
@@ -93,27 +100,6 @@ impl Arena {
     pub(crate) fn put_word(&mut self, word: u64, len: usize) -> Result<()> {
         let at = self.grow(len)?;
         self.bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
-        Ok(())
-    }
-
-    /// Appends the last `width` digits of a number, or as many as it needs if that is 0.
-    #[inline]
-    pub(crate) fn put_digits(&mut self, value: u64, width: usize) -> Result<()> {
-        match digits::small(value, width) {
-            Some((word, len)) => self.put_word(word, len),
-            None => self.put_many_digits(value, width),
-        }
-    }
-
-    #[inline(never)]
-    fn put_many_digits(&mut self, value: u64, width: usize) -> Result<()> {
-        let len = if width == 0 {
-            digits::count(value)
-        } else {
-            width
-        };
-        let at = self.grow(len)?;
-        digits::fill(&mut self.bytes[at..at + len], value);
         Ok(())
     }
 
@@ -160,9 +146,20 @@ pub(crate) fn copy<'a>(from: &[u8], piece: Span, to: &'a mut [u8]) -> Result<&'a
     }
 }
 
+/// Fills `bytes` with copies of its first `len`. The copies are copied, too: few long copies take less time than many
+/// short ones.
+pub(crate) fn repeat(bytes: &mut [u8], len: usize) {
+    let mut done = len;
+    while done > 0 && done < bytes.len() {
+        let more = done.min(bytes.len() - done);
+        bytes.copy_within(..more, done);
+        done += more;
+    }
+}
+
 /// Kept out of line, or the compiler makes one call of this and of copying a chunk.
 #[inline(never)]
-fn copy_exactly<'a>(from: &[u8], len: usize, to: &'a mut [u8]) -> Result<&'a mut [u8]> {
+pub(crate) fn copy_exactly<'a>(from: &[u8], len: usize, to: &'a mut [u8]) -> Result<&'a mut [u8]> {
     let from = from.get(..len).ok_or(Malformed)?;
     let (to, rest) = to.split_at_mut_checked(len).ok_or(Malformed)?;
     to.copy_from_slice(from);

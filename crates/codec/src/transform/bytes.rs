@@ -1,5 +1,7 @@
 //! Reading and writing the streams of the columnar layout. Any input that is not valid is [`Malformed`].
 
+use wide::u8x16;
+
 /// The error for bytes that no encoder wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
@@ -211,16 +213,12 @@ fn zeros(bytes: &[u8]) -> u64 {
 
 #[inline]
 fn zeros_of(block: &[u8; BLOCK]) -> u64 {
-    const LOW: u64 = u64::from_le_bytes([0x7f; 8]);
-    let mut zeros = 0;
-    for (index, word) in block.as_chunks::<8>().0.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        // The highest bit of each byte is set unless it is zero; the product has all of them in its highest byte.
-        let others = ((word & LOW) + LOW) | word | LOW;
-        let bits = (!others >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-        zeros |= bits << (8 * index);
-    }
-    zeros
+    let (parts, _) = block.as_chunks();
+    let bits = |part: &[u8; 16]| u8x16::from(*part).simd_eq(u8x16::ZERO).to_bitmask();
+    let parts = parts.iter().enumerate();
+    parts.fold(0, |zeros, (at, part)| {
+        zeros | u64::from(bits(part)) << (16 * at)
+    })
 }
 
 #[expect(
@@ -267,8 +265,11 @@ impl<'a> Bits<'a> {
             bytes: input.take(len)?,
             set: 0,
         };
-        if some {
-            bits.set = (0..count).filter(|index| bits.has(*index)).count();
+        if let Some((_, others)) = bits.bytes.split_last() {
+            let set = |byte: &u8| byte.count_ones() as usize;
+            // The last byte may have more bits than there are.
+            let more = (others.len() * 8..count).filter(|index| bits.has(*index));
+            bits.set = others.iter().map(set).sum::<usize>() + more.count();
         }
         Ok(bits)
     }

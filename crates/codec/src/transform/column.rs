@@ -232,9 +232,9 @@ fn put_integers(integers: &[i64], arena: &mut Arena, values: &mut Values) -> Res
     for (integer, ((serial, piece), word)) in integers.iter().zip(places) {
         let (own, len) = record::serial_of(*integer);
         *serial = own;
-        *piece = Span::new(start, start + len);
+        *piece = Span::new(start, start + len as usize);
         *word = record::word_of(*integer, len).to_le_bytes();
-        start += word.len();
+        start += 8;
     }
     Ok(())
 }
@@ -283,7 +283,10 @@ fn take_mixed(
         let piece = if record::is_integer(serial) {
             let start = arena.len();
             let value = integers.next().ok_or(Malformed)?;
-            arena.put_word(record::word_of(*value, len), len)?;
+            arena.put_word(
+                record::word_of(*value, u32::try_from(len).map_err(|_| Malformed)?),
+                len,
+            )?;
             arena.since(start)
         } else {
             input.span(len)?

@@ -133,18 +133,24 @@ pub(super) fn decode(
     let scale = Scale::new(digits, tag & ALL_REAL != 0);
     integers.clear();
     ints::decode(input, count, integers)?;
+    let first = values.len();
     let mut start = arena.len();
-    for (integer, word) in integers.iter().zip(arena.words(count)?) {
-        let (serial, len, bytes) = match scale.number(*integer)? {
+    values.push_nulls(count);
+    let serials = values.serials.get_mut(first..).ok_or(Malformed)?;
+    let pieces = values.pieces.get_mut(first..).ok_or(Malformed)?;
+    let places = serials.iter_mut().zip(pieces).zip(arena.words(count)?);
+    for (integer, ((serial, piece), word)) in integers.iter().zip(places) {
+        let (own, len, bytes) = match scale.number(*integer)? {
             Number::Real(real) => (REAL_SERIAL, 8, real.to_be_bytes()),
             Number::Integer(whole) => {
                 let (serial, len) = record::serial_of(whole);
                 (serial, len, record::word_of(whole, len).to_le_bytes())
             }
         };
+        *serial = own;
         *word = bytes;
-        values.push(serial, Span::new(start, start + len));
-        start += word.len();
+        *piece = Span::new(start, start + len as usize);
+        start += 8;
     }
     Ok(())
 }
@@ -163,7 +169,7 @@ mod tests {
             let (serial, len) = record::serial_of(whole);
             let serial = if is_whole && len <= 6 && !all_real {
                 let word = record::word_of(whole, len).to_le_bytes();
-                page.extend_from_slice(&word[..len]);
+                page.extend_from_slice(&word[..len as usize]);
                 serial.into()
             } else {
                 page.extend_from_slice(&real.to_be_bytes());

@@ -47,9 +47,72 @@ pub(crate) fn small(value: u64, width: usize) -> Option<(u64, usize)> {
     None
 }
 
+/// Writes the last `width` digits of a number, or as many as it needs if that is 0, and returns what is behind them,
+/// where some bytes may have changed. `None` if there is no room.
+#[inline]
+pub(crate) fn put(value: u64, width: usize, to: &mut [u8]) -> Option<&mut [u8]> {
+    match (small(value, width), to.first_chunk_mut()) {
+        (Some((digits, len)), Some(place)) => {
+            *place = digits.to_le_bytes();
+            to.get_mut(len..)
+        }
+        _ => put_many(value, width, to),
+    }
+}
+
+#[inline(never)]
+fn put_many(value: u64, width: usize, to: &mut [u8]) -> Option<&mut [u8]> {
+    let len = if width == 0 { count(value) } else { width };
+    let (place, behind) = to.split_at_mut_checked(len)?;
+    fill(place, value);
+    Some(behind)
+}
+
 /// How many digits a number has.
-pub(crate) fn count(value: u64) -> usize {
+fn count(value: u64) -> usize {
     value.checked_ilog10().unwrap_or(0) as usize + 1
+}
+
+/// The last eight digits of a number, the first in the lowest byte.
+#[inline]
+fn eight(value: u64) -> u64 {
+    let value = value % 100_000_000;
+    // Numbers of four digits, then of two, then of one, side by side.
+    let fours = (value / 10_000) | ((value % 10_000) << 32);
+    let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f;
+    let pairs = hundreds | ((fours - 100 * hundreds) << 16);
+    let tens = ((pairs * 103) >> 10) & 0x000f_000f_000f_000f;
+    (tens | ((pairs - 10 * tens) << 8)) + u64::from_le_bytes([b'0'; 8])
+}
+
+/// Fills each place with the last digits of a number, where it is known how many, which is several times as fast.
+#[inline]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "a width is at most 8, as checked by the compiler; a remainder of 100 is below 1000"
+)]
+pub(crate) fn fill_each<'a, const WIDTH: usize>(
+    places: impl Iterator<Item = (&'a mut [u8], &'a i64)>,
+) {
+    for (place, value) in places {
+        let Some(place) = place.first_chunk_mut::<WIDTH>() else {
+            return;
+        };
+        let value = *value as u64;
+        let pair = |value: u64| {
+            let [_, tens, ones, _] = SMALL[(value % 100) as usize];
+            [tens, ones]
+        };
+        if WIDTH == 2 {
+            place.copy_from_slice(&pair(value));
+        } else if WIDTH == 4 {
+            let (first, last) = place.split_at_mut(2);
+            first.copy_from_slice(&pair(value / 100));
+            last.copy_from_slice(&pair(value));
+        } else {
+            place.copy_from_slice(&eight(value).to_le_bytes()[8 - WIDTH..]);
+        }
+    }
 }
 
 /// Fills `place` with the last digits of a number.
@@ -83,6 +146,8 @@ mod tests {
             let mut filled = vec![0; len];
             fill(&mut filled, value);
             prop_assert_eq!(&filled, expected);
+            let last = format!("{:08}", value % 100_000_000);
+            prop_assert_eq!(&eight(value).to_le_bytes()[..], last.as_bytes());
             match small(value, width) {
                 Some((word, count)) => prop_assert_eq!(&word.to_le_bytes()[..count], expected),
                 None => prop_assert!(value > 9999 || width > 3 || (1..4).contains(&width)),

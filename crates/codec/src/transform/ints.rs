@@ -232,7 +232,7 @@ fn take_lengths(input: &mut Reader<'_>, count: usize, values: &mut Vec<i64>) -> 
     Ok(())
 }
 
-/// Appends the sums of a base and the planes.
+/// Appends the sums of a base and the planes: the lowest two at once, and then one after the other.
 fn take_planes(
     input: &mut Reader<'_>,
     base: i64,
@@ -241,16 +241,27 @@ fn take_planes(
     values: &mut Vec<i64>,
 ) -> Result<()> {
     let start = values.len();
-    if width == 0 {
-        values.resize(start + count, base);
-        return Ok(());
+    match width {
+        0 => values.resize(start + count, base),
+        1 => {
+            let bytes = input.take(count)?.iter();
+            values.extend(bytes.map(|byte| base.wrapping_add((*byte).into())));
+        }
+        _ => {
+            let (low, high) = (input.take(count)?, input.take(count)?);
+            let pairs = low.iter().zip(high).map(|(low, high)| [*low, *high]);
+            let sum = |pair| base.wrapping_add(u16::from_le_bytes(pair).into());
+            values.extend(pairs.map(sum));
+        }
     }
-    let lowest = input.take(count)?.iter();
-    values.extend(lowest.map(|byte| base.wrapping_add((*byte).into())));
-    let values = values.get_mut(start..).ok_or(Malformed)?;
-    for plane in 1..width {
+    for plane in 2..width {
         let bytes = input.take(count)?;
-        for (value, byte) in values.iter_mut().zip(bytes) {
+        for (value, byte) in values
+            .get_mut(start..)
+            .ok_or(Malformed)?
+            .iter_mut()
+            .zip(bytes)
+        {
             *value = value.wrapping_add((u64::from(*byte) << (8 * plane)) as i64);
         }
     }

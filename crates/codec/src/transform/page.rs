@@ -281,68 +281,54 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// Fills `starts` with the places of cells of these lengths, none of them below `first`, and says which is
-    /// the lowest.
-    pub(crate) fn place(
-        &self,
-        first: usize,
-        page_len: usize,
-        lens: &[usize],
-        starts: &mut Vec<usize>,
-    ) -> Result<usize> {
-        let mut above = page_len;
-        let mut gaps = self.gaps.iter().peekable();
-        starts.clear();
-        starts.resize(lens.len(), 0);
-        for rank in 0..lens.len() {
-            let index = self.index(rank);
-            let gap = gaps.next_if(|(at, _)| *at == rank);
-            let len = lens.get(index).ok_or(Malformed)? + gap.map_or(0, |(_, gap)| gap.len());
-            let start = above.checked_sub(len).ok_or(Malformed)?;
-            *starts.get_mut(index).ok_or(Malformed)? = start;
-            above = start;
+    /// Whether each of so many cells has one place.
+    pub(crate) fn names_all(&self, cells: usize) -> bool {
+        if self.order.is_none() {
+            return true;
         }
-        // An order that names a cell twice leaves another at 0; a gap that was not met has no place.
-        if starts.contains(&0) || gaps.next().is_some() || above < first {
-            return Err(Malformed);
+        let mut named = vec![0_u64; cells.div_ceil(64)];
+        for index in (0..cells).map(|rank| self.index(rank)) {
+            if let Some(word) = named.get_mut(index / 64) {
+                *word |= 1 << (index % 64);
+            }
         }
-        Ok(above)
+        // As many as there are, and so none beyond them, which would be refused when it is written.
+        let count: u32 = named.iter().map(|word| word.count_ones()).sum();
+        count as usize == cells
     }
 
-    /// Writes header, pointers and everything else beside the cells, which are at `starts`.
+    /// The bytes above cells: which cell by address, from the highest, and what.
+    pub(crate) fn gaps(&self) -> &[(usize, &'a [u8])] {
+        &self.gaps
+    }
+
+    /// How many bytes these are.
+    pub(crate) fn gaps_len(&self) -> usize {
+        self.gaps.iter().map(|(_, gap)| gap.len()).sum()
+    }
+
+    /// Writes the header and everything else that lies before the cells but their pointers.
     pub(crate) fn put(
         &self,
         page: &mut [u8],
         header: usize,
         kind: PageKind,
-        lens: &[usize],
-        starts: &[usize],
+        cells: usize,
         lowest: usize,
     ) -> Result<()> {
-        for (rank, gap) in &self.gaps {
-            let index = self.index(*rank);
-            let cell = starts.get(index).zip(lens.get(index));
-            let end = cell.map(|(start, len)| start + len).ok_or(Malformed)?;
-            let place = page.get_mut(end..end + gap.len()).ok_or(Malformed)?;
-            place.copy_from_slice(gap);
-        }
         let before = page.get_mut(header..lowest).ok_or(Malformed)?;
         let (head, rest) = before.split_first_chunk_mut::<8>().ok_or(Malformed)?;
         // The last four bytes of an interior page's header, the rightmost child, are there already.
         let rest = rest.get_mut(kind.header_len() - head.len()..);
-        let split = rest.and_then(|rest| rest.split_at_mut_checked(2 * starts.len()));
-        let (places, free) = split.ok_or(Malformed)?;
-        for (place, start) in places.as_chunks_mut().0.iter_mut().zip(starts) {
-            *place = u16::try_from(*start).map_err(|_| Malformed)?.to_be_bytes();
-        }
+        let free = rest
+            .and_then(|rest| rest.get_mut(2 * cells..))
+            .ok_or(Malformed)?;
         match self.free {
             Some(bytes) if bytes.len() == free.len() => free.copy_from_slice(bytes),
             Some(_) => return Err(Malformed),
             None => free.fill(0),
         }
-        let [count, count_low] = u16::try_from(starts.len())
-            .map_err(|_| Malformed)?
-            .to_be_bytes();
+        let [count, count_low] = u16::try_from(cells).map_err(|_| Malformed)?.to_be_bytes();
         // 65536, where an empty page of that size begins, is written as 0.
         let [lowest, lowest_low] = u16::try_from(lowest).unwrap_or(0).to_be_bytes();
         let [free, free_low, content, content_low, fragments] =

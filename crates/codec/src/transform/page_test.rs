@@ -28,7 +28,7 @@ fn record(values: &[Sql]) -> Vec<u8> {
             Sql::Null => 0,
             Sql::Integer(value) => {
                 let (serial, len) = serial_of(*value);
-                body.extend(&word_of(*value, len).to_le_bytes()[..len]);
+                body.extend(&word_of(*value, len).to_le_bytes()[..len as usize]);
                 serial.into()
             }
             Sql::Real(value) => {
@@ -56,7 +56,7 @@ fn record(values: &[Sql]) -> Vec<u8> {
 fn push_varint(value: u64, out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + varint_len(value), 0);
-    put_varint(value, &mut out[start..]);
+    put_varint(value, &mut out[start..]).unwrap();
 }
 
 fn jsonb(text: &str) -> Sql {

@@ -54,7 +54,7 @@ impl Columns {
             let serial = if short {
                 let (serial, len) = serial_of(integer);
                 let word = word_of(integer, len).to_le_bytes();
-                self.bodies.extend(word.into_iter().take(len));
+                self.bodies.extend(word.into_iter().take(len as usize));
                 serial.into()
             } else {
                 self.bodies.extend_from_slice(&value.to_be_bytes());

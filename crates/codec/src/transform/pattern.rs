@@ -3,7 +3,7 @@
 //! What differs are the numbers in them (`tt0001234`, `2026-11-21 10:02:03`, `192.168.0.7`, `12.50`), or, in strings of
 //! one length, the bytes at some of their positions.
 
-use super::arena::Arena;
+use super::arena::{Arena, copy};
 use super::bytes::{Malformed, Reader, Result, Span, put_number};
 use super::{digits, ints};
 
@@ -267,10 +267,8 @@ impl Scratch {
             spans.resize(spans.len() + count, first);
             return Ok(());
         }
-        spans.push(first);
-        for _ in 1..count {
-            spans.push(arena.copy(first)?);
-        }
+        arena.repeat_last(first.len(), count)?;
+        spans.extend((0..count).map(|row| first.behind(row * first.len())));
         let mut at = 0;
         for run in &self.runs {
             at += run.before.len();
@@ -291,8 +289,14 @@ impl Scratch {
                     .map(|string| &mut string[at..end])
                     .zip(&self.numbers);
                 match run.width {
-                    2 => places.for_each(fill::<2>),
-                    4 => places.for_each(fill::<4>),
+                    1 => digits::fill_each::<1>(places),
+                    2 => digits::fill_each::<2>(places),
+                    3 => digits::fill_each::<3>(places),
+                    4 => digits::fill_each::<4>(places),
+                    5 => digits::fill_each::<5>(places),
+                    6 => digits::fill_each::<6>(places),
+                    7 => digits::fill_each::<7>(places),
+                    8 => digits::fill_each::<8>(places),
                     _ => places.for_each(|(place, number)| digits::fill(place, *number as u64)),
                 }
             }
@@ -302,10 +306,6 @@ impl Scratch {
     }
 
     /// Strings of any length, one after the other.
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "`row` is below `count`, and each run has `count` numbers"
-    )]
     fn put_varying(
         &mut self,
         input: &mut Reader<'_>,
@@ -322,32 +322,39 @@ impl Scratch {
             }
             ints::decode(input, count, &mut self.numbers)?;
         }
+        spans.reserve(count);
+        let mut start = arena.len();
+        let (from, mut to) = arena.join();
         for row in 0..count {
-            let start = arena.len();
-            for (run, numbers) in self.runs.iter().zip(self.numbers.chunks_exact(count)) {
-                let number = numbers[row] as u64;
+            let room = to.len();
+            let numbers = self
+                .numbers
+                .get(row..)
+                .unwrap_or_default()
+                .iter()
+                .step_by(count);
+            for (run, number) in self.runs.iter().zip(numbers) {
+                let number = *number as u64;
                 let before = run.before.len();
-                match digits::small(number, run.width) {
-                    Some((digits, len)) if before <= SHORT => {
-                        arena.put_word(run.short | digits << (8 * before), before + len)?;
+                let small = digits::small(number, run.width).filter(|_| before <= SHORT);
+                to = match (small, to.first_chunk_mut()) {
+                    (Some((digits, len)), Some(place)) => {
+                        *place = (run.short | (digits << (8 * before))).to_le_bytes();
+                        to.get_mut(before + len..).ok_or(Malformed)?
                     }
                     _ => {
-                        arena.copy(run.before)?;
-                        arena.put_digits(number, run.width)?;
+                        let to = copy(from, run.before, to)?;
+                        digits::put(number, run.width, to).ok_or(Malformed)?
                     }
-                }
+                };
             }
-            arena.copy(tail)?;
-            spans.push(arena.since(start));
+            to = copy(from, tail, to)?;
+            let end = start + (room - to.len());
+            spans.push(Span::new(start, end));
+            start = end;
         }
+        let rest = to.len();
+        arena.joined(rest)?;
         Ok(())
-    }
-}
-
-/// The digits of a number where it is known how many there are, as in dates, which is several times as fast.
-#[inline]
-fn fill<const WIDTH: usize>((place, number): (&mut [u8], &i64)) {
-    if let Some(place) = place.first_chunk_mut::<WIDTH>() {
-        digits::fill(place, *number as u64);
     }
 }

@@ -108,35 +108,37 @@ pub(crate) fn integer_of(serial: u64, span: Span, page: &[u8]) -> i64 {
 #[expect(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
-    reason = "there are 1 to 64 copies of the sign, which are entries 8 to 1; the value that is cast is 0 or 1"
+    reason = "there are 64 bits, and as many entries; the value that is cast is 0 or 1"
 )]
-pub(crate) fn serial_of(value: i64) -> (u32, usize) {
-    /// By the bytes that the value needs: there are no integers of five and of seven bytes.
-    const SERIALS: [(u32, usize); 9] = [
-        (0, 0),
-        (1, 1),
-        (2, 2),
-        (3, 3),
-        (4, 4),
-        (5, 6),
-        (5, 6),
-        (6, 8),
-        (6, 8),
-    ];
+pub(crate) fn serial_of(value: i64) -> (u32, u32) {
+    /// By the number of the highest bit that is not a copy of the sign.
+    const SERIALS: [(u32, u32); 64] = {
+        let mut serials = [(6, 8); 64];
+        let mut bit = 0;
+        while bit < 47 {
+            serials[bit] = match bit {
+                0..7 => (1, 1),
+                7..15 => (2, 2),
+                15..23 => (3, 3),
+                23..31 => (4, 4),
+                _ => (5, 6),
+            };
+            bit += 1;
+        }
+        serials
+    };
     if value as u64 <= 1 {
         return (8 + value as u32, 0);
     }
-    let copies_of_the_sign = (value ^ value >> 63).leading_zeros();
-    SERIALS[(72 - copies_of_the_sign as usize) / 8]
+    // The lowest bit decides nothing.
+    let bits = value ^ value >> 63 | 1;
+    SERIALS[63 ^ bits.leading_zeros() as usize]
 }
 
 /// The bytes of an integer in a record as a word, the first lowest; of those beyond `len` any.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the length is at most 8")]
-pub(crate) fn word_of(value: i64, len: usize) -> u64 {
-    (value as u64)
-        .wrapping_shl(64 - 8 * len as u32)
-        .swap_bytes()
+pub(crate) fn word_of(value: i64, len: u32) -> u64 {
+    (value as u64).wrapping_shl(64 - 8 * len).swap_bytes()
 }
 
 /// A SQLite varint and its length, if it is written in as few bytes as possible.
@@ -162,49 +164,51 @@ pub(crate) fn varint_len(value: u64) -> usize {
     }
 }
 
-/// Writes the shortest varint at the start of `out` and says how long it is.
+/// Writes the shortest varint at the start of `out` and returns what is behind it, if there is room.
 #[inline]
 #[expect(
-    clippy::indexing_slicing,
     clippy::cast_possible_truncation,
-    reason = "`out` begins where a place for it was measured with `varint_len`; each byte has seven bits"
+    reason = "each byte has seven bits of the value"
 )]
-pub(crate) fn put_varint(value: u64, out: &mut [u8]) -> usize {
-    if value < 0x80 {
-        out[0] = value as u8;
-        return 1;
-    }
+pub(crate) fn put_varint(value: u64, out: &mut [u8]) -> Option<&mut [u8]> {
     let seven = |shift: u32| (value >> shift) as u8 & 0x7f;
+    if value < 0x80 {
+        let (place, rest) = out.split_first_mut()?;
+        *place = value as u8;
+        return Some(rest);
+    }
     if value < 0x4000 {
-        out[..2].copy_from_slice(&[seven(7) | 0x80, seven(0)]);
-        return 2;
+        let (place, rest) = out.split_first_chunk_mut()?;
+        *place = [seven(7) | 0x80, seven(0)];
+        return Some(rest);
     }
     if value < 0x20_0000 {
-        out[..3].copy_from_slice(&[seven(14) | 0x80, seven(7) | 0x80, seven(0)]);
-        return 3;
+        let (place, rest) = out.split_first_chunk_mut()?;
+        *place = [seven(14) | 0x80, seven(7) | 0x80, seven(0)];
+        return Some(rest);
     }
     put_long_varint(value, out)
 }
 
+#[inline(never)]
 #[expect(
-    clippy::indexing_slicing,
     clippy::cast_possible_truncation,
-    reason = "`out` has at least `varint_len` bytes; each has seven bits of the value, the ninth eight"
+    reason = "each byte has seven bits of the value, the ninth eight"
 )]
-fn put_long_varint(value: u64, out: &mut [u8]) -> usize {
+fn put_long_varint(mut value: u64, out: &mut [u8]) -> Option<&mut [u8]> {
     let len = varint_len(value);
-    if len == 9 {
-        out[8] = value as u8;
-        for (index, byte) in out[..8].iter_mut().enumerate() {
-            *byte = (value >> (8 + 7 * (7 - index))) as u8 | 0x80;
-        }
-    } else {
-        for (index, byte) in out[..len].iter_mut().enumerate() {
-            let more = if index + 1 < len { 0x80 } else { 0 };
-            *byte = (value >> (7 * (len - 1 - index))) as u8 & 0x7f | more;
-        }
+    let (place, rest) = out.split_at_mut_checked(len)?;
+    if let Some(ninth) = place.get_mut(8) {
+        *ninth = value as u8;
+        value >>= 8;
     }
-    len
+    for (index, byte) in place.iter_mut().take(8).rev().enumerate() {
+        // The lowest of fewer than nine bytes is the last.
+        let more = if index > 0 || len == 9 { 0x80 } else { 0 };
+        *byte = value as u8 & 0x7f | more;
+        value >>= 7;
+    }
+    Some(rest)
 }
 
 /// The length of a record header, its own length included, whose serial types take `types` bytes.
@@ -258,21 +262,23 @@ mod tests {
         fn varints_come_back(value: u64, shift in 0..64) {
             let value = value >> shift;
             let mut bytes = [0; 9];
-            let len = put_varint(value, &mut bytes);
+            let len = 9 - put_varint(value, &mut bytes).unwrap().len();
             prop_assert_eq!(varint(&bytes), Some((value, len)));
+            prop_assert_eq!(put_varint(value, &mut bytes[..len - 1]), None);
         }
 
         #[test]
         fn integers_come_back_and_take_no_byte_more_than_need_be(value: i64, shift in 0..64) {
             let value = value >> shift;
             let (serial, len) = serial_of(value);
-            prop_assert_eq!(len_of(serial.into()), Some(len));
-            let bytes = word_of(value, len).to_le_bytes();
+            prop_assert_eq!(len_of(serial.into()), Some(len as usize));
+            let bytes_of = |value, len| word_of(value, len).to_le_bytes();
+            let (bytes, len) = (bytes_of(value, len), len as usize);
             // At the end of a page, and before it.
             prop_assert_eq!(integer_of(serial.into(), Span::new(0, len), &bytes), value);
             prop_assert_eq!(integer_of(serial.into(), Span::new(0, len), &bytes[..len]), value);
             for len in [1, 2, 3, 4, 6].into_iter().filter(|shorter| *shorter < len) {
-                let bytes = word_of(value, len).to_le_bytes();
+                let bytes = bytes_of(value, len as u32);
                 prop_assert_ne!(integer_of(1, Span::new(0, len), &bytes), value);
             }
         }

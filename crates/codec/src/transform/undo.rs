@@ -4,7 +4,7 @@
 //! the page is written from its lowest cell to the highest. So each piece can be copied as a whole chunk: the next
 //! piece overwrites the excess.
 
-use super::arena::{Arena, copy};
+use super::arena::{Arena, copy, repeat};
 use super::bytes::{Bits, Malformed, Reader, Result, Span};
 use super::page::{FILE_HEADER_LEN, PAGE_MAX, PageKind, Rest};
 use super::record::{self, Values};
@@ -31,12 +31,11 @@ pub(crate) struct Buffers {
 #[derive(Default)]
 pub(crate) struct Undo {
     buffers: Buffers,
+    /// Empty if all are rows, in their order.
     contents: Vec<Content>,
     children: Vec<i64>,
     rowids: Vec<i64>,
     records: Records,
-    lens: Vec<usize>,
-    starts: Vec<usize>,
 }
 
 /// What a cell is made of.
@@ -47,6 +46,9 @@ enum Content {
     /// The child, rowid and record of this number.
     Row(usize),
 }
+
+/// The length of a page number.
+const POINTER_LEN: usize = 4;
 
 impl Undo {
     /// Fills `page` with the page that `stream` was made from.
@@ -88,13 +90,14 @@ impl Undo {
         if !input.is_empty() {
             return Err(Malformed);
         }
-        self.measure(kind);
         let first = header + kind.header_len() + 2 * cells;
-        let lowest = rest.place(first, page.len(), &self.lens, &mut self.starts)?;
-        for rank in (0..cells).rev() {
-            self.put_cell(kind, rest.index(rank), page)?;
+        let len = self.measure(kind) + rest.gaps_len();
+        let lowest = page.len().checked_sub(len).ok_or(Malformed)?;
+        if lowest < first || !rest.names_all(cells) {
+            return Err(Malformed);
         }
-        rest.put(page, header, kind, &self.lens, &self.starts, lowest)
+        self.put_cells(kind, &rest, first - 2 * cells..first, lowest, page)?;
+        rest.put(page, header, kind, cells, lowest)
     }
 
     /// Reads the cells that are stored as they are, and says how many there are of the others.
@@ -106,7 +109,6 @@ impl Undo {
     ) -> Result<usize> {
         self.contents.clear();
         if !some_verbatim {
-            self.contents.extend((0..cells).map(Content::Row));
             return Ok(cells);
         }
         let verbatim = Bits::take(input, true, cells)?;
@@ -123,61 +125,89 @@ impl Undo {
         Ok(rows)
     }
 
-    /// Finds the lengths of the cells.
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "`take_contents` counted the rows, and as many rowids and records were decoded"
-    )]
-    fn measure(&mut self, kind: PageKind) {
-        let len = |content: &Content| match *content {
-            Content::Bytes(bytes) => bytes.len(),
-            Content::Row(row) => {
-                let mut len = if kind.is_interior() { 4 } else { 0 };
-                if kind.has_rowid() {
-                    len += record::varint_len(self.rowids[row] as u64);
-                }
-                if kind.has_payload() {
-                    let payload = self.records.lens[row];
-                    len += record::varint_len(payload.into()) + payload as usize;
-                }
-                len
+    /// The length of all cells.
+    fn measure(&mut self, kind: PageKind) -> usize {
+        let mut all = POINTER_LEN * self.children.len();
+        for content in &self.contents {
+            if let Content::Bytes(bytes) = content {
+                all += bytes.len();
             }
-        };
-        self.lens.clear();
-        self.lens.extend(self.contents.iter().map(len));
+        }
+        for rowid in &self.rowids {
+            all += record::varint_len(*rowid as u64);
+        }
+        if kind.has_payload() {
+            all += self.records.measure();
+        }
+        all
     }
 
-    /// Writes a cell; bytes behind it are undefined.
-    #[inline]
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "`Rest::place` has checked that the cell is one, and that its place on the page is as long as `measure` \
-                  found it; children, rowids and records are as many as rows"
-    )]
-    fn put_cell(&self, kind: PageKind, cell: usize, page: &mut [u8]) -> Result<()> {
-        let mut at = self.starts[cell];
-        let row = match self.contents[cell] {
-            Content::Bytes(bytes) => {
-                copy(self.buffers.arena.bytes(), bytes, &mut page[at..])?;
-                return Ok(());
+    /// Writes the cells and their pointers, from the lowest cell up.
+    #[inline(never)]
+    fn put_cells(
+        &self,
+        kind: PageKind,
+        rest: &Rest<'_>,
+        pointers: std::ops::Range<usize>,
+        lowest: usize,
+        page: &mut [u8],
+    ) -> Result<()> {
+        let (head, mut free) = page.split_at_mut_checked(lowest).ok_or(Malformed)?;
+        let pointers = head.get_mut(pointers).ok_or(Malformed)?;
+        let pointers = pointers.as_chunks_mut().0;
+        let end = lowest + free.len();
+        let mut gaps = rest.gaps().iter().rev().peekable();
+        for rank in (0..pointers.len()).rev() {
+            let cell = rest.index(rank);
+            let pointer = pointers.get_mut(cell).ok_or(Malformed)?;
+            let start = u16::try_from(end - free.len()).map_err(|_| Malformed)?;
+            *pointer = start.to_be_bytes();
+            free = match self.contents.get(cell) {
+                None => self.put_row(kind, cell, free)?,
+                Some(Content::Row(row)) => self.put_row(kind, *row, free)?,
+                Some(Content::Bytes(bytes)) => copy(self.buffers.arena.bytes(), *bytes, free)?,
+            };
+            if let Some((_, gap)) = gaps.next_if(|(at, _)| *at == rank) {
+                let (place, above) = free.split_at_mut_checked(gap.len()).ok_or(Malformed)?;
+                place.copy_from_slice(gap);
+                free = above;
             }
-            Content::Row(row) => row,
-        };
-        if kind.is_interior() {
-            let child = u32::try_from(self.children[row]).map_err(|_| Malformed)?;
-            page[at..at + 4].copy_from_slice(&child.to_be_bytes());
-            at += 4;
+        }
+        // A gap that was not met has no place.
+        if free.is_empty() && gaps.next().is_none() {
+            Ok(())
+        } else {
+            Err(Malformed)
+        }
+    }
+
+    /// Writes a cell to the start of `place` and returns what is behind it, where a chunk may have changed.
+    #[inline]
+    fn put_row<'a>(
+        &self,
+        kind: PageKind,
+        row: usize,
+        mut place: &'a mut [u8],
+    ) -> Result<&'a mut [u8]> {
+        if let Some(child) = self.children.get(row) {
+            let child = u32::try_from(*child).map_err(|_| Malformed)?;
+            let (four, behind) = place
+                .split_first_chunk_mut::<POINTER_LEN>()
+                .ok_or(Malformed)?;
+            *four = child.to_be_bytes();
+            place = behind;
         }
         if kind.has_payload() {
-            at += record::put_varint(self.records.lens[row].into(), &mut page[at..]);
+            let payload = *self.records.lens.get(row).ok_or(Malformed)?;
+            place = record::put_varint(payload.into(), place).ok_or(Malformed)?;
         }
-        if kind.has_rowid() {
-            at += record::put_varint(self.rowids[row] as u64, &mut page[at..]);
+        if let Some(rowid) = self.rowids.get(row) {
+            place = record::put_varint(*rowid as u64, place).ok_or(Malformed)?;
         }
         if kind.has_payload() {
-            self.records.put(row, &self.buffers.arena, page, at)?;
+            place = self.records.put(row, &self.buffers.arena, place)?;
         }
-        Ok(())
+        Ok(place)
     }
 }
 
@@ -186,7 +216,15 @@ impl Undo {
 struct Records {
     /// How many columns each has.
     counts: Vec<i64>,
-    /// The length of the serial types of each.
+    /// The serial types of the first columns, as long as each has one byte in each record, or the bits that all have in
+    /// common.
+    least: Vec<u8>,
+    /// Those of these columns that have several.
+    varying: Vec<usize>,
+    /// The serial types of each as they are written, at places of `stride` bytes.
+    heads: Vec<u8>,
+    stride: usize,
+    /// The length of the serial types of each; empty as long as each serial type of each record has one byte.
     types: Vec<u32>,
     /// The length of each, first without its header.
     lens: Vec<u32>,
@@ -194,11 +232,10 @@ struct Records {
     values: Values,
 }
 
+/// Most bytes of a serial type: the values of a longer one do not fit a page.
+const TYPE_MAX: usize = 3;
+
 impl Records {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "no record has more than `COLUMNS_MAX` columns, nor a header longer than they need"
-    )]
     fn take(
         &mut self,
         input: &mut Reader<'_>,
@@ -215,97 +252,148 @@ impl Records {
         if least < 0 || columns > COLUMNS_MAX || columns * rows > PLACES_MAX * page_len {
             return Err(Malformed);
         }
+        self.stride = TYPE_MAX * columns;
+        if self.heads.len() < rows * self.stride {
+            self.heads.resize(rows * self.stride, 0);
+        }
+        self.least.clear();
+        self.varying.clear();
         self.types.clear();
-        self.types
-            .extend(self.counts.iter().map(|count| *count as u32));
         self.lens.clear();
         self.lens.resize(rows, 0);
         self.values.clear();
-        for column in 0..most {
-            self.take_column(column, column < least, input, buffers)?;
+        for column in 0..columns {
+            self.take_column(column, least > column as i64, input, buffers)?;
         }
-        for (len, types) in self.lens.iter_mut().zip(&self.types) {
-            *len += record::header_len(*types as usize) as u32;
+        if self.types.is_empty() {
+            self.make_heads();
         }
         Ok(())
     }
 
-    /// Reads a column, which all records have or only some, and adds its values to the lengths of their records.
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "a varint has at most nine bytes"
+        reason = "there are at most `COLUMNS_MAX` columns, and these serial types have one byte"
     )]
+    /// Makes the serial types of the first columns: those that all records have in common, and then the others.
+    fn make_heads(&mut self) {
+        let rows = self.counts.len();
+        self.types.resize(rows, self.least.len() as u32);
+        let heads = self.heads.get_mut(..rows * self.stride).unwrap_or_default();
+        if let Some(first) = heads.get_mut(..self.least.len()) {
+            first.copy_from_slice(&self.least);
+        }
+        repeat(heads, self.stride);
+        for column in &self.varying {
+            let serials = self.values.serials.get(column * rows..).unwrap_or_default();
+            let places = heads.get_mut(*column..).unwrap_or_default();
+            for (place, serial) in places.iter_mut().step_by(self.stride).zip(serials) {
+                *place = *serial as u8;
+            }
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a serial type is taken for a byte only if it is one, and no varint is longer than nine bytes"
+    )]
+    /// Reads a column, which all records have or only some, and adds its values to their records.
     fn take_column(
         &mut self,
-        column: i64,
+        column: usize,
         all: bool,
         input: &mut Reader<'_>,
         buffers: &mut Buffers,
     ) -> Result<()> {
         let Records {
             counts,
+            least,
+            varying,
             types,
             lens,
             values,
+            ..
         } = self;
         let first = values.len();
         if all {
             column::decode(input, counts.len(), buffers, values)?;
         } else {
-            let having = counts.iter().filter(|count| column < **count).count();
+            let has = |row| counts.get(row).is_some_and(|count| *count > column as i64);
+            let having = (0..counts.len()).filter(|row| has(*row)).count();
             column::decode(input, having, buffers, values)?;
-            let has = |row| counts.get(row).is_some_and(|count| column < *count);
             values.spread(first, counts.len(), has);
         }
         let serials = values.serials.get(first..).ok_or(Malformed)?;
         let pieces = values.pieces.get(first..).ok_or(Malformed)?;
-        if serials.iter().fold(0, |all, serial| all | serial) > 0x7f {
-            for (types, serial) in types.iter_mut().zip(serials) {
-                *types += record::varint_len((*serial).into()) as u32 - 1;
-            }
-        }
         for (len, piece) in lens.iter_mut().zip(pieces) {
             *len += piece.len;
+        }
+        let (some, every) = serials.iter().fold((0, u32::MAX), |(some, every), serial| {
+            (some | serial, every & serial)
+        });
+        if all && some < 0x80 && types.is_empty() {
+            least.push(every as u8);
+            if some != every {
+                varying.push(column);
+            }
+            return Ok(());
+        }
+        if self.types.is_empty() {
+            self.make_heads();
+        }
+        let Records {
+            counts,
+            heads,
+            stride,
+            types,
+            values,
+            ..
+        } = self;
+        let serials = values.serials.get(first..).ok_or(Malformed)?;
+        let heads = heads.chunks_exact_mut(*stride);
+        for ((head, types), (serial, count)) in heads.zip(types).zip(serials.iter().zip(counts)) {
+            if *count > column as i64 {
+                let place = head.get_mut(*types as usize..).ok_or(Malformed)?;
+                let room = place.len();
+                let behind = record::put_varint((*serial).into(), place).ok_or(Malformed)?;
+                *types += (room - behind.len()) as u32;
+            }
         }
         Ok(())
     }
 
-    /// Writes a record to `at`; bytes behind it are undefined. Kept out of its caller, so that the processor has enough
-    /// registers.
-    #[inline(never)]
     #[expect(
-        clippy::indexing_slicing,
         clippy::cast_possible_truncation,
-        reason = "the record's place is as long as `take` added up; each column has a value for each row; a serial type is \
-                  written as a byte only if all are, and `take` refuses a negative count"
+        reason = "no header is longer than the serial types of `COLUMNS_MAX` columns"
     )]
-    fn put(&self, row: usize, arena: &Arena, page: &mut [u8], at: usize) -> Result<()> {
+    /// Adds the headers to the lengths of the records, and says how long all are with their lengths before them.
+    fn measure(&mut self) -> usize {
+        let mut all = 0;
+        for (len, types) in self.lens.iter_mut().zip(&self.types) {
+            *len += record::header_len(*types as usize) as u32;
+            all += record::varint_len((*len).into()) + *len as usize;
+        }
+        all
+    }
+
+    /// Writes a record to the start of `place` and returns what is behind it, where a chunk may have changed.
+    #[inline]
+    fn put<'a>(&self, row: usize, arena: &Arena, mut place: &'a mut [u8]) -> Result<&'a mut [u8]> {
         let rows = self.counts.len();
-        let columns = self.counts[row] as usize;
-        let types = self.types[row] as usize;
-        let header = record::header_len(types);
-        let (head, mut body) = page[at..].split_at_mut(header);
-        let own = record::put_varint(header as u64, head);
-        let head = &mut head[own..];
-        let mut place = row;
-        if types == columns {
-            for serial in head {
-                *serial = self.values.serials[place] as u8;
-                place += rows;
-            }
-        } else {
-            let mut at = 0;
-            for _ in 0..columns {
-                at += record::put_varint(self.values.serials[place].into(), &mut head[at..]);
-                place += rows;
-            }
-        }
-        place = row;
+        let lens = self.counts.get(row).zip(self.types.get(row));
+        let (columns, types) = lens.ok_or(Malformed)?;
+        let header = record::header_len(*types as usize) as u64;
+        place = record::put_varint(header, place).ok_or(Malformed)?;
+        let start = row * self.stride;
+        let types = Span::new(start, start + *types as usize);
+        place = copy(&self.heads, types, place)?;
         let from = arena.bytes();
-        for _ in 0..columns {
-            body = copy(from, self.values.pieces[place], body)?;
-            place += rows;
+        let mut at = row;
+        for _ in 0..*columns {
+            let piece = self.values.pieces.get(at).ok_or(Malformed)?;
+            place = copy(from, *piece, place)?;
+            at += rows;
         }
-        Ok(())
+        Ok(place)
     }
 }

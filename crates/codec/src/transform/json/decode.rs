@@ -1,8 +1,8 @@
 //! Decoding: from templates and columns of values to JSON texts.
 
-use super::super::arena::{Arena, copy};
+use super::super::arena::{Arena, CHUNK, copy, copy_exactly};
 use super::super::bytes::{Malformed, Reader, Result, Span};
-use super::super::{ints, strings};
+use super::super::{digits, ints, strings};
 use super::shapes::{END, Shapes};
 use super::{MIXED, ValueKind};
 
@@ -19,13 +19,30 @@ pub(crate) struct Scratch {
     /// The next value of each column.
     next: Vec<usize>,
     values: Values,
-    /// What stands before each slot of the templates, with the quotes of strings, and the slot's column; and likewise
-    /// at the end of each, without a column. All are pieces of `printed`.
-    literals: Vec<(Span, usize)>,
-    printed: Vec<u8>,
+    /// How the texts of all templates are put together.
+    steps: Vec<Step>,
+    /// Where the steps of each template begin and end.
+    programs: Vec<(usize, usize)>,
     /// The columns whose values had quotes in them.
     quoted: Vec<bool>,
 }
+
+/// So much text, and then the next value of a column.
+#[derive(Clone, Copy)]
+struct Step {
+    /// What stands before the value, with the quotes of strings.
+    text: [u8; CHUNK],
+    /// Less than a chunk.
+    len: u8,
+    /// [`NO_COLUMN`] at the end of a template, and where there is more text before the value than fits.
+    column: u16,
+}
+
+/// Most text of a step.
+const TEXT_MAX: usize = CHUNK - 1;
+
+/// No page has so many columns.
+const NO_COLUMN: u16 = u16::MAX;
 
 /// Appends `count` texts to the arena, which begins with the stream itself, and their places to the
 /// spans.
@@ -78,7 +95,7 @@ pub(crate) fn decode(
         end += *next;
         *next = end;
     }
-    scratch.make_literals();
+    scratch.make_programs();
     scratch.put_texts(arena, spans)
 }
 
@@ -96,7 +113,7 @@ impl Scratch {
             self.shapes.clear();
             // If something fails below, the parsed templates must not be reused.
             self.text.clear();
-            self.literals.clear();
+            self.programs.clear();
             let mut start = 0;
             for end in memchr::memchr_iter(END, text) {
                 let template = Span::new(start, end);
@@ -108,60 +125,114 @@ impl Scratch {
         Ok(())
     }
 
-    /// Makes the literals. Most pages have those of the page before.
-    fn make_literals(&mut self) {
-        if !self.literals.is_empty() && self.quoted == self.values.quoted {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "there are at most `KEYS_MAX` columns"
+    )]
+    /// Makes the programs. Most pages have those of the page before.
+    fn make_programs(&mut self) {
+        if !self.programs.is_empty() && self.quoted == self.values.quoted {
             return;
         }
         self.quoted.clone_from(&self.values.quoted);
-        let Scratch {
-            shapes,
-            text,
-            quoted,
-            literals,
-            printed,
-            ..
-        } = self;
-        literals.clear();
-        printed.clear();
-        for template in &shapes.templates {
+        self.steps.clear();
+        self.programs.clear();
+        let mut before = Vec::new();
+        for template in &self.shapes.templates {
+            let first = self.steps.len();
             let mut open = false;
-            let mut put = |before: Span, column: Option<usize>| {
-                let start = printed.len();
-                printed.extend(open.then_some(b'"'));
-                printed.extend_from_slice(before.of(text));
-                open = column.and_then(|column| quoted.get(column)) == Some(&true);
-                printed.extend(open.then_some(b'"'));
-                literals.push((Span::new(start, printed.len()), column.unwrap_or(0)));
-            };
-            for slot in shapes.slots_of(template) {
-                put(slot.before, Some(slot.column));
+            for slot in self.shapes.slots_of(template) {
+                before.extend(open.then_some(b'"'));
+                before.extend_from_slice(slot.before.of(&self.text));
+                open = self.quoted.get(slot.column) == Some(&true);
+                before.extend(open.then_some(b'"'));
+                put_steps(&mut self.steps, &before, slot.column as u16);
+                before.clear();
             }
-            put(template.tail, None);
+            before.extend(open.then_some(b'"'));
+            before.extend_from_slice(template.tail.of(&self.text));
+            put_steps(&mut self.steps, &before, NO_COLUMN);
+            before.clear();
+            self.programs.push((first, self.steps.len()));
         }
     }
 
     /// Puts the texts together.
     fn put_texts(&mut self, arena: &mut Arena, spans: &mut Vec<Span>) -> Result<()> {
-        let printed = arena.put(&self.printed)?;
+        spans.reserve(self.rows.len());
+        let values = self.values.spans.as_slice();
+        // The last values are copied as whole chunks, too, if there is something behind them.
+        let _ = arena.leave(CHUNK);
+        let mut start = arena.len();
+        let (from, mut to) = arena.join();
         for row in &self.rows {
-            let row = usize::from(*row);
-            let (first, end) = self.shapes.templates.get(row).ok_or(Malformed)?.slots;
-            // Each template before it has a literal more than slots.
-            let literals = self.literals.get(first + row..=end + row);
-            let (tail, literals) = literals.and_then(<[_]>::split_last).ok_or(Malformed)?;
-            let (from, mut to) = arena.join();
-            for (literal, column) in literals {
-                to = copy(from, literal.behind(printed), to)?;
-                let next = self.next.get_mut(*column).ok_or(Malformed)?;
-                let value = self.values.spans.get(*next).ok_or(Malformed)?;
-                to = copy(from, *value, to)?;
-                *next += 1;
+            let room = to.len();
+            let program = self.programs.get(usize::from(*row));
+            let (first, end) = *program.ok_or(Malformed)?;
+            for step in self.steps.get(first..end).ok_or(Malformed)? {
+                let value = match self.next.get_mut(usize::from(step.column)) {
+                    Some(next) => {
+                        let value = values.get(*next).ok_or(Malformed)?;
+                        *next += 1;
+                        *value
+                    }
+                    None => Span::default(),
+                };
+                to = step.put(value, from, to)?;
             }
-            let rest = copy(from, tail.0.behind(printed), to)?.len();
-            spans.push(arena.joined(rest)?);
+            let end = start + (room - to.len());
+            spans.push(Span::new(start, end));
+            start = end;
         }
+        let rest = to.len();
+        arena.joined(rest)?;
         Ok(())
+    }
+}
+
+/// Appends the steps for a text and the value behind it.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a part has at most `TEXT_MAX` bytes"
+)]
+fn put_steps(steps: &mut Vec<Step>, before: &[u8], column: u16) {
+    let last = before.len().saturating_sub(1) / TEXT_MAX * TEXT_MAX;
+    let (others, last) = before.split_at(last);
+    let step = |part: &[u8], column| {
+        let mut text = [0; CHUNK];
+        text.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
+        let len = part.len() as u8;
+        Step { text, len, column }
+    };
+    let others = others.chunks(TEXT_MAX);
+    steps.extend(others.map(|part| step(part, NO_COLUMN)));
+    steps.push(step(last, column));
+}
+
+impl Step {
+    /// Writes the text and a value, a piece of `from`, and returns what is behind it.
+    #[inline(always)]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "there is room for two chunks, and the text is shorter than one"
+    )]
+    fn put<'a>(&self, value: Span, from: &[u8], to: &'a mut [u8]) -> Result<&'a mut [u8]> {
+        let (len, start) = (usize::from(self.len) % CHUNK, value.start as usize);
+        let chunk = from.get(start..start + CHUNK).and_then(<[u8]>::first_chunk);
+        match (chunk, to.first_chunk_mut::<{ 2 * CHUNK }>()) {
+            (Some(chunk), Some(place)) if value.len() <= CHUNK => {
+                place[..CHUNK].copy_from_slice(&self.text);
+                place[len..len + CHUNK].copy_from_slice(chunk as &[u8; CHUNK]);
+                to.get_mut(len + value.len()..).ok_or(Malformed)
+            }
+            _ => self.put_exactly(value, from, to),
+        }
+    }
+
+    #[inline(never)]
+    fn put_exactly<'a>(&self, value: Span, from: &[u8], to: &'a mut [u8]) -> Result<&'a mut [u8]> {
+        let to = copy_exactly(&self.text, self.len.into(), to)?;
+        copy(from, value, to)
     }
 }
 
@@ -237,14 +308,23 @@ impl Values {
         }
         self.integers.clear();
         ints::decode(input, count, &mut self.integers)?;
+        self.spans.reserve(count);
+        let mut start = arena.len();
+        let (_, mut to) = arena.join();
         for integer in &self.integers {
-            let start = arena.len();
+            let room = to.len();
             if *integer < 0 {
-                arena.push(b'-')?;
+                let (sign, behind) = to.split_first_mut().ok_or(Malformed)?;
+                *sign = b'-';
+                to = behind;
             }
-            arena.put_digits(integer.unsigned_abs(), 0)?;
-            self.spans.push(arena.since(start));
+            to = digits::put(integer.unsigned_abs(), 0, to).ok_or(Malformed)?;
+            let end = start + (room - to.len());
+            self.spans.push(Span::new(start, end));
+            start = end;
         }
+        let rest = to.len();
+        arena.joined(rest)?;
         Ok(())
     }
 }
