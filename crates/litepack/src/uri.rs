@@ -74,7 +74,7 @@ mod tests {
     fn paths_become_uris() {
         let uri = of_path(Path::new("/tmp/a b?c=1#d%20/ä.db"));
         assert_eq!(uri, "file:/tmp/a%20b%3Fc%3D1%23d%2520/%C3%A4.db");
-        assert!(uri("").is_err());
+        assert!(super::uri("").is_err());
     }
 
     #[test]
