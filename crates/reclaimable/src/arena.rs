@@ -128,12 +128,13 @@ impl Arena {
 
     /// The system may take back what is in this segment now. False if it will not.
     pub fn offer(&self, segment: usize) -> bool {
-        let offered = self.segment(segment).and_then(Segment::offer);
-        offered
-            .inspect(|pages| {
-                self.fresh.fetch_sub(*pages, Ordering::Relaxed);
-            })
-            .is_some()
+        let Some(segment) = self.segment(segment) else {
+            return true;
+        };
+        let offered = segment.offer().inspect(|pages| {
+            self.fresh.fetch_sub(*pages, Ordering::Relaxed);
+        });
+        offered.is_some()
     }
 
     /// Bytes that a segment takes which the system cannot take back: what is known of its pages.

@@ -101,17 +101,14 @@ impl Class {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// So many slots at the end are young.
-    fn young(&self) -> usize {
-        match self.is_full() {
-            true => self.arena.slots() / YOUNG_SHARE,
+    /// The end of the slots that are not young, and how many are. Both change with the segments, so they are of one look.
+    fn regions(&self) -> (usize, usize) {
+        let slots = self.arena.slots();
+        let young = match self.is_full() {
+            true => slots / YOUNG_SHARE,
             false => 0,
-        }
-    }
-
-    /// The end of the others.
-    fn end(&self) -> usize {
-        self.arena.slots() - self.young()
+        };
+        (slots - young, young)
     }
 
     /// Whether a page may go into this slot: it is empty, or if there are no others, has a page without uses.
@@ -122,16 +119,19 @@ impl Class {
     /// A young page was dropped: one of the others loses uses.
     fn age(&self) {
         let at = self.aging_hand.fetch_add(1, Ordering::Relaxed);
-        if let Some(slot) = at.checked_rem(self.end()) {
+        let (end, _) = self.regions();
+        if let Some(slot) = at.checked_rem(end) {
             self.arena.pass(slot, true);
         }
     }
 
-    fn fill_hole(&self) {
-        let one_less = |holes: usize| holes.checked_sub(1);
-        let _counted = self
+    /// So many empty slots are no longer empty, or no longer there.
+    fn forget_holes(&self, count: usize) {
+        let fewer = |holes: usize| Some(holes.saturating_sub(count));
+        let counted = self
             .holes
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+        debug_assert!(counted.is_ok());
     }
 }
 
@@ -174,10 +174,8 @@ impl Elastic {
         let used = self.used.load(Ordering::Relaxed);
         let limit = if is_refused { bytes.min(used) } else { bytes };
         if self.limit.swap(limit, Ordering::Relaxed) < limit {
-            // The next page that is kept is put behind the end.
             for class in &self.classes {
-                class.is_full.store(false, Ordering::Relaxed);
-                class.hand.store(class.arena.slots(), Ordering::Relaxed);
+                self.go_behind(class, class.arena.slots());
             }
         }
         while self.used.load(Ordering::Relaxed) > limit {
@@ -206,10 +204,19 @@ impl Elastic {
     }
 
     fn shrink(&self, class: &Class, segments: usize) {
+        let kept = segments * class.arena.per_segment();
+        let reached = class.reached.load(Ordering::Relaxed);
+        let mut holes = 0;
+        for slot in kept..class.arena.slots().min(reached) {
+            match class.arena.key(slot) {
+                key if key == Key::default() => holes += 1,
+                key => class.index.remove(key, slot),
+            }
+        }
         let taken = class.arena.shrink(segments) as u64;
-        let slots = segments * class.arena.per_segment();
-        class.reached.fetch_min(slots, Ordering::Relaxed);
-        class.holes.fetch_min(slots, Ordering::Relaxed);
+        class.reached.fetch_min(kept, Ordering::Relaxed);
+        class.hand.fetch_min(kept, Ordering::Relaxed);
+        class.forget_holes(holes);
         self.used.fetch_sub(taken * class.cost(), Ordering::Relaxed);
     }
 
@@ -262,12 +269,10 @@ impl Elastic {
             return true;
         }
         let is_known = class.index.recall(key) || is_known;
-        let is_young = class.young() > 0 && !is_known && !class.has_holes(HOLES_WORTH);
-        let mut was_put = !is_young && self.put_in_order(class, key, bytes);
-        if !was_put && class.young() > 0 {
-            was_put = self.put_young(class, key, bytes);
-        }
-        was_put || class.arena.segments() > 0
+        let is_young = class.is_full() && !is_known && !class.has_holes(HOLES_WORTH);
+        (!is_young && self.put_in_order(class, key, bytes))
+            || self.put_young(class, key, bytes)
+            || class.arena.segments() > 0
     }
 
     /// Puts a page where the hand is, or a little later. False if no slot there is free for it.
@@ -289,7 +294,7 @@ impl Elastic {
                 if before != Key::default() {
                     class.index.remove(before, slot);
                 } else if slot < reached {
-                    class.fill_hole();
+                    class.forget_holes(1);
                 }
                 class.arena.note_use(slot);
                 class.index.insert(key, slot);
@@ -299,10 +304,10 @@ impl Elastic {
         false
     }
 
-    /// Puts a page in place of a young one.
+    /// Puts a page in place of a young one. False if there are none.
     fn put_young(&self, class: &Class, key: Key, bytes: &[u8]) -> bool {
         for tried in 0..TRIES + LAST_TRIES {
-            let (young, end) = (class.young(), class.end());
+            let (end, young) = class.regions();
             let at = class.young_hand.fetch_add(1, Ordering::Relaxed);
             let Some(within) = at.checked_rem(young) else {
                 return false;
@@ -310,6 +315,8 @@ impl Elastic {
             let slot = end + within;
             if within == 0 {
                 self.leave(class, end + young);
+                // There may be room again.
+                self.extend(class);
             } else if slot.is_multiple_of(class.arena.per_segment()) {
                 self.leave(class, slot);
             }
@@ -318,7 +325,7 @@ impl Elastic {
             }
             if let Some(before) = class.arena.write(slot, key, bytes) {
                 if before == Key::default() {
-                    class.fill_hole();
+                    class.forget_holes(1);
                 } else {
                     class.index.forget(before, slot);
                     class.age();
@@ -352,24 +359,16 @@ impl Elastic {
         let mut waits = WAITS;
         loop {
             let at = class.hand.load(Ordering::Relaxed);
-            // Behind the end it is where there are fewer segments than there were.
-            let (end, behind) = (class.end(), arena.slots());
-            let mut slot = if at <= end { at } else { 0 };
+            let (end, young) = class.regions();
+            let mut slot = match at <= end {
+                true => at,
+                false if young > 0 => 0,
+                false => end,
+            };
             if slot == end {
-                let growth = match class.has_holes(HOLES) {
-                    true => Growth::Full,
-                    false => self.grow(class),
-                };
-                match growth {
-                    Growth::Done => {
-                        class.is_full.store(false, Ordering::Relaxed);
-                        slot = behind;
-                    }
-                    Growth::Full => {
-                        let has_holes = class.has_holes(HOLES);
-                        class.is_full.store(!has_holes, Ordering::Relaxed);
-                        slot = 0;
-                    }
+                match self.extend(class) {
+                    Growth::Done => continue,
+                    Growth::Full => slot = 0,
                     Growth::Busy if waits == 0 => return None,
                     Growth::Busy => {
                         waits -= 1;
@@ -395,7 +394,8 @@ impl Elastic {
                 self.leave(class, at);
             }
             // The next segment is made before it is needed, so that others have slots meanwhile.
-            if slot + arena.per_segment() / 4 == arena.slots() && !class.has_holes(HOLES) {
+            let is_near = slot + arena.per_segment() / 4 == arena.slots();
+            if is_near && young == 0 && !class.has_holes(HOLES) {
                 self.grow(class);
             }
             return Some(slot);
@@ -415,6 +415,31 @@ impl Elastic {
         }
         if !class.arena.offer(segment) && !self.refused.swap(true, Ordering::Relaxed) {
             self.resize(self.limit.load(Ordering::Relaxed));
+        }
+    }
+
+    /// The hand is at the end: makes the next segment, or says that there is none.
+    fn extend(&self, class: &Class) -> Growth {
+        let slots = class.arena.slots();
+        if class.has_holes(HOLES) {
+            class.is_full.store(false, Ordering::Relaxed);
+            return Growth::Full;
+        }
+        let growth = self.grow(class);
+        match growth {
+            Growth::Done => self.go_behind(class, slots),
+            Growth::Full => class.is_full.store(true, Ordering::Relaxed),
+            Growth::Busy => {}
+        }
+        growth
+    }
+
+    /// Of a size that was full: the next page goes behind these slots. If it was not full, the hand comes there by itself,
+    /// and must not leave out slots that were never used.
+    fn go_behind(&self, class: &Class, slots: usize) {
+        if class.is_full.swap(false, Ordering::Relaxed) {
+            let at = class.hand.swap(slots, Ordering::Relaxed);
+            self.leave(class, at);
         }
     }
 
@@ -456,234 +481,5 @@ impl Elastic {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MIB: u64 = 1 << 20;
-    /// Pages of 4 KiB in a MiB.
-    const PAGES: u64 = 256;
-
-    fn key(number: u64) -> Key {
-        Key([number + 1, 7])
-    }
-
-    fn page(number: u64) -> Vec<u8> {
-        let mut page = vec![0; 4096];
-        page[..8].copy_from_slice(&number.to_le_bytes());
-        page[4088..].copy_from_slice(&number.to_le_bytes());
-        page
-    }
-
-    /// Where there is no such memory there is nothing to test.
-    fn elastic(bytes: u64) -> Option<Elastic> {
-        let elastic = Elastic::new(64 * MIB);
-        assert!(elastic.is_some() || !cfg!(target_os = "linux"));
-        elastic.inspect(|elastic| elastic.resize(with_what_is_beside(bytes)))
-    }
-
-    fn with_what_is_beside(bytes: u64) -> u64 {
-        bytes + bytes / 32
-    }
-
-    fn put(elastic: &Elastic, numbers: std::ops::Range<u64>) {
-        for number in numbers {
-            elastic.put(key(number), &page(number), false);
-        }
-    }
-
-    fn read(elastic: &Elastic, number: u64) -> bool {
-        let mut out = vec![1; 4096];
-        let found = elastic.read(key(number), &mut out, true);
-        assert!(!found || out == page(number));
-        assert_eq!(found, elastic.has(key(number), 4096));
-        found
-    }
-
-    fn found(elastic: &Elastic, numbers: std::ops::Range<u64>) -> u64 {
-        numbers.map(|number| u64::from(read(elastic, number))).sum()
-    }
-
-    #[test]
-    fn what_fits_is_found() {
-        let Some(elastic) = elastic(4 * MIB) else {
-            return;
-        };
-        put(&elastic, 0..4 * PAGES);
-        assert_eq!(elastic.bytes(), 4 * MIB);
-        assert!(found(&elastic, 0..4 * PAGES) > 4 * PAGES * 98 / 100);
-        assert!(!elastic.read(key(1), &mut [0; 512], true), "no such size");
-    }
-
-    #[test]
-    fn pages_of_a_scan_go_before_those_that_are_read_again() {
-        let Some(elastic) = elastic(4 * MIB) else {
-            return;
-        };
-        put(&elastic, 0..2 * PAGES);
-        found(&elastic, 0..2 * PAGES);
-        found(&elastic, 0..2 * PAGES);
-        put(&elastic, 1000..1000 + 40 * PAGES);
-        assert_eq!(elastic.bytes(), 4 * MIB);
-        assert!(found(&elastic, 0..2 * PAGES) > 2 * PAGES * 9 / 10);
-    }
-
-    /// Reads pages as they come, and keeps those that were not there. How many were.
-    fn look_up(elastic: &Elastic, numbers: impl Iterator<Item = u64>) -> u64 {
-        let mut hits = 0;
-        for number in numbers {
-            if read(elastic, number) {
-                hits += 1;
-            } else {
-                elastic.put(key(number), &page(number), false);
-            }
-        }
-        hits
-    }
-
-    #[test]
-    fn of_a_table_that_is_scanned_again_and_again_as_much_is_found_as_there_is_room() {
-        for pages in [9 * PAGES, 11 * PAGES, 16 * PAGES, 32 * PAGES] {
-            let Some(elastic) = elastic(8 * MIB) else {
-                return;
-            };
-            let rounds = 12;
-            let hits = (0..rounds).map(|_| look_up(&elastic, 0..pages)).last();
-            let room = 8 * PAGES * 7 / 8;
-            assert!(
-                hits >= Some(room * 8 / 10),
-                "{hits:?} of {pages}, room for {room}"
-            );
-        }
-    }
-
-    #[test]
-    fn what_is_read_now_takes_the_place_of_what_was_read_often() {
-        for pages in [2 * PAGES, 5 * PAGES, 7 * PAGES] {
-            let Some(elastic) = elastic(8 * MIB) else {
-                return;
-            };
-            for _ in 0..10 {
-                look_up(&elastic, 100_000..100_000 + 7 * PAGES);
-            }
-            let scans = (1..40).find(|_| look_up(&elastic, 0..pages) > pages * 9 / 10);
-            let most = 4 + 32 * PAGES / pages;
-            assert!(
-                scans <= Some(most) && scans.is_some(),
-                "{scans:?} of {pages} pages, {most} at most"
-            );
-        }
-    }
-
-    #[test]
-    fn pages_that_are_removed_make_room_before_there_are_more_segments() {
-        let Some(elastic) = elastic(40 * MIB) else {
-            return;
-        };
-        put(&elastic, 0..8 * PAGES);
-        found(&elastic, 0..8 * PAGES);
-        let mut lost = 0;
-        // Of the first half each page is replaced again and again, as when it is updated.
-        for version in 1..40 {
-            for number in 0..4 * PAGES {
-                let former = number + (version - 1) * 100_000;
-                lost += u64::from(!elastic.remove(key(former), 4096));
-                assert!(!read(&elastic, former));
-                let new = number + version * 100_000;
-                elastic.put(key(new), &page(new), true);
-            }
-        }
-        assert!(lost < 100, "{lost} are lost");
-        assert!(elastic.bytes() <= 13 * MIB, "{}", elastic.bytes());
-        assert!(found(&elastic, 4 * PAGES..8 * PAGES) > 4 * PAGES * 95 / 100);
-        assert!(found(&elastic, 3_900_000..3_900_000 + 4 * PAGES) > 4 * PAGES * 95 / 100);
-    }
-
-    #[test]
-    fn sizes_divide_the_room() {
-        let Some(elastic) = elastic(8 * MIB) else {
-            return;
-        };
-        put(&elastic, 0..8 * PAGES);
-        assert_eq!(elastic.bytes(), 8 * MIB);
-        for number in 0..2 * MIB / 512 {
-            elastic.put(key(number), &[1; 512], false);
-        }
-        for number in 0..(8 * MIB) >> 16 {
-            elastic.put(key(number), &vec![2; 1 << 16], false);
-        }
-        // Smaller pages have more beside them.
-        assert!((7 * MIB..=8 * MIB).contains(&elastic.bytes()));
-        let of = |page: usize| elastic.class(page).unwrap().arena.segments();
-        assert!(
-            of(4096) >= 2 && of(512) >= 1 && of(1 << 16) >= 2,
-            "{:?}",
-            (of(4096), of(512), of(1 << 16))
-        );
-        let mut out = vec![0; 1 << 16];
-        assert!(elastic.read(key(((8 * MIB) >> 16) - 1), &mut out, true));
-        assert!(out.iter().all(|byte| *byte == 2));
-    }
-
-    #[test]
-    fn a_smaller_cache_gives_memory_back_and_may_grow_again() {
-        let Some(elastic) = elastic(8 * MIB) else {
-            return;
-        };
-        put(&elastic, 0..8 * PAGES);
-        elastic.resize(with_what_is_beside(3 * MIB));
-        assert_eq!(elastic.bytes(), 3 * MIB);
-        assert!(found(&elastic, 0..8 * PAGES) <= 3 * PAGES);
-        elastic.clear();
-        assert_eq!((elastic.bytes(), found(&elastic, 0..8 * PAGES)), (0, 0));
-        elastic.resize(with_what_is_beside(8 * MIB));
-        put(&elastic, 0..8 * PAGES);
-        assert!(found(&elastic, 0..8 * PAGES) > 8 * PAGES * 98 / 100);
-        elastic.resize(0);
-        put(&elastic, 0..PAGES);
-        assert_eq!((elastic.bytes(), found(&elastic, 0..PAGES)), (0, 0));
-    }
-
-    #[test]
-    fn threads_lose_little_while_there_is_room() {
-        let Some(elastic) = elastic(40 * MIB) else {
-            return;
-        };
-        let elastic = &elastic;
-        std::thread::scope(|scope| {
-            for thread in 0..3 {
-                let numbers = thread * 10 * PAGES..(thread + 1) * 10 * PAGES;
-                scope.spawn(move || put(elastic, numbers));
-            }
-        });
-        let found = found(elastic, 0..30 * PAGES);
-        assert!(found > 30 * PAGES * 9 / 10, "{found}");
-    }
-
-    #[test]
-    fn threads_keep_to_the_limit_whatever_it_is() {
-        let Some(elastic) = elastic(20 * MIB) else {
-            return;
-        };
-        let elastic = &elastic;
-        std::thread::scope(|scope| {
-            for thread in 0..3 {
-                scope.spawn(move || {
-                    for number in 0..3000 {
-                        let size = 512 << ((number / 100 + thread) % 8);
-                        elastic.put(key(number), &vec![7; size], false);
-                        let limit = elastic.limit.load(Ordering::Relaxed);
-                        if number % 100 == 0 {
-                            elastic.resize(if limit > 10 * MIB { 5 * MIB } else { 20 * MIB });
-                        }
-                    }
-                });
-            }
-        });
-        elastic.resize(5 * MIB);
-        let used: u64 = elastic.classes.iter().map(Class::bytes).sum();
-        assert_eq!(used, elastic.used.load(Ordering::Relaxed));
-        assert!(used <= 5 * MIB);
-        elastic.clear();
-        assert_eq!(elastic.used.load(Ordering::Relaxed), 0);
-    }
-}
+#[path = "elastic_test.rs"]
+mod tests;

@@ -142,10 +142,12 @@ impl Index {
         if PAGES_PER_REMEMBERED * remembered >= pages {
             // One makes room for it. Which one is left to chance.
             let (behind, from) = line.split_at(hash.victim().min(line.len()));
-            let is_remembered = |entry: &&AtomicU32| entry.load(Ordering::Relaxed) >> 8 == DROPPED;
-            if let Some(entry) = from.iter().chain(behind).find(is_remembered) {
-                entry.store(0, Ordering::Relaxed);
-            }
+            let free = |entry: &AtomicU32| {
+                let old = entry.load(Ordering::Relaxed);
+                let swap = || entry.compare_exchange(old, 0, Ordering::Relaxed, Ordering::Relaxed);
+                old >> 8 == DROPPED && swap().is_ok()
+            };
+            let _freed = from.iter().chain(behind).any(free);
         }
         self.replace(hash, entry(slot, hash), dropped(hash));
     }
