@@ -1,6 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help build lint test test-long test-threads e2e test-sqlite demo bench bench-quick \
-	bench-integers bench-integers-quick fuzz check-all deny packages test-packages test-arm64
+	bench-integers bench-integers-quick fuzz check-all deny packages test-packages \
+	test-arm64 test-core
 
 # Seconds for each fuzz target, and names of SQLite test files (default: all but those in left_out.tsv),
 # and of packages (default: all).
@@ -48,6 +49,10 @@ test-long: e2e ## the same tests with many more rounds, and the slow ones; the r
 test-threads: ## tests with several threads, under ThreadSanitizer (LITEPACK_SEED=N for another run)
 	@scripts/need cargo cc nginx nightly openssl
 	tests/threads/run
+
+test-core: ## the tests of the crates alone, for systems where not all of `make test` runs
+	cargo test $(foreach crate,reclaimable io btree codec store archive columns engine sqlite,-p litepack-$(crate)) -p litepack
+	cargo build --release -p litepack-extension -p litepack-cli
 
 test-arm64: build ## the tests of what stores bytes, and the extension, on arm64 in an emulator
 	@scripts/need cargo cc sqlite3
