@@ -50,7 +50,7 @@ impl Script {
             let file = sql_text(&absolute(file)?);
             self.call(&format!("litepack_remote_config('ca_file', {file})"));
         }
-        self.open(&litepack::remote_uri(url));
+        self.open(&litepack::remote_uri(url)?);
         Ok(())
     }
 
