@@ -17,21 +17,20 @@ use litepack_webserver::Server;
 
 const COUNT: &str = "select count(*) from t";
 
-/// The extension as it was built with the command, beside it.
+/// The extension beside the command, as its source is now: one that is there may be of yesterday.
 fn extension() -> &'static Path {
     static EXTENSION: OnceLock<PathBuf> = OnceLock::new();
     EXTENSION.get_or_init(|| {
         let command = Path::new(env!("CARGO_BIN_EXE_litepack"));
-        let extension = command.with_file_name("liblitepack.so");
-        if !extension.exists() {
-            let mut cargo = Command::new(env!("CARGO"));
-            cargo.args(["build", "--quiet", "-p", "litepack-extension"]);
-            if !cfg!(debug_assertions) {
-                cargo.arg("--release");
-            }
-            assert!(cargo.status().unwrap().success());
+        let profile = command.parent().unwrap();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "-p", "litepack-extension"]);
+        cargo.arg("--target-dir").arg(profile.parent().unwrap());
+        if profile.ends_with("release") {
+            cargo.arg("--release");
         }
-        extension
+        assert!(cargo.status().unwrap().success());
+        command.with_file_name("liblitepack.so")
     })
 }
 
