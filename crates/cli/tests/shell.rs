@@ -166,6 +166,11 @@ fn nothing_is_created_by_surprise() {
     answer(&place, &["--create", "new", "create table t as select 1"]);
     assert!(is_packed(&place, "new"));
     // An existing file is opened as it is.
+    for (name, options) in [("empty", &[][..]), ("empty too", &["--create"])] {
+        fs::write(place.path(name), "").unwrap();
+        answer(&place, &[options, &[name, "create table t(x)"]].concat());
+        assert!(is_packed(&place, name));
+    }
     assert_eq!(answer(&place, &["--create", "a.db", COUNT]), "3000");
     assert!(!is_packed(&place, "a.db"));
 }
