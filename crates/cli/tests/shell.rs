@@ -34,12 +34,11 @@ fn extension() -> &'static Path {
     })
 }
 
-/// Runs the command with a home directory of its own.
+/// Runs the command with this input.
 fn shell<A: AsRef<OsStr>>(place: &Place, arguments: &[A], input: &str) -> Run {
     extension();
     let mut command = place.command(&["shell"]);
-    command.args(arguments).env("HOME", place.path("home"));
-    command.env_remove("XDG_CONFIG_HOME");
+    command.args(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     // A shell that does not read its input has closed it.
@@ -117,7 +116,9 @@ fn exit_codes_and_options_are_those_of_the_shell() {
         (run.code, run.stdout)
     };
     let stock = |arguments: &[&str]| {
-        let output = Command::new("sqlite3").args(arguments).output().unwrap();
+        let mut command = Command::new("sqlite3");
+        command.args(["-init", "/dev/null"]).args(arguments);
+        let output = command.output().unwrap();
         (
             output.status.code().unwrap(),
             String::from_utf8(output.stdout).unwrap(),
@@ -393,11 +394,8 @@ fn the_extension_is_found_where_packages_put_it() {
     let command = place.path("bin/litepack");
     fs::copy(env!("CARGO_BIN_EXE_litepack"), &command).unwrap();
     let run = || {
-        let mut command = Command::new(&command);
-        command
-            .args(["shell", "a.packed", COUNT])
-            .current_dir(place.path(""));
-        Run::of(command.output().unwrap())
+        let arguments = ["shell", "a.packed", COUNT];
+        Run::of(place.command_at(&command, &arguments).output().unwrap())
     };
     let nowhere = run();
     assert!(
