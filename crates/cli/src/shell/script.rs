@@ -16,8 +16,8 @@ const ENTRY_POINT: &str = "sqlite3_litepackdefault_init";
 /// So long is waited for others when the database is opened.
 const BUSY_MS: u32 = 5000;
 
-/// Fails if there is no database, but one in memory: the shell opens that if it cannot open what it is told to, and
-/// goes on. Reads the schema, so that a file that is none is told at once. Has no rows, so that nothing is printed.
+/// Fails if the shell could not open the database: it then goes on with one in memory. Reads the schema, so that a
+/// file that is none is told at once. Has no rows, so that nothing is printed.
 const EXPECT_OPEN: &str = "select 1 from pragma_database_list where name = 'main' \
      and case when file = '' then litepack_info('main: it could not be opened') end;";
 
