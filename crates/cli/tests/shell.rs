@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -166,12 +166,12 @@ fn nothing_is_created_by_surprise() {
     );
     answer(&place, &["--create", "new", "create table t as select 1"]);
     assert!(is_packed(&place, "new"));
-    // An existing file is opened as it is.
     for (name, options) in [("empty", &[][..]), ("empty too", &["--create"])] {
         fs::write(place.path(name), "").unwrap();
         answer(&place, &[options, &[name, "create table t(x)"]].concat());
         assert!(is_packed(&place, name));
     }
+    // An existing file is opened as it is.
     assert_eq!(answer(&place, &["--create", "a.db", COUNT]), "3000");
     assert!(!is_packed(&place, "a.db"));
 }
@@ -277,7 +277,9 @@ fn hostile_names_are_names() {
         assert_eq!(place_names(&place), before, "{name:?}");
         fs::remove_file(place.path("").join(&name)).unwrap();
     }
-    assert_eq!(answer(&place, &["a.packed", COUNT]), "3000");
+    // Two slashes at the beginning are those of a host in a URI.
+    let twice = format!("/{}", place.path("a.packed").display());
+    assert_eq!(answer(&place, &[&twice, COUNT]), "3000");
 }
 
 #[test]
@@ -307,6 +309,22 @@ fn hostile_names_of_the_extension_and_startup_files() {
     }
 }
 
+/// Names without a directory, which could be the beginning of something else: `.read '|touch owned'` runs a program.
+#[test]
+fn bare_names_of_startup_files() {
+    let place = databases();
+    for name in [hostile_names(), vec!["|touch owned".into()]].concat() {
+        let file = place.path("").join(&name);
+        fs::write(&file, "select 'read';").unwrap();
+        let before = place_names(&place);
+        let given = ["a.packed", COUNT, "--", "-init"].map(OsString::from);
+        let answer = answer(&place, &[&given[..], &[name.clone()]].concat());
+        assert_eq!(answer, "read\n3000", "{name:?}");
+        assert_eq!(place_names(&place), before, "{name:?}");
+        fs::remove_file(&file).unwrap();
+    }
+}
+
 fn place_names(place: &Place) -> Vec<OsString> {
     let names = fs::read_dir(place.path("")).unwrap();
     let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
@@ -333,14 +351,42 @@ fn the_startup_file_is_for_the_database_that_is_opened() {
     fs::write(home.join(".sqliterc"), "select * from nothing;").unwrap();
     let run = shell(&place, &["a.packed", COUNT], "");
     assert_eq!((run.code, run.stdout.as_str()), (0, "3000\n"));
-    // The shell is kept from reading it before. Where it looks for it depends on the user, not on HOME.
+}
+
+/// Where the shell itself looks for a startup file depends on the user and not on HOME, so it may find one where we do
+/// not. Read before the database is open, it would be for one in memory.
+#[test]
+fn the_shell_reads_no_startup_file_itself() {
+    let place = databases();
     program(
         &place,
         "fake",
         "case \"$*\" in *sqlite_version*) echo '3.40.1|0';; *) echo \"$1 $2\";; esac",
     );
-    let said = answer(&place, &["--sqlite3", "./fake", "a.packed"]);
-    assert_eq!(said, "-init /dev/null");
+    let said = || answer(&place, &["--sqlite3", "./fake", "a.packed"]);
+    assert_eq!(said(), "-init /dev/null");
+    fs::create_dir(place.path("home")).unwrap();
+    fs::write(place.path("home/.sqliterc"), ".print x").unwrap();
+    assert_eq!(said(), "-init /dev/null");
+}
+
+/// As that of the user who calls `sudo`, where that keeps HOME.
+#[test]
+fn a_startup_file_of_another_user_is_not_read() {
+    let place = databases();
+    fs::create_dir(place.path("home")).unwrap();
+    let file = place.path("home/.sqliterc");
+    fs::write(&file, ".print read").unwrap();
+    assert_eq!(answer(&place, &["a.packed", COUNT]), "read\n3000");
+    // Only the superuser can give files away.
+    if chown(&file, Some(1), None).is_ok() {
+        let run = shell(&place, &["a.packed", COUNT], "");
+        assert_eq!((run.code, run.stdout.as_str()), (0, "3000\n"));
+        assert!(run.stderr.contains("belongs to another user"), "{run:?}");
+        // One that is asked for is.
+        let given = ["a.packed", COUNT, "--", "-init", "home/.sqliterc"];
+        assert_eq!(answer(&place, &given), "read\n3000");
+    }
 }
 
 /// Makes a program of a line for a shell.

@@ -77,18 +77,16 @@ impl Script {
         self.0.push(".bail off".into());
     }
 
-    /// Reads a file of commands.
-    pub fn read(&mut self, file: &Path) {
-        self.0.push(format!(".read {}", quoted(file.as_os_str())));
+    /// Reads a file of commands. A name that begins with `|` would be a program to run, so it begins with a directory.
+    pub fn read(&mut self, file: &Path) -> Result<()> {
+        self.0.push(format!(".read {}", quoted(&absolute(file)?)));
+        Ok(())
     }
 
-    /// As arguments of the shell, the database in memory included. `has_startup_file`: the shell is kept from reading
-    /// it, because the script does so when the database is open.
-    pub fn arguments(&self, has_startup_file: bool) -> Vec<OsString> {
-        let mut all = Vec::new();
-        if has_startup_file {
-            all.extend(["-init", EMPTY_FILE].map(OsString::from));
-        }
+    /// As arguments of the shell, the database in memory included. The shell reads no startup file of its own: the
+    /// script has it, to be read when the database is open.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut all = ["-init", EMPTY_FILE].map(OsString::from).to_vec();
         for command in &self.0 {
             all.extend(["-cmd".into(), command.into()]);
         }
