@@ -78,16 +78,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !options.bail {
         script.go_on_after_errors();
     }
-    let startup_file = options.startup_file.or_else(options::startup_file_of_user);
-    if let Some(file) = &startup_file {
-        script.read(file);
+    if let Some(file) = options.startup_file.or_else(options::startup_file_of_user) {
+        script.read(&file)?;
     }
     let shell = program::Shell::find(&arguments.sqlite3)?;
-    shell.run(
-        script.arguments(startup_file.is_some()),
-        &options.others,
-        &arguments.sql,
-    )
+    shell.run(script.arguments(), &options.others, &arguments.sql)
 }
 
 /// How the file is opened. Only on request is one created that does not exist.

@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -17,30 +17,28 @@ use litepack_webserver::Server;
 
 const COUNT: &str = "select count(*) from t";
 
-/// The extension as it was built with the command, beside it.
+/// The extension beside the command, as its source is now: one that is there may be of yesterday.
 fn extension() -> &'static Path {
     static EXTENSION: OnceLock<PathBuf> = OnceLock::new();
     EXTENSION.get_or_init(|| {
         let command = Path::new(env!("CARGO_BIN_EXE_litepack"));
-        let extension = command.with_file_name("liblitepack.so");
-        if !extension.exists() {
-            let mut cargo = Command::new(env!("CARGO"));
-            cargo.args(["build", "--quiet", "-p", "litepack-extension"]);
-            if !cfg!(debug_assertions) {
-                cargo.arg("--release");
-            }
-            assert!(cargo.status().unwrap().success());
+        let profile = command.parent().unwrap();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "-p", "litepack-extension"]);
+        cargo.arg("--target-dir").arg(profile.parent().unwrap());
+        if profile.ends_with("release") {
+            cargo.arg("--release");
         }
-        extension
+        assert!(cargo.status().unwrap().success());
+        command.with_file_name("liblitepack.so")
     })
 }
 
-/// Runs the command with a home directory of its own.
+/// Runs the command with this input.
 fn shell<A: AsRef<OsStr>>(place: &Place, arguments: &[A], input: &str) -> Run {
     extension();
     let mut command = place.command(&["shell"]);
-    command.args(arguments).env("HOME", place.path("home"));
-    command.env_remove("XDG_CONFIG_HOME");
+    command.args(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     // A shell that does not read its input has closed it.
@@ -118,7 +116,9 @@ fn exit_codes_and_options_are_those_of_the_shell() {
         (run.code, run.stdout)
     };
     let stock = |arguments: &[&str]| {
-        let output = Command::new("sqlite3").args(arguments).output().unwrap();
+        let mut command = Command::new("sqlite3");
+        command.args(["-init", "/dev/null"]).args(arguments);
+        let output = command.output().unwrap();
         (
             output.status.code().unwrap(),
             String::from_utf8(output.stdout).unwrap(),
@@ -166,6 +166,11 @@ fn nothing_is_created_by_surprise() {
     );
     answer(&place, &["--create", "new", "create table t as select 1"]);
     assert!(is_packed(&place, "new"));
+    for (name, options) in [("empty", &[][..]), ("empty too", &["--create"])] {
+        fs::write(place.path(name), "").unwrap();
+        answer(&place, &[options, &[name, "create table t(x)"]].concat());
+        assert!(is_packed(&place, name));
+    }
     // An existing file is opened as it is.
     assert_eq!(answer(&place, &["--create", "a.db", COUNT]), "3000");
     assert!(!is_packed(&place, "a.db"));
@@ -272,7 +277,9 @@ fn hostile_names_are_names() {
         assert_eq!(place_names(&place), before, "{name:?}");
         fs::remove_file(place.path("").join(&name)).unwrap();
     }
-    assert_eq!(answer(&place, &["a.packed", COUNT]), "3000");
+    // Two slashes at the beginning are those of a host in a URI.
+    let twice = format!("/{}", place.path("a.packed").display());
+    assert_eq!(answer(&place, &[&twice, COUNT]), "3000");
 }
 
 #[test]
@@ -302,6 +309,22 @@ fn hostile_names_of_the_extension_and_startup_files() {
     }
 }
 
+/// Names without a directory, which could be the beginning of something else: `.read '|touch owned'` runs a program.
+#[test]
+fn bare_names_of_startup_files() {
+    let place = databases();
+    for name in [hostile_names(), vec!["|touch owned".into()]].concat() {
+        let file = place.path("").join(&name);
+        fs::write(&file, "select 'read';").unwrap();
+        let before = place_names(&place);
+        let given = ["a.packed", COUNT, "--", "-init"].map(OsString::from);
+        let answer = answer(&place, &[&given[..], &[name.clone()]].concat());
+        assert_eq!(answer, "read\n3000", "{name:?}");
+        assert_eq!(place_names(&place), before, "{name:?}");
+        fs::remove_file(&file).unwrap();
+    }
+}
+
 fn place_names(place: &Place) -> Vec<OsString> {
     let names = fs::read_dir(place.path("")).unwrap();
     let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
@@ -328,14 +351,42 @@ fn the_startup_file_is_for_the_database_that_is_opened() {
     fs::write(home.join(".sqliterc"), "select * from nothing;").unwrap();
     let run = shell(&place, &["a.packed", COUNT], "");
     assert_eq!((run.code, run.stdout.as_str()), (0, "3000\n"));
-    // The shell is kept from reading it before. Where it looks for it depends on the user, not on HOME.
+}
+
+/// Where the shell itself looks for a startup file depends on the user and not on HOME, so it may find one where we do
+/// not. Read before the database is open, it would be for one in memory.
+#[test]
+fn the_shell_reads_no_startup_file_itself() {
+    let place = databases();
     program(
         &place,
         "fake",
         "case \"$*\" in *sqlite_version*) echo '3.40.1|0';; *) echo \"$1 $2\";; esac",
     );
-    let said = answer(&place, &["--sqlite3", "./fake", "a.packed"]);
-    assert_eq!(said, "-init /dev/null");
+    let said = || answer(&place, &["--sqlite3", "./fake", "a.packed"]);
+    assert_eq!(said(), "-init /dev/null");
+    fs::create_dir(place.path("home")).unwrap();
+    fs::write(place.path("home/.sqliterc"), ".print x").unwrap();
+    assert_eq!(said(), "-init /dev/null");
+}
+
+/// As that of the user who calls `sudo`, where that keeps HOME.
+#[test]
+fn a_startup_file_of_another_user_is_not_read() {
+    let place = databases();
+    fs::create_dir(place.path("home")).unwrap();
+    let file = place.path("home/.sqliterc");
+    fs::write(&file, ".print read").unwrap();
+    assert_eq!(answer(&place, &["a.packed", COUNT]), "read\n3000");
+    // Only the superuser can give files away.
+    if chown(&file, Some(1), None).is_ok() {
+        let run = shell(&place, &["a.packed", COUNT], "");
+        assert_eq!((run.code, run.stdout.as_str()), (0, "3000\n"));
+        assert!(run.stderr.contains("belongs to another user"), "{run:?}");
+        // One that is asked for is.
+        let given = ["a.packed", COUNT, "--", "-init", "home/.sqliterc"];
+        assert_eq!(answer(&place, &given), "read\n3000");
+    }
 }
 
 /// Makes a program of a line for a shell.
@@ -389,11 +440,8 @@ fn the_extension_is_found_where_packages_put_it() {
     let command = place.path("bin/litepack");
     fs::copy(env!("CARGO_BIN_EXE_litepack"), &command).unwrap();
     let run = || {
-        let mut command = Command::new(&command);
-        command
-            .args(["shell", "a.packed", COUNT])
-            .current_dir(place.path(""));
-        Run::of(command.output().unwrap())
+        let arguments = ["shell", "a.packed", COUNT];
+        Run::of(place.command_at(&command, &arguments).output().unwrap())
     };
     let nowhere = run();
     assert!(

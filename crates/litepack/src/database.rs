@@ -14,6 +14,9 @@ use crate::{Error, Job, Result, register};
 /// Opens a database for reading and writing: a packed file, or read-only an archive. A database that does not exist is
 /// created, packed. A plain one stays plain.
 ///
+/// `:memory:` and an empty path are what they are in SQLite: a new database in memory, and a temporary one. A file of
+/// that name is `./:memory:`.
+///
 /// # Errors
 /// SQLite's.
 pub fn open(path: impl AsRef<Path>) -> Result<Connection> {
@@ -28,8 +31,11 @@ pub fn open_with_flags(path: impl AsRef<Path>, flags: OpenFlags) -> Result<Conne
     register()?;
     let path = path.as_ref();
     let cannot = || format!("cannot open {}", path.display());
-    let uri = crate::uri(path).with_context(cannot)?;
-    Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).with_context(cannot)
+    let name = match path.to_str() {
+        Some(name @ ("" | ":memory:")) => name.to_owned(),
+        _ => crate::uri(path).with_context(cannot)?,
+    };
+    Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_URI).with_context(cannot)
 }
 
 /// An open database; the connection is closed before the file.

@@ -31,8 +31,9 @@
 //! # With another SQLite crate
 //!
 //! A program has one SQLite in it. If that comes with another version of `rusqlite`, or with `sqlx`, `diesel`, `sea-orm`
-//! or by a build script, switch the default features off: then this crate brings none, and has [`register`], [`uri`] and
-//! [`remote_uri`] only, which go with whichever SQLite (3.34 or newer) is linked.
+//! or by a build script, switch the default features off: then this crate brings none, and goes with whichever SQLite
+//! (3.34 or newer) is linked. It has [`register`], [`register_vfs`], [`uri`], [`remote_uri`], [`FileKind`], [`Error`]
+//! and [`Result`] only; with `remote` also `remote_info`, with its `Access` and `RemoteInfo`.
 //!
 //! ```toml
 //! litepack = { version = "0.1", default-features = false, features = ["remote"] }
@@ -41,7 +42,7 @@
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! litepack::register()?; // before the first connection is opened
-//! let name = litepack::uri("packed.db")?; // file:/home/me/packed.db?vfs=litepack
+//! let name = litepack::uri("packed.db")?; // file:///home/me/packed.db?vfs=litepack
 //! # Ok(()) }
 //! ```
 //!
@@ -49,9 +50,9 @@
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
-//! | `rusqlite` | on | everything but [`register`] and [`uri`]; `rusqlite` 0.41 |
+//! | `rusqlite` | on | everything but what is named above; `rusqlite` 0.41 |
 //! | `bundled` | on | SQLite is compiled into the program, as the feature of `rusqlite` does |
-//! | `remote` | on | databases on web servers |
+//! | `remote` | on | databases on web servers; `remote_info` |
 //! | `tune` | off | the module of that name; implies `rusqlite` |
 #![forbid(unsafe_code)]
 

@@ -60,6 +60,33 @@ fn files_go_there_and_back() {
 }
 
 #[test]
+fn names_are_those_of_files() {
+    let (place, plain) = place(10);
+    // Two slashes at the beginning, which in a URI would be those of a host.
+    let twice = format!("/{}", plain.display());
+    assert_eq!(count(&litepack::open(twice).unwrap()), 10);
+    let names = || std::fs::read_dir(place.path()).unwrap().count();
+    let before = names();
+    let error = litepack::open(place.path().join("plain\0.db")).unwrap_err();
+    assert!(matches!(error, Error::Io { .. }), "{error:?}");
+    assert_eq!(names(), before);
+}
+
+#[test]
+fn a_database_in_memory_is_no_file() {
+    for name in [":memory:", ""] {
+        let db = litepack::open(name).unwrap();
+        db.execute_batch("create table event(id); insert into event values (1)")
+            .unwrap();
+        assert_eq!(count(&db), 1);
+        let sql = "select file, litepack_version() from pragma_database_list";
+        let file: String = db.query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(file, "", "{name:?}");
+        assert!(!std::path::Path::new(":memory:").exists());
+    }
+}
+
+#[test]
 fn reports_are_what_sql_says() {
     let (place, plain) = place(20_000);
     let packed = place.path().join("packed.db");

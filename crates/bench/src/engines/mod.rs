@@ -239,11 +239,12 @@ impl Engines {
     }
 }
 
-/// `file:PATH`, with the characters escaped that mean something in a URI.
+/// `file:PATH`, or `file://` and an absolute path, with the characters escaped that mean something in a URI.
 pub fn file_uri(path: &Path) -> String {
+    let host = if path.is_absolute() { "//" } else { "" };
     let path = path.to_string_lossy();
     format!(
-        "file:{}",
+        "file:{host}{}",
         path.replace('%', "%25")
             .replace('?', "%3f")
             .replace('#', "%23")
@@ -282,8 +283,9 @@ mod tests {
     fn paths_with_signs_become_uris() {
         assert_eq!(
             file_uri(Path::new("/a b/c?d#e%.db")),
-            "file:/a b/c%3fd%23e%25.db"
+            "file:///a b/c%3fd%23e%25.db"
         );
+        assert_eq!(file_uri(Path::new("//a/b")), "file:////a/b");
     }
 
     #[test]

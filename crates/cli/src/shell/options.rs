@@ -60,8 +60,8 @@ fn takes_value(name: &str) -> bool {
     .contains(&name)
 }
 
-/// The file that the shell reads when it starts, if the user has one: `sqlite3/sqliterc` where XDG says (newer shells),
-/// else `.sqliterc` in the home directory.
+/// The file that is read at the start, if the user has one: `sqlite3/sqliterc` where XDG says, else `.sqliterc` in the
+/// home directory. A file of another user's, such as of the one who calls `sudo`, is passed over with a warning.
 pub fn startup_file_of_user() -> Option<PathBuf> {
     let from = |variable: &str, file: &str| {
         let directory = std::env::var_os(variable).filter(|value| !value.is_empty())?;
@@ -69,7 +69,29 @@ pub fn startup_file_of_user() -> Option<PathBuf> {
         path.is_file().then_some(path)
     };
     let home = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
-    from("XDG_CONFIG_HOME", "sqlite3/sqliterc").or_else(|| from(home, ".sqliterc"))
+    let file = from("XDG_CONFIG_HOME", "sqlite3/sqliterc").or_else(|| from(home, ".sqliterc"))?;
+    if !is_trusted(&file) {
+        eprintln!(
+            "warning: {} belongs to another user, and is not read",
+            file.display()
+        );
+        return None;
+    }
+    Some(file)
+}
+
+/// Whether a file belongs to the user or the superuser: its commands are run with the user's rights.
+#[cfg(unix)]
+fn is_trusted(file: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let user = rustix::process::geteuid().as_raw();
+    file.metadata()
+        .is_ok_and(|found| [user, 0].contains(&found.uid()))
+}
+
+#[cfg(not(unix))]
+fn is_trusted(_file: &Path) -> bool {
+    true
 }
 
 #[cfg(test)]

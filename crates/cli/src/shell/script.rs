@@ -16,8 +16,8 @@ const ENTRY_POINT: &str = "sqlite3_litepackdefault_init";
 /// So long is waited for others when the database is opened.
 const BUSY_MS: u32 = 5000;
 
-/// Fails if there is no database, but one in memory: the shell opens that if it cannot open what it is told to, and
-/// goes on. Reads the schema, so that a file that is none is told at once. Has no rows, so that nothing is printed.
+/// Fails if the shell could not open the database: it then goes on with one in memory. Reads the schema, so that a
+/// file that is none is told at once. Has no rows, so that nothing is printed.
 const EXPECT_OPEN: &str = "select 1 from pragma_database_list where name = 'main' \
      and case when file = '' then litepack_info('main: it could not be opened') end;";
 
@@ -50,7 +50,7 @@ impl Script {
             let file = sql_text(&absolute(file)?);
             self.call(&format!("litepack_remote_config('ca_file', {file})"));
         }
-        self.open(&litepack::remote_uri(url));
+        self.open(&litepack::remote_uri(url)?);
         Ok(())
     }
 
@@ -77,18 +77,16 @@ impl Script {
         self.0.push(".bail off".into());
     }
 
-    /// Reads a file of commands.
-    pub fn read(&mut self, file: &Path) {
-        self.0.push(format!(".read {}", quoted(file.as_os_str())));
+    /// Reads a file of commands. A name that begins with `|` would be a program to run, so it begins with a directory.
+    pub fn read(&mut self, file: &Path) -> Result<()> {
+        self.0.push(format!(".read {}", quoted(&absolute(file)?)));
+        Ok(())
     }
 
-    /// As arguments of the shell, the database in memory included. `has_startup_file`: the shell is kept from reading
-    /// it, because the script does so when the database is open.
-    pub fn arguments(&self, has_startup_file: bool) -> Vec<OsString> {
-        let mut all = Vec::new();
-        if has_startup_file {
-            all.extend(["-init", EMPTY_FILE].map(OsString::from));
-        }
+    /// As arguments of the shell, the database in memory included. The shell reads no startup file of its own: the
+    /// script has it, to be read when the database is open.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut all = ["-init", EMPTY_FILE].map(OsString::from).to_vec();
         for command in &self.0 {
             all.extend(["-cmd".into(), command.into()]);
         }

@@ -50,9 +50,17 @@ impl Place {
         Run::of(output)
     }
 
+    /// `litepack` in the directory, with a home directory there, so that the developer's own files play no part.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_litepack"));
+        self.command_at(Path::new(env!("CARGO_BIN_EXE_litepack")), arguments)
+    }
+
+    /// The same with a copy of the command.
+    pub fn command_at(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(arguments).current_dir(self.0.path());
+        command.env("HOME", self.path("home"));
+        command.env_remove("XDG_CONFIG_HOME");
         command
     }
 
