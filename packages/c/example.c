@@ -28,8 +28,8 @@ static void run(sqlite3 *db, const char *sql){
 
 int main(int argc, char **argv){
   sqlite3 *db;
-  char *why = 0, *uri, *sql;
-  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI;
+  char *why = 0, *sql;
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
 
   if( argc!=3 ){
     fprintf(stderr, "usage: example PLAIN PACKED\n");
@@ -39,26 +39,24 @@ int main(int argc, char **argv){
     fprintf(stderr, "%s\n", why);
     return 1;
   }
-  /* A connection takes URIs, also in ATTACH and VACUUM INTO, if it was opened with SQLITE_OPEN_URI. In a URI, '?', '#'
-  ** and '%' of a name have to be written as %3f, %23 and %25. */
-  uri = sqlite3_mprintf("file:%s?vfs=litepack", argv[2]);
-
-  expect(sqlite3_open_v2(argv[1], &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, 0), db, argv[1]);
-  sql = sqlite3_mprintf("vacuum into %Q", uri);
+  /* The last argument is the VFS. It opens plain files as well, and goes for ATTACH and VACUUM INTO, too: what they
+  ** create is packed. Names are paths. With SQLITE_OPEN_URI, and in a SQLite built with SQLITE_USE_URI, they can also
+  ** be URIs, such as file:packed.db?vfs=litepack&level=9. There '?', '#' and '%' are written as %3f, %23 and %25. */
+  expect(sqlite3_open_v2(argv[1], &db, SQLITE_OPEN_READONLY, "litepack"), db, argv[1]);
+  sql = sqlite3_mprintf("vacuum into %Q", argv[2]);
   run(db, sql);
   sqlite3_free(sql);
   expect(sqlite3_close(db), db, "close");
 
-  expect(sqlite3_open_v2(uri, &db, flags, 0), db, uri);
+  expect(sqlite3_open_v2(argv[2], &db, flags, "litepack"), db, argv[2]);
   run(db, "create table note(text)");
   run(db, "insert into note values('packed from C')");
   expect(sqlite3_close(db), db, "close");
 
-  expect(sqlite3_open_v2(uri, &db, flags, 0), db, uri);
+  expect(sqlite3_open_v2(argv[2], &db, flags, "litepack"), db, argv[2]);
   run(db, "select text from note");
   run(db, "select count(*) as tables from sqlite_schema where type = 'table'");
   run(db, "select litepack_version() as version, litepack_check() as checked");
   expect(sqlite3_close(db), db, "close");
-  sqlite3_free(uri);
   return 0;
 }

@@ -49,11 +49,13 @@ func TestWithoutLitepackItIsRefused(t *testing.T) {
 	db, err := sql.Open("sqlite3", copied(t))
 	must(t, err)
 	defer db.Close()
-	if err := db.Ping(); err == nil {
+	// Opening or reading: which of them looks into the file is the driver's choice.
+	err = db.Ping()
+	if err == nil {
 		_, err = db.Exec("select count(*) from Track")
-		if err == nil || !strings.Contains(err.Error(), "file is not a database") {
-			t.Fatal(err)
-		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "file is not a database") {
+		t.Fatal(err)
 	}
 }
 

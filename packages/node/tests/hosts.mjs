@@ -158,8 +158,10 @@ assert.equal(done instanceof Promise, driver === "sqlite3");
 await done;
 const sqlite = await withDatabase("work.db", async (db) => {
   assert.equal(await count(db), 3503);
-  await db.run("begin; delete from Track where TrackId <= 3; insert into Artist(Name) values ('Nobody yet'); commit");
-  await db.run("begin; delete from Artist; rollback");
+  // Some drivers check foreign keys unless they are told not to.
+  const begin = "pragma foreign_keys = off; begin";
+  await db.run(`${begin}; delete from Track where TrackId <= 3; insert into Artist(Name) values ('Nobody yet'); commit`);
+  await db.run(`${begin}; delete from Artist; rollback`);
   await db.run("create table notes(id integer primary key, text); insert into notes(text) values ('first')");
   return one(db, "select sqlite_version()");
 });

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pathlib
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -170,6 +172,10 @@ def test_uri_with_parameters():
     path, _, query = secret.partition("?")
     assert path == "file:/data.example/logs.db"
     assert query == "vfs=litepack&mode=ro&url=https%3A%2F%2Fuser%3Apassword%40data.example%3A8080%2Flogs.db%3Ftoken%3D1"
+    # Schemes are the same in capital letters.
+    assert litepack.uri("HTTPS://data.example/a.db") == (
+        "file:/data.example/a.db?vfs=litepack&mode=ro&url=HTTPS%3A%2F%2Fdata.example%2Fa.db"
+    )
 
 
 def test_options_of_sqlite3():
@@ -222,6 +228,19 @@ def test_load():
 def test_loadable_path():
     for default in (False, True):
         assert pathlib.Path(litepack.loadable_path(default=default)).is_file()
+
+
+def test_a_folder_whose_name_is_not_utf8(tmp_path):
+    """The name is passed on in bytes, as it is."""
+    folder = pathlib.Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    shutil.copytree(pathlib.Path(litepack.loadable_path()).parent, folder)
+    code = """
+        import pathlib, sqlite3, sys, litepack._library as library
+        library.BINARIES = pathlib.Path(sys.argv[1])
+        library._load_below_python(library.loadable_path())
+        print(sqlite3.connect("file:a.db?vfs=litepack", uri=True).execute("select litepack_version() is not null").fetchall())
+    """
+    assert run(code, folder).stdout == "[(1,)]\n", run(code, folder).stderr
 
 
 def test_a_python_without_extension_loading():

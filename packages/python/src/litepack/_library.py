@@ -5,6 +5,7 @@ Loading it once is enough for all later connections of the same SQLite library, 
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from contextlib import closing
@@ -106,7 +107,7 @@ def _load_below_python(path: str) -> None:
         if sqlite.sqlite3_open(b":memory:", ctypes.byref(handle)) != 0:
             raise MemoryError
         sqlite.sqlite3_enable_load_extension(handle, 1)
-        if sqlite.sqlite3_load_extension(handle, path.encode(), None, ctypes.byref(message)) != 0:
+        if sqlite.sqlite3_load_extension(handle, os.fsencode(path), None, ctypes.byref(message)) != 0:
             raise sqlite3.OperationalError((message.value or b"litepack cannot be loaded").decode(errors="replace"))
     finally:
         sqlite.sqlite3_close(handle)

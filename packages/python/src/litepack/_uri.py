@@ -31,7 +31,7 @@ def uri(database: Database, **parameters: Parameter) -> str:
         name, chosen = "file::memory:", {}
     elif not path:
         name, chosen = "file:", {}
-    elif path.startswith((b"http://", b"https://")):
+    elif path[:8].lower().startswith((b"http://", b"https://")):
         url = os.fsdecode(path)
         parts = urlsplit(url)
         # A name only, which is shown to people: so without user, password and query.
