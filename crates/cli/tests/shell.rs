@@ -317,8 +317,8 @@ fn bare_names_of_startup_files() {
         let file = place.path("").join(&name);
         fs::write(&file, "select 'read';").unwrap();
         let before = place_names(&place);
-        let given = ["a.packed", COUNT, "--", "-init"].map(OsString::from);
-        let answer = answer(&place, &[&given[..], &[name.clone()]].concat());
+        let given = ["a.packed", COUNT, "--", "-init"].map(OsStr::new);
+        let answer = answer(&place, &[&given[..], &[&name]].concat());
         assert_eq!(answer, "read\n3000", "{name:?}");
         assert_eq!(place_names(&place), before, "{name:?}");
         fs::remove_file(&file).unwrap();
