@@ -5,6 +5,10 @@
 //! handle never waits for a worker: a unit that is not in the cache when it is read, the handle decodes itself. Errors
 //! of prefetching are ignored until the unit is read.
 //!
+//! A scan that does little with a page is faster than its worker. Then both decode: the worker takes the units of a job
+//! from the last to the first, so the two meet in the middle, and neither decodes what the other has. The longer a scan
+//! has run, the further ahead is read, so that the worker always has a job.
+//!
 //! The first read of a prefetched page is not counted as a use by the cache. Otherwise every page of a scan would have
 //! been used twice, and a scan of more than the cache holds would push out all that is used often.
 
@@ -29,13 +33,15 @@ pub(super) const RULE: Rule = Rule {
     run_min: 8,
     step_max: 4,
 };
-/// Decoded bytes ahead of the reader in one scan, at most. Twice as many help a long scan no more, and cost a short
-/// one twice as many pages that are never read.
-const AHEAD_MAX: u64 = 64 << 10;
+/// Decoded bytes ahead of the reader in one scan, at first. Twice as many would cost a short scan twice as many pages
+/// that are never read.
+const AHEAD_MIN: u64 = 64 << 10;
+/// The same in a scan that has run over four times as many.
+const AHEAD_MAX: u64 = 256 << 10;
 /// Jobs that may wait for the worker: one for each of several scans.
 const WAITING_MAX: usize = 4;
 /// A smaller cache would lose pages before they are read: what is new gets a small part of it.
-pub(super) const BUDGET_MIN: u64 = 256 * AHEAD_MAX;
+pub(super) const BUDGET_MIN: u64 = 64 * AHEAD_MAX;
 
 /// What was given to workers for one scan.
 #[derive(Debug, Default)]
@@ -62,7 +68,8 @@ impl<R: ReadAt> PageReader<R> {
         if self.workers_max() == 0 {
             return;
         }
-        let reach = (AHEAD_MAX / u64::from(image.unit_size)).max(2);
+        let unit_size = u64::from(image.unit_size);
+        let least = (AHEAD_MIN / unit_size).max(2);
         let step = self.scans.note(unit.0, unit.0);
         let scan = self.scans.current();
         let is_cached = !scan.kept.has_missed && scan.kept.units.is_empty();
@@ -72,7 +79,8 @@ impl<R: ReadAt> PageReader<R> {
         let position = scan.kept.position.get_or_insert_default();
         position.store(unit.0, Ordering::Relaxed);
         let position = Arc::clone(position);
-        let Some(range) = scan.wanted(reach, reach / 2 + 1) else {
+        let reach = (scan.run() / 4).clamp(least, (AHEAD_MAX / unit_size).max(2));
+        let Some(range) = scan.wanted(reach, least / 2 + 1) else {
             return;
         };
         scan.ask(range.end);
@@ -96,13 +104,13 @@ impl<R: ReadAt> PageReader<R> {
         let units = fetched.iter().map(|fetched| fetched.unit);
         given.units.extend(units);
         let (uuid, cache) = (self.medium.uuid, self.medium.cache.clone());
-        let unit_size = image.unit_size as usize;
+        let page_len = image.unit_size as usize;
         let job = move |tools: &mut Tools| {
-            let mut page = vec![0; unit_size];
+            let mut page = vec![0; page_len];
             let mut rest = bytes.as_slice();
-            for fetched in &fetched {
-                let (stored, behind) = rest.split_at(fetched.entry.len as usize);
-                rest = behind;
+            for fetched in fetched.iter().rev() {
+                let (before, stored) = rest.split_at(rest.len() - fetched.entry.len as usize);
+                rest = before;
                 // The reader is about to load the next one itself.
                 let position = position.load(Ordering::Relaxed);
                 let ahead = position + 2..position + 1 + 2 * reach;
