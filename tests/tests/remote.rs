@@ -438,3 +438,50 @@ fn a_row_of_a_maintained_file_takes_few_requests() {
         );
     }
 }
+
+/// `pack` has all that comes first at the beginning of the file, and leaves of the page map beside their pages.
+#[test]
+fn a_row_of_a_file_that_was_packed_takes_two_requests_and_one_by_an_index_three() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    let place = Place::new();
+    let plain = archives::plain(&place, 4096, |c| {
+        c.execute_batch(
+            "create table t(id integer primary key, name text, data text);
+             with recursive n(i) as (select 1 union all select i + 1 from n where i < 60000)
+             insert into t select i, 'name ' || (i * 7919 % 60000),
+                 json_object('sensor', i % 50, 'measured', i * i % 100003, 'unit', 'degrees',
+                             'note', 'as every day, number ' || (i * 31 % 1009)) from n;
+             create index t_name on t(name);",
+        )
+    });
+    let packed = place.path("packed.db");
+    let (options, job) = (litepack::PackOptions::default(), litepack::Job::default());
+    litepack::pack(&plain, &packed, &options, &job).unwrap();
+    let files = Files::default();
+    files.put("plain.db", std::fs::read(&plain).unwrap());
+    files.put("packed.db", std::fs::read(&packed).unwrap());
+    let server = files.serve();
+    let truth = vfs::open_plain(&plain).unwrap();
+    let taken = |file: &str, sql: &str| {
+        let connection = open(&server.url(&format!("/{file}")), "").unwrap();
+        let answer = Outcome::of(&connection, sql);
+        assert!(Outcome::of(&truth, sql) == answer, "{file}: {sql}");
+        let told = remote(&connection);
+        ["requests", "bytes"].map(|what| told[what].as_u64().unwrap())
+    };
+    for id in [1, 777, 20_000, 31_777, 45_454, 60_000] {
+        let by_id = format!("select data from t where id = {id}");
+        let by_name = format!("select id, data from t where name = 'name {id}'");
+        for (sql, most) in [(by_id, 2), (by_name, 3)] {
+            let ([packed, bytes], [plain, of_plain]) =
+                (taken("packed.db", &sql), taken("plain.db", &sql));
+            assert!(
+                packed <= most && packed <= plain,
+                "{sql}: {packed} and {plain}"
+            );
+            assert!(bytes <= of_plain, "{sql}: {bytes} and {of_plain}");
+        }
+    }
+}

@@ -203,6 +203,8 @@ pub(crate) fn fill(
     let plan = plan
         .map_err(litepack_store::Error::from)
         .with_context(cannot)?;
+    let front = plan.front(size / unit as u64);
+    store.fill_in_order(front).with_context(cannot)?;
     let mut numbers = Vec::new();
     for Listed {
         dictionary,

@@ -26,6 +26,8 @@ use crate::version::Version;
 
 /// Blocks that are fetched again when they lie between missing ones: cheaper than another request.
 const GAP: u64 = 1;
+/// Blocks that opening brings: a packed file has there what a first query needs.
+const OPENING: u64 = 2;
 /// Requests that may wait for each worker.
 const JOBS: usize = 4;
 
@@ -58,7 +60,7 @@ struct Shared {
 }
 
 impl Remote {
-    /// Opens the file at an `http` or `https` URL, with one request for its first block.
+    /// Opens the file at an `http` or `https` URL, with one request for its first blocks.
     ///
     /// # Errors
     /// A URL or options that are not valid, a server that cannot be reached, does not support ranges or says nothing
@@ -73,7 +75,7 @@ impl Remote {
         let disk = options.disk_cache.as_ref().map(Disk::open).transpose()?;
         let name = location.name();
         let client = Client::new(location, headers.clone(), &options)?;
-        let (first, version) = client.get(&(0..BLOCK_SIZE), None)?;
+        let (first, version) = client.get(&(0..OPENING * BLOCK_SIZE), None)?;
         if version.validator().is_none() {
             return Err(Error::NoVersion { url: client.url() });
         }
@@ -87,7 +89,7 @@ impl Remote {
             under_way: Mutex::default(),
             fetched: Condvar::new(),
         };
-        let first = shared.keep(&(0..1), &first).into_iter().next();
+        let first = shared.keep(&(0..OPENING), &first).into_iter().next();
         Ok(Remote {
             streams: Mutex::new(Streams::new(options.at_once, shared.cache.share())),
             last: Mutex::new(first.map(|bytes| (0, bytes))),

@@ -40,7 +40,10 @@ const KEPT: u64 = 50;
 const BUNDLE_SHARE: u64 = 256;
 const BUNDLE_MAX: u64 = 512 << 10;
 /// Not worth having below this.
-const BUNDLE_MIN: u64 = 16 << 10;
+const BUNDLE_MIN: u64 = 2 << 10;
+/// What a page above the leaves, and a node of the page map for each unit below it, add to a segment at most, mostly.
+const UPPER_LEN: u64 = 300;
+const NODE_SHARE: u64 = 8;
 
 /// What a plan keeps in memory of each unit, at most: its tree, and its group.
 const BYTES_PER_UNIT: usize = 16;
@@ -68,6 +71,8 @@ pub struct Plan {
     /// For each group the dictionary it has: an index into `planned`.
     dictionaries: Vec<Option<usize>>,
     planned: Vec<Listed>,
+    /// About the bytes that all units will take.
+    stored: u64,
     /// For each group the number that most of its units have had and the dictionary it
     /// gets: an index into `planned`.
     former: Vec<(DictId, Option<usize>)>,
@@ -115,6 +120,7 @@ impl Plan {
             let best = best.into_iter().collect::<Result<Vec<_>, _>>()?;
             for ((group, trial), best) in together.iter().zip(trials).zip(best) {
                 let former = trial.former;
+                plan.stored += best.as_ref().map_or(trial.bytes / 4, |best| best.cost);
                 let index = match best {
                     Some(best) => plan.choose(trial, best, effort)?,
                     None => None,
@@ -141,13 +147,26 @@ impl Plan {
         self.dictionaries[self.group_of(unit)]
     }
 
+    /// The bytes to keep at the beginning of a file of `units` units for its prefetch segment.
+    pub fn front(&self, units: u64) -> u64 {
+        let upper = self
+            .owners
+            .as_ref()
+            .map_or(0, |owners| owners.upper().len());
+        let wanted = BUNDLE_MIN + upper as u64 * UPPER_LEN + units / NODE_SHARE;
+        let room = (self.stored / BUNDLE_SHARE).min(wanted);
+        if room < BUNDLE_MIN { 0 } else { room }
+    }
+
     /// Notes that there is nothing that maintenance would do better, in a commit with a prefetch segment if that is
     /// worth having.
     ///
     /// # Errors
     /// As [`Store::set_maintained`].
     pub fn finish<D: Storage>(&self, store: &mut Store<D>) -> litepack_store::Result<()> {
-        if let Some((units, room)) = self.prefetch_segment(store.disk().len()?) {
+        // Of a file that is being packed, the last pages are not written yet.
+        let len = store.disk().len()?.max(self.stored);
+        if let Some((units, room)) = self.prefetch_segment(len) {
             store.set_prefetch(units, room)?;
         }
         store.set_maintained()
@@ -179,6 +198,7 @@ impl Plan {
             groups: vec![REST; trees],
             dictionaries: vec![None],
             planned,
+            stored: 0,
             former: Vec::new(),
         };
         let mut sizes = vec![0; trees];

@@ -12,6 +12,8 @@ use crate::format::leaf::{Entry, storage_of, tag_of};
 use crate::format::offset::FileOffset;
 use crate::format::unit::Unit;
 
+/// A remote reader's first request brings so many bytes of the file. What lies here needs no copy in the segment.
+pub const OPENING: u64 = 128 << 10;
 /// Most bytes of a segment.
 pub(crate) const SEGMENT_LEN_MAX: u64 = 1 << 20;
 /// More than any extent takes in the segment's list of contents, and more than its two counts.

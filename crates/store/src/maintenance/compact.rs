@@ -211,7 +211,7 @@ impl<D: Storage> Transaction<'_, D> {
                 moved += u64::from(entry.len);
             }
             if queued > QUEUED_MAX {
-                self.write_level(0)?;
+                self.write_level(0, ..)?;
                 self.write_queue()?;
                 queued = 0;
             }
@@ -254,7 +254,7 @@ impl<D: Storage> Transaction<'_, D> {
                 self.touch_node(level, index, &chosen)?;
             }
             if self.image().map.changed_leaves() > LEAVES_MAX {
-                self.write_level(0)?;
+                self.write_level(0, ..)?;
                 self.write_queue()?;
             }
         }

@@ -88,6 +88,15 @@ impl PageMap {
         if self.height == 0 || index >= span(self.height - 1) {
             return Ok(None);
         }
+        // Where units were written in order, those of a leaf lie between the leaf before it and itself. The first leaf
+        // of a node would take another node to tell.
+        if source.is_remote() && self.height > 1 && slot(index) > 0 {
+            let before = self.pointer(0, index - 1, source)?;
+            let leaf = self.pointer(0, index, source)?;
+            if !before.is_none() && !leaf.is_none() {
+                source.bring(&leaf, before.end());
+            }
+        }
         self.node_on_disk(0, index, source)
     }
 

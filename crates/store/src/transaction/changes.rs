@@ -36,6 +36,10 @@ pub(crate) struct Changes {
     pub(super) page_size: Option<u32>,
     /// The units that the commit's prefetch segment is to have, and its greatest length.
     pub(super) segment: Option<(Vec<Unit>, u64)>,
+    /// The room that is kept for it at the beginning of the file.
+    pub(super) front: Option<(FileOffset, u64)>,
+    /// Leaves of the map are written as soon as they are full.
+    pub(super) in_order: bool,
 }
 
 /// How many units are stored, and their bytes. The counts begin with what the file claims, so they may be too low.
@@ -102,6 +106,8 @@ impl<D: Storage> Store<D> {
             catalog_changed: false,
             page_size: None,
             segment: None,
+            front: None,
+            in_order: false,
         })
     }
 

@@ -4,6 +4,8 @@
 //! free-space link, and last the commit record in the slot that does not hold the last durable commit. One
 //! flush then makes all of it durable, and the slot's mark says so before the caller is told.
 
+use std::ops::RangeBounds;
+
 use litepack_io::storage::Storage;
 
 use crate::error::{Error, Result};
@@ -78,7 +80,7 @@ impl<D: Storage> Transaction<'_, D> {
         self.write_batch()?;
         self.follow_page_size()?;
         for level in 0..self.image().map.height() {
-            self.write_level(level)?;
+            self.write_level(level, ..)?;
         }
         self.changes.image.map.lower_if_empty();
         let catalog = self.write_catalog()?;
@@ -125,9 +127,10 @@ impl<D: Storage> Transaction<'_, D> {
         Ok(record)
     }
 
-    /// Gives the changed nodes of a level new extents.
-    pub(crate) fn write_level(&mut self, level: u8) -> Result<()> {
-        let indexes = self.image().map.changed_at(level);
+    /// Gives the changed nodes of a level new extents, those with these indexes.
+    pub(crate) fn write_level(&mut self, level: u8, which: impl RangeBounds<u64>) -> Result<()> {
+        let mut indexes = self.image().map.changed_at(level);
+        indexes.retain(|index| which.contains(index));
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(indexes.len()));
         for index in &indexes {
             // No node is longer, so what it appends finds room.

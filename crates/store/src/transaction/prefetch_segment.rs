@@ -2,12 +2,17 @@
 //!
 //! A commit has one only if it was asked for, and the next commit drops it: what it says of a unit's place holds for
 //! its own commit.
+//!
+//! Whoever fills an empty file in order has the file laid out for remote readers. The segment lies right behind the
+//! head, and dictionaries behind it, so that the request that opens the file brings all that. And each leaf of the map
+//! lies right behind the units that it lists, so that one request brings it together with them.
 
 use litepack_io::storage::Storage;
 
 use crate::error::Result;
-use crate::format::layout::Pointer;
-use crate::format::prefetch_segment::{SEGMENT_LEN_MAX, SegmentBuilder};
+use crate::format::layout::{DATA_START, Pointer};
+use crate::format::offset::FileOffset;
+use crate::format::prefetch_segment::{OPENING, SEGMENT_LEN_MAX, SegmentBuilder};
 use crate::format::unit::Unit;
 use crate::transaction::changes::Transaction;
 use crate::transaction::store::Store;
@@ -16,6 +21,23 @@ use crate::transaction::store::Store;
 const DICTIONARIES: u64 = 2;
 
 impl<D: Storage> Store<D> {
+    /// The running transaction is going to write all of an empty file, in order: keeps room for a prefetch segment at
+    /// the beginning, and writes each leaf of the map behind its units.
+    ///
+    /// # Errors
+    /// The transaction is rolled back.
+    pub fn fill_in_order(&mut self, front: u64) -> Result<()> {
+        self.step(|transaction| {
+            let changes = &mut transaction.changes;
+            let front = front.min(OPENING - DATA_START.0);
+            changes.in_order = true;
+            if front > 0 && changes.front.is_none() {
+                changes.front = Some((changes.space.alloc(front)?, front));
+            }
+            Ok(())
+        })
+    }
+
     /// Gives the running transaction's commit a prefetch segment of at most `room` bytes, with copies of these units as
     /// far as they fit, the first ones first. It lasts until the next commit.
     ///
@@ -36,13 +58,25 @@ impl<D: Storage> Transaction<'_, D> {
         if !former.is_none() {
             self.release_content(former.offset, former.len.into())?;
         }
+        let front = self.changes.front.take();
+        if let Some((offset, len)) = front {
+            self.changes.space.release(offset, len)?;
+        }
         let Some((units, room)) = self.changes.segment.take() else {
             return Ok(Pointer::NONE);
         };
         // It is made of what is in the file.
         self.write_queue()?;
-        let segment = self.contents(room, catalog, &units)?;
-        self.store_metadata(&segment.encode())
+        let room = front.map_or(room, |(_, len)| len);
+        let segment = self.contents(room, catalog, &units)?.encode();
+        match front {
+            Some((offset, len)) if segment.len() as u64 <= len => {
+                self.changes.space.take(offset, segment.len() as u64)?;
+                self.queue(offset, &segment)?;
+                self.medium().pointer_to(&segment, offset)
+            }
+            _ => self.store_metadata(&segment),
+        }
     }
 
     fn contents(&self, room: u64, catalog: Pointer, units: &[Unit]) -> Result<SegmentBuilder> {
@@ -63,7 +97,10 @@ impl<D: Storage> Transaction<'_, D> {
         let kept = segment.room - segment.room / DICTIONARIES;
         segment.room -= kept;
         for place in image.catalog.pointers() {
-            add(&mut segment, place, "dictionary")?;
+            let comes_anyway = place.offset + u64::from(place.len) <= FileOffset(OPENING);
+            if !comes_anyway {
+                add(&mut segment, place, "dictionary")?;
+            }
         }
         segment.room += kept;
         for unit in units {
@@ -85,7 +122,6 @@ mod tests {
 
     use super::*;
     use crate::error::{Damage, Error};
-    use crate::format::layout::DATA_START;
     use crate::options::Options;
     use litepack_io::cache::{Cache, FileId};
     use litepack_io::storage::ReadAt;
@@ -155,9 +191,110 @@ mod tests {
         for Unit(unit) in hot() {
             assert!(read(&mut store, unit).unwrap() == content(unit, 0));
         }
-        assert_eq!(reads.get(), 1);
+        assert_eq!(
+            reads.get(),
+            2,
+            "the segment, and a dictionary near the head"
+        );
         assert!(read(&mut store, 1234).unwrap() == content(1234, 0));
-        assert_eq!(reads.get(), 3, "a leaf of the map, and the unit");
+        assert_eq!(reads.get(), 4, "a leaf of the map, and the unit");
+    }
+
+    /// Reads by a handle of its own: what opening brings, and the parts of the file that were asked for beyond that,
+    /// without those that an earlier one had brought.
+    fn requests_for(disk: &MemoryStorage, unit: u64, version: u64) -> usize {
+        let asked = std::cell::RefCell::new(vec![0..OPENING]);
+        let counted = Watched::new(disk, |call| {
+            if let Call::Read { offset, len } = call {
+                let range = offset..offset + len as u64;
+                let mut asked = asked.borrow_mut();
+                let is_here = |known: &std::ops::Range<u64>| {
+                    known.start <= range.start && range.end <= known.end
+                };
+                if !asked.iter().any(is_here) {
+                    asked.push(range);
+                }
+            }
+            Ok(())
+        });
+        let mut store = Store::open(counted.remote(), options()).unwrap();
+        store.refresh().unwrap();
+        assert!(read(&mut store, unit).unwrap() == content(unit, version));
+        drop(store);
+        asked.into_inner().len() - 1
+    }
+
+    #[test]
+    fn a_file_that_was_filled_in_order_takes_one_request_for_a_unit() {
+        let disk = MemoryStorage::default();
+        let mut store = Store::open(&disk, options()).unwrap();
+        store.fill_in_order(6000).unwrap();
+        // Longer than what opening brings.
+        let page = |unit: u64| -> Vec<u8> {
+            let mut page = content(unit, 0);
+            let mut noise = litepack_io::random::SplitMix64::new(unit);
+            page.chunks_mut(16).for_each(|bytes| {
+                bytes.copy_from_slice(&noise.next_u64().to_le_bytes().repeat(2));
+            });
+            page
+        };
+        let units = 40 * 128 + 5;
+        for unit in 0..units {
+            let bytes = if unit % 8 == 0 {
+                page(unit)
+            } else {
+                content(unit, 0)
+            };
+            store.write(unit * UNIT, &bytes).unwrap();
+        }
+        store.set_prefetch(vec![Unit(0), Unit(3001)], 0).unwrap();
+        store.set_maintained().unwrap();
+        let segment = record(&disk).segment;
+        assert_eq!(segment.offset, DATA_START);
+        assert!((100..=6000).contains(&segment.len), "{segment:?}");
+        let report = store.check(&mut |_| Ok(())).unwrap();
+        assert_eq!((report.damage, report.lost_bytes), (vec![], 0));
+        assert_eq!(store.info().unwrap().unaccounted_bytes(), 0);
+        assert!(disk.len().unwrap() > 4 * OPENING);
+        for unit in [1, 131, 1234, 2047, 2049, 4001, 5119, 5121] {
+            let most = if Unit(unit).slot() == 0 { 2 } else { 1 };
+            let taken = requests_for(&disk, unit, 0);
+            assert!(taken <= most, "{taken} for unit {unit}");
+        }
+        assert_eq!(requests_for(&disk, 3001, 0), 0, "it is in the segment");
+        // From the next commit on it is a file like others.
+        store.write(4001 * UNIT, &content(4001, 1)).unwrap();
+        store.commit().unwrap();
+        store.flush().unwrap();
+        assert!(record(&disk).segment.is_none());
+        assert!(requests_for(&disk, 4001, 1) > 0);
+        let report = store.check(&mut |_| Ok(())).unwrap();
+        assert_eq!((report.damage, report.lost_bytes), (vec![], 0));
+    }
+
+    #[test]
+    fn room_that_was_kept_for_nothing_is_free() {
+        for (front, segment) in [
+            (6000, None),
+            (10, Some(200)),
+            (0, Some(5000)),
+            (9000, Some(0)),
+        ] {
+            let disk = MemoryStorage::default();
+            let mut store = Store::open(&disk, options()).unwrap();
+            store.fill_in_order(front).unwrap();
+            for unit in 0..300 {
+                store.write(unit * UNIT, &content(unit, 0)).unwrap();
+            }
+            if let Some(room) = segment {
+                store.set_prefetch(hot(), room).unwrap();
+            }
+            store.set_maintained().unwrap();
+            let report = store.check(&mut |_| Ok(())).unwrap();
+            assert_eq!((report.damage, report.lost_bytes), (vec![], 0));
+            assert_eq!(store.info().unwrap().unaccounted_bytes(), 0);
+            assert!(read(&mut store, 200).unwrap() == content(200, 0));
+        }
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl<D: Storage> Transaction<'_, D> {
             let cache = &self.store.snapshot.medium().cache.cache;
             writer.reservation = Some(CacheReservation::new(cache, RESERVATION));
         }
-        if writer.buffer.bytes() > BUFFER_MAX {
+        if writer.buffer.bytes() >= BUFFER_MAX {
             self.write_batch()?;
             self.write_queue()?;
         }
@@ -254,13 +254,18 @@ impl<D: Storage> Transaction<'_, D> {
                 };
                 self.set_page(stored.unit, entry, stored.page)?;
             }
+            let last = finished.iter().map(|stored| stored.unit).max();
             self.store.writer.buffer.reuse(finished);
+            if let Some(last) = last.filter(|_| self.changes.in_order) {
+                // What is below is complete. Units come in order, or a leaf is written twice.
+                self.write_level(0, ..Unit(last.0 + 1).leaf())?;
+            }
             if self.store.writer.queue.bytes() >= WRITTEN_TOGETHER {
                 self.write_queue()?;
             }
         }
         if self.image().map.changed_leaves() > LEAVES_MAX {
-            self.write_level(0)?;
+            self.write_level(0, ..)?;
         }
         Ok(())
     }

@@ -269,7 +269,13 @@ impl Finishing {
         }
         // What no worker was given, or was written again since.
         if finished.parts.is_empty() && !self.units.is_empty() {
-            let mut units = std::mem::take(&mut self.units);
+            let next = self
+                .units
+                .keys()
+                .nth(JOBS_PER_GROUP * UNITS_PER_JOB)
+                .copied();
+            let later = next.map(|next| self.units.split_off(&next));
+            let mut units = std::mem::replace(&mut self.units, later.unwrap_or_default());
             let pages = units.iter().map(|(unit, page)| (*unit, page.clone()));
             let pages = litepack_io::memory::collect(pages)?;
             let part = encode(0, pages, &self.recipe, tools)?;
