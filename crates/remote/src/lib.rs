@@ -5,7 +5,8 @@
 //! options.rs   what can be set                    error.rs     what can go wrong
 //! location.rs  URLs, shown without secrets        headers.rs   what the user adds to requests
 //! version.rs   which version of the file it is    answer.rs    what a server may answer
-//! client.rs    one range, with redirects and retries
+//! client.rs    one range, with redirects          retry.rs     what is tried again
+//! agent.rs     the HTTP client                    s3/          objects in stores
 //! disk.rs      blocks on disk
 //! streams.rs   which blocks are wanted next       remote.rs    an opened file; threads that fetch ahead
 //! ```
@@ -15,6 +16,7 @@
 //! the choices.
 #![forbid(unsafe_code)]
 
+mod agent;
 mod answer;
 mod client;
 mod disk;
@@ -23,17 +25,20 @@ mod headers;
 mod location;
 mod options;
 mod remote;
+mod retry;
+mod s3;
 mod streams;
 mod traffic;
 mod version;
 
-pub use client::check_certificates;
+pub use agent::check_certificates;
 pub use error::{Error, Result};
 pub use headers::Headers;
 pub use litepack_io::cache::Cache;
 pub use location::Origin;
 pub use options::{DiskCache, Options};
 pub use remote::Remote;
+pub use s3::{Environment, UploadOptions, expect_absent, upload};
 pub use traffic::Traffic;
 
 /// Bytes in a block, but for the last one of a file: what is fetched and kept at once.
