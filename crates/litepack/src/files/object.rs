@@ -19,7 +19,9 @@ pub(crate) fn url(target: &Path) -> Result<Option<&str>> {
     };
     let is = |known: &str| scheme.eq_ignore_ascii_case(known);
     if is("http") || is("https") {
-        refuse!("a file cannot be written to a web server; write it to a directory, or to s3://bucket/key");
+        refuse!(
+            "a file cannot be written to a web server; write it to a directory, or to s3://bucket/key"
+        );
     }
     Ok(target.to_str().filter(|_| is(SCHEME)))
 }
@@ -90,7 +92,9 @@ mod of_store {
     use crate::{Job, Result};
 
     pub(super) fn expect_absent(_: &str, _: bool) -> Result<()> {
-        refuse!("this build of Litepack cannot write to object stores; build it with the feature 'remote'");
+        refuse!(
+            "this build of Litepack cannot write to object stores; build it with the feature 'remote'"
+        );
     }
 
     pub(super) fn upload(url: &str, _: &File, replace: bool, _: &Job<'_>) -> Result<()> {

@@ -22,4 +22,5 @@ pub use environment::Environment;
 pub use upload::{UploadOptions, expect_absent, upload};
 
 pub(crate) use exchange::{exchange, get};
-pub(crate) use object::{Object, is_object};
+pub(crate) use object::Object;
+pub use object::{check_settings, is_object};

@@ -22,9 +22,19 @@ const SCHEME: &str = "s3://";
 const REGION_HEADER: &str = "x-amz-bucket-region";
 
 /// Whether a URL names an object in a store.
-pub(crate) fn is_object(url: &str) -> bool {
+pub fn is_object(url: &str) -> bool {
     url.get(..SCHEME.len())
         .is_some_and(|start| start.eq_ignore_ascii_case(SCHEME))
+}
+
+/// Whether endpoint and region are valid, if they are set.
+///
+/// # Errors
+/// [`Error::Settings`], which does not repeat them.
+pub fn check_settings(environment: &Environment) -> Result<()> {
+    let none = Profile::default();
+    region(environment, &none)?;
+    Store::of(environment, &none).map(|_| ())
 }
 
 /// An object, and how to reach it.
@@ -62,14 +72,7 @@ impl Object {
         }
         let environment = &options.environment;
         let profile = Profile::load(environment)?;
-        let region = environment
-            .get("AWS_REGION")
-            .or_else(|| environment.get("AWS_DEFAULT_REGION"))
-            .or_else(|| profile.get("region").map(str::to_string))
-            .unwrap_or_else(|| "us-east-1".into());
-        if !is_region(&region) {
-            return Err(Error::Settings("the AWS region is not valid".into()));
-        }
+        let region = region(environment, &profile)?;
         let style = match profile.get("s3.addressing_style") {
             None | Some("auto") => None,
             Some("path") => Some(Style::Path),
@@ -182,6 +185,18 @@ impl Object {
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Object({})", self.shown())
+    }
+}
+
+fn region(environment: &Environment, profile: &Profile) -> Result<String> {
+    let region = environment
+        .get("AWS_REGION")
+        .or_else(|| environment.get("AWS_DEFAULT_REGION"))
+        .or_else(|| profile.get("region").map(str::to_string))
+        .unwrap_or_else(|| "us-east-1".into());
+    match is_region(&region) {
+        true => Ok(region),
+        false => Err(Error::Settings("the AWS region is not valid".into())),
     }
 }
 
