@@ -158,7 +158,7 @@ fn another_version_never_finds_blocks_of_the_one_before() {
     let directory = tempfile::tempdir().unwrap();
     let mut options = options();
     options.disk_cache = Some(DiskCache {
-        directory: directory.path().into(),
+        directory: directory.path().join("blocks"),
         limit: 10 << 20,
     });
     let remote = Remote::open(&server.url("/"), options.clone()).unwrap();
