@@ -45,7 +45,7 @@ pub(crate) struct Client {
 pub(crate) enum Start {
     Web(Location),
     /// In a store. Each request is signed.
-    Store(Object),
+    Store(Box<Object>),
 }
 
 impl Start {
@@ -308,6 +308,7 @@ fn refused(url: String, status: StatusCode, headers: &HeaderMap) -> Failure {
     Failure::Lasting(Error::Refused {
         url,
         status,
+        code: String::new(),
         hint: hint.into(),
     })
 }

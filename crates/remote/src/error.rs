@@ -53,7 +53,9 @@ pub enum Error {
         url: String,
         /// The HTTP status.
         status: u16,
-        /// What to do about it, if that is known; begins with a semicolon.
+        /// What an object store calls it, such as `AccessDenied`; empty if it does not say.
+        code: String,
+        /// The code, and what to do about it, if that is known.
         hint: String,
     },
     /// There are no credentials for an object store.

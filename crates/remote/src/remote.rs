@@ -68,7 +68,7 @@ impl Remote {
         options.check()?;
         let mut headers = options.headers.clone();
         let start = if is_object(url) {
-            Start::Store(Object::new(url, &options)?)
+            Start::Store(Box::new(Object::new(url, &options)?))
         } else {
             let (location, basic) = Location::parse(url)?;
             if let Some(basic) = basic {

@@ -58,8 +58,6 @@ mod of_store {
     pub(super) fn expect_absent(url: &str, replace: bool) -> Result<()> {
         match litepack_sqlite::expect_absent(url, &RemoteOptions::default()) {
             Err(RemoteError::Exists { .. }) if replace => Ok(()),
-            // Who may write need not be one who may read. What is there already is not replaced even so.
-            Err(RemoteError::Refused { status: 403, .. }) => Ok(()),
             found => found.map_err(|error| explained(url, error)),
         }
     }

@@ -55,9 +55,11 @@ static KEPT: Mutex<Vec<(Source, Known)>> = Mutex::new(Vec::new());
 
 /// Gives credentials for one object.
 pub(crate) struct Provider {
-    environment: Environment,
+    /// What may change.
+    given: Environment,
     region: String,
-    profile: Mutex<Profile>,
+    /// Variables and profile as they were last read.
+    read: Mutex<(Environment, Profile)>,
     asking: endpoints::Asking,
 }
 
@@ -69,9 +71,9 @@ impl Provider {
         options: &Options,
     ) -> Result<Provider> {
         Ok(Provider {
-            environment,
+            given: options.environment.clone(),
             region,
-            profile: Mutex::new(profile),
+            read: Mutex::new((environment, profile)),
             asking: endpoints::Asking::new(options)?,
         })
     }
@@ -115,13 +117,16 @@ impl Provider {
     pub(crate) fn renew(&self, refused: &Credentials) -> Result<bool> {
         lock(&KEPT).retain(|(_, known)| known.credentials != *refused);
         // Another program may have written new ones into the files.
-        *lock(&self.profile) = Profile::load(&self.environment)?;
+        let environment = self.given.now();
+        let profile = Profile::load(&environment)?;
+        *lock(&self.read) = (environment, profile);
         Ok(self.current()?.credentials != *refused)
     }
 
     /// Credentials in variables and files, or else the server to ask.
     fn local(&self) -> Result<Result<Known, Source>> {
-        let environment = &self.environment;
+        let read = lock(&self.read);
+        let (environment, profile) = &*read;
         let variable = |name| environment.get(name);
         if let (Some(key), Some(secret)) = (
             variable("AWS_ACCESS_KEY_ID"),
@@ -130,8 +135,7 @@ impl Provider {
             let token = variable("AWS_SESSION_TOKEN");
             return Ok(Ok(known(key, secret, token, "the environment")));
         }
-        let profile = lock(&self.profile);
-        if let Some(source) = Source::web_identity(environment, &profile, &self.region)? {
+        if let Some(source) = Source::web_identity(environment, profile, &self.region)? {
             return Ok(Err(source));
         }
         let value = |key| profile.get(key).map(str::to_string);
@@ -187,7 +191,10 @@ mod tests {
         for (name, value) in variables {
             environment = environment.with(name, value);
         }
-        let options = Options::default();
+        let options = Options {
+            environment: environment.clone(),
+            ..Options::default()
+        };
         let profile = Profile::load(&environment).unwrap();
         Provider::new(environment, profile, "eu-west-1".into(), &options).unwrap()
     }

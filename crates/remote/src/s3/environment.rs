@@ -46,14 +46,30 @@ impl Environment {
         self
     }
 
-    /// The value of a variable, unless it is empty.
+    /// The value of a variable as it was [`now`](Environment::now), unless it is empty.
     pub(crate) fn get(&self, name: &str) -> Option<String> {
-        let value = self.chosen.get(name).cloned().or_else(|| {
-            let process = self.with_process.then(|| std::env::var(name).ok());
-            process.flatten()
-        })?;
-        let value = value.trim();
+        let value = self.chosen.get(name)?.trim();
         (!value.is_empty()).then(|| value.to_string())
+    }
+
+    /// As it is now. The process may change its variables at any time, and to read them at that moment is not safe in
+    /// every C library: so they are not read while queries run.
+    pub(crate) fn now(&self) -> Environment {
+        let mut chosen = BTreeMap::new();
+        if self.with_process {
+            let is_read = |name: &str| name.starts_with("AWS_") || HOMES.contains(&name);
+            chosen = std::env::vars_os()
+                .filter_map(|(name, value)| {
+                    Some((name.into_string().ok()?, value.into_string().ok()?))
+                })
+                .filter(|(name, _)| is_read(name))
+                .collect();
+        }
+        chosen.extend(self.chosen.clone());
+        Environment {
+            chosen,
+            with_process: false,
+        }
     }
 
     /// Whether a variable says `true`.
@@ -64,7 +80,7 @@ impl Environment {
 
     /// The path that a variable names, else a file in the user's `.aws`.
     fn path(&self, variable: &str, name: &str) -> Option<PathBuf> {
-        let home = || self.get("HOME").or_else(|| self.get("USERPROFILE"));
+        let home = || HOMES.iter().find_map(|name| self.get(name));
         match self.get(variable) {
             Some(path) => match path.strip_prefix("~/") {
                 Some(rest) => Some(Path::new(&home()?).join(rest)),
@@ -97,6 +113,8 @@ pub(crate) fn read(path: &Path) -> Result<String> {
     }
     Ok(text)
 }
+
+const HOMES: [&str; 2] = ["HOME", "USERPROFILE"];
 
 type Section = BTreeMap<String, String>;
 
@@ -252,6 +270,17 @@ mod tests {
             "{error}"
         );
         assert!(load("", "", None).is_ok());
+    }
+
+    #[test]
+    fn variables_are_read_at_one_moment() {
+        let home = "HOME";
+        assert_eq!(Environment::default().get(home), None);
+        let now = Environment::default().with("AWS_REGION", "eu").now();
+        assert_eq!(now.get(home), std::env::var(home).ok());
+        assert_eq!(now.get("AWS_REGION").as_deref(), Some("eu"));
+        assert_eq!(now.get("PATH"), None);
+        assert_eq!(Environment::empty().now().get(home), None);
     }
 
     #[test]

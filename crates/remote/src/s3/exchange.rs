@@ -56,6 +56,7 @@ pub(crate) fn exchange(
         let status = status.as_u16();
         return Err(Failure::Lasting(Error::Refused {
             hint: refusal.hint(status, &known.from),
+            code: refusal.code,
             url,
             status,
         }));

@@ -70,7 +70,7 @@ impl Object {
             let why = "headers and tokens are not for s3:// URLs, whose requests are signed";
             return Err(Error::Settings(why.into()));
         }
-        let environment = &options.environment;
+        let environment = &options.environment.now();
         let profile = Profile::load(environment)?;
         let region = region(environment, &profile)?;
         let style = match profile.get("s3.addressing_style") {
@@ -106,7 +106,14 @@ impl Object {
     /// What names it: the same whoever asks, and in whichever region it turns out to be.
     pub(crate) fn name(&self) -> String {
         match &self.store {
-            Store::Aws { .. } => format!("aws {}/{}", self.bucket, self.key),
+            // Names of buckets are unique in each of these.
+            Store::Aws { .. } => {
+                let region = self.region();
+                let parts = ["cn-", "us-gov-", "us-iso"];
+                let part = parts.iter().find(|part| region.starts_with(**part));
+                let part = part.unwrap_or(&"");
+                format!("aws {part} {}/{}", self.bucket, self.key)
+            }
             Store::Other(endpoint) => format!("{endpoint} {}/{}", self.bucket, self.key),
         }
     }
@@ -404,5 +411,8 @@ mod tests {
         let own = object("s3://logs/x", &[("AWS_ENDPOINT_URL", "http://h")]).unwrap();
         assert!(!own.has_moved(&told("eu-north-1")));
         assert_eq!(own.name(), "http://h/ logs/x");
+        // Another bucket, which only has the same name.
+        let china = object("s3://logs/x", &[("AWS_REGION", "cn-north-1")]).unwrap();
+        assert_ne!(china.name(), logs.name());
     }
 }

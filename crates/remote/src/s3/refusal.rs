@@ -90,6 +90,9 @@ impl Refusal {
             ("AuthorizationHeaderMalformed" | "AuthorizationQueryParametersError", _) => {
                 "; AWS_REGION may not be the store's region".into()
             }
+            (_, 501) => "; the store may not know If-None-Match: ask for the object to be replaced, once you know that \
+                         there is none"
+                .into(),
             (_, 403) => format!(
                 "; the credentials from {from} may not do this, or there is no such object and they may not list the \
                  bucket"

@@ -58,11 +58,13 @@ impl Default for UploadOptions {
 /// [`Error::Exists`]; a URL, settings or credentials that are not valid, a store that does not answer.
 pub fn expect_absent(url: &str, options: &Options) -> Result<()> {
     let upload = Upload::new(url, options)?;
-    match upload.head()? {
-        Some(_) => Err(Error::Exists {
+    match upload.head() {
+        Ok(Some(_)) => Err(Error::Exists {
             url: upload.object.shown(),
         }),
-        None => Ok(()),
+        // Who may write need not be one who may read. What is there already is not replaced even so.
+        Err(error) if is_denied(&error) => Ok(()),
+        found => found.map(|_| ()),
     }
 }
 
@@ -93,8 +95,8 @@ pub fn upload(
     }
     match upload.head() {
         Ok(Some(found)) if found.len == len => Ok(()),
-        // Who may write need not be one who may read, and the store has said that it has it.
-        Err(Error::Refused { status: 403, .. }) => Ok(()),
+        // The store has said that it has it.
+        Err(error) if is_denied(&error) => Ok(()),
         Ok(found) => Err(Error::Answer {
             url: upload.object.shown(),
             why: match found {
@@ -104,6 +106,11 @@ pub fn upload(
         }),
         Err(error) => Err(error),
     }
+}
+
+/// We are known, and may not do this.
+fn is_denied(error: &Error) -> bool {
+    matches!(error, Error::Refused { status: 403, code, .. } if code == "AccessDenied")
 }
 
 type Sent = std::result::Result<Response<Body>, ureq::Error>;
@@ -176,6 +183,7 @@ impl Upload {
                     url: self.object.shown(),
                     status: 404,
                     hint: refusal.hint(404, ""),
+                    code: refusal.code,
                 }))
             },
         )
