@@ -1,5 +1,5 @@
-//! A file on a web server, read by range as if it were a local one. Nothing of SQLite, packed files or archives in
-//! here.
+//! A file on a web server or in an object store, read by range as if it were a local one. Nothing of SQLite, packed
+//! files or archives in here.
 //!
 //! ```text
 //! options.rs   what can be set                    error.rs     what can go wrong
