@@ -16,7 +16,7 @@ use common::{BLOCK, file, options, read_all};
 const URL: &str = "s3://shards/a.db";
 const KEY: &str = "AKIDTEST";
 const SECRET: &str = "s3cret/+";
-const TOKEN: &str = "t0ken/+";
+const TOKEN: &str = "t0ken/+isLong";
 
 /// Somebody who asks that server.
 fn asking(server: &Server, instead: &[(&str, &str)]) -> Options {
@@ -122,6 +122,27 @@ fn nothing_that_a_store_answers_makes_an_error_with_a_secret() {
                 no_secret(&wrong.unwrap_err());
             }
         }
+    }
+}
+
+#[test]
+fn what_is_kept_of_an_answer_repeats_nothing_that_was_sent() {
+    let bytes = file(4 * BLOCK);
+    for part in ["X-Amz-Signature", "X-Amz-Security-Token"] {
+        let bytes = bytes.clone();
+        let server = Server::start(move |request| {
+            let (_, query) = target(request);
+            let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+            let (_, secret) = pairs.find(|(name, _)| *name == part).unwrap();
+            // An ETag is shown, and names blocks in the cache.
+            let etag = format!("\"{secret}\"");
+            let mut request = request.clone();
+            request.headers.retain(|(name, _)| name != "if-match");
+            Reply::part(&bytes, &etag, &request)
+        });
+        let error = get(&asking(&server, &[])).unwrap_err();
+        assert!(error.to_string().contains("repeat"), "{error}");
+        no_secret(&error);
     }
 }
 
@@ -410,6 +431,33 @@ fn an_upload_that_fails_is_taken_back_and_one_that_works_is_not() {
     });
     let error = store(&short).unwrap_err();
     assert!(error.to_string().contains("999"), "{error}");
+}
+
+/// The same in one request, which then finds that there is such an object.
+#[test]
+fn nor_is_one_in_one_request() {
+    let bytes = file(1000);
+    let right = {
+        use md5::{Digest as _, Md5};
+        let sum: [u8; 16] = Md5::digest(&bytes).into();
+        format!("\"{:032x}\"", u128::from_be_bytes(sum))
+    };
+    for (etag, lost, is_right) in [
+        (right.as_str(), true, true),
+        ("\"other\"", true, false),
+        (right.as_str(), false, false),
+    ] {
+        let (etag, asked) = (etag.to_string(), AtomicBool::new(!lost));
+        let server = Server::start(move |request| match request.method.as_str() {
+            "PUT" if !asked.swap(true, Ordering::SeqCst) => refusal("503 Slow Down", "SlowDown"),
+            "PUT" => refusal("412 Precondition Failed", "PreconditionFailed"),
+            _ => Reply::part(&[0; 1000], &etag, request),
+        });
+        let go_on = &mut |_| ControlFlow::Continue(());
+        let how = UploadOptions::default();
+        let done = upload(URL, &&bytes[..], 1000, &how, &asking(&server, &[]), go_on);
+        assert_eq!(done.is_ok(), is_right, "{done:?}");
+    }
 }
 
 /// The store made the object, and the answer that says so was lost: asked again, it knows of no such upload.

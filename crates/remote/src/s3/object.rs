@@ -209,10 +209,7 @@ fn region(environment: &Environment, profile: &Profile) -> Result<String> {
 
 impl Store {
     fn of(environment: &Environment, profile: &Profile) -> Result<Store> {
-        let ignored = environment.is_true("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
-        let own = (!ignored)
-            .then(|| endpoint(environment, profile, "s3"))
-            .flatten();
+        let own = endpoint(environment, profile, "s3");
         let Some(own) = own else {
             return Ok(Store::Aws {
                 fips: environment.is_true("AWS_USE_FIPS_ENDPOINT"),
@@ -238,6 +235,9 @@ pub(super) fn endpoint(
     profile: &Profile,
     service: &str,
 ) -> Option<String> {
+    if environment.is_true("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") {
+        return None;
+    }
     environment
         .get(&format!(
             "AWS_ENDPOINT_URL_{}",

@@ -212,8 +212,7 @@ impl Upload {
                     Err(error) => error,
                 };
                 // An answer may have been lost that said that all is well, and the upload is gone since.
-                let found = self.head().ok().flatten();
-                if found.is_some_and(|found| found.etag.trim_matches('"') == etag) {
+                if self.has(&etag) {
                     return Ok(());
                 }
                 Err(match error {
@@ -314,7 +313,8 @@ impl Upload {
                 None => failure(&url, error),
             })
         };
-        let mut send = send;
+        let retries = || self.counters.now().retries;
+        let (mut send, retries_before) = (send, retries());
         let sent = self.retry.run(
             || self.object.shown(),
             &self.counters,
@@ -335,9 +335,23 @@ impl Upload {
             }
             Err(Error::Refused {
                 url, status: 412, ..
-            }) => Err(Error::Exists { url }),
+            }) => {
+                // Sent again because an answer was lost, it finds what it made itself.
+                let etag = format!("{:032x}", u128::from_be_bytes(md5));
+                let again = retries() > retries_before;
+                if again && self.has(&etag) {
+                    return Ok(Part { md5, etag: None });
+                }
+                Err(Error::Exists { url })
+            }
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether there is an object with this ETag.
+    fn has(&self, etag: &str) -> bool {
+        let found = self.head().ok().flatten();
+        found.is_some_and(|found| found.etag.trim_matches('"') == etag)
     }
 
     /// Makes an object of the parts. The store may say that it failed after it has said that all is well.
