@@ -359,8 +359,16 @@ fn settings_reach_the_server_and_the_disk() {
             "the settings are ca_file, cache_dir, cache_dir_mb, s3_endpoint",
         ),
         (set, ["s3_endpoint", "ftp://s3cret"], "it begins with http"),
-        (set, ["s3_endpoint", "https://user:s3cret@h"], "no user, password"),
-        (set, ["s3_region", "evil.example/s3cret"], "region is not valid"),
+        (
+            set,
+            ["s3_endpoint", "https://user:s3cret@h"],
+            "no user, password",
+        ),
+        (
+            set,
+            ["s3_region", "evil.example/s3cret"],
+            "region is not valid",
+        ),
         (set, ["s3_profile", " "], "s3_profile is text"),
     ] {
         let error = tell(sql, &values).unwrap_err();
