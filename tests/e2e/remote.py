@@ -130,12 +130,29 @@ def the_command_tells_what_is_there(nginx):
         assert told["remote"]["size"] == os.path.getsize(os.path.join(nginx.place, "www", name)), told
 
 
+def an_object_in_a_store_is_found_by_the_environment(nginx):
+    # nginx does not look at signatures; the tests of the crates run with a store that does.
+    os.makedirs(os.path.join(nginx.place, "www", "shards"))
+    os.link(os.path.join(nginx.place, "www", KINDS[1]), os.path.join(nginx.place, "www", "shards", "a b?.db"))
+    os.environ.update(
+        AWS_ENDPOINT_URL=f"http://127.0.0.1:{nginx.port}", AWS_ACCESS_KEY_ID="AKID", AWS_SECRET_ACCESS_KEY="s3cret"
+    )
+    url = "s3://shards/a b?.db"
+    connection = sqlite3.connect(f"file:/x?vfs=litepack&mode=ro&url={urllib.parse.quote(url, safe='')}", uri=True)
+    assert connection.execute(QUERY).fetchone() == nginx.expected()
+    told = json.loads(connection.execute("pragma litepack_remote").fetchone()[0])
+    assert told["url"] == url and "X-Amz" not in str(told) and "AKID" not in str(told), told
+    told = json.loads(subprocess.run([COMMAND, "info", "--json", url], check=True, capture_output=True).stdout)
+    assert told["remote"]["url"] == url, told
+
+
 CHECKS = [
     python_queries_each_kind_of_file,
     the_shell_queries_each_kind_of_file,
     a_point_query_reads_little_of_the_file,
     a_program_ends_in_the_middle_of_a_scan,
     the_command_tells_what_is_there,
+    an_object_in_a_store_is_found_by_the_environment,
 ]
 
 

@@ -323,7 +323,9 @@ fn settings_reach_the_server_and_the_disk() {
     let plain = all_kinds(&place, 4096, JSON_ROWS, &files);
     let server = files.serve();
     let blocks = place.path("blocks");
-    std::fs::create_dir(&blocks).unwrap();
+    let mut owners = std::fs::DirBuilder::new();
+    std::os::unix::fs::DirBuilderExt::mode(&mut owners, 0o700);
+    owners.create(&blocks).unwrap();
     let told = Connection::open_in_memory().unwrap();
     let tell = |sql: &str, values: &[&str]| {
         told.query_row(sql, rusqlite::params_from_iter(values), |row| {
@@ -354,8 +356,20 @@ fn settings_reach_the_server_and_the_disk() {
         (
             set,
             ["cache", "1"],
-            "the settings are ca_file, cache_dir and cache_dir_mb",
+            "the settings are ca_file, cache_dir, cache_dir_mb, s3_endpoint",
         ),
+        (set, ["s3_endpoint", "ftp://s3cret"], "it begins with http"),
+        (
+            set,
+            ["s3_endpoint", "https://user:s3cret@h"],
+            "no user, password",
+        ),
+        (
+            set,
+            ["s3_region", "evil.example/s3cret"],
+            "region is not valid",
+        ),
+        (set, ["s3_profile", " "], "s3_profile is text"),
     ] {
         let error = tell(sql, &values).unwrap_err();
         assert!(error.contains(why) && !error.contains("s3cret"), "{error}");

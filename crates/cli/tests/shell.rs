@@ -468,3 +468,48 @@ fn the_extension_is_found_where_packages_put_it() {
         fs::remove_file(place.path(library)).unwrap();
     }
 }
+
+#[test]
+fn an_object_in_a_store_opens_by_its_url() {
+    let place = Place::new();
+    place.database("a.db", 4096, 300);
+    place.ok(&["pack", "a.db", "a.packed"]);
+    let server = Server::of(fs::read(place.path("a.packed")).unwrap());
+    extension();
+    let mut command = place.command(&["shell", "s3://logs/day/a.packed", COUNT]);
+    command.env("AWS_ENDPOINT_URL", server.url(""));
+    command
+        .env("AWS_ACCESS_KEY_ID", "AKID")
+        .env("AWS_SECRET_ACCESS_KEY", "s3cret");
+    let run = Run::of(command.output().unwrap());
+    assert_eq!((run.stdout.trim(), run.stderr.as_str()), ("300", ""));
+    let requests = server.requests();
+    assert!(requests.iter().all(|request| {
+        request.path.starts_with("/logs/day/a.packed?") && request.path.contains("X-Amz-Signature=")
+    }));
+    // A URI may come from anyone: it does not say where signed requests go.
+    let sql = "select litepack_remote_config('s3_endpoint', 'http://127.0.0.1:1/');\
+               attach 'file:/x?vfs=litepack&mode=ro&url=s3%3A%2F%2Flogs%2Fa&s3_endpoint=http://h' as x;";
+    let mut command = place.command(&["shell", "a.packed", sql]);
+    command
+        .env("AWS_ACCESS_KEY_ID", "AKID")
+        .env("AWS_SECRET_ACCESS_KEY", "s3cret");
+    let run = Run::of(command.output().unwrap());
+    assert_ne!(run.code, 0);
+    assert!(
+        run.stdout.contains("http://127.0.0.1:1/") && !run.stderr.contains("s3cret"),
+        "{run:?}"
+    );
+    let wrong = shell(
+        &place,
+        &[
+            "a.packed",
+            "select litepack_remote_config('s3_endpoint', 's3cret')",
+        ],
+        "",
+    );
+    assert!(
+        wrong.stderr.contains("not a valid URL") && !wrong.stderr.contains("s3cret"),
+        "{wrong:?}"
+    );
+}

@@ -117,7 +117,7 @@ pub fn pack(
     source.expect_whole()?;
     let before = source.metadata()?;
     let after = fill_and_compare(&source, &target, effort, job)?;
-    target.publish(&before)?;
+    target.publish(&before, job)?;
     Ok(Sizes {
         before: before.len(),
         after,
@@ -143,7 +143,7 @@ pub fn pack_in_place(
     source.warn_of_links(&before, job);
     let after = fill_and_compare(&source, &target, effort, job)?;
     source.drop_wal()?;
-    target.publish(&before)?;
+    target.publish(&before, job)?;
     source.retire();
     Ok(Sizes {
         before: before.len(),

@@ -46,7 +46,7 @@ pub fn unpack(
     source.hold()?;
     let before = source.metadata()?;
     let after = write_and_compare(&source, &target, job)?;
-    target.publish(&before)?;
+    target.publish(&before, job)?;
     Ok(Sizes {
         before: before.len(),
         after,
@@ -65,7 +65,7 @@ pub fn unpack_in_place(file: impl AsRef<Path>, job: &Job<'_>) -> Result<Sizes> {
     source.warn_of_links(&before, job);
     let after = write_and_compare(&source, &target, job)?;
     source.drop_wal()?;
-    target.publish(&before)?;
+    target.publish(&before, job)?;
     source.retire();
     Ok(Sizes {
         before: before.len(),

@@ -2,106 +2,80 @@
 //!
 //! Redirects are followed here and not by the HTTP library, because what the user adds to requests is for the origin of
 //! the user's own URL alone. Where they led is remembered; if the server there refuses one day, as those do that
-//! sign URLs for some minutes, the user's own URL is asked again.
+//! sign URLs for some minutes, the user's own URL is asked again. For an object in a store they are not followed at all:
+//! its requests are signed for one host.
 
-use std::fs;
-use std::io::{self, Read as _};
+use std::io::Read as _;
 use std::ops::Range;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use ureq::http::header::{self, HeaderMap};
 use ureq::http::{Response, StatusCode};
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
-use ureq::{Agent, Body};
+use ureq::typestate::WithoutBody;
+use ureq::{Agent, Body, RequestBuilder};
 
+use crate::agent::{Timeouts, agent};
 use crate::answer::{check, retry_after};
 use crate::error::{Error, Result};
 use crate::headers::Headers;
 use crate::location::Location;
 use crate::options::Options;
+use crate::retry::{Failure, Retry, failure, is_passing};
+use crate::s3::{self, Object};
 use crate::traffic::Counters;
 use crate::version::Version;
 
 /// Redirects that are followed for one request.
 const REDIRECTS_MAX: usize = 10;
-const USER_AGENT: &str = concat!("litepack/", env!("CARGO_PKG_VERSION"));
 
 /// Asks one server for ranges of one file.
 pub(crate) struct Client {
     agent: Agent,
     headers: Headers,
-    start: Location,
+    start: Start,
     /// Where redirects led to.
     led_to: Mutex<Option<Location>>,
-    attempts: u32,
-    first_wait: Duration,
-    longest_wait: Duration,
-    /// How long a server may have us wait in all before one answer.
-    patience: Duration,
+    retry: Retry,
     pub(crate) counters: Counters,
 }
 
-/// Why there is no answer to use.
-enum Failure {
-    /// It may be otherwise next time. `after` says that the server answered, and how long it wants to be left alone.
-    Passing {
-        why: String,
-        after: Option<Duration>,
-    },
-    /// It would be the same next time.
-    Lasting(Error),
+/// Where the user says that the file is.
+#[derive(Debug)]
+pub(crate) enum Start {
+    Web(Location),
+    /// In a store. Each request is signed.
+    Store(Box<Object>),
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure::Lasting(error)
+impl Start {
+    /// What names the file, without what only opens it.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Start::Web(location) => location.name(),
+            Start::Store(object) => object.name(),
+        }
     }
 }
 
 impl Client {
-    pub(crate) fn new(start: Location, headers: Headers, options: &Options) -> Result<Client> {
-        let tls = TlsConfig::builder()
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .root_certs(match &options.root_certificates {
-                Some(path) => root_certificates(path)?,
-                None => RootCerts::PlatformVerifier,
-            })
-            .build();
-        let agent = Agent::config_builder()
-            .tls_config(tls)
-            // A guest in someone's process does not look at its environment.
-            .proxy(None)
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .user_agent(USER_AGENT)
-            .accept_encoding("identity")
-            .timeout_resolve(Some(options.connect_timeout))
-            .timeout_connect(Some(options.connect_timeout))
-            .timeout_send_request(Some(options.read_timeout))
-            .timeout_recv_response(Some(options.read_timeout))
-            .timeout_per_read(Some(options.read_timeout))
-            .timeout_recv_body(Some(options.read_timeout * 3))
-            .max_idle_connections_per_host(options.at_once)
-            .build()
-            .new_agent();
+    pub(crate) fn new(start: Start, headers: Headers, options: &Options) -> Result<Client> {
         Ok(Client {
-            agent,
+            agent: agent(options, Timeouts::of(options))?,
             headers,
             start,
             led_to: Mutex::new(None),
-            attempts: options.attempts,
-            first_wait: options.first_wait,
-            longest_wait: options.longest_wait.min(options.read_timeout),
-            patience: options.read_timeout,
+            retry: Retry::new(options),
             counters: Counters::default(),
         })
     }
 
     /// The user's URL, for people.
     pub(crate) fn url(&self) -> String {
-        self.start.to_string()
+        match &self.start {
+            Start::Web(location) => location.to_string(),
+            Start::Store(object) => object.shown(),
+        }
     }
 
     /// The bytes `range` of the file, less only where it ends, and the version they are of. What fails in passing is
@@ -111,30 +85,11 @@ impl Client {
         range: &Range<u64>,
         pinned: Option<&Version>,
     ) -> Result<(Vec<u8>, Version)> {
-        let mut attempt = 1;
-        // How long the server may still have us wait.
-        let mut patience = self.patience;
-        loop {
-            match self.attempt(range, pinned) {
-                Ok(answer) => return Ok(answer),
-                Err(Failure::Lasting(error)) => return Err(error),
-                Err(Failure::Passing { why, .. }) if attempt >= self.attempts => {
-                    return Err(Error::Unreachable {
-                        url: self.url(),
-                        attempts: attempt,
-                        why,
-                    });
-                }
-                Err(Failure::Passing { after, .. }) => {
-                    let asked = after.unwrap_or_default().min(patience);
-                    let asked = asked.min(self.longest_wait);
-                    patience -= asked;
-                    std::thread::sleep(self.wait_before(attempt).max(asked));
-                    self.counters.retries.add(1);
-                    attempt += 1;
-                }
-            }
-        }
+        self.retry.run(
+            || self.url(),
+            &self.counters,
+            || self.attempt(range, pinned),
+        )
     }
 
     /// As [`Client::get`], once. Why it failed is not said.
@@ -149,31 +104,36 @@ impl Client {
         self.agent.clone().shutdown();
     }
 
-    fn wait_before(&self, attempt: u32) -> Duration {
-        let doubled = self.first_wait.saturating_mul(1 << (attempt - 1).min(16));
-        // Those who failed together do not come back together.
-        let chance = getrandom::u32().map_or(1.0, |n| f64::from(n) / f64::from(u32::MAX));
-        doubled.min(self.longest_wait).mul_f64(0.5 + chance / 2.0)
-    }
-
     fn attempt(
         &self,
         range: &Range<u64>,
         pinned: Option<&Version>,
     ) -> Result<(Vec<u8>, Version), Failure> {
+        let start = match &self.start {
+            Start::Web(location) => location,
+            Start::Store(object) => {
+                let send = |url: &str| {
+                    self.counters.requests.add(1);
+                    let answer = self.request(url, range, pinned).call();
+                    answer.map_err(|error| failure(&object.shown(), error))
+                };
+                let response = s3::exchange(object, s3::get, send, is_answer)?;
+                return self.take(&object.shown(), response, range, pinned);
+            }
+        };
         let remembered = self.lock().clone();
         let result = match remembered {
-            Some(at) => match self.follow(at, range, pinned) {
+            Some(at) => match self.follow(start, at, range, pinned) {
                 // What was signed for some minutes has expired, or a mirror is gone.
                 Err(
                     Failure::Lasting(Error::Refused { .. }) | Failure::Passing { after: None, .. },
                 ) => {
                     *self.lock() = None;
-                    self.follow(self.start.clone(), range, pinned)
+                    self.follow(start, start.clone(), range, pinned)
                 }
                 result => result,
             },
-            None => self.follow(self.start.clone(), range, pinned),
+            None => self.follow(start, start.clone(), range, pinned),
         };
         if matches!(result, Err(Failure::Passing { .. })) {
             *self.lock() = None;
@@ -188,15 +148,16 @@ impl Client {
     /// Asks at `at` and wherever that leads to.
     fn follow(
         &self,
+        start: &Location,
         mut at: Location,
         range: &Range<u64>,
         pinned: Option<&Version>,
     ) -> Result<(Vec<u8>, Version), Failure> {
         for _ in 0..=REDIRECTS_MAX {
-            let response = self.send(&at, range, pinned)?;
+            let response = self.send(start, &at, range, pinned)?;
             if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
-                let answer = self.take(&at, response, range, pinned)?;
-                if at != self.start {
+                let answer = self.take(&at.to_string(), response, range, pinned)?;
+                if at != *start {
                     *self.lock() = Some(at);
                 }
                 return Ok(answer);
@@ -220,35 +181,46 @@ impl Client {
 
     fn send(
         &self,
+        start: &Location,
         at: &Location,
         range: &Range<u64>,
         pinned: Option<&Version>,
     ) -> Result<Response<Body>, Failure> {
-        let mut request = self.agent.get(at.as_str()).header(
-            header::RANGE,
-            format!("bytes={}-{}", range.start, range.end - 1),
-        );
-        if let Some((name, value)) = pinned.and_then(Version::condition) {
-            request = request.header(name, value);
-        }
-        if at.is_same_origin(&self.start) {
+        let mut request = self.request(at.as_str(), range, pinned);
+        if at.is_same_origin(start) {
             for (name, value) in self.headers.iter() {
                 request = request.header(name, value);
             }
         }
         self.counters.requests.add(1);
-        request.call().map_err(|error| failure(at, error))
+        request
+            .call()
+            .map_err(|error| failure(&at.to_string(), error))
+    }
+
+    fn request(
+        &self,
+        url: &str,
+        range: &Range<u64>,
+        pinned: Option<&Version>,
+    ) -> RequestBuilder<WithoutBody> {
+        let bytes = format!("bytes={}-{}", range.start, range.end - 1);
+        let request = self.agent.get(url).header(header::RANGE, bytes);
+        match pinned.and_then(Version::condition) {
+            Some((name, value)) => request.header(name, value),
+            None => request,
+        }
     }
 
     /// Takes the bytes out of an answer that is not a redirect.
     fn take(
         &self,
-        at: &Location,
+        url: &str,
         response: Response<Body>,
         range: &Range<u64>,
         pinned: Option<&Version>,
     ) -> Result<(Vec<u8>, Version), Failure> {
-        let url = at.to_string();
+        let url = url.to_string();
         let (head, mut body) = response.into_parts();
         let changed = |what: String| Error::Changed {
             url: url.clone(),
@@ -309,82 +281,34 @@ impl Client {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Client({})", self.start)
+        write!(f, "Client({})", self.url())
     }
+}
+
+/// What is an answer to a request for a range, good or bad.
+fn is_answer(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 200 | 206 | 412 | 416)
 }
 
 /// What a status means that is neither success nor a redirect.
 fn refused(url: String, status: StatusCode, headers: &HeaderMap) -> Failure {
-    match status.as_u16() {
-        408 | 425 | 429 | 500 | 502 | 503 | 504 => Failure::Passing {
+    if is_passing(status) {
+        return Failure::Passing {
             why: format!("the server answered with status {status}"),
             after: Some(retry_after(headers, SystemTime::now()).unwrap_or_default()),
-        },
-        status => Failure::Lasting(Error::Refused {
-            url,
-            status,
-            hint: match status {
-                400 | 403 => "; if the URL is signed, it may have expired: get a new one",
-                401 => "; it requires authentication: give a token or headers",
-                404 | 410 => "; there is no such file",
-                _ => "",
-            },
-        }),
+        };
     }
-}
-
-/// What an error of the HTTP library means. Its texts are not shown where they could repeat a URL.
-fn failure(at: &Location, error: ureq::Error) -> Failure {
-    let passing = |why: String| Failure::Passing { why, after: None };
-    let unusable = |why: String| {
-        Failure::Lasting(Error::Answer {
-            url: at.to_string(),
-            why,
-        })
+    let status = status.as_u16();
+    let hint = match status {
+        400 | 403 => "; if the URL is signed, it may have expired: get a new one",
+        401 => "; it requires authentication: give a token or headers",
+        404 | 410 => "; there is no such file",
+        _ => "",
     };
-    match error {
-        ureq::Error::Io(error) if is_certificate(&error) => unusable(format!(
-            "{error}; if it is your own server, give its root certificate"
-        )),
-        ureq::Error::Io(error) => passing(format!("the connection failed: {error}")),
-        ureq::Error::Timeout(what) => passing(format!("it took too long ({what})")),
-        ureq::Error::HostNotFound => passing("the host was not found".into()),
-        ureq::Error::ConnectionFailed => passing("the connection failed".into()),
-        ureq::Error::Protocol(error) => passing(format!("the answer is not valid HTTP: {error}")),
-        ureq::Error::Rustls(error) => unusable(format!("TLS failed: {error}")),
-        ureq::Error::Tls(error) => unusable(format!("TLS failed: {error}")),
-        ureq::Error::LargeResponseHeader(..) => unusable("its headers are too long".into()),
-        _ => unusable("the request could not be made".into()),
-    }
-}
-
-/// The server showed a certificate that is not trusted, which it will show again.
-fn is_certificate(error: &io::Error) -> bool {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
-    matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
-}
-
-/// Whether there are root certificates in a file.
-///
-/// # Errors
-/// [`Error::Settings`], which repeats nothing of the file.
-pub fn check_certificates(path: &Path) -> Result<()> {
-    root_certificates(path).map(|_| ())
-}
-
-fn root_certificates(path: &Path) -> Result<RootCerts> {
-    let failed =
-        |why: &str| Error::Settings(format!("root certificates {}: {why}", path.display()));
-    let text = fs::read(path).map_err(|error| failed(&error.to_string()))?;
-    let items = parse_pem(&text).map(|item| match item {
-        Ok(PemItem::Certificate(certificate)) => Ok(Some(certificate)),
-        Ok(_) => Ok(None),
-        Err(_) => Err(failed("not valid PEM")),
-    });
-    let certificates: Result<Vec<Option<Certificate<'static>>>> = items.collect();
-    let certificates: Vec<_> = certificates?.into_iter().flatten().collect();
-    if certificates.is_empty() {
-        return Err(failed("no certificate in it"));
-    }
-    Ok(RootCerts::new_with_certs(&certificates))
+    Failure::Lasting(Error::Refused {
+        url,
+        status,
+        code: String::new(),
+        hint: hint.into(),
+    })
 }

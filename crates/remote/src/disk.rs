@@ -2,7 +2,8 @@
 //!
 //! A file is written beside its place and renamed, and holds a checksum that covers its name: one that is cut, damaged
 //! or renamed is a miss, never a wrong block. Nothing is flushed, as nothing is lost with it. Failures to write are
-//! not reported either: the block came from the server. Only files with our names are ever looked at or removed.
+//! not reported either: the block came from the server. Only files with our names are ever looked at or removed. The
+//! directory is its owner's alone, and no link in it is followed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -67,12 +68,12 @@ impl Disk {
 
     /// Whether there is such a file. What is in it is another question.
     pub(crate) fn has(&self, key: &BlockKey) -> bool {
-        self.path(key).exists()
+        fs::symlink_metadata(self.path(key)).is_ok_and(|data| data.is_file())
     }
 
     /// The block, which has this length, if it is here and undamaged.
     pub(crate) fn get(&self, key: &BlockKey, len: usize) -> Option<Vec<u8>> {
-        let file = File::open(self.path(key)).ok()?;
+        let file = open(&self.path(key)).ok()?;
         let mut bytes = Vec::with_capacity(MAGIC.len() + len + SUM_LEN + 1);
         let expected = MAGIC.len() + len + SUM_LEN;
         (&file)
@@ -156,7 +157,7 @@ impl Disk {
 }
 
 impl DiskCache {
-    /// Whether the directory is there, can only be written by us.
+    /// Whether the directory is there, and is ours alone.
     ///
     /// # Errors
     /// [`Error::Settings`], with what is wrong with it.
@@ -181,12 +182,12 @@ impl DiskCache {
     #[cfg(unix)]
     fn check_owner(&self, data: &fs::Metadata) -> std::result::Result<(), String> {
         use std::os::unix::fs::MetadataExt as _;
-        const GROUP_AND_OTHERS_WRITE: u32 = 0o022;
+        const GROUP_AND_OTHERS: u32 = 0o077;
         const OTHERS_WRITE: u32 = 0o002;
         /// Others may not rename or remove what is not theirs.
         const STICKY: u32 = 0o1000;
-        if data.mode() & GROUP_AND_OTHERS_WRITE != 0 {
-            return Err("others can write into it; chmod 700 makes it yours alone".into());
+        if data.mode() & GROUP_AND_OTHERS != 0 {
+            return Err("it is open to others; chmod 700 makes it yours alone".into());
         }
         // Who owns what we make is us: the standard library has no other way to ask.
         let probe = unfinished(&self.directory);
@@ -217,7 +218,27 @@ impl DiskCache {
 fn unfinished(directory: &Path) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    directory.join(format!("{:x}-{number:x}{UNFINISHED}", std::process::id()))
+    // Containers that share a directory may have the same number of a process.
+    let (process, chance) = (std::process::id(), getrandom::u64().unwrap_or_default());
+    directory.join(format!("{process:x}-{number:x}-{chance:x}{UNFINISHED}"))
+}
+
+/// Opens a file to read it, and nothing but a file.
+fn open(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        // Else one could wait for a writer that never comes.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits().cast_signed());
+    }
+    let file = options.open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(std::io::ErrorKind::InvalidInput.into()),
+    }
 }
 
 /// Makes a file for its owner alone.
@@ -329,7 +350,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_directory_that_others_can_write_is_refused() {
+    fn a_directory_that_is_open_to_others_is_refused() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
         let place = tempfile::tempdir().unwrap();
         let allow = |path: &Path, mode| {
@@ -352,13 +373,16 @@ mod tests {
             place.path().join("file"),
         );
         fs::create_dir(&mine).unwrap();
+        allow(&mine, 0o700);
         symlink(&mine, &link).unwrap();
         fs::write(&file, "").unwrap();
         assert!(check(&link).unwrap_err().contains("it is a link"));
         assert!(check(&file).unwrap_err().contains("not a directory"));
         for (mode, is_right) in [
             (0o700, true),
-            (0o755, true),
+            (0o755, false),
+            (0o711, false),
+            (0o740, false),
             (0o775, false),
             (0o757, false),
             (0o1777, false),
@@ -385,5 +409,64 @@ mod tests {
         for path in [disk.directory.clone(), disk.path(&key(1))] {
             assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o077, 0);
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_pipes_are_no_blocks() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let directory = tempfile::tempdir().unwrap();
+        let disk = disk(directory.path(), 1 << 20);
+        disk.put(&key(1), b"block");
+        let elsewhere = directory.path().join("elsewhere");
+        fs::rename(disk.path(&key(1)), &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, disk.path(&key(1))).unwrap();
+        assert!(!disk.has(&key(1)));
+        assert_eq!(disk.get(&key(1), 5), None);
+        // What is kept takes its place, and is not written through it.
+        disk.put(&key(1), b"other");
+        assert_eq!(disk.get(&key(1), 5).as_deref(), Some(&b"other"[..]));
+        assert!(
+            fs::read(&elsewhere)
+                .unwrap()
+                .ends_with(&sum(&key(1), b"block").to_le_bytes())
+        );
+        let (pipe, mode) = (disk.path(&key(2)), Mode::from_raw_mode(0o600));
+        mknodat(CWD, &pipe, FileType::Fifo, mode, 0).unwrap();
+        assert!(!disk.has(&key(2)));
+        assert_eq!(disk.get(&key(2), 5), None);
+    }
+
+    /// As several processes do, with a limit that has each remove what others have just written.
+    #[test]
+    fn those_who_share_a_directory_get_right_blocks_or_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let block = |number: u64| vec![number as u8; 60_000];
+        let hits = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for seed in 0..6u64 {
+                let disk = disk(directory.path(), 1 << 20);
+                let (block, hits) = (&block, &hits);
+                scope.spawn(move || {
+                    for step in 0..200u64 {
+                        let number = (seed * 7 + step * 5) % 30;
+                        match disk.get(&key(number), 60_000) {
+                            Some(found) => {
+                                assert!(found == block(number));
+                                hits.fetch_add(1, Ordering::Relaxed);
+                            }
+                            None => disk.put(&key(number), &block(number)),
+                        }
+                    }
+                });
+            }
+        });
+        assert!(hits.load(Ordering::Relaxed) > 0);
+        let disk = disk(directory.path(), 1 << 20);
+        let left = fs::read_dir(&disk.directory).unwrap().flatten();
+        assert!(
+            left.into_iter()
+                .all(|file| file.file_name().to_string_lossy().ends_with(SUFFIX))
+        );
     }
 }

@@ -53,9 +53,26 @@ pub enum Error {
         url: String,
         /// The HTTP status.
         status: u16,
-        /// What to do about it, if that is known; begins with a semicolon.
-        hint: &'static str,
+        /// What an object store calls it, such as `AccessDenied`; empty if it does not say.
+        code: String,
+        /// The code, and what to do about it, if that is known.
+        hint: String,
     },
+    /// There are no credentials for an object store.
+    #[error("{0}")]
+    Credentials(String),
+    /// There is an object of that name, and it is not to be replaced.
+    #[error("{url} exists")]
+    Exists {
+        /// Where.
+        url: String,
+    },
+    /// What was done was stopped by the caller.
+    #[error("interrupted")]
+    Stopped,
+    /// What was to be uploaded could not be read.
+    #[error("what is to be uploaded cannot be read: {0}")]
+    Source(io::Error),
     /// The server led elsewhere, in a way that is not followed.
     #[error("{url}: {why}")]
     Redirect {
@@ -98,7 +115,10 @@ impl From<Error> for io::Error {
             } => io::ErrorKind::NotFound,
             Error::Refused {
                 status: 401 | 403, ..
-            } => io::ErrorKind::PermissionDenied,
+            }
+            | Error::Credentials(_) => io::ErrorKind::PermissionDenied,
+            Error::Exists { .. } => io::ErrorKind::AlreadyExists,
+            Error::Stopped => io::ErrorKind::Interrupted,
             Error::Unreachable { .. } => io::ErrorKind::TimedOut,
             _ => io::ErrorKind::Other,
         };

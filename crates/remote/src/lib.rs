@@ -1,11 +1,12 @@
-//! A file on a web server, read by range as if it were a local one. Nothing of SQLite, packed files or archives in
-//! here.
+//! A file on a web server or in an object store, read by range as if it were a local one. Nothing of SQLite, packed
+//! files or archives in here.
 //!
 //! ```text
 //! options.rs   what can be set                    error.rs     what can go wrong
 //! location.rs  URLs, shown without secrets        headers.rs   what the user adds to requests
 //! version.rs   which version of the file it is    answer.rs    what a server may answer
-//! client.rs    one range, with redirects and retries
+//! client.rs    one range, with redirects          retry.rs     what is tried again
+//! agent.rs     the HTTP client                    s3/          objects in stores
 //! disk.rs      blocks on disk
 //! streams.rs   which blocks are wanted next       remote.rs    an opened file; threads that fetch ahead
 //! ```
@@ -15,6 +16,7 @@
 //! the choices.
 #![forbid(unsafe_code)]
 
+mod agent;
 mod answer;
 mod client;
 mod disk;
@@ -23,17 +25,20 @@ mod headers;
 mod location;
 mod options;
 mod remote;
+mod retry;
+mod s3;
 mod streams;
 mod traffic;
 mod version;
 
-pub use client::check_certificates;
+pub use agent::check_certificates;
 pub use error::{Error, Result};
 pub use headers::Headers;
 pub use litepack_io::cache::Cache;
 pub use location::Origin;
 pub use options::{DiskCache, Options};
 pub use remote::Remote;
+pub use s3::{Environment, UploadOptions, check_settings, expect_absent, is_object, upload};
 pub use traffic::Traffic;
 
 /// Bytes in a block, but for the last one of a file: what is fetched and kept at once.

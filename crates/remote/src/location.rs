@@ -24,7 +24,7 @@ impl Location {
             Url::parse(text).map_err(|why| Error::Settings(format!("not a valid URL: {why}")))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Error::Settings(format!(
-                "a URL begins with http:// or https://, not with {}:",
+                "a URL begins with http://, https:// or s3://, not with {}:",
                 url.scheme()
             )));
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::headers::Headers;
+use crate::s3::Environment;
 use litepack_io::cache::Cache;
 
 /// How a file on a server is read.
@@ -13,6 +14,8 @@ use litepack_io::cache::Cache;
 pub struct Options {
     /// What is added to every request.
     pub headers: Headers,
+    /// Where settings and credentials for object stores are looked for. The environment of the process.
+    pub environment: Environment,
     /// A file of root certificates (PEM) to trust instead of those of the operating system.
     pub root_certificates: Option<PathBuf>,
     /// How long it may take to find the server's address, and again to connect to it. 10 s.
@@ -51,6 +54,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             headers: Headers::default(),
+            environment: Environment::default(),
             root_certificates: None,
             connect_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(20),

@@ -14,12 +14,13 @@ use litepack_io::cache::{BlockKey, Bytes, Cache, CacheKind};
 use litepack_io::workers::WorkerPool;
 
 use crate::BLOCK_SIZE;
-use crate::client::Client;
+use crate::client::{Client, Start};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::headers::Headers;
 use crate::location::Location;
 use crate::options::Options;
+use crate::s3::{Object, is_object};
 use crate::streams::{REQUEST_MAX, Streams};
 use crate::traffic::Traffic;
 use crate::version::Version;
@@ -60,21 +61,26 @@ struct Shared {
 }
 
 impl Remote {
-    /// Opens the file at an `http` or `https` URL, with one request for its first blocks.
+    /// Opens the file at an `http`, `https` or `s3` URL, with one request for its first blocks.
     ///
     /// # Errors
     /// A URL or options that are not valid, a server that cannot be reached, does not support ranges or says nothing
     /// that tells versions of the file apart, an empty file.
     pub fn open(url: &str, options: Options) -> Result<Remote> {
         options.check()?;
-        let (location, basic) = Location::parse(url)?;
         let mut headers = options.headers.clone();
-        if let Some(basic) = basic {
-            headers.add(&format!("Authorization: {basic}"))?;
-        }
+        let start = if is_object(url) {
+            Start::Store(Box::new(Object::new(url, &options)?))
+        } else {
+            let (location, basic) = Location::parse(url)?;
+            if let Some(basic) = basic {
+                headers.add(&format!("Authorization: {basic}"))?;
+            }
+            Start::Web(location)
+        };
         let disk = options.disk_cache.as_ref().map(Disk::open).transpose()?;
-        let name = location.name();
-        let client = Client::new(location, headers.clone(), &options)?;
+        let name = start.name();
+        let client = Client::new(start, headers.clone(), &options)?;
         let (first, version) = client.get(&(0..OPENING * BLOCK_SIZE), None)?;
         if version.validator().is_none() {
             return Err(Error::NoVersion { url: client.url() });

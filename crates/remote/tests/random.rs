@@ -95,7 +95,7 @@ fn right_or_an_error() {
             longest_wait: Duration::from_millis(10),
             cache: Arc::new(Cache::new(random.random_range(0..64) * BLOCK as u64)),
             disk_cache: random.random_bool(0.3).then(|| DiskCache {
-                directory: directory.path().into(),
+                directory: directory.path().join("blocks"),
                 limit: 1 << 20,
             }),
             ..options()

@@ -36,7 +36,9 @@ mod remote;
 mod spelling;
 
 #[cfg(feature = "remote")]
-pub use litepack_remote::Options as RemoteOptions;
+pub use litepack_remote::{
+    Error as RemoteError, Options as RemoteOptions, UploadOptions, expect_absent, upload,
+};
 #[cfg(feature = "remote")]
 pub use remote::remote_info;
 

@@ -176,6 +176,10 @@ def test_uri_with_parameters():
     assert litepack.uri("HTTPS://data.example/a.db") == (
         "file:/data.example/a.db?vfs=litepack&mode=ro&url=HTTPS%3A%2F%2Fdata.example%2Fa.db"
     )
+    # A key of an object is everything behind the bucket.
+    assert litepack.uri("s3://logs/2026/a?b.db") == (
+        "file:/logs/2026/a%3Fb.db?vfs=litepack&mode=ro&url=s3%3A%2F%2Flogs%2F2026%2Fa%3Fb.db"
+    )
 
 
 def test_options_of_sqlite3():

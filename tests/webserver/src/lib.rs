@@ -2,7 +2,11 @@
 //! remembers what it was asked.
 #![forbid(unsafe_code)]
 
-use std::io::{self, BufRead as _, BufReader, Write as _};
+mod store;
+
+pub use store::Store;
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,6 +25,8 @@ pub struct Request {
     pub path: String,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
+    /// What came with it, if it said how long that is.
+    pub body: Vec<u8>,
     /// How many requests came before this one.
     pub number: usize,
 }
@@ -281,16 +287,22 @@ impl Shared {
             .map(String::as_str)
             .unwrap_or_default()
             .split(' ');
+        let headers: Vec<(String, String)> = lines
+            .iter()
+            .skip(1)
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_string()))
+            .collect();
+        let len = headers.iter().find(|(name, _)| name == "content-length");
+        let len = len.and_then(|(_, len)| len.parse().ok()).unwrap_or(0);
+        let mut body = vec![0; len];
+        reader.read_exact(&mut body)?;
         let mut requests = lock(&self.requests);
         let request = Request {
             method: first.next().unwrap_or_default().into(),
             path: first.next().unwrap_or_default().into(),
-            headers: lines
-                .iter()
-                .skip(1)
-                .filter_map(|line| line.split_once(':'))
-                .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_string()))
-                .collect(),
+            headers,
+            body,
             number: requests.len(),
         };
         requests.push(request.clone());

@@ -50,7 +50,7 @@ impl Options {
 pub fn url(file: &Path) -> Option<&str> {
     let text = file.to_str()?;
     let (scheme, _) = text.split_once("://")?;
-    let web = ["http", "https"]
+    let web = ["http", "https", "s3"]
         .iter()
         .any(|known| scheme.eq_ignore_ascii_case(known));
     web.then_some(text)

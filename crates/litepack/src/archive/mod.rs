@@ -114,7 +114,7 @@ pub fn create(
     compare(&mut archive, &mut content, job)?;
     drop(archive);
     job.check()?;
-    target.publish(&before)?;
+    target.publish(&before, job)?;
     Ok(Sizes {
         before: content.size(),
         after: stored,
@@ -193,7 +193,7 @@ pub fn extract(
     let mut content = Content::plain(target.file(), to)?;
     compare(&mut archive, &mut content, job)?;
     job.check()?;
-    target.publish(&before)?;
+    target.publish(&before, job)?;
     Ok(Sizes {
         before: before.len(),
         after: archive.size(),

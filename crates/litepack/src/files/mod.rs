@@ -3,11 +3,13 @@
 //! ```text
 //! source.rs       a database that is read while nobody changes it      header.rs       what it is, and its URI
 //! content.rs      its bytes, plain or packed                           reader.rs       a packed file, on all cores
-//! replacement.rs  a new file in place of a name, or everything as it was
+//! replacement.rs  a new file in place of a name, or everything     object.rs       a target in an object store
+//!                 as it was
 //! ```
 
 pub(crate) mod content;
 pub(crate) mod header;
+pub(crate) mod object;
 pub(crate) mod reader;
 pub(crate) mod replacement;
 pub(crate) mod source;

@@ -4,6 +4,9 @@
 //! The content is written to a temporary file beside the target, `.NAME.litepack-XXXXXX`, which is
 //! deleted unless [`Replacement::publish`] renames it. Only `kill -9` or a power loss can leave such
 //! a file; it may then be deleted.
+//!
+//! For an object in a store (`s3://bucket/key`) it is a file without a name in the directory for temporary files, which
+//! is uploaded when all of it is there.
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
@@ -12,19 +15,38 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::error::{Context, refuse};
-use crate::{Error, Result};
+use crate::files::object;
+use crate::{Error, Job, Result};
 
 /// A file on its way to its name.
 pub(crate) struct Replacement {
-    temp: NamedTempFile,
+    content: Content,
     target: PathBuf,
     overwrite: bool,
+}
+
+enum Content {
+    Beside(NamedTempFile),
+    /// To be uploaded.
+    Unnamed(File),
 }
 
 impl Replacement {
     /// For a file that is not `source`; an existing one is replaced only if `replace` says so.
     pub(crate) fn of(target: &Path, source: &Path, replace: bool) -> Result<Replacement> {
         let name = target.display();
+        if let Some(url) = object::url(target)? {
+            object::expect_absent(url, replace)?;
+            let unnamed = tempfile::tempfile();
+            let temp = std::env::temp_dir();
+            return Ok(Replacement {
+                content: Content::Unnamed(
+                    unnamed.with_context(|| format!("cannot write to {}", temp.display()))?,
+                ),
+                target: target.to_owned(),
+                overwrite: replace,
+            });
+        }
         let target = match target.symlink_metadata() {
             Ok(_) => {
                 if is_same_file(target, source) {
@@ -75,7 +97,7 @@ impl Replacement {
             .tempfile_in(directory(&target))
             .with_context(|| format!("cannot write to {}", directory(&target).display()))?;
         Ok(Replacement {
-            temp,
+            content: Content::Beside(temp),
             target,
             overwrite,
         })
@@ -83,25 +105,31 @@ impl Replacement {
 
     /// The temporary file.
     pub(crate) fn file(&self) -> &File {
-        self.temp.as_file()
+        match &self.content {
+            Content::Beside(temp) => temp.as_file(),
+            Content::Unnamed(file) => file,
+        }
     }
 
     /// Gives the file the permissions of `like` and its name, and returns once that would survive a
     /// power loss.
-    pub(crate) fn publish(self, like: &Metadata) -> Result<()> {
+    pub(crate) fn publish(self, like: &Metadata, job: &Job<'_>) -> Result<()> {
         let name = self.target.display();
-        adopt(self.temp.as_file(), like);
-        self.temp
-            .as_file()
+        let temp = match self.content {
+            Content::Beside(temp) => temp,
+            Content::Unnamed(file) => {
+                return object::upload(&self.target, &file, self.overwrite, job);
+            }
+        };
+        adopt(temp.as_file(), like);
+        temp.as_file()
             .sync_all()
             .with_context(|| format!("cannot write {name}"))?;
         if self.overwrite {
-            self.temp
-                .persist(&self.target)
+            temp.persist(&self.target)
                 .with_context(|| format!("cannot replace {name}"))?;
         } else {
-            self.temp
-                .persist_noclobber(&self.target)
+            temp.persist_noclobber(&self.target)
                 .with_context(|| format!("cannot create {name}"))?;
         }
         sync_directory(&directory(&self.target))

@@ -116,7 +116,7 @@ pub(crate) const SECTIONS: &[Section] = &[
                 name: c"litepack_remote_config",
                 arguments: "name [, value]",
                 act: Operate(crate::remote::configure),
-                about: "sets or returns `ca_file`, `cache_dir` or `cache_dir_mb`; NULL restores the default",
+                about: "sets or returns a setting of remote files, such as `cache_dir`; NULL restores the default",
             },
         ],
     },

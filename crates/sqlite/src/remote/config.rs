@@ -3,11 +3,14 @@
 //! the process.
 
 use std::collections::BTreeMap;
+use std::mem::take;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use litepack_columns::sql::{Result, Value};
-use litepack_remote::{DiskCache, Headers, Options, Origin, check_certificates};
+use litepack_remote::{
+    DiskCache, Environment, Headers, Options, Origin, check_certificates, check_settings, is_object,
+};
 
 use crate::ffi::Call;
 
@@ -20,6 +23,21 @@ struct Config {
     ca_file: Option<PathBuf>,
     cache_dir: Option<PathBuf>,
     cache_dir_mb: u64,
+    /// Of object stores, by the variable that it stands for.
+    s3: BTreeMap<&'static str, String>,
+}
+
+const S3_ENDPOINT: &str = "AWS_ENDPOINT_URL_S3";
+/// Settings of object stores, and the variables that they take the place of.
+const S3: [(&str, &str); 3] = [
+    ("s3_endpoint", S3_ENDPOINT),
+    ("s3_profile", "AWS_PROFILE"),
+    ("s3_region", "AWS_REGION"),
+];
+
+fn s3_variable(name: &str) -> Option<&'static str> {
+    let found = S3.iter().find(|(known, _)| *known == name);
+    found.map(|(_, variable)| *variable)
 }
 
 static CONFIG: Mutex<Config> = Mutex::new(Config {
@@ -27,6 +45,7 @@ static CONFIG: Mutex<Config> = Mutex::new(Config {
     ca_file: None,
     cache_dir: None,
     cache_dir_mb: CACHE_DIR_MB,
+    s3: BTreeMap::new(),
 });
 
 fn config() -> MutexGuard<'static, Config> {
@@ -49,11 +68,22 @@ impl Config {
 /// # Errors
 /// If the URL is none, or it and what was told both say who we are; in words without a secret.
 pub(crate) fn apply(url: &str, options: &mut Options) -> std::result::Result<(), String> {
-    let origin = Origin::of(url).map_err(|error| error.to_string())?;
     let config = config();
-    if let Some(headers) = config.headers.get(&origin) {
-        let added = options.headers.add_all(headers);
-        added.map_err(|error| error.to_string())?;
+    if is_object(url) {
+        for (variable, value) in &config.s3 {
+            options.environment = take(&mut options.environment).with(variable, value);
+            if *variable == S3_ENDPOINT {
+                // It is the program's own word, not configuration that it could mean.
+                let ignore = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS";
+                options.environment = take(&mut options.environment).with(ignore, "false");
+            }
+        }
+    } else {
+        let origin = Origin::of(url).map_err(|error| error.to_string())?;
+        if let Some(headers) = config.headers.get(&origin) {
+            let added = options.headers.add_all(headers);
+            added.map_err(|error| error.to_string())?;
+        }
     }
     options.root_certificates.clone_from(&config.ca_file);
     options.disk_cache = config.disk_cache();
@@ -102,7 +132,13 @@ pub(crate) fn configure(call: &Call<'_>) -> Result<()> {
             call.answer(Value::Integer(config.cache_dir_mb as i64));
             return Ok(());
         }
-        _ => return Err(call.error("the settings are ca_file, cache_dir and cache_dir_mb")),
+        name => match s3_variable(name) {
+            Some(variable) => config.s3.get(variable).cloned(),
+            None => {
+                let known = "the settings are ca_file, cache_dir, cache_dir_mb, s3_endpoint, s3_profile and s3_region";
+                return Err(call.error(known));
+            }
+        },
     };
     call.answer(
         text.as_ref()
@@ -148,7 +184,31 @@ fn set(call: &Call<'_>, name: &str) -> Result<()> {
                 _ => return Err(call.error("cache_dir_mb is a number between 1 and 1073741824")),
             };
         }
-        _ => {}
+        name => {
+            if let Some(variable) = s3_variable(name) {
+                set_s3(call, name, variable)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn set_s3(call: &Call<'_>, name: &str, variable: &'static str) -> Result<()> {
+    match call.argument(1) {
+        Value::Null => {
+            config().s3.remove(variable);
+        }
+        value => {
+            let text = value.text().filter(|text| !text.trim().is_empty());
+            let text = text.ok_or_else(|| {
+                call.error(format_args!(
+                    "{name} is text, or NULL for the environment's"
+                ))
+            })?;
+            let environment = Environment::empty().with(variable, &text);
+            check_settings(&environment).map_err(|error| call.error(error))?;
+            config().s3.insert(variable, text.to_string());
+        }
     }
     Ok(())
 }

@@ -39,7 +39,8 @@ def connect(database: Database, **options: Unpack[ConnectOptions]) -> sqlite3.Co
     What there is is not changed: a packed file is used packed, a plain one plain. A file that does not exist is created,
     and is packed. ``uri=True`` with ``"file:app.db?mode=rw"`` creates none.
 
-    ``"http://..."`` and ``"https://..."`` open a file on a web server, read-only, and fetch what a query needs.
+    ``"http://..."`` and ``"https://..."`` open a file on a web server, ``"s3://bucket/key"`` one in an object store,
+    read-only, and fetch what a query needs.
     """
     load_once()
     named = add_vfs(os.fsdecode(database)) if options.pop("uri", False) else uri(database)

@@ -37,6 +37,11 @@ def uri(database: Database, **parameters: Parameter) -> str:
         # A name only, which is shown to people: so without user, password and query.
         name = f"file:/{quote(f'{parts.hostname}{parts.path}')}"
         chosen.update(mode="ro", url=url)
+    elif path[:5].lower() == b"s3://":
+        url = os.fsdecode(path)
+        # Everything behind the bucket is the key, as it is.
+        name = f"file:/{quote(url[5:])}"
+        chosen.update(mode="ro", url=url)
     else:
         # Two slashes at the beginning would be a host in a URI.
         name = f"file:{'//' if path.startswith(b'/') else ''}{quote(path)}"

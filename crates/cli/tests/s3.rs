@@ -1,0 +1,140 @@
+//! Files in an object store: `pack`, `unpack` and `archive` write them, `info` reports on them.
+
+mod common;
+
+use common::{Place, Run, bytes};
+use litepack_webserver::{Reply, Server, Store};
+
+/// Runs the command as one who may use that store, with other variables in place of some.
+fn run(place: &Place, store: &Store, instead: &[(&str, &str)], arguments: &[&str]) -> Run {
+    let mut command = place.command(arguments);
+    command
+        .envs(store.variables())
+        .envs(instead.iter().copied());
+    Run::of(command.output().unwrap())
+}
+
+fn ok(place: &Place, store: &Store, arguments: &[&str]) -> Run {
+    let run = run(place, store, &[], arguments);
+    assert_eq!(run.code, 0, "{arguments:?}: {}", run.stderr);
+    run
+}
+
+#[test]
+fn files_are_written_to_a_store_and_reported_on() {
+    let Some(store) = Store::start() else { return };
+    let place = Place::new();
+    place.database("a.db", 4096, 3000);
+    let names = place.names();
+    let url = |key| store.url(key);
+    ok(&place, &store, &["pack", "a.db", &url("day/a.packed")]);
+    ok(
+        &place,
+        &store,
+        &["archive", "create", "a.db", &url("a.zst")],
+    );
+    for (key, format, made) in [
+        ("day/a.packed", "litepack", vec!["pack", "a.db", "here"]),
+        (
+            "a.zst",
+            "zstd seekable",
+            vec!["archive", "create", "a.db", "here"],
+        ),
+    ] {
+        let told = ok(&place, &store, &["info", "--json", &url(key)]).stdout;
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(told["remote"]["url"], url(key));
+        assert_eq!(told["remote"]["size"], bytes(&store.file(key)).len());
+        assert!(
+            told["format"].as_str().is_none_or(|found| found == format),
+            "{told}"
+        );
+        // What is written there is what would be here.
+        place.ok(&made);
+        assert_eq!(
+            bytes(&store.file(key)).len(),
+            bytes(&place.path("here")).len()
+        );
+        std::fs::remove_file(place.path("here")).unwrap();
+    }
+    // The object is what a file would be: it opens here, and holds the database.
+    std::fs::copy(store.file("day/a.packed"), place.path("got.packed")).unwrap();
+    place.ok(&["unpack", "got.packed", "got.db"]);
+    assert_eq!(bytes(&place.path("got.db")), bytes(&place.path("a.db")));
+    ok(&place, &store, &["unpack", "got.packed", &url("plain.db")]);
+    assert_eq!(bytes(&store.file("plain.db")), bytes(&place.path("a.db")));
+    for name in ["got.packed", "got.db"] {
+        std::fs::remove_file(place.path(name)).unwrap();
+    }
+    assert_eq!(place.names(), names);
+}
+
+#[test]
+fn nothing_is_replaced_unasked_and_nothing_is_shown_that_is_secret() {
+    let Some(store) = Store::start() else { return };
+    let place = Place::new();
+    place.database("a.db", 4096, 300);
+    place.database("b.db", 4096, 600);
+    let url = store.url("a.packed");
+    ok(&place, &store, &["pack", "a.db", &url]);
+    let first = bytes(&store.file("a.packed"));
+    let refused = run(&place, &store, &[], &["pack", "b.db", &url]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("exists"), "{}", refused.stderr);
+    assert_eq!(bytes(&store.file("a.packed")), first);
+    ok(&place, &store, &["pack", "--force", "b.db", &url]);
+    assert_ne!(bytes(&store.file("a.packed")), first);
+
+    let wrong = [("AWS_SECRET_ACCESS_KEY", "an0ther")];
+    for arguments in [
+        ["info", &url].as_slice(),
+        &["pack", "a.db", &url],
+        &["pack", "--force", "a.db", &url],
+    ] {
+        let run = run(&place, &store, &wrong, arguments);
+        assert_eq!(run.code, 2, "{arguments:?}");
+        assert!(
+            run.stderr.contains("SignatureDoesNotMatch"),
+            "{}",
+            run.stderr
+        );
+        for secret in [Store::SECRET, Store::KEY, "an0ther", "X-Amz"] {
+            assert!(!run.stderr.contains(secret), "{}", run.stderr);
+        }
+    }
+    let none = [
+        ("AWS_ACCESS_KEY_ID", ""),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ];
+    let run = run(&place, &store, &none, &["info", &url]);
+    assert!(run.stderr.contains("no AWS credentials"), "{}", run.stderr);
+}
+
+#[test]
+fn what_cannot_be_a_target_is_refused_before_any_work() {
+    let place = Place::new();
+    place.database("a.db", 4096, 10);
+    place.refused(&["pack", "a.db", "https://h.example/a"], "a web server");
+    place.refused(&["pack", "a.db", "s3://b/a"], "s3://bucket/key");
+    place.refused(&["pack", "a.db", "s3://logs/../x"], "s3://bucket/key");
+}
+
+/// A failure in the middle leaves the store as it was.
+#[test]
+fn a_store_that_fails_is_an_error() {
+    let place = Place::new();
+    place.database("a.db", 4096, 10);
+    let server = Server::start(|request| match request.method.as_str() {
+        "GET" => Reply::status("404 Not Found"),
+        _ => Reply::status("507 Insufficient Storage"),
+    });
+    let mut command = place.command(&["pack", "a.db", "s3://logs/a.packed"]);
+    command.env("AWS_ENDPOINT_URL", server.url(""));
+    command
+        .env("AWS_ACCESS_KEY_ID", "a")
+        .env("AWS_SECRET_ACCESS_KEY", "b");
+    let run = Run::of(command.output().unwrap());
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("status 507"), "{}", run.stderr);
+    assert_eq!(place.names(), ["a.db"]);
+}

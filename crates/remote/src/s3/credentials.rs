@@ -1,0 +1,261 @@
+//! Where credentials come from, and when they expire. The order is that of AWS tools: variables, web identity, profile
+//! files, container, instance.
+//!
+//! What servers give is kept for the process, so that ten thousand files need one answer, and asked for again some
+//! minutes before it expires.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rusty_s3::Credentials;
+
+use super::endpoints::{self, Source};
+use super::environment::{Environment, Profile};
+use crate::error::{Error, Result};
+use crate::options::Options;
+
+/// New ones are asked for when the old ones hold for no longer than this.
+const RENEW_BEFORE: Duration = Duration::from_secs(300);
+/// Sources whose credentials are kept.
+const KEPT_MAX: usize = 16;
+/// What a profile may have that is not supported here, because it needs a program or a browser.
+const ELSEWHERE: [&str; 5] = [
+    "credential_process",
+    "login_session",
+    "role_arn",
+    "sso_session",
+    "sso_start_url",
+];
+
+/// Credentials, and where they are from.
+#[derive(Clone)]
+pub(crate) struct Known {
+    pub(crate) credentials: Credentials,
+    pub(crate) expires: Option<SystemTime>,
+    /// In words, for people.
+    pub(crate) from: String,
+}
+
+impl fmt::Debug for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Known({})", self.from)
+    }
+}
+
+impl Known {
+    fn holds(&self, for_long: Duration) -> bool {
+        let until = self.expires.map(|at| at.duration_since(SystemTime::now()));
+        until.is_none_or(|left| left.is_ok_and(|left| left > for_long))
+    }
+}
+
+/// What servers gave, by source.
+static KEPT: Mutex<Vec<(Source, Known)>> = Mutex::new(Vec::new());
+
+/// Gives credentials for one object.
+pub(crate) struct Provider {
+    /// What may change.
+    given: Environment,
+    region: String,
+    /// Variables and profile as they were last read.
+    read: Mutex<(Environment, Profile)>,
+    asking: endpoints::Asking,
+}
+
+impl Provider {
+    pub(crate) fn new(
+        environment: Environment,
+        profile: Profile,
+        region: String,
+        options: &Options,
+    ) -> Result<Provider> {
+        Ok(Provider {
+            given: options.environment.clone(),
+            region,
+            read: Mutex::new((environment, profile)),
+            asking: endpoints::Asking::new(options)?,
+        })
+    }
+
+    /// Credentials that hold now.
+    ///
+    /// # Errors
+    /// There are none, or what should give them does not.
+    pub(crate) fn current(&self) -> Result<Known> {
+        let source = match self.local()? {
+            Ok(known) => return Ok(known),
+            Err(source) => source,
+        };
+        let old = lock(&KEPT)
+            .iter()
+            .find(|(of, _)| *of == source)
+            .map(|(_, known)| known.clone());
+        if let Some(old) = old.as_ref().filter(|old| old.holds(RENEW_BEFORE)) {
+            return Ok(old.clone());
+        }
+        // Not under the lock: a child that is forked meanwhile would find it locked for good.
+        match self.asking.ask(&source) {
+            Ok(known) => {
+                let mut kept = lock(&KEPT);
+                kept.retain(|(of, _)| *of != source);
+                if kept.len() == KEPT_MAX {
+                    kept.remove(0);
+                }
+                kept.push((source, known.clone()));
+                Ok(known)
+            }
+            // The old ones may hold for some minutes more.
+            Err(error) => old.filter(|old| old.holds(Duration::ZERO)).ok_or(error),
+        }
+    }
+
+    /// Gets other credentials in place of those that were refused; false if there are none.
+    ///
+    /// # Errors
+    /// As [`Provider::current`].
+    pub(crate) fn renew(&self, refused: &Credentials) -> Result<bool> {
+        lock(&KEPT).retain(|(_, known)| known.credentials != *refused);
+        // Another program may have written new ones into the files.
+        let environment = self.given.now();
+        let profile = Profile::load(&environment)?;
+        *lock(&self.read) = (environment, profile);
+        Ok(self.current()?.credentials != *refused)
+    }
+
+    /// Credentials in variables and files, or else the server to ask.
+    fn local(&self) -> Result<Result<Known, Source>> {
+        let read = lock(&self.read);
+        let (environment, profile) = &*read;
+        let variable = |name| environment.get(name);
+        if let (Some(key), Some(secret)) = (
+            variable("AWS_ACCESS_KEY_ID"),
+            variable("AWS_SECRET_ACCESS_KEY"),
+        ) {
+            let token = variable("AWS_SESSION_TOKEN");
+            return Ok(Ok(known(key, secret, token, "the environment")));
+        }
+        if let Some(source) = Source::web_identity(environment, profile, &self.region)? {
+            return Ok(Err(source));
+        }
+        let value = |key| profile.get(key).map(str::to_string);
+        if let (Some(key), Some(secret)) =
+            (value("aws_access_key_id"), value("aws_secret_access_key"))
+        {
+            let from = format!("the AWS profile {:?}", profile.name);
+            return Ok(Ok(known(key, secret, value("aws_session_token"), &from)));
+        }
+        if let Some(key) = ELSEWHERE.iter().find(|key| profile.get(key).is_some()) {
+            return Err(Error::Credentials(format!(
+                "the AWS profile {:?} gets credentials by {key}, which Litepack does not do; `aws configure \
+                 export-credentials --profile {} --format env` prints them as variables for its environment",
+                profile.name, profile.name
+            )));
+        }
+        if let Some(source) = Source::container(environment)? {
+            return Ok(Err(source));
+        }
+        match Source::instance(environment)? {
+            Some(source) => Ok(Err(source)),
+            None => Err(Error::Credentials(
+                "no AWS credentials: neither in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) nor in a \
+                 profile file (~/.aws/credentials), and AWS_EC2_METADATA_DISABLED says not to ask the machine; an \
+                 object that is public can be read by its https:// URL"
+                    .into(),
+            )),
+        }
+    }
+}
+
+fn known(key: String, secret: String, token: Option<String>, from: &str) -> Known {
+    Known {
+        credentials: match token {
+            Some(token) => Credentials::new_with_token(key, secret, token),
+            None => Credentials::new(key, secret),
+        },
+        expires: None,
+        from: from.into(),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn provider(variables: &[(&str, &str)]) -> Provider {
+        let mut environment = Environment::empty();
+        for (name, value) in variables {
+            environment = environment.with(name, value);
+        }
+        let options = Options {
+            environment: environment.clone(),
+            ..Options::default()
+        };
+        let profile = Profile::load(&environment).unwrap();
+        Provider::new(environment, profile, "eu-west-1".into(), &options).unwrap()
+    }
+
+    #[test]
+    fn variables_come_before_files() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("credentials");
+        std::fs::write(
+            &file,
+            "[default]\naws_access_key_id = F\naws_secret_access_key = f\naws_session_token = t\n",
+        )
+        .unwrap();
+        let of_file = ("AWS_SHARED_CREDENTIALS_FILE", file.to_str().unwrap());
+        let found = provider(&[of_file]).current().unwrap();
+        assert_eq!(found.credentials.key(), "F");
+        assert_eq!(found.credentials.token(), Some("t"));
+        assert!(found.from.contains("default"));
+        let both = [
+            of_file,
+            ("AWS_ACCESS_KEY_ID", "V"),
+            ("AWS_SECRET_ACCESS_KEY", "v"),
+        ];
+        let found = provider(&both).current().unwrap();
+        assert_eq!(
+            (found.credentials.key(), found.credentials.token()),
+            ("V", None)
+        );
+    }
+
+    #[test]
+    fn files_that_were_written_again_are_read_again() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("credentials");
+        let write = |key: &str| {
+            let text = format!("[default]\naws_access_key_id = {key}\naws_secret_access_key = f\n");
+            std::fs::write(&file, text).unwrap();
+        };
+        write("ONE");
+        let provider = provider(&[("AWS_SHARED_CREDENTIALS_FILE", file.to_str().unwrap())]);
+        let one = provider.current().unwrap().credentials;
+        assert!(!provider.renew(&one).unwrap());
+        write("TWO");
+        assert!(provider.renew(&one).unwrap());
+        assert_eq!(provider.current().unwrap().credentials.key(), "TWO");
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_said() {
+        let error = provider(&[("AWS_EC2_METADATA_DISABLED", "true")]).current();
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("no AWS credentials"), "{error}");
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("config");
+        std::fs::write(&file, "[default]\nsso_session = s3cret\n").unwrap();
+        let error = provider(&[("AWS_CONFIG_FILE", file.to_str().unwrap())]).current();
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("sso_session") && error.contains("export-credentials"),
+            "{error}"
+        );
+        assert!(!error.contains("s3cret"), "{error}");
+    }
+}

@@ -1,0 +1,418 @@
+//! Which object, in which region of which store; its signed URLs.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rusty_s3::{Bucket, Credentials, UrlStyle};
+use ureq::http::header::HeaderMap;
+use url::Url;
+
+use super::credentials::{Known, Provider};
+use super::environment::{Environment, Profile};
+use crate::error::{Error, Result};
+use crate::options::Options;
+
+/// How long a signed URL holds. Each is used at once; the rest is for a clock that is wrong.
+pub(crate) const SIGNED_FOR: Duration = Duration::from_secs(900);
+/// S3's limit, in bytes.
+const KEY_MAX: usize = 1024;
+const SCHEME: &str = "s3://";
+/// Says of a bucket where it is.
+const REGION_HEADER: &str = "x-amz-bucket-region";
+
+/// Whether a URL names an object in a store.
+pub fn is_object(url: &str) -> bool {
+    url.get(..SCHEME.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(SCHEME))
+}
+
+/// Whether endpoint and region are valid, if they are set.
+///
+/// # Errors
+/// [`Error::Settings`], which does not repeat them.
+pub fn check_settings(environment: &Environment) -> Result<()> {
+    let none = Profile::default();
+    region(environment, &none)?;
+    Store::of(environment, &none).map(|_| ())
+}
+
+/// An object, and how to reach it.
+pub(crate) struct Object {
+    bucket: String,
+    key: String,
+    store: Store,
+    style: Option<Style>,
+    region: Mutex<String>,
+    provider: Provider,
+}
+
+/// Whose store it is.
+enum Store {
+    Aws { fips: bool, dual_stack: bool },
+    Other(Url),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Path,
+    Virtual,
+}
+
+impl Object {
+    /// Of a URL `s3://bucket/key`. The key is everything behind the bucket, as it is.
+    ///
+    /// # Errors
+    /// Names that are not valid, and settings that are not.
+    pub(crate) fn new(url: &str, options: &Options) -> Result<Object> {
+        let (bucket, key) = split(url)?;
+        if options.headers.count() > 0 {
+            let why = "headers and tokens are not for s3:// URLs, whose requests are signed";
+            return Err(Error::Settings(why.into()));
+        }
+        let environment = &options.environment.now();
+        let profile = Profile::load(environment)?;
+        let region = region(environment, &profile)?;
+        let style = match profile.get("s3.addressing_style") {
+            None | Some("auto") => None,
+            Some("path") => Some(Style::Path),
+            Some("virtual") => Some(Style::Virtual),
+            Some(_) => {
+                let why = "addressing_style in the AWS profile is neither auto, path nor virtual";
+                return Err(Error::Settings(why.into()));
+            }
+        };
+        let object = Object {
+            bucket: bucket.into(),
+            key: key.into(),
+            store: Store::of(environment, &profile)?,
+            style,
+            provider: Provider::new(environment.clone(), profile, region.clone(), options)?,
+            region: Mutex::new(region),
+        };
+        object.bucket()?;
+        Ok(object)
+    }
+
+    /// For people.
+    pub(crate) fn shown(&self) -> String {
+        format!("{SCHEME}{}/{}", self.bucket, self.key)
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What names it: the same whoever asks, and in whichever region it turns out to be.
+    pub(crate) fn name(&self) -> String {
+        match &self.store {
+            // Names of buckets are unique in each of these.
+            Store::Aws { .. } => {
+                let region = self.region();
+                let parts = ["cn-", "us-gov-", "us-iso"];
+                let part = parts.iter().find(|part| region.starts_with(**part));
+                let part = part.unwrap_or(&"");
+                format!("aws {part} {}/{}", self.bucket, self.key)
+            }
+            Store::Other(endpoint) => format!("{endpoint} {}/{}", self.bucket, self.key),
+        }
+    }
+
+    /// Where requests go to.
+    ///
+    /// # Errors
+    /// A bucket whose name cannot be a part of a host.
+    pub(crate) fn bucket(&self) -> Result<Bucket> {
+        let region = self.region();
+        let endpoint = match &self.store {
+            Store::Aws { fips, dual_stack } => {
+                let fips = if *fips { "-fips" } else { "" };
+                let dual_stack = if *dual_stack { ".dualstack" } else { "" };
+                let domain = match region.starts_with("cn-") {
+                    true => "amazonaws.com.cn",
+                    false => "amazonaws.com",
+                };
+                let text = format!("https://s3{fips}{dual_stack}.{region}.{domain}");
+                Url::parse(&text)
+                    .map_err(|_| Error::Settings("the AWS region is not valid".into()))?
+            }
+            Store::Other(endpoint) => endpoint.clone(),
+        };
+        let style = self.style.unwrap_or(match &self.store {
+            // The certificates of S3 are for one label before its name.
+            Store::Aws { .. } if is_label(&self.bucket) => Style::Virtual,
+            _ => Style::Path,
+        });
+        let style = match style {
+            Style::Virtual => UrlStyle::VirtualHost,
+            Style::Path => UrlStyle::Path,
+        };
+        Bucket::new(endpoint, style, self.bucket.clone(), region).map_err(|_| {
+            let why = "the bucket's name cannot be a part of the endpoint's host name";
+            Error::Settings(format!("{}: {why}", self.shown()))
+        })
+    }
+
+    /// Credentials to sign with.
+    ///
+    /// # Errors
+    /// There are none, or what should give them does not.
+    pub(crate) fn credentials(&self) -> Result<Known> {
+        self.provider.current()
+    }
+
+    /// Gets other credentials in place of those that were refused; false if there are none.
+    pub(crate) fn renew(&self, refused: &Credentials) -> Result<bool> {
+        self.provider.renew(refused)
+    }
+
+    fn region(&self) -> String {
+        let region = self.region.lock();
+        region.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether an answer says that the bucket is in another region, which is then asked from now on. That is heeded
+    /// from AWS alone, whose hosts the region is a part of.
+    pub(crate) fn has_moved(&self, headers: &HeaderMap) -> bool {
+        let told = headers
+            .get(REGION_HEADER)
+            .and_then(|value| value.to_str().ok());
+        let Some(told) = told.filter(|region| is_region(region)) else {
+            return false;
+        };
+        let mut region = self.region.lock().unwrap_or_else(PoisonError::into_inner);
+        let other = matches!(self.store, Store::Aws { .. }) && *region != told;
+        if other {
+            *region = told.to_string();
+        }
+        other
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Object({})", self.shown())
+    }
+}
+
+fn region(environment: &Environment, profile: &Profile) -> Result<String> {
+    let region = environment
+        .get("AWS_REGION")
+        .or_else(|| environment.get("AWS_DEFAULT_REGION"))
+        .or_else(|| profile.get("region").map(str::to_string))
+        .unwrap_or_else(|| "us-east-1".into());
+    match is_region(&region) {
+        true => Ok(region),
+        false => Err(Error::Settings("the AWS region is not valid".into())),
+    }
+}
+
+impl Store {
+    fn of(environment: &Environment, profile: &Profile) -> Result<Store> {
+        let own = endpoint(environment, profile, "s3");
+        let Some(own) = own else {
+            return Ok(Store::Aws {
+                fips: environment.is_true("AWS_USE_FIPS_ENDPOINT"),
+                dual_stack: environment.is_true("AWS_USE_DUALSTACK_ENDPOINT"),
+            });
+        };
+        // The text is not repeated: it may have a password in it.
+        let wrong = |why: &str| Error::Settings(format!("AWS_ENDPOINT_URL: {why}"));
+        let url = Url::parse(&own).map_err(|_| wrong("not a valid URL"))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(wrong("it begins with http:// or https://"));
+        }
+        if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
+            return Err(wrong("no user, password or query can be in it"));
+        }
+        Ok(Store::Other(url))
+    }
+}
+
+/// The endpoint that the user has chosen for a service.
+pub(super) fn endpoint(
+    environment: &Environment,
+    profile: &Profile,
+    service: &str,
+) -> Option<String> {
+    if environment.is_true("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") {
+        return None;
+    }
+    environment
+        .get(&format!(
+            "AWS_ENDPOINT_URL_{}",
+            service.to_ascii_uppercase()
+        ))
+        .or_else(|| environment.get("AWS_ENDPOINT_URL"))
+        .or_else(|| profile.endpoint(service).map(str::to_string))
+}
+
+/// Bucket and key of a URL.
+fn split(url: &str) -> Result<(&str, &str)> {
+    let wrong = |why: &str| Error::Settings(format!("{why}; an object is written s3://bucket/key"));
+    let rest = url.get(SCHEME.len()..).filter(|_| is_object(url));
+    let rest = rest.ok_or_else(|| wrong("not the URL of an object"))?;
+    let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+    let of_names = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    if !(3..=63).contains(&bucket.len()) || !bucket.chars().all(of_names) || bucket.contains("..") {
+        return Err(wrong("the name of the bucket is not valid"));
+    }
+    if key.is_empty() {
+        return Err(wrong("there is no key"));
+    }
+    // What a parser of URLs would take for a way up is the name of something else in the store.
+    let is_way = |part: &str| matches!(part, "." | "..");
+    if key.len() > KEY_MAX || key.chars().any(char::is_control) || key.split('/').any(is_way) {
+        return Err(wrong("the key is not valid"));
+    }
+    Ok((bucket, key))
+}
+
+/// A region is a part of a host's name: nothing else can be in it.
+fn is_region(text: &str) -> bool {
+    let of_names = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    (1..=32).contains(&text.len()) && text.bytes().all(of_names)
+}
+
+/// Whether a bucket's name can be one label of a host's name.
+fn is_label(bucket: &str) -> bool {
+    let of_labels = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    bucket.bytes().all(of_labels) && !bucket.starts_with('-') && !bucket.ends_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::headers::Headers;
+
+    fn object(url: &str, variables: &[(&str, &str)]) -> Result<Object> {
+        let mut environment = Environment::empty();
+        for (name, value) in variables {
+            environment = environment.with(name, value);
+        }
+        let options = Options {
+            environment,
+            ..Options::default()
+        };
+        Object::new(url, &options)
+    }
+
+    fn base(url: &str, variables: &[(&str, &str)]) -> String {
+        let bucket = object(url, variables).unwrap().bucket().unwrap();
+        bucket.base_url().to_string()
+    }
+
+    #[test]
+    fn a_url_is_a_bucket_and_a_key_and_nothing_else() {
+        assert_eq!(
+            split("S3://logs/2026/a b?c#d%20").unwrap(),
+            ("logs", "2026/a b?c#d%20")
+        );
+        for wrong in [
+            "s3://",
+            "s3://logs",
+            "s3://logs/",
+            "s3://lo/x",
+            "s3://evil.example:80/x",
+            "s3://user:s3cret@logs/x",
+            "s3://lo\\gs/x",
+            "s3://a..b/x",
+            "s3://logs/../other/x",
+            "s3://logs/a/./x",
+            "s3://logs/a\nb",
+            "http://logs/x",
+            "s3:/logs/x",
+        ] {
+            let error = split(wrong).unwrap_err().to_string();
+            assert!(
+                error.contains("s3://bucket/key") && !error.contains("s3cret"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn requests_go_where_the_environment_says() {
+        assert_eq!(
+            base("s3://logs/x", &[]),
+            "https://logs.s3.us-east-1.amazonaws.com/"
+        );
+        assert_eq!(
+            base(
+                "s3://logs.example/x",
+                &[("AWS_DEFAULT_REGION", "eu-west-1")]
+            ),
+            "https://s3.eu-west-1.amazonaws.com/logs.example/"
+        );
+        assert_eq!(
+            base("s3://Old_Logs/x", &[("AWS_REGION", "cn-north-1")]),
+            "https://s3.cn-north-1.amazonaws.com.cn/Old_Logs/"
+        );
+        assert_eq!(
+            base(
+                "s3://logs/x",
+                &[
+                    ("AWS_USE_FIPS_ENDPOINT", "true"),
+                    ("AWS_USE_DUALSTACK_ENDPOINT", "true")
+                ]
+            ),
+            "https://logs.s3-fips.dualstack.us-east-1.amazonaws.com/"
+        );
+        let own = [
+            ("AWS_ENDPOINT_URL", "http://127.0.0.1:9000"),
+            ("AWS_REGION", "auto"),
+        ];
+        assert_eq!(base("s3://logs/x", &own), "http://127.0.0.1:9000/logs/");
+        let both = [own[0], ("AWS_ENDPOINT_URL_S3", "https://s3.example/in")];
+        assert_eq!(base("s3://logs/x", &both), "https://s3.example/in/logs/");
+        let ignored = [own[0], ("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")];
+        assert!(base("s3://logs/x", &ignored).contains("amazonaws.com"));
+    }
+
+    #[test]
+    fn settings_that_are_not_valid_are_refused_without_their_value() {
+        for variable in [
+            ("AWS_REGION", "evil.example/s3cret"),
+            ("AWS_ENDPOINT_URL", "ftp://s3cret"),
+            ("AWS_ENDPOINT_URL", "https://user:s3cret@host"),
+            ("AWS_ENDPOINT_URL", "s3cret"),
+        ] {
+            let error = object("s3://logs/x", &[variable]).unwrap_err();
+            assert!(matches!(error, Error::Settings(_)), "{error}");
+            assert!(!error.to_string().contains("s3cret"), "{error}");
+        }
+        let mut options = Options {
+            environment: Environment::empty(),
+            headers: Headers::default(),
+            ..Options::default()
+        };
+        options.headers.add_bearer("s3cret").unwrap();
+        let error = Object::new("s3://logs/x", &options).unwrap_err();
+        assert!(error.to_string().contains("signed"), "{error}");
+    }
+
+    #[test]
+    fn a_bucket_moves_to_another_region_of_aws_and_to_nothing_else() {
+        let told = |region: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(REGION_HEADER, region.parse().unwrap());
+            headers
+        };
+        let logs = object("s3://logs/x", &[]).unwrap();
+        for region in ["us-east-1", "evil.example", "eu/west", ""] {
+            assert!(!logs.has_moved(&told(region)), "{region}");
+        }
+        assert!(logs.has_moved(&told("eu-north-1")));
+        assert_eq!(
+            logs.bucket().unwrap().base_url().as_str(),
+            "https://logs.s3.eu-north-1.amazonaws.com/"
+        );
+        assert!(!logs.has_moved(&told("eu-north-1")));
+        let own = object("s3://logs/x", &[("AWS_ENDPOINT_URL", "http://h")]).unwrap();
+        assert!(!own.has_moved(&told("eu-north-1")));
+        assert_eq!(own.name(), "http://h/ logs/x");
+        // Another bucket, which only has the same name.
+        let china = object("s3://logs/x", &[("AWS_REGION", "cn-north-1")]).unwrap();
+        assert_ne!(china.name(), logs.name());
+    }
+}

@@ -1,0 +1,496 @@
+//! Stores, and servers that give credentials, that misbehave. None gets more than a request, and no error shows one.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use litepack_remote::{Environment, Error, Options, Remote, UploadOptions, upload};
+use litepack_webserver::{Reply, Request, Server};
+
+mod common;
+use common::{BLOCK, file, options, read_all};
+
+const URL: &str = "s3://shards/a.db";
+const KEY: &str = "AKIDTEST";
+const SECRET: &str = "s3cret/+";
+const TOKEN: &str = "t0ken/+isLong";
+
+/// Somebody who asks that server.
+fn asking(server: &Server, instead: &[(&str, &str)]) -> Options {
+    let mut environment = Environment::empty()
+        .with("AWS_ENDPOINT_URL", &server.url(""))
+        .with("AWS_ACCESS_KEY_ID", KEY)
+        .with("AWS_SECRET_ACCESS_KEY", SECRET)
+        .with("AWS_SESSION_TOKEN", TOKEN);
+    for (name, value) in instead {
+        environment = environment.with(name, value);
+    }
+    Options {
+        environment,
+        ..options()
+    }
+}
+
+fn get(options: &Options) -> Result<Vec<u8>, Error> {
+    read_all(&Remote::open(URL, options.clone())?, 100_000)
+}
+
+fn refusal(status: &str, code: &str) -> Reply {
+    let text =
+        format!("<?xml version=\"1.0\"?>\n<Error><Code>{code}</Code><Message>no</Message></Error>");
+    let mut reply = Reply::whole(text.as_bytes(), "\"x\"").without("etag");
+    reply.status = status.into();
+    reply
+}
+
+/// What a request is for, with the secret parts of its URL.
+fn target(request: &Request) -> (&str, &str) {
+    request.path.split_once('?').unwrap_or((&request.path, ""))
+}
+
+#[track_caller]
+fn no_secret(error: &Error) {
+    let text = format!("{error} {error:?}");
+    for secret in [KEY, SECRET, TOKEN, "t0ken", "X-Amz", "x-amz", "%2F"] {
+        assert!(!text.contains(secret), "{secret}: {text}");
+    }
+}
+
+#[test]
+fn requests_are_signed_and_the_signature_is_nowhere_else() {
+    let bytes = file(3 * BLOCK);
+    let server = Server::of(bytes.clone());
+    let remote = Remote::open(URL, asking(&server, &[])).unwrap();
+    assert_eq!(read_all(&remote, 100_000).unwrap(), bytes);
+    for request in server.requests() {
+        let (path, query) = target(&request);
+        assert_eq!(path, "/shards/a.db");
+        assert!(query.contains("X-Amz-Signature=") && query.contains("X-Amz-Security-Token=t0ken"));
+        assert!(!query.contains("s3cret"), "{query}");
+        assert_eq!(request.header("authorization"), None);
+    }
+    let shown = format!("{remote:?} {} {}", remote.url(), remote.validator());
+    assert!(!shown.contains("X-Amz") && !shown.contains(KEY), "{shown}");
+}
+
+/// Whatever it answers, even if it says our own request back to us.
+#[test]
+fn nothing_that_a_store_answers_makes_an_error_with_a_secret() {
+    let statuses = [
+        "200 OK",
+        "204 No Content",
+        "301 Moved Permanently",
+        "307 Temporary Redirect",
+        "400 Bad Request",
+        "401 Unauthorized",
+        "403 Forbidden",
+        "404 Not Found",
+        "412 Precondition Failed",
+        "416 Range Not Satisfiable",
+        "429 Too Many Requests",
+        "500 Internal Server Error",
+        "503 Slow Down",
+        "700 What",
+    ];
+    for status in statuses {
+        for code in ["AccessDenied", "ExpiredToken", "InvalidAccessKeyId", ""] {
+            let server = Server::start(move |request| {
+                let code = if code.is_empty() {
+                    request.path.as_str()
+                } else {
+                    code
+                };
+                let location = request.path.clone();
+                refusal(status, code)
+                    .with("Location", &location)
+                    .with("X-Amz-Bucket-Region", &location)
+            });
+            let options = asking(&server, &[]);
+            let error = get(&options).unwrap_err();
+            no_secret(&error);
+            assert!(error.to_string().contains(URL), "{error}");
+            let go_on = &mut |_| ControlFlow::Continue(());
+            for part_size in [10, 10_000] {
+                let how = UploadOptions {
+                    replace: true,
+                    part_size,
+                };
+                let wrong = upload(URL, &&file(1000)[..], 1000, &how, &options, go_on);
+                no_secret(&wrong.unwrap_err());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_kept_of_an_answer_repeats_nothing_that_was_sent() {
+    let bytes = file(4 * BLOCK);
+    for part in ["X-Amz-Signature", "X-Amz-Security-Token"] {
+        let bytes = bytes.clone();
+        let server = Server::start(move |request| {
+            let (_, query) = target(request);
+            let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+            let (_, secret) = pairs.find(|(name, _)| *name == part).unwrap();
+            // An ETag is shown, and names blocks in the cache.
+            let etag = format!("\"{secret}\"");
+            let mut request = request.clone();
+            request.headers.retain(|(name, _)| name != "if-match");
+            Reply::part(&bytes, &etag, &request)
+        });
+        let error = get(&asking(&server, &[])).unwrap_err();
+        assert!(error.to_string().contains("repeat"), "{error}");
+        no_secret(&error);
+    }
+}
+
+#[test]
+fn redirects_are_not_followed() {
+    let other = Server::of(file(BLOCK));
+    let elsewhere = other.url("/shards/a.db");
+    for status in [
+        "301 Moved Permanently",
+        "302 Found",
+        "307 Temporary Redirect",
+    ] {
+        let to = elsewhere.clone();
+        let server = Server::start(move |_| {
+            let mut reply = Reply::redirect(&to).with("x-amz-bucket-region", "eu-west-1");
+            reply.status = status.into();
+            reply
+        });
+        let error = get(&asking(&server, &[])).unwrap_err();
+        assert!(matches!(error, Error::Redirect { .. }), "{error}");
+        assert!(error.to_string().contains("AWS_REGION"), "{error}");
+        assert_eq!(server.requests().len(), 1);
+    }
+    assert!(other.requests().is_empty());
+}
+
+#[test]
+fn what_fails_in_passing_is_asked_again() {
+    let bytes = file(4 * BLOCK);
+    let served = bytes.clone();
+    let server = Server::start(move |request| {
+        let right = Reply::part(&served, "\"one\"", request);
+        match request.number % 4 {
+            0 => refusal("503 Slow Down", "SlowDown"),
+            1 => refusal("400 Bad Request", "RequestTimeout"),
+            2 => Reply {
+                cut: Some(1000),
+                ..right
+            },
+            _ => right,
+        }
+    });
+    assert_eq!(get(&asking(&server, &[])).unwrap(), bytes);
+}
+
+#[test]
+fn answers_of_a_wrong_length_or_another_version_are_errors() {
+    let bytes = file(4 * BLOCK);
+    let served = bytes.clone();
+    let longer = Server::start(move |request| {
+        let mut reply = Reply::part(&served, "\"one\"", request);
+        if request.number > 0 {
+            reply.body.push(0);
+            let len = reply.body.len().to_string();
+            reply = reply.with("Content-Length", &len);
+        }
+        reply
+    });
+    let error = get(&asking(&longer, &[])).unwrap_err();
+    assert!(matches!(error, Error::Answer { .. }), "{error}");
+    let changed = Server::start(move |request| {
+        let etag = if request.number > 0 {
+            "\"two\""
+        } else {
+            "\"one\""
+        };
+        let mut request = request.clone();
+        // A store that does not heed the condition.
+        request.headers.retain(|(name, _)| name != "if-match");
+        Reply::part(&bytes, etag, &request)
+    });
+    let error = get(&asking(&changed, &[])).unwrap_err();
+    assert!(matches!(error, Error::Changed { .. }), "{error}");
+}
+
+#[test]
+fn credentials_that_expire_are_replaced_in_an_open_handle() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("credentials");
+    let write = |key: &str| {
+        let text = format!("[default]\naws_access_key_id={key}\naws_secret_access_key={SECRET}\n");
+        fs::write(&path, text).unwrap();
+    };
+    write("FIRST");
+    let valid = Arc::new(Mutex::new("FIRST"));
+    let (bytes, knows) = (file(4 * BLOCK), Arc::clone(&valid));
+    let served = bytes.clone();
+    let server =
+        Server::start(
+            move |request| match request.path.contains(*knows.lock().unwrap()) {
+                true => Reply::part(&served, "\"one\"", request),
+                false => refusal("400 Bad Request", "ExpiredToken"),
+            },
+        );
+    let environment = Environment::empty()
+        .with("AWS_ENDPOINT_URL", &server.url(""))
+        .with("AWS_SHARED_CREDENTIALS_FILE", path.to_str().unwrap());
+    let remote = Remote::open(
+        URL,
+        Options {
+            environment,
+            ..options()
+        },
+    )
+    .unwrap();
+    let mut buf = [0; 10];
+    *valid.lock().unwrap() = "SECOND";
+    // Nobody has got new ones yet.
+    let error = remote.read_at(&mut buf, 2 * BLOCK as u64).unwrap_err();
+    assert!(error.to_string().contains("have expired"), "{error}");
+    no_secret(&error);
+    write("SECOND");
+    assert_eq!(read_all(&remote, 100_000).unwrap(), bytes);
+}
+
+#[test]
+fn those_of_a_server_are_asked_for_again_before_they_expire() {
+    for (seconds, asked) in [(3600, 1), (60, 2)] {
+        let at = SystemTime::now() + Duration::from_secs(seconds);
+        let at = jiff::Timestamp::try_from(at).unwrap();
+        let text = format!(
+            r#"{{"AccessKeyId":"A","SecretAccessKey":"b","Token":"c","Expiration":"{at}"}}"#
+        );
+        let container = Server::start(move |_| Reply::whole(text.as_bytes(), "\"x\""));
+        let store = Server::of(file(2 * BLOCK));
+        let environment = Environment::empty()
+            .with("AWS_ENDPOINT_URL", &store.url(""))
+            .with("AWS_CONTAINER_CREDENTIALS_FULL_URI", &container.url("/x"));
+        let remote = Remote::open(
+            URL,
+            Options {
+                environment,
+                ..options()
+            },
+        )
+        .unwrap();
+        remote.read_at(&mut [0; 10], BLOCK as u64).unwrap();
+        assert_eq!(container.requests().len(), asked, "{seconds}");
+    }
+}
+
+#[test]
+fn servers_that_should_give_credentials_and_do_not_cost_some_seconds_at_most() {
+    let hangs = Arc::new(AtomicBool::new(true));
+    let (slow, still) = (
+        Reply {
+            delay: Duration::from_secs(8),
+            ..Reply::status("200 OK")
+        },
+        Arc::clone(&hangs),
+    );
+    let server = Server::start(move |_| match still.load(Ordering::SeqCst) {
+        true => slow.clone(),
+        false => Reply::whole(&[b'x'; 200 << 10], "\"x\""),
+    });
+    let begun = Instant::now();
+    for variable in [
+        "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    ] {
+        let environment = Environment::empty().with(variable, &server.url("/s3cret"));
+        let error = Remote::open(
+            URL,
+            Options {
+                environment,
+                ..options()
+            },
+        )
+        .unwrap_err();
+        assert!(matches!(error, Error::Credentials(_)), "{error}");
+        assert!(!error.to_string().contains("s3cret"), "{error}");
+        hangs.store(false, Ordering::SeqCst);
+    }
+    assert!(
+        begun.elapsed() < Duration::from_secs(6),
+        "{:?}",
+        begun.elapsed()
+    );
+    let none = Environment::empty().with("AWS_EC2_METADATA_DISABLED", "true");
+    let error = Remote::open(
+        URL,
+        Options {
+            environment: none,
+            ..options()
+        },
+    )
+    .unwrap_err();
+    assert!(error.to_string().contains("no AWS credentials"), "{error}");
+}
+
+#[test]
+fn a_clock_that_is_wrong_is_said_to_be() {
+    let now = SystemTime::now() + Duration::from_secs(7200);
+    let date = httpdate::fmt_http_date(now);
+    let server = Server::start(move |_| {
+        refusal("403 Forbidden", "RequestTimeTooSkewed").with("Date", &date)
+    });
+    let error = get(&asking(&server, &[])).unwrap_err().to_string();
+    assert!(error.contains("behind the store's: set it"), "{error}");
+}
+
+/// Answers an upload in parts as a store does, but for what `wrong` answers.
+fn storing(wrong: impl Fn(&Request) -> Option<Reply> + Send + Sync + 'static) -> Server {
+    Server::start(move |request| {
+        if let Some(reply) = wrong(request) {
+            return reply;
+        }
+        let (_, query) = target(request);
+        let text = |text: &str| Reply::whole(text.as_bytes(), "\"x\"");
+        match request.method.as_str() {
+            "POST" if query.contains("uploads=") => text(
+                "<InitiateMultipartUploadResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Bucket>shards\
+                 </Bucket><Key>a.db</Key><UploadId>7</UploadId></InitiateMultipartUploadResult>",
+            ),
+            "POST" => text(
+                "<CompleteMultipartUploadResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><ETag>x</ETag>\
+                 </CompleteMultipartUploadResult>",
+            ),
+            "PUT" => Reply::status("200 OK").with("ETag", "\"part\""),
+            "DELETE" => Reply::status("204 No Content"),
+            _ => Reply::part(&[0; 1000], "\"x\"", request),
+        }
+    })
+}
+
+fn store(server: &Server) -> Result<(), Error> {
+    let how = UploadOptions {
+        replace: true,
+        part_size: 300,
+    };
+    let go_on = &mut |_| ControlFlow::Continue(());
+    upload(
+        URL,
+        &&file(1000)[..],
+        1000,
+        &how,
+        &asking(server, &[]),
+        go_on,
+    )
+}
+
+fn took_back(server: &Server) -> bool {
+    let requests = server.requests();
+    requests
+        .iter()
+        .any(|request| request.method == "DELETE" && request.path.contains("uploadId=7"))
+}
+
+#[test]
+fn an_upload_that_fails_is_taken_back_and_one_that_works_is_not() {
+    let right = storing(|_| None);
+    store(&right).unwrap();
+    assert!(!took_back(&right));
+    let bytes = file(1000);
+    let parts: Vec<_> = right
+        .requests()
+        .into_iter()
+        .filter(|r| r.method == "PUT")
+        .collect();
+    let sent: Vec<u8> = parts.iter().flat_map(|part| part.body.clone()).collect();
+    assert_eq!(sent, bytes);
+    assert!(parts.iter().all(|part| {
+        part.header("content-md5")
+            .is_some_and(|sum| sum.len() == 24)
+    }));
+
+    let is_end =
+        |request: &Request| request.method == "POST" && request.path.contains("uploadId=7");
+    let is_third = |request: &Request| request.path.contains("partNumber=3&");
+    let refused =
+        storing(move |request| is_third(request).then(|| refusal("403 Forbidden", "AccessDenied")));
+    assert!(matches!(store(&refused), Err(Error::Refused { .. })));
+    assert!(took_back(&refused));
+    let down =
+        storing(move |request| is_third(request).then(|| refusal("503 Slow Down", "SlowDown")));
+    assert!(matches!(store(&down), Err(Error::Unreachable { .. })));
+    assert!(took_back(&down));
+    // It says that all is well, and in the text that nothing is.
+    let lies = storing(move |request| is_end(request).then(|| refusal("200 OK", "InvalidPart")));
+    assert!(matches!(store(&lies), Err(Error::Answer { .. })));
+    assert!(took_back(&lies));
+    // What it has is not what was sent.
+    let short = storing(|request| {
+        let is_get = request.method == "GET";
+        is_get.then(|| Reply::part(&[0; 999], "\"x\"", request))
+    });
+    let error = store(&short).unwrap_err();
+    assert!(error.to_string().contains("999"), "{error}");
+}
+
+/// The same in one request, which then finds that there is such an object.
+#[test]
+fn nor_is_one_in_one_request() {
+    let bytes = file(1000);
+    let right = {
+        use md5::{Digest as _, Md5};
+        let sum: [u8; 16] = Md5::digest(&bytes).into();
+        format!("\"{:032x}\"", u128::from_be_bytes(sum))
+    };
+    for (etag, lost, is_right) in [
+        (right.as_str(), true, true),
+        ("\"other\"", true, false),
+        (right.as_str(), false, false),
+    ] {
+        let (etag, asked) = (etag.to_string(), AtomicBool::new(!lost));
+        let server = Server::start(move |request| match request.method.as_str() {
+            "PUT" if !asked.swap(true, Ordering::SeqCst) => refusal("503 Slow Down", "SlowDown"),
+            "PUT" => refusal("412 Precondition Failed", "PreconditionFailed"),
+            _ => Reply::part(&[0; 1000], &etag, request),
+        });
+        let go_on = &mut |_| ControlFlow::Continue(());
+        let how = UploadOptions::default();
+        let done = upload(URL, &&bytes[..], 1000, &how, &asking(&server, &[]), go_on);
+        assert_eq!(done.is_ok(), is_right, "{done:?}");
+    }
+}
+
+/// The store made the object, and the answer that says so was lost: asked again, it knows of no such upload.
+#[test]
+fn an_upload_that_ended_well_is_not_an_error_because_an_answer_was_lost() {
+    let bytes = file(1000);
+    let etag = {
+        use md5::{Digest as _, Md5};
+        let mut whole = Md5::new();
+        bytes
+            .chunks(300)
+            .for_each(|part| whole.update(Md5::digest(part)));
+        let sum: [u8; 16] = whole.finalize().into();
+        format!("\"{:032x}-4\"", u128::from_be_bytes(sum))
+    };
+    for (etag, is_right) in [(etag.as_str(), true), ("\"other\"", false)] {
+        let (etag, ended) = (etag.to_string(), AtomicBool::new(false));
+        let server = storing(move |request| {
+            let is_end = request.method == "POST" && request.path.contains("uploadId=7");
+            if is_end && !ended.swap(true, Ordering::SeqCst) {
+                return Some(Reply {
+                    cut: Some(0),
+                    ..Reply::whole(b"<x/>", "\"x\"")
+                });
+            }
+            match request.method.as_str() {
+                _ if is_end => Some(refusal("404 Not Found", "NoSuchUpload")),
+                "GET" => Some(Reply::part(&[0; 1000], &etag, request)),
+                _ => None,
+            }
+        });
+        let done = store(&server);
+        assert_eq!(done.is_ok(), is_right, "{done:?}");
+        assert_eq!(took_back(&server), !is_right);
+    }
+}
