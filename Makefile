@@ -16,7 +16,7 @@ RELEASE := $(TARGET)/release
 E2E = LITEPACK_EXTENSION=$(1)/liblitepack.so LITEPACK_COMMAND=$(1)/litepack tests/e2e/run
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
 build: ## the extension target/release/liblitepack.so and the command target/release/litepack
 	@scripts/need cargo cc
@@ -95,6 +95,7 @@ check-all: ## what `make test` does not build: fuzz targets, every feature and n
 	cargo test --no-default-features --features litepack/bundled \
 		-p litepack -p litepack-sqlite -p litepack-rusqlite -p litepack-extension
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+	RUSTDOCFLAGS="-D warnings" cargo doc -p litepack --no-default-features --no-deps --quiet
 	RUSTFLAGS="--cfg fuzzing" cargo check --manifest-path fuzz/Cargo.toml --locked
 
 deny: ## licences, bans and advisories of dependencies

@@ -14,6 +14,7 @@ mod program;
 mod script;
 
 use std::ffi::OsString;
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -81,7 +82,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(file) = options.startup_file.or_else(options::startup_file_of_user) {
         script.read(&file)?;
     }
-    let shell = program::Shell::find(&arguments.sqlite3)?;
+    let at_prompt = arguments.sql.is_empty() && !options.batch && io::stdin().is_terminal();
+    let shell = program::Shell::find(&arguments.sqlite3, at_prompt)?;
     shell.run(script.arguments(), &options.others, &arguments.sql)
 }
 

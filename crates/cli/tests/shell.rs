@@ -4,9 +4,9 @@
 mod common;
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io::Write as _;
-use std::os::unix::ffi::OsStringExt as _;
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 
 use common::{Place, Run};
 use litepack_webserver::Server;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 const COUNT: &str = "select count(*) from t";
 
@@ -356,6 +357,74 @@ fn the_startup_file_is_for_the_database_that_is_opened() {
     fs::write(home.join(".sqliterc"), "select * from nothing;").unwrap();
     let run = shell(&place, &["a.packed", COUNT], "");
     assert_eq!((run.code, run.stdout.as_str()), (0, "3000\n"));
+}
+
+/// What a terminal shows of the command when this is typed.
+fn on_terminal(place: &Place, arguments: &[&str], typed: &str) -> String {
+    extension();
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let name = OsStr::from_bytes(name.as_bytes());
+    let other_end = File::options().read(true).write(true).open(name).unwrap();
+    let mut command = place.command(&["shell"]);
+    command.args(arguments).env("TERM", "dumb");
+    command.env("SQLITE_HISTORY", place.path("history"));
+    command.stdin(other_end.try_clone().unwrap());
+    command.stdout(other_end.try_clone().unwrap());
+    let mut child = command.stderr(other_end).spawn().unwrap();
+    drop(command);
+    let mut terminal = File::from(terminal);
+    terminal.write_all(typed.as_bytes()).unwrap();
+    let mut shown = Vec::new();
+    // An error is its end: nobody has the other one open.
+    let _ = terminal.read_to_end(&mut shown);
+    let shown = String::from_utf8_lossy(&shown).into_owned();
+    assert!(child.wait().unwrap().success(), "{shown}");
+    shown
+}
+
+#[test]
+fn a_prompt_says_nothing_of_an_empty_startup_file() {
+    let place = databases();
+    fs::create_dir(place.path("home")).unwrap();
+    fs::write(place.path("home/.sqliterc"), ".print from the file\n").unwrap();
+    let typed = format!("{COUNT};\n.exit\n");
+    let shown = on_terminal(&place, &["a.packed"], &typed);
+    assert!(
+        shown.contains("from the file") && shown.contains("sqlite> "),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("3000") && !shown.contains("/dev/null"),
+        "{shown}"
+    );
+    let shown = on_terminal(&place, &["a.packed", "--", "-batch"], &typed);
+    assert!(
+        shown.contains("3000") && !shown.contains("sqlite> "),
+        "{shown}"
+    );
+    // A shell that has an option for it, and one that does not. None is ever to read its own.
+    for (refused, options) in [("nothing", "-noinit"), ("-noinit", "-batch -interactive")] {
+        let line = format!(
+            r#"echo "$*" >>asked
+            case "$*" in
+                *" {refused} "*) exit 1 ;;
+                *sqlite_version*) echo '3.54.1|0' ;;
+                *) echo "with $*" ;;
+            esac"#
+        );
+        program(&place, "fake", &line);
+        let shown = on_terminal(&place, &["--sqlite3", "./fake", "a.packed"], "");
+        let wanted = format!("with -init /dev/null {options} -cmd");
+        assert!(shown.contains(&wanted), "{shown}");
+    }
+    let asked = fs::read_to_string(place.path("asked")).unwrap();
+    assert!(
+        asked.lines().all(|line| line.contains("-init /dev/null")),
+        "{asked}"
+    );
 }
 
 /// Where the shell itself looks for a startup file depends on the user and not on HOME, so it may find one where we do

@@ -13,7 +13,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The call was stopped ([`Stop`](crate::Stop)).
+    /// The call was stopped, by a `Stop`.
     #[error("interrupted; {kept}")]
     Interrupted {
         /// What happened to the work so far.

@@ -1,32 +1,5 @@
 //! Opens SQLite databases that are stored compressed, for `rusqlite`, and packs, unpacks and maintains them.
-//!
-//! [`open`] opens a packed database, or creates it. All of SQLite works on it.
-//!
-//! ```
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let place = tempfile::tempdir()?;
-//! # let path = place.path().join("packed.db");
-//! let db = litepack::open(&path)?;
-//! db.execute_batch("create table events(id integer primary key, data text)")?;
-//! db.execute("insert into events(data) values (?1)", ["{}"])?;
-//! # Ok(()) }
-//! ```
-//!
-//! The other functions do what the `litepack` command does:
-//!
-//! | function | what it does |
-//! |---|---|
-//! | [`pack`], [`pack_in_place`] | create a packed file from a plain SQLite database |
-//! | [`unpack`], [`unpack_in_place`] | restore the plain database, bit for bit |
-//! | [`info`] | reports sizes, of each table and index too |
-//! | [`check`] | reads everything and reports damage |
-//! | [`maintain`] | makes a used packed file small again, while others read and write |
-//! | [`archive`] | archives: read-only databases in seekable zstd files |
-//! | [`columns`] | compressed columns of an ordinary database |
-//! | `tune` (feature `tune`) | compares formats and settings on a copy |
-//!
-//! Functions that may take long have a [`Job`], which reports progress and can be stopped. `serde` serialises results
-//! to the fields that the command prints with `--json`.
+#![cfg_attr(feature = "rusqlite", doc = "\n", doc = include_str!("functions.md"))]
 //!
 //! # With another SQLite crate
 //!

@@ -11,6 +11,8 @@ pub struct Options {
     pub readonly: bool,
     /// `-bail`: the shell ends at the first error. Passed on, too.
     pub bail: bool,
+    /// `-batch`: there is no prompt. Passed on, too.
+    pub batch: bool,
     /// `-init FILE`: what is read in place of the user's own file.
     pub startup_file: Option<PathBuf>,
     /// What is passed on.
@@ -27,6 +29,7 @@ impl Options {
                 Some("init") => read.startup_file = rest.next().map(PathBuf::from),
                 other => {
                     read.bail |= other == Some("bail");
+                    read.batch |= other == Some("batch");
                     read.others.push(option.clone());
                     if other.is_some_and(takes_value) {
                         read.others.extend(rest.next().cloned());

@@ -7,38 +7,67 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Error, Result, bail};
 
-use super::script::EMPTY_FILE;
-
 /// What a shell must be, asked in SQL: its version, and whether it can load extensions at all.
 const QUESTION: &str = "select sqlite_version(), sqlite_compileoption_used('OMIT_LOAD_EXTENSION');";
 
 const HOW_TO_INSTALL: &str = "install SQLite's own shell: the package sqlite3 of Debian and Ubuntu, sqlite of Fedora, \
      Arch, Alpine and Homebrew, or sqlite-tools from sqlite.org; or use --sqlite3 PROGRAM";
 
+/// A file that has nothing in it.
+const EMPTY_FILE: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
+
+/// Keeps the shell from reading a startup file: the script has it, to be read when the database is open. Before that
+/// it would be for one in memory. Where the shell itself looks for one does not depend on `HOME`.
+const NO_STARTUP_FILE: &[&str] = &["-init", EMPTY_FILE];
+
+/// The same at a prompt, where the shell says which file it reads, be it empty: before it reads it, it looks for
+/// `-batch` only, and then for `-interactive` as well.
+const NONE_AND_QUIET: &[&str] = &["-init", EMPTY_FILE, "-batch", "-interactive"];
+
+/// The same for shells of 2026 and later, which have an option for it. Others refuse it, but not before they have read
+/// the file.
+const NONE_BY_OPTION: &[&str] = &["-init", EMPTY_FILE, "-noinit"];
+
 /// A shell that can load extensions.
-pub struct Shell(PathBuf);
+pub struct Shell {
+    program: PathBuf,
+    /// Its first options.
+    first: &'static [&'static str],
+}
 
 impl Shell {
-    /// Asks the program whether it will do.
-    pub fn find(program: &Path) -> Result<Shell> {
-        let answer = Command::new(program)
-            .args(["-batch", "-init", EMPTY_FILE, ":memory:", QUESTION])
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .output()
-            .map_err(|error| cannot_start(program, error))?;
-        let answer = String::from_utf8_lossy(&answer.stdout);
-        match answer.trim().split_once('|') {
-            Some((version, "1")) => bail!(
-                "{} (SQLite {version}) is built without loading of extensions; {HOW_TO_INSTALL}",
-                program.display()
-            ),
-            Some((_, "0")) => Ok(Shell(program.to_owned())),
-            _ => bail!(
-                "{} does not answer as SQLite's shell does; {HOW_TO_INSTALL}",
-                program.display()
-            ),
+    /// Asks the program whether it will do. `at_prompt` says whether it is going to read from a terminal.
+    pub fn find(program: &Path, at_prompt: bool) -> Result<Shell> {
+        let ways: &[_] = match at_prompt {
+            true => &[NONE_BY_OPTION, NONE_AND_QUIET],
+            false => &[NO_STARTUP_FILE],
+        };
+        for &first in ways {
+            let answer = Command::new(program)
+                .arg("-batch")
+                .args(first)
+                .args([":memory:", QUESTION])
+                .stdin(Stdio::null())
+                .stderr(Stdio::null())
+                .output()
+                .map_err(|error| cannot_start(program, error))?;
+            let answer = String::from_utf8_lossy(&answer.stdout);
+            match answer.trim().split_once('|') {
+                Some((version, "1")) => bail!(
+                    "{} (SQLite {version}) is built without loading of extensions; {HOW_TO_INSTALL}",
+                    program.display()
+                ),
+                Some((_, "0")) => {
+                    let program = program.to_owned();
+                    return Ok(Shell { program, first });
+                }
+                _ => {}
+            }
         }
+        bail!(
+            "{} does not answer as SQLite's shell does; {HOW_TO_INSTALL}",
+            program.display()
+        )
     }
 
     /// Becomes the shell. Where that cannot be done, waits for it.
@@ -48,18 +77,22 @@ impl Shell {
         options: &[OsString],
         sql: &[OsString],
     ) -> Result<ExitCode> {
-        let mut command = Command::new(&self.0);
-        command.args(script).args(options).args(sql);
+        let mut command = Command::new(&self.program);
+        command
+            .args(self.first)
+            .args(script)
+            .args(options)
+            .args(sql);
         #[cfg(unix)]
         {
             let error = std::os::unix::process::CommandExt::exec(&mut command);
-            Err(cannot_start(&self.0, error))
+            Err(cannot_start(&self.program, error))
         }
         #[cfg(not(unix))]
         {
             let status = command
                 .status()
-                .map_err(|error| cannot_start(&self.0, error))?;
+                .map_err(|error| cannot_start(&self.program, error))?;
             let code = status.code().and_then(|code| u8::try_from(code).ok());
             Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
         }

@@ -83,10 +83,9 @@ impl Script {
         Ok(())
     }
 
-    /// As arguments of the shell, the database in memory included. The shell reads no startup file of its own: the
-    /// script has it, to be read when the database is open.
+    /// As arguments of the shell, the database in memory included.
     pub fn arguments(&self) -> Vec<OsString> {
-        let mut all = ["-init", EMPTY_FILE].map(OsString::from).to_vec();
+        let mut all = Vec::new();
         for command in &self.0 {
             all.extend(["-cmd".into(), command.into()]);
         }
@@ -94,9 +93,6 @@ impl Script {
         all
     }
 }
-
-/// A file that has nothing in it.
-pub const EMPTY_FILE: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
 
 fn absolute(file: &Path) -> Result<OsString> {
     let path = std::path::absolute(file);
