@@ -23,6 +23,7 @@
 //! | [`maintain`] | makes a used packed file small again, while others read and write |
 //! | [`archive`] | archives: read-only databases in seekable zstd files |
 //! | [`columns`] | compressed columns of an ordinary database |
+//! | `ingest` (feature `ingest`) | reads logs into a database, each line once |
 //! | `tune` (feature `tune`) | compares formats and settings on a copy |
 //!
 //! Functions that may take long have a [`Job`], which reports progress and can be stopped. `serde` serialises results
@@ -53,6 +54,7 @@
 //! | `rusqlite` | on | everything but what is named above; `rusqlite` 0.41 |
 //! | `bundled` | on | SQLite is compiled into the program, as the feature of `rusqlite` does |
 //! | `remote` | on | databases on web servers; `remote_info` |
+//! | `ingest` | off | the function of that name, on Unix; implies `rusqlite` |
 //! | `tune` | off | the module of that name; implies `rusqlite` |
 #![forbid(unsafe_code)]
 
@@ -71,6 +73,8 @@ mod error;
 mod files;
 #[cfg(feature = "rusqlite")]
 mod info;
+#[cfg(all(feature = "ingest", unix))]
+mod ingest;
 #[cfg(feature = "rusqlite")]
 mod job;
 #[cfg(feature = "rusqlite")]
@@ -113,6 +117,9 @@ pub use {
     printable::printable,
     unpack::{UnpackOptions, unpack, unpack_in_place},
 };
+
+#[cfg(all(feature = "ingest", unix))]
+pub use ingest::{IngestOptions, Ingested, IngestedSource, ingest};
 
 pub use error::{Error, Result};
 pub use litepack_engine::FileKind;
