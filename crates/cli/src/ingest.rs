@@ -49,7 +49,7 @@ pub struct Arguments {
     /// Make at most this many columns of names in lines; other values go into the column extra, as JSON.
     #[arg(long, value_name = "N", default_value_t = 100)]
     max_columns: usize,
-    /// Do not parse lines longer than this, from 1024 to 2097152; their beginning is kept.
+    /// Do not parse lines longer than this, from 4096 to 2097152; their beginning is kept.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     max_line: usize,
     /// Delete rows older than this, such as 30d, 12h or 90m.

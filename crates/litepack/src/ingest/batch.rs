@@ -102,7 +102,10 @@ impl Session<'_> {
                 "another program reads {} into this database",
                 source.path.display()
             ),
-            Err(error) => return Err(self.sqlite(error)),
+            Err(error) => {
+                source.counted = before;
+                return Err(self.sqlite(error));
+            }
         }
         let [lines, unparsed, cut] = [0, 1, 2].map(|at: usize| source.counted[at] - before[at]);
         self.report.lines += lines;

@@ -37,6 +37,8 @@ const KEPT: &str = "what was read is kept, and the next run goes on from there";
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Names of tables are not longer.
 const TABLE_MAX: usize = 64;
+/// As much as is kept of a longer one.
+const LINE_MIN: usize = 4096;
 /// Less than is read ahead.
 const LINE_MAX: usize = 2 << 20;
 /// A table has at most 2000 columns in SQLite as it is usually built.
@@ -193,6 +195,9 @@ impl<'a> Session<'a> {
         options: &'a IngestOptions,
         job: &'a Job<'a>,
     ) -> Result<Session<'a>> {
+        if matches!(database.to_str(), Some("" | ":memory:")) {
+            refuse!("the database has to be a file");
+        }
         let table = &options.table;
         let lower = table.to_ascii_lowercase();
         if table.is_empty() || table.len() > TABLE_MAX || table.contains('\0') {
@@ -204,8 +209,8 @@ impl<'a> Session<'a> {
         if options.max_columns > COLUMNS_MAX {
             refuse!("at most {COLUMNS_MAX} columns are possible");
         }
-        if !(1024..=LINE_MAX).contains(&options.max_line) {
-            refuse!("the longest line has 1024 to {LINE_MAX} bytes");
+        if !(LINE_MIN..=LINE_MAX).contains(&options.max_line) {
+            refuse!("the longest line has {LINE_MIN} to {LINE_MAX} bytes");
         }
         if let Some(format) = &options.format {
             Format::new(format)?;

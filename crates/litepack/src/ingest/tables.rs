@@ -61,7 +61,7 @@ pub(super) fn existing(connection: &Connection, table: &str) -> Result<Vec<Strin
             );
         }
     }
-    let Some((kind, _)) = schema(connection, table)? else {
+    let Some((kind, sql)) = schema(connection, table)? else {
         return Ok(Vec::new());
     };
     let columns = || -> rusqlite::Result<Vec<(String, bool)>> {
@@ -72,7 +72,12 @@ pub(super) fn existing(connection: &Connection, table: &str) -> Result<Vec<Strin
         rows.collect()
     };
     let columns = columns().context("cannot read the schema")?;
-    let ours = found == BOOKS.len() && kind == "table" && columns.iter().all(|(_, plain)| *plain);
+    let ours = found == BOOKS.len()
+        && kind == "table"
+        && !sql
+            .get(..14)
+            .is_some_and(|begin| begin.eq_ignore_ascii_case("CREATE VIRTUAL"))
+        && columns.iter().all(|(_, plain)| *plain);
     if !ours || columns.len() < 3 {
         refuse!(
             "the database has a table {table} that `litepack ingest` did not make; name another with --table"
