@@ -2,7 +2,7 @@
 //! `litepack`.
 //!
 //! ```text
-//! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  columns.rs  archive.rs  tune.rs  shell.rs  generate.rs
+//! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  ingest.rs  columns.rs  archive.rs  tune.rs  shell.rs  generate.rs
 //!          one subcommand each
 //! job.rs   bars, Ctrl-C and the summary     limits.rs   options for how long to work
 //! ```
@@ -15,6 +15,8 @@ mod check;
 mod columns;
 mod generate;
 mod info;
+#[cfg(unix)]
+mod ingest;
 mod job;
 mod limits;
 mod maintain;
@@ -48,6 +50,8 @@ enum Command {
     Info(info::Arguments),
     Check(check::Arguments),
     Maintain(maintain::Arguments),
+    #[cfg(unix)]
+    Ingest(ingest::Arguments),
     Columns(columns::Arguments),
     Archive(archive::Arguments),
     Tune(tune::Arguments),
@@ -64,6 +68,8 @@ fn main() -> ExitCode {
         Command::Info(arguments) => info::run(&arguments).map(|()| true),
         Command::Check(arguments) => check::run(&arguments),
         Command::Maintain(arguments) => maintain::run(&arguments),
+        #[cfg(unix)]
+        Command::Ingest(arguments) => ingest::run(&arguments).map(|()| true),
         Command::Columns(arguments) => columns::run(&arguments).map(|()| true),
         Command::Archive(arguments) => archive::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments).map(|()| true),

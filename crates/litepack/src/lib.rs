@@ -26,6 +26,7 @@
 //! | `rusqlite` | on | everything but what is named above; `rusqlite` 0.41 |
 //! | `bundled` | on | SQLite is compiled into the program, as the feature of `rusqlite` does |
 //! | `remote` | on | databases on web servers; `remote_info` |
+//! | `ingest` | off | the function of that name, on Unix; implies `rusqlite` |
 //! | `tune` | off | the module of that name; implies `rusqlite` |
 #![forbid(unsafe_code)]
 
@@ -44,6 +45,8 @@ mod error;
 mod files;
 #[cfg(feature = "rusqlite")]
 mod info;
+#[cfg(all(feature = "ingest", unix))]
+mod ingest;
 #[cfg(feature = "rusqlite")]
 mod job;
 #[cfg(feature = "rusqlite")]
@@ -86,6 +89,9 @@ pub use {
     printable::printable,
     unpack::{UnpackOptions, unpack, unpack_in_place},
 };
+
+#[cfg(all(feature = "ingest", unix))]
+pub use ingest::{IngestOptions, Ingested, IngestedSource, ingest};
 
 pub use error::{Error, Result};
 pub use litepack_engine::FileKind;

@@ -1,0 +1,259 @@
+//! Goes on as files grow. A file that was renamed is read on for a while, as its writer may not know yet; the new one
+//! of its name is opened beside it. One that was truncated begins anew.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::source::{Identity, Source, identity};
+use super::{Session, expand};
+use crate::{Error, Result};
+
+/// How often files are looked at.
+const POLL: Duration = Duration::from_millis(200);
+/// For so long a file is read on after it lost its name.
+const RETIRED: Duration = Duration::from_secs(60);
+/// How often old rows are deleted.
+const EXPIRE: Duration = Duration::from_secs(60);
+
+/// Files that cannot be read, and are not tried again until another file has the name.
+type Failed = HashMap<PathBuf, Option<Identity>>;
+
+struct Followed {
+    source: Source,
+    known: u64,
+    /// Since when its name belongs to another file.
+    retired: Option<Instant>,
+    ended: bool,
+}
+
+impl Session<'_> {
+    /// Reads sources until it is stopped, or until streams alone have ended.
+    pub(super) fn follow(&mut self, patterns: &[&Path]) -> Result<()> {
+        let mut followed: Vec<Followed> = Vec::new();
+        let mut failed = Failed::new();
+        let mut expired: Option<Instant> = None;
+        let end = loop {
+            if let Err(error) = self.job.check() {
+                break Err(error);
+            }
+            if let Err(error) = self.look(patterns, &mut followed, &mut failed) {
+                break Err(error);
+            }
+            match self.read_followed(&mut followed, &mut failed) {
+                Err(error) => break Err(error),
+                Ok(true) => {}
+                Ok(false) => {
+                    let streams = followed
+                        .iter()
+                        .all(|one| one.source.identity.is_none() && one.ended);
+                    if streams && !followed.is_empty() {
+                        break Ok(());
+                    }
+                    std::thread::sleep(POLL);
+                }
+            }
+            if expired.is_none_or(|at| at.elapsed() > EXPIRE) {
+                // A column may still come; indexes that are asked for wait for it.
+                if let Err(error) = self.tidy()
+                    && !matches!(error, Error::Refused(_))
+                {
+                    break Err(error);
+                }
+                expired = Some(Instant::now());
+            }
+        };
+        for one in &followed {
+            self.note(&one.source, one.known, Ok(()))?;
+        }
+        end
+    }
+
+    /// Opens files that are new, also under a name that is followed.
+    fn look(
+        &mut self,
+        patterns: &[&Path],
+        followed: &mut Vec<Followed>,
+        failed: &mut Failed,
+    ) -> Result<()> {
+        let mut paths = Vec::new();
+        for pattern in patterns {
+            // A pattern may match nothing yet.
+            paths.extend(expand(&[pattern]).unwrap_or_default());
+        }
+        let mut renamed = self.renamed(&paths)?;
+        renamed.retain(|path| !paths.contains(path));
+        let old = renamed.len();
+        for (at, path) in renamed.into_iter().chain(paths).enumerate() {
+            let now = std::fs::metadata(&path)
+                .ok()
+                .filter(std::fs::Metadata::is_file);
+            let now = now.map(|metadata| identity(&metadata));
+            let stream = path.as_os_str() == "-" || (now.is_none() && path.exists());
+            if followed.iter().any(|one| one.source.path == path && stream) {
+                continue;
+            }
+            if !stream {
+                let Some(now) = now else { continue };
+                for one in followed.iter_mut().filter(|one| one.source.path == path) {
+                    if one.source.identity != Some(now) && one.retired.is_none() {
+                        one.retired = Some(Instant::now());
+                    }
+                }
+                if let Some(one) = followed
+                    .iter_mut()
+                    .find(|one| one.source.identity == Some(now))
+                {
+                    one.source.path = path;
+                    continue;
+                }
+            }
+            if failed.get(&path) == Some(&now) {
+                continue;
+            }
+            match self.open_source(&path) {
+                // Nobody asked for it.
+                Ok(source) if at < old && source.id.is_none() => {}
+                // The same content under another name, which is still followed: compressed, or copied before it is
+                // truncated.
+                Ok(source)
+                    if source.id.is_some()
+                        && followed.iter().any(|one| one.source.id == source.id) =>
+                {
+                    let same = followed.iter().position(|one| one.source.id == source.id);
+                    if let Some(one) = same.and_then(|at| followed.get_mut(at))
+                        && !one.source.is_unchanged()
+                    {
+                        // It was copied, and is truncated now: the copy has the rest.
+                        let known = source.stored;
+                        *one = Followed {
+                            source,
+                            known,
+                            retired: None,
+                            ended: false,
+                        };
+                    } else if !source.input.is_plain() {
+                        failed.insert(path, now);
+                    }
+                }
+                Ok(source) => {
+                    let known = source.stored;
+                    followed.push(Followed {
+                        source,
+                        known,
+                        retired: None,
+                        ended: false,
+                    });
+                }
+                Err(error) => {
+                    failed.insert(path.clone(), now);
+                    self.job.warn(&error.in_one_line());
+                    self.failed(&path, error)?;
+                }
+            }
+        }
+        followed.retain(|one| one.retired.is_none_or(|at| at.elapsed() < RETIRED));
+        Ok(())
+    }
+
+    /// Reads what is new. False if nothing was.
+    fn read_followed(&mut self, followed: &mut Vec<Followed>, failed: &mut Failed) -> Result<bool> {
+        let mut any = false;
+        let mut at = 0;
+        while let Some(one) = followed.get_mut(at) {
+            at += 1;
+            let stream = one.source.identity.is_none();
+            if one.ended && (stream || !one.source.input.is_plain()) {
+                continue;
+            }
+            if !one.source.is_unchanged() {
+                // Truncated, or written anew: what is there now is opened again under its name.
+                at -= 1;
+                let gone = followed.remove(at);
+                self.note(&gone.source, gone.known, Ok(()))?;
+                any = true;
+                continue;
+            }
+            let before = one.source.counted[0];
+            match self.read_on(&mut one.source) {
+                Ok(more) => one.ended = !more,
+                // A reader or another writer takes its time. The rows were not stored, so they are read again.
+                Err(error @ Error::InUse { .. }) => {
+                    let streams = followed.iter().any(|one| one.source.identity.is_none());
+                    if streams {
+                        return Err(error);
+                    }
+                    self.job.warn(&error.in_one_line());
+                    for gone in std::mem::take(followed) {
+                        self.note(&gone.source, gone.known, Ok(()))?;
+                    }
+                    self.reload()?;
+                    return Ok(false);
+                }
+                Err(error @ (Error::Sqlite { .. } | Error::Interrupted { .. })) => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    self.job.warn(&error.in_one_line());
+                    at -= 1;
+                    let gone = followed.remove(at);
+                    failed.insert(gone.source.path.clone(), gone.source.identity);
+                    self.note(&gone.source, gone.known, Err(error))?;
+                    continue;
+                }
+            }
+            any |= one.source.counted[0] > before || !one.ended;
+        }
+        Ok(any)
+    }
+
+    /// Files that were renamed while nobody read them, as rotation does: the database knows their inode under a name
+    /// that belongs to another file now.
+    pub(super) fn renamed(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        let mut renamed = Vec::new();
+        for path in paths {
+            let known = || -> rusqlite::Result<Vec<Identity>> {
+                let sql = "select device, inode from main.litepack_sources where path = ?1 and inode is not null";
+                let mut statement = self.connection.prepare_cached(sql)?;
+                let rows = statement.query_map([path.to_string_lossy()], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })?;
+                rows.collect()
+            };
+            let mut known = known().map_err(|error| self.sqlite(error))?;
+            let own = std::fs::metadata(path).ok().map(|own| identity(&own));
+            known.retain(|known| own != Some(*known));
+            let (Some(name), false) = (
+                path.file_name().and_then(|name| name.to_str()),
+                known.is_empty(),
+            ) else {
+                continue;
+            };
+            let folder = path
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty());
+            let Ok(entries) = std::fs::read_dir(folder.unwrap_or(Path::new("."))) else {
+                continue;
+            };
+            for entry in entries.flatten() {
+                let rotated = entry.file_name().to_str().is_some_and(|other| {
+                    other
+                        .strip_prefix(name)
+                        .is_some_and(|rest| rest.starts_with(['.', '-']))
+                });
+                let same = || {
+                    entry
+                        .metadata()
+                        .is_ok_and(|other| known.contains(&identity(&other)))
+                };
+                if rotated && same() {
+                    renamed.push(folder.map_or_else(
+                        || entry.file_name().into(),
+                        |folder| folder.join(entry.file_name()),
+                    ));
+                }
+            }
+        }
+        Ok(renamed)
+    }
+}

@@ -1,0 +1,167 @@
+//! Where bytes come from: a file, plain or compressed by gzip or zstd, or a stream (standard input or a pipe).
+
+use std::fs::{File, Metadata};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use super::lines::MARK;
+use crate::Result;
+use crate::error::{Context, cannot_read};
+
+/// How long a stream is waited for.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// The largest window of zstd, as `zstd --long=27` makes it: 128 MiB.
+const WINDOW_LOG_MAX: u32 = 27;
+
+/// What a read gave.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Filled {
+    Bytes,
+    End,
+    /// A stream has nothing yet.
+    Waiting,
+}
+
+/// An open source of bytes.
+pub(super) enum Input {
+    Plain(File),
+    Compressed(Box<dyn Read>),
+    Stream(Receiver<io::Result<Vec<u8>>>),
+}
+
+impl Input {
+    /// A file from its beginning, and which one it is: its name may go to another one at any time.
+    pub(super) fn open(path: &Path) -> Result<(Input, Metadata)> {
+        let open = || -> io::Result<(Input, Metadata)> {
+            let mut file = File::open(path)?;
+            let metadata = file.metadata()?;
+            let mut magic = Vec::new();
+            (&mut file).take(4).read_to_end(&mut magic)?;
+            file.seek(SeekFrom::Start(0))?;
+            let is_gzip = magic.starts_with(&[0x1f, 0x8b]);
+            // A frame of zstd, or a skippable one.
+            let is_zstd = magic == [0x28, 0xb5, 0x2f, 0xfd]
+                || matches!(magic[..], [low, 0x2a, 0x4d, 0x18] if low & 0xf0 == 0x50);
+            let input = match (is_gzip, is_zstd) {
+                (true, _) => Input::Compressed(Box::new(flate2::bufread::MultiGzDecoder::new(
+                    BufReader::with_capacity(1 << 16, file),
+                ))),
+                (_, true) => {
+                    let mut decoder = zstd::stream::read::Decoder::new(file)?;
+                    decoder.window_log_max(WINDOW_LOG_MAX)?;
+                    Input::Compressed(Box::new(decoder))
+                }
+                _ => Input::Plain(file),
+            };
+            Ok((input, metadata))
+        };
+        open().with_context(|| cannot_read(path))
+    }
+
+    /// Standard input (`-`) or a pipe, which another thread reads, as it may be silent.
+    pub(super) fn stream(path: &Path) -> Input {
+        let (sender, receiver) = sync_channel(4);
+        let path = path.to_owned();
+        std::thread::spawn(move || {
+            let open = || -> io::Result<Box<dyn Read>> {
+                match path.as_os_str() == "-" {
+                    true => Ok(Box::new(io::stdin())),
+                    false => Ok(Box::new(File::open(&path)?)),
+                }
+            };
+            let pass = || -> io::Result<()> {
+                let mut file = BufReader::with_capacity(1 << 16, open()?);
+                let compressed = file.fill_buf()?;
+                let mut file: Box<dyn Read> = match compressed {
+                    [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
+                    [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+                        let mut decoder = zstd::stream::read::Decoder::with_buffer(file)?;
+                        decoder.window_log_max(WINDOW_LOG_MAX)?;
+                        Box::new(decoder)
+                    }
+                    _ => Box::new(file),
+                };
+                loop {
+                    let mut chunk = vec![0; 1 << 16];
+                    let count = match file.read(&mut chunk) {
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                        count => count?,
+                    };
+                    chunk.truncate(count);
+                    if count == 0 || sender.send(Ok(chunk)).is_err() {
+                        return Ok(());
+                    }
+                }
+            };
+            if let Err(error) = pass() {
+                let _ = sender.send(Err(error));
+            }
+        });
+        Input::Stream(receiver)
+    }
+
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self, Input::Plain(_))
+    }
+
+    /// Appends up to `most` bytes.
+    pub(super) fn read(&mut self, buffer: &mut Vec<u8>, most: usize) -> Result<Filled> {
+        let before = buffer.len();
+        let read = |from: &mut dyn Read, buffer: &mut Vec<u8>| {
+            let done = from.take(most as u64).read_to_end(buffer);
+            // What came before an error counts; the error comes again.
+            match buffer.len() > before {
+                true => Ok(()),
+                false => done.map(drop),
+            }
+        };
+        match self {
+            Input::Plain(file) => read(file, buffer).context("cannot read")?,
+            Input::Compressed(file) => read(file, buffer).context("cannot decompress")?,
+            Input::Stream(receiver) => match receiver.recv_timeout(PATIENCE) {
+                Ok(chunk) => buffer.extend_from_slice(&chunk.context("cannot read")?),
+                Err(RecvTimeoutError::Timeout) => return Ok(Filled::Waiting),
+                Err(RecvTimeoutError::Disconnected) => return Ok(Filled::End),
+            },
+        }
+        Ok(match buffer.len() > before {
+            true => Filled::Bytes,
+            false => Filled::End,
+        })
+    }
+
+    /// The first bytes, from an input at its beginning.
+    pub(super) fn head(&mut self) -> Result<Vec<u8>> {
+        let mut head = Vec::new();
+        loop {
+            let wanted = MARK - head.len();
+            if wanted == 0 || self.read(&mut head, wanted)? != Filled::Bytes {
+                break;
+            }
+        }
+        Ok(head)
+    }
+
+    /// Goes to an offset of an input at its beginning, if `before` precedes it there.
+    pub(super) fn go_to(&mut self, offset: u64, before: &[u8]) -> Result<bool> {
+        let Some(first) = offset.checked_sub(before.len() as u64) else {
+            return Ok(false);
+        };
+        let skipped = match self {
+            Input::Plain(file) => file.seek(SeekFrom::Start(first)).map(|_| first),
+            Input::Compressed(file) => io::copy(&mut file.take(first), &mut io::sink()),
+            Input::Stream(_) => return Ok(false),
+        };
+        let skipped = skipped.context("cannot read")?;
+        let mut found = Vec::new();
+        loop {
+            let wanted = before.len() - found.len();
+            if wanted == 0 || self.read(&mut found, wanted)? != Filled::Bytes {
+                break;
+            }
+        }
+        Ok(skipped == first && found == before)
+    }
+}

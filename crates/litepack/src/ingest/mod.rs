@@ -1,0 +1,411 @@
+//! Reads logs into a database, each line once.
+//!
+//! ```text
+//! mod.rs     options, report, and the order in which sources are read
+//! batch.rs   one transaction: lines become rows, and the offset goes with them
+//! follow.rs  goes on as files grow and are rotated
+//! source.rs  a source and how it is recognised     input.rs  bytes of a file or stream     lines.rs  its lines
+//! format/    what a line says                      row.rs    values and columns            tables.rs the schema
+//! ```
+
+mod batch;
+mod follow;
+mod format;
+mod input;
+mod lines;
+mod row;
+mod source;
+mod tables;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rusqlite::Connection;
+use serde::Serialize;
+
+use self::format::Format;
+use self::format::time::{Stamp, Times, text};
+use self::row::Columns;
+use self::source::Source;
+use crate::error::{Context, refuse};
+use crate::job::{Step, Unit};
+use crate::{Error, Job, Result};
+
+/// What an interrupted call leaves.
+const KEPT: &str = "what was read is kept, and the next run goes on from there";
+/// How long another writer is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Names of tables are not longer.
+const TABLE_MAX: usize = 64;
+/// As much as is kept of a longer one.
+const LINE_MIN: usize = 4096;
+/// Less than is read ahead.
+const LINE_MAX: usize = 2 << 20;
+/// A table has at most 2000 columns in SQLite as it is usually built.
+const COLUMNS_MAX: usize = 1900;
+
+/// Options of [`ingest`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IngestOptions {
+    /// The table of the lines.
+    pub table: String,
+    /// `json`, `combined`, `vhost`, `common`, `syslog`, `logfmt`, `tsv`, `csv`, or a pattern as nginx (`log_format`)
+    /// or Apache (`LogFormat`) has it; by default the first lines of each source tell.
+    pub format: Option<String>,
+    /// Times are Unix seconds; else text, such as `2026-11-24T10:43:55Z`.
+    pub integer_times: bool,
+    /// Lines are kept as JSON in one column.
+    pub json_column: bool,
+    /// Columns with an index. The time has one in any case.
+    pub indexes: Vec<String>,
+    /// At most so many columns are made of names in lines; values of other names go into the column `extra`, as JSON.
+    pub max_columns: usize,
+    /// Lines longer than this many bytes are not parsed, and only their beginning is kept.
+    pub max_line: usize,
+    /// Rows older than this are deleted.
+    pub keep: Option<Duration>,
+    /// Goes on as files grow, until it is stopped.
+    pub follow: bool,
+}
+
+impl Default for IngestOptions {
+    fn default() -> IngestOptions {
+        IngestOptions {
+            table: "logs".to_owned(),
+            format: None,
+            integer_times: false,
+            json_column: false,
+            indexes: Vec::new(),
+            max_columns: 100,
+            max_line: 1 << 20,
+            keep: None,
+            follow: false,
+        }
+    }
+}
+
+/// What [`ingest`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Ingested {
+    /// Lines that were read, without empty ones.
+    pub lines: u64,
+    /// Rows added to the table.
+    pub rows: u64,
+    /// Lines that went into `litepack_unparsed`.
+    pub unparsed: u64,
+    /// Of these, lines of which only the beginning was kept.
+    pub cut: u64,
+    /// Rows deleted because they were too old.
+    pub deleted: u64,
+    /// The sources in the order in which they were read.
+    pub sources: Vec<IngestedSource>,
+}
+
+/// One source of [`Ingested`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct IngestedSource {
+    /// As it was named; `-` is standard input.
+    pub path: String,
+    /// Its format, if lines were read.
+    pub format: Option<String>,
+    /// Lines that were read.
+    pub lines: u64,
+    /// Lines that were not parsed.
+    pub unparsed: u64,
+    /// Bytes (decompressed) that were read in earlier runs.
+    pub known_bytes: u64,
+    /// Bytes of a half line at the end, which is left for the next run.
+    pub half_line_bytes: u64,
+    /// Why it was not read to its end.
+    pub error: Option<String>,
+}
+
+/// Reads logs into a database, which is created packed if it does not exist. A source is a file (plain, gzip or zstd),
+/// a pattern such as `logs/*.gz`, a named pipe, or `-`, standard input. What was read of a file in an earlier call is
+/// not read again, also after the file was renamed or compressed. Lines that are not of the format are kept in the
+/// table `litepack_unparsed`.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let (log, db) = (place.path().join("app.log"), place.path().join("logs.db"));
+/// # std::fs::write(&log, "{\"time\":\"2026-11-24T10:00:00Z\",\"took\":3}\n")?;
+/// use litepack::{IngestOptions, Job, ingest};
+///
+/// let ingested = ingest(&[&log], &db, &IngestOptions::default(), &Job::default())?;
+/// assert_eq!(ingested.rows, 1);
+/// let took: i64 = litepack::open(&db)?.query_row("select took from logs", [], |row| row.get(0))?;
+/// assert_eq!(took, 3);
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// If the options make no sense, or the database cannot be written or has tables of these names that are not ours. A
+/// source that cannot be read does not end the call; its [`IngestedSource::error`] says why.
+pub fn ingest(
+    sources: &[impl AsRef<Path>],
+    database: impl AsRef<Path>,
+    options: &IngestOptions,
+    job: &Job<'_>,
+) -> Result<Ingested> {
+    let database = database.as_ref();
+    let mut session = Session::open(database, options, job)?;
+    let patterns: Vec<&Path> = sources.iter().map(AsRef::as_ref).collect();
+    let worked = match options.follow {
+        true => session.follow(&patterns),
+        false => session.read_all(&patterns).and_then(|()| session.tidy()),
+    };
+    match worked {
+        // Following ends in no other way.
+        Err(error) if error.is_interrupted() && options.follow => Ok(session.report),
+        Err(error) => Err(error.keeping(KEPT)),
+        Ok(()) => Ok(session.report),
+    }
+}
+
+/// A database that is written, and what is known while it is.
+struct Session<'a> {
+    connection: Connection,
+    database: &'a Path,
+    options: &'a IngestOptions,
+    job: &'a Job<'a>,
+    columns: Columns,
+    report: Ingested,
+    step: Step<'a>,
+    _interrupts: crate::job::Interrupts,
+}
+
+/// Unix seconds now.
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs().cast_signed())
+}
+
+fn now_text() -> String {
+    text(Stamp {
+        seconds: now(),
+        nanos: 0,
+    })
+    .unwrap_or_default()
+}
+
+impl<'a> Session<'a> {
+    fn open(
+        database: &'a Path,
+        options: &'a IngestOptions,
+        job: &'a Job<'a>,
+    ) -> Result<Session<'a>> {
+        if matches!(database.to_str(), Some("" | ":memory:")) {
+            refuse!("the database has to be a file");
+        }
+        let table = &options.table;
+        let lower = table.to_ascii_lowercase();
+        if table.is_empty() || table.len() > TABLE_MAX || table.contains('\0') {
+            refuse!("a table's name has 1 to {TABLE_MAX} bytes");
+        }
+        if lower.starts_with("sqlite_") || lower.starts_with("litepack_") {
+            refuse!("tables whose names begin with sqlite_ or litepack_ are not for logs");
+        }
+        if options.max_columns > COLUMNS_MAX {
+            refuse!("at most {COLUMNS_MAX} columns are possible");
+        }
+        if !(LINE_MIN..=LINE_MAX).contains(&options.max_line) {
+            refuse!("the longest line has {LINE_MIN} to {LINE_MAX} bytes");
+        }
+        if let Some(format) = &options.format {
+            Format::new(format)?;
+        }
+        let connection = crate::open(database)?;
+        connection
+            .busy_timeout(PATIENCE)
+            .context("cannot open the database")?;
+        let existing = tables::existing(&connection, table)
+            .with_context(|| format!("cannot use {}", database.display()))?;
+        let times = Times::new(options.integer_times);
+        let mut columns = Columns::new(&existing, options.max_columns, options.json_column, times)?;
+        let interrupts = job.interrupts(&connection);
+        if existing.is_empty() {
+            let mut create = || {
+                let create = connection.unchecked_transaction()?;
+                tables::create(&create, table, &mut columns)?;
+                create.commit()
+            };
+            create().map_err(|error| Error::of_sqlite(database, error))?;
+        }
+        Ok(Session {
+            connection,
+            database,
+            options,
+            job,
+            columns,
+            report: Ingested::default(),
+            step: job.step("reading", Unit::Bytes, None),
+            _interrupts: interrupts,
+        })
+    }
+
+    /// Forgets what a transaction that failed would have added.
+    fn reload(&mut self) -> Result<()> {
+        let existing = tables::existing(&self.connection, &self.options.table)?;
+        let times = Times::new(self.options.integer_times);
+        let options = self.options;
+        self.columns = Columns::new(&existing, options.max_columns, options.json_column, times)?;
+        Ok(())
+    }
+
+    fn sqlite(&self, error: rusqlite::Error) -> Error {
+        Error::of_sqlite(self.database, error)
+    }
+
+    /// Reads every source to its end.
+    fn read_all(&mut self, patterns: &[&Path]) -> Result<()> {
+        let paths = expand(patterns)?;
+        // What was rotated since the last run comes first; the rest of a path then belongs to its new file.
+        let mut renamed = self.renamed(&paths)?;
+        renamed.retain(|path| !paths.contains(path));
+        let old = renamed.len();
+        for (at, path) in renamed.into_iter().chain(paths).enumerate() {
+            match self.open_source(&path) {
+                // Nobody asked for it.
+                Ok(source) if at < old && source.id.is_none() => {}
+                Ok(mut source) => {
+                    let known = source.stored;
+                    let read = self.read_to_end(&mut source);
+                    self.note(&source, known, read)?;
+                }
+                Err(error) => self.failed(&path, error)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn open_source(&mut self, path: &Path) -> Result<Source> {
+        if path.as_os_str() != "-" {
+            let same = |other: &Path| {
+                let (a, b) = (std::fs::metadata(path), std::fs::metadata(other));
+                matches!((a, b), (Ok(a), Ok(b)) if source::identity(&a) == source::identity(&b))
+            };
+            if same(self.database) {
+                refuse!("{} is the database itself", path.display());
+            }
+        }
+        Source::open(&self.connection, path, self.options.max_line)
+    }
+
+    /// Adds a source to the report.
+    fn note(&mut self, source: &Source, known: u64, read: Result<()>) -> Result<()> {
+        let error = match read {
+            Err(
+                error @ (Error::Sqlite { .. } | Error::InUse { .. } | Error::Interrupted { .. }),
+            ) => return Err(error),
+            Err(error) => Some(error.in_one_line()),
+            Ok(()) => None,
+        };
+        self.report.sources.push(IngestedSource {
+            path: source.path.display().to_string(),
+            format: source.format.as_ref().map(|(name, _)| name.clone()),
+            lines: source.counted[0],
+            unparsed: source.counted[1],
+            known_bytes: known,
+            half_line_bytes: source.lines.half(),
+            error,
+        });
+        Ok(())
+    }
+
+    fn failed(&mut self, path: &Path, error: Error) -> Result<()> {
+        if matches!(
+            error,
+            Error::Sqlite { .. } | Error::InUse { .. } | Error::Interrupted { .. }
+        ) {
+            return Err(error);
+        }
+        self.report.sources.push(IngestedSource {
+            path: path.display().to_string(),
+            error: Some(error.in_one_line()),
+            ..IngestedSource::default()
+        });
+        Ok(())
+    }
+
+    /// Creates indexes, and deletes what is too old.
+    fn tidy(&mut self) -> Result<()> {
+        let table = tables::quoted(&self.options.table);
+        for name in std::iter::once("time").chain(self.options.indexes.iter().map(String::as_str)) {
+            if !self
+                .columns
+                .names()
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name))
+            {
+                refuse!("cannot create an index: there is no column {name:?}");
+            }
+            let index = tables::quoted(&format!("{}_{name}", self.options.table));
+            let sql = format!(
+                "create index if not exists main.{index} on {table}({})",
+                tables::quoted(name)
+            );
+            self.connection
+                .execute_batch(&sql)
+                .map_err(|error| self.sqlite(error))?;
+        }
+        self.expire()
+    }
+
+    /// Deletes what is too old, 10,000 rows in a transaction.
+    fn expire(&mut self) -> Result<()> {
+        let Some(keep) = self.options.keep else {
+            return Ok(());
+        };
+        let seconds = now().saturating_sub_unsigned(keep.as_secs());
+        let Some(iso) = text(Stamp { seconds, nanos: 0 }) else {
+            return Ok(());
+        };
+        let table = tables::quoted(&self.options.table);
+        let times = format!(
+            "delete from main.{table} where rowid in (select rowid from main.{table} \
+             where (time < ?1 and typeof(time) in ('integer', 'real')) \
+             or (time < ?2 and typeof(time) = 'text' and time glob '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T*Z') \
+             limit 10000)"
+        );
+        let unparsed = "delete from main.litepack_unparsed where id in (select id from main.litepack_unparsed \
+             where ?1 is not null and read_at < ?2 limit 10000)";
+        for sql in [&times[..], unparsed] {
+            loop {
+                self.job.check()?;
+                let deleted = self.connection.execute(sql, (seconds, &iso));
+                let deleted = deleted.map_err(|error| self.sqlite(error))? as u64;
+                self.report.deleted += deleted;
+                if deleted == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The files that paths and patterns name. A path that exists is no pattern.
+fn expand(patterns: &[&Path]) -> Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for pattern in patterns {
+        let text = pattern
+            .to_str()
+            .filter(|text| text.contains(['*', '?', '[']));
+        match text {
+            Some(text) if !pattern.exists() => {
+                let found = glob::glob(text);
+                let found = found.map_err(|error| Error::Refused(format!("{text}: {error}")))?;
+                let found: Vec<PathBuf> = found.flatten().filter(|path| path.is_file()).collect();
+                if found.is_empty() {
+                    refuse!("no file is named like {text}");
+                }
+                paths.extend(found);
+            }
+            _ => paths.push(pattern.to_path_buf()),
+        }
+    }
+    let mut seen = std::collections::HashSet::new();
+    paths.retain(|path| seen.insert(path.clone()));
+    Ok(paths)
+}

@@ -1,0 +1,132 @@
+//! The tables of a database of logs: created if there are none, and refused if they are not exactly ours. Nothing of
+//! somebody else's schema runs: tables with triggers or computed columns are refused.
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::row::Columns;
+use crate::Result;
+use crate::error::{Context, refuse};
+
+const BOOKS: [(&str, &str); 2] = [
+    (
+        "litepack_sources",
+        "CREATE TABLE litepack_sources(id INTEGER PRIMARY KEY, path TEXT, format TEXT, header BLOB, device INTEGER, \
+         inode INTEGER, head BLOB, offset INTEGER, before BLOB, lines INTEGER, unparsed INTEGER, read_at TEXT)",
+    ),
+    (
+        "litepack_unparsed",
+        "CREATE TABLE litepack_unparsed(id INTEGER PRIMARY KEY, source_id INTEGER, offset INTEGER, length INTEGER, \
+         line, why TEXT, read_at TEXT)",
+    ),
+];
+
+/// A name as SQL has it.
+pub(super) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The columns of the table of lines, as far as it exists, after all tables were found to be ours or free.
+pub(super) fn existing(connection: &Connection, table: &str) -> Result<Vec<String>> {
+    for off in [
+        DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA,
+        DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER,
+        DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW,
+    ] {
+        connection
+            .set_db_config(off, false)
+            .context("cannot open the database")?;
+    }
+    let mut found = 0;
+    for (name, sql) in BOOKS {
+        match schema(connection, name)? {
+            None => {}
+            Some((kind, text)) if kind == "table" && text == sql => found += 1,
+            Some(_) => refuse!(
+                "the database has something named {name} that `litepack ingest` did not make"
+            ),
+        }
+    }
+    let names = [table, BOOKS[0].0, BOOKS[1].0];
+    for name in names {
+        let sql = "select name from main.sqlite_schema where type = 'trigger' and lower(tbl_name) = lower(?1)";
+        let trigger: Option<String> = connection
+            .query_row(sql, [name], |row| row.get(0))
+            .optional()
+            .context("cannot read the schema")?;
+        if let Some(trigger) = trigger {
+            refuse!(
+                "the table {name} has a trigger, {}; drop it first",
+                crate::printable(&trigger)
+            );
+        }
+    }
+    let Some((kind, sql)) = schema(connection, table)? else {
+        return Ok(Vec::new());
+    };
+    let columns = || -> rusqlite::Result<Vec<(String, bool)>> {
+        let sql = "select name, hidden = 0 and pk = 0 and dflt_value is null and \"notnull\" = 0 \
+                   from pragma_table_xinfo(?1, 'main')";
+        let mut statement = connection.prepare(sql)?;
+        let rows = statement.query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        rows.collect()
+    };
+    let columns = columns().context("cannot read the schema")?;
+    let ours = found == BOOKS.len()
+        && kind == "table"
+        && !sql
+            .get(..14)
+            .is_some_and(|begin| begin.eq_ignore_ascii_case("CREATE VIRTUAL"))
+        && columns.iter().all(|(_, plain)| *plain);
+    if !ours || columns.len() < 3 {
+        refuse!(
+            "the database has a table {table} that `litepack ingest` did not make; name another with --table"
+        );
+    }
+    Ok(columns.into_iter().map(|(name, _)| name).collect())
+}
+
+fn schema(connection: &Connection, name: &str) -> Result<Option<(String, String)>> {
+    let sql =
+        "select type, coalesce(sql, '') from main.sqlite_schema where lower(name) = lower(?1)";
+    let found = connection.query_row(sql, [name], |row| Ok((row.get(0)?, row.get(1)?)));
+    found.optional().context("cannot read the schema")
+}
+
+/// Creates what is missing of tables and columns.
+pub(super) fn create(
+    connection: &Connection,
+    table: &str,
+    columns: &mut Columns,
+) -> rusqlite::Result<()> {
+    let name = quoted(table);
+    let names = columns.names();
+    if columns.missing().len() == names.len() {
+        for (book, sql) in BOOKS {
+            let sql = sql.replacen("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1);
+            connection.execute_batch(&sql)?;
+            debug_assert!(sql.contains(book));
+        }
+        let list: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+        connection.execute_batch(&format!("create table main.{name}({})", list.join(", ")))?;
+    } else {
+        for column in columns.missing() {
+            let column = quoted(column);
+            connection.execute_batch(&format!("alter table main.{name} add column {column}"))?;
+        }
+    }
+    columns.set_created(columns.names().len());
+    Ok(())
+}
+
+/// The statement that stores a row, with a parameter for each column.
+pub(super) fn insert(table: &str, columns: &Columns) -> String {
+    let names: Vec<String> = columns.names().iter().map(|name| quoted(name)).collect();
+    let parameters: Vec<String> = (1..=names.len()).map(|n| format!("?{n}")).collect();
+    format!(
+        "insert into main.{}({}) values ({})",
+        quoted(table),
+        names.join(", "),
+        parameters.join(", ")
+    )
+}

@@ -1,0 +1,303 @@
+"""`litepack ingest` as its users run it: rotated, compressed, growing, hostile and killed.
+
+Prints 'ok NAME' or 'FAILED NAME' for each check. The functions are checks; their names say what holds.
+"""
+
+import gzip
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+COMMAND = os.environ["LITEPACK_COMMAND"]
+EXTENSION = os.environ["LITEPACK_EXTENSION"]
+LOADER = sqlite3.connect(":memory:")
+LOADER.enable_load_extension(True)
+LOADER.load_extension(EXTENSION)
+
+
+def line(number):
+    return (
+        f'10.0.0.{number % 250} - - [24/Nov/2026:10:{number // 60 % 60:02}:{number % 60:02} +0000] '
+        f'"GET /page/{number} HTTP/1.1" {404 if number % 10 == 0 else 200} {number} "-" "Mozilla/5.0 (X11) {number}"\n'
+    ).encode()
+
+
+def write(path, numbers, mode="wb"):
+    with open(path, mode) as file:
+        file.write(b"".join(map(line, numbers)))
+
+
+def ingest(*arguments, expect=0, **options):
+    done = subprocess.run([COMMAND, "ingest", *arguments, "--json"], capture_output=True, timeout=120, **options)
+    assert done.returncode == expect, (done.returncode, done.stderr.decode())
+    return json.loads(done.stdout) if done.stdout else done.stderr.decode()
+
+
+def query(database, sql, *values):
+    connection = sqlite3.connect(f"file:{database}?vfs=litepack", uri=True, timeout=20)
+    try:
+        return connection.execute(sql, values).fetchall()
+    finally:
+        connection.close()
+
+
+def numbers(database):
+    """The numbers of the lines that were stored, in order."""
+    return [n for (n,) in query(database, "select bytes from logs order by bytes")]
+
+
+def combined_logs_become_typed_columns():
+    write("access.log", range(1, 1001))
+    done = ingest("access.log", "--into", "logs.db", "--index", "path")
+    assert (done["lines"], done["rows"], done["unparsed"]) == (1000, 1000, 0), done
+    assert done["sources"][0]["format"] == "combined"
+    with open("logs.db", "rb") as file:
+        assert not file.read(16).startswith(b"SQLite format")
+    row = query("logs.db", "select time, remote_addr, method, path, protocol, status, bytes, referer, user_agent from logs")[9]
+    assert row == ("2026-11-24T10:00:10Z", "10.0.0.10", "GET", "/page/10", "HTTP/1.1", 404, 10, None, "Mozilla/5.0 (X11) 10"), row
+    plan = query("logs.db", "explain query plan select * from logs where time > '2026' and path = 'x'")
+    assert "INDEX logs_path" in str(plan), plan
+    assert query("logs.db", "pragma integrity_check") == [("ok",)]
+
+
+def a_file_is_read_once_also_after_rotation_and_compression():
+    write("access.log", range(1, 501))
+    with open("access.log", "ab") as file:
+        file.write(line(501)[:30])
+    done = ingest("access.log", "--into", "logs.db")
+    assert done["rows"] == 500 and done["sources"][0]["half_line_bytes"] == 30, done
+    assert ingest("access.log", "--into", "logs.db")["rows"] == 0
+    with open("access.log", "ab") as file:
+        file.write(line(501)[30:])
+    os.rename("access.log", "access.log.1")
+    write("access.log", range(502, 601))
+    # Only the new name is given: the rest of the old file is found.
+    assert ingest("access.log", "--into", "logs.db")["rows"] == 100
+    assert numbers("logs.db") == list(range(1, 601))
+    with open("access.log.1", "rb") as plain, gzip.open("access.log.2.gz", "wb") as packed:
+        packed.write(plain.read())
+    os.remove("access.log.1")
+    with open("access.log", "rb") as plain:
+        subprocess.run(["zstd", "-q", "-o", "access.log.1.zst"], stdin=plain, check=True)
+    write("access.log", range(601, 651))
+    assert ingest("access.log*", "--into", "logs.db")["rows"] == 50
+    assert numbers("logs.db") == list(range(1, 651))
+    # Copied and truncated, as copytruncate does.
+    write("access.log", range(651, 661), "ab")
+    with open("access.log", "rb") as old, open("access.log.0", "wb") as copy:
+        copy.write(old.read())
+    write("access.log", range(661, 700))
+    assert ingest("access.log", "access.log.0", "--into", "logs.db")["rows"] == 10 + 39
+    assert numbers("logs.db") == list(range(1, 700))
+
+
+def small_files_that_begin_alike_are_different():
+    for name in "ab":
+        with open(f"{name}.log", "w") as file:
+            file.write('{"message":"started"}\n')
+    assert ingest("a.log", "b.log", "--into", "logs.db")["rows"] == 2
+    for name in "ab":
+        with open(f"{name}.log", "a") as file:
+            file.write('{"message":"%s"}\n' % name)
+    assert ingest("a.log", "b.log", "--into", "logs.db")["rows"] == 2
+    assert len(query("logs.db", "select * from logs")) == 4
+
+
+def other_formats_are_recognised():
+    samples = {
+        "json": b'{"ts":1764000000.5,"level":"info","n":1,"nested":{"a":[1]},"big":123456789012345678901,"level":"twice"}\n',
+        "logfmt": b'time=2026-11-24T10:00:00Z level=info msg="a \\"b\\"" took=0.25 zip=007\n',
+        "syslog": b"<34>1 2026-11-24T10:00:00.003Z host app 12 ID47 [a@1 b=\"]\"] hello\n",
+        "csv": b'time,name,count\n2026-11-24T10:00:00Z,"a, b",3\n',
+        "tsv": b"time\tname\tcount\n2026-11-24T10:00:00Z\ta b\t3\n",
+        "common": b'::1 - bob [24/Nov/2026:10:00:00 +0100] "GET /a b HTTP/1.0" 200 -\n',
+    }
+    for name, text in samples.items():
+        with open(name, "wb") as file:
+            file.write(text)
+        done = ingest(name, "--into", f"{name}.db")
+        assert done["sources"][0]["format"] == name and done["rows"] == 1, (name, done)
+    one = lambda name, columns: query(f"{name}.db", f"select {columns} from logs")[0]
+    assert one("json", "time, level, n, nested, typeof(big), extra") == (
+        "2025-11-24T16:00:00.5Z", "info", 1, '{"a":[1]}', "text", '{"level":"twice"}')
+    assert one("logfmt", "time, level, msg, took, zip") == ("2026-11-24T10:00:00Z", "info", 'a "b"', 0.25, "007")
+    assert one("syslog", "time, facility, severity, host, app, pid, data, message") == (
+        "2026-11-24T10:00:00.003Z", 4, 2, "host", "app", 12, '[a@1 b="]"]', "hello")
+    assert one("csv", "time, name, count") == one("tsv", "time, 'a, b', count") == ("2026-11-24T10:00:00Z", "a, b", 3)
+    assert one("common", "time, remote_user, path, bytes") == ("2026-11-24T09:00:00Z", "bob", "/a b", None)
+    with open("old", "wb") as file:
+        file.write(b"Nov  4 10:00:00 box sshd[77]: Failed password\n" * 3)
+    assert ingest("old", "--into", "old.db")["sources"][0]["format"] == "syslog"
+    assert one("old", "host, app, pid, message") == ("box", "sshd", 77, "Failed password")
+    with open("custom", "wb") as file:
+        file.write(b'24/Nov/2026:10:00:00 +0000|0.031|GET /a HTTP/1.1|-\n')
+    pattern = "$time_local|$request_time|$request|$upstream_addr"
+    assert ingest("custom", "--into", "custom.db", "--format", pattern, "--time", "integer")["rows"] == 1
+    assert one("custom", "time, request_time, path, upstream_addr") == (1795514400, 0.031, "/a", None)
+    ingest("csv", "--into", "json-column.db", "--json-column")
+    assert json.loads(query("json-column.db", "select json from logs")[0][0]) == {"name": "a, b", "count": 3}
+
+
+def standard_input_and_pipes_are_read():
+    text = b"".join(map(line, range(100)))
+    assert ingest("-", "--into", "logs.db", input=text + line(100)[:-1])["rows"] == 101
+    assert ingest("-", "--into", "logs.db", input=gzip.compress(text))["rows"] == 100
+    os.mkfifo("pipe")
+    writer = subprocess.Popen(["sh", "-c", "cat > pipe"], stdin=subprocess.PIPE)
+    writer.stdin.write(text)
+    writer.stdin.close()
+    assert ingest("pipe", "--into", "logs.db")["rows"] == 100
+    writer.wait()
+
+
+def hostile_lines_cost_nothing_but_themselves():
+    bad = [b"\x00\xff\xfe nonsense", b'{"a":', b"x" * 3_000_000, b"[" * 5000]
+    with open("hostile.log", "wb") as file:
+        file.write(line(1))
+        file.write(line(2).replace(b"Mozilla", b"\xff\x00zilla"))
+        for other in bad:
+            file.write(other + b"\n")
+            file.writelines(map(line, range(3, 10)))
+    done = ingest("hostile.log", "--into", "logs.db")
+    assert (done["lines"], done["rows"], done["unparsed"], done["cut"]) == (34, 30, 4, 1), done
+    kept = query("logs.db", "select line, length, why from litepack_unparsed order by id")
+    assert kept[0][0] == bad[0] and kept[1][0] == bad[1].decode(), kept[:2]
+    assert kept[2] == ("x" * 4096, 3_000_000, "too long"), kept[2][1:]
+    agent = query("logs.db", "select user_agent from logs where bytes = 2")[0][0]
+    assert agent == b"\xff\x00zilla/5.0 (X11) 2", agent
+    with open("names.json", "w") as file:
+        for number in range(500):
+            file.write(json.dumps({f'c{number}"; drop table logs; --': number, "rowid": 1, "Source_ID": 2, "": 3}) + "\n")
+    assert ingest("names.json", "--into", "names.db", "--max-columns", "20")["rows"] == 500
+    assert len(query("names.db", "select * from pragma_table_info('logs')")) == 23
+    assert query("names.db", "select sum(extra ->> 'rowid'), max(json_valid(extra)) from logs") == [(500, 1)]
+
+
+def memory_is_bounded():
+    measure = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, capture_output=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    with gzip.open("bomb.log.gz", "wb", compresslevel=1) as file:
+        file.write(line(1))
+        for _ in range(300):
+            file.write(b"\0" * 1_000_000)
+    command = [COMMAND, "ingest", "bomb.log.gz", "--into", "logs.db"]
+    used = subprocess.run([sys.executable, "-c", measure, *command], capture_output=True, check=True)
+    assert int(used.stdout) < 120_000, used.stdout
+    assert query("logs.db", "select length, length(line) from litepack_unparsed") == [(300_000_000, 4096)]
+
+
+def tables_of_others_are_refused():
+    with sqlite3.connect("other.db") as other:
+        other.execute("create table logs(a, b, c)")
+    other.close()
+    write("access.log", range(10))
+    assert "did not make" in ingest("access.log", "--into", "other.db", expect=2)
+    ingest("access.log", "--into", "logs.db")
+    connection = sqlite3.connect("file:logs.db?vfs=litepack", uri=True)
+    connection.execute("create trigger t after insert on logs begin delete from logs; end")
+    connection.commit()
+    connection.close()
+    assert "has to be a file" in ingest("access.log", "--into", ":memory:", expect=2)
+    assert "no format" in ingest("access.log", "--into", "misspelt.db", "--format", "jsn", expect=2)
+    assert "no column" in ingest("access.log", "--into", "misspelt.db", "--index", "pth", expect=2)
+    write("access.log", range(10, 20), "ab")
+    assert "trigger" in ingest("access.log", "--into", "logs.db", expect=2)
+    assert "neither a file nor a pipe" in json.dumps(ingest(".", "--into", "new.db", expect=2))
+    assert "the database itself" in json.dumps(ingest("new.db", "--into", "new.db", expect=2))
+    with open("damaged.gz", "wb") as file:
+        file.write(gzip.compress(b"".join(map(line, range(5000))))[:-2000])
+    done = ingest("damaged.gz", "access.log", "--into", "new.db", expect=2)
+    assert done["rows"] > 20 and done["sources"][0]["error"], done
+
+
+def old_rows_are_deleted():
+    lines = [{"time": time.strftime("%FT%TZ", time.gmtime(time.time() - age)), "age": age} for age in (10, 86400 * 40)]
+    with open("app.log", "w") as file:
+        file.writelines(json.dumps(one) + "\n" for one in [*lines, {"time": "0000", "age": -1}])
+    for form in ("text", "integer"):
+        done = ingest("app.log", "--into", f"{form}.db", "--time", form, "--keep", "30d")
+        assert (done["rows"], done["deleted"]) == (3, 1), done
+        assert query(f"{form}.db", "select age from logs order by 1") == [(-1,), (10,)]
+
+
+def following_survives_kills_rotation_and_truncation():
+    seed = int(os.environ.get("LITEPACK_SEED", time.time_ns() % 1_000_000))
+    print(f"seed {seed}")
+    choose = random.Random(seed)
+    rounds = 100 if os.environ.get("LITEPACK_LONG") else 8
+    start = lambda: subprocess.Popen(
+        # A pattern: a file may come and go while nothing runs, and then its old name does not lead to it.
+        [COMMAND, "ingest", "access.log*", "--into", "logs.db", "--format", "combined", "--follow"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    number, rotations = 0, 0
+    open("access.log", "wb").close()
+    program = start()
+    killed = 0
+    for _ in range(rounds):
+        for _ in range(choose.randrange(1, 6)):
+            more = choose.choice([1, 10, 3000])
+            text = b"".join(map(line, range(number, number + more)))
+            number += more
+            at = choose.randrange(len(text))
+            with open("access.log", "ab", buffering=0) as file:
+                file.write(text[:at])
+                time.sleep(choose.random() * 0.1)
+                file.write(text[at:])
+        if choose.random() < 0.7:
+            time.sleep(choose.random() * 0.4)
+            program.send_signal(signal.SIGKILL)
+            program.wait()
+            killed += 1
+        if choose.random() < 0.5:
+            rotations += 1
+            os.rename("access.log", f"access.log.{rotations}")
+            open("access.log", "wb").close()
+        if program.poll() is not None:
+            program = start()
+    assert killed > 0
+    until = time.time() + 30
+    while time.time() < until and len(stored := numbers("logs.db")) < number:
+        time.sleep(0.3)
+    assert stored == list(range(number)), (len(stored), number)
+    with open("access.log", "r+b") as file:
+        file.truncate(0)
+    time.sleep(0.5)
+    write("access.log", range(number, number + 5), "ab")
+    while time.time() < until and len(stored := numbers("logs.db")) < number + 5:
+        time.sleep(0.3)
+    assert stored == list(range(number + 5)), (len(stored), number)
+    program.send_signal(signal.SIGINT)
+    assert program.wait(20) == 0
+    assert query("logs.db", "pragma integrity_check") == [("ok",)]
+
+
+CHECKS = [
+    combined_logs_become_typed_columns,
+    a_file_is_read_once_also_after_rotation_and_compression,
+    small_files_that_begin_alike_are_different,
+    other_formats_are_recognised,
+    standard_input_and_pipes_are_read,
+    hostile_lines_cost_nothing_but_themselves,
+    memory_is_bounded,
+    tables_of_others_are_refused,
+    old_rows_are_deleted,
+    following_survives_kills_rotation_and_truncation,
+]
+
+for check in CHECKS:
+    with tempfile.TemporaryDirectory() as place:
+        os.chdir(place)
+        try:
+            check()
+            print(f"ok ingest: {check.__name__.replace(chr(95), chr(32))}", flush=True)
+        except Exception:
+            traceback.print_exc()
+            print(f"FAILED ingest: {check.__name__.replace(chr(95), chr(32))}", flush=True)
+        os.chdir("/")
+print("end of part")
