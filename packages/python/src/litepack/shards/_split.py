@@ -2,7 +2,7 @@
 
 SQL does not show the inner pages of a table. So the range from the least to the greatest rowid is cut into cells, and a
 look-up of the next rowid says of each whether there is a row in it (`rowid >= start LIMIT 1`: one page). Cells without
-rows are dropped, the others cut again until there are enough; then they are dealt out evenly. Rowids that lie thick or
+rows are dropped, the others cut again from their first row to their last until there are enough; then they are dealt out evenly. Rowids that lie thick or
 not at all, as after deletions or with numbers from several ranges, give even parts. Where the thickness changes
 gradually parts are uneven, which costs time and never a row: the ranges meet, and reach to both ends of what an integer
 can be.
@@ -37,8 +37,8 @@ def ranges(cursor: Any, table: str, rowid: str, parts: int) -> list[tuple[int, i
         return [(LEAST, GREATEST)]
     wanted = parts * _CELLS
 
-    def next_row(start: int) -> int | None:
-        cursor.execute(f"SELECT {rowid} FROM {source} WHERE {rowid} >= ? ORDER BY {rowid} LIMIT 1", (start,))
+    def nearest(condition: str, order: str, bound: int) -> int | None:
+        cursor.execute(f"SELECT {rowid} FROM {source} WHERE {rowid} {condition} ? ORDER BY {rowid} {order} LIMIT 1", (bound,))
         row = cursor.fetchone()
         return None if row is None else row[0]
 
@@ -54,12 +54,14 @@ def ranges(cursor: Any, table: str, rowid: str, parts: int) -> list[tuple[int, i
         for first, last in finer:
             # The row found for an earlier cell answers for all up to it.
             if found < first:
-                following = next_row(first)
+                following = nearest(">=", "ASC", first)
                 if following is None:
                     break
                 found = following
             if found <= last:
-                cells.append((first, last))
+                # From its first row to its last, so that the next round does not cut what is empty.
+                end = nearest("<=", "DESC", last)
+                cells.append((max(first, found), last if end is None else end))
     starts = [cells[number * len(cells) // parts][0] for number in range(1, parts)] if cells else []
     edges = [LEAST, *sorted(set(starts) - {LEAST}), GREATEST + 1]
     return [(first, after - 1) for first, after in zip(edges, edges[1:])]
