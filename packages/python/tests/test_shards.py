@@ -70,6 +70,14 @@ def test_all_rows_of_all_files(logs):
     assert rows_of(sums) == [{"n": 1000}, {"n": 1000}]
 
 
+def test_polars_and_duckdb(logs):
+    polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    frame = polars.from_arrow(shards.scan(logs, table="log").reader())
+    assert frame["id"].sum() == sum(row[0] for number in range(3) for row in log(number))
+    reader = shards.scan(logs, table="log").reader()
+    assert duckdb.sql("select count(*), min(what) from reader").fetchall() == [(3000, "row 0")]
+
+
 def test_only_the_name_of_the_file(logs):
     rows = rows_of(shards.scan(logs, table="log", columns=["_file"]))
     assert [row["_file"] for row in rows] == [os.path.abspath(f"logs/{n}.db") for n in range(3) for _ in range(1000)]

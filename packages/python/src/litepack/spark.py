@@ -193,7 +193,7 @@ def translated(condition: Any) -> Filter | None:
     negated = isinstance(condition, datasource.Not)
     if negated:
         condition = condition.child
-    attribute = getattr(condition, "attribute", ())
+    attribute: tuple[str, ...] = getattr(condition, "attribute", ())
     if len(attribute) != 1:
         return None
     kind = type(condition).__name__

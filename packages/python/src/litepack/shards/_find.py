@@ -49,7 +49,8 @@ def find(paths: Paths) -> list[Shard]:
     names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     found: dict[str, Shard] = {}
     urls: list[str] = []
-    for name in map(os.fspath, names):
+    for given in names:
+        name = os.fspath(given)
         if not isinstance(name, str):
             raise TypeError("paths are str or os.PathLike[str]")
         if not is_url(name):
