@@ -37,11 +37,16 @@ _VALUE = re.compile(r"Type mismatch in column|bad JSON path")
 _MARK = re.compile(r"bad JSON path: '(.*)'", re.DOTALL)
 
 
-def named(path: str, error: BaseException) -> ShardError:
-    """What the driver raised, with the name of the file, as the class that fits."""
-    if isinstance(error, ShardError):
+# The driver shows the URI, in which there may be a token.
+_URI = re.compile(r"\?vfs=litepack[^\s']*")
+
+
+def named(path: str, error: Exception) -> Exception:
+    """What the driver raised, with the name of the file, as the class that fits. Raise it ``from None``: what was raised
+    may have a secret in it."""
+    if isinstance(error, (ShardError, ImportError, MemoryError)):
         return error
-    text = str(error).strip()
+    text = _URI.sub("", str(error).strip())
     kind = Damaged if _DAMAGE.search(text) else Mismatch if _VALUE.search(text) else ShardError
     if marked := _MARK.search(text):
         # SQLite quotes what it shows.

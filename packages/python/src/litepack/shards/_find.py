@@ -116,7 +116,7 @@ def _opened(url: str) -> Shard:
         with closing(connect_adbc(url)) as connection, closing(connection.cursor()) as cursor:
             remote = _remote(cursor, url)
     except Exception as error:
-        raise named(url, error) from error
+        raise named(url, error) from None
     return Shard(url, remote[0], _version(*remote))
 
 

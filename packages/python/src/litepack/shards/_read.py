@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Iterator
@@ -22,13 +23,15 @@ import pyarrow as pa
 from litepack._arrow import connect_adbc, execute
 from litepack.shards import _columns
 from litepack.shards._columns import FILE, Column, Source, quoted
-from litepack.shards._errors import Damaged, Mismatch, Replaced, named, printable
+from litepack.shards._errors import Damaged, Mismatch, Replaced, ShardError, named, printable
 from litepack.shards._filters import Filter, compiled
 from litepack.shards._find import Shard, verify
 from litepack.shards._split import rowid_of
 
 _TRIES = 3
 _PAUSE = 0.2  # seconds, doubled each time
+# How the driver names a column.
+_NUMBER = re.compile(r"\[SQLite\] Type mismatch in column (\d+)")
 
 
 @dataclass(frozen=True)
@@ -81,13 +84,14 @@ class Reading:
                     handed_out = True
                     yield batch
                 return
-            except GeneratorExit:
-                raise
             except Exception as raised:
                 error = named(part.shard.path, raised)
-                again = not isinstance(error, (Damaged, Mismatch, Replaced)) and not handed_out and attempt < _TRIES
-                if not again:
-                    raise error from raised
+                if number := _NUMBER.search(str(error)):
+                    name = self._fields()[int(number[1])].name
+                    error = Mismatch(str(error).replace(number[0], f"column {name}"))
+                final = isinstance(error, (Damaged, Mismatch, Replaced)) or not isinstance(error, ShardError)
+                if final or handed_out or attempt == _TRIES:
+                    raise error from None
             time.sleep(_PAUSE * 2 ** (attempt - 1))
 
     def _once(self, part: Part, filters: tuple[Filter, ...]) -> Iterator[pa.RecordBatch]:

@@ -53,7 +53,7 @@ class Scan:
             # The task that reads it says so, or leaves it out.
             if isinstance(error, Damaged):
                 return [Part(shard)]
-            raise error from raised
+            raise error from None
         return [Part(shard, first, last) for first, last in found]
 
     def read(self, part: Part, filters: Sequence[Filter] = ()) -> Iterator[pa.RecordBatch]:
@@ -147,7 +147,7 @@ def _first_schema(
             error = named(shard.path, raised)
             if skipped is not None and isinstance(error, Damaged):
                 return error
-            raise error from raised
+            raise error from None
 
     if not merge:
         for shard in files:
