@@ -260,7 +260,7 @@ def test_filters_leave_out_no_row_that_matches():
         (0, None, 200, 0.0, "row 5", b"", "x"), (5, "2026-01-02 05:00:00", 1, 2.5, "", b"x", 5),
         (-1, "2026", 2, -math.inf, "ROW 5", None, "5"), (7, "2025-12-31", None, math.inf, "é\U0001f600", None, None),
         (8, "1e3", None, None, "row\0nul", None, ""), (2**63 - 1, "", None, 1e300, None, None, 0.5), (9, "x", 1, 1.0, "rów", b"", "z"),
-        (11, "2026-01-02", 1, 3.0, "￿", b"", "rowing"),
+        (11, "2026-01-02", 1, 3.0, "\uffff", b"", "rowing"), (12, None, None, None, "\u0100", b"", None),
     ]
     columns = "id integer, at date, status int, ms real, what text collate nocase, body blob, any"
     seed = random.randrange(2**32)
@@ -289,8 +289,10 @@ def test_filters_leave_out_no_row_that_matches():
                     for op in ("=", "<", "<=", ">", ">=", "is", "in", *(("startswith", "contains") if text else ())):
                         for negated in (False, True):
                             conditions.append(Filter(column, op, (value, None) if op == "in" else value, negated))
-                # All of them take a quarter of a minute.
-                for one in source.sample(conditions, min(len(conditions), 24)):
+                # All of them take a quarter of a minute. The last two are where the orders of SQLite are others.
+                some = source.sample(conditions, min(len(conditions), 20))
+                some += [Filter(column, ">", "é")] if column == "what" else [Filter(column, "<", "2026")] * (column == "at")
+                for one in some:
                     left = rows_of(scan, [one])
                     lost = [row for row in everything if true(one, row[column]) and row not in left]
                     assert not lost, (encoding, one, lost)
@@ -340,8 +342,9 @@ def test_a_file_that_is_replaced_is_an_error_that_says_so(logs):
     make("new.db", log(1, 1000))
     os.replace("new.db", "logs/1.db")
     assert sum(batch.num_rows for batch in scan.read(parts[0])) == 1000
+    # Before the first row.
     with pytest.raises(shards.Replaced, match=r"1\.db: the file was changed or replaced"):
-        list(scan.read(parts[1]))
+        next(scan.read(parts[1]))
     os.remove("logs/2.db")
     with pytest.raises(shards.ShardError, match=r"2\.db"):
         list(scan.read(parts[2]))

@@ -158,5 +158,5 @@ def verify(shard: Shard, cursor: Any) -> None:
     if now != shard.version:
         raise Replaced(
             f"{printable(shard.path)}: the file was changed or replaced since the work was planned "
-            f"(was: {shard.version}; is: {now}): nothing of this part was used, run the query again"
+            f"(was: {shard.version}; is: {now}): load the files again, and repeat the query"
         )
