@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help build lint test test-long test-threads e2e test-sqlite demo bench bench-quick \
 	bench-integers bench-integers-quick fuzz check-all deny packages test-packages \
-	test-arm64 test-core
+	test-arm64 test-core demo-scale
 
 # Seconds for each fuzz target, and names of SQLite test files (default: all but those in left_out.tsv),
 # and of packages (default: all).
@@ -9,6 +9,7 @@ FUZZ_SECONDS ?= 60
 # Limits for one input: seconds, MiB in all, MiB in one allocation.
 FUZZ_BOUNDS := -timeout=30 -rss_limit_mb=1024 -malloc_limit_mb=512
 FILES ?=
+SCALE ?=
 PACKAGES ?=
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -65,6 +66,12 @@ test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager
 
 demo: build ## create a database, pack it, and compare both
 	cargo run --release -p litepack-bench --bin demo
+
+# SCALE="--shards 20 --url http://..." for another run: see tests/scale/demo.py.
+demo-scale: ## 200 packed files on a local server, the same query by Spark, Dask and one process (SCALE="--shards 20")
+	@scripts/need cargo cc python3 venv
+	packages/build python
+	tests/scale/run $(TARGET)/packages $(TARGET)/scale $(SCALE)
 
 bench: build ## all measurements against plain SQLite; renews docs/benchmarks.md and its charts
 	cargo run --release -p litepack-bench --bin bench -- --write-docs

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from litepack._library import load
 from litepack._uri import uri
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     import pyarrow
 
     from litepack._typing import Database, Parameters
+
+_lock = threading.Lock()
+_loaded = False
 
 
 def arrow(
@@ -26,21 +30,12 @@ def arrow(
 
     Needs ``pip install litepack[arrow]``.
     """
+    connection = connect_adbc(database)
     try:
         import pyarrow
-        from adbc_driver_sqlite import dbapi
-    except ImportError as error:
-        raise ImportError(f"{error}: pip install 'litepack[arrow]'") from error
 
-    # The driver has a SQLite of its own.
-    with closing(dbapi.connect()) as connection:
-        load(connection)
-    connection = dbapi.connect(uri(database, mode="ro"))
-    try:
         cursor = connection.cursor()
-        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(batch_rows)})
-        cursor.execute(sql, parameters)
-        batches = cursor.fetch_record_batch()
+        batches = execute(cursor, sql, parameters, batch_rows)
     except BaseException:
         connection.close()
         raise
@@ -51,3 +46,26 @@ def arrow(
             yield from batches
 
     return pyarrow.RecordBatchReader.from_batches(batches.schema, read())
+
+
+def connect_adbc(database: Database) -> Any:
+    """A connection of ``adbc_driver_sqlite.dbapi`` that only reads. The driver has a SQLite of its own."""
+    global _loaded
+    try:
+        import pyarrow  # noqa: F401
+        from adbc_driver_sqlite import dbapi
+    except ImportError as error:
+        raise ImportError(f"{error}: pip install 'litepack[arrow]'") from error
+    with _lock:
+        if not _loaded:
+            with closing(dbapi.connect()) as connection:
+                load(connection)
+            _loaded = True
+    return dbapi.connect(uri(database, mode="ro"))
+
+
+def execute(cursor: Any, sql: str, parameters: Parameters | None, batch_rows: int) -> pyarrow.RecordBatchReader:
+    """Runs a query; ``batch_rows`` rows decide on its types, and are in a batch."""
+    cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(batch_rows)})
+    cursor.execute(sql, parameters)
+    return cursor.fetch_record_batch()

@@ -1,0 +1,83 @@
+"""Dask: many files as one DataFrame, and a DataFrame as many packed files.
+
+    import litepack.dask
+
+    logs = litepack.dask.read("logs/2026-*.db", "select at, status from log")
+    litepack.dask.write_partitions(logs, "folder", table="log")
+
+A task is one part, read to its end: one that is repeated starts again with nothing. Needs ``pip install
+litepack[dask]``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from litepack import shards
+
+if TYPE_CHECKING:
+    from litepack.shards import Part, Scan
+    from litepack.shards._find import Paths
+    from litepack.shards._write import Mode
+
+
+def read(paths: Paths, sql: str | None = None, **options: Any) -> Any:
+    """A ``dask.dataframe.DataFrame``: the rows of ``sql`` on each file, or with ``table="..."`` those of a table.
+
+    ``options`` are those of :func:`litepack.shards.scan`; a table is split where a file is large, a query is not.
+    """
+    import dask.dataframe as dataframe
+
+    scan = shards.scan(paths, query=sql, **options)
+    meta = _frame(scan.schema.empty_table())
+    parts = scan.parts
+    if not parts:
+        return dataframe.from_pandas(meta, npartitions=1)
+    return dataframe.from_map(_read, parts, scan=scan, meta=meta, label="litepack")
+
+
+def _read(part: Part, scan: Scan) -> Any:
+    return _frame(pa.Table.from_batches(list(scan.read(part)), scan.schema))
+
+
+def _frame(table: pa.Table) -> Any:
+    import pandas
+
+    # Types of Arrow: NULL stays apart from NaN, and whole numbers stay whole.
+    return table.to_pandas(types_mapper=pandas.ArrowDtype)
+
+
+def write_partitions(
+    frame: Any, folder: str, *, table: str = "data", indexes: Sequence[Sequence[str]] = (), mode: Mode = "error"
+) -> list[str]:
+    """Writes a packed file for each partition of a Dask DataFrame, and returns their paths.
+
+    They get their names when all are written, so that a failure leaves the folder as it was. ``mode``: ``error`` if
+    there are files in the folder, ``append``, or ``overwrite``. The index of the frame is not written.
+    """
+    import dask
+
+    from litepack.shards._write import check_target
+
+    check_target(folder, mode)
+    job = uuid.uuid4().hex[:12]
+    tasks = [
+        dask.delayed(_write)(part, folder, job, table, indexes, number)
+        for number, part in enumerate(frame.to_delayed())
+    ]
+    try:
+        return shards.commit(folder, job, dask.compute(*tasks), mode)
+    except BaseException:
+        shards.discard(folder, job)
+        raise
+
+
+def _write(
+    part: Any, folder: str, job: str, table: str, indexes: Sequence[Sequence[str]], number: int
+) -> str | None:
+    batches = pa.Table.from_pandas(part, preserve_index=False).to_batches()
+    return shards.write(folder, job, batches, table=table, indexes=indexes, number=number)

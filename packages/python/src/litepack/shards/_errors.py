@@ -1,0 +1,54 @@
+"""What can be wrong with one file of many. Every message begins with the file's name."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+
+class ShardError(Exception):
+    """A file cannot be read. ``str`` names it and says why."""
+
+
+class Damaged(ShardError):
+    """A file is damaged, is no database, or has no such table: what ``errors="skip"`` leaves out."""
+
+
+class Replaced(ShardError):
+    """A file is not the one that was there when the work was planned: plan again."""
+
+
+class Mismatch(ShardError):
+    """The columns of a file, or a value in it, are not of the kind that the scan has."""
+
+
+def printable(path: str) -> str:
+    """A path as it is, a URL without user, password and query."""
+    if "://" not in path:
+        return path
+    parts = urlsplit(path)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+
+
+# SQLITE_CORRUPT and SQLITE_NOTADB; the driver gives no codes.
+_DAMAGE = re.compile(r"malformed(?! JSON)|file is not a database|no such table|missing from the file")
+_VALUE = re.compile(r"Type mismatch in column|bad JSON path")
+_MARK = re.compile(r"bad JSON path: '(.*)'", re.DOTALL)
+
+
+# The driver shows the URI, in which there may be a token.
+_URI = re.compile(r"\?vfs=litepack[^\s']*")
+
+
+def named(path: str, error: Exception) -> Exception:
+    """What the driver raised, with the name of the file, as the class that fits. Raise it ``from None``: what was raised
+    may have a secret in it."""
+    if isinstance(error, (ShardError, ImportError, MemoryError)):
+        return error
+    text = _URI.sub("", str(error).strip())
+    kind = Damaged if _DAMAGE.search(text) else Mismatch if _VALUE.search(text) else ShardError
+    if marked := _MARK.search(text):
+        # SQLite quotes what it shows.
+        text = marked[1].replace("''", "'")
+    return kind(f"{printable(path)}: {text}")

@@ -1,0 +1,162 @@
+"""Which files there are: paths, patterns and URLs become :class:`Shard`.
+
+Promises that a version tells a file from any other that takes its place: for a local file its size, time of change and
+number (and those of its WAL), for one on a server its length and ETag or date.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Union
+
+from litepack._arrow import connect_adbc
+from litepack.shards._errors import Replaced, ShardError, named, printable
+
+Paths = Union[str, "os.PathLike[str]", "Iterable[str | os.PathLike[str]]"]
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_PATTERN = re.compile(r"[*?[]")
+# Waiting for servers, not computing.
+_THREADS = 16
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A file: its path or URL, its size in bytes, and its version (None where that is not known yet)."""
+
+    path: str
+    size: int
+    version: str | None = None
+
+
+def is_url(path: str) -> bool:
+    return _URL.match(path) is not None
+
+
+def find(paths: Paths) -> list[Shard]:
+    """The files that ``paths`` name, in the order of their names.
+
+    A path, a pattern (``logs/*.db``, ``logs/**/*.db``), a folder (its files ``*.db``), a URL, or a list of these. Web
+    servers cannot list their files, so their URLs have no patterns. Patterns on object stores need fsspec and its
+    package for that store. Nothing found is an error, for each that is named.
+    """
+    names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    found: dict[str, Shard] = {}
+    urls: list[str] = []
+    for given in names:
+        name = os.fspath(given)
+        if not isinstance(name, str):
+            raise TypeError("paths are str or os.PathLike[str]")
+        if not is_url(name):
+            for path in _local(name):
+                found[path] = Shard(path, os.stat(path).st_size, local_version(path))
+        elif name.lower().startswith(("http://", "https://")):
+            # A ? begins the query; what is left of a pattern cannot be in a URL.
+            if "*" in name.split("?")[0]:
+                raise ValueError(f"{printable(name)}: a web server does not list its files: name each one")
+            urls.append(name)
+        elif _PATTERN.search(name):
+            for shard in _listed(name):
+                found[shard.path] = shard
+        else:
+            urls.append(name)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for shard in pool.map(_opened, urls):
+            found[shard.path] = shard
+    return sorted(found.values(), key=lambda shard: shard.path)
+
+
+def _local(name: str) -> list[str]:
+    if os.path.isdir(name):
+        return _some(glob.glob(os.path.join(glob.escape(name), "*.db")), name, "has no files *.db")
+    # A file may be named like a pattern.
+    if os.path.exists(name) or not _PATTERN.search(name):
+        if not os.path.exists(name):
+            raise FileNotFoundError(f"{name}: no such file")
+        return [os.path.abspath(name)]
+    matches = [path for path in glob.glob(name, recursive=True) if os.path.isfile(path)]
+    return _some(matches, name, "no file matches")
+
+
+def _some(paths: list[str], name: str, why: str) -> list[str]:
+    if not paths:
+        raise FileNotFoundError(f"{name}: {why}")
+    return [os.path.abspath(path) for path in paths]
+
+
+def _listed(pattern: str) -> list[Shard]:
+    """What an object store lists, with sizes and ETags, so that no file has to be opened."""
+    scheme = pattern.split("://")[0]
+    try:
+        import fsspec
+
+        system = fsspec.filesystem(scheme)
+    except (ImportError, ValueError) as error:
+        package = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}.get(scheme, f"fsspec's for {scheme}")
+        raise ImportError(f"{pattern}: a pattern needs {package} to list the files: pip install {package}") from error
+    details = system.glob(pattern, detail=True)
+    shards = [
+        Shard(f"{scheme}://{name}", int(entry["size"]), _version(int(entry["size"]), str(entry.get("ETag") or "")))
+        for name, entry in details.items()
+        if entry["type"] == "file"
+    ]
+    if not shards:
+        raise FileNotFoundError(f"{pattern}: no file matches")
+    return shards
+
+
+def _opened(url: str) -> Shard:
+    try:
+        with closing(connect_adbc(url)) as connection, closing(connection.cursor()) as cursor:
+            remote = _remote(cursor, url)
+    except Exception as error:
+        raise named(url, error) from None
+    return Shard(url, remote[0], _version(*remote))
+
+
+def _remote(cursor: Any, url: str) -> tuple[int, str]:
+    cursor.execute("PRAGMA litepack_remote")
+    row = cursor.fetchone()
+    if row is None:
+        raise ShardError(f"{printable(url)}: the extension does not say which version of the file it reads")
+    report = json.loads(row[0])
+    return int(report["size"]), str(report["validator"] or "")
+
+
+def _version(size: int, validator: str) -> str | None:
+    return f'{size} {validator.strip(chr(34))}' if validator else None
+
+
+def local_version(path: str) -> str:
+    """Of a local file. Commits in WAL mode are in the WAL at first, so it belongs to the version; an empty one is none."""
+    status = os.stat(path)
+    version = f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
+    try:
+        wal = os.stat(path + "-wal")
+    except FileNotFoundError:
+        return version
+    return f"{version} {wal.st_size} {wal.st_mtime_ns}" if wal.st_size else version
+
+
+def verify(shard: Shard, cursor: Any) -> None:
+    """Raises :class:`Replaced` if what is open, or lies under its name now, is not what was planned."""
+    if shard.version is None:
+        return
+    if is_url(shard.path):
+        now = _version(*_remote(cursor, shard.path))
+    else:
+        try:
+            now = local_version(shard.path)
+        except FileNotFoundError:
+            now = "gone"
+    if now != shard.version:
+        raise Replaced(
+            f"{printable(shard.path)}: the file was changed or replaced since the work was planned "
+            f"(was: {shard.version}; is: {now}): load the files again, and repeat the query"
+        )

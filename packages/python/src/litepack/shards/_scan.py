@@ -1,0 +1,177 @@
+"""A plan: which files, which parts, which columns. Engines have it made once, and read its parts anywhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from litepack.shards import _columns
+from litepack.shards._columns import FILE, Column, Source
+from litepack.shards._errors import Damaged, Mismatch, named, printable
+from litepack.shards._filters import Filter
+from litepack.shards._find import Paths, Shard, find
+from litepack.shards._read import Part, Reading, opened
+from litepack.shards._split import ranges, rowid_of
+
+SPLIT_BYTES = 32 << 20
+_THREADS = 16
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What :func:`scan` planned. It can be pickled."""
+
+    schema: pa.Schema
+    shards: tuple[Shard, ...]
+    reading: Reading
+    split_bytes: int
+
+    @property
+    def parts(self) -> list[Part]:
+        """What engines read apart from each other. Large files are opened for it."""
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return [part for parts in pool.map(self._split, self.shards) for part in parts]
+
+    def _split(self, shard: Shard) -> list[Part]:
+        count = -(-shard.size // self.split_bytes)
+        if self.reading.source.table is None or count < 2:
+            return [Part(shard)]
+        try:
+            with opened(shard) as cursor:
+                names = [column.name for column in _columns.columns_of(cursor, self.reading.source, shard.path)]
+                rowid = rowid_of(cursor, self.reading.source.table, names)
+                if rowid is None:
+                    return [Part(shard)]
+                found = ranges(cursor, self.reading.source.table, rowid, count)
+        except Exception as raised:
+            error = named(shard.path, raised)
+            # The task that reads it says so, or leaves it out.
+            if isinstance(error, Damaged):
+                return [Part(shard)]
+            raise error from None
+        return [Part(shard, first, last) for first, last in found]
+
+    def read(self, part: Part, filters: Sequence[Filter] = ()) -> Iterator[pa.RecordBatch]:
+        """The rows of a part, as batches of ``schema``; without rows that the filters exclude, as far as SQL can say."""
+        return self.reading.read(part, tuple(filters))
+
+    def reader(self, filters: Sequence[Filter] = ()) -> pa.RecordBatchReader:
+        """All parts one after the other, for programs on this machine: DuckDB, Polars, pandas."""
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for part in self.parts:
+                yield from self.read(part, filters)
+
+        return pa.RecordBatchReader.from_batches(self.schema, batches())
+
+
+def scan(
+    paths: Paths,
+    *,
+    table: str | None = None,
+    query: str | None = None,
+    columns: Sequence[str] | None = None,
+    schema: pa.Schema | None = None,
+    merge_schema: bool = False,
+    split_bytes: int = SPLIT_BYTES,
+    errors: Literal["raise", "skip"] = "raise",
+    skipped: str | os.PathLike[str] | None = None,
+    batch_rows: int = 65536,
+) -> Scan:
+    """Plans to read a table, or a query, of each of many files.
+
+    ``paths``: see :func:`find`. ``columns``: which, in this order; ``_file`` is the name of the file. All columns but
+    that one without it. ``schema``: the types, where the file's do not say enough (dates, times, decimals, booleans);
+    its columns are those that are read.
+
+    The columns of the first file are those of the scan, and another file in which they differ is :class:`Mismatch` when
+    it is read. ``merge_schema=True`` opens all files first, takes the columns of all, and reads what a file lacks as
+    NULL.
+
+    Files larger than ``split_bytes`` are split by rowid, if a table is read that has one.
+
+    ``errors="skip"`` with a folder ``skipped`` leaves out files that are damaged or have no such table; :func:`skipped`
+    tells what was left out.
+    """
+    if (table is None) == (query is None):
+        raise ValueError("give either a table or a query")
+    if errors not in ("raise", "skip"):
+        raise ValueError(f"errors is 'raise' or 'skip', not {errors!r}")
+    if (errors == "skip") != (skipped is not None):
+        raise ValueError("errors='skip' and skipped=FOLDER, where the reports go, belong together")
+    if split_bytes < 1 or batch_rows < 2:
+        raise ValueError("split_bytes is at least 1, and batch_rows at least 2")
+    if query is not None:
+        query = query.strip().rstrip(";")
+    source = Source(table, query)
+    files = find(paths)
+    folder = None if skipped is None else os.path.abspath(skipped)
+    first, types = _first_schema(files, source, merge_schema, folder)
+    if schema is not None:
+        wanted = schema
+        for field in schema:
+            if field.name != FILE:
+                _columns.raw_type(field.type)
+    else:
+        wanted = pa.schema([(column.name, types[column.name]) for column in first])
+    if columns is not None:
+        if not columns:
+            raise ValueError("columns is empty")
+        fields = {field.name: field for field in wanted} | {FILE: pa.field(FILE, pa.string())}
+        if missing := [name for name in columns if name not in fields]:
+            raise ValueError(f"no column {missing[0]!r}; there are {', '.join(wanted.names)}, and {FILE}")
+        wanted = pa.schema([fields[name] for name in columns])
+    known = {column.name for column in first} | {FILE}
+    if not merge_schema and (missing := [name for name in wanted.names if name not in known]):
+        raise Mismatch(f"{printable(files[0].path)}: no column {missing[0]}; there are {', '.join(sorted(known))}")
+    reading = Reading(source, wanted, tuple(first), merge_schema, columns is None and schema is None, folder, batch_rows)
+    return Scan(wanted, tuple(files), reading, split_bytes)
+
+
+def _first_schema(
+    files: list[Shard], source: Source, merge: bool, skipped: str | None
+) -> tuple[list[Column], dict[str, pa.DataType]]:
+    """The columns of the first file that can be read, or of all."""
+
+    def look(shard: Shard) -> tuple[list[Column], dict[str, pa.DataType]] | Damaged:
+        try:
+            with opened(shard) as cursor:
+                columns = _columns.columns_of(cursor, source, shard.path)
+                return columns, _columns.types_of(cursor, source, columns)
+        except Exception as raised:
+            error = named(shard.path, raised)
+            if skipped is not None and isinstance(error, Damaged):
+                return error
+            raise error from None
+
+    if not merge:
+        for shard in files:
+            seen = look(shard)
+            if not isinstance(seen, Damaged):
+                return seen
+            # The task will report it; with no file left nobody would.
+            last = seen
+        raise last
+    with ThreadPoolExecutor(_THREADS) as pool:
+        all_seen = list(pool.map(look, files))
+    columns: dict[str, Column] = {}
+    types: dict[str, pa.DataType] = {}
+    for shard, one in zip(files, all_seen):
+        if isinstance(one, Damaged):
+            continue
+        for column in one[0]:
+            kind = one[1][column.name]
+            before = types.setdefault(column.name, kind)
+            columns.setdefault(column.name, column)
+            if before != kind:
+                if {str(before), str(kind)} != {"int64", "double"}:
+                    raise Mismatch(f"{printable(shard.path)}: column {column.name} is {kind}, and {before} in files before")
+                types[column.name] = pa.float64()
+    if not columns:
+        raise next(one for one in all_seen if isinstance(one, Damaged))
+    return list(columns.values()), types

@@ -1,0 +1,215 @@
+"""A packed file from Arrow batches, and many of them put in place together.
+
+    name = write(folder, job, batches)      # in each task: a file of its own in a hidden folder
+    commit(folder, job, names, mode)        # once, when all tasks are done; or discard(folder, job)
+
+Promises that nothing that looks finished is in ``folder`` before ``commit``, that a task that is done twice leaves one
+file, and that all values can be read back as they were, or are an error.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as compute
+
+from litepack._library import command_path
+from litepack.shards._columns import quoted
+from litepack.shards._find import is_url
+
+Mode = Literal["append", "overwrite", "error"]
+_PREFIX, _SUFFIX = "part-", ".db"
+_INGEST_ROWS = 65536
+
+
+def staging(folder: str, job: str) -> str:
+    """Where the files of a job are until it is committed: beside the folder, so that renaming is enough."""
+    if is_url(folder):
+        raise ValueError(f"{folder}: files are written to a folder; copy them to where they shall be")
+    folder = os.path.abspath(folder)
+    return os.path.join(os.path.dirname(folder), f".{os.path.basename(folder)}.{job}.unfinished")
+
+
+def check_target(folder: str, mode: Mode) -> None:
+    """Raises before any work if ``commit`` would refuse the folder."""
+    if mode not in ("append", "overwrite", "error"):
+        raise ValueError(f"mode is 'append', 'overwrite' or 'error', not {mode!r}")
+    staging(folder, "")
+    if not os.path.exists(folder):
+        return
+    if not os.path.isdir(folder) or os.path.islink(folder):
+        raise NotADirectoryError(f"{folder}: not a folder")
+    present = os.listdir(folder)
+    if mode == "error" and present:
+        raise FileExistsError(f"{folder}: there are files in it; mode 'append' or 'overwrite'")
+    # Nobody's other files are deleted.
+    others = [name for name in present if not (name.startswith(_PREFIX) and name.endswith(_SUFFIX))]
+    if mode == "overwrite" and others:
+        raise FileExistsError(f"{folder}: has {others[0]}, which is none of the files that are written here: not replaced")
+
+
+def write(
+    folder: str,
+    job: str,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    table: str = "data",
+    indexes: Sequence[Sequence[str]] = (),
+    number: int | None = None,
+) -> str | None:
+    """Writes one packed file for ``commit``, and returns its name; None if there is no row.
+
+    The file has one table. Times and dates are text in UTC as SQLite's functions read it, decimals are text. NaN, which
+    SQLite does not have, and nested values are errors.
+    """
+    from adbc_driver_sqlite import dbapi
+
+    hidden = staging(folder, job)
+    order = "" if number is None else f"{number:05}-"
+    name = f"{_PREFIX}{order}{job}-{uuid.uuid4().hex[:8]}{_SUFFIX}"
+    rows = 0
+    with tempfile.TemporaryDirectory(prefix="litepack-") as work:
+        plain = os.path.join(work, "plain.db")
+        with closing(dbapi.connect(plain)) as connection, closing(connection.cursor()) as cursor:
+            # It is thrown away if anything fails.
+            connection.adbc_connection.set_autocommit(True)
+            for setting in ("journal_mode = off", "synchronous = off"):
+                cursor.execute(f"PRAGMA {setting}").fetchall()
+            connection.adbc_connection.set_autocommit(False)
+            for batch in batches:
+                if not batch.num_rows:
+                    continue
+                if not rows:
+                    declared = ", ".join(f"{quoted(field.name)} {_declared(field)}" for field in batch.schema)
+                    cursor.execute(f"CREATE TABLE {quoted(table)} ({declared})")
+                for start in range(0, batch.num_rows, _INGEST_ROWS):
+                    piece = _stored(batch.slice(start, _INGEST_ROWS))
+                    cursor.adbc_ingest(table, piece, mode="append")
+                    rows += piece.num_rows
+            for position, names in enumerate(indexes if rows else ()):
+                columns = ", ".join(map(quoted, names))
+                cursor.execute(f"CREATE INDEX {quoted(f'{table}_{position}')} ON {quoted(table)} ({columns})")
+            connection.commit()
+        if not rows:
+            return None
+        os.makedirs(hidden, exist_ok=True)
+        command = [command_path(), "pack", plain, os.path.join(hidden, name)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise OSError(f"{name}: {done.stderr.strip()}")
+    return name
+
+
+def commit(folder: str, job: str, names: Iterable[str | None], mode: Mode = "error") -> list[str]:
+    """Puts the files of a job in place, and returns their paths.
+
+    A new folder appears in one step, and so is one replaced by ``overwrite``. ``append`` renames the files one by one,
+    and takes back those before one that fails.
+    """
+    folder = os.path.abspath(folder)
+    check_target(folder, mode)
+    hidden = staging(folder, job)
+    wanted = [name for name in names if name is not None]
+    os.makedirs(hidden, exist_ok=True)
+    # What attempts left that were repeated.
+    for name in set(os.listdir(hidden)) - set(wanted):
+        os.remove(os.path.join(hidden, name))
+    if missing := set(wanted) - set(os.listdir(hidden)):
+        raise FileNotFoundError(f"{os.path.join(hidden, min(missing))}: was written by a task, and is not there")
+    if mode == "append" and os.path.isdir(folder):
+        placed: list[str] = []
+        try:
+            for name in wanted:
+                os.rename(os.path.join(hidden, name), os.path.join(folder, name))
+                placed.append(name)
+        except BaseException:
+            for name in placed:
+                os.remove(os.path.join(folder, name))
+            raise
+        os.rmdir(hidden)
+    elif os.path.isdir(folder) and os.listdir(folder):
+        former = staging(folder, f"{job}.former")
+        os.rename(folder, former)
+        try:
+            os.rename(hidden, folder)
+        except BaseException:
+            os.rename(former, folder)
+            raise
+        shutil.rmtree(former)
+    else:
+        # An empty folder is replaced.
+        os.rename(hidden, folder)
+    _sync(folder)
+    _sync(os.path.dirname(folder))
+    return [os.path.join(folder, name) for name in wanted]
+
+
+def discard(folder: str, job: str) -> None:
+    """Removes what a job has written that is not committed."""
+    shutil.rmtree(staging(folder, job), ignore_errors=True)
+
+
+def _sync(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _declared(field: pa.Field) -> str:
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    if pa.types.is_boolean(kind):
+        return "BOOLEAN"
+    if pa.types.is_integer(kind) or pa.types.is_null(kind):
+        return "INTEGER"
+    if pa.types.is_floating(kind):
+        return "REAL"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_decimal(kind):
+        return "TEXT"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return "BLOB"
+    if pa.types.is_date(kind):
+        return "DATE"
+    if pa.types.is_timestamp(kind):
+        return "TIMESTAMP"
+    raise TypeError(f"column {field.name}: {kind} cannot be stored in SQLite; make it text first, for example JSON")
+
+
+def _stored(batch: pa.RecordBatch) -> pa.RecordBatch:
+    names, arrays = [], []
+    for field, array in zip(batch.schema, batch.columns):
+        try:
+            arrays.append(_storable(array))
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"column {field.name}: {error}") from error
+        names.append(field.name)
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _storable(array: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    kind = array.type
+    if pa.types.is_floating(kind):
+        if compute.any(compute.is_nan(array)).as_py():
+            raise pa.ArrowInvalid("holds NaN, which SQLite would store as NULL")
+        return array.cast(pa.float64())
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        return array.cast(pa.int64())
+    if pa.types.is_timestamp(kind):
+        if kind.tz is not None:
+            array = array.cast(pa.timestamp(kind.unit, "UTC"))
+            array = array.cast(pa.timestamp(kind.unit))
+        return array.cast(pa.string())
+    if pa.types.is_date(kind) or pa.types.is_decimal(kind) or pa.types.is_large_string(kind):
+        return array.cast(pa.string())
+    return array.cast(pa.binary()) if pa.types.is_large_binary(kind) else array

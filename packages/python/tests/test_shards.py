@@ -1,0 +1,587 @@
+"""Many files as one table: which rows, which types, and what happens when a file is not as it was or as the others."""
+
+from __future__ import annotations
+
+import math
+import os
+import pathlib
+import pickle
+import random
+import shutil
+import threading
+import traceback
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+pyarrow = pytest.importorskip("pyarrow")
+pytest.importorskip("adbc_driver_sqlite")
+
+import litepack  # noqa: E402
+from litepack import shards  # noqa: E402
+from litepack.shards import Filter, _read, _split  # noqa: E402
+
+COLUMNS = "id integer primary key, at date, status int, ms real, what text, body blob"
+
+
+def make(path, rows, columns=COLUMNS, table="log"):
+    with closing(litepack.connect(path)) as db, db:
+        db.execute(f"create table {table} ({columns})")
+        rows = list(rows)
+        if rows:
+            db.executemany(f"insert into {table} values ({', '.join('?' * len(rows[0]))})", rows)
+    return path
+
+
+def log(number, count=1000):
+    for i in range(number * 10000, number * 10000 + count):
+        yield i, f"2026-01-{number + 1:02} {i % 24:02}:00:00", 200 + i % 3, i / 4, f"row {i}", b"%d" % i
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_read, "_PAUSE", 0.01)
+    return tmp_path
+
+
+@pytest.fixture
+def logs():
+    pathlib.Path("logs").mkdir()
+    for number in range(3):
+        make(f"logs/{number}.db", log(number))
+    return "logs/*.db"
+
+
+def rows_of(scan, filters=()):
+    return scan.reader(filters).read_all().to_pylist()
+
+
+def test_all_rows_of_all_files(logs):
+    scan = shards.scan(logs, table="log", columns=["id", "what", "body", "_file"])
+    assert [str(field.type) for field in scan.schema] == ["int64", "string", "binary", "string"]
+    rows = rows_of(scan)
+    assert [row["id"] for row in rows] == [row[0] for number in range(3) for row in log(number)]
+    assert rows[0] == {"id": 0, "what": "row 0", "body": b"0", "_file": os.path.abspath("logs/0.db")}
+    assert "_file" not in shards.scan(logs, table="log").schema.names
+    # A folder, a list, a query; a plan goes to other processes.
+    assert len(rows_of(pickle.loads(pickle.dumps(shards.scan("logs", table="log"))))) == 3000
+    sums = shards.scan(["logs/0.db", pathlib.Path("logs/1.db")], query="select count(*) as n from log;")
+    assert rows_of(sums) == [{"n": 1000}, {"n": 1000}]
+
+
+def test_polars_and_duckdb(logs):
+    polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    frame = polars.from_arrow(shards.scan(logs, table="log").reader())
+    assert frame["id"].sum() == sum(row[0] for number in range(3) for row in log(number))
+    reader = shards.scan(logs, table="log").reader()
+    assert duckdb.sql("select count(*), min(what) from reader").fetchall() == [(3000, "row 0")]
+
+
+def test_only_the_name_of_the_file(logs):
+    rows = rows_of(shards.scan(logs, table="log", columns=["_file"]))
+    assert [row["_file"] for row in rows] == [os.path.abspath(f"logs/{n}.db") for n in range(3) for _ in range(1000)]
+
+
+def test_nothing_found_is_an_error(logs):
+    for paths in ("none/*.db", "logs/9.db", ["logs/0.db", "none.db"]):
+        with pytest.raises(FileNotFoundError, match="no"):
+            shards.scan(paths, table="log")
+    with pytest.raises(ValueError, match="does not list"):
+        shards.scan("https://data.example/*.db", table="log")
+    with pytest.raises(ImportError, match="pip install"):
+        shards.find("nosuchstore://bucket/*.db")
+
+
+def test_wrong_arguments(logs):
+    for arguments in (
+        {}, {"table": "log", "query": "select 1"}, {"table": "log", "errors": "ignore"}, {"table": "log", "columns": ["no"]},
+        {"table": "log", "errors": "skip"}, {"table": "log", "split_bytes": 0},
+    ):
+        with pytest.raises(ValueError):
+            shards.scan(logs, **arguments)
+
+
+@pytest.mark.parametrize("kind", ["dense", "two clusters", "random", "extremes", "one row", "none"])
+def test_ranges_hold_every_row_once(kind):
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    source = random.Random(seed)
+    ids = {
+        "dense": range(5000),
+        "two clusters": [*range(3000), *range(2**61, 2**61 + 2000)],
+        "random": list({source.randrange(-(2**62), 2**62) for _ in range(5000)}),
+        "extremes": [-(2**63), 2**63 - 1, 0],
+        "one row": [7],
+        "none": [],
+    }[kind]
+    make("a.db", ((i, "x") for i in ids), "id integer primary key, t text")
+    scan = shards.scan("a.db", table="log", split_bytes=max(1, os.path.getsize("a.db") // 8))
+    counts = [sum(batch.num_rows for batch in scan.read(part)) for part in scan.parts]
+    found = [row["id"] for part in scan.parts for batch in scan.read(part) for row in batch.to_pylist()]
+    assert sorted(found) == sorted(ids)
+    firsts = [(part.first, part.last) for part in scan.parts]
+    if len(firsts) > 1:
+        assert firsts[0][0] == -(2**63) and firsts[-1][1] == 2**63 - 1
+        assert all(before[1] + 1 == after[0] for before, after in zip(firsts, firsts[1:]))
+    if len(ids) > 1000:
+        assert len(counts) >= 8 and max(counts) < 2.5 * len(ids) / len(counts)
+
+
+def test_tables_that_have_no_rowid_are_one_part():
+    with closing(litepack.connect("a.db")) as db, db:
+        db.execute("create table log (a text primary key) without rowid")
+        db.execute("create table named (rowid text, _rowid_ text, oid text)")
+        db.execute("create view seen as select * from log")
+        db.execute("insert into log values ('x')")
+        db.execute("insert into named values ('x', 'y', 'z')")
+    for table in ("log", "named"):
+        scan = shards.scan("a.db", table=table, split_bytes=100)
+        assert len(scan.parts) == 1 and len(rows_of(scan)) == 1
+    with pytest.raises(shards.Mismatch, match="a view"):
+        shards.scan("a.db", table="seen")
+
+
+@pytest.mark.parametrize(
+    ("declared", "values", "kind"),
+    [
+        ("integer", [1, 2.5], "int64"),
+        ("integer", [1, "many"], "int64"),
+        ("text", ["a", b"b"], "string"),
+        ("real", [1.5, "x"], "double"),
+        ("decimal(10,2)", [1.5, 2**53 + 1], "double"),
+        ("blob", [b"a", 1], "binary"),
+        ("", [1, "x"], "int64"),
+    ],
+)
+@pytest.mark.parametrize("far", [False, True])
+def test_a_value_that_does_not_fit_is_an_error_wherever_it_is(declared, values, kind, far):
+    """Not converted, neither among the first rows, which decide on the driver's types, nor later."""
+    good, bad = values
+    make("a.db", [(good,)] * 10, f"c {declared}")
+    make("b.db", [(good,)] * (300 if far else 1) + [(bad,)], f"c {declared}")
+    scan = shards.scan(["a.db", "b.db"], table="log", batch_rows=100)
+    assert str(scan.schema.field("c").type) == kind
+    with pytest.raises(shards.Mismatch, match=r"b\.db: column c"):
+        rows_of(scan)
+
+
+def test_values_are_the_same_in_the_first_batch_and_later():
+    """The driver writes a real number in a text column in one way among the first rows, and in another later."""
+    make("a.db", [("x",), (0.1,)] * 300, "c")
+    values = [row["c"] for row in rows_of(shards.scan("a.db", table="log", batch_rows=100))]
+    assert values == ["x", "0.1"] * 300
+
+
+def test_text_that_is_not_utf8():
+    make("a.db", [], "c text")
+    with closing(litepack.connect("a.db")) as db, db:
+        db.execute("insert into log values (cast(x'ff' as text))")
+    with pytest.raises(shards.ShardError, match=r"a\.db"):
+        rows_of(shards.scan("a.db", table="log"))
+
+
+def test_types_that_are_asked_for():
+    rows = [("2026-01-02 03:04:05", "1.25", 1, 9), (1767323045, "3", 0, None), (None, None, None, None)]
+    make("a.db", rows, "at timestamp, amount text, flag int, small int")
+    schema = pyarrow.schema(
+        {"at": pyarrow.timestamp("us", "UTC"), "amount": pyarrow.decimal128(9, 2), "flag": pyarrow.bool_(), "small": pyarrow.int8()}
+    )
+    found = shards.scan("a.db", table="log", schema=schema).reader().read_all()
+    assert found.schema == schema
+    assert [str(value) for value in found["at"].to_pylist()] == ["2026-01-02 03:04:05+00:00"] + [
+        "2026-01-02 03:04:05+00:00", "None"]
+    assert [str(value) for value in found["amount"].to_pylist()] == ["1.25", "3.00", "None"]
+    assert found["flag"].to_pylist() == [True, False, None]
+    for name, value in (("flag", 2), ("small", 300), ("at", "soon"), ("amount", "1.234")):
+        shutil.copy("a.db", "b.db")
+        with closing(litepack.connect("b.db")) as db, db:
+            db.execute(f"insert into log ({name}) values (?)", (value,))
+        with pytest.raises(shards.Mismatch, match=f"b.db: column {name}"):
+            rows_of(shards.scan("b.db", table="log", schema=schema))
+
+
+def test_files_whose_columns_differ():
+    make("a.db", [(1, "x")], "id int, t text")
+    make("b.db", [(2, "y", 1.5)], "id int, t text, r real")
+    make("c.db", [(3,)], "id int")
+    make("d.db", [("4", "z")], "id text, t text")
+    for second, why in (("b.db", "has a column r"), ("c.db", "no column t"), ("d.db", "declared TEXT")):
+        with pytest.raises(shards.Mismatch, match=f"{second}: .*{why}"):
+            rows_of(shards.scan(["a.db", second], table="log"))
+    assert len(rows_of(shards.scan(["a.db", "b.db"], table="log", columns=["id", "t"]))) == 2
+    merged = rows_of(shards.scan(["a.db", "b.db", "c.db"], table="log", merge_schema=True))
+    assert merged == [{"id": 1, "t": "x", "r": None}, {"id": 2, "t": "y", "r": 1.5}, {"id": 3, "t": None, "r": None}]
+    with pytest.raises(shards.Mismatch, match=r"d\.db: column id is string"):
+        shards.scan(["a.db", "d.db"], table="log", merge_schema=True)
+
+
+VALUES = {
+    "id": [0, 5, -1, 2**63 - 1, 10**30, 1.5, True, None, "5"],
+    "ms": [0.0, -0.0, 2.5, math.inf, -math.inf, math.nan, 1, None],
+    "what": ["row 5", "", "row", "ROW 5", "é", "'; drop table log; --", "5", "\0", "x" * 10, None, "\ud800"],
+    "at": ["2026-01-02 05:00:00", "2026", "1e3", "", None],
+    "any": ["5", 5, None],
+}
+
+
+def true(one, value):
+    """Whether a condition is true of a value, as the engines have it: order of code points, NULL is never true."""
+    comparisons = {
+        "=": lambda a, b: a == b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
+        ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
+    }
+    if one.op == "null":
+        result = value is None
+    elif one.op == "is":
+        result = value == one.value and (value is None) == (one.value is None)
+    elif one.op == "in":
+        result = value in [v for v in one.value if v is not None]
+        if value is None or (not result and None in one.value):
+            return False
+    elif value is None or one.value is None:
+        return False
+    elif one.op == "startswith":
+        result = value.startswith(one.value)
+    elif one.op == "contains":
+        result = one.value in value
+    elif isinstance(one.value, float) and math.isnan(one.value):
+        # NaN equals itself and is greater than all numbers; the files have none.
+        result = one.op in ("<", "<=")
+    else:
+        result = comparisons[one.op](value, one.value)
+    return result != one.negated
+
+
+def test_filters_leave_out_no_row_that_matches():
+    """Every operator with every value on every kind of column, in files of both encodings, beside a check of each row."""
+    rows = [
+        (0, None, 200, 0.0, "row 5", b"", "x"), (5, "2026-01-02 05:00:00", 1, 2.5, "", b"x", 5),
+        (-1, "2026", 2, -math.inf, "ROW 5", None, "5"), (7, "2025-12-31", None, math.inf, "é\U0001f600", None, None),
+        (8, "1e3", None, None, "row\0nul", None, ""), (2**63 - 1, "", None, 1e300, None, None, 0.5), (9, "x", 1, 1.0, "rów", b"", "z"),
+        (11, "2026-01-02", 1, 3.0, "\uffff", b"", "rowing"), (12, None, None, None, "\u0100", b"", None),
+    ]
+    columns = "id integer, at date, status int, ms real, what text collate nocase, body blob, any"
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    source = random.Random(seed)
+    for encoding in ("UTF-8", "UTF-16le"):
+        path = f"{encoding}.db"
+        with closing(litepack.connect(path)) as db, db:
+            db.execute(f"pragma encoding = '{encoding}'")
+            db.execute(f"create table log ({columns})")
+            db.executemany("insert into log values (?,?,?,?,?,?,?)", rows)
+            db.execute("create index what on log (what)")
+            db.execute("create index at on log (at)")
+        for scan in (shards.scan(path, table="log"), shards.scan(path, query="select * from log")):
+            everything = rows_of(scan)
+            assert len(everything) == len(rows)
+            fewer = 0
+            for column, values in VALUES.items():
+                conditions = [Filter(column, "null"), Filter(column, "null", None, True)]
+                kind = str if str(scan.schema.field(column).type) == "string" else (int, float)
+                for value in values:
+                    # An engine casts a value to the column's type before it pushes it.
+                    if value is not None and not isinstance(value, kind):
+                        continue
+                    text = isinstance(value, str)
+                    for op in ("=", "<", "<=", ">", ">=", "is", "in", *(("startswith", "contains") if text else ())):
+                        for negated in (False, True):
+                            conditions.append(Filter(column, op, (value, None) if op == "in" else value, negated))
+                # All of them take a quarter of a minute. The last two are where the orders of SQLite are others.
+                some = source.sample(conditions, min(len(conditions), 20))
+                some += [Filter(column, ">", "é")] if column == "what" else [Filter(column, "<", "2026")] * (column == "at")
+                for one in some:
+                    left = rows_of(scan, [one])
+                    lost = [row for row in everything if true(one, row[column]) and row not in left]
+                    assert not lost, (encoding, one, lost)
+                    fewer += len(left) < len(everything)
+            assert fewer > 20
+
+
+def test_pushed_filters_use_an_index(logs):
+    make("big.db", log(0, 20000))
+    with closing(litepack.connect("big.db")) as db, db:
+        db.execute("create index at on log(at)")
+    plan = shards.scan("big.db", table="log", columns=["id"])
+    with _read.opened(plan.shards[0]) as cursor:
+        for one in (Filter("at", ">=", "2026-01-01 23"), Filter("id", "=", 5), Filter("at", "startswith", "2026-01-01 07")):
+            sql, values = plan.reading._sql(cursor, plan.parts[0], (one,))
+            # The column of a condition need not be among those that are read; it is then not pushed.
+            if one.column in plan.schema.names:
+                cursor.execute(f"explain query plan {sql}", values)
+                assert any("SEARCH" in str(row) for row in cursor.fetchall())
+
+
+def test_names_are_quoted():
+    with closing(litepack.connect("a.db")) as db, db:
+        db.execute('''create table "a"" b; drop" ("c"" 'd" text, "select" int)''')
+        db.execute('''insert into "a"" b; drop" values (?, 1)''', (b"x",))
+        db.execute('''update "a"" b; drop" set "c"" 'd" = 'x' ''')
+    scan = shards.scan("a.db", table='a" b; drop')
+    assert rows_of(scan, [Filter("c\" 'd", "=", "x"), Filter("select", "in", (1, 2))]) == [{"c\" 'd": "x", "select": 1}]
+    with closing(litepack.connect("a.db")) as db, db:
+        db.execute('''update "a"" b; drop" set "c"" 'd" = x'00' ''')
+    with pytest.raises(shards.Mismatch, match="column c\" 'd"):
+        rows_of(shards.scan("a.db", table='a" b; drop'))
+
+
+def test_it_writes_nothing(logs):
+    for query in ("delete from log", "select 1 as a; delete from log", "select load_extension('x') as a"):
+        with pytest.raises(Exception, match="syntax|not authorized|incomplete|one statement"):
+            rows_of(shards.scan(logs, query=query))
+
+
+# Files that are replaced, damaged, or missing.
+
+
+def test_a_file_that_is_replaced_is_an_error_that_says_so(logs):
+    scan = shards.scan(logs, table="log")
+    parts = scan.parts
+    make("new.db", log(1, 1000))
+    os.replace("new.db", "logs/1.db")
+    assert sum(batch.num_rows for batch in scan.read(parts[0])) == 1000
+    # Before the first row.
+    with pytest.raises(shards.Replaced, match=r"1\.db: the file was changed or replaced"):
+        next(scan.read(parts[1]))
+    os.remove("logs/2.db")
+    with pytest.raises(shards.ShardError, match=r"2\.db"):
+        list(scan.read(parts[2]))
+
+
+@pytest.mark.parametrize("how", ["renamed", "written", "written in WAL mode"])
+def test_a_file_that_is_replaced_in_the_middle(how, logs):
+    """After its first batch: what was read is of the old file, and the end of it an error, not the rest of the new one."""
+    if how == "written in WAL mode":
+        with closing(litepack.connect("logs/1.db")) as db:
+            db.execute("pragma journal_mode = wal")
+    scan = shards.scan("logs/1.db", table="log", batch_rows=100)
+    batches = scan.read(scan.parts[0])
+    next(batches)
+    if how == "renamed":
+        make("new.db", log(1, 1000))
+        os.replace("new.db", "logs/1.db")
+    elif how == "written":
+        # Not by SQLite, which would wait for the reader.
+        new = pathlib.Path("logs/0.db").read_bytes()
+        pathlib.Path("logs/1.db").write_bytes(new)
+    else:
+        with closing(litepack.connect("logs/1.db")) as db, db:
+            db.execute("update log set what = 'changed'")
+            db.commit()
+            with pytest.raises(shards.Replaced):
+                list(batches)
+            return
+    with pytest.raises(shards.ShardError, match=r"1\.db"):
+        list(batches)
+
+
+def test_parts_of_a_file_that_was_written_between_them():
+    make("a.db", log(0, 5000))
+    scan = shards.scan("a.db", table="log", split_bytes=os.path.getsize("a.db") // 4)
+    parts = scan.parts
+    assert len(parts) > 2
+    list(scan.read(parts[0]))
+    with closing(litepack.connect("a.db")) as db, db:
+        db.execute("update log set status = 1")
+    with pytest.raises(shards.Replaced):
+        list(scan.read(parts[1]))
+
+
+def damage(path):
+    content = bytearray(pathlib.Path(path).read_bytes())
+    # Behind the header and before the last commit's map: in the middle there are rows.
+    for place in range(len(content) // 3, len(content) * 2 // 3, 100):
+        content[place] ^= 0xFF
+    pathlib.Path(path).write_bytes(content)
+
+
+def test_damaged_files(logs):
+    make("logs/1b.db", log(1, 20000))
+    damage("logs/1b.db")
+    pathlib.Path("logs/1c.db").write_text("no database, but long enough to look at. " * 100)
+    make("logs/1d.db", [], table="other")
+    for path, why in (("1b", "malformed"), ("1c", "not a database"), ("1d", "no such table")):
+        scan = shards.scan(["logs/0.db", f"logs/{path}.db"], table="log", batch_rows=100)
+        with pytest.raises(shards.Damaged, match=rf"{path}\.db.*{why}"):
+            rows_of(scan)
+    scan = shards.scan(logs, table="log", batch_rows=100, errors="skip", skipped="left-out")
+    for _ in range(2):
+        # Nothing of the damaged file, although its first batches could be read; and nothing is counted twice.
+        assert len(rows_of(scan)) == 3000
+        assert [pathlib.Path(report["file"]).name for report in shards.skipped("left-out")] == ["1b.db", "1c.db", "1d.db"]
+    with pytest.raises(shards.Damaged):
+        shards.scan("logs/1d.db", table="log", errors="skip", skipped="left-out")
+    # What is not damage is never skipped.
+    make("logs/3.db", [(1,)], "id int")
+    with pytest.raises(shards.Mismatch):
+        rows_of(shards.scan(logs, table="log", errors="skip", skipped="left-out"))
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_retries_do_not_read_twice(after, logs, monkeypatch):
+    """A failure before the first batch is tried again, one after it is an error: the rows are the engine's by then."""
+    scan = shards.scan("logs/0.db", table="log", batch_rows=100)
+    once, failures = _read.Reading._once, []
+
+    def failing(self, part, filters):
+        for number, batch in enumerate(once(self, part, filters)):
+            if number == after and not failures:
+                failures.append(1)
+                raise OSError("disk I/O error")
+            yield batch
+
+    monkeypatch.setattr(_read.Reading, "_once", failing)
+    if after == 0:
+        assert [row["id"] for row in rows_of(scan)] == list(range(1000))
+    else:
+        with pytest.raises(shards.ShardError, match=r"0\.db: disk I/O error"):
+            rows_of(scan)
+    assert failures
+
+
+# Web servers.
+
+
+class Server(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    fail_every, seen = 0, 0
+
+    def do_GET(self):
+        type(self).seen += 1
+        path = pathlib.Path(self.path.lstrip("/").split("?")[0])
+        content = path.read_bytes() if path.exists() else b""
+        if not content or (self.fail_every and self.seen % self.fail_every == 0):
+            self.send_response(503 if content else 404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        first, last = self.headers["Range"].removeprefix("bytes=").split("-")
+        start, end = (int(first), int(last or len(content))) if first else (max(0, len(content) - int(last)), len(content))
+        piece = content[start : end + 1]
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {start}-{start + len(piece) - 1}/{len(content)}")
+        self.send_header("ETag", f'"{hash(content) & 0xFFFFFFFF:x}"')
+        self.send_header("Content-Length", str(len(piece)))
+        self.end_headers()
+        self.wfile.write(piece)
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def server():
+    class Own(Server):
+        pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Own) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+def test_files_on_a_server_that_fails_now_and_then(logs, server):
+    server.RequestHandlerClass.fail_every = 5
+    urls = [f"http://127.0.0.1:{server.server_port}/logs/{number}.db?token=secret" for number in range(3)]
+    scan = shards.scan(urls, table="log", columns=["id", "_file"])
+    rows = rows_of(scan)
+    assert [row["id"] for row in rows] == [row[0] for number in range(3) for row in log(number)]
+    assert rows[0]["_file"] == urls[0].split("?")[0]
+    assert all(shard.size and shard.version for shard in scan.shards)
+
+
+def test_a_file_on_a_server_that_is_replaced(logs, server):
+    url = f"http://127.0.0.1:{server.server_port}/logs/0.db?token=secret"
+    scan = shards.scan(url, table="log")
+    shutil.copy("logs/1.db", "logs/0.db")
+    with pytest.raises(shards.Replaced, match="replaced") as raised:
+        rows_of(scan)
+    assert "secret" not in str(raised.value)
+    # Neither when it cannot be opened, where the driver shows the whole URI.
+    for url in (f"http://127.0.0.1:{server.server_port}/none.db?token=secret", "http://user:secret@127.0.0.1:9/a.db"):
+        with pytest.raises(shards.ShardError, match=r"127\.0\.0\.1:\d+/\w+\.db: ") as raised:
+            shards.scan(url, table="log")
+        assert "secret" not in "".join(traceback.format_exception(raised.type, raised.value, raised.tb))
+
+
+# Writing.
+
+
+def test_written_files_are_read_back(folder):
+    table = pyarrow.table(
+        {
+            "i": pyarrow.array([1, None, 2**63 - 1]),
+            "f": pyarrow.array([0.5, None, math.inf]),
+            "s": pyarrow.array(["a'b", None, ""]),
+            "b": pyarrow.array([b"\0", None, b""]),
+            "t": pyarrow.array([0, None, 1767323045123456], pyarrow.timestamp("us", "Europe/Berlin")),
+            "d": pyarrow.array([1, None, -1], pyarrow.int32()).cast(pyarrow.date32()),
+            "n": pyarrow.array(["123456789012345678.25", None, "-0.10"]).cast(pyarrow.decimal128(20, 2)),
+            "y": pyarrow.array([True, None, False]),
+        }
+    )
+    names = [shards.write("out", "job", table.to_batches(), table="log", indexes=[["i", "s"]], number=n) for n in range(2)]
+    assert not os.path.exists("out")
+    paths = shards.commit("out", "job", names)
+    assert sorted(os.listdir()) == ["out"]
+    schema = table.schema.set(4, pyarrow.field("t", pyarrow.timestamp("us", "UTC")))
+    read = shards.scan("out", table="log", schema=schema).reader().read_all()
+    assert read.slice(0, 3).to_pylist() == table.to_pylist()
+    assert read.num_rows == 6
+    with closing(litepack.connect(paths[0])) as db:
+        assert db.execute("select sql from sqlite_schema where type = 'index'").fetchall() != []
+    assert pathlib.Path(paths[0]).read_bytes()[:15] != b"SQLite format 3"
+
+
+def test_what_cannot_be_stored_is_an_error():
+    for array in (pyarrow.array([math.nan]), pyarrow.array([[1]]), pyarrow.array([2**63], pyarrow.uint64())):
+        with pytest.raises((ValueError, TypeError), match="column c"):
+            shards.write("out", "job", pyarrow.table({"c": array}).to_batches())
+    assert os.listdir() == []
+
+
+def test_commits(folder, monkeypatch):
+    def job(name, mode):
+        batches = pyarrow.table({"c": [name]}).to_batches()
+        lost = shards.write("out", name, batches)
+        kept = shards.write("out", name, batches)
+        # An attempt that was repeated leaves a file that nobody names.
+        assert lost != kept
+        return shards.commit("out", name, [kept, None], mode)
+
+    def found():
+        return sorted(row["c"] for row in rows_of(shards.scan("out", table="data")))
+
+    job("a", "error")
+    assert found() == ["a"]
+    with pytest.raises(FileExistsError, match="mode"):
+        job("b", "error")
+    shards.discard("out", "b")
+    job("c", "append")
+    assert found() == ["a", "c"]
+    job("d", "overwrite")
+    assert found() == ["d"]
+    assert os.listdir() == ["out"]
+    pathlib.Path("out/mine.txt").write_text("keep")
+    with pytest.raises(FileExistsError, match=r"mine\.txt"):
+        job("e", "overwrite")
+    shards.discard("out", "e")
+    assert found() == ["d"]
+    # A rename that fails takes the others back.
+    names = [shards.write("out", "f", pyarrow.table({"c": ["f"]}).to_batches()) for _ in range(2)]
+    rename, done = os.rename, []
+
+    def failing(source, target):
+        if done:
+            raise OSError("no space")
+        done.append(target)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", failing)
+    with pytest.raises(OSError, match="no space"):
+        shards.commit("out", "f", names, "append")
+    assert done and found() == ["d"]

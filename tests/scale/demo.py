@@ -1,0 +1,221 @@
+"""Many packed files on a web server, and the same query by Spark, Dask and one process over the plain files.
+
+usage: demo.py WORK [--shards N] [--rows N] [--url PREFIX] [--fail-every N] [--json FILE]
+
+Each engine has a process of its own, so its time is with starting it; the time of the query alone is beside it. With
+--url the files are read from there instead of the server that is started (upload WORK/packed first). Exits with 1 if
+two answers differ.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import closing
+
+HERE = pathlib.Path(__file__).parent
+QUERY = "select status, count(*) as n, sum(bytes) as bytes from log where path like '/api/%' group by status"
+PATHS = [f"/{kind}/{name}" for kind in ("api", "static", "page") for name in range(40)]
+
+
+def generate(work, shards, rows):
+    """A day's log in each file: plain, packed, and as Parquet."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    import litepack
+
+    for kind in ("plain", "packed", "parquet"):
+        (work / kind).mkdir(parents=True, exist_ok=True)
+    source = random.Random(1)
+
+    def one(day):
+        name = f"log-{day:04}"
+        plain, packed = work / "plain" / f"{name}.db", work / "packed" / f"{name}.db"
+        if packed.exists():
+            return
+        plain.unlink(missing_ok=True)
+        moment = 1767225600 + day * 86400
+        with closing(sqlite3.connect(plain)) as db, db:
+            db.execute("create table log (id integer primary key, at integer, ip text, path text, status integer, bytes integer, agent text)")
+            db.execute("create index log_at on log (at)")
+            entries = []
+            for number in range(rows):
+                moment += source.randrange(2)
+                entries.append((
+                    day * 10_000_000 + number, moment, f"10.{source.randrange(4)}.{source.randrange(256)}.{source.randrange(256)}",
+                    source.choice(PATHS), source.choices((200, 304, 404, 500), (90, 5, 4, 1))[0],
+                    source.randrange(200, 20000), f"agent/{source.randrange(30)}.0 (device {source.randrange(9)})",
+                ))
+            db.executemany("insert into log values (?,?,?,?,?,?,?)", entries)
+        names = ("id", "at", "ip", "path", "status", "bytes", "agent")
+        table = pa.table(dict(zip(names, map(list, zip(*entries)))))
+        parquet.write_table(table, work / "parquet" / f"{name}.parquet", compression="zstd")
+        subprocess.run([litepack.command_path(), "pack", plain, packed], check=True, capture_output=True)
+
+    for day in range(shards):
+        one(day)
+        if sys.stderr.isatty():
+            print(f"\r{day + 1} of {shards} files", end="", file=sys.stderr)
+
+
+def total(rows):
+    """Sums over the files, in one order, to compare."""
+    sums = {}
+    for status, n, size in rows:
+        before = sums.get(int(status), (0, 0))
+        sums[int(status)] = (before[0] + int(n), before[1] + int(size))
+    return sorted([status, *both] for status, both in sums.items())
+
+
+def by_plain(arguments):
+    rows = []
+    for path in sorted(pathlib.Path(arguments["plain"]).glob("*.db")):
+        with closing(sqlite3.connect(path)) as db:
+            rows += db.execute(QUERY).fetchall()
+    return rows
+
+
+def by_process(arguments):
+    from litepack import shards
+
+    return [tuple(row.values()) for row in shards.scan(arguments["paths"], query=QUERY).reader().read_all().to_pylist()]
+
+
+def by_dask(arguments):
+    import dask
+
+    import litepack.dask
+
+    with dask.config.set(scheduler="processes", num_workers=2):
+        frame = litepack.dask.read(arguments["paths"], QUERY).compute()
+    return frame.astype("int64").values.tolist()
+
+
+def spark_session():
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2,4]")
+    for name, value in {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
+                        "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2"}.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def by_spark(arguments):
+    frame = spark_session().read.format("litepack").option("query", QUERY).option("paths", json.dumps(arguments["paths"])).load()
+    return [tuple(row) for row in frame.collect()]
+
+
+def scan_packed(arguments):
+    """All columns of all rows of one file as Arrow."""
+    from litepack import shards
+
+    return sum(batch.num_rows for batch in shards.scan(arguments["folder"], table="log").reader())
+
+
+def scan_parquet(arguments):
+    import pyarrow.dataset as dataset
+
+    return sum(batch.num_rows for batch in dataset.dataset(arguments["folder"]).to_batches())
+
+
+TASKS = {task.__name__: task for task in (by_plain, by_process, by_dask, by_spark, scan_packed, scan_parquet)}
+
+
+def run(name, **arguments):
+    """A task in a process of its own: its answer, seconds in all, seconds of its function."""
+    begun = time.monotonic()
+    command = [sys.executable, __file__, "--task", name, json.dumps(arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{name} failed:\n{done.stderr[-3000:]}")
+    answer, seconds = json.loads(done.stdout.splitlines()[-1])
+    return answer, time.monotonic() - begun, seconds
+
+
+def task(name, arguments):
+    begun = time.monotonic()
+    answer = TASKS[name](json.loads(arguments))
+    seconds = time.monotonic() - begun
+    print(json.dumps([answer, seconds]))
+
+
+def size(folder):
+    return sum(path.stat().st_size for path in folder.iterdir() if path.suffix in (".db", ".parquet"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", type=pathlib.Path)
+    parser.add_argument("--shards", type=int, default=200)
+    parser.add_argument("--rows", type=int, default=10000)
+    parser.add_argument("--url")
+    parser.add_argument("--fail-every", type=int, default=0)
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--engines", default="process,dask,spark")
+    options = parser.parse_args()
+    work = options.work.resolve() / f"{options.shards}x{options.rows}"
+    generate(work, options.shards, options.rows)
+    ports = work / "port"
+    ports.unlink(missing_ok=True)
+    server = subprocess.Popen([sys.executable, HERE / "server.py", work / "packed", ports, str(options.fail_every)])
+    try:
+        while not ports.exists():
+            time.sleep(0.05)
+        base = f"http://127.0.0.1:{ports.read_text()}"
+        prefix = options.url.rstrip("/") if options.url else base
+        urls = [f"{prefix}/log-{day:04}.db" for day in range(options.shards)]
+
+        def counters():
+            with urllib.request.urlopen(f"{base}/counters") as answer:
+                return json.load(answer)
+
+        plain, whole, seconds = run("by_plain", plain=str(work / "plain"))
+        wanted = total(plain)
+        report = [{"engine": "one process, plain files on the disk", "seconds": whole, "query": seconds, "requests": 0, "bytes": 0, "failed": 0}]
+        names = {"process": "one process, litepack.shards", "dask": "Dask, 2 processes", "spark": "Spark, local[2]"}
+        differ = False
+        for engine in options.engines.split(","):
+            before = counters()
+            answer, whole, seconds = run(f"by_{engine}", paths=urls)
+            after = [now - then for now, then in zip(counters(), before)]
+            report.append({"engine": names[engine], "seconds": whole, "query": seconds, "requests": after[0], "bytes": after[1], "failed": after[2]})
+            if total(answer) != wanted:
+                differ = True
+                print(f"{engine}: another answer: {total(answer)}, not {wanted}", file=sys.stderr)
+        scans = {}
+        for label, name, folder in (("plain", "scan_packed", "plain"), ("packed", "scan_packed", "packed"), ("Parquet", "scan_parquet", "parquet")):
+            rows, _, seconds = run(name, folder=str(work / folder))
+            assert rows == options.shards * options.rows, (label, rows)
+            scans[label] = {"bytes": size(work / folder), "rows_per_second": rows / seconds}
+    finally:
+        server.terminate()
+        server.wait()
+    print(f"| {options.shards} files, {options.shards * options.rows} rows | all, s | query, s | requests | MB transferred | failed requests |")
+    print("|---|--:|--:|--:|--:|--:|")
+    for row in report:
+        print(f"| {row['engine']} | {row['seconds']:.1f} | {row['query']:.1f} | {row['requests']} | {row['bytes'] / 1e6:.1f} | {row['failed']} |")
+    print("\n| all columns to Arrow, one process, local | MB | rows/s |\n|---|--:|--:|")
+    for label, row in scans.items():
+        print(f"| {label} | {row['bytes'] / 1e6:.1f} | {row['rows_per_second']:,.0f} |")
+    if options.json:
+        options.json.write_text(json.dumps({"engines": report, "scans": scans}, indent=1))
+    print("the answers differ" if differ else "all answers are equal")
+    sys.exit(1 if differ else 0)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--task"]:
+        task(*sys.argv[2:])
+    else:
+        main()
