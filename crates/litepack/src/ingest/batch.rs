@@ -123,7 +123,8 @@ impl Session<'_> {
         complete: bool,
     ) -> rusqlite::Result<Option<bool>> {
         // The lock is not taken for nothing.
-        if !source.lines.has_line() && !(complete && source.lines.half() > 0) {
+        let is_there = source.lines.has_line() || complete && source.lines.half() > 0;
+        if !is_there {
             return Ok(Some(false));
         }
         let (now, read_at) = (now(), now_text());

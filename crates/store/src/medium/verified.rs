@@ -20,7 +20,7 @@ pub(crate) const NODE_LEN_MAX: u32 = 1 << 16;
 
 /// No more bytes come together with a leaf of the map: in the time of a request at 50 ms and 10 MB/s come four times as
 /// many.
-const TOGETHER_MAX: u64 = 128 << 10;
+const TOGETHER_MAX: usize = 128 << 10;
 
 /// Reads map nodes that are in the file.
 pub(crate) trait NodeSource {
@@ -136,10 +136,11 @@ impl<D: ReadAt> NodeSource for Medium<D> {
 
     fn bring(&self, leaf: &Pointer, from: FileOffset) {
         let len = leaf.end().distance_from(from);
+        let len = len.and_then(|len| usize::try_from(len).ok());
         let len = len.filter(|len| *len <= TOGETHER_MAX && leaf.offset > from);
         let is_here = || self.node_cache.get(leaf).is_some() || self.cache.node(leaf).is_some();
         if let Some(len) = len.filter(|_| self.disk.is_remote() && !is_here())
-            && let Ok(mut bytes) = litepack_io::memory::zeros(len as usize)
+            && let Ok(mut bytes) = litepack_io::memory::zeros(len)
         {
             let _ = self.disk.read_at(&mut bytes, from.0);
         }

@@ -203,7 +203,7 @@ mod tests {
     /// Reads by a handle of its own: what opening brings, and the parts of the file that were asked for beyond that,
     /// without those that an earlier one had brought.
     fn requests_for(disk: &MemoryStorage, unit: u64, version: u64) -> usize {
-        let asked = std::cell::RefCell::new(vec![0..OPENING]);
+        let asked = std::cell::RefCell::new(Vec::new());
         let counted = Watched::new(disk, |call| {
             if let Call::Read { offset, len } = call {
                 let range = offset..offset + len as u64;
@@ -211,7 +211,7 @@ mod tests {
                 let is_here = |known: &std::ops::Range<u64>| {
                     known.start <= range.start && range.end <= known.end
                 };
-                if !asked.iter().any(is_here) {
+                if range.end > OPENING && !asked.iter().any(is_here) {
                     asked.push(range);
                 }
             }
@@ -221,7 +221,7 @@ mod tests {
         store.refresh().unwrap();
         assert!(read(&mut store, unit).unwrap() == content(unit, version));
         drop(store);
-        asked.into_inner().len() - 1
+        asked.into_inner().len()
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) enum Format {
     Json,
     Logfmt,
     Syslog,
-    Delimited(Delimited),
+    Delimited(Box<Delimited>),
 }
 
 impl Format {
@@ -45,8 +45,8 @@ impl Format {
             "json" => Format::Json,
             "logfmt" => Format::Logfmt,
             "syslog" => Format::Syslog,
-            "csv" => Format::Delimited(Delimited::new(b',')),
-            "tsv" => Format::Delimited(Delimited::new(b'\t')),
+            "csv" => Format::Delimited(Box::new(Delimited::new(b','))),
+            "tsv" => Format::Delimited(Box::new(Delimited::new(b'\t'))),
             pattern if pattern.contains(['%', '$']) => Format::Pattern(Pattern::new(pattern)?),
             other => refuse!(
                 "there is no format {other:?}: {}, or a pattern of nginx or Apache, such as '$remote_addr $request_time'",
