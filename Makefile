@@ -31,7 +31,7 @@ lint: ## formatting, clippy and the docs
 	cargo clippy --workspace --all-targets -- -D warnings
 
 test: lint ## what has to pass before each commit reaches main
-	@scripts/need cargo cc make nginx openssl sqlite3 python3
+	@scripts/need cargo cc make nginx openssl sqlite3 python3 zstd
 # All at once, so that nothing is built twice; the extension and the command with debug assertions, as the tests are.
 	cargo build --workspace --exclude litepack-integers --all-targets
 # Many tests wait, for locks, clocks and the disk: more of them run at once than there are processors.
@@ -40,7 +40,7 @@ test: lint ## what has to pass before each commit reaches main
 	$(call E2E,$(TARGET)/debug)
 
 e2e: build ## the extension and command as released, used by the sqlite3 shell and Python
-	@scripts/need cc nginx sqlite3 python3
+	@scripts/need cc nginx sqlite3 python3 zstd
 	$(call E2E,$(RELEASE))
 
 test-long: e2e ## the same tests with many more rounds, and the slow ones; the released build
