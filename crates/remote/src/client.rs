@@ -117,7 +117,7 @@ impl Client {
                     let answer = self.request(url, range, pinned).call();
                     answer.map_err(|error| failure(&object.shown(), error))
                 };
-                let response = s3::exchange(object, s3::get, send, is_answer)?;
+                let (response, _) = s3::exchange(object, s3::get, send, is_answer)?;
                 return self.take(&object.shown(), response, range, pinned);
             }
         };

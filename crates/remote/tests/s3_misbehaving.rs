@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use litepack_remote::{Environment, Error, Options, Remote, UploadOptions, upload};
+use litepack_remote::{Environment, Error, Options, Remote, UploadOptions, expect_absent, upload};
 use litepack_webserver::{Reply, Request, Server};
 
 mod common;
@@ -53,10 +53,35 @@ fn target(request: &Request) -> (&str, &str) {
 
 #[track_caller]
 fn no_secret(error: &Error) {
-    let text = format!("{error} {error:?}");
-    for secret in [KEY, SECRET, TOKEN, "t0ken", "X-Amz", "x-amz", "%2F"] {
-        assert!(!text.contains(secret), "{secret}: {text}");
+    let text = format!("{error} {error:?}").to_lowercase();
+    for secret in [KEY, SECRET, TOKEN, "t0ken", "X-Amz", "%2F"] {
+        assert!(!text.contains(&secret.to_lowercase()), "{secret}: {text}");
     }
+}
+
+/// As [`no_secret`], and nothing of what this server was sent: not even eight characters of a signature.
+#[track_caller]
+fn nothing_sent(server: &Server, error: &Error) {
+    no_secret(error);
+    let text = format!("{error} {error:?}").to_lowercase();
+    for request in server.requests() {
+        for name in ["X-Amz-Signature", "X-Amz-Security-Token"] {
+            let value = of_query(&request, name).to_lowercase();
+            let parts: Vec<_> = value.as_bytes().windows(8).collect();
+            assert!(!parts.is_empty(), "{name}");
+            for part in parts {
+                let part = std::str::from_utf8(part).unwrap();
+                assert!(!text.contains(part), "{name}, {part}: {text}");
+            }
+        }
+    }
+}
+
+/// A value of a request's query, as it is in it.
+fn of_query<'a>(request: &'a Request, name: &str) -> &'a str {
+    let (_, query) = target(request);
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(found, _)| *found == name).unwrap().1
 }
 
 #[test]
@@ -125,15 +150,56 @@ fn nothing_that_a_store_answers_makes_an_error_with_a_secret() {
     }
 }
 
+/// A code is the one thing that is shown of what a store says.
+#[test]
+fn a_code_that_repeats_what_was_sent_is_not_shown() {
+    let token = "T0kenOfLettersAlone";
+    let echoes: [fn(&Request) -> String; 8] = [
+        |request| of_query(request, "X-Amz-Signature").into(),
+        |request| of_query(request, "X-Amz-Signature")[..40].into(),
+        |request| format!("A{}", &of_query(request, "X-Amz-Signature")[..40]),
+        |request| of_query(request, "X-Amz-Signature")[20..60].to_uppercase(),
+        |request| of_query(request, "X-Amz-Credential").into(),
+        |request| of_query(request, "X-Amz-Credential")[..KEY.len()].into(),
+        |request| format!("No{}", &of_query(request, "X-Amz-Credential")[..KEY.len()]),
+        |request| of_query(request, "X-Amz-Security-Token").into(),
+    ];
+    for status in ["400 Bad Request", "403 Forbidden", "404 Not Found"] {
+        for echo in echoes {
+            let server = Server::start(move |request| refusal(status, &echo(request)));
+            let options = asking(&server, &[("AWS_SESSION_TOKEN", token)]);
+            nothing_sent(&server, &get(&options).unwrap_err());
+            for replace in [false, true] {
+                let how = UploadOptions {
+                    replace,
+                    part_size: 10_000,
+                };
+                let go_on = &mut |_| ControlFlow::Continue(());
+                let wrong = upload(URL, &&file(1000)[..], 1000, &how, &options, go_on);
+                nothing_sent(&server, &wrong.unwrap_err());
+            }
+            // Where there is nothing, that is no error.
+            if let Err(error) = expect_absent(URL, &options) {
+                nothing_sent(&server, &error);
+            }
+        }
+    }
+    let told = Server::start(|_| refusal("403 Forbidden", "XAdminUserNotFound"));
+    let error = get(&asking(&told, &[])).unwrap_err().to_string();
+    assert!(error.contains("(XAdminUserNotFound)"), "{error}");
+}
+
 #[test]
 fn what_is_kept_of_an_answer_repeats_nothing_that_was_sent() {
     let bytes = file(4 * BLOCK);
-    for part in ["X-Amz-Signature", "X-Amz-Security-Token"] {
+    for part in [
+        "X-Amz-Signature",
+        "X-Amz-Credential",
+        "X-Amz-Security-Token",
+    ] {
         let bytes = bytes.clone();
         let server = Server::start(move |request| {
-            let (_, query) = target(request);
-            let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-            let (_, secret) = pairs.find(|(name, _)| *name == part).unwrap();
+            let secret = of_query(request, part);
             // An ETag is shown, and names blocks in the cache.
             let etag = format!("\"{secret}\"");
             let mut request = request.clone();
@@ -142,7 +208,7 @@ fn what_is_kept_of_an_answer_repeats_nothing_that_was_sent() {
         });
         let error = get(&asking(&server, &[])).unwrap_err();
         assert!(error.to_string().contains("repeat"), "{error}");
-        no_secret(&error);
+        nothing_sent(&server, &error);
     }
 }
 
@@ -267,7 +333,7 @@ fn those_of_a_server_are_asked_for_again_before_they_expire() {
             r#"{{"AccessKeyId":"A","SecretAccessKey":"b","Token":"c","Expiration":"{at}"}}"#
         );
         let container = Server::start(move |_| Reply::whole(text.as_bytes(), "\"x\""));
-        let store = Server::of(file(2 * BLOCK));
+        let store = Server::of(file(4 * BLOCK));
         let environment = Environment::empty()
             .with("AWS_ENDPOINT_URL", &store.url(""))
             .with("AWS_CONTAINER_CREDENTIALS_FULL_URI", &container.url("/x"));
@@ -279,7 +345,7 @@ fn those_of_a_server_are_asked_for_again_before_they_expire() {
             },
         )
         .unwrap();
-        remote.read_at(&mut [0; 10], BLOCK as u64).unwrap();
+        remote.read_at(&mut [0; 10], 3 * BLOCK as u64).unwrap();
         assert_eq!(container.requests().len(), asked, "{seconds}");
     }
 }

@@ -19,28 +19,29 @@ use crate::retry::{Failure, is_passing};
 /// What is shorter is no secret, and is in many answers by chance.
 const SECRET_MIN: usize = 8;
 
-/// Sends a request once, and returns its answer if its status is an answer to it. A bucket in another region and
-/// credentials that have expired are each dealt with once. Redirects are not followed: what is signed is for one host.
+/// Sends a request once, and returns its answer if its status is an answer to it, with what is not to be shown. A bucket
+/// in another region and credentials that have expired are each dealt with once. Redirects are not followed: what is signed is for one host.
 pub(crate) fn exchange(
     object: &Object,
     sign: impl Fn(&Object, &Bucket, &Credentials) -> Url,
     mut send: impl FnMut(&str) -> Result<Response<Body>, Failure>,
     is_answer: impl Fn(StatusCode) -> bool,
-) -> Result<Response<Body>, Failure> {
+) -> Result<(Response<Body>, Secrets), Failure> {
     let url = object.shown();
     let (mut has_moved, mut renewed) = (false, false);
     loop {
         let known = object.credentials()?;
         let signed = sign(object, &object.bucket()?, &known.credentials);
         let response = send(signed.as_str())?;
+        let secrets = Secrets::of(&signed, &known.credentials);
         let status = response.status();
         if is_answer(status) {
             // What headers say may be shown, or kept: an ETag, for one.
-            if repeats(response.headers(), &signed, &known.credentials) {
+            if secrets.are_in(response.headers()) {
                 let why = "its headers repeat what was sent".into();
                 return Err(Error::Answer { url, why }.into());
             }
-            return Ok(response);
+            return Ok((response, secrets));
         }
         let (head, body) = response.into_parts();
         if !has_moved && object.has_moved(&head.headers) {
@@ -53,7 +54,7 @@ pub(crate) fn exchange(
             let why = why.into();
             return Err(Error::Redirect { url, why }.into());
         }
-        let refusal = Refusal::read(&head.headers, body);
+        let refusal = Refusal::read(&head.headers, body, &secrets);
         if is_passing(status) || refusal.code == "RequestTimeout" {
             return Err(Failure::Passing {
                 why: format!("the store answered with status {status}"),
@@ -74,22 +75,52 @@ pub(crate) fn exchange(
     }
 }
 
-/// Whether there is something secret of a request in the headers of its answer.
-fn repeats(headers: &HeaderMap, signed: &Url, credentials: &Credentials) -> bool {
-    let of_query = |(name, value): (Cow<'_, str>, Cow<'_, str>)| {
-        (name == "X-Amz-Signature").then(|| value.into_owned())
-    };
-    let signature = signed.query_pairs().find_map(of_query).unwrap_or_default();
-    // A token as it is, or as it is in the URL.
-    let token = credentials.token().unwrap_or_default();
-    let encoded = utf8_percent_encode(token, NON_ALPHANUMERIC).to_string();
-    let secrets = [signature.as_str(), credentials.secret(), token, &encoded];
-    headers.values().any(|value| {
-        let value = String::from_utf8_lossy(value.as_bytes());
-        secrets
-            .iter()
-            .any(|secret| secret.len() >= SECRET_MIN && value.contains(secret))
-    })
+/// What of a request is not to be shown again.
+pub(crate) struct Secrets {
+    /// The signature, the id and the secret of the key, the token as it is and as it is in the URL.
+    texts: Vec<String>,
+    /// All that is behind the question mark.
+    query: String,
+}
+
+impl Secrets {
+    pub(crate) fn of(signed: &Url, credentials: &Credentials) -> Secrets {
+        let of_query = |(name, value): (Cow<'_, str>, Cow<'_, str>)| {
+            (name == "X-Amz-Signature").then(|| value.into_owned())
+        };
+        let token = credentials.token().unwrap_or_default();
+        let texts = [
+            signed.query_pairs().find_map(of_query).unwrap_or_default(),
+            credentials.key().into(),
+            credentials.secret().into(),
+            token.into(),
+            utf8_percent_encode(token, NON_ALPHANUMERIC).to_string(),
+        ];
+        Secrets {
+            texts: texts.map(|text| text.to_ascii_lowercase()).into(),
+            query: signed.query().unwrap_or_default().to_ascii_lowercase(),
+        }
+    }
+
+    /// Whether one of them is in a header.
+    fn are_in(&self, headers: &HeaderMap) -> bool {
+        headers.values().any(|value| {
+            let value = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
+            let mut long = self.texts.iter().filter(|text| text.len() >= SECRET_MIN);
+            long.any(|text| value.contains(text))
+        })
+    }
+
+    /// Whether a text of ASCII is a part of them, or has a part of one of them in it.
+    pub(crate) fn share_with(&self, text: &str) -> bool {
+        let text = text.to_ascii_lowercase();
+        let is_part = |part: &str| self.texts.iter().any(|secret| secret.contains(part));
+        let mut parts = text.as_bytes().windows(SECRET_MIN);
+        !text.is_empty()
+            && (self.query.contains(&text)
+                || is_part(&text)
+                || parts.any(|part| std::str::from_utf8(part).is_ok_and(is_part)))
+    }
 }
 
 /// A request for a part of the object.

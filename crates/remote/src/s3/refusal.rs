@@ -6,12 +6,14 @@ use std::time::{Duration, SystemTime};
 use ureq::Body;
 use ureq::http::header::{self, HeaderMap};
 
+use super::exchange::Secrets;
+
 /// An answer that is read as text is no longer than this, in bytes.
 const TEXT_MAX: u64 = 64 << 10;
 /// A clock that is further off makes signatures invalid.
 const SKEW_MAX: Duration = Duration::from_secs(300);
-/// The longest code that is shown.
-const CODE_MAX: usize = 64;
+/// The longest code that is shown: the longest of S3's own has 41 characters, and a signature 64.
+const CODE_MAX: usize = 48;
 
 /// A refusal.
 #[derive(Debug)]
@@ -23,16 +25,22 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// Reads one.
-    pub(crate) fn read(headers: &HeaderMap, body: Body) -> Refusal {
+    /// Reads one. A store may say what it was sent back to us; that is no code.
+    pub(crate) fn read(headers: &HeaderMap, body: Body, secrets: &Secrets) -> Refusal {
         let text = text_of(body).unwrap_or_default();
-        Refusal::of(headers, &text, SystemTime::now())
+        let mut refusal = Refusal::of(headers, &text, SystemTime::now());
+        if secrets.share_with(&refusal.code) {
+            refusal.code.clear();
+        }
+        refusal
     }
 
     fn of(headers: &HeaderMap, text: &str, now: SystemTime) -> Refusal {
         let code = element(text, "Code").unwrap_or_default();
         // It is the server's text: what is no code is not shown.
-        let is_code = code.len() <= CODE_MAX && code.bytes().all(|c| c.is_ascii_alphanumeric());
+        let is_code = code.len() <= CODE_MAX
+            && code.starts_with(|c: char| c.is_ascii_uppercase())
+            && code.bytes().all(|c| c.is_ascii_alphanumeric());
         let date = headers
             .get(header::DATE)
             .and_then(|value| value.to_str().ok());
@@ -138,7 +146,7 @@ mod tests {
     fn a_code_is_shown_and_nothing_else_that_the_store_says() {
         let hint = refusal("NoSuchKey", None).hint(404, "the environment");
         assert_eq!(hint, " (NoSuchKey); there is no such object");
-        for code in ["a b", "s3cret&amp;", "<x>", &"a".repeat(65)] {
+        for code in ["A b", "S3cret&amp;", "<x>", "s3cret", &"A".repeat(49)] {
             let refusal = refusal(code, None);
             assert_eq!(refusal.code, "");
             let hint = refusal.hint(403, "the environment");

@@ -19,7 +19,7 @@ use url::Url;
 
 use litepack_io::storage::ReadAt;
 
-use super::exchange::{exchange, get};
+use super::exchange::{Secrets, exchange, get};
 use super::object::{Object, SIGNED_FOR};
 use super::refusal::{Refusal, element, text_of};
 use crate::agent::{Timeouts, agent};
@@ -145,7 +145,7 @@ impl Upload {
         sign: impl Fn(&Object, &Bucket, &Credentials) -> Url,
         mut send: impl FnMut(&str) -> Sent,
         is_answer: impl Fn(StatusCode) -> bool,
-        mut take: impl FnMut(Response<Body>) -> std::result::Result<T, Failure>,
+        mut take: impl FnMut(Response<Body>, &Secrets) -> std::result::Result<T, Failure>,
     ) -> Result<T> {
         self.retry.run(
             || self.object.shown(),
@@ -153,7 +153,8 @@ impl Upload {
             || {
                 let send =
                     |url: &str| send(url).map_err(|error| failure(&self.object.shown(), error));
-                take(exchange(&self.object, &sign, send, &is_answer)?)
+                let (response, secrets) = exchange(&self.object, &sign, send, &is_answer)?;
+                take(response, &secrets)
             },
         )
     }
@@ -169,13 +170,13 @@ impl Upload {
                     .call()
             },
             |status| matches!(status.as_u16(), 200 | 206 | 404 | 416),
-            |response| {
+            |response, secrets| {
                 if response.status() != StatusCode::NOT_FOUND {
                     return Ok(Some(Found::of(&response)));
                 }
                 // Other things may be missing: the bucket, or who asks.
                 let (head, body) = response.into_parts();
-                let refusal = Refusal::read(&head.headers, body);
+                let refusal = Refusal::read(&head.headers, body, secrets);
                 if refusal.is_of_object() {
                     return Ok(None);
                 }
@@ -236,7 +237,7 @@ impl Upload {
             },
             |url| self.agent.post(url).send_empty(),
             |status| status == StatusCode::OK,
-            |response| {
+            |response, _| {
                 let text = text_of(response.into_body()).ok_or_else(broken_off)?;
                 let begun = CreateMultipartUpload::parse_response(&text);
                 begun
@@ -325,7 +326,7 @@ impl Upload {
             },
         );
         match sent {
-            Ok(response) => {
+            Ok((response, _)) => {
                 let etag = response.headers().get(header::ETAG);
                 let etag = etag.and_then(|etag| etag.to_str().ok());
                 Ok(Part {
@@ -381,7 +382,7 @@ impl Upload {
                     .send(&body)
             },
             |status| status == StatusCode::OK,
-            |response| {
+            |response, _| {
                 let text = text_of(response.into_body()).ok_or_else(broken_off)?;
                 if CompleteMultipartUploadResponse::parse(&text).is_ok() {
                     return Ok(());
@@ -407,7 +408,7 @@ impl Upload {
             action.sign(SIGNED_FOR)
         };
         let send = |url: &str| self.agent.delete(url).call();
-        let _ = self.request(sign, send, |status| status.is_success(), |_| Ok(()));
+        let _ = self.request(sign, send, |status| status.is_success(), |_, _| Ok(()));
     }
 
     fn unusable(&self, why: &str) -> Failure {
