@@ -20,6 +20,8 @@ pub(crate) struct Timeouts {
     connect: Duration,
     /// For an answer to begin, and for it to go on.
     read: Duration,
+    /// For all of it.
+    body: Duration,
 }
 
 impl Timeouts {
@@ -28,6 +30,7 @@ impl Timeouts {
         Timeouts {
             connect: timeout,
             read: timeout,
+            body: timeout * 3,
         }
     }
 
@@ -36,6 +39,16 @@ impl Timeouts {
         Timeouts {
             connect: options.connect_timeout,
             read: options.read_timeout,
+            body: options.read_timeout * 3,
+        }
+    }
+
+    /// For an answer that is a long time coming, all of it.
+    pub(crate) fn with_answer(self, timeout: Duration) -> Timeouts {
+        Timeouts {
+            read: timeout,
+            body: timeout,
+            ..self
         }
     }
 }
@@ -52,7 +65,11 @@ pub(crate) fn agent(options: &Options, timeouts: Timeouts) -> Result<Agent> {
             None => RootCerts::PlatformVerifier,
         })
         .build();
-    let Timeouts { connect, read } = timeouts;
+    let Timeouts {
+        connect,
+        read,
+        body,
+    } = timeouts;
     let config = Agent::config_builder()
         .tls_config(tls)
         // A guest in someone's process does not look at its environment.
@@ -67,7 +84,7 @@ pub(crate) fn agent(options: &Options, timeouts: Timeouts) -> Result<Agent> {
         .timeout_per_write(Some(read))
         .timeout_recv_response(Some(read))
         .timeout_per_read(Some(read))
-        .timeout_recv_body(Some(read * 3))
+        .timeout_recv_body(Some(body))
         .max_idle_connections_per_host(options.at_once);
     Ok(config.build().new_agent())
 }

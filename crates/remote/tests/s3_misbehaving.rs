@@ -11,77 +11,11 @@ use litepack_remote::{Environment, Error, Options, Remote, UploadOptions, expect
 use litepack_webserver::{Reply, Request, Server};
 
 mod common;
+use common::s3::{KEY, SECRET, URL, asking, no_secret, nothing_sent, of_query, refusal, target};
 use common::{BLOCK, file, options, read_all};
-
-const URL: &str = "s3://shards/a.db";
-const KEY: &str = "AKIDTEST";
-const SECRET: &str = "s3cret/+";
-const TOKEN: &str = "t0ken/+isLong";
-
-/// Somebody who asks that server.
-fn asking(server: &Server, instead: &[(&str, &str)]) -> Options {
-    let mut environment = Environment::empty()
-        .with("AWS_ENDPOINT_URL", &server.url(""))
-        .with("AWS_ACCESS_KEY_ID", KEY)
-        .with("AWS_SECRET_ACCESS_KEY", SECRET)
-        .with("AWS_SESSION_TOKEN", TOKEN);
-    for (name, value) in instead {
-        environment = environment.with(name, value);
-    }
-    Options {
-        environment,
-        ..options()
-    }
-}
 
 fn get(options: &Options) -> Result<Vec<u8>, Error> {
     read_all(&Remote::open(URL, options.clone())?, 100_000)
-}
-
-fn refusal(status: &str, code: &str) -> Reply {
-    let text =
-        format!("<?xml version=\"1.0\"?>\n<Error><Code>{code}</Code><Message>no</Message></Error>");
-    let mut reply = Reply::whole(text.as_bytes(), "\"x\"").without("etag");
-    reply.status = status.into();
-    reply
-}
-
-/// What a request is for, with the secret parts of its URL.
-fn target(request: &Request) -> (&str, &str) {
-    request.path.split_once('?').unwrap_or((&request.path, ""))
-}
-
-#[track_caller]
-fn no_secret(error: &Error) {
-    let text = format!("{error} {error:?}").to_lowercase();
-    for secret in [KEY, SECRET, TOKEN, "t0ken", "X-Amz", "%2F"] {
-        assert!(!text.contains(&secret.to_lowercase()), "{secret}: {text}");
-    }
-}
-
-/// As [`no_secret`], and nothing of what this server was sent: not even eight characters of a signature.
-#[track_caller]
-fn nothing_sent(server: &Server, error: &Error) {
-    no_secret(error);
-    let text = format!("{error} {error:?}").to_lowercase();
-    for request in server.requests() {
-        for name in ["X-Amz-Signature", "X-Amz-Security-Token"] {
-            let value = of_query(&request, name).to_lowercase();
-            let parts: Vec<_> = value.as_bytes().windows(8).collect();
-            assert!(!parts.is_empty(), "{name}");
-            for part in parts {
-                let part = std::str::from_utf8(part).unwrap();
-                assert!(!text.contains(part), "{name}, {part}: {text}");
-            }
-        }
-    }
-}
-
-/// A value of a request's query, as it is in it.
-fn of_query<'a>(request: &'a Request, name: &str) -> &'a str {
-    let (_, query) = target(request);
-    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.find(|(found, _)| *found == name).unwrap().1
 }
 
 #[test]
@@ -142,6 +76,7 @@ fn nothing_that_a_store_answers_makes_an_error_with_a_secret() {
                 let how = UploadOptions {
                     replace: true,
                     part_size,
+                    ..UploadOptions::default()
                 };
                 let wrong = upload(URL, &&file(1000)[..], 1000, &how, &options, go_on);
                 no_secret(&wrong.unwrap_err());
@@ -173,6 +108,7 @@ fn a_code_that_repeats_what_was_sent_is_not_shown() {
                 let how = UploadOptions {
                     replace,
                     part_size: 10_000,
+                    ..UploadOptions::default()
                 };
                 let go_on = &mut |_| ControlFlow::Continue(());
                 let wrong = upload(URL, &&file(1000)[..], 1000, &how, &options, go_on);
@@ -408,155 +344,4 @@ fn a_clock_that_is_wrong_is_said_to_be() {
     });
     let error = get(&asking(&server, &[])).unwrap_err().to_string();
     assert!(error.contains("behind the store's: set it"), "{error}");
-}
-
-/// Answers an upload in parts as a store does, but for what `wrong` answers.
-fn storing(wrong: impl Fn(&Request) -> Option<Reply> + Send + Sync + 'static) -> Server {
-    Server::start(move |request| {
-        if let Some(reply) = wrong(request) {
-            return reply;
-        }
-        let (_, query) = target(request);
-        let text = |text: &str| Reply::whole(text.as_bytes(), "\"x\"");
-        match request.method.as_str() {
-            "POST" if query.contains("uploads=") => text(
-                "<InitiateMultipartUploadResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Bucket>shards\
-                 </Bucket><Key>a.db</Key><UploadId>7</UploadId></InitiateMultipartUploadResult>",
-            ),
-            "POST" => text(
-                "<CompleteMultipartUploadResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><ETag>x</ETag>\
-                 </CompleteMultipartUploadResult>",
-            ),
-            "PUT" => Reply::status("200 OK").with("ETag", "\"part\""),
-            "DELETE" => Reply::status("204 No Content"),
-            _ => Reply::part(&[0; 1000], "\"x\"", request),
-        }
-    })
-}
-
-fn store(server: &Server) -> Result<(), Error> {
-    let how = UploadOptions {
-        replace: true,
-        part_size: 300,
-    };
-    let go_on = &mut |_| ControlFlow::Continue(());
-    upload(
-        URL,
-        &&file(1000)[..],
-        1000,
-        &how,
-        &asking(server, &[]),
-        go_on,
-    )
-}
-
-fn took_back(server: &Server) -> bool {
-    let requests = server.requests();
-    requests
-        .iter()
-        .any(|request| request.method == "DELETE" && request.path.contains("uploadId=7"))
-}
-
-#[test]
-fn an_upload_that_fails_is_taken_back_and_one_that_works_is_not() {
-    let right = storing(|_| None);
-    store(&right).unwrap();
-    assert!(!took_back(&right));
-    let bytes = file(1000);
-    let parts: Vec<_> = right
-        .requests()
-        .into_iter()
-        .filter(|r| r.method == "PUT")
-        .collect();
-    let sent: Vec<u8> = parts.iter().flat_map(|part| part.body.clone()).collect();
-    assert_eq!(sent, bytes);
-    assert!(parts.iter().all(|part| {
-        part.header("content-md5")
-            .is_some_and(|sum| sum.len() == 24)
-    }));
-
-    let is_end =
-        |request: &Request| request.method == "POST" && request.path.contains("uploadId=7");
-    let is_third = |request: &Request| request.path.contains("partNumber=3&");
-    let refused =
-        storing(move |request| is_third(request).then(|| refusal("403 Forbidden", "AccessDenied")));
-    assert!(matches!(store(&refused), Err(Error::Refused { .. })));
-    assert!(took_back(&refused));
-    let down =
-        storing(move |request| is_third(request).then(|| refusal("503 Slow Down", "SlowDown")));
-    assert!(matches!(store(&down), Err(Error::Unreachable { .. })));
-    assert!(took_back(&down));
-    // It says that all is well, and in the text that nothing is.
-    let lies = storing(move |request| is_end(request).then(|| refusal("200 OK", "InvalidPart")));
-    assert!(matches!(store(&lies), Err(Error::Answer { .. })));
-    assert!(took_back(&lies));
-    // What it has is not what was sent.
-    let short = storing(|request| {
-        let is_get = request.method == "GET";
-        is_get.then(|| Reply::part(&[0; 999], "\"x\"", request))
-    });
-    let error = store(&short).unwrap_err();
-    assert!(error.to_string().contains("999"), "{error}");
-}
-
-/// The same in one request, which then finds that there is such an object.
-#[test]
-fn nor_is_one_in_one_request() {
-    let bytes = file(1000);
-    let right = {
-        use md5::{Digest as _, Md5};
-        let sum: [u8; 16] = Md5::digest(&bytes).into();
-        format!("\"{:032x}\"", u128::from_be_bytes(sum))
-    };
-    for (etag, lost, is_right) in [
-        (right.as_str(), true, true),
-        ("\"other\"", true, false),
-        (right.as_str(), false, false),
-    ] {
-        let (etag, asked) = (etag.to_string(), AtomicBool::new(!lost));
-        let server = Server::start(move |request| match request.method.as_str() {
-            "PUT" if !asked.swap(true, Ordering::SeqCst) => refusal("503 Slow Down", "SlowDown"),
-            "PUT" => refusal("412 Precondition Failed", "PreconditionFailed"),
-            _ => Reply::part(&[0; 1000], &etag, request),
-        });
-        let go_on = &mut |_| ControlFlow::Continue(());
-        let how = UploadOptions::default();
-        let done = upload(URL, &&bytes[..], 1000, &how, &asking(&server, &[]), go_on);
-        assert_eq!(done.is_ok(), is_right, "{done:?}");
-    }
-}
-
-/// The store made the object, and the answer that says so was lost: asked again, it knows of no such upload.
-#[test]
-fn an_upload_that_ended_well_is_not_an_error_because_an_answer_was_lost() {
-    let bytes = file(1000);
-    let etag = {
-        use md5::{Digest as _, Md5};
-        let mut whole = Md5::new();
-        bytes
-            .chunks(300)
-            .for_each(|part| whole.update(Md5::digest(part)));
-        let sum: [u8; 16] = whole.finalize().into();
-        format!("\"{:032x}-4\"", u128::from_be_bytes(sum))
-    };
-    for (etag, is_right) in [(etag.as_str(), true), ("\"other\"", false)] {
-        let (etag, ended) = (etag.to_string(), AtomicBool::new(false));
-        let server = storing(move |request| {
-            let is_end = request.method == "POST" && request.path.contains("uploadId=7");
-            if is_end && !ended.swap(true, Ordering::SeqCst) {
-                return Some(Reply {
-                    cut: Some(0),
-                    ..Reply::whole(b"<x/>", "\"x\"")
-                });
-            }
-            match request.method.as_str() {
-                _ if is_end => Some(refusal("404 Not Found", "NoSuchUpload")),
-                "GET" => Some(Reply::part(&[0; 1000], &etag, request)),
-                _ => None,
-            }
-        });
-        let done = store(&server);
-        assert_eq!(done.is_ok(), is_right, "{done:?}");
-        assert_eq!(took_back(&server), !is_right);
-    }
 }

@@ -5,6 +5,7 @@
 //! environment.rs  variables and profile files     credentials.rs  where credentials come from, and when they expire
 //! endpoints.rs    servers that give credentials   refusal.rs      what a store says when it refuses
 //! exchange.rs     one signed request              upload.rs       writing an object
+//!                                                 parts.rs        in parts
 //! ```
 //! A signed URL is a secret for as long as it holds. It goes into a request and nowhere else: errors, reports and names
 //! in caches have `s3://bucket/key`. Where requests go is decided by the environment of the process or by the program.
@@ -15,6 +16,7 @@ mod endpoints;
 mod environment;
 mod exchange;
 mod object;
+mod parts;
 mod refusal;
 mod upload;
 

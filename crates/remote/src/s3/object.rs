@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rusty_s3::{Bucket, Credentials, UrlStyle};
+use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 use ureq::http::header::HeaderMap;
 use url::Url;
 
@@ -51,6 +51,37 @@ pub(crate) struct Object {
 enum Store {
     Aws { fips: bool, dual_stack: bool },
     Other(Url),
+}
+
+/// A header that lets a request do its work only if there is no such object.
+pub(crate) struct Condition {
+    pub(crate) name: &'static str,
+    pub(crate) value: &'static str,
+    /// Whether the store wants it in the signature.
+    pub(crate) is_signed: bool,
+}
+
+/// The first is that of S3. Google's XML API does not heed it, and has one of its own.
+static ONLY_NEW: [Condition; 2] = [
+    Condition {
+        name: "if-none-match",
+        value: "*",
+        is_signed: false,
+    },
+    Condition {
+        name: "x-goog-if-generation-match",
+        value: "0",
+        is_signed: true,
+    },
+];
+const GOOGLE: &str = "storage.googleapis.com";
+
+/// Signs what is to be done under conditions.
+pub(crate) fn sign<'a>(mut action: impl S3Action<'a>, conditions: &[Condition]) -> Url {
+    for condition in conditions.iter().filter(|condition| condition.is_signed) {
+        action.headers_mut().insert(condition.name, condition.value);
+    }
+    action.sign(SIGNED_FOR)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -151,6 +182,14 @@ impl Object {
             let why = "the bucket's name cannot be a part of the endpoint's host name";
             Error::Settings(format!("{}: {why}", self.shown()))
         })
+    }
+
+    /// What a request says that is not to replace anything.
+    pub(crate) fn only_new(&self) -> &'static [Condition] {
+        match &self.store {
+            Store::Other(endpoint) if endpoint.host_str() == Some(GOOGLE) => &ONLY_NEW,
+            _ => &ONLY_NEW[..1],
+        }
     }
 
     /// Credentials to sign with.
@@ -367,6 +406,30 @@ mod tests {
         assert_eq!(base("s3://logs/x", &both), "https://s3.example/in/logs/");
         let ignored = [own[0], ("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")];
         assert!(base("s3://logs/x", &ignored).contains("amazonaws.com"));
+    }
+
+    #[test]
+    fn what_is_not_to_replace_anything_says_so_in_the_words_of_the_store() {
+        let signed = |variables: &[(&str, &str)]| {
+            let object = object("s3://logs/x", variables).unwrap();
+            let conditions = object.only_new();
+            let names: Vec<_> = conditions.iter().map(|condition| condition.name).collect();
+            let credentials = Credentials::new("A", "b");
+            let bucket = object.bucket().unwrap();
+            let action = bucket.put_object(Some(&credentials), object.key());
+            let url = sign(action, conditions);
+            let signed = url
+                .query_pairs()
+                .find(|(name, _)| name == "X-Amz-SignedHeaders");
+            (names, signed.unwrap().1.into_owned())
+        };
+        assert_eq!(signed(&[]), (vec!["if-none-match"], "host".into()));
+        let google = ("AWS_ENDPOINT_URL", "https://storage.googleapis.com");
+        let own = "x-goog-if-generation-match";
+        assert_eq!(
+            signed(&[google]),
+            (vec!["if-none-match", own], format!("host;{own}"))
+        );
     }
 
     #[test]

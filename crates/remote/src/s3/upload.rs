@@ -1,18 +1,16 @@
-//! Writing an object: one request for a small file, a multipart upload for others. Either way the store shows the whole
-//! object or none of it.
+//! Writing an object: one request for a small file, a multipart upload ([`parts`](super::parts)) for others. Either way
+//! the store shows the whole object or none of it.
 //!
-//! Each piece goes with its MD5, which the store compares. What was begun and did not end is taken back.
+//! Each piece goes with its MD5, which the store compares.
 
 use std::io::{self, Read};
 use std::ops::{ControlFlow, Range};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use md5::{Digest as _, Md5};
-use rusty_s3::actions::{
-    CompleteMultipartUpload, CompleteMultipartUploadResponse, CreateMultipartUpload,
-};
-use rusty_s3::{Bucket, Credentials, S3Action as _};
+use rusty_s3::{Bucket, Credentials};
 use ureq::http::{Response, StatusCode, header};
 use ureq::{Agent, Body, SendBody};
 use url::Url;
@@ -20,16 +18,14 @@ use url::Url;
 use litepack_io::storage::ReadAt;
 
 use super::exchange::{Secrets, exchange, get};
-use super::object::{Object, SIGNED_FOR};
-use super::refusal::{Refusal, element, text_of};
+use super::object::{Condition, Object, sign};
+use super::refusal::Refusal;
 use crate::agent::{Timeouts, agent};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::retry::{Failure, Retry, failure};
 use crate::traffic::Counters;
 
-/// S3 takes so many parts.
-const PARTS_MAX: u64 = 10_000;
 /// What is read of the file at once.
 const CHUNK: usize = 256 << 10;
 
@@ -41,6 +37,11 @@ pub struct UploadOptions {
     /// Bytes in a part, at least: S3 takes no less than 5 MiB. A file that is no longer goes in one request. More if
     /// the file would have more than 10,000 parts. 16 MiB.
     pub part_size: u64,
+    /// How long the store may take to make an object of the parts, for each attempt. 15 minutes.
+    pub end_timeout: Duration,
+    /// If no answer says whether there is such an object now: how long it is looked for before the parts are taken
+    /// back. 60 s.
+    pub look_for: Duration,
 }
 
 impl Default for UploadOptions {
@@ -48,6 +49,8 @@ impl Default for UploadOptions {
         UploadOptions {
             replace: false,
             part_size: 16 << 20,
+            end_timeout: Duration::from_secs(900),
+            look_for: Duration::from_secs(60),
         }
     }
 }
@@ -57,23 +60,16 @@ impl Default for UploadOptions {
 /// # Errors
 /// [`Error::Exists`]; a URL, settings or credentials that are not valid, a store that does not answer.
 pub fn expect_absent(url: &str, options: &Options) -> Result<()> {
-    let upload = Upload::new(url, options)?;
-    match upload.head() {
-        Ok(Some(_)) => Err(Error::Exists {
-            url: upload.object.shown(),
-        }),
-        // Who may write need not be one who may read. What is there already is not replaced even so.
-        Err(error) if is_denied(&error) => Ok(()),
-        found => found.map(|_| ()),
-    }
+    Upload::new(url, &UploadOptions::default(), options)?.expect_absent()
 }
 
 /// Writes `len` bytes of `file` as the object at an `s3` URL. `progress` is told how many bytes are sent, and may stop
 /// it.
 ///
 /// # Errors
-/// There is such an object and it is not to be replaced; the store refuses or does not answer; the file cannot be read;
-/// [`Error::Stopped`]. Then the store shows what it did before.
+/// There is such an object and it is not to be replaced; the store refuses; the file cannot be read;
+/// [`Error::Stopped`]. Then the store shows what it did before. A store that does not answer may have the object even so
+/// ([`Error::Unreachable`]), and one that answers wrongly may have another one ([`Error::Answer`]), which the error says.
 pub fn upload(
     url: &str,
     file: &dyn ReadAt,
@@ -82,25 +78,31 @@ pub fn upload(
     options: &Options,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<()> {
-    let upload = Upload::new(url, options)?;
+    let upload = Upload::new(url, how, options)?;
     let mut work = Work {
         file,
-        replace: how.replace,
+        how,
         progress,
     };
-    if len <= how.part_size {
-        upload.put(&mut work, len)?;
+    let is_right = if len <= how.part_size {
+        upload.put(&mut work, len)?
     } else {
-        upload.in_parts(&mut work, len, how.part_size)?;
-    }
+        upload.in_parts(&mut work, len, how.part_size)?
+    };
     match upload.head() {
         Ok(Some(found)) if found.len == len => Ok(()),
-        // The store has said that it has it.
+        // The store has said that it has what was sent, by its MD5.
+        Err(_) if is_right => Ok(()),
+        // It has said that it has something, and we may not look.
         Err(error) if is_denied(&error) => Ok(()),
         Ok(found) => Err(Error::Answer {
             url: upload.object.shown(),
             why: match found {
-                Some(found) => format!("of {len} bytes that were written, it has {}", found.len),
+                Some(found) => format!(
+                    "the object is there and is bad: of {len} bytes that were written, it has {}; write it again, or \
+                     remove it",
+                    found.len
+                ),
                 None => "what was written is not there".into(),
             },
         }),
@@ -115,24 +117,27 @@ fn is_denied(error: &Error) -> bool {
 
 type Sent = std::result::Result<Response<Body>, ureq::Error>;
 
-struct Work<'a> {
-    file: &'a dyn ReadAt,
-    replace: bool,
-    progress: &'a mut dyn FnMut(u64) -> ControlFlow<()>,
+pub(super) struct Work<'a> {
+    pub(super) file: &'a dyn ReadAt,
+    pub(super) how: &'a UploadOptions,
+    pub(super) progress: &'a mut dyn FnMut(u64) -> ControlFlow<()>,
 }
 
-struct Upload {
-    agent: Agent,
-    object: Object,
-    retry: Retry,
-    counters: Counters,
+pub(super) struct Upload {
+    pub(super) agent: Agent,
+    /// For the request that may take the store long.
+    pub(super) patient: Agent,
+    pub(super) object: Object,
+    pub(super) retry: Retry,
+    pub(super) counters: Counters,
 }
 
 impl Upload {
-    fn new(url: &str, options: &Options) -> Result<Upload> {
+    fn new(url: &str, how: &UploadOptions, options: &Options) -> Result<Upload> {
         options.check()?;
         Ok(Upload {
             agent: agent(options, Timeouts::of(options))?,
+            patient: agent(options, Timeouts::of(options).with_answer(how.end_timeout))?,
             object: Object::new(url, options)?,
             retry: Retry::new(options),
             counters: Counters::default(),
@@ -140,7 +145,7 @@ impl Upload {
     }
 
     /// Sends a request until there is an answer.
-    fn request<T>(
+    pub(super) fn request<T>(
         &self,
         sign: impl Fn(&Object, &Bucket, &Credentials) -> Url,
         mut send: impl FnMut(&str) -> Sent,
@@ -157,6 +162,25 @@ impl Upload {
                 take(response, &secrets)
             },
         )
+    }
+
+    pub(super) fn expect_absent(&self) -> Result<()> {
+        match self.head() {
+            Ok(Some(_)) => Err(Error::Exists {
+                url: self.object.shown(),
+            }),
+            // Who may write need not be one who may read.
+            Err(error) if is_denied(&error) => Ok(()),
+            found => found.map(|_| ()),
+        }
+    }
+
+    /// What a request says that is to make an object.
+    pub(super) fn conditions(&self, work: &Work<'_>) -> &'static [Condition] {
+        match work.how.replace {
+            true => &[],
+            false => self.object.only_new(),
+        }
     }
 
     /// What is there; `None` if nothing is.
@@ -190,107 +214,35 @@ impl Upload {
         )
     }
 
-    fn put(&self, work: &mut Work<'_>, len: u64) -> Result<()> {
-        let sign = |object: &Object, bucket: &Bucket, credentials: &Credentials| {
-            let action = bucket.put_object(Some(credentials), object.key());
-            action.sign(SIGNED_FOR)
-        };
-        self.send_piece(work, 0..len, sign, true).map(|_| ())
-    }
-
-    fn in_parts(&self, work: &mut Work<'_>, len: u64, part_size: u64) -> Result<()> {
-        const MIB: u64 = 1 << 20;
-        let part_size = match len.div_ceil(PARTS_MAX) {
-            least if least > part_size => least.next_multiple_of(MIB),
-            _ => part_size,
-        };
-        let id = self.begin()?;
-        let done = self
-            .parts(work, len, part_size, &id)
-            .and_then(|(etags, etag)| {
-                let error = match self.complete(&id, &etags, work.replace) {
-                    Ok(()) => return Ok(()),
-                    Err(error) => error,
-                };
-                // An answer may have been lost that said that all is well, and the upload is gone since.
-                if self.has(&etag) {
-                    return Ok(());
-                }
-                Err(match error {
-                    Error::Refused {
-                        url, status: 412, ..
-                    } => Error::Exists { url },
-                    error => error,
-                })
-            });
-        if done.is_err() {
-            self.take_back(&id);
+    /// Sends the file in one request. Returns whether the store has said that it has what was sent.
+    fn put(&self, work: &mut Work<'_>, len: u64) -> Result<bool> {
+        // There are stores that do not heed the conditions.
+        if !work.how.replace {
+            self.expect_absent()?;
         }
-        done
-    }
-
-    fn begin(&self) -> Result<String> {
-        self.request(
-            |object, bucket, credentials| {
-                let action = bucket.create_multipart_upload(Some(credentials), object.key());
-                action.sign(SIGNED_FOR)
-            },
-            |url| self.agent.post(url).send_empty(),
-            |status| status == StatusCode::OK,
-            |response, _| {
-                let text = text_of(response.into_body()).ok_or_else(broken_off)?;
-                let begun = CreateMultipartUpload::parse_response(&text);
-                begun
-                    .map(|begun| begun.upload_id().to_string())
-                    .map_err(|_| self.unusable("it gives no upload"))
-            },
-        )
-    }
-
-    /// Sends all parts, and returns their ETags, and that which an object of them mostly gets.
-    fn parts(
-        &self,
-        work: &mut Work<'_>,
-        len: u64,
-        part_size: u64,
-        id: &str,
-    ) -> Result<(Vec<String>, String)> {
-        let (mut etags, mut whole) = (Vec::new(), Md5::new());
-        let mut start = 0;
-        while start < len {
-            let range = start..len.min(start + part_size);
-            let number = etags.len() as u16 + 1;
-            let sign = |object: &Object, bucket: &Bucket, credentials: &Credentials| {
-                let action = bucket.upload_part(Some(credentials), object.key(), number, id);
-                action.sign(SIGNED_FOR)
-            };
-            start = range.end;
-            let part = self.send_piece(work, range, sign, false)?;
-            etags.push(part.etag.ok_or_else(|| Error::Answer {
-                url: self.object.shown(),
-                why: "a part has no ETag".into(),
-            })?);
-            whole.update(part.md5);
-        }
-        let etag = format!(
-            "{:032x}-{}",
-            u128::from_be_bytes(whole.finalize().into()),
-            etags.len()
-        );
-        Ok((etags, etag))
+        let conditions = self.conditions(work);
+        let signed = |object: &Object, bucket: &Bucket, credentials: &Credentials| {
+            sign(
+                bucket.put_object(Some(credentials), object.key()),
+                conditions,
+            )
+        };
+        let sent = self.send_piece(work, 0..len, signed, conditions)?;
+        Ok(sent
+            .etag
+            .is_some_and(|etag| is_etag(&etag, &sum_of(sent.md5))))
     }
 
     /// Sends a part of the file.
-    fn send_piece(
+    pub(super) fn send_piece(
         &self,
         work: &mut Work<'_>,
         range: Range<u64>,
         sign: impl Fn(&Object, &Bucket, &Credentials) -> Url,
-        is_object: bool,
+        conditions: &[Condition],
     ) -> Result<Part> {
         let md5 = md5_of(work.file, range.clone())?;
         let sum = BASE64_STANDARD.encode(md5);
-        let only_new = is_object && !work.replace;
         let url = self.object.shown();
         let send = |signed: &str| {
             let mut body = Piece {
@@ -304,8 +256,8 @@ impl Upload {
                 .put(signed)
                 .header(header::CONTENT_LENGTH, range.end - range.start)
                 .header("content-md5", &sum);
-            if only_new {
-                request = request.header(header::IF_NONE_MATCH, "*");
+            for condition in conditions {
+                request = request.header(condition.name, condition.value);
             }
             let sent = request.send(SendBody::from_reader(&mut body));
             sent.map_err(|error| match body.failed {
@@ -338,10 +290,13 @@ impl Upload {
                 url, status: 412, ..
             }) => {
                 // Sent again because an answer was lost, it finds what it made itself.
-                let etag = format!("{:032x}", u128::from_be_bytes(md5));
+                let etag = sum_of(md5);
                 let again = retries() > retries_before;
                 if again && self.has(&etag) {
-                    return Ok(Part { md5, etag: None });
+                    return Ok(Part {
+                        md5,
+                        etag: Some(etag),
+                    });
                 }
                 Err(Error::Exists { url })
             }
@@ -350,86 +305,26 @@ impl Upload {
     }
 
     /// Whether there is an object with this ETag.
-    fn has(&self, etag: &str) -> bool {
+    pub(super) fn has(&self, etag: &str) -> bool {
         let found = self.head().ok().flatten();
-        found.is_some_and(|found| found.etag.trim_matches('"') == etag)
-    }
-
-    /// Makes an object of the parts. The store may say that it failed after it has said that all is well.
-    fn complete(&self, id: &str, etags: &[String], replace: bool) -> Result<()> {
-        let body = CompleteMultipartUpload::new(
-            &self.object.bucket()?,
-            None,
-            self.object.key(),
-            id,
-            etags.iter().map(String::as_str),
-        )
-        .body();
-        self.request(
-            |object, bucket, credentials| {
-                let key = object.key();
-                let etags = etags.iter().map(String::as_str);
-                let action = bucket.complete_multipart_upload(Some(credentials), key, id, etags);
-                action.sign(SIGNED_FOR)
-            },
-            |url| {
-                let mut request = self.agent.post(url);
-                if !replace {
-                    request = request.header(header::IF_NONE_MATCH, "*");
-                }
-                request
-                    .header(header::CONTENT_TYPE, "application/xml")
-                    .send(&body)
-            },
-            |status| status == StatusCode::OK,
-            |response, _| {
-                let text = text_of(response.into_body()).ok_or_else(broken_off)?;
-                if CompleteMultipartUploadResponse::parse(&text).is_ok() {
-                    return Ok(());
-                }
-                match element(&text, "Code") {
-                    Some("InternalError" | "SlowDown" | "ServiceUnavailable") => {
-                        Err(Failure::Passing {
-                            why: "the store could not make an object of the parts".into(),
-                            after: None,
-                        })
-                    }
-                    _ => Err(self.unusable("it made no object of the parts")),
-                }
-            },
-        )
-    }
-
-    /// Removes the parts that were sent. If that fails, too, the store keeps them, unseen, until its rules or its owner
-    /// remove them.
-    fn take_back(&self, id: &str) {
-        let sign = |object: &Object, bucket: &Bucket, credentials: &Credentials| {
-            let action = bucket.abort_multipart_upload(Some(credentials), object.key(), id);
-            action.sign(SIGNED_FOR)
-        };
-        let send = |url: &str| self.agent.delete(url).call();
-        let _ = self.request(sign, send, |status| status.is_success(), |_, _| Ok(()));
-    }
-
-    fn unusable(&self, why: &str) -> Failure {
-        Failure::Lasting(Error::Answer {
-            url: self.object.shown(),
-            why: why.into(),
-        })
+        found.is_some_and(|found| is_etag(&found.etag, etag))
     }
 }
 
-fn broken_off() -> Failure {
-    Failure::Passing {
-        why: "the answer broke off".into(),
-        after: None,
-    }
+/// Whether a store calls it so.
+pub(super) fn is_etag(told: &str, etag: &str) -> bool {
+    told.trim_matches('"') == etag
+}
+
+/// An MD5 as it is in an ETag.
+pub(super) fn sum_of(md5: [u8; 16]) -> String {
+    format!("{:032x}", u128::from_be_bytes(md5))
 }
 
 /// A part that was sent.
-struct Part {
-    md5: [u8; 16],
-    etag: Option<String>,
+pub(super) struct Part {
+    pub(super) md5: [u8; 16],
+    pub(super) etag: Option<String>,
 }
 
 /// An object that is there.

@@ -1,6 +1,8 @@
 //! Files to serve, and options that keep failures short.
 #![allow(dead_code, reason = "each test uses some of it")]
 
+pub mod s3;
+
 use std::sync::Arc;
 use std::time::Duration;
 
