@@ -104,6 +104,7 @@ fn nothing_is_replaced_unasked_and_nothing_is_shown_that_is_secret() {
     }
     let none = [
         ("AWS_ACCESS_KEY_ID", ""),
+        ("AWS_SECRET_ACCESS_KEY", ""),
         ("AWS_EC2_METADATA_DISABLED", "true"),
     ];
     let run = run(&place, &store, &none, &["info", &url]);

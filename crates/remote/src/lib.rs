@@ -38,7 +38,10 @@ pub use litepack_io::cache::Cache;
 pub use location::Origin;
 pub use options::{DiskCache, Options};
 pub use remote::Remote;
-pub use s3::{Environment, UploadOptions, check_settings, expect_absent, is_object, upload};
+pub use s3::{
+    Environment, S3_ENDPOINT, S3_PROFILE, UploadOptions, check_settings, expect_absent, is_object,
+    upload,
+};
 pub use traffic::Traffic;
 
 /// Bytes in a block, but for the last one of a file: what is fetched and kept at once.

@@ -19,13 +19,20 @@ use crate::options::Options;
 const RENEW_BEFORE: Duration = Duration::from_secs(300);
 /// Sources whose credentials are kept.
 const KEPT_MAX: usize = 16;
-/// What a profile may have that is not supported here, because it needs a program or a browser.
-const ELSEWHERE: [&str; 5] = [
-    "credential_process",
-    "login_session",
-    "role_arn",
-    "sso_session",
-    "sso_start_url",
+/// What a profile may have that is not supported here, because it needs a program or a browser. These come before keys
+/// in the profile.
+const ELSEWHERE: [&str; 4] = ["role_arn", "sso_account_id", "sso_session", "sso_start_url"];
+/// And these behind them.
+const ELSEWHERE_LAST: [&str; 2] = ["credential_process", "login_session"];
+const VARIABLES: [&str; 3] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+];
+const KEYS: [&str; 3] = [
+    "aws_access_key_id",
+    "aws_secret_access_key",
+    "aws_session_token",
 ];
 
 /// Credentials, and where they are from.
@@ -127,31 +134,29 @@ impl Provider {
     fn local(&self) -> Result<Result<Known, Source>> {
         let read = lock(&self.read);
         let (environment, profile) = &*read;
-        let variable = |name| environment.get(name);
-        if let (Some(key), Some(secret)) = (
-            variable("AWS_ACCESS_KEY_ID"),
-            variable("AWS_SECRET_ACCESS_KEY"),
-        ) {
-            let token = variable("AWS_SESSION_TOKEN");
-            return Ok(Ok(known(key, secret, token, "the environment")));
+        let values = VARIABLES.map(|name| environment.get(name));
+        if let Some(known) = known(values, VARIABLES, "the environment")? {
+            return Ok(Ok(known));
         }
         if let Some(source) = Source::web_identity(environment, profile, &self.region)? {
             return Ok(Err(source));
         }
-        let value = |key| profile.get(key).map(str::to_string);
-        if let (Some(key), Some(secret)) =
-            (value("aws_access_key_id"), value("aws_secret_access_key"))
-        {
-            let from = format!("the AWS profile {:?}", profile.name);
-            return Ok(Ok(known(key, secret, value("aws_session_token"), &from)));
-        }
-        if let Some(key) = ELSEWHERE.iter().find(|key| profile.get(key).is_some()) {
-            return Err(Error::Credentials(format!(
+        let elsewhere = |keys: &[&str]| match keys.iter().find(|key| profile.get(key).is_some()) {
+            Some(key) => Err(Error::Credentials(format!(
                 "the AWS profile {:?} gets credentials by {key}, which Litepack does not do; `aws configure \
                  export-credentials --profile {} --format env` prints them as variables for its environment",
                 profile.name, profile.name
-            )));
+            ))),
+            None => Ok(()),
+        };
+        elsewhere(&ELSEWHERE)?;
+        let values = profile
+            .together(KEYS)
+            .map(|value| value.map(str::to_string));
+        if let Some(known) = known(values, KEYS, &format!("the AWS profile {:?}", profile.name))? {
+            return Ok(Ok(known));
         }
+        elsewhere(&ELSEWHERE_LAST)?;
         if let Some(source) = Source::container(environment)? {
             return Ok(Err(source));
         }
@@ -167,15 +172,33 @@ impl Provider {
     }
 }
 
-fn known(key: String, secret: String, token: Option<String>, from: &str) -> Known {
-    Known {
+/// Credentials of a key, its secret and perhaps a token; `None` without key and secret.
+///
+/// # Errors
+/// One of them is not there: another one that is elsewhere would not belong to it.
+fn known(
+    [key, secret, token]: [Option<String>; 3],
+    names: [&str; 3],
+    from: &str,
+) -> Result<Option<Known>> {
+    let half = |there: &str, missing: &str| {
+        let why = format!("half a pair of AWS credentials in {from}: {there} without {missing}");
+        Err(Error::Credentials(why))
+    };
+    let (key, secret) = match (key, secret) {
+        (Some(key), Some(secret)) => (key, secret),
+        (Some(_), None) => return half(names[0], names[1]),
+        (None, Some(_)) => return half(names[1], names[0]),
+        (None, None) => return Ok(None),
+    };
+    Ok(Some(Known {
         credentials: match token {
             Some(token) => Credentials::new_with_token(key, secret, token),
             None => Credentials::new(key, secret),
         },
         expires: None,
         from: from.into(),
-    }
+    }))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -223,6 +246,79 @@ mod tests {
             (found.credentials.key(), found.credentials.token()),
             ("V", None)
         );
+    }
+
+    /// A profile in these two files, with these variables.
+    fn of_files(config: &str, credentials: &str, variables: &[(&str, &str)]) -> Result<Known> {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str, text: &str| {
+            let path = place.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_string()
+        };
+        let (config, credentials) = (path("config", config), path("credentials", credentials));
+        let mut all = vec![
+            ("AWS_CONFIG_FILE", config.as_str()),
+            ("AWS_SHARED_CREDENTIALS_FILE", &credentials),
+            ("AWS_EC2_METADATA_DISABLED", "true"),
+        ];
+        all.extend(variables);
+        provider(&all).current()
+    }
+
+    #[test]
+    fn half_a_pair_is_an_error_that_names_the_other_half() {
+        let files = "[default]\naws_access_key_id = F\naws_secret_access_key = s3cret\n";
+        for (there, missing) in [
+            ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+            ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"),
+        ] {
+            let error = of_files("", files, &[(there, "s3cret")]).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains(&format!("without {missing}")), "{error}");
+            assert!(!error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn key_secret_and_token_are_from_one_section() {
+        let key = "[default]\naws_access_key_id = ";
+        let secret = "\naws_secret_access_key = s3cret\n";
+        let token = "aws_session_token = t\n";
+        let whole = format!("{key}C{secret}");
+        let found = of_files(&format!("[default]\n{token}"), &whole, &[]).unwrap();
+        assert_eq!(found.credentials.token(), None);
+        let found = of_files(&format!("{key}D{secret}{token}"), &whole, &[]).unwrap();
+        let credentials = found.credentials;
+        assert_eq!((credentials.key(), credentials.token()), ("C", None));
+        let found = of_files(&format!("{key}D{secret}{token}"), "", &[]).unwrap();
+        assert_eq!(found.credentials.token(), Some("t"));
+        for (config, credentials) in [
+            (format!("[default]{secret}"), format!("{key}C\n")),
+            (whole.clone(), format!("[default]{secret}")),
+        ] {
+            let error = of_files(&config, &credentials, &[]).unwrap_err();
+            let error = error.to_string();
+            assert!(
+                error.contains("half a pair") && error.contains("\"default\""),
+                "{error}"
+            );
+            assert!(!error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_role_or_a_browser_comes_before_keys_of_the_profile() {
+        let keys = "[default]\naws_access_key_id = C\naws_secret_access_key = s3cret\n";
+        for elsewhere in ["role_arn", "sso_session", "sso_start_url", "sso_account_id"] {
+            let error = of_files(&format!("[default]\n{elsewhere} = x\n"), keys, &[]);
+            let error = error.unwrap_err().to_string();
+            assert!(
+                error.contains(elsewhere) && error.contains("export-credentials"),
+                "{error}"
+            );
+        }
+        assert!(of_files("[default]\ncredential_process = x\n", keys, &[]).is_ok());
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Source {
             return Ok(None);
         };
         let session = get("AWS_ROLE_SESSION_NAME", "role_session_name");
-        let own = endpoint(environment, profile, "sts");
+        let own = endpoint(environment, profile, "sts")?;
         let at = own.unwrap_or_else(|| {
             let domain = match region.starts_with("cn-") {
                 true => "amazonaws.com.cn",
@@ -115,7 +115,7 @@ impl Source {
 
     /// The machine itself, unless the user says not to ask it.
     pub(crate) fn instance(environment: &Environment) -> Result<Option<Source>> {
-        if environment.is_true("AWS_EC2_METADATA_DISABLED") {
+        if environment.is_true("AWS_EC2_METADATA_DISABLED")? {
             return Ok(None);
         }
         let v6 = environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE");
@@ -356,6 +356,36 @@ mod tests {
         for path in [".h.example/x", ":80@h.example/x", "@h.example/x", ":8080/x"] {
             assert!(relative(path).is_err(), "{path}");
         }
+    }
+
+    /// The program's endpoint is its stores', and changes nothing for the token service.
+    #[test]
+    fn the_token_service_is_not_where_the_program_has_its_stores() {
+        let environment = Environment::empty()
+            .with(crate::s3::S3_ENDPOINT, "http://stores")
+            .with("AWS_ENDPOINT_URL", "http://ignored")
+            .with("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")
+            .with("AWS_WEB_IDENTITY_TOKEN_FILE", "/x")
+            .with("AWS_ROLE_ARN", "r");
+        let profile = Profile::default();
+        let stores = endpoint(&environment, &profile, "s3").unwrap();
+        assert_eq!(stores.as_deref(), Some("http://stores"));
+        let source = Source::web_identity(&environment, &profile, "eu-west-1").unwrap();
+        let Some(Source::WebIdentity { at, .. }) = source else {
+            panic!("no web identity");
+        };
+        assert_eq!(at.as_str(), "https://sts.eu-west-1.amazonaws.com/");
+    }
+
+    #[test]
+    fn a_machine_is_asked_unless_the_variable_is_plain() {
+        let instance = |value| {
+            Source::instance(&Environment::empty().with("AWS_EC2_METADATA_DISABLED", value))
+        };
+        assert!(instance("false").unwrap().is_some());
+        assert!(instance("TRUE").unwrap().is_none());
+        let error = instance("1").err().unwrap().to_string();
+        assert!(error.contains("AWS_EC2_METADATA_DISABLED"), "{error}");
     }
 
     #[test]

@@ -5,13 +5,26 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::io::{ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
 /// A profile file or a file with a token is no longer than this, in bytes.
 const FILE_MAX: u64 = 1 << 20;
+
+/// Not variables of the process, but what a program says itself: the endpoint of its stores, whatever is configured.
+pub const S3_ENDPOINT: &str = "LITEPACK_S3_ENDPOINT";
+/// As [`S3_ENDPOINT`]: the profile, instead of credentials in variables.
+pub const S3_PROFILE: &str = "LITEPACK_S3_PROFILE";
+/// Variables that a profile takes the place of that the program has chosen.
+const CREDENTIALS: [&str; 5] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_ROLE_ARN",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+];
 
 /// The variables that decide how object stores are reached: `AWS_REGION`, `AWS_PROFILE`, `AWS_ENDPOINT_URL` and so on.
 /// By default those of the process.
@@ -66,6 +79,10 @@ impl Environment {
                 .collect();
         }
         chosen.extend(self.chosen.clone());
+        if let Some(profile) = chosen.get(S3_PROFILE).cloned() {
+            chosen.retain(|name, _| !CREDENTIALS.contains(&name.as_str()));
+            chosen.insert("AWS_PROFILE".into(), profile);
+        }
         Environment {
             chosen,
             with_process: false,
@@ -73,9 +90,19 @@ impl Environment {
     }
 
     /// Whether a variable says `true`.
-    pub(crate) fn is_true(&self, name: &str) -> bool {
-        self.get(name)
-            .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    ///
+    /// # Errors
+    /// It says neither `true` nor `false`. What it says is not repeated.
+    pub(crate) fn is_true(&self, name: &str) -> Result<bool> {
+        match self.get(name).map(|value| value.to_ascii_lowercase()) {
+            None => Ok(false),
+            Some(value) if value == "false" => Ok(false),
+            Some(value) if value == "true" => Ok(true),
+            Some(_) => {
+                let why = format!("{name} is neither true nor false");
+                Err(Error::Settings(why))
+            }
+        }
     }
 
     /// The path that a variable names, else a file in the user's `.aws`.
@@ -103,15 +130,35 @@ impl fmt::Debug for Environment {
 /// # Errors
 /// With the name of the file, and nothing of its content.
 pub(crate) fn read(path: &Path) -> Result<String> {
-    let failed = |why: String| Error::Credentials(format!("cannot read {}: {why}", path.display()));
+    text_of(path).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Error {
+    Error::Credentials(format!("cannot read {}: {error}", path.display()))
+}
+
+fn text_of(path: &Path) -> io::Result<String> {
+    // Others may never end, or wait for somebody who writes.
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
     let mut text = String::new();
-    File::open(path)
-        .and_then(|file| file.take(FILE_MAX + 1).read_to_string(&mut text))
-        .map_err(|error| failed(error.to_string()))?;
+    let file = File::open(path)?;
+    file.take(FILE_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > FILE_MAX {
-        return Err(failed(format!("it is longer than {FILE_MAX} bytes")));
+        let why = format!("it is longer than {FILE_MAX} bytes");
+        return Err(io::Error::other(why));
     }
     Ok(text)
+}
+
+/// Whether this means that there is no such file. One that nobody has named may also be none of ours.
+fn is_none(error: ErrorKind, is_named: bool) -> bool {
+    match error {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => true,
+        ErrorKind::PermissionDenied => !is_named,
+        _ => false,
+    }
 }
 
 const HOMES: [&str; 2] = ["HOME", "USERPROFILE"];
@@ -125,6 +172,8 @@ pub(crate) struct Profile {
     pub(crate) name: String,
     values: Section,
     services: Section,
+    /// Of `credentials` and of `config`, as they are.
+    sections: [Section; 2],
 }
 
 impl Profile {
@@ -141,9 +190,16 @@ impl Profile {
             let Some(path) = environment.path(variable, file) else {
                 return Ok(BTreeMap::new());
             };
-            match path.metadata() {
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeMap::new()),
-                _ => Ok(parse(&read(&path)?)),
+            // So it is said that there is none.
+            if path == Path::new("/dev/null") {
+                return Ok(BTreeMap::new());
+            }
+            match text_of(&path) {
+                Ok(text) => Ok(parse(&text)),
+                Err(error) if is_none(error.kind(), environment.get(variable).is_some()) => {
+                    Ok(BTreeMap::new())
+                }
+                Err(error) => Err(unreadable(&path, &error)),
             }
         };
         let mut config = sections("AWS_CONFIG_FILE", "config")?;
@@ -153,25 +209,37 @@ impl Profile {
         let configured = config.remove(&long).or(short.flatten());
         let secret = credentials.remove(&name);
         if chosen.is_some() && configured.is_none() && secret.is_none() {
-            let why = format!("there is no profile {name:?} in the AWS files; see AWS_PROFILE");
+            let why = format!(
+                "there is no profile {name:?} in the AWS files; see AWS_PROFILE or s3_profile"
+            );
             return Err(Error::Credentials(why));
         }
-        let mut values = configured.unwrap_or_default();
+        let sections = [secret, configured].map(Option::unwrap_or_default);
+        let mut values = sections[1].clone();
         let services = values
             .get("services")
             .and_then(|services| config.remove(&format!("services {services}")));
-        values.extend(secret.unwrap_or_default());
+        values.extend(sections[0].clone());
         Ok(Profile {
             name,
             values,
             services: services.unwrap_or_default(),
+            sections,
         })
     }
 
     /// A value, unless it is empty.
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
-        let value = self.values.get(key).map(String::as_str);
-        value.filter(|value| !value.is_empty())
+        of_section(&self.values, key)
+    }
+
+    /// Values that belong together: from the first section that has any of the first two.
+    pub(crate) fn together(&self, keys: [&str; 3]) -> [Option<&str>; 3] {
+        let all = |section| keys.map(|key| of_section(section, key));
+        let mut found = self.sections.iter().map(all);
+        found
+            .find(|[one, other, _]| one.is_some() || other.is_some())
+            .unwrap_or_default()
     }
 
     /// The endpoint that the profile has for a service.
@@ -181,6 +249,11 @@ impl Profile {
             .map(String::as_str)
             .or_else(|| self.get("endpoint_url"))
     }
+}
+
+fn of_section<'a>(section: &'a Section, key: &str) -> Option<&'a str> {
+    let value = section.get(key).map(String::as_str);
+    value.filter(|value| !value.is_empty())
 }
 
 fn parse(text: &str) -> BTreeMap<String, Section> {
@@ -270,6 +343,92 @@ mod tests {
             "{error}"
         );
         assert!(load("", "", None).is_ok());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_there_is_none_and_what_is_no_file_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let load = |path: &Path| {
+            let path = path.to_str().unwrap();
+            Profile::load(&Environment::empty().with("AWS_CONFIG_FILE", path))
+        };
+        for none in [
+            place.path().join("none"),
+            file.join("x"),
+            "/dev/null".into(),
+        ] {
+            assert!(load(&none).is_ok(), "{none:?}");
+        }
+        let home = Environment::empty().with("HOME", file.to_str().unwrap());
+        assert!(Profile::load(&home).is_ok());
+        let error = load(place.path()).err().unwrap().to_string();
+        assert!(error.contains("not a regular file"), "{error}");
+        // Root may read everything: so not with a file.
+        for (kind, is_named, expected) in [
+            (ErrorKind::NotFound, true, true),
+            (ErrorKind::NotADirectory, true, true),
+            (ErrorKind::PermissionDenied, false, true),
+            (ErrorKind::PermissionDenied, true, false),
+            (ErrorKind::Other, false, false),
+        ] {
+            assert_eq!(is_none(kind, is_named), expected, "{kind:?}");
+        }
+    }
+
+    /// To open it would wait for somebody who writes.
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_refused() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let place = tempfile::tempdir().unwrap();
+        let pipe = place.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let (done, waits) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let path = pipe.to_str().unwrap();
+            let environment = Environment::empty().with("AWS_SHARED_CREDENTIALS_FILE", path);
+            let loaded = Profile::load(&environment).map(|_| ()).and(Ok(()));
+            let _ = done.send((loaded, read(&pipe)));
+        });
+        let (loaded, read) = waits
+            .recv_timeout(std::time::Duration::from_secs(5))
+            .unwrap();
+        for error in [loaded.unwrap_err(), read.unwrap_err()] {
+            assert!(error.to_string().contains("not a regular file"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_variable_that_is_no_word_for_yes_or_no_is_an_error() {
+        let is_true = |value| Environment::empty().with("X", value).is_true("X");
+        for (value, expected) in [
+            ("true", true),
+            ("True", true),
+            ("FALSE", false),
+            ("", false),
+        ] {
+            assert_eq!(is_true(value).unwrap(), expected, "{value}");
+        }
+        for value in ["1", "0", "yes", "s3cret"] {
+            let error = is_true(value).unwrap_err().to_string();
+            assert_eq!(error, "X is neither true nor false");
+        }
+    }
+
+    #[test]
+    fn a_profile_of_the_programs_choice_takes_the_place_of_variables() {
+        let environment = Environment::empty()
+            .with("AWS_ACCESS_KEY_ID", "A")
+            .with("AWS_WEB_IDENTITY_TOKEN_FILE", "/x")
+            .with("AWS_PROFILE", "other");
+        assert!(environment.now().get("AWS_ACCESS_KEY_ID").is_some());
+        let now = environment.with(S3_PROFILE, "work").now();
+        assert_eq!(now.get("AWS_PROFILE").as_deref(), Some("work"));
+        for name in CREDENTIALS {
+            assert_eq!(now.get(name), None);
+        }
     }
 
     #[test]

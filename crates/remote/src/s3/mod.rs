@@ -20,7 +20,7 @@ mod parts;
 mod refusal;
 mod upload;
 
-pub use environment::Environment;
+pub use environment::{Environment, S3_ENDPOINT, S3_PROFILE};
 pub use upload::{UploadOptions, expect_absent, upload};
 
 pub(crate) use exchange::{exchange, get};

@@ -9,7 +9,7 @@ use ureq::http::header::HeaderMap;
 use url::Url;
 
 use super::credentials::{Known, Provider};
-use super::environment::{Environment, Profile};
+use super::environment::{Environment, Profile, S3_ENDPOINT};
 use crate::error::{Error, Result};
 use crate::options::Options;
 
@@ -248,11 +248,11 @@ fn region(environment: &Environment, profile: &Profile) -> Result<String> {
 
 impl Store {
     fn of(environment: &Environment, profile: &Profile) -> Result<Store> {
-        let own = endpoint(environment, profile, "s3");
+        let own = endpoint(environment, profile, "s3")?;
         let Some(own) = own else {
             return Ok(Store::Aws {
-                fips: environment.is_true("AWS_USE_FIPS_ENDPOINT"),
-                dual_stack: environment.is_true("AWS_USE_DUALSTACK_ENDPOINT"),
+                fips: environment.is_true("AWS_USE_FIPS_ENDPOINT")?,
+                dual_stack: environment.is_true("AWS_USE_DUALSTACK_ENDPOINT")?,
             });
         };
         // The text is not repeated: it may have a password in it.
@@ -268,22 +268,27 @@ impl Store {
     }
 }
 
-/// The endpoint that the user has chosen for a service.
+/// The endpoint that the program or the user has chosen for a service.
+///
+/// # Errors
+/// A variable that says neither yes nor no.
 pub(super) fn endpoint(
     environment: &Environment,
     profile: &Profile,
     service: &str,
-) -> Option<String> {
-    if environment.is_true("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS") {
-        return None;
+) -> Result<Option<String>> {
+    let of_program = environment.get(S3_ENDPOINT).filter(|_| service == "s3");
+    if of_program.is_some() {
+        return Ok(of_program);
     }
-    environment
-        .get(&format!(
-            "AWS_ENDPOINT_URL_{}",
-            service.to_ascii_uppercase()
-        ))
+    if environment.is_true("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")? {
+        return Ok(None);
+    }
+    let of_service = format!("AWS_ENDPOINT_URL_{}", service.to_ascii_uppercase());
+    Ok(environment
+        .get(&of_service)
         .or_else(|| environment.get("AWS_ENDPOINT_URL"))
-        .or_else(|| profile.endpoint(service).map(str::to_string))
+        .or_else(|| profile.endpoint(service).map(str::to_string)))
 }
 
 /// Bucket and key of a URL.
@@ -439,6 +444,9 @@ mod tests {
             ("AWS_ENDPOINT_URL", "ftp://s3cret"),
             ("AWS_ENDPOINT_URL", "https://user:s3cret@host"),
             ("AWS_ENDPOINT_URL", "s3cret"),
+            ("AWS_USE_FIPS_ENDPOINT", "s3cret"),
+            ("AWS_USE_DUALSTACK_ENDPOINT", "1"),
+            ("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "yes"),
         ] {
             let error = object("s3://logs/x", &[variable]).unwrap_err();
             assert!(matches!(error, Error::Settings(_)), "{error}");

@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use litepack_columns::sql::{Result, Value};
 use litepack_remote::{
-    DiskCache, Environment, Headers, Options, Origin, check_certificates, check_settings, is_object,
+    DiskCache, Environment, Headers, Options, Origin, S3_ENDPOINT, S3_PROFILE, check_certificates,
+    check_settings, is_object,
 };
 
 use crate::ffi::Call;
@@ -27,11 +28,10 @@ struct Config {
     s3: BTreeMap<&'static str, String>,
 }
 
-const S3_ENDPOINT: &str = "AWS_ENDPOINT_URL_S3";
-/// Settings of object stores, and the variables that they take the place of.
+/// Settings of object stores, and the variables that they stand for.
 const S3: [(&str, &str); 3] = [
     ("s3_endpoint", S3_ENDPOINT),
-    ("s3_profile", "AWS_PROFILE"),
+    ("s3_profile", S3_PROFILE),
     ("s3_region", "AWS_REGION"),
 ];
 
@@ -72,11 +72,6 @@ pub(crate) fn apply(url: &str, options: &mut Options) -> std::result::Result<(),
     if is_object(url) {
         for (variable, value) in &config.s3 {
             options.environment = take(&mut options.environment).with(variable, value);
-            if *variable == S3_ENDPOINT {
-                // It is the program's own word, not configuration that it could mean.
-                let ignore = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS";
-                options.environment = take(&mut options.environment).with(ignore, "false");
-            }
         }
     } else {
         let origin = Origin::of(url).map_err(|error| error.to_string())?;
