@@ -286,6 +286,34 @@ fn those_of_a_server_are_asked_for_again_before_they_expire() {
     }
 }
 
+/// Not for each of ten thousand requests, of which every one would wait for it.
+#[test]
+fn a_server_that_gives_no_new_ones_is_left_alone_while_the_old_ones_hold() {
+    let at = jiff::Timestamp::try_from(SystemTime::now() + Duration::from_secs(60)).unwrap();
+    let text =
+        format!(r#"{{"AccessKeyId":"A","SecretAccessKey":"b","Token":"c","Expiration":"{at}"}}"#);
+    let container = Server::start(move |request| match request.number {
+        0 => Reply::whole(text.as_bytes(), "\"x\""),
+        _ => Reply::status("503 Slow Down"),
+    });
+    let bytes = file(20 * BLOCK);
+    let store = Server::of(bytes.clone());
+    let environment = Environment::empty()
+        .with("AWS_ENDPOINT_URL", &store.url(""))
+        .with("AWS_CONTAINER_CREDENTIALS_FULL_URI", &container.url("/x"));
+    let options = Options {
+        environment,
+        ..options()
+    };
+    let remote = Remote::open(URL, options).unwrap();
+    for block in [19, 3, 10] {
+        remote.read_at(&mut [0; 10], block * BLOCK as u64).unwrap();
+    }
+    assert!(store.requests().len() > 3);
+    // Once for the first, and twice in one attempt to renew.
+    assert_eq!(container.requests().len(), 3);
+}
+
 #[test]
 fn servers_that_should_give_credentials_and_do_not_cost_some_seconds_at_most() {
     let hangs = Arc::new(AtomicBool::new(true));

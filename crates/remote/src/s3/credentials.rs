@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use rusty_s3::Credentials;
 
@@ -17,6 +17,8 @@ use crate::options::Options;
 
 /// New ones are asked for when the old ones hold for no longer than this.
 const RENEW_BEFORE: Duration = Duration::from_secs(300);
+/// How long a server is not asked again that gave none, while the old ones hold.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// Sources whose credentials are kept.
 const KEPT_MAX: usize = 16;
 /// What a profile may have that is not supported here, because it needs a program or a browser. These come before keys
@@ -57,8 +59,16 @@ impl Known {
     }
 }
 
-/// What servers gave, by source.
-static KEPT: Mutex<Vec<(Source, Known)>> = Mutex::new(Vec::new());
+/// What a server gave.
+#[derive(Clone)]
+struct Kept {
+    source: Source,
+    known: Known,
+    /// When it gave no others.
+    failed: Option<Instant>,
+}
+
+static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
 
 /// Gives credentials for one object.
 pub(crate) struct Provider {
@@ -96,24 +106,39 @@ impl Provider {
         };
         let old = lock(&KEPT)
             .iter()
-            .find(|(of, _)| *of == source)
-            .map(|(_, known)| known.clone());
-        if let Some(old) = old.as_ref().filter(|old| old.holds(RENEW_BEFORE)) {
-            return Ok(old.clone());
+            .find(|kept| kept.source == source)
+            .cloned();
+        if let Some(old) = &old {
+            let failed = old.failed.is_some_and(|at| at.elapsed() < ASK_AGAIN_AFTER);
+            let for_long = if failed { Duration::ZERO } else { RENEW_BEFORE };
+            if old.known.holds(for_long) {
+                return Ok(old.known.clone());
+            }
         }
         // Not under the lock: a child that is forked meanwhile would find it locked for good.
         match self.asking.ask(&source) {
             Ok(known) => {
                 let mut kept = lock(&KEPT);
-                kept.retain(|(of, _)| *of != source);
+                kept.retain(|kept| kept.source != source);
                 if kept.len() == KEPT_MAX {
                     kept.remove(0);
                 }
-                kept.push((source, known.clone()));
+                kept.push(Kept {
+                    source,
+                    known: known.clone(),
+                    failed: None,
+                });
                 Ok(known)
             }
-            // The old ones may hold for some minutes more.
-            Err(error) => old.filter(|old| old.holds(Duration::ZERO)).ok_or(error),
+            Err(error) => {
+                let mut kept = lock(&KEPT);
+                if let Some(kept) = kept.iter_mut().find(|kept| kept.source == source) {
+                    kept.failed = Some(Instant::now());
+                }
+                // The old ones may hold for some minutes more.
+                let old = old.map(|old| old.known);
+                old.filter(|old| old.holds(Duration::ZERO)).ok_or(error)
+            }
         }
     }
 
@@ -122,7 +147,7 @@ impl Provider {
     /// # Errors
     /// As [`Provider::current`].
     pub(crate) fn renew(&self, refused: &Credentials) -> Result<bool> {
-        lock(&KEPT).retain(|(_, known)| known.credentials != *refused);
+        lock(&KEPT).retain(|kept| kept.known.credentials != *refused);
         // Another program may have written new ones into the files.
         let environment = self.given.now();
         let profile = Profile::load(&environment)?;
