@@ -89,6 +89,26 @@ fn what_is_written_is_read_and_nothing_is_replaced_unasked() {
     assert!(!store.has_parts());
 }
 
+/// Somebody writes the object after we have seen that there is none.
+#[test]
+fn whoever_was_faster_is_not_replaced() {
+    let Some(store) = Store::start() else { return };
+    let options = found(&store, &[]);
+    let (url, ours, theirs) = (store.url("x.db"), file(300_000), file(1000));
+    let mut is_written = false;
+    let progress = &mut |_| {
+        if !is_written {
+            is_written = true;
+            put(&url, &theirs, true, &options).unwrap();
+        }
+        ControlFlow::Continue(())
+    };
+    let how = UploadOptions::default();
+    let error = upload(&url, &&ours[..], 300_000, &how, &options, progress).unwrap_err();
+    assert!(matches!(error, Error::Exists { .. }), "{error}");
+    assert_eq!(fs::read(store.file("x.db")).unwrap(), theirs);
+}
+
 #[test]
 fn an_upload_that_is_stopped_or_fails_leaves_nothing() {
     let Some(store) = Store::start() else { return };

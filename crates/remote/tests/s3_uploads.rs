@@ -278,6 +278,31 @@ fn a_refusal_at_once_is_a_refusal_even_if_the_same_is_there() {
     }
 }
 
+/// Whoever is faster than our look: the store is to refuse.
+#[test]
+fn what_is_not_to_replace_anything_is_sent_with_a_condition() {
+    for replace in [false, true] {
+        for part_size in [300, 10_000] {
+            let server = storing(|request| match request.method.as_str() {
+                "GET" => Some(nothing()),
+                _ => None,
+            });
+            let how = UploadOptions {
+                replace,
+                part_size,
+                ..how()
+            };
+            // The store says in the end that nothing is there, which is of no matter here.
+            let _ = store_as(&server, &how);
+            let requests = server.requests();
+            let last = requests.iter().rev().find(|r| r.method != "GET").unwrap();
+            assert_eq!(is_end(last), part_size == 300);
+            let condition = (!replace).then_some("*");
+            assert_eq!(last.header("if-none-match"), condition);
+        }
+    }
+}
+
 /// A store that does not know `If-None-Match`, and somebody who writes the object while we send ours.
 #[test]
 fn nothing_is_replaced_in_a_store_that_heeds_no_condition() {
