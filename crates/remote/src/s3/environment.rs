@@ -378,7 +378,7 @@ mod tests {
     }
 
     /// To open it would wait for somebody who writes.
-    #[cfg(unix)]
+    #[cfg(target_os = "linux")]
     #[test]
     fn a_pipe_is_refused() {
         use rustix::fs::{CWD, FileType, Mode, mknodat};

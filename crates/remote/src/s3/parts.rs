@@ -116,6 +116,11 @@ impl Upload {
             Error::Refused {
                 url, status: 412, ..
             } => Error::Exists { url },
+            Error::Unreachable { url, attempts, why } => Error::Unreachable {
+                url,
+                attempts,
+                why: format!("{why}; the new object is not there, and may still appear"),
+            },
             error => error,
         })
     }
