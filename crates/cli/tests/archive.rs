@@ -48,7 +48,17 @@ fn every_page_size_comes_back_bit_for_bit() {
 #[test]
 fn level_and_frame_size() {
     let place = Place::new();
-    let source = place.database("a.db", 4096, 20_000);
+    // Not random: of random text the higher level now and then makes more.
+    let db = place.open("a.db");
+    db.execute_batch(
+        "create table t(id integer primary key, data text);
+         with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000)
+         insert into t select i, json_object('name', 'number ' || i, 'square', i * i,
+             'note', 'some words that repeat in each of the rows, and ' || (i * 7919 % 1009)) from n;",
+    )
+    .unwrap();
+    drop(db);
+    let source = place.path("a.db");
     let made = |name: &str, options: &[&str]| {
         let mut arguments = vec!["archive", "create", "a.db", name];
         arguments.extend_from_slice(options);

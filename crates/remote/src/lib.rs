@@ -37,7 +37,7 @@ pub use headers::Headers;
 pub use litepack_io::cache::Cache;
 pub use location::Origin;
 pub use options::{DiskCache, Options};
-pub use remote::Remote;
+pub use remote::{OPENING, Remote};
 pub use s3::{
     Environment, S3_ENDPOINT, S3_PROFILE, UploadOptions, check_settings, expect_absent, is_object,
     upload,

@@ -27,8 +27,8 @@ use crate::version::Version;
 
 /// Blocks that are fetched again when they lie between missing ones: cheaper than another request.
 const GAP: u64 = 1;
-/// Blocks that opening brings: a packed file has there what a first query needs.
-const OPENING: u64 = 2;
+/// Bytes that opening brings, in blocks: a packed file has there what a first query needs.
+pub const OPENING: u64 = 2 * BLOCK_SIZE;
 /// Requests that may wait for each worker.
 const JOBS: usize = 4;
 
@@ -81,7 +81,7 @@ impl Remote {
         let disk = options.disk_cache.as_ref().map(Disk::open).transpose()?;
         let name = start.name();
         let client = Client::new(start, headers.clone(), &options)?;
-        let (first, version) = client.get(&(0..OPENING * BLOCK_SIZE), None)?;
+        let (first, version) = client.get(&(0..OPENING), None)?;
         if version.validator().is_none() {
             return Err(Error::NoVersion { url: client.url() });
         }
@@ -95,7 +95,10 @@ impl Remote {
             under_way: Mutex::default(),
             fetched: Condvar::new(),
         };
-        let first = shared.keep(&(0..OPENING), &first).into_iter().next();
+        let first = shared
+            .keep(&(0..OPENING / BLOCK_SIZE), &first)
+            .into_iter()
+            .next();
         Ok(Remote {
             streams: Mutex::new(Streams::new(options.at_once, shared.cache.share())),
             last: Mutex::new(first.map(|bytes| (0, bytes))),

@@ -120,7 +120,8 @@ impl Plan {
             let best = best.into_iter().collect::<Result<Vec<_>, _>>()?;
             for ((group, trial), best) in together.iter().zip(trials).zip(best) {
                 let former = trial.former;
-                plan.stored += best.as_ref().map_or(trial.bytes / 4, |best| best.cost);
+                let cost = best.as_ref().map_or(trial.bytes / 4, |best| best.cost);
+                plan.stored += (cost as f64 * trial.share) as u64;
                 let index = match best {
                     Some(best) => plan.choose(trial, best, effort)?,
                     None => None,

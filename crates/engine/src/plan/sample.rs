@@ -103,6 +103,8 @@ impl Plan {
                 trial.lens.push(sample.len());
             }
         }
+        let taken = trial.lens.len() + trial.held_out.len();
+        trial.share = taken as f64 / sampled.units.len().max(1) as f64;
         let most = numbers.into_iter().max_by_key(|(_, pages)| *pages);
         trial.former = most.map_or(0, |(number, _)| number);
         signatures.sort_unstable();

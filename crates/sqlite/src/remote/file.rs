@@ -18,6 +18,9 @@ use crate::file::{Database, Failure, File};
 use crate::file_registry::FileRegistry;
 use crate::options::{Name, Setting};
 
+/// What the store expects to come with the first request does.
+const _: () = assert!(litepack_remote::OPENING >= litepack_store::OPENING);
+
 /// The file, as what is above it wants its bytes.
 #[derive(Clone, Debug)]
 struct Medium(Arc<Remote>);

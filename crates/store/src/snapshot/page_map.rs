@@ -88,16 +88,22 @@ impl PageMap {
         if self.height == 0 || index >= span(self.height - 1) {
             return Ok(None);
         }
-        // Where units were written in order, those of a leaf lie between the leaf before it and itself. The first leaf
-        // of a node would take another node to tell.
-        if source.is_remote() && self.height > 1 && slot(index) > 0 {
+        self.node_on_disk(0, index, source)
+    }
+
+    /// Has the leaf with this index come together with its units, if the file is remote. Where units were written in
+    /// order, those of a leaf lie between the leaf before it and itself. The first leaf of a node would take another
+    /// node to tell.
+    pub(crate) fn bring(&self, index: u64, source: &impl NodeSource) -> Result<()> {
+        let is_worth_it = source.is_remote() && self.height > 1 && slot(index) > 0;
+        if is_worth_it && index < span(self.height - 1) {
             let before = self.pointer(0, index - 1, source)?;
             let leaf = self.pointer(0, index, source)?;
             if !before.is_none() && !leaf.is_none() {
                 source.bring(&leaf, before.end());
             }
         }
-        self.node_on_disk(0, index, source)
+        Ok(())
     }
 
     /// The lowest index from `from` on of a node of this level that is stored. How many units a file claims to have

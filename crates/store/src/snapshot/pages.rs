@@ -195,10 +195,11 @@ impl<R: ReadAt> PageReader<R> {
         if let Some(entry) = self.medium.segment.as_ref().and_then(|s| s.entry(unit)) {
             return Ok(entry);
         }
-        if self.leaves.get(index).is_none()
-            && let Some(leaf) = image.map.leaf_on_disk(index, &self.medium)?
-        {
-            self.leaves.put(index, leaf);
+        if self.leaves.get(index).is_none() {
+            image.map.bring(index, &self.medium)?;
+            if let Some(leaf) = image.map.leaf_on_disk(index, &self.medium)? {
+                self.leaves.put(index, leaf);
+            }
         }
         Ok(match self.leaves.get(index) {
             Some(Node::Leaf(entries)) => entries.get(unit.slot()),

@@ -20,7 +20,6 @@ use litepack_codec::Dictionary;
 use litepack_io::scans::{Rule, Step};
 use litepack_io::storage::ReadAt;
 
-use crate::format::layout::UNIT_MAX;
 use crate::format::leaf::Entry;
 use crate::format::unit::Unit;
 use crate::medium::tools::Tools;
@@ -159,7 +158,7 @@ impl<R: ReadAt> PageReader<R> {
                 break;
             };
             let known = || self.medium.cache.has_page(&entry, image.unit_size);
-            if entry.is_zero() || entry.len > UNIT_MAX || known() {
+            if entry.is_zero() || entry.len > image.unit_size || known() {
                 continue;
             }
             let Ok(dictionary) = self.medium.dictionary_for(&image.catalog, entry.storage) else {
@@ -197,7 +196,10 @@ impl<R: ReadAt> PageReader<R> {
             let (_, room) = bytes.split_at_mut(start);
             match self.medium.disk.read_at(room, first.entry.offset.0) {
                 Ok(found) if found == len => rest = behind,
-                _ => break,
+                _ => {
+                    bytes.truncate(start);
+                    break;
+                }
             }
         }
         units.len() - rest.len()

@@ -38,8 +38,8 @@ pub(crate) struct Changes {
     pub(super) segment: Option<(Vec<Unit>, u64)>,
     /// The room that is kept for it at the beginning of the file.
     pub(super) front: Option<(FileOffset, u64)>,
-    /// Leaves of the map are written as soon as they are full.
-    pub(super) in_order: bool,
+    /// Units come in order: leaves of the map are written as soon as they are full. All below this one are.
+    pub(super) in_order: Option<u64>,
 }
 
 /// How many units are stored, and their bytes. The counts begin with what the file claims, so they may be too low.
@@ -107,7 +107,7 @@ impl<D: Storage> Store<D> {
             page_size: None,
             segment: None,
             front: None,
-            in_order: false,
+            in_order: None,
         })
     }
 

@@ -228,12 +228,22 @@ impl<D: Storage> Transaction<'_, D> {
         let recipe = self.recipe();
         let pages = self.store.snapshot.pages();
         let (limit, workers) = (pages.workers_max(), &mut pages.workers);
-        let mut finishing = self.store.writer.buffer.finish(recipe, limit, workers);
+        let in_groups = limit > 0 || self.changes.in_order.is_some();
+        let buffer = &mut self.store.writer.buffer;
+        let mut finishing = buffer.finish(recipe, limit, workers, in_groups);
         loop {
             let pages = self.store.snapshot.pages();
             let Some(finished) = finishing.group(&pages.workers, &mut pages.tools)? else {
                 break;
             };
+            let first = finished.iter().map(|stored| stored.unit).min();
+            if let (Some(full), Some(first)) = (self.changes.in_order, first)
+                && first.leaf() < full
+            {
+                // A leaf changes again that was written. What is in the queue can neither be read nor be given back.
+                self.changes.in_order = None;
+                self.write_queue()?;
+            }
             let lens = finished.iter().map(|stored| stored.bytes.len());
             let offsets = self.changes.space.allocate(ExtentKind::Units, lens)?;
             #[expect(
@@ -256,9 +266,10 @@ impl<D: Storage> Transaction<'_, D> {
             }
             let last = finished.iter().map(|stored| stored.unit).max();
             self.store.writer.buffer.reuse(finished);
-            if let Some(last) = last.filter(|_| self.changes.in_order) {
-                // What is below is complete. Units come in order, or a leaf is written twice.
-                self.write_level(0, ..Unit(last.0 + 1).leaf())?;
+            if let (Some(full), Some(last)) = (&mut self.changes.in_order, last) {
+                *full = Unit(last.0 + 1).leaf();
+                let full = *full;
+                self.write_level(0, ..full)?;
             }
             if self.store.writer.queue.bytes() >= WRITTEN_TOGETHER {
                 self.write_queue()?;

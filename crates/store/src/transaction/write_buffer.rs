@@ -214,12 +214,14 @@ impl WriteBuffer {
         self.waiting.clear();
     }
 
-    /// Takes everything buffered out, to be encoded as `recipe` says.
+    /// Takes everything buffered out, to be encoded as `recipe` says. What no worker was given comes in groups only if
+    /// that is wanted.
     pub(crate) fn finish(
         &mut self,
         recipe: Recipe,
         limit: usize,
         workers: &mut Workers,
+        in_groups: bool,
     ) -> Finishing {
         self.waiting.append(&mut self.again);
         if limit > 0 && self.is_worth_beginning() {
@@ -232,6 +234,7 @@ impl WriteBuffer {
             results: self.given.take().map(|given| given.results),
             early: BTreeMap::new(),
             next: 0,
+            in_groups,
         };
         self.clear();
         finishing
@@ -249,6 +252,8 @@ pub(crate) struct Finishing {
     early: BTreeMap<usize, Part>,
     /// The job whose turn it is.
     next: usize,
+    /// What no worker was given comes in groups, too.
+    in_groups: bool,
 }
 
 impl Finishing {
@@ -269,11 +274,9 @@ impl Finishing {
         }
         // What no worker was given, or was written again since.
         if finished.parts.is_empty() && !self.units.is_empty() {
-            let next = self
-                .units
-                .keys()
-                .nth(JOBS_PER_GROUP * UNITS_PER_JOB)
-                .copied();
+            let mut units = self.units.keys().copied();
+            let next = units.nth(JOBS_PER_GROUP * UNITS_PER_JOB);
+            let next = next.filter(|_| self.in_groups);
             let later = next.map(|next| self.units.split_off(&next));
             let mut units = std::mem::replace(&mut self.units, later.unwrap_or_default());
             let pages = units.iter().map(|(unit, page)| (*unit, page.clone()));
@@ -439,7 +442,7 @@ mod tests {
         tools: &mut Tools,
     ) -> BTreeMap<Unit, (Encoding, Vec<u8>)> {
         let mut found = BTreeMap::new();
-        let mut finishing = buffer.finish(RECIPE, limit, workers);
+        let mut finishing = buffer.finish(RECIPE, limit, workers, true);
         while let Some(group) = finishing.group(workers, tools).unwrap() {
             assert!(group.order.is_sorted());
             for stored in group.iter() {
