@@ -65,11 +65,12 @@ impl Session<'_> {
                 }
             }
             if expired.is_none_or(|at| at.elapsed() > EXPIRE) {
-                // A column may still come; indexes that are asked for wait for it.
-                if let Err(error) = self.tidy()
-                    && !matches!(error, Error::Refused(_))
-                {
-                    break Err(error);
+                match self.tidy() {
+                    // A column may still come; indexes that are asked for wait for it.
+                    Ok(()) | Err(Error::Refused(_)) => {}
+                    // Another program writes; the next time does it.
+                    Err(Error::InUse { .. }) => {}
+                    Err(error) => break Err(error),
                 }
                 expired = Some(Instant::now());
             }
@@ -123,7 +124,11 @@ impl Session<'_> {
             if failed.get(&path) == Some(&seen) {
                 continue;
             }
-            match self.open_source(&path) {
+            let opened = self.open_source(&path);
+            if opened.is_ok() && failed.remove(&path).is_some() {
+                self.forgive(&path);
+            }
+            match opened {
                 // Nobody asked for it.
                 Ok(source) if at < old && source.id.is_none() => {}
                 // The same content under another name, which is still followed: compressed, or copied before it is
@@ -157,15 +162,39 @@ impl Session<'_> {
                         ended: false,
                     });
                 }
-                Err(error) => {
-                    failed.insert(path.clone(), seen);
-                    self.job.warn(&error.in_one_line());
-                    self.failed(&path, error)?;
-                }
+                Err(error) => self.fails(&path, seen, failed, error)?,
             }
         }
         followed.retain(|one| one.retired.is_none_or(|at| at.elapsed() < RETIRED));
         Ok(())
+    }
+
+    /// Notes that a file cannot be read now. A copy that is slow fails at many looks, and is told once.
+    fn fails(
+        &mut self,
+        path: &Path,
+        seen: Option<State>,
+        failed: &mut Failed,
+        error: Error,
+    ) -> Result<()> {
+        if failed.insert(path.to_owned(), seen).is_none() {
+            self.job.warn(&error.in_one_line());
+        }
+        self.forgive(path);
+        self.failed(path, error)
+    }
+
+    /// Takes errors of a file back.
+    fn forgive(&mut self, path: &Path) {
+        let path = path.display().to_string();
+        for source in &mut self.report.sources {
+            if source.path == path {
+                source.error = None;
+            }
+        }
+        self.report
+            .sources
+            .retain(|source| source.path != path || source.format.is_some());
     }
 
     /// Reads what is new. False if nothing was.
@@ -197,8 +226,7 @@ impl Session<'_> {
                         return Err(error);
                     }
                     Err(error) => {
-                        self.job.warn(&error.in_one_line());
-                        failed.insert(path, seen);
+                        self.fails(&path, seen, failed, error)?;
                         at -= 1;
                         followed.remove(at);
                         continue;
