@@ -214,6 +214,13 @@ def tables_of_others_are_refused():
         file.write(gzip.compress(b"".join(map(line, range(5000))))[:-2000])
     done = ingest("damaged.gz", "access.log", "--into", "new.db", expect=2)
     assert done["rows"] > 20 and done["sources"][0]["error"], done
+    wrong = bytearray(gzip.compress(b"".join(map(line, range(5000, 5100)))))
+    wrong[-8] ^= 1
+    with open("checksum.gz", "wb") as file:
+        file.write(wrong)
+    for rows in (100, 0):
+        done = ingest("checksum.gz", "--into", "new.db", expect=2)
+        assert done["rows"] == rows and done["sources"][0]["error"], done
 
 
 def old_rows_are_deleted():
@@ -224,6 +231,130 @@ def old_rows_are_deleted():
         done = ingest("app.log", "--into", f"{form}.db", "--time", form, "--keep", "30d")
         assert (done["rows"], done["deleted"]) == (3, 1), done
         assert query(f"{form}.db", "select age from logs order by 1") == [(-1,), (10,)]
+
+
+def a_copy_that_is_not_finished_is_not_read_twice():
+    noise = random.Random(7)
+    text = b"".join(line(n)[:-2] + b" %d\"\n" % noise.getrandbits(200) for n in range(20000))
+    with open("access.log", "wb") as file:
+        file.write(text)
+    assert ingest("access.log", "--into", "logs.db")["rows"] == 20000
+    zstd = subprocess.run(["zstd", "-q"], input=text, stdout=subprocess.PIPE, check=True).stdout
+    copies = {"access.log.1": text, "access.log.2.gz": gzip.compress(text), "access.log.3.zst": zstd}
+    for name, whole in copies.items():
+        with open(name, "wb") as file:
+            file.write(whole[:len(whole) // 2])
+        done = ingest(name, "--into", "logs.db", expect=2)
+        assert done["rows"] == 0 and done["sources"][0]["error"], done
+        with open(name, "ab") as file:
+            file.write(whole[len(whole) // 2:])
+        assert ingest(name, "--into", "logs.db")["rows"] == 0
+    assert numbers("logs.db") == list(range(20000))
+
+
+def following_waits_for_copies_that_are_slow():
+    noise = random.Random(8)
+    text = b"".join(line(n)[:-2] + b" %d\"\n" % noise.getrandbits(200) for n in range(5000))
+    with open("access.log", "wb") as file:
+        file.write(text)
+    program = subprocess.Popen([COMMAND, "ingest", "access.log*", "--into", "logs.db", "--follow"],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(0.5)
+    packed = gzip.compress(text)
+    for name, whole in {"access.log.1": text, "access.log.2.gz": packed}.items():
+        with open(name, "wb", buffering=0) as file:
+            for at in (0, 2000, len(whole) // 2, len(whole)):
+                file.write(whole[file.tell():at])
+                time.sleep(0.5)
+    program.send_signal(signal.SIGINT)
+    assert program.wait(20) == 0
+    assert numbers("logs.db") == list(range(5000)), len(numbers("logs.db"))
+
+
+def two_programs_at_once_store_each_line_once():
+    write("access.log", range(60000))
+    ingest("-", "--into", "logs.db", input=line(60000))
+    run = lambda: subprocess.Popen([COMMAND, "ingest", "access.log", "--into", "logs.db"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    # Both have opened the file before either can write.
+    lock = sqlite3.connect("file:logs.db?vfs=litepack", uri=True, isolation_level=None)
+    lock.execute("begin immediate")
+    both = [run(), run()]
+    time.sleep(1)
+    lock.execute("rollback")
+    lock.close()
+    said = [one.communicate(timeout=120)[1].decode() for one in both]
+    assert sorted(one.returncode for one in both) == [0, 2] and "another program" in str(said), said
+    ingest("access.log", "--into", "logs.db")
+    assert numbers("logs.db") == list(range(60001)), (len(numbers("logs.db")), said)
+
+
+def following_survives_another_writer():
+    """Both make the same columns, in turns."""
+    command = [COMMAND, "ingest", "a.log", "--into", "logs.db", "--follow", "--index", "never", "--keep", "30d"]
+    def put(name, **values):
+        with open(name, "a") as file:
+            file.write(json.dumps({"n": 0, **values}) + "\n")
+    put("a.log")
+    old = time.strftime("%FT%TZ", time.gmtime(time.time() - 86400 * 40))
+    put("a.log", time=old)
+    program = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    time.sleep(0.7)
+    for number in range(3):
+        put("b.log", **{f"c{number}": 1})
+        ingest("b.log", "--into", "logs.db")
+        put("a.log", **{f"C{number}": 2})
+        time.sleep(0.7)
+    program.send_signal(signal.SIGINT)
+    assert program.wait(20) == 0, program.stderr.read()
+    # A column that never comes for an index does not keep what is old.
+    assert query("logs.db", "select sum(c0), sum(c1), sum(c2), count(*) from logs") == [(3, 3, 3, 7)]
+
+
+def a_small_log_is_another_one_after_rotation():
+    started = '{"m":"started"}\n'
+    def put(path):
+        with open(path, "w") as file:
+            file.write(started)
+    put("a.log")
+    assert ingest("a.log", "--into", "logs.db")["rows"] == 1
+    for number in (1, 2):
+        os.rename("a.log", f"a.log.{number}")
+        put("a.log")
+        assert ingest("a.log", "--into", "logs.db")["rows"] == 1, number
+    os.mkdir("x")
+    os.mkdir("y")
+    put("x/app.log")
+    put("y/app.log")
+    for place in "xy":
+        assert ingest("app.log", "--into", "../names.db", cwd=place)["rows"] == 1, place
+        assert ingest("app.log", "--into", "../names.db", cwd=place)["rows"] == 0, place
+
+
+def only_a_time_is_the_time():
+    now = time.strftime("%FT%TZ", time.gmtime())
+    with open("app.log", "w") as file:
+        file.write(json.dumps({"time": 0.031, "ts": now}) + "\n")
+        file.write(json.dumps({"Time": 12, "level": "info"}) + "\n")
+    with open("pattern.log", "w") as file:
+        file.write("0.031 x\n")
+    done = ingest("app.log", "--into", "logs.db", "--keep", "30d")
+    assert (done["rows"], done["deleted"]) == (2, 0), done
+    rows = query("logs.db", "select time, extra from logs order by rowid")
+    assert rows == [(now, '{"time":0.031}'), (None, '{"Time":12}')], rows
+    done = ingest("pattern.log", "--into", "logs.db", "--keep", "30d", "--format", "$time $name")
+    assert (done["rows"], done["deleted"]) == (1, 0), done
+
+
+def a_first_line_without_end_does_not_hang():
+    with open("first.log", "wb") as file:
+        file.write(b"x" * 9_000_000 + b"\n")
+        file.writelines(map(line, range(10)))
+    done = ingest("first.log", "--into", "logs.db")
+    assert (done["rows"], done["cut"]) == (10, 1), done
+    with gzip.open("only.log.gz", "wb") as file:
+        file.write(b"x" * 9_000_000)
+    assert "format" in json.dumps(ingest("only.log.gz", "--into", "logs.db", expect=2))
 
 
 def following_survives_kills_rotation_and_truncation():
@@ -288,6 +419,13 @@ CHECKS = [
     tables_of_others_are_refused,
     old_rows_are_deleted,
     following_survives_kills_rotation_and_truncation,
+    a_copy_that_is_not_finished_is_not_read_twice,
+    following_waits_for_copies_that_are_slow,
+    two_programs_at_once_store_each_line_once,
+    following_survives_another_writer,
+    a_small_log_is_another_one_after_rotation,
+    only_a_time_is_the_time,
+    a_first_line_without_end_does_not_hang,
 ]
 
 for check in CHECKS:

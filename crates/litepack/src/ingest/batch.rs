@@ -78,14 +78,26 @@ impl Session<'_> {
                     None => unknown(source),
                 };
             }
+            if ended && source.lines.is_long() && !source.input.is_plain() {
+                return unknown(source);
+            }
+            // A first line that is too long tells nothing, and has to make room for the next one.
+            if pending.len() > self.options.max_line {
+                source.lines.has_line();
+            }
             return Ok(());
         };
         let most = self.options.max_line;
         let lines = pending[..end]
             .split(|b| *b == b'\n')
-            .filter(|line| line.len() <= most);
-        let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-        match Format::detect(lines, now()) {
+            .skip(usize::from(source.lines.is_long()))
+            .filter(|line| line.len() <= most)
+            .map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        let lines: Vec<&[u8]> = lines.filter(|line| !line.is_empty()).collect();
+        if lines.is_empty() && !ended && !source.lines.is_full() {
+            return Ok(());
+        }
+        match Format::detect(lines.into_iter(), now()) {
             Some(name) => source.set_format(name),
             None => unknown(source),
         }
@@ -129,9 +141,6 @@ impl Session<'_> {
         }
         let (now, read_at) = (now(), now_text());
         let (table, columns) = (&self.options.table, &mut self.columns);
-        let Some((_, format)) = &mut source.format else {
-            return Ok(Some(false));
-        };
         let behavior = TransactionBehavior::Immediate;
         let transaction = self.connection.transaction_with_behavior(behavior)?;
         let id = match source.id {
@@ -142,6 +151,9 @@ impl Session<'_> {
                 id
             }
             None => {
+                if source.is_taken(&transaction)? {
+                    return Ok(None);
+                }
                 let new =
                     "insert into main.litepack_sources(offset, lines, unparsed) values (0, 0, 0)";
                 transaction.execute(new, [])?;
@@ -149,6 +161,9 @@ impl Session<'_> {
             }
         };
         let before = source.counted;
+        let Some((_, format)) = &mut source.format else {
+            return Ok(Some(false));
+        };
         let mut insert = transaction.prepare_cached(&tables::insert(table, columns))?;
         while source.counted[0] - before[0] < LINES {
             let line = match source.lines.next() {

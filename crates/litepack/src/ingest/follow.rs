@@ -2,10 +2,13 @@
 //! of its name is opened beside it. One that was truncated begins anew.
 
 use std::collections::HashMap;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::source::{Identity, Source, identity};
+use super::lines::MARK;
+use super::source::{Identity, Source, absolute, identity, rename, rotated};
 use super::{Session, expand};
 use crate::{Error, Result};
 
@@ -16,8 +19,16 @@ const RETIRED: Duration = Duration::from_secs(60);
 /// How often old rows are deleted.
 const EXPIRE: Duration = Duration::from_secs(60);
 
-/// Files that cannot be read, and are not tried again until another file has the name.
-type Failed = HashMap<PathBuf, Option<Identity>>;
+/// A file as it was at a look: which one, its length, and when it was changed (seconds and nanoseconds).
+type State = (Identity, u64, i64, i64);
+
+/// Files that cannot be read, and are not tried again until they change or another file has the name.
+type Failed = HashMap<PathBuf, Option<State>>;
+
+fn state(path: &Path) -> Option<State> {
+    let now = std::fs::metadata(path).ok().filter(Metadata::is_file)?;
+    Some((identity(&now), now.len(), now.mtime(), now.mtime_nsec()))
+}
 
 struct Followed {
     source: Source,
@@ -54,11 +65,12 @@ impl Session<'_> {
                 }
             }
             if expired.is_none_or(|at| at.elapsed() > EXPIRE) {
-                // A column may still come; indexes that are asked for wait for it.
-                if let Err(error) = self.tidy()
-                    && !matches!(error, Error::Refused(_))
-                {
-                    break Err(error);
+                match self.tidy() {
+                    // A column may still come; indexes that are asked for wait for it.
+                    Ok(()) | Err(Error::Refused(_)) => {}
+                    // Another program writes; the next time does it.
+                    Err(Error::InUse { .. }) => {}
+                    Err(error) => break Err(error),
                 }
                 expired = Some(Instant::now());
             }
@@ -85,10 +97,8 @@ impl Session<'_> {
         renamed.retain(|path| !paths.contains(path));
         let old = renamed.len();
         for (at, path) in renamed.into_iter().chain(paths).enumerate() {
-            let now = std::fs::metadata(&path)
-                .ok()
-                .filter(std::fs::Metadata::is_file);
-            let now = now.map(|metadata| identity(&metadata));
+            let seen = state(&path);
+            let now = seen.map(|(now, ..)| now);
             let stream = path.as_os_str() == "-" || (now.is_none() && path.exists());
             if followed.iter().any(|one| one.source.path == path && stream) {
                 continue;
@@ -104,14 +114,21 @@ impl Session<'_> {
                     .iter_mut()
                     .find(|one| one.source.identity == Some(now))
                 {
+                    if let Some(id) = one.source.id {
+                        rename(&self.connection, id, &absolute(&one.source.path), &path);
+                    }
                     one.source.path = path;
                     continue;
                 }
             }
-            if failed.get(&path) == Some(&now) {
+            if failed.get(&path) == Some(&seen) {
                 continue;
             }
-            match self.open_source(&path) {
+            let opened = self.open_source(&path);
+            if opened.is_ok() && failed.remove(&path).is_some() {
+                self.forgive(&path);
+            }
+            match opened {
                 // Nobody asked for it.
                 Ok(source) if at < old && source.id.is_none() => {}
                 // The same content under another name, which is still followed: compressed, or copied before it is
@@ -133,7 +150,7 @@ impl Session<'_> {
                             ended: false,
                         };
                     } else if !source.input.is_plain() {
-                        failed.insert(path, now);
+                        failed.insert(path, seen);
                     }
                 }
                 Ok(source) => {
@@ -145,15 +162,39 @@ impl Session<'_> {
                         ended: false,
                     });
                 }
-                Err(error) => {
-                    failed.insert(path.clone(), now);
-                    self.job.warn(&error.in_one_line());
-                    self.failed(&path, error)?;
-                }
+                Err(error) => self.fails(&path, seen, failed, error)?,
             }
         }
         followed.retain(|one| one.retired.is_none_or(|at| at.elapsed() < RETIRED));
         Ok(())
+    }
+
+    /// Notes that a file cannot be read now. A copy that is slow fails at many looks, and is told once.
+    fn fails(
+        &mut self,
+        path: &Path,
+        seen: Option<State>,
+        failed: &mut Failed,
+        error: Error,
+    ) -> Result<()> {
+        if failed.insert(path.to_owned(), seen).is_none() {
+            self.job.warn(&error.in_one_line());
+        }
+        self.forgive(path);
+        self.failed(path, error)
+    }
+
+    /// Takes errors of a file back.
+    fn forgive(&mut self, path: &Path) {
+        let path = path.display().to_string();
+        for source in &mut self.report.sources {
+            if source.path == path {
+                source.error = None;
+            }
+        }
+        self.report
+            .sources
+            .retain(|source| source.path != path || source.format.is_some());
     }
 
     /// Reads what is new. False if nothing was.
@@ -174,6 +215,40 @@ impl Session<'_> {
                 any = true;
                 continue;
             }
+            let seen =
+                state(&one.source.path).filter(|(now, ..)| one.source.identity == Some(*now));
+            // Little was there when it was opened: by now it may show that it is a copy of a known file, or compressed.
+            if one.source.id.is_none() && one.source.lines.half() < MARK as u64 && seen.is_some() {
+                let again = self.open_source(&one.source.path);
+                let path = one.source.path.clone();
+                let again = match again {
+                    Err(error @ (Error::Sqlite { .. } | Error::Interrupted { .. })) => {
+                        return Err(error);
+                    }
+                    Err(error) => {
+                        self.fails(&path, seen, failed, error)?;
+                        at -= 1;
+                        followed.remove(at);
+                        continue;
+                    }
+                    Ok(again) => again,
+                };
+                let double =
+                    again.id.is_some() && followed.iter().any(|one| one.source.id == again.id);
+                if double {
+                    at -= 1;
+                    followed.remove(at);
+                    continue;
+                }
+                let Some(one) = followed.get_mut(at - 1) else {
+                    continue;
+                };
+                one.known = again.stored;
+                one.source = again;
+            }
+            let Some(one) = followed.get_mut(at - 1) else {
+                continue;
+            };
             let before = one.source.counted[0];
             match self.read_on(&mut one.source) {
                 Ok(more) => one.ended = !more,
@@ -197,7 +272,7 @@ impl Session<'_> {
                     self.job.warn(&error.in_one_line());
                     at -= 1;
                     let gone = followed.remove(at);
-                    failed.insert(gone.source.path.clone(), gone.source.identity);
+                    failed.insert(gone.source.path.clone(), seen);
                     self.note(&gone.source, gone.known, Err(error))?;
                     continue;
                 }
@@ -215,7 +290,7 @@ impl Session<'_> {
             let known = || -> rusqlite::Result<Vec<Identity>> {
                 let sql = "select device, inode from main.litepack_sources where path = ?1 and inode is not null";
                 let mut statement = self.connection.prepare_cached(sql)?;
-                let rows = statement.query_map([path.to_string_lossy()], |row| {
+                let rows = statement.query_map([absolute(path).to_string_lossy()], |row| {
                     Ok((row.get(0)?, row.get(1)?))
                 })?;
                 rows.collect()
@@ -223,36 +298,12 @@ impl Session<'_> {
             let mut known = known().map_err(|error| self.sqlite(error))?;
             let own = std::fs::metadata(path).ok().map(|own| identity(&own));
             known.retain(|known| own != Some(*known));
-            let (Some(name), false) = (
-                path.file_name().and_then(|name| name.to_str()),
-                known.is_empty(),
-            ) else {
+            if known.is_empty() {
                 continue;
-            };
-            let folder = path
-                .parent()
-                .filter(|folder| !folder.as_os_str().is_empty());
-            let Ok(entries) = std::fs::read_dir(folder.unwrap_or(Path::new("."))) else {
-                continue;
-            };
-            for entry in entries.flatten() {
-                let rotated = entry.file_name().to_str().is_some_and(|other| {
-                    other
-                        .strip_prefix(name)
-                        .is_some_and(|rest| rest.starts_with(['.', '-']))
-                });
-                let same = || {
-                    entry
-                        .metadata()
-                        .is_ok_and(|other| known.contains(&identity(&other)))
-                };
-                if rotated && same() {
-                    renamed.push(folder.map_or_else(
-                        || entry.file_name().into(),
-                        |folder| folder.join(entry.file_name()),
-                    ));
-                }
             }
+            renamed.extend(rotated(path).into_iter().filter(|other| {
+                std::fs::metadata(other).is_ok_and(|other| known.contains(&identity(&other)))
+            }));
         }
         Ok(renamed)
     }

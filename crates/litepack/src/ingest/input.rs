@@ -27,7 +27,8 @@ pub(super) enum Filled {
 /// An open source of bytes.
 pub(super) enum Input {
     Plain(File),
-    Compressed(Box<dyn Read>),
+    /// With an error that is reported when what came before it was taken.
+    Compressed(Box<dyn Read>, Option<io::Error>),
     Stream(Receiver<io::Result<Vec<u8>>>),
 }
 
@@ -45,13 +46,15 @@ impl Input {
             let is_zstd = magic == [0x28, 0xb5, 0x2f, 0xfd]
                 || matches!(magic[..], [low, 0x2a, 0x4d, 0x18] if low & 0xf0 == 0x50);
             let input = match (is_gzip, is_zstd) {
-                (true, _) => Input::Compressed(Box::new(flate2::bufread::MultiGzDecoder::new(
-                    BufReader::with_capacity(1 << 16, file),
-                ))),
+                (true, _) => {
+                    let file = BufReader::with_capacity(1 << 16, file);
+                    let decoder = flate2::bufread::MultiGzDecoder::new(file);
+                    Input::Compressed(Box::new(decoder), None)
+                }
                 (_, true) => {
                     let mut decoder = zstd::stream::read::Decoder::new(file)?;
                     decoder.window_log_max(WINDOW_LOG_MAX)?;
-                    Input::Compressed(Box::new(decoder))
+                    Input::Compressed(Box::new(decoder), None)
                 }
                 _ => Input::Plain(file),
             };
@@ -110,16 +113,22 @@ impl Input {
     pub(super) fn read(&mut self, buffer: &mut Vec<u8>, most: usize) -> Result<Filled> {
         let before = buffer.len();
         let read = |from: &mut dyn Read, buffer: &mut Vec<u8>| {
-            let done = from.take(most as u64).read_to_end(buffer);
-            // What came before an error counts; the error comes again.
-            match buffer.len() > before {
-                true => Ok(()),
-                false => done.map(drop),
-            }
+            from.take(most as u64).read_to_end(buffer).map(drop)
         };
         match self {
-            Input::Plain(file) => read(file, buffer).context("cannot read")?,
-            Input::Compressed(file) => read(file, buffer).context("cannot decompress")?,
+            // What came before an error counts; the error comes again.
+            Input::Plain(file) => match read(file, buffer) {
+                Err(error) if buffer.len() == before => Err(error).context("cannot read")?,
+                _ => {}
+            },
+            // What came before an error counts. The decoder may not say it again: a wrong checksum it tells once.
+            Input::Compressed(file, late) => {
+                let done = late.take().map_or_else(|| read(file, buffer), Err);
+                match done {
+                    Err(error) if buffer.len() > before => *late = Some(error),
+                    done => done.context("cannot decompress")?,
+                }
+            }
             Input::Stream(receiver) => match receiver.recv_timeout(PATIENCE) {
                 Ok(chunk) => buffer.extend_from_slice(&chunk.context("cannot read")?),
                 Err(RecvTimeoutError::Timeout) => return Ok(Filled::Waiting),
@@ -151,7 +160,7 @@ impl Input {
         };
         let skipped = match self {
             Input::Plain(file) => file.seek(SeekFrom::Start(first)).map(|_| first),
-            Input::Compressed(file) => io::copy(&mut file.take(first), &mut io::sink()),
+            Input::Compressed(file, _) => io::copy(&mut file.take(first), &mut io::sink()),
             Input::Stream(_) => return Ok(false),
         };
         let skipped = skipped.context("cannot read")?;

@@ -78,6 +78,16 @@ impl Lines {
         &self.head[..end.min(self.head.len())]
     }
 
+    /// The first bytes of the source, as far as it was read.
+    pub(super) fn begins_with(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// Whether `pending` goes on with a line that is too long.
+    pub(super) fn is_long(&self) -> bool {
+        self.long.is_some()
+    }
+
     /// The last bytes before the offset.
     pub(super) fn before(&self) -> &[u8] {
         match &self.long {

@@ -328,8 +328,10 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Creates indexes, and deletes what is too old.
+    /// Deletes what is too old, and creates indexes.
     fn tidy(&mut self) -> Result<()> {
+        // An index that cannot be made keeps no row too long.
+        self.expire()?;
         let table = tables::quoted(&self.options.table);
         for name in std::iter::once("time").chain(self.options.indexes.iter().map(String::as_str)) {
             if !self
@@ -349,7 +351,7 @@ impl<'a> Session<'a> {
                 .execute_batch(&sql)
                 .map_err(|error| self.sqlite(error))?;
         }
-        self.expire()
+        Ok(())
     }
 
     /// Deletes what is too old, 10,000 rows in a transaction.

@@ -124,12 +124,13 @@ impl Columns {
 
     /// The column of this name, which is added if there is room.
     pub(super) fn place(&mut self, name: &str) -> Option<usize> {
+        // Only a time goes into the column of the time, by `put_time`.
         if let Some(index) = self.by_name.get(name) {
-            return (*index == TIME || *index > REST).then_some(*index);
+            return (*index > REST).then_some(*index);
         }
         let lower = name.to_ascii_lowercase();
         if let Some(index) = self.by_name.get(&lower) {
-            return (*index == TIME || *index > REST).then_some(*index);
+            return (*index > REST).then_some(*index);
         }
         let bad = lower.is_empty()
             || lower.len() > NAME_MAX

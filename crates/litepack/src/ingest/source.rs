@@ -38,6 +38,8 @@ pub(super) struct Source {
     pub(super) counted: [u64; 3],
     /// The offset in the database.
     pub(super) stored: u64,
+    /// The last row there was when the database did not know it.
+    seen: i64,
 }
 
 struct Known {
@@ -88,16 +90,36 @@ impl Source {
         let (mut input, metadata) = Input::open(path)?;
         let own = identity(&metadata);
         let head = input.head().with_context(|| cannot_read(path))?;
+        // Before the look at what is known: a row that comes later is found by its number.
+        let sql = "select coalesce(max(id), 0) from main.litepack_sources";
+        let seen = connection
+            .query_row(sql, [], |row| row.get(0))
+            .context("cannot read litepack_sources")?;
         for known in candidates(connection, &head)? {
-            if known.is_another(path, own) {
+            if known.is_another(own) {
                 continue;
             }
             let (mut input, again) = Input::open(path)?;
             if identity(&again) != own {
                 return Ok(None);
             }
-            // Damage before the offset shows when it is read from the beginning.
-            if input.go_to(known.offset, &known.before).unwrap_or(false) {
+            let same = match input.go_to(known.offset, &known.before) {
+                // A compressed copy that is still being written, or is damaged: read anew, its lines would be stored
+                // twice.
+                Err(error) if known.offset >= MARK as u64 => return Err(error),
+                same => same.unwrap_or(false),
+            };
+            if !same && known.has_begun(&input, &again, own) {
+                refuse!(
+                    "{} is a copy of {} that is not finished; a later run reads it",
+                    path.display(),
+                    crate::printable(&known.path.to_string_lossy())
+                );
+            }
+            if same {
+                if own == known.identity {
+                    rename(connection, known.id, &known.path, path);
+                }
                 let lines = Lines::new(known.offset, &known.before, head, limit);
                 let mut source = Source::new(path, Some(own), input, lines);
                 source.id = Some(known.id);
@@ -111,7 +133,8 @@ impl Source {
         }
         let (input, again) = Input::open(path)?;
         let lines = Lines::new(0, &[], Vec::new(), limit);
-        let source = Source::new(path, Some(own), input, lines);
+        let mut source = Source::new(path, Some(own), input, lines);
+        source.seen = seen;
         Ok((identity(&again) == own).then_some(source))
     }
 
@@ -126,6 +149,7 @@ impl Source {
             header: None,
             counted: [0; 3],
             stored: 0,
+            seen: 0,
         }
     }
 
@@ -155,7 +179,7 @@ impl Source {
         )?;
         change.execute(params![
             id,
-            self.path.to_string_lossy(),
+            absolute(&self.path).to_string_lossy(),
             self.format.as_ref().map(|(name, _)| name),
             self.header,
             device,
@@ -181,6 +205,22 @@ impl Source {
         let mut statement = connection.prepare_cached(sql)?;
         let stored: i64 = statement.query_row([id], |row| row.get(0))?;
         Ok(u64::try_from(stored) == Ok(offset))
+    }
+
+    /// Whether the database has got a row of this source since it was opened without one.
+    pub(super) fn is_taken(&self, connection: &Connection) -> rusqlite::Result<bool> {
+        let Some((device, inode)) = self.identity else {
+            return Ok(false);
+        };
+        let mut statement = connection.prepare_cached(
+            "select exists (select 1 from main.litepack_sources where id > ?1 and \
+             ((device = ?2 and inode = ?3) or (length(head) = ?4 and head = ?5)))",
+        )?;
+        let full = i64::try_from(MARK).unwrap_or(i64::MAX);
+        let head = self.lines.begins_with();
+        statement.query_row(params![self.seen, device, inode, full, head], |row| {
+            row.get(0)
+        })
     }
 
     /// Whether the file still holds what was read of it last: it was not truncated or written anew.
@@ -227,17 +267,84 @@ fn candidates(connection: &Connection, head: &[u8]) -> Result<Vec<Known>> {
     find().context("cannot read litepack_sources")
 }
 
+/// A path that means the same in every directory.
+pub(super) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Notes the new name of a file. It only helps to find the file, so a database that is busy is no error.
+pub(super) fn rename(connection: &Connection, id: i64, old: &Path, new: &Path) {
+    let new = absolute(new);
+    if old != new {
+        let sql = "update main.litepack_sources set path = ?2 where id = ?1";
+        let _ = connection.execute(sql, params![id, new.to_string_lossy()]);
+    }
+}
+
+/// The files that rotation makes of a path: `PATH.*` and `PATH-*` beside it.
+pub(super) fn rotated(path: &Path) -> Vec<PathBuf> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let (Some(name), Ok(entries)) = (
+        path.file_name().and_then(|name| name.to_str()),
+        std::fs::read_dir(folder.unwrap_or(Path::new("."))),
+    ) else {
+        return Vec::new();
+    };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let rotated = names.filter(|other| {
+        let rest = other.to_str().and_then(|other| other.strip_prefix(name));
+        rest.is_some_and(|rest| rest.starts_with(['.', '-']))
+    });
+    let place = |name: std::ffi::OsString| match folder {
+        Some(folder) => folder.join(name),
+        None => name.into(),
+    };
+    rotated.map(place).collect()
+}
+
+/// The file that has this inode, under its name or as rotation renames it.
+fn find(path: &Path, wanted: Identity) -> Option<PathBuf> {
+    let is_it = |path: &PathBuf| {
+        std::fs::metadata(path).is_ok_and(|found| found.is_file() && identity(&found) == wanted)
+    };
+    let own = Some(path.to_owned()).filter(is_it);
+    own.or_else(|| rotated(path).into_iter().find(is_it))
+}
+
 impl Known {
     /// Files of which little was read may begin alike. One whose file is still there, as it was, is another one.
-    fn is_another(&self, path: &Path, own: Identity) -> bool {
-        if self.offset >= MARK as u64 || own == self.identity || self.path == path {
+    fn is_another(&self, own: Identity) -> bool {
+        if self.offset >= MARK as u64 || own == self.identity {
             return false;
         }
-        let there =
-            std::fs::metadata(&self.path).is_ok_and(|there| identity(&there) == self.identity);
-        there
-            && Input::open(&self.path)
+        find(&self.path, self.identity).is_some_and(|there| {
+            Input::open(&there)
                 .and_then(|(mut input, _)| input.go_to(self.offset, &self.before))
                 .unwrap_or(false)
+        })
+    }
+
+    /// Whether a plain file that is shorter than what was read is the beginning of a copy of this one.
+    fn has_begun(&self, copy: &Input, metadata: &Metadata, own: Identity) -> bool {
+        use std::os::unix::fs::FileExt;
+        let (Input::Plain(copy), len) = (copy, metadata.len()) else {
+            return false;
+        };
+        if own == self.identity || len >= self.offset {
+            return false;
+        }
+        let there = find(&self.path, self.identity).and_then(|there| Input::open(&there).ok());
+        let Some((Input::Plain(original), _)) = there else {
+            return false;
+        };
+        let first = len.saturating_sub(MARK as u64);
+        let mut ends = [const { [0; MARK] }; 2];
+        let count = usize::try_from(len - first).unwrap_or(MARK);
+        let [a, b] = &mut ends;
+        copy.read_exact_at(&mut a[..count], first).is_ok()
+            && original.read_exact_at(&mut b[..count], first).is_ok()
+            && a == b
     }
 }

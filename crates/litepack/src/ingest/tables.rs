@@ -110,7 +110,15 @@ pub(super) fn create(
         let list: Vec<String> = names.iter().map(|name| quoted(name)).collect();
         connection.execute_batch(&format!("create table main.{name}({})", list.join(", ")))?;
     } else {
+        // Another program may have added some of them.
+        let mut known =
+            connection.prepare_cached("select lower(name) from pragma_table_xinfo(?1, 'main')")?;
+        let known = known.query_map([table], |row| row.get(0))?;
+        let known: std::collections::HashSet<String> = known.collect::<rusqlite::Result<_>>()?;
         for column in columns.missing() {
+            if known.contains(&column.to_ascii_lowercase()) {
+                continue;
+            }
             let column = quoted(column);
             connection.execute_batch(&format!("alter table main.{name} add column {column}"))?;
         }
