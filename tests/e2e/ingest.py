@@ -198,6 +198,24 @@ def tables_of_others_are_refused():
     other.close()
     write("access.log", range(10))
     assert "did not make" in ingest("access.log", "--into", "other.db", expect=2)
+    # Ours, but for a rule that takes rows away.
+    for number, change in enumerate((("status", "status unique on conflict ignore"), ("extra", "extra check(1)"))):
+        name = f"ruled{number}.db"
+        ingest("access.log", "--into", name)
+        connection = sqlite3.connect(f"file:{name}?vfs=litepack", uri=True)
+        (sql,) = connection.execute("select sql from sqlite_schema where name = 'logs'").fetchone()
+        quoted = '"%s"' % change[0]
+        assert quoted in sql, sql
+        connection.executescript("drop table logs;" + sql.replace(quoted, change[1], 1))
+        connection.close()
+        assert "did not make" in ingest("access.log", "--into", name, expect=2), name
+    ingest("access.log", "--into", "unique.db")
+    connection = sqlite3.connect("file:unique.db?vfs=litepack", uri=True)
+    connection.execute("delete from logs")
+    connection.execute("create unique index u on logs(status)")
+    connection.commit()
+    connection.close()
+    assert "did not make" in ingest("access.log", "--into", "unique.db", expect=2)
     ingest("access.log", "--into", "logs.db")
     connection = sqlite3.connect("file:logs.db?vfs=litepack", uri=True)
     connection.execute("create trigger t after insert on logs begin delete from logs; end")

@@ -34,6 +34,16 @@ impl<'a> Value<'a> {
         Value::Text(Cow::Borrowed(bytes))
     }
 
+    /// A real that the text is, whatever its form, where nothing of it is lost: reals have 15 digits.
+    pub(super) fn real_of(text: &str) -> Option<Value<'static>> {
+        let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+        let digits = mantissa.bytes().filter(u8::is_ascii_digit);
+        let significant = digits.skip_while(|digit| *digit == b'0').count();
+        let real = text.parse::<f64>().ok().filter(|real| real.is_finite())?;
+        let is_whole = significant <= 15 && (real != 0.0 || significant == 0);
+        is_whole.then_some(Value::Real(real))
+    }
+
     /// A number where the text is exactly how that number is written, so that nothing is lost.
     pub(super) fn typed(bytes: &'a [u8]) -> Value<'a> {
         let first = bytes.first().copied().unwrap_or(b' ');
@@ -238,5 +248,31 @@ impl<'a> Row<'a> {
             }
         };
         Ok(self.values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_of_which_a_real_would_lose_something_is_none() {
+        for (text, real) in [
+            ("0.25", Some(0.25)),
+            ("-1.50", Some(-1.5)),
+            ("0.00e5", Some(0.0)),
+            ("1e3", Some(1000.0)),
+            ("123456789.012345", Some(123_456_789.012_345)),
+            ("90071992547409.93", None),
+            ("1e-400", None),
+            ("1e400", None),
+            ("0.1234567890123456", None),
+        ] {
+            let found = match Value::real_of(text) {
+                Some(Value::Real(real)) => Some(real),
+                _ => None,
+            };
+            assert_eq!(found, real, "{text}");
+        }
     }
 }

@@ -74,16 +74,28 @@ pub(super) fn existing(connection: &Connection, table: &str) -> Result<Vec<Strin
     let columns = columns().context("cannot read the schema")?;
     let ours = found == BOOKS.len()
         && kind == "table"
-        && !sql
-            .get(..14)
-            .is_some_and(|begin| begin.eq_ignore_ascii_case("CREATE VIRTUAL"))
-        && columns.iter().all(|(_, plain)| *plain);
+        && sql.eq_ignore_ascii_case(&created(table, columns.iter().map(|(name, _)| name)))
+        && columns.iter().all(|(_, plain)| *plain)
+        && !has_unique_index(connection, table).context("cannot read the schema")?;
     if !ours || columns.len() < 3 {
         refuse!(
             "the database has a table {table} that `litepack ingest` did not make; name another with --table"
         );
     }
     Ok(columns.into_iter().map(|(name, _)| name).collect())
+}
+
+/// The statement that made a table of ours, as SQLite keeps it: columns that were added stand behind the others.
+/// A table with a type, a constraint or a check has another one.
+fn created<'a>(table: &str, columns: impl Iterator<Item = &'a String>) -> String {
+    let list: Vec<String> = columns.map(|name| quoted(name)).collect();
+    format!("CREATE TABLE {}({})", quoted(table), list.join(", "))
+}
+
+/// A row that breaks it would be refused, or replace another.
+fn has_unique_index(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
+    let sql = "select exists (select 1 from pragma_index_list(?1, 'main') where \"unique\")";
+    connection.query_row(sql, [table], |row| row.get(0))
 }
 
 fn schema(connection: &Connection, name: &str) -> Result<Option<(String, String)>> {

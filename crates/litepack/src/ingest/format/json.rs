@@ -63,15 +63,12 @@ fn of(value: &str) -> Result<Value<'_>, &'static str> {
                 Cow::Owned(text) => Cow::Owned(text.into_bytes()),
             })
         }
-        Some(b'-' | b'0'..=b'9') => match (value.parse::<i64>(), value.parse::<f64>()) {
-            (Ok(integer), _) if value != "-0" => Value::Integer(integer),
-            // More digits than a real has.
-            (_, Ok(real))
-                if real.is_finite() && value.contains(['.', 'e', 'E']) && value.len() <= 17 =>
-            {
-                Value::Real(real)
-            }
-            _ => Value::text(value.as_bytes()),
+        Some(b'-' | b'0'..=b'9') => match value.parse::<i64>() {
+            Ok(integer) if value != "-0" => Value::Integer(integer),
+            _ => Some(value)
+                .filter(|value| value.contains(['.', 'e', 'E']))
+                .and_then(Value::real_of)
+                .unwrap_or_else(|| Value::text(value.as_bytes())),
         },
         _ => Value::text(value.as_bytes()),
     })

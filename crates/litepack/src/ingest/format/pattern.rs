@@ -185,13 +185,11 @@ impl Field {
 /// A number, where the text is one in whatever form.
 fn number(text: &[u8]) -> Value<'_> {
     match Value::typed(text) {
-        Value::Text(_) => match std::str::from_utf8(text)
+        Value::Text(_) => std::str::from_utf8(text)
             .ok()
-            .and_then(|text| text.parse::<f64>().ok())
-        {
-            Some(real) if real.is_finite() && text.contains(&b'.') => Value::Real(real),
-            _ => Value::text(text),
-        },
+            .filter(|text| text.contains('.'))
+            .and_then(Value::real_of)
+            .unwrap_or_else(|| Value::text(text)),
         number => number,
     }
 }
