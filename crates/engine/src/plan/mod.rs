@@ -121,7 +121,10 @@ impl Plan {
             for ((group, trial), best) in together.iter().zip(trials).zip(best) {
                 let former = trial.former;
                 let cost = best.as_ref().map_or(trial.bytes / 4, |best| best.cost);
-                plan.stored += (cost as f64 * trial.share) as u64;
+                // Pages of zeros are sampled, not tried, and take nothing.
+                let tried = (trial.lens.len() + trial.held_out.len()) as u128;
+                let of = sampled[*group].units.len().max(1) as u128;
+                plan.stored += (u128::from(cost) * tried / of) as u64;
                 let index = match best {
                     Some(best) => plan.choose(trial, best, effort)?,
                     None => None,

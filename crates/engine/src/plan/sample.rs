@@ -23,7 +23,7 @@ const STRETCH: u64 = 64;
 /// Some units of a group.
 #[derive(Default)]
 pub(super) struct Sampled {
-    units: Vec<Unit>,
+    pub(super) units: Vec<Unit>,
     /// How many there are in the group.
     of: u64,
 }
@@ -103,8 +103,6 @@ impl Plan {
                 trial.lens.push(sample.len());
             }
         }
-        let taken = trial.lens.len() + trial.held_out.len();
-        trial.share = taken as f64 / sampled.units.len().max(1) as f64;
         let most = numbers.into_iter().max_by_key(|(_, pages)| *pages);
         trial.former = most.map_or(0, |(number, _)| number);
         signatures.sort_unstable();

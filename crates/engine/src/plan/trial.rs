@@ -13,8 +13,6 @@ const WORTHWHILE: u64 = 100;
 pub(super) struct Trial {
     /// Bytes of the whole group.
     pub(super) bytes: u64,
-    /// The part of it that is not all zero.
-    pub(super) share: f64,
     pub(super) signatures: Vec<RowSignature>,
     /// The dictionary that most of its units have.
     pub(super) former: DictId,

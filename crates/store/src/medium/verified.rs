@@ -139,7 +139,7 @@ impl<D: ReadAt> NodeSource for Medium<D> {
         let len = len.and_then(|len| usize::try_from(len).ok());
         let len = len.filter(|len| *len <= TOGETHER_MAX && leaf.offset > from);
         let is_here = || self.node_cache.get(leaf).is_some() || self.cache.node(leaf).is_some();
-        if let Some(len) = len.filter(|_| self.disk.is_remote() && !is_here())
+        if let Some(len) = len.filter(|_| !is_here())
             && let Ok(mut bytes) = litepack_io::memory::zeros(len)
         {
             let _ = self.disk.read_at(&mut bytes, from.0);

@@ -228,7 +228,7 @@ impl<D: Storage> Transaction<'_, D> {
         let recipe = self.recipe();
         let pages = self.store.snapshot.pages();
         let (limit, workers) = (pages.workers_max(), &mut pages.workers);
-        let in_groups = limit > 0 || self.changes.in_order.is_some();
+        let in_groups = self.changes.in_order.is_some();
         let buffer = &mut self.store.writer.buffer;
         let mut finishing = buffer.finish(recipe, limit, workers, in_groups);
         loop {
@@ -236,7 +236,9 @@ impl<D: Storage> Transaction<'_, D> {
             let Some(finished) = finishing.group(&pages.workers, &mut pages.tools)? else {
                 break;
             };
-            let first = finished.iter().map(|stored| stored.unit).min();
+            // They come in order.
+            let first = finished.iter().next().map(|stored| stored.unit);
+            let last = finished.iter().last().map(|stored| stored.unit);
             if let (Some(full), Some(first)) = (self.changes.in_order, first)
                 && first.leaf() < full
             {
@@ -264,7 +266,6 @@ impl<D: Storage> Transaction<'_, D> {
                 };
                 self.set_page(stored.unit, entry, stored.page)?;
             }
-            let last = finished.iter().map(|stored| stored.unit).max();
             self.store.writer.buffer.reuse(finished);
             if let (Some(full), Some(last)) = (&mut self.changes.in_order, last) {
                 *full = Unit(last.0 + 1).leaf();
