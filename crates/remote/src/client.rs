@@ -7,8 +7,7 @@
 
 use std::io::Read as _;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::sync::Mutex;
 
 use ureq::http::header::{self, HeaderMap};
 use ureq::http::{Response, StatusCode};
@@ -16,10 +15,11 @@ use ureq::typestate::WithoutBody;
 use ureq::{Agent, Body, RequestBuilder};
 
 use crate::agent::{Timeouts, agent};
-use crate::answer::{check, retry_after};
+use crate::answer::check;
 use crate::error::{Error, Result};
 use crate::headers::Headers;
 use crate::location::Location;
+use crate::lock;
 use crate::options::Options;
 use crate::retry::{Failure, Retry, failure, is_passing};
 use crate::s3::{self, Object};
@@ -121,14 +121,14 @@ impl Client {
                 return self.take(&object.shown(), response, range, pinned);
             }
         };
-        let remembered = self.lock().clone();
+        let remembered = lock(&self.led_to).clone();
         let result = match remembered {
             Some(at) => match self.follow(start, at, range, pinned) {
                 // What was signed for some minutes has expired, or a mirror is gone.
                 Err(
                     Failure::Lasting(Error::Refused { .. }) | Failure::Passing { after: None, .. },
                 ) => {
-                    *self.lock() = None;
+                    *lock(&self.led_to) = None;
                     self.follow(start, start.clone(), range, pinned)
                 }
                 result => result,
@@ -136,13 +136,9 @@ impl Client {
             None => self.follow(start, start.clone(), range, pinned),
         };
         if matches!(result, Err(Failure::Passing { .. })) {
-            *self.lock() = None;
+            *lock(&self.led_to) = None;
         }
         result
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Location>> {
-        self.led_to.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks at `at` and wherever that leads to.
@@ -158,7 +154,7 @@ impl Client {
             if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
                 let answer = self.take(&at.to_string(), response, range, pinned)?;
                 if at != *start {
-                    *self.lock() = Some(at);
+                    *lock(&self.led_to) = Some(at);
                 }
                 return Ok(answer);
             }
@@ -293,10 +289,7 @@ fn is_answer(status: StatusCode) -> bool {
 /// What a status means that is neither success nor a redirect.
 fn refused(url: String, status: StatusCode, headers: &HeaderMap) -> Failure {
     if is_passing(status) {
-        return Failure::Passing {
-            why: format!("the server answered with status {status}"),
-            after: Some(retry_after(headers, SystemTime::now()).unwrap_or_default()),
-        };
+        return Failure::status("server", status, headers);
     }
     let status = status.as_u16();
     let hint = match status {

@@ -31,6 +31,8 @@ mod streams;
 mod traffic;
 mod version;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use agent::check_certificates;
 pub use error::{Error, Result};
 pub use headers::Headers;
@@ -46,3 +48,8 @@ pub use traffic::Traffic;
 
 /// Bytes in a block, but for the last one of a file: what is fetched and kept at once.
 pub const BLOCK_SIZE: u64 = 64 << 10;
+
+/// What another thread left when it panicked is whole: what these locks guard changes in one step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

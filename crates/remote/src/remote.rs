@@ -6,14 +6,13 @@
 //! the handle.
 
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use ring::digest::{Context, SHA256};
 
 use litepack_io::cache::{BlockKey, Bytes, Cache, CacheKind};
 use litepack_io::workers::WorkerPool;
 
-use crate::BLOCK_SIZE;
 use crate::client::{Client, Start};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -24,6 +23,7 @@ use crate::s3::{Object, is_object};
 use crate::streams::{REQUEST_MAX, Streams};
 use crate::traffic::Traffic;
 use crate::version::Version;
+use crate::{BLOCK_SIZE, lock};
 
 /// Blocks that are fetched again when they lie between missing ones: cheaper than another request.
 const GAP: u64 = 1;
@@ -369,8 +369,4 @@ fn identity(name: &str, headers: &Headers, version: &Version) -> u128 {
     let digest = hash.finish();
     let half = digest.as_ref().first_chunk().expect("SHA-256 has 32 bytes");
     u128::from_le_bytes(*half)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

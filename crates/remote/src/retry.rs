@@ -2,10 +2,11 @@
 
 use std::io;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use ureq::http::StatusCode;
+use ureq::http::{HeaderMap, StatusCode};
 
+use crate::answer::retry_after;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::traffic::Counters;
@@ -19,6 +20,16 @@ pub(crate) enum Failure {
     },
     /// It would be the same next time.
     Lasting(Error),
+}
+
+impl Failure {
+    /// A status that passes, of a server or store.
+    pub(crate) fn status(of: &str, status: StatusCode, headers: &HeaderMap) -> Failure {
+        Failure::Passing {
+            why: format!("the {of} answered with status {status}"),
+            after: Some(retry_after(headers, SystemTime::now()).unwrap_or_default()),
+        }
+    }
 }
 
 impl From<Error> for Failure {

@@ -14,6 +14,14 @@ mod common;
 use common::s3::{KEY, SECRET, URL, asking, no_secret, nothing_sent, of_query, refusal, target};
 use common::{BLOCK, file, options, read_all};
 
+fn open(environment: Environment) -> Result<Remote, Error> {
+    let options = Options {
+        environment,
+        ..options()
+    };
+    Remote::open(URL, options)
+}
+
 fn get(options: &Options) -> Result<Vec<u8>, Error> {
     read_all(&Remote::open(URL, options.clone())?, 100_000)
 }
@@ -242,17 +250,10 @@ fn credentials_that_expire_are_replaced_in_an_open_handle() {
     let environment = Environment::empty()
         .with("AWS_ENDPOINT_URL", &server.url(""))
         .with("AWS_SHARED_CREDENTIALS_FILE", path.to_str().unwrap());
-    let remote = Remote::open(
-        URL,
-        Options {
-            environment,
-            ..options()
-        },
-    )
-    .unwrap();
+    let remote = open(environment).unwrap();
     let mut buf = [0; 10];
     *valid.lock().unwrap() = "SECOND";
-    // Nobody has got new ones yet.
+    // There are no new ones yet.
     let error = remote.read_at(&mut buf, 2 * BLOCK as u64).unwrap_err();
     assert!(error.to_string().contains("have expired"), "{error}");
     no_secret(&error);
@@ -273,14 +274,7 @@ fn those_of_a_server_are_asked_for_again_before_they_expire() {
         let environment = Environment::empty()
             .with("AWS_ENDPOINT_URL", &store.url(""))
             .with("AWS_CONTAINER_CREDENTIALS_FULL_URI", &container.url("/x"));
-        let remote = Remote::open(
-            URL,
-            Options {
-                environment,
-                ..options()
-            },
-        )
-        .unwrap();
+        let remote = open(environment).unwrap();
         remote.read_at(&mut [0; 10], 3 * BLOCK as u64).unwrap();
         assert_eq!(container.requests().len(), asked, "{seconds}");
     }
@@ -334,14 +328,7 @@ fn servers_that_should_give_credentials_and_do_not_cost_some_seconds_at_most() {
         "AWS_CONTAINER_CREDENTIALS_FULL_URI",
     ] {
         let environment = Environment::empty().with(variable, &server.url("/s3cret"));
-        let error = Remote::open(
-            URL,
-            Options {
-                environment,
-                ..options()
-            },
-        )
-        .unwrap_err();
+        let error = open(environment).unwrap_err();
         assert!(matches!(error, Error::Credentials(_)), "{error}");
         assert!(!error.to_string().contains("s3cret"), "{error}");
         hangs.store(false, Ordering::SeqCst);
@@ -352,14 +339,7 @@ fn servers_that_should_give_credentials_and_do_not_cost_some_seconds_at_most() {
         begun.elapsed()
     );
     let none = Environment::empty().with("AWS_EC2_METADATA_DISABLED", "true");
-    let error = Remote::open(
-        URL,
-        Options {
-            environment: none,
-            ..options()
-        },
-    )
-    .unwrap_err();
+    let error = open(none).unwrap_err();
     assert!(error.to_string().contains("no AWS credentials"), "{error}");
 }
 

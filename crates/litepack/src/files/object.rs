@@ -32,8 +32,8 @@ pub(crate) fn expect_absent(url: &str, replace: bool) -> Result<()> {
 }
 
 /// Writes the file as the object.
-pub(crate) fn upload(target: &Path, file: &File, replace: bool, job: &Job<'_>) -> Result<()> {
-    of_store::upload(target.to_str().unwrap_or_default(), file, replace, job)
+pub(crate) fn upload(url: &str, file: &File, replace: bool, job: &Job<'_>) -> Result<()> {
+    of_store::upload(url, file, replace, job)
 }
 
 #[cfg(feature = "remote")]

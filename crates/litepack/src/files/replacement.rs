@@ -27,8 +27,8 @@ pub(crate) struct Replacement {
 
 enum Content {
     Beside(NamedTempFile),
-    /// To be uploaded.
-    Unnamed(File),
+    /// To be uploaded to a URL.
+    Object(String, File),
 }
 
 impl Replacement {
@@ -40,7 +40,8 @@ impl Replacement {
             let unnamed = tempfile::tempfile();
             let temp = std::env::temp_dir();
             return Ok(Replacement {
-                content: Content::Unnamed(
+                content: Content::Object(
+                    url.to_owned(),
                     unnamed.with_context(|| format!("cannot write to {}", temp.display()))?,
                 ),
                 target: target.to_owned(),
@@ -107,7 +108,7 @@ impl Replacement {
     pub(crate) fn file(&self) -> &File {
         match &self.content {
             Content::Beside(temp) => temp.as_file(),
-            Content::Unnamed(file) => file,
+            Content::Object(_, file) => file,
         }
     }
 
@@ -117,8 +118,8 @@ impl Replacement {
         let name = self.target.display();
         let temp = match self.content {
             Content::Beside(temp) => temp,
-            Content::Unnamed(file) => {
-                return object::upload(&self.target, &file, self.overwrite, job);
+            Content::Object(url, file) => {
+                return object::upload(&url, &file, self.overwrite, job);
             }
         };
         adopt(temp.as_file(), like);

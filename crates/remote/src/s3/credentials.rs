@@ -5,7 +5,7 @@
 //! minutes before it expires.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 use rusty_s3::Credentials;
@@ -13,6 +13,7 @@ use rusty_s3::Credentials;
 use super::endpoints::{self, Source};
 use super::environment::{Environment, Profile};
 use crate::error::{Error, Result};
+use crate::lock;
 use crate::options::Options;
 
 /// New ones are asked for when the old ones hold for no longer than this.
@@ -224,10 +225,6 @@ fn known(
         expires: None,
         from: from.into(),
     }))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::agent::{Timeouts, agent};
 use crate::error::{Error, Result};
 use crate::options::Options;
 
-/// A machine that is no instance has nobody there.
+/// Where there is no metadata service, nothing answers.
 const INSTANCE_TIMEOUT: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a server is asked before it gives none.

@@ -152,7 +152,7 @@ fn text_of(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Whether this means that there is no such file. One that nobody has named may also be none of ours.
+/// Whether this means that there is no such file. A file at the default path may also be one that we may not read.
 fn is_none(error: ErrorKind, is_named: bool) -> bool {
     match error {
         ErrorKind::NotFound | ErrorKind::NotADirectory => true,

@@ -1,7 +1,6 @@
 //! One signed request, and what a store says of regions and credentials.
 
 use std::borrow::Cow;
-use std::time::SystemTime;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rusty_s3::{Bucket, Credentials, S3Action as _};
@@ -12,7 +11,6 @@ use url::Url;
 
 use super::object::{Object, SIGNED_FOR};
 use super::refusal::Refusal;
-use crate::answer::retry_after;
 use crate::error::Error;
 use crate::retry::{Failure, is_passing};
 
@@ -56,10 +54,7 @@ pub(crate) fn exchange(
         }
         let refusal = Refusal::read(&head.headers, body, &secrets);
         if is_passing(status) || refusal.code == "RequestTimeout" {
-            return Err(Failure::Passing {
-                why: format!("the store answered with status {status}"),
-                after: Some(retry_after(&head.headers, SystemTime::now()).unwrap_or_default()),
-            });
+            return Err(Failure::status("store", status, &head.headers));
         }
         if !renewed && refusal.is_of_credentials() && object.renew(&known.credentials)? {
             renewed = true;

@@ -1,7 +1,7 @@
 //! Which object, in which region of which store; its signed URLs.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
@@ -11,6 +11,7 @@ use url::Url;
 use super::credentials::{Known, Provider};
 use super::environment::{Environment, Profile, S3_ENDPOINT};
 use crate::error::{Error, Result};
+use crate::lock;
 use crate::options::Options;
 
 /// How long a signed URL holds. Each is used at once; the rest is for a clock that is wrong.
@@ -134,7 +135,8 @@ impl Object {
         &self.key
     }
 
-    /// What names it: the same whoever asks, and in whichever region it turns out to be.
+    /// The object's name in caches. It does not depend on credentials, and on the region only as far as that tells the
+    /// partition of AWS.
     pub(crate) fn name(&self) -> String {
         match &self.store {
             // Names of buckets are unique in each of these.
@@ -206,8 +208,7 @@ impl Object {
     }
 
     fn region(&self) -> String {
-        let region = self.region.lock();
-        region.unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.region).clone()
     }
 
     /// Whether an answer says that the bucket is in another region, which is then asked from now on. That is heeded
@@ -219,7 +220,7 @@ impl Object {
         let Some(told) = told.filter(|region| is_region(region)) else {
             return false;
         };
-        let mut region = self.region.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut region = lock(&self.region);
         let other = matches!(self.store, Store::Aws { .. }) && *region != told;
         if other {
             *region = told.to_string();
