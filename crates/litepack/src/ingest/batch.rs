@@ -47,7 +47,7 @@ impl Session<'_> {
                 }
             }
         }
-        // The last line of what nobody appends to needs no end.
+        // The last line of a compressed file or a stream is complete without a newline.
         let complete = ended && !source.input.is_plain();
         self.choose_format(source, ended || failed.is_some())?;
         while source.format.is_some() && self.store_batch(source, complete)? {

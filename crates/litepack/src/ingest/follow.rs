@@ -38,6 +38,17 @@ struct Followed {
     ended: bool,
 }
 
+impl Followed {
+    fn new(source: Source) -> Followed {
+        Followed {
+            known: source.stored,
+            source,
+            retired: None,
+            ended: false,
+        }
+    }
+}
+
 impl Session<'_> {
     /// Reads sources until it is stopped, or until streams alone have ended.
     pub(super) fn follow(&mut self, patterns: &[&Path]) -> Result<()> {
@@ -93,10 +104,7 @@ impl Session<'_> {
             // A pattern may match nothing yet.
             paths.extend(expand(&[pattern]).unwrap_or_default());
         }
-        let mut renamed = self.renamed(&paths)?;
-        renamed.retain(|path| !paths.contains(path));
-        let old = renamed.len();
-        for (at, path) in renamed.into_iter().chain(paths).enumerate() {
+        for (path, is_named) in self.with_renamed(paths)? {
             let seen = state(&path);
             let now = seen.map(|(now, ..)| now);
             let stream = path.as_os_str() == "-" || (now.is_none() && path.exists());
@@ -129,8 +137,8 @@ impl Session<'_> {
                 self.forgive(&path);
             }
             match opened {
-                // Nobody asked for it.
-                Ok(source) if at < old && source.id.is_none() => {}
+                // It is not the file that was renamed.
+                Ok(source) if !is_named && source.id.is_none() => {}
                 // The same content under another name, which is still followed: compressed, or copied before it is
                 // truncated.
                 Ok(source)
@@ -142,26 +150,12 @@ impl Session<'_> {
                         && !one.source.is_unchanged()
                     {
                         // It was copied, and is truncated now: the copy has the rest.
-                        let known = source.stored;
-                        *one = Followed {
-                            source,
-                            known,
-                            retired: None,
-                            ended: false,
-                        };
+                        *one = Followed::new(source);
                     } else if !source.input.is_plain() {
                         failed.insert(path, seen);
                     }
                 }
-                Ok(source) => {
-                    let known = source.stored;
-                    followed.push(Followed {
-                        source,
-                        known,
-                        retired: None,
-                        ended: false,
-                    });
-                }
+                Ok(source) => followed.push(Followed::new(source)),
                 Err(error) => self.fails(&path, seen, failed, error)?,
             }
         }
@@ -282,9 +276,19 @@ impl Session<'_> {
         Ok(any)
     }
 
-    /// Files that were renamed while nobody read them, as rotation does: the database knows their inode under a name
-    /// that belongs to another file now.
-    pub(super) fn renamed(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    /// These paths, and before them the files that had their names when they were read last: the rest of such a path
+    /// belongs to its new file. With each goes whether it is one of the paths.
+    pub(super) fn with_renamed(&self, paths: Vec<PathBuf>) -> Result<Vec<(PathBuf, bool)>> {
+        let mut renamed = self.renamed(&paths)?;
+        renamed.retain(|path| !paths.contains(path));
+        let renamed = renamed.into_iter().map(|path| (path, false));
+        let paths = paths.into_iter().map(|path| (path, true));
+        Ok(renamed.chain(paths).collect())
+    }
+
+    /// Files that were renamed between two runs or two looks, as rotation does: the database knows their inode under a
+    /// name that belongs to another file now.
+    fn renamed(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         let mut renamed = Vec::new();
         for path in paths {
             let known = || -> rusqlite::Result<Vec<Identity>> {

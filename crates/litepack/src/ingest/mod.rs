@@ -20,6 +20,7 @@ mod tables;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use litepack_columns::tokens::quote;
 use rusqlite::Connection;
 use serde::Serialize;
 
@@ -189,6 +190,12 @@ fn now_text() -> String {
     .unwrap_or_default()
 }
 
+/// The columns of a table that exists, or of a new one.
+fn columns(existing: &[String], options: &IngestOptions) -> Result<Columns> {
+    let times = Times::new(options.integer_times);
+    Columns::new(existing, options.max_columns, options.json_column, times)
+}
+
 impl<'a> Session<'a> {
     fn open(
         database: &'a Path,
@@ -221,8 +228,7 @@ impl<'a> Session<'a> {
             .context("cannot open the database")?;
         let existing = tables::existing(&connection, table)
             .with_context(|| format!("cannot use {}", database.display()))?;
-        let times = Times::new(options.integer_times);
-        let mut columns = Columns::new(&existing, options.max_columns, options.json_column, times)?;
+        let mut columns = columns(&existing, options)?;
         let interrupts = job.interrupts(&connection);
         if existing.is_empty() {
             let mut create = || {
@@ -247,9 +253,7 @@ impl<'a> Session<'a> {
     /// Forgets what a transaction that failed would have added.
     fn reload(&mut self) -> Result<()> {
         let existing = tables::existing(&self.connection, &self.options.table)?;
-        let times = Times::new(self.options.integer_times);
-        let options = self.options;
-        self.columns = Columns::new(&existing, options.max_columns, options.json_column, times)?;
+        self.columns = columns(&existing, self.options)?;
         Ok(())
     }
 
@@ -259,15 +263,10 @@ impl<'a> Session<'a> {
 
     /// Reads every source to its end.
     fn read_all(&mut self, patterns: &[&Path]) -> Result<()> {
-        let paths = expand(patterns)?;
-        // What was rotated since the last run comes first; the rest of a path then belongs to its new file.
-        let mut renamed = self.renamed(&paths)?;
-        renamed.retain(|path| !paths.contains(path));
-        let old = renamed.len();
-        for (at, path) in renamed.into_iter().chain(paths).enumerate() {
+        for (path, is_named) in self.with_renamed(expand(patterns)?)? {
             match self.open_source(&path) {
-                // Nobody asked for it.
-                Ok(source) if at < old && source.id.is_none() => {}
+                // It is not the file that was renamed.
+                Ok(source) if !is_named && source.id.is_none() => {}
                 Ok(mut source) => {
                     let known = source.stored;
                     let read = self.read_to_end(&mut source);
@@ -295,9 +294,7 @@ impl<'a> Session<'a> {
     /// Adds a source to the report.
     fn note(&mut self, source: &Source, known: u64, read: Result<()>) -> Result<()> {
         let error = match read {
-            Err(
-                error @ (Error::Sqlite { .. } | Error::InUse { .. } | Error::Interrupted { .. }),
-            ) => return Err(error),
+            Err(error) if is_of_all(&error) => return Err(error),
             Err(error) => Some(error.in_one_line()),
             Ok(()) => None,
         };
@@ -314,10 +311,7 @@ impl<'a> Session<'a> {
     }
 
     fn failed(&mut self, path: &Path, error: Error) -> Result<()> {
-        if matches!(
-            error,
-            Error::Sqlite { .. } | Error::InUse { .. } | Error::Interrupted { .. }
-        ) {
+        if is_of_all(&error) {
             return Err(error);
         }
         self.report.sources.push(IngestedSource {
@@ -332,7 +326,7 @@ impl<'a> Session<'a> {
     fn tidy(&mut self) -> Result<()> {
         // An index that cannot be made keeps no row too long.
         self.expire()?;
-        let table = tables::quoted(&self.options.table);
+        let table = quote(&self.options.table);
         for name in std::iter::once("time").chain(self.options.indexes.iter().map(String::as_str)) {
             if !self
                 .columns
@@ -342,10 +336,10 @@ impl<'a> Session<'a> {
             {
                 refuse!("cannot create an index: there is no column {name:?}");
             }
-            let index = tables::quoted(&format!("{}_{name}", self.options.table));
+            let index = quote(&format!("{}_{name}", self.options.table));
             let sql = format!(
                 "create index if not exists main.{index} on {table}({})",
-                tables::quoted(name)
+                quote(name)
             );
             self.connection
                 .execute_batch(&sql)
@@ -363,7 +357,7 @@ impl<'a> Session<'a> {
         let Some(iso) = text(Stamp { seconds, nanos: 0 }) else {
             return Ok(());
         };
-        let table = tables::quoted(&self.options.table);
+        let table = quote(&self.options.table);
         let times = format!(
             "delete from main.{table} where rowid in (select rowid from main.{table} \
              where (time < ?1 and typeof(time) in ('integer', 'real')) \
@@ -385,6 +379,14 @@ impl<'a> Session<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether an error is not of one source alone.
+fn is_of_all(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Sqlite { .. } | Error::InUse { .. } | Error::Interrupted { .. }
+    )
 }
 
 /// The files that paths and patterns name. A path that exists is no pattern.

@@ -55,23 +55,17 @@ struct Known {
 impl Source {
     /// Opens a source where reading it ended last time, if the database knows it.
     pub(super) fn open(connection: &Connection, path: &Path, limit: usize) -> Result<Source> {
+        let stream = || {
+            let lines = Lines::new(0, &[], Vec::new(), limit);
+            Source::new(path, None, Input::stream(path), lines)
+        };
         if path.as_os_str() == "-" {
-            return Ok(Source::new(
-                path,
-                None,
-                Input::stream(path),
-                Lines::new(0, &[], Vec::new(), limit),
-            ));
+            return Ok(stream());
         }
         let metadata = std::fs::metadata(path).with_context(|| cannot_read(path))?;
         let kind = metadata.file_type();
         if kind.is_fifo() {
-            return Ok(Source::new(
-                path,
-                None,
-                Input::stream(path),
-                Lines::new(0, &[], Vec::new(), limit),
-            ));
+            return Ok(stream());
         }
         if !kind.is_file() {
             refuse!("{} is neither a file nor a pipe", path.display());

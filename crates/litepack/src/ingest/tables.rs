@@ -1,12 +1,14 @@
 //! The tables of a database of logs: created if there are none, and refused if they are not exactly ours. Nothing of
 //! somebody else's schema runs: tables with triggers or computed columns are refused.
 
+use litepack_columns::tokens::quote;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::row::Columns;
 use crate::Result;
 use crate::error::{Context, refuse};
+use crate::files::source::distrust;
 
 const BOOKS: [(&str, &str); 2] = [
     (
@@ -21,15 +23,10 @@ const BOOKS: [(&str, &str); 2] = [
     ),
 ];
 
-/// A name as SQL has it.
-pub(super) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 /// The columns of the table of lines, as far as it exists, after all tables were found to be ours or free.
 pub(super) fn existing(connection: &Connection, table: &str) -> Result<Vec<String>> {
+    distrust(connection).context("cannot open the database")?;
     for off in [
-        DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA,
         DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER,
         DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW,
     ] {
@@ -88,8 +85,8 @@ pub(super) fn existing(connection: &Connection, table: &str) -> Result<Vec<Strin
 /// The statement that made a table of ours, as SQLite keeps it: columns that were added stand behind the others.
 /// A table with a type, a constraint or a check has another one.
 fn created<'a>(table: &str, columns: impl Iterator<Item = &'a String>) -> String {
-    let list: Vec<String> = columns.map(|name| quoted(name)).collect();
-    format!("CREATE TABLE {}({})", quoted(table), list.join(", "))
+    let list: Vec<String> = columns.map(|name| quote(name)).collect();
+    format!("CREATE TABLE {}({})", quote(table), list.join(", "))
 }
 
 /// A row that breaks it would be refused, or replace another.
@@ -111,7 +108,7 @@ pub(super) fn create(
     table: &str,
     columns: &mut Columns,
 ) -> rusqlite::Result<()> {
-    let name = quoted(table);
+    let name = quote(table);
     let names = columns.names();
     if columns.missing().len() == names.len() {
         for (book, sql) in BOOKS {
@@ -119,7 +116,7 @@ pub(super) fn create(
             connection.execute_batch(&sql)?;
             debug_assert!(sql.contains(book));
         }
-        let list: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+        let list: Vec<String> = names.iter().map(|name| quote(name)).collect();
         connection.execute_batch(&format!("create table main.{name}({})", list.join(", ")))?;
     } else {
         // Another program may have added some of them.
@@ -131,7 +128,7 @@ pub(super) fn create(
             if known.contains(&column.to_ascii_lowercase()) {
                 continue;
             }
-            let column = quoted(column);
+            let column = quote(column);
             connection.execute_batch(&format!("alter table main.{name} add column {column}"))?;
         }
     }
@@ -141,11 +138,11 @@ pub(super) fn create(
 
 /// The statement that stores a row, with a parameter for each column.
 pub(super) fn insert(table: &str, columns: &Columns) -> String {
-    let names: Vec<String> = columns.names().iter().map(|name| quoted(name)).collect();
+    let names: Vec<String> = columns.names().iter().map(|name| quote(name)).collect();
     let parameters: Vec<String> = (1..=names.len()).map(|n| format!("?{n}")).collect();
     format!(
         "insert into main.{}({}) values ({})",
-        quoted(table),
+        quote(table),
         names.join(", "),
         parameters.join(", ")
     )

@@ -10,11 +10,11 @@
 
 use std::path::Path;
 
+use litepack_columns::tokens::quote;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Statement};
 
 use super::origin::Origin;
-use super::workload::quoted;
 use crate::files::source::distrust;
 use crate::job::Step;
 use crate::{Job, Result, printable};
@@ -172,10 +172,10 @@ impl Copier<'_> {
             .collect::<rusqlite::Result<Vec<_>>>()?;
         // Generated columns are hidden, and make themselves.
         let stored = columns.iter().filter(|(_, hidden, _)| *hidden == 0);
-        let mut stored: Vec<String> = stored.map(|(name, ..)| quoted(name)).collect();
+        let mut stored: Vec<String> = stored.map(|(name, ..)| quote(name)).collect();
         let first = columns.iter().find(|(.., pk)| *pk == 1);
         let key = if without_rowid {
-            first.map(|(name, ..)| quoted(name))
+            first.map(|(name, ..)| quote(name))
         } else {
             rowid(columns.iter().map(|(name, ..)| name)).map(String::from)
         };
@@ -183,7 +183,7 @@ impl Copier<'_> {
             stored.insert(0, rowid.clone());
         }
         Ok(Table {
-            name: quoted(name),
+            name: quote(name),
             // A table whose rowid has no name is copied from its beginning.
             key: key.unwrap_or_default(),
             count: stored.len(),

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use litepack_columns::tokens::quote;
 use litepack_io::random::SplitMix64;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Result};
@@ -82,7 +83,7 @@ fn largest(connection: &Connection) -> Result<Option<Vec<Query>>> {
         let sql = points_by(&[column], &points, |equal| {
             format!(
                 "SELECT (SELECT t.{last} FROM {name} AS t INDEXED BY {} WHERE {equal} LIMIT 1) FROM k",
-                quoted(&index)
+                quote(&index)
             )
         });
         queries.push(Query {
@@ -137,7 +138,7 @@ impl Table {
         })?;
         for table in tables {
             let (shown, without_rowid) = table?;
-            let name = quoted(&shown);
+            let name = quote(&shown);
             let count = format!("SELECT count(*) FROM {name}");
             let rows = connection.query_row(&count, [], |row| row.get::<_, i64>(0))?;
             if rows == 0 {
@@ -154,7 +155,7 @@ impl Table {
             let last: String = connection.query_row(sql, [&shown], |row| row.get(0))?;
             return Ok(Some(Table {
                 key: key(&columns, without_rowid),
-                last: quoted(&last),
+                last: quote(&last),
                 shown,
                 name,
                 rows: rows.unsigned_abs(),
@@ -171,7 +172,7 @@ impl Table {
                    ORDER BY l.seq DESC LIMIT ?2";
         let mut statement = connection.prepare(sql)?;
         let found = statement.query_map((&self.shown, INDEXES as i64), |row| {
-            Ok((row.get(0)?, quoted(&row.get::<_, String>(1)?)))
+            Ok((row.get(0)?, quote(&row.get::<_, String>(1)?)))
         })?;
         found.collect()
     }
@@ -182,7 +183,7 @@ fn key(columns: &HashMap<String, i64>, without_rowid: bool) -> Vec<String> {
     if without_rowid {
         let mut key: Vec<_> = columns.iter().filter(|(_, pk)| **pk > 0).collect();
         key.sort_by_key(|(_, pk)| **pk);
-        return key.into_iter().map(|(name, _)| quoted(name)).collect();
+        return key.into_iter().map(|(name, _)| quote(name)).collect();
     }
     let alias = rowid(columns.keys());
     alias.into_iter().map(String::from).collect()
@@ -217,9 +218,4 @@ fn sampled(
         kept.swap(at, random.below(at as u64 + 1) as usize);
     }
     Ok(kept)
-}
-
-/// A name as SQL has it.
-pub(crate) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
