@@ -11,7 +11,6 @@ litepack[dask]``.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -61,10 +60,9 @@ def write_partitions(
     """
     import dask
 
-    from litepack.shards._write import check_target
+    from litepack.shards._write import begin
 
-    check_target(folder, mode)
-    job = uuid.uuid4().hex[:12]
+    job = begin(folder, mode)
     tasks = [
         dask.delayed(_write)(part, folder, job, table, indexes, number)
         for number, part in enumerate(frame.to_delayed())

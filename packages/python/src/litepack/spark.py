@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +29,7 @@ from pyspark.sql.types import DecimalType, StructType
 
 from litepack import shards
 from litepack.shards import Filter, Part, Scan
-from litepack.shards._write import Mode, check_target
+from litepack.shards._write import Mode, begin
 
 READ_OPTIONS = (
     "path", "paths", "table", "query", "columns", "mergeschema", "splitbytes", "errors", "skipped", "batchrows", "pushfilters"
@@ -68,7 +67,6 @@ class Litepack(DataSource):
             raise ValueError("save() needs a folder")
         indexes = [[name.strip() for name in one.split(",")] for one in options.get("indexes", "").split(";") if one.strip()]
         mode: Mode = "overwrite" if overwrite else "append"
-        check_target(options["path"], mode)
         return Writer(options["path"], mode, options.get("table", "data"), indexes)
 
     def _options(self, known: Sequence[str]) -> dict[str, str]:
@@ -217,7 +215,7 @@ class Writer(DataSourceArrowWriter):
 
     def __init__(self, folder: str, mode: Mode, table: str, indexes: list[list[str]]) -> None:
         self.folder, self.mode, self.table, self.indexes = folder, mode, table, indexes
-        self.job = uuid.uuid4().hex[:12]
+        self.job = begin(folder, mode)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         from pyspark import TaskContext

@@ -23,7 +23,7 @@ Paths = Union[str, "os.PathLike[str]", "Iterable[str | os.PathLike[str]]"]
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PATTERN = re.compile(r"[*?[]")
 # Waiting for servers, not computing.
-_THREADS = 16
+THREADS = 16
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def find(paths: Paths) -> list[Shard]:
                 found[shard.path] = shard
         else:
             urls.append(name)
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with ThreadPoolExecutor(THREADS) as pool:
         for shard in pool.map(_opened, urls):
             found[shard.path] = shard
     return sorted(found.values(), key=lambda shard: shard.path)

@@ -14,12 +14,11 @@ from litepack.shards import _columns
 from litepack.shards._columns import FILE, Column, Source
 from litepack.shards._errors import Damaged, Mismatch, named, printable
 from litepack.shards._filters import Filter
-from litepack.shards._find import Paths, Shard, find
+from litepack.shards._find import THREADS, Paths, Shard, find
 from litepack.shards._read import Part, Reading, opened
 from litepack.shards._split import ranges, rowid_of
 
 SPLIT_BYTES = 32 << 20
-_THREADS = 16
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Scan:
     @property
     def parts(self) -> list[Part]:
         """What engines read apart from each other. Large files are opened for it."""
-        with ThreadPoolExecutor(_THREADS) as pool:
+        with ThreadPoolExecutor(THREADS) as pool:
             return [part for parts in pool.map(self._split, self.shards) for part in parts]
 
     def _split(self, shard: Shard) -> list[Part]:
@@ -154,10 +153,10 @@ def _first_schema(
             seen = look(shard)
             if not isinstance(seen, Damaged):
                 return seen
-            # The task will report it; with no file left nobody would.
+            # The task that reads it reports it, unless no file can be read.
             last = seen
         raise last
-    with ThreadPoolExecutor(_THREADS) as pool:
+    with ThreadPoolExecutor(THREADS) as pool:
         all_seen = list(pool.map(look, files))
     columns: dict[str, Column] = {}
     types: dict[str, pa.DataType] = {}

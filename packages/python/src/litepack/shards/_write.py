@@ -50,10 +50,16 @@ def check_target(folder: str, mode: Mode) -> None:
     present = os.listdir(folder)
     if mode == "error" and present:
         raise FileExistsError(f"{folder}: there are files in it; mode 'append' or 'overwrite'")
-    # Nobody's other files are deleted.
+    # Files that were not written here are not deleted.
     others = [name for name in present if not (name.startswith(_PREFIX) and name.endswith(_SUFFIX))]
     if mode == "overwrite" and others:
         raise FileExistsError(f"{folder}: has {others[0]}, which is none of the files that are written here: not replaced")
+
+
+def begin(folder: str, mode: Mode) -> str:
+    """Names a job that is going to write to the folder; raises as :func:`check_target`."""
+    check_target(folder, mode)
+    return uuid.uuid4().hex[:12]
 
 
 def write(
