@@ -378,7 +378,7 @@ fn on_terminal(place: &Place, arguments: &[&str], typed: &str) -> String {
     let mut terminal = File::from(terminal);
     terminal.write_all(typed.as_bytes()).unwrap();
     let mut shown = Vec::new();
-    // An error is its end: nobody has the other one open.
+    // Reading gives an error once the other side is closed.
     let _ = terminal.read_to_end(&mut shown);
     let shown = String::from_utf8_lossy(&shown).into_owned();
     assert!(child.wait().unwrap().success(), "{shown}");
