@@ -66,17 +66,25 @@ fn collect(child: Listened, worker: i64) -> (Vec<(i64, i64)>, Tally) {
 
 fn run_processes(journal: &str) {
     let (_directory, path) = bank(journal);
+    let mut transfers = Vec::new();
+    // A writer that commits without a pause can keep readers out for seconds, as with plain SQLite, when the machine has
+    // other work. Then they play on: a round in which nobody reads shows nothing.
+    for _ in 0..5 {
+        let (done, reads) = play_as_processes(journal, &path);
+        transfers.extend(done);
+        if reads > 0 && !transfers.is_empty() {
+            return bank::audit(&path, &transfers, true);
+        }
+    }
+    panic!("nobody got a turn");
+}
+
+/// Lets the whole cast play. The transfers they did, and how often somebody added up.
+fn play_as_processes(journal: &str, path: &Path) -> (Vec<(i64, i64)>, u64) {
     let seconds = scale(4.0, 60.0);
-    let children: Vec<_> = CAST
-        .iter()
-        .enumerate()
-        .map(|(worker, role)| {
-            (
-                worker as i64,
-                *role,
-                spawn(&path, *role, worker as i64, seconds),
-            )
-        })
+    let workers = (0_i64..).zip(CAST);
+    let children: Vec<_> = workers
+        .map(|(worker, role)| (worker, role, spawn(path, role, worker, seconds)))
         .collect();
     let (mut transfers, mut reads) = (Vec::new(), 0);
     for (worker, role, child) in children {
@@ -85,8 +93,7 @@ fn run_processes(journal: &str) {
         reads += if role == Role::Read { tally.done } else { 0 };
         transfers.extend(done);
     }
-    assert!(reads > 0 && !transfers.is_empty(), "nobody got a turn");
-    bank::audit(&path, &transfers, true);
+    (transfers, reads)
 }
 
 #[test]
