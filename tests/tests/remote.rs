@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use litepack_tests::archives::{self, Writer};
 use litepack_tests::commandline::{JSON_ROWS, Place};
@@ -23,6 +23,13 @@ const QUERIES: [&str; 9] = [
     "select distinct substr(data, 3, 7) from t order by 1 limit 100",
     "pragma integrity_check",
 ];
+
+/// Settings are the process's: who changes them, or counts requests, which a small cache makes more, is alone.
+static SETTINGS: Mutex<()> = Mutex::new(());
+
+fn alone_with_settings() -> MutexGuard<'static, ()> {
+    SETTINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Serves files by name, with an ETag of its own for each, and each can be replaced.
 #[derive(Clone, Default)]
@@ -318,6 +325,7 @@ fn settings_reach_the_server_and_the_disk() {
     if !vfs::is_litepack() {
         return;
     }
+    let _alone = alone_with_settings();
     let place = Place::new();
     let files = Files::default();
     let plain = all_kinds(&place, 4096, JSON_ROWS, &files);
@@ -410,6 +418,7 @@ fn a_row_of_a_maintained_file_takes_few_requests() {
     if !vfs::is_litepack() {
         return;
     }
+    let _alone = alone_with_settings();
     let place = Place::new();
     let files = Files::default();
     let plain = archives::plain(&place, 4096, |c| {
@@ -459,6 +468,7 @@ fn a_row_of_a_file_that_was_packed_takes_two_requests_and_one_by_an_index_three(
     if !vfs::is_litepack() {
         return;
     }
+    let _alone = alone_with_settings();
     let place = Place::new();
     let plain = archives::plain(&place, 4096, |c| {
         c.execute_batch(
