@@ -55,6 +55,7 @@ impl Session<'_> {
         let mut followed: Vec<Followed> = Vec::new();
         let mut failed = Failed::new();
         let mut expired: Option<Instant> = None;
+        let mut told = false;
         let end = loop {
             if let Err(error) = self.job.check() {
                 break Err(error);
@@ -77,8 +78,13 @@ impl Session<'_> {
             }
             if expired.is_none_or(|at| at.elapsed() > EXPIRE) {
                 match self.tidy() {
-                    // A column may still come; indexes that are asked for wait for it.
-                    Ok(()) | Err(Error::Refused(_)) => {}
+                    Ok(()) => {}
+                    // A column may still come; its index waits for it.
+                    Err(error @ Error::Refused(_)) => {
+                        if !std::mem::replace(&mut told, true) {
+                            self.job.warn(&format!("{} yet", error.in_one_line()));
+                        }
+                    }
                     // Another program writes; the next time does it.
                     Err(Error::InUse { .. }) => {}
                     Err(error) => break Err(error),
@@ -245,7 +251,12 @@ impl Session<'_> {
             };
             let before = one.source.counted[0];
             match self.read_on(&mut one.source) {
-                Ok(more) => one.ended = !more,
+                Ok(more) => {
+                    one.ended = !more;
+                    if one.ended {
+                        one.source.input.close();
+                    }
+                }
                 // A reader or another writer takes its time. The rows were not stored, so they are read again.
                 Err(error @ Error::InUse { .. }) => {
                     let streams = followed.iter().any(|one| one.source.identity.is_none());

@@ -109,6 +109,13 @@ impl Input {
         matches!(self, Input::Plain(_))
     }
 
+    /// Lets go of a compressed file that was read to its end.
+    pub(super) fn close(&mut self) {
+        if let Input::Compressed(file, _) = self {
+            *file = Box::new(io::empty());
+        }
+    }
+
     /// Appends up to `most` bytes.
     pub(super) fn read(&mut self, buffer: &mut Vec<u8>, most: usize) -> Result<Filled> {
         let before = buffer.len();

@@ -327,14 +327,12 @@ impl<'a> Session<'a> {
         // An index that cannot be made keeps no row too long.
         self.expire()?;
         let table = quote(&self.options.table);
+        let mut missing = None;
         for name in std::iter::once("time").chain(self.options.indexes.iter().map(String::as_str)) {
-            if !self
-                .columns
-                .names()
-                .iter()
-                .any(|known| known.eq_ignore_ascii_case(name))
-            {
-                refuse!("cannot create an index: there is no column {name:?}");
+            let names = self.columns.names();
+            if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                missing.get_or_insert(name);
+                continue;
             }
             let index = quote(&format!("{}_{name}", self.options.table));
             let sql = format!(
@@ -345,7 +343,10 @@ impl<'a> Session<'a> {
                 .execute_batch(&sql)
                 .map_err(|error| self.sqlite(error))?;
         }
-        Ok(())
+        match missing {
+            Some(name) => refuse!("cannot create an index: there is no column {name:?}"),
+            None => Ok(()),
+        }
     }
 
     /// Deletes what is too old, 10,000 rows in a transaction.

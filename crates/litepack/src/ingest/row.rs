@@ -88,6 +88,8 @@ pub(super) struct Columns {
     json: bool,
     /// So many exist in the table.
     created: usize,
+    /// Lines have their fields mostly in one order: the place behind the one that was asked for last.
+    likely: usize,
     pub(super) times: Times,
 }
 
@@ -105,6 +107,7 @@ impl Columns {
             most: if json { 0 } else { most },
             json,
             created: existing.len(),
+            likely: REST + 1,
             times,
         };
         let rest = if json { JSON } else { EXTRA };
@@ -134,6 +137,16 @@ impl Columns {
 
     /// The column of this name, which is added if there is room.
     pub(super) fn place(&mut self, name: &str) -> Option<usize> {
+        let likely = self.names.get(self.likely);
+        let place = match likely.is_some_and(|likely| likely == name) {
+            true => Some(self.likely),
+            false => self.look_up(name),
+        };
+        self.likely = place.unwrap_or(REST) + 1;
+        place
+    }
+
+    fn look_up(&mut self, name: &str) -> Option<usize> {
         // Only a time goes into the column of the time, by `put_time`.
         if let Some(index) = self.by_name.get(name) {
             return (*index > REST).then_some(*index);

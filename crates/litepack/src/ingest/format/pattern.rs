@@ -184,14 +184,11 @@ impl Field {
 
 /// A number, where the text is one in whatever form.
 fn number(text: &[u8]) -> Value<'_> {
-    match Value::typed(text) {
-        Value::Text(_) => std::str::from_utf8(text)
-            .ok()
-            .filter(|text| text.contains('.'))
-            .and_then(Value::real_of)
-            .unwrap_or_else(|| Value::text(text)),
-        number => number,
-    }
+    let real = match memchr::memchr(b'.', text) {
+        Some(_) => std::str::from_utf8(text).ok().and_then(Value::real_of),
+        None => None,
+    };
+    real.unwrap_or_else(|| Value::typed(text))
 }
 
 /// `GET /path HTTP/1.1` in its parts, if it is exactly that; the path may hold spaces.
