@@ -233,6 +233,11 @@ impl Lab {
         &self.program
     }
 
+    /// Where generated data are kept for the next run.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Where databases are made that go when the lab ends.
     pub fn scratch(&self) -> &Path {
         self.scratch.path()

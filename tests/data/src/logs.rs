@@ -3,6 +3,8 @@
 //! Time rises, a few addresses, paths and browsers make most of the requests, crawlers and bursts
 //! of errors are among them: what a real log compresses by is there, and its noise too.
 
+use std::io::{self, Write};
+
 use rusqlite::{Connection, params};
 use serde::Serialize;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
@@ -188,6 +190,60 @@ impl Iterator for Requests {
     }
 }
 
+/// What [`write_text`] writes, as nginx names it: the format `combined`, and the time that each request took.
+pub const TEXT_FORMAT: &str = "$remote_addr - - [$time_local] \"$request\" $status $body_bytes_sent \
+                               \"$http_referer\" \"$http_user_agent\" $request_time";
+
+/// Writes requests as a web server logs them, one a line.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_text(out: &mut impl Write, rows: u64, seed: u64) -> io::Result<()> {
+    for request in Requests::new(seed).take(usize::try_from(rows).unwrap_or(usize::MAX)) {
+        let Request {
+            time,
+            remote_addr,
+            method,
+            path,
+            status,
+            bytes,
+            request_time,
+            referrer,
+            user_agent,
+        } = request;
+        let time = local(&time);
+        let referrer = if referrer.is_empty() { "-" } else { &referrer };
+        writeln!(
+            out,
+            "{remote_addr} - - [{time}] \"{method} {path} HTTP/1.1\" {status} {bytes} \"{referrer}\" \"{user_agent}\" \
+             {request_time:.3}"
+        )?;
+    }
+    Ok(())
+}
+
+/// `2025-01-31T10:43:55Z` as `31/Jan/2025:10:43:55 +0000`.
+fn local(time: &str) -> String {
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let month = time[5..7].parse().map_or(0, |month: usize| month - 1);
+    let (year, day, clock) = (&time[..4], &time[8..10], &time[11..19]);
+    format!("{day}/{}/{year}:{clock} +0000", MONTHS[month])
+}
+
+/// Writes the same as JSON, an object in each line.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_json(out: &mut impl Write, rows: u64, seed: u64) -> io::Result<()> {
+    for request in Requests::new(seed).take(usize::try_from(rows).unwrap_or(usize::MAX)) {
+        serde_json::to_writer(&mut *out, &request)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
 /// Makes the table `log` with `rows` requests, ids from 1.
 pub fn create(
     conn: &Connection,
@@ -278,6 +334,18 @@ mod tests {
             "select sum((data ->> '$.bytes') * (data ->> '$.status')) * 1.0 from log",
         );
         assert_eq!(columns, json);
+    }
+
+    #[test]
+    fn text_and_json_have_a_line_for_each_request() {
+        let (mut text, mut json) = (Vec::new(), Vec::new());
+        write_text(&mut text, 3, 1).unwrap();
+        write_json(&mut json, 3, 1).unwrap();
+        let [text, json] = [text, json].map(|bytes| String::from_utf8(bytes).unwrap());
+        let first = Requests::new(1).next().unwrap();
+        assert_eq!((text.lines().count(), json.lines().count()), (3, 3));
+        assert!(text.starts_with(&format!("{} - - [01/Jan/2025:00:00:0", first.remote_addr)));
+        assert!(json.starts_with(&format!("{{\"time\":\"{}\"", first.time)));
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //! in the target directory, never linked with anything of ours.
 #![deny(unsafe_code)]
 
+pub mod clp;
 pub mod sqlite_zstd;
 pub mod zstd_vfs;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -29,6 +30,20 @@ fn output_of(command: &mut Command) -> Result<Vec<u8>> {
         bail!("{program}: {}", line.unwrap_or("failed").trim());
     }
     Ok(output.stdout)
+}
+
+/// Unpacks a package of this version into a folder.
+fn fetched_by_pip(folder: &Path, package: &str, version: &str) -> Result<()> {
+    std::fs::create_dir_all(folder)?;
+    output_of(
+        Command::new("python3")
+            .args(["-m", "pip", "install", "--quiet"])
+            .args(["--disable-pip-version-check", "--no-deps", "--target"])
+            .arg(folder)
+            .arg(format!("{package}=={version}"))
+            .stdin(Stdio::null()),
+    )?;
+    Ok(())
 }
 
 /// Where cargo put this program: cargo marks the directory.

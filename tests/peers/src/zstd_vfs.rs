@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, LoadExtensionGuard};
 
-use crate::{folder, output_of};
+use crate::{fetched_by_pip, folder, output_of};
 
 /// As reports call it.
 pub const NAME: &str = "sqlite_zstd_vfs";
@@ -24,7 +24,7 @@ pub fn library() -> Result<PathBuf> {
     let name = format!("lib{PACKAGE}{}", std::env::consts::DLL_SUFFIX);
     let library = folder.join(PACKAGE).join(name);
     if !library.is_file() {
-        fetch(&folder).context("cannot be fetched")?;
+        fetched_by_pip(&folder, PACKAGE, VERSION).context("cannot be fetched")?;
         ensure!(
             library.is_file(),
             "its package has no library for this system"
@@ -61,18 +61,5 @@ pub fn load(conn: &Connection, library: &Path) -> Result<()> {
         let _guard = LoadExtensionGuard::new(conn)?;
         conn.load_extension(library, None::<&str>)?;
     }
-    Ok(())
-}
-
-fn fetch(folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder)?;
-    output_of(
-        Command::new("python3")
-            .args(["-m", "pip", "install", "--quiet"])
-            .args(["--disable-pip-version-check", "--no-deps", "--target"])
-            .arg(folder)
-            .arg(format!("{PACKAGE}=={VERSION}"))
-            .stdin(Stdio::null()),
-    )?;
     Ok(())
 }

@@ -16,6 +16,7 @@ mod commits;
 mod equal_memory;
 mod growth;
 mod load;
+mod log_files;
 mod maintenance;
 mod memory;
 mod point_reads;
@@ -85,6 +86,9 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(archives::COUNT),
         Box::new(archives::FILTER),
         Box::new(archives::GROUP),
+        Box::new(log_files::Size),
+        Box::new(log_files::Ingest),
+        Box::new(log_files::Questions),
         Box::new(remote::Remote),
         Box::new(codec::Codec),
         Box::new(load::COLUMNS),
