@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from litepack.shards._find import Paths
 
 
-def read(paths: Paths, sql: str | None = None, **options: Any) -> DataFrame:
+def read(paths: Paths | None, sql: str | None = None, **options: Any) -> DataFrame:
     """The rows of ``sql`` on each file, or with ``table="..."`` those of a table; ``options`` are those of
     :func:`litepack.shards.scan`."""
     return Source(shards.scan(paths, query=sql, **options)).read()
@@ -50,7 +50,7 @@ class Source(DataSource):
             needed = {*pushdowns.columns, *pushdowns.filter_required_column_names()}
             # Daft takes columns by position, in the order of the source.
             schema = pa.schema([field for field in scan.schema if field.name in needed])
-            scan = replace(scan, schema=schema, reading=replace(scan.reading, schema=schema))
+            scan = replace(scan, schema=schema, reading=replace(scan.reading, schema=schema, all_columns=False))
         for part in scan.parts:
             yield Task(scan, part)
 
