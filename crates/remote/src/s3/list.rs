@@ -100,7 +100,7 @@ impl Folder {
                 answer.map_err(|error| failure(&self.object.shown(), error))
             };
             let is_answer = |status| status == StatusCode::OK;
-            let (response, secrets) = exchange(&self.object, &sign, send, is_answer)?;
+            let (response, secrets) = exchange(&self.object, sign, send, is_answer)?;
             let text = text_within(response.into_body(), PAGE_BYTES_MAX);
             // It may have broken off.
             let text = text.ok_or_else(|| Failure::Passing {
