@@ -197,19 +197,25 @@ fn columns_are_those_whose_range_an_index_knows_and_those_that_are_chosen() {
 #[test]
 fn names_and_schemas_of_others_do_nothing() {
     let place = Place::new();
+    let rewrite = "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace";
     place.plain(
         "a.db",
-        "CREATE TABLE \"a\"\"; DROP TABLE t; --\"(\"x\"\"' y\" INTEGER PRIMARY KEY, z COLLATE rtrim);
-        CREATE INDEX \"i\"\"\" ON \"a\"\"; DROP TABLE t; --\"(\"x\"\"' y\"); CREATE TABLE t(a);
-        CREATE TABLE bad(a, b AS (upper(a))); CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT raise(abort, 'ran'); END;
-        PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(replace(sql, 'rtrim', 'nosuch'), 'upper', 'load_extension');",
+        &format!(
+            "CREATE TABLE \"a\"\"; DROP TABLE t; --\"(\"x\"\"' y\" INTEGER PRIMARY KEY, z COLLATE rtrim);
+            CREATE INDEX \"i\"\"\" ON \"a\"\"; DROP TABLE t; --\"(\"x\"\"' y\"); CREATE TABLE t(a);
+            CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT raise(abort, 'ran'); END;
+            CREATE VIEW v AS SELECT hex(1); {rewrite}(replace(sql, 'rtrim', 'nosuch'), 'hex', 'load_extension')"
+        ),
+    );
+    assert_eq!(place.catalog(&[]).unwrap().unreadable, []);
+    assert_eq!(place.bounds("a\"; DROP TABLE t; --").len(), 1);
+    place.plain(
+        "b.db",
+        &format!("CREATE TABLE t(a, b AS (hex(a))); {rewrite}(sql, 'hex', 'load_extension')"),
     );
     let done = place.catalog(&[]).unwrap();
-    assert_eq!(done.unreadable, []);
-    assert_eq!(place.bounds("a\"; DROP TABLE t; --").len(), 1);
-    // Who asks for it is told.
-    let done = place.catalog(&["bad.b"]).unwrap();
     assert!(done.unreadable[0].error.contains("unsafe"), "{done:?}");
+    assert_eq!((done.files, done.unreadable.len()), (2, 1));
 }
 
 #[test]
