@@ -114,6 +114,20 @@ def test_a_catalog_that_is_not_true_any_more(logs):
     assert (done["removed"], done["unchanged"], done["files"]) == (1, 8, 10), done
 
 
+def test_a_commit_to_a_file_by_another_name(folder):
+    os.mkdir("place")
+    make("place/a.db", LOG, [(1, "a", 1)])
+    os.symlink("place/a.db", "link.db")
+    with closing(litepack.connect("place/a.db")) as writer:
+        writer.execute("pragma journal_mode = wal")
+        catalog("link.db", "-o", "link.catalog")
+        plan = lambda: shards.scan("link.db", table="log", filters=[Filter("at", "=", "b")], catalog="link.catalog")  # noqa: E731
+        assert plan().remaining == []
+        with writer:
+            writer.execute("insert into log values (2, 'b', 1)")
+        assert [row["id"] for row in rows_of(plan())] == [2]
+
+
 def test_a_change_right_after_the_catalog_is_noticed(folder):
     """Within a step of the clock, with the same size."""
     for number in range(20):

@@ -118,12 +118,41 @@ def test_daft(logs):
     }
 
 
-def test_daft_with_a_catalog(logs, catalog):
+@pytest.mark.parametrize(
+    ("condition", "files"),
+    [
+        ("id >= 10000 and id < 20000 and status = 200", 1),
+        ("10005 = id", 1),
+        ("id between 5 and 10010", 2),
+        ("id in (5, 20005) and what <> 'row 5'", 2),
+        ("20000 < id and ms is null", 1),
+        ("id < 0", 0),
+        ("id is null", 0),
+        ("id is not null and ms is not null", 3),
+        ("id = 5 or status = 201", 3),
+        ("not (id > 5 and status = 201)", 3),
+        ("cast(id as text) < '20'", 3),
+        ("id + 1 = 6", 3),
+        ("what like 'row 2%' and id <= 20000.5", 3),
+    ],
+)
+def test_daft_with_a_catalog(logs, catalog, condition, files):
     pytest.importorskip("daft")
+    import asyncio
+
+    import daft
+    from daft.io.pushdowns import Pushdowns
+
     import litepack.daft
 
-    frame = litepack.daft.read(None, table="log", catalog=catalog, filters=SECOND_DAY)
-    assert frame.where("status = 200").count_rows() == len(expected(logs, "status = 200 and id >= 10000 and id < 20000"))
+    source = litepack.daft.Source(shards.scan(logs, table="log", catalog=catalog))
+    rows = sorted(zip(*source.read().where(condition).select("id", "what").to_pydict().values()))
+    assert rows == [(row[0], row[4]) for row in expected(logs, condition)]
+
+    async def tasks():
+        return [task async for task in source.get_tasks(Pushdowns(filters=daft.sql_expr(condition)))]
+
+    assert len(asyncio.run(tasks())) == files
 
 
 # Spark.

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::files::replacement::with_suffix;
@@ -27,7 +27,7 @@ pub(super) fn of_file(path: &Path) -> io::Result<Identity> {
         i128::from(of.mtime()) * 1_000_000_000 + i128::from(of.mtime_nsec())
     };
     let mut text = format!("{} {} {}", found.len(), time(&found), found.ino());
-    match with_suffix(path, "-wal").metadata() {
+    match wal_of(path)?.metadata() {
         Ok(wal) if wal.len() > 0 => text += &format!(" {} {}", wal.len(), time(&wal)),
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -48,14 +48,20 @@ pub(super) fn of_object(size: u64, validator: &str) -> Identity {
 
 /// Waits until a change of the file would show in its time: one that comes right after another may not.
 pub(super) fn wait_until_distinct(path: &Path) {
-    for path in [path.to_owned(), with_suffix(path, "-wal")] {
-        let Some(changed) = path.metadata().and_then(|found| found.modified()).ok() else {
+    for path in [Ok(path.to_owned()), wal_of(path)] {
+        let changed = path.and_then(|path| path.metadata()?.modified());
+        let Ok(changed) = changed else {
             continue;
         };
         if let Some(left) = still_the_same(changed, SystemTime::now()) {
             std::thread::sleep(left);
         }
     }
+}
+
+/// SQLite has it beside the file itself, where that has another name.
+fn wal_of(path: &Path) -> io::Result<PathBuf> {
+    Ok(with_suffix(&path.canonicalize()?, "-wal"))
 }
 
 /// How long a change may still get the time of the last one.
@@ -113,6 +119,13 @@ mod tests {
         expect_new();
         std::fs::write(&wal, "").unwrap();
         assert_eq!(now(), seen[2]);
+        // By another name of it.
+        let link = place.path().join("below/link.db");
+        std::fs::create_dir(place.path().join("below")).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert_eq!(of_file(&link).unwrap().text, seen[2]);
+        std::fs::write(&wal, "third").unwrap();
+        assert_ne!(of_file(&link).unwrap().text, seen[2]);
         assert_eq!(of_object(7, "\"abc\"").text, "7 abc");
     }
 }

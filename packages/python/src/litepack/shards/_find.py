@@ -142,7 +142,8 @@ def local_version(path: str) -> str:
     status = os.stat(path)
     version = f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
     try:
-        wal = os.stat(path + "-wal")
+        # SQLite has it beside the file itself, where that has another name.
+        wal = os.stat(os.path.realpath(path) + "-wal")
     except FileNotFoundError:
         return version
     return f"{version} {wal.st_size} {wal.st_mtime_ns}" if wal.st_size else version
