@@ -181,6 +181,8 @@ def test_what_is_no_catalog(logs):
     for arguments in ({}, {"paths": logs, "catalog_trusted": True}):
         with pytest.raises(ValueError, match="catalog"):
             shards.scan(table="log", **arguments)
+    with pytest.raises(ValueError, match="'at' is none of id"):
+        shards.scan(logs, table="log", columns=["id"], filters=[Filter("at", "=", "x")])
 
 
 VALUES = [

@@ -153,6 +153,11 @@ def test_daft_with_a_catalog(logs, catalog, condition, files):
         return [task async for task in source.get_tasks(Pushdowns(filters=daft.sql_expr(condition)))]
 
     assert len(asyncio.run(tasks())) == files
+    # Conditions of ours, on a column that the query does not need.
+    frame = litepack.daft.read(None, table="log", catalog=catalog, filters=SECOND_DAY).where(condition)
+    rows = [row[4] for row in expected(logs, f"({condition}) and id >= 10000 and id < 20000")]
+    assert sorted(frame.select("what").to_pydict()["what"]) == sorted(rows)
+    assert frame.count_rows() == len(rows)
 
 
 # Spark.

@@ -52,7 +52,7 @@ class Source(DataSource):
             # Daft checks the conditions itself, on what is read.
             scan = scan.where(Conditions().of(pushdowns.filters))
         if pushdowns.columns:
-            needed = {*pushdowns.columns, *pushdowns.filter_required_column_names()}
+            needed = {*pushdowns.columns, *pushdowns.filter_required_column_names(), *(one.column for one in scan.filters)}
             # Daft takes columns by position, in the order of the source.
             schema = pa.schema([field for field in scan.schema if field.name in needed])
             scan = replace(scan, schema=schema, reading=replace(scan.reading, schema=schema, all_columns=False))

@@ -178,6 +178,8 @@ def scan(
         if missing := [name for name in columns if name not in fields]:
             raise ValueError(f"no column {missing[0]!r}; there are {', '.join(wanted.names)}, and {FILE}")
         wanted = pa.schema([fields[name] for name in columns])
+    if missing := [one.column for one in filters if one.column not in wanted.names]:
+        raise ValueError(f"filters are on columns that are read, and {missing[0]!r} is none of {', '.join(wanted.names)}")
     known = {column.name for column in first} | {FILE}
     if not merge_schema and (missing := [name for name in wanted.names if name not in known]):
         raise Mismatch(f"{printable(files[0].path)}: no column {missing[0]}; there are {', '.join(sorted(known))}")
