@@ -11,6 +11,8 @@
 pub(crate) mod content;
 pub(crate) mod header;
 pub(crate) mod object;
+// Most of it is for copies.
+#[cfg_attr(not(feature = "tune"), allow(dead_code))]
 #[cfg(any(feature = "catalog", feature = "tune"))]
 pub(crate) mod origin;
 #[cfg(any(feature = "catalog", feature = "ingest"))]
