@@ -21,6 +21,7 @@ from contextlib import closing
 
 HERE = pathlib.Path(__file__).parent
 QUERY = "select status, count(*) as n, sum(bytes) as bytes from log where path like '/api/%' group by status"
+START, DAY = 1767225600, 86400
 PATHS = [f"/{kind}/{name}" for kind in ("api", "static", "page") for name in range(40)]
 
 
@@ -41,7 +42,7 @@ def generate(work, shards, rows):
         if packed.exists():
             return
         plain.unlink(missing_ok=True)
-        moment = 1767225600 + day * 86400
+        moment = START + day * DAY
         with closing(sqlite3.connect(plain)) as db, db:
             db.execute("create table log (id integer primary key, at integer, ip text, path text, status integer, bytes integer, agent text)")
             db.execute("create index log_at on log (at)")
@@ -116,6 +117,16 @@ def by_spark(arguments):
     return [tuple(row) for row in frame.collect()]
 
 
+def by_day(arguments):
+    """The lines of one day: how many files were opened for them, and how many lines there are."""
+    from litepack import shards
+
+    begin = START + arguments["day"] * DAY
+    filters = [shards.Filter("at", ">=", begin), shards.Filter("at", "<", begin + DAY)]
+    scan = shards.scan(arguments["paths"], table="log", filters=filters, **arguments["options"])
+    return [len(scan.parts), scan.reader().read_all().num_rows]
+
+
 def scan_packed(arguments):
     """All columns of all rows of one file as Arrow."""
     from litepack import shards
@@ -129,7 +140,7 @@ def scan_parquet(arguments):
     return sum(batch.num_rows for batch in dataset.dataset(arguments["folder"]).to_batches())
 
 
-TASKS = {task.__name__: task for task in (by_plain, by_process, by_dask, by_spark, scan_packed, scan_parquet)}
+TASKS = {task.__name__: task for task in (by_plain, by_process, by_dask, by_spark, by_day, scan_packed, scan_parquet)}
 
 
 def run(name, **arguments):
@@ -148,6 +159,41 @@ def task(name, arguments):
     answer = TASKS[name](json.loads(arguments))
     seconds = time.monotonic() - begun
     print(json.dumps([answer, seconds]))
+
+
+def catalog(paths, target):
+    """Makes a catalog, and makes it again: seconds of both."""
+    import litepack
+
+    target.unlink(missing_ok=True)
+    seconds = []
+    for _ in range(2):
+        begun = time.monotonic()
+        subprocess.run([litepack.command_path(), "catalog", *paths, "-o", target], check=True, capture_output=True)
+        seconds.append(time.monotonic() - begun)
+    return seconds
+
+
+def one_day(options, work, urls, counters):
+    """A query for one day, on the disk and on the server, without a catalog and with one."""
+    places = {"disk": [str(work / "packed")], "server": urls}
+    rows = []
+    for place, paths in places.items():
+        before = counters()
+        target = work / f"{place}.catalog"
+        seconds = catalog(paths, target)
+        made = [now - then for now, then in zip(counters(), before)]
+        rows.append({"what": f"{place}: making the catalog", "seconds": seconds[0], "requests": made[0], "bytes": made[1], "again": seconds[1]})
+        used = {"without": {}, "with it": {"catalog": str(target)}}
+        if place == "server":
+            used["with it, trusted"] = {"catalog": str(target), "catalog_trusted": True}
+        for name, how in used.items():
+            before = counters()
+            (files, lines), _, seconds = run("by_day", paths=paths, options=how, day=options.shards // 2)
+            spent = [now - then for now, then in zip(counters(), before)]
+            assert lines == options.rows, (name, lines)
+            rows.append({"what": f"{place}: one day, {name}", "files": files, "seconds": seconds, "requests": spent[0], "bytes": spent[1]})
+    return rows
 
 
 def size(folder):
@@ -185,7 +231,7 @@ def main():
         report = [{"engine": "one process, plain files on the disk", "seconds": whole, "query": seconds, "requests": 0, "bytes": 0, "failed": 0}]
         names = {"process": "one process, litepack.shards", "dask": "Dask, 2 processes", "spark": "Spark, local[2]"}
         differ = False
-        for engine in options.engines.split(","):
+        for engine in filter(None, options.engines.split(",")):
             before = counters()
             answer, whole, seconds = run(f"by_{engine}", paths=urls)
             after = [now - then for now, then in zip(counters(), before)]
@@ -193,6 +239,7 @@ def main():
             if total(answer) != wanted:
                 differ = True
                 print(f"{engine}: another answer: {total(answer)}, not {wanted}", file=sys.stderr)
+        days = one_day(options, work, urls, counters)
         scans = {}
         for label, name, folder in (("plain", "scan_packed", "plain"), ("packed", "scan_packed", "packed"), ("Parquet", "scan_parquet", "parquet")):
             rows, _, seconds = run(name, folder=str(work / folder))
@@ -205,11 +252,16 @@ def main():
     print("|---|--:|--:|--:|--:|--:|")
     for row in report:
         print(f"| {row['engine']} | {row['seconds']:.1f} | {row['query']:.1f} | {row['requests']} | {row['bytes'] / 1e6:.1f} | {row['failed']} |")
+    print("\n| the lines of one day of them | files read | s | requests | MB transferred |\n|---|--:|--:|--:|--:|")
+    for row in days:
+        again = f" (again: {row['again']:.1f})" if "again" in row else ""
+        files = row.get("files", options.shards)
+        print(f"| {row['what']} | {files} | {row['seconds']:.2f}{again} | {row['requests']} | {row['bytes'] / 1e6:.2f} |")
     print("\n| all columns to Arrow, one process, local | MB | rows/s |\n|---|--:|--:|")
     for label, row in scans.items():
         print(f"| {label} | {row['bytes'] / 1e6:.1f} | {row['rows_per_second']:,.0f} |")
     if options.json:
-        options.json.write_text(json.dumps({"engines": report, "scans": scans}, indent=1))
+        options.json.write_text(json.dumps({"engines": report, "days": days, "scans": scans}, indent=1))
     print("the answers differ" if differ else "all answers are equal")
     sys.exit(1 if differ else 0)
 

@@ -2,7 +2,8 @@
 //! `litepack`.
 //!
 //! ```text
-//! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  ingest.rs  columns.rs  archive.rs  tune.rs  shell.rs  generate.rs
+//! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  ingest.rs  catalog.rs  columns.rs  archive.rs  tune.rs  shell.rs
+//! generate.rs
 //!          one subcommand each
 //! job.rs   bars, Ctrl-C and the summary     limits.rs   options for how long to work
 //! ```
@@ -11,6 +12,8 @@
 #![forbid(unsafe_code)]
 
 mod archive;
+#[cfg(unix)]
+mod catalog;
 mod check;
 mod columns;
 mod generate;
@@ -52,6 +55,8 @@ enum Command {
     Maintain(maintain::Arguments),
     #[cfg(unix)]
     Ingest(ingest::Arguments),
+    #[cfg(unix)]
+    Catalog(catalog::Arguments),
     Columns(columns::Arguments),
     Archive(archive::Arguments),
     Tune(tune::Arguments),
@@ -70,6 +75,8 @@ fn main() -> ExitCode {
         Command::Maintain(arguments) => maintain::run(&arguments),
         #[cfg(unix)]
         Command::Ingest(arguments) => ingest::run(&arguments).map(|()| true),
+        #[cfg(unix)]
+        Command::Catalog(arguments) => catalog::run(&arguments),
         Command::Columns(arguments) => columns::run(&arguments).map(|()| true),
         Command::Archive(arguments) => archive::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments).map(|()| true),

@@ -139,3 +139,60 @@ fn a_store_that_fails_is_an_error() {
     assert!(run.stderr.contains("status 507"), "{}", run.stderr);
     assert_eq!(place.names(), ["a.db"]);
 }
+
+#[test]
+fn a_catalog_of_a_folder_reads_only_objects_that_changed() {
+    let Some(store) = Store::start() else { return };
+    let place = Place::new();
+    place.database("a.db", 4096, 300);
+    for key in ["day/1.db", "day/2.db", "day/deep/3.db", "day/4.txt"] {
+        ok(&place, &store, &["pack", "a.db", &store.url(key)]);
+    }
+    let catalog = || {
+        let run = ok(
+            &place,
+            &store,
+            &["catalog", &store.url("day/"), "-o", "c", "--json"],
+        );
+        let told: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+        ["files", "read", "unchanged", "removed"].map(|name| told[name].as_u64().unwrap())
+    };
+    assert_eq!(catalog(), [2, 2, 0, 0]);
+    assert_eq!(catalog(), [2, 0, 2, 0]);
+    ok(
+        &place,
+        &store,
+        &["pack", "--best", "--force", "a.db", &store.url("day/1.db")],
+    );
+    std::fs::remove_file(store.file("day/2.db")).unwrap();
+    assert_eq!(catalog(), [1, 1, 0, 1]);
+    // What a listing says of an object is what opening it says, by which readers compare.
+    let by_prefix = bytes(&place.path("c"));
+    let run = ok(
+        &place,
+        &store,
+        &["catalog", &store.url("day/1.db"), "-o", "c", "--json"],
+    );
+    assert!(run.stdout.contains("\"unchanged\": 1"), "{}", run.stdout);
+    assert_eq!(bytes(&place.path("c")), by_prefix);
+    let none = ["catalog", &store.url("none/"), "-o", "d"];
+    let refused = self::run(&place, &store, &[], &none);
+    assert!(
+        refused.code == 2 && refused.stderr.contains("no objects"),
+        "{}",
+        refused.stderr
+    );
+    let secret = [("AWS_SECRET_ACCESS_KEY", "wrong-secret")];
+    let refused = self::run(
+        &place,
+        &store,
+        &secret,
+        &["catalog", &store.url("day/"), "-o", "d"],
+    );
+    assert!(
+        refused.code == 2 && !refused.stderr.contains("wrong-secret"),
+        "{}",
+        refused.stderr
+    );
+    assert!(!place.path("d").exists());
+}

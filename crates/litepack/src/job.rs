@@ -162,7 +162,7 @@ impl Step<'_> {
         self.tell(Progress::Extended(more));
     }
 
-    #[cfg(feature = "tune")]
+    #[cfg(any(feature = "catalog", feature = "tune"))]
     pub(crate) fn at(&self, what: &str) {
         self.tell(Progress::At(what));
     }

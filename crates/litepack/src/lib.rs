@@ -26,12 +26,15 @@
 //! | `rusqlite` | on | everything but what is named above; `rusqlite` 0.41 |
 //! | `bundled` | on | SQLite is compiled into the program, as the feature of `rusqlite` does |
 //! | `remote` | on | databases on web servers; `remote_info` |
+//! | `catalog` | off | the function of that name, on Unix; implies `remote` and `rusqlite` |
 //! | `ingest` | off | the function of that name, on Unix; implies `rusqlite` |
 //! | `tune` | off | the module of that name; implies `rusqlite` |
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "rusqlite")]
 pub mod archive;
+#[cfg(all(feature = "catalog", unix))]
+mod catalog;
 #[cfg(feature = "rusqlite")]
 mod check;
 #[cfg(feature = "rusqlite")]
@@ -90,6 +93,8 @@ pub use {
     unpack::{UnpackOptions, unpack, unpack_in_place},
 };
 
+#[cfg(all(feature = "catalog", unix))]
+pub use catalog::{CatalogOptions, Cataloged, Unreadable, catalog};
 #[cfg(all(feature = "ingest", unix))]
 pub use ingest::{IngestOptions, Ingested, IngestedSource, ingest};
 

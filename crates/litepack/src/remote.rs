@@ -1,5 +1,7 @@
 //! The report on a database on a web server. It has no sizes of tables: that would fetch the whole file.
 
+#[cfg(all(feature = "catalog", unix))]
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use litepack_sqlite::RemoteOptions;
@@ -15,6 +17,42 @@ pub struct Access {
     pub headers_file: Option<PathBuf>,
     /// A file of root certificates (PEM) to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
+}
+
+#[cfg(all(feature = "catalog", unix))]
+impl Access {
+    /// Has connections of this process use it for these URLs, as no URI names local files.
+    pub(crate) fn apply<'a>(&self, urls: impl Iterator<Item = &'a str>) -> Result<()> {
+        use crate::error::Context as _;
+        let connection = rusqlite::Connection::open_in_memory().context("cannot open SQLite")?;
+        let call = |sql: &str, parameters: [&str; 2]| {
+            let called = connection.query_row(sql, parameters, |_| Ok(()));
+            called.context("cannot set how servers are asked")
+        };
+        if let Some(file) = &self.ca_file {
+            let file = file.to_string_lossy();
+            call("SELECT litepack_remote_config(?1, ?2)", ["ca_file", &file])?;
+        }
+        if let Some(file) = &self.headers_file {
+            let text = std::fs::read_to_string(file);
+            let text = text.with_context(|| crate::error::cannot_read(file))?;
+            for origin in urls.filter_map(origin).collect::<BTreeSet<_>>() {
+                call("SELECT litepack_remote_headers(?1, ?2)", [origin, &text])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Scheme and host of a URL of a web server that has no user in it.
+#[cfg(all(feature = "catalog", unix))]
+fn origin(url: &str) -> Option<&str> {
+    let is_web = url
+        .get(..4)
+        .is_some_and(|start| start.eq_ignore_ascii_case("http"));
+    let start = url.find("://").filter(|_| is_web)? + 3;
+    let end = url[start..].find('/').map_or(url.len(), |len| start + len);
+    Some(&url[..end])
 }
 
 /// A report on a database on a web server. docs/reference/json.md lists its fields when serialised.

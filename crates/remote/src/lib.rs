@@ -41,8 +41,8 @@ pub use location::Origin;
 pub use options::{DiskCache, Options};
 pub use remote::{OPENING, Remote};
 pub use s3::{
-    Environment, S3_ENDPOINT, S3_PROFILE, UploadOptions, check_settings, expect_absent, is_object,
-    upload,
+    Environment, Listed, S3_ENDPOINT, S3_PROFILE, UploadOptions, check_settings, expect_absent,
+    is_object, list, upload,
 };
 pub use traffic::Traffic;
 

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use litepack_remote::{
-    DiskCache, Environment, Error, Options, Remote, UploadOptions, expect_absent, upload,
+    DiskCache, Environment, Error, Options, Remote, UploadOptions, expect_absent, list, upload,
 };
 use litepack_webserver::{Reply, Server, Store};
 
@@ -324,4 +324,47 @@ fn the_disk_cache_is_shared_and_has_no_secret_in_it() {
 
 fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
+}
+
+#[test]
+fn a_folder_is_listed_in_pages_with_what_opening_says_of_each_object() {
+    let Some(store) = Store::start() else { return };
+    let options = found(&store, &[]);
+    for key in ["2026/a b+c&d=e%20.db", "2026/deep/x.db", "2027.db"] {
+        put(&store.url(key), &file(1000), true, &options).unwrap();
+    }
+    for number in 0..1100 {
+        fs::write(store.file(&format!("2026/{number:04}.db")), [0; 7]).unwrap();
+    }
+    let mut found = Vec::new();
+    let each = &mut |object| {
+        found.push(object);
+        ControlFlow::Continue(())
+    };
+    list(&store.url("2026/"), &options, each).unwrap();
+    assert_eq!(found.len(), 1101);
+    let named = |key: &str| found.iter().find(|object| object.url == store.url(key));
+    let object = named("2026/a b+c&d=e%20.db").unwrap();
+    let remote = Remote::open(&object.url, options.clone()).unwrap();
+    assert_eq!(
+        (object.size, object.etag.as_str()),
+        (1000, remote.validator())
+    );
+    assert!(named("2026/1099.db").is_some_and(|object| object.size == 7));
+    let stop = &mut |_| ControlFlow::Break(());
+    let error = list(&store.url("2026/"), &options, stop).unwrap_err();
+    assert!(matches!(error, Error::Stopped), "{error}");
+    let none = &mut |_| panic!("nothing is there");
+    list(&store.url("none/"), &options, none).unwrap();
+    let error = list("s3://nobucket/x/", &options, none).unwrap_err();
+    says(&error, "NoSuchBucket");
+    for wrong in [
+        "s3://shards",
+        "s3://shards/a",
+        "s3://shards/../",
+        "https://x/",
+    ] {
+        let error = list(wrong, &options, none).unwrap_err();
+        assert!(matches!(error, Error::Settings(_)), "{error}");
+    }
 }

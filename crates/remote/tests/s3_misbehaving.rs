@@ -7,11 +7,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use litepack_remote::{Environment, Error, Options, Remote, UploadOptions, expect_absent, upload};
+use litepack_remote::{
+    Environment, Error, Options, Remote, UploadOptions, expect_absent, list, upload,
+};
 use litepack_webserver::{Reply, Request, Server};
 
 mod common;
-use common::s3::{KEY, SECRET, URL, asking, no_secret, nothing_sent, of_query, refusal, target};
+use common::s3::{
+    KEY, SECRET, TOKEN, URL, asking, no_secret, nothing_sent, of_query, refusal, target,
+};
 use common::{BLOCK, file, options, read_all};
 
 fn open(environment: Environment) -> Result<Remote, Error> {
@@ -352,4 +356,52 @@ fn a_clock_that_is_wrong_is_said_to_be() {
     });
     let error = get(&asking(&server, &[])).unwrap_err().to_string();
     assert!(error.contains("behind the store's: set it"), "{error}");
+}
+
+/// A list that does not fit the question is an error, and one that does not end ends.
+#[test]
+fn lists_are_not_believed_and_end() {
+    let page = |contents: &str, token: Option<&str>| {
+        let more = token.map_or_else(String::new, |token| {
+            format!("<NextContinuationToken>{token}</NextContinuationToken>")
+        });
+        format!(
+            "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><IsTruncated>{}</IsTruncated>\
+             {contents}{more}</ListBucketResult>",
+            token.is_some()
+        )
+    };
+    let object = |key: &str| format!("<Contents><Key>{key}</Key><Size>1</Size></Contents>");
+    let listed = |text: String| {
+        let server = Server::start(move |_| Reply::whole(text.as_bytes(), "\"x\""));
+        let mut count = 0;
+        let each = &mut |_| {
+            count += 1;
+            ControlFlow::Continue(())
+        };
+        let result = list("s3://shards/a/", &asking(&server, &[]), each);
+        if let Err(error) = &result {
+            nothing_sent(&server, error);
+        }
+        (result, count)
+    };
+    let good = page(&(object("a/x.db") + &object("a/") + &object("a/b/c")), None);
+    let (result, count) = listed(good);
+    result.unwrap();
+    assert_eq!(count, 1);
+    for (text, why) in [
+        (page(&object("b/x.db"), None), "not asked for"),
+        (
+            page("<Contents><Key>a/x</Key></Contents>", None),
+            "without its size",
+        ),
+        (page(&object("a/x.db"), Some("again")), "the same page"),
+        (page(&object(&format!("a/{TOKEN}.db")), None), "repeats"),
+        ("<ListBucketResult>".into(), "not a list"),
+        ("not XML".into(), "not a list"),
+        (" ".repeat(9 << 20), "too long"),
+    ] {
+        let error = listed(text).0.unwrap_err();
+        assert!(error.to_string().contains(why), "{why}: {error}");
+    }
 }

@@ -37,7 +37,8 @@ mod spelling;
 
 #[cfg(feature = "remote")]
 pub use litepack_remote::{
-    Error as RemoteError, Options as RemoteOptions, UploadOptions, expect_absent, upload,
+    Error as RemoteError, Listed, Options as RemoteOptions, UploadOptions, expect_absent, list,
+    upload,
 };
 #[cfg(feature = "remote")]
 pub use remote::remote_info;

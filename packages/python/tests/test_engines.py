@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import subprocess
 from contextlib import closing
 
 import pytest
@@ -36,6 +37,17 @@ def expected(logs, where="1"):
         with closing(litepack.connect(shard.path)) as db:
             rows += db.execute(f"select id, at, status, ms, what from log where {where}").fetchall()
     return sorted(rows)
+
+
+@pytest.fixture(scope="module")
+def catalog(logs, tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("catalog") / "catalog.db")
+    command = [litepack.command_path(), "catalog", logs, "-o", path]
+    subprocess.run(command, check=True, capture_output=True)
+    return path
+
+
+SECOND_DAY = [shards.Filter("id", ">=", 10000), shards.Filter("id", "<", 20000)]
 
 
 # Dask.
@@ -75,6 +87,17 @@ def test_dask(logs, tmp_path):
         assert os.listdir(tmp_path) == ["out"]
 
 
+def test_dask_with_a_catalog(logs, catalog):
+    pytest.importorskip("dask.dataframe")
+    import litepack.dask
+
+    frame = litepack.dask.read(logs, table="log", catalog=catalog, filters=SECOND_DAY)
+    assert frame.npartitions == 1
+    assert frame.id.count().compute(scheduler="threads") == ROWS
+    nothing = litepack.dask.read(logs, table="log", catalog=catalog, filters=[shards.Filter("id", "<", 0)])
+    assert len(nothing.compute(scheduler="threads")) == 0
+
+
 # Daft.
 
 
@@ -93,6 +116,48 @@ def test_daft(logs):
     assert sums == {
         "status": [200, 201, 202], "id": [sum(row[0] for row in expected(logs, f"status = {s}")) for s in (200, 201, 202)]
     }
+
+
+@pytest.mark.parametrize(
+    ("condition", "files"),
+    [
+        ("id >= 10000 and id < 20000 and status = 200", 1),
+        ("10005 = id", 1),
+        ("id between 5 and 10010", 2),
+        ("id in (5, 20005) and what <> 'row 5'", 2),
+        ("20000 < id and ms is null", 1),
+        ("id < 0", 0),
+        ("id is null", 0),
+        ("id is not null and ms is not null", 3),
+        ("id = 5 or status = 201", 3),
+        ("not (id > 5 and status = 201)", 3),
+        ("cast(id as text) < '20'", 3),
+        ("id + 1 = 6", 3),
+        ("what like 'row 2%' and id <= 20000.5", 3),
+    ],
+)
+def test_daft_with_a_catalog(logs, catalog, condition, files):
+    pytest.importorskip("daft")
+    import asyncio
+
+    import daft
+    from daft.io.pushdowns import Pushdowns
+
+    import litepack.daft
+
+    source = litepack.daft.Source(shards.scan(logs, table="log", catalog=catalog))
+    rows = sorted(zip(*source.read().where(condition).select("id", "what").to_pydict().values()))
+    assert rows == [(row[0], row[4]) for row in expected(logs, condition)]
+
+    async def tasks():
+        return [task async for task in source.get_tasks(Pushdowns(filters=daft.sql_expr(condition)))]
+
+    assert len(asyncio.run(tasks())) == files
+    # Conditions of ours, on a column that the query does not need.
+    frame = litepack.daft.read(None, table="log", catalog=catalog, filters=SECOND_DAY).where(condition)
+    rows = [row[4] for row in expected(logs, f"({condition}) and id >= 10000 and id < 20000")]
+    assert sorted(frame.select("what").to_pydict()["what"]) == sorted(rows)
+    assert frame.count_rows() == len(rows)
 
 
 # Spark.
@@ -135,6 +200,29 @@ def test_spark_reads(spark, logs):
     assert sorted(map(tuple, frame.collect()), key=lambda row: row[0]) == expected(logs)
     files = read(spark, logs, columns="_file,id").groupBy("_file").count().collect()
     assert sorted(row["_file"] for row in files) == [shard.path for shard in shards.find(logs)]
+
+
+def test_spark_reads_small_files_together(spark, logs):
+    assert read(spark, logs).rdd.getNumPartitions() == 1
+    assert read(spark, logs, groupBytes=str(2 << 20)).rdd.getNumPartitions() == 2
+    apart = read(spark, logs, groupBytes="1")
+    assert apart.rdd.getNumPartitions() == 3
+    for frame in (apart, read(spark, logs)):
+        assert sorted(map(tuple, frame.collect()), key=lambda row: row[0]) == expected(logs)
+    # A large file is not put together again from its parts.
+    assert read(spark, logs, splitBytes="4096").rdd.getNumPartitions() > 3
+
+
+def test_spark_with_a_catalog(spark, logs, catalog):
+    condition = "id >= 10000 and id < 10010 and status = 200"
+    for pushing, partitions in (("true", 1), ("false", 3)):
+        frame = read(spark, logs, catalog=catalog, pushFilters=pushing, groupBytes="1").where(condition)
+        assert sorted(map(tuple, frame.collect()), key=lambda row: row[0]) == expected(logs, condition)
+        # In a query of its own: a plan keeps its partitions.
+        frame = read(spark, logs, catalog=catalog, pushFilters=pushing, groupBytes="1").where(condition)
+        assert frame.rdd.getNumPartitions() == partitions
+    frame = spark.read.format("litepack").option("table", "log").option("catalog", catalog).load()
+    assert frame.count() == 3 * ROWS
 
 
 def test_spark_filters(spark, logs):

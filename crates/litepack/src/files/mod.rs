@@ -2,14 +2,21 @@
 //!
 //! ```text
 //! source.rs       a database that is read while nobody changes it      header.rs       what it is, and its URI
+//! origin.rs       a database that is only read, whatever others do
 //! content.rs      its bytes, plain or packed                           reader.rs       a packed file, on all cores
 //! replacement.rs  a new file in place of a name, or everything     object.rs       a target in an object store
-//!                 as it was
+//!                 as it was                                    patterns.rs     files that are named by patterns
 //! ```
 
 pub(crate) mod content;
 pub(crate) mod header;
 pub(crate) mod object;
+// Most of it is for copies.
+#[cfg_attr(not(feature = "tune"), allow(dead_code))]
+#[cfg(any(feature = "catalog", feature = "tune"))]
+pub(crate) mod origin;
+#[cfg(any(feature = "catalog", feature = "ingest"))]
+pub(crate) mod patterns;
 pub(crate) mod reader;
 pub(crate) mod replacement;
 pub(crate) mod source;

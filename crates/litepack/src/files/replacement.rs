@@ -112,6 +112,15 @@ impl Replacement {
         }
     }
 
+    /// Where the temporary file is, for what writes files by their name; `None` if it has no name.
+    #[cfg(feature = "catalog")]
+    pub(crate) fn beside_path(&self) -> Option<&Path> {
+        match &self.content {
+            Content::Beside(temp) => Some(temp.path()),
+            Content::Object(..) => None,
+        }
+    }
+
     /// Gives the file the permissions of `like` and its name, and returns once that would survive a
     /// power loss.
     pub(crate) fn publish(self, like: &Metadata, job: &Job<'_>) -> Result<()> {

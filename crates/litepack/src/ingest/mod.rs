@@ -17,7 +17,7 @@ mod row;
 mod source;
 mod tables;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use litepack_columns::tokens::quote;
@@ -29,6 +29,7 @@ use self::format::time::{Stamp, Times, text};
 use self::row::Columns;
 use self::source::Source;
 use crate::error::{Context, refuse};
+use crate::files::patterns::expand;
 use crate::job::{Step, Unit};
 use crate::{Error, Job, Result};
 
@@ -388,29 +389,4 @@ fn is_of_all(error: &Error) -> bool {
         error,
         Error::Sqlite { .. } | Error::InUse { .. } | Error::Interrupted { .. }
     )
-}
-
-/// The files that paths and patterns name. A path that exists is no pattern.
-fn expand(patterns: &[&Path]) -> Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    for pattern in patterns {
-        let text = pattern
-            .to_str()
-            .filter(|text| text.contains(['*', '?', '[']));
-        match text {
-            Some(text) if !pattern.exists() => {
-                let found = glob::glob(text);
-                let found = found.map_err(|error| Error::Refused(format!("{text}: {error}")))?;
-                let found: Vec<PathBuf> = found.flatten().filter(|path| path.is_file()).collect();
-                if found.is_empty() {
-                    refuse!("no file is named like {text}");
-                }
-                paths.extend(found);
-            }
-            _ => paths.push(pattern.to_path_buf()),
-        }
-    }
-    let mut seen = std::collections::HashSet::new();
-    paths.retain(|path| seen.insert(path.clone()));
-    Ok(paths)
 }

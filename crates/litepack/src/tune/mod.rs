@@ -1,7 +1,7 @@
 //! Compares formats and settings on a copy of a database, or of a part of it, and recommends one.
 //!
 //! ```text
-//! origin.rs      the user's database, read-only     sample.rs, part.rs       the copy
+//! sample.rs, part.rs  the copy of the user's database
 //! queries.rs     the user's queries                 workload.rs              queries generated from the schema
 //! candidates.rs  formats and settings to try        measure.rs               times of queries
 //! pareto.rs      the Pareto front                   report.rs, chart.rs      the report and the chart
@@ -10,7 +10,6 @@
 mod candidates;
 mod chart;
 mod measure;
-mod origin;
 mod pareto;
 mod part;
 mod queries;
@@ -22,11 +21,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::error::Context;
+use crate::files::origin::Origin;
 use crate::files::replacement::Replacement;
 use crate::job::{Step, Unit};
 use crate::{Job, Result, register};
 use measure::{Measured, Pair, expect_same, mean};
-use origin::Origin;
 use sample::Sample;
 
 pub use candidates::{Candidate, Form};

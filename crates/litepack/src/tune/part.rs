@@ -14,7 +14,7 @@ use litepack_columns::tokens::quote;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Statement};
 
-use super::origin::Origin;
+use crate::files::origin::Origin;
 use crate::files::source::distrust;
 use crate::job::Step;
 use crate::{Job, Result, printable};

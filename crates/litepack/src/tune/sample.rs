@@ -9,9 +9,9 @@ use litepack_io::cache::DEFAULT_BUDGET_OF_MANY;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::origin::{Facts, Origin};
 use super::part;
 use crate::error::{Context, refuse};
+use crate::files::origin::{Facts, Origin};
 use crate::job::Unit;
 use crate::uri;
 use crate::{Job, Result};

@@ -35,7 +35,7 @@ pub(crate) fn exchange(
         let status = response.status();
         if is_answer(status) {
             // What headers say may be shown, or kept: an ETag, for one.
-            if secrets.are_in(response.headers()) {
+            if secrets.are_in_any(response.headers()) {
                 let why = "its headers repeat what was sent".into();
                 return Err(Error::Answer { url, why }.into());
             }
@@ -98,12 +98,16 @@ impl Secrets {
     }
 
     /// Whether one of them is in a header.
-    fn are_in(&self, headers: &HeaderMap) -> bool {
-        headers.values().any(|value| {
-            let value = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
-            let mut long = self.texts.iter().filter(|text| text.len() >= SECRET_MIN);
-            long.any(|text| value.contains(text))
-        })
+    fn are_in_any(&self, headers: &HeaderMap) -> bool {
+        let mut values = headers.values();
+        values.any(|value| self.are_in(&String::from_utf8_lossy(value.as_bytes())))
+    }
+
+    /// Whether one of them is in a text.
+    pub(crate) fn are_in(&self, text: &str) -> bool {
+        let text = text.to_ascii_lowercase();
+        let mut long = self.texts.iter().filter(|text| text.len() >= SECRET_MIN);
+        long.any(|secret| text.contains(secret))
     }
 
     /// Whether a text of ASCII is a part of them, or has a part of one of them in it.

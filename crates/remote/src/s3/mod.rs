@@ -4,8 +4,8 @@
 //! object.rs       which object, in which region of which store; its signed URLs
 //! environment.rs  variables and profile files     credentials.rs  where credentials come from, and when they expire
 //! endpoints.rs    servers that give credentials   refusal.rs      what a store says when it refuses
-//! exchange.rs     one signed request              upload.rs       writing an object
-//!                                                 parts.rs        in parts
+//! exchange.rs     one signed request              list.rs         what is in a bucket
+//! upload.rs       writing an object               parts.rs        in parts
 //! ```
 //! A signed URL is a secret for as long as it holds. It goes into a request and nowhere else: errors, reports and names
 //! in caches have `s3://bucket/key`. Where requests go is decided by the environment of the process or by the program.
@@ -15,12 +15,14 @@ mod credentials;
 mod endpoints;
 mod environment;
 mod exchange;
+mod list;
 mod object;
 mod parts;
 mod refusal;
 mod upload;
 
 pub use environment::{Environment, S3_ENDPOINT, S3_PROFILE};
+pub use list::{Listed, list};
 pub use upload::{UploadOptions, expect_absent, upload};
 
 pub(crate) use exchange::{exchange, get};

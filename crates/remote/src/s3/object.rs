@@ -98,6 +98,25 @@ impl Object {
     /// Names that are not valid, and settings that are not.
     pub(crate) fn new(url: &str, options: &Options) -> Result<Object> {
         let (bucket, key) = split(url)?;
+        if key.is_empty() {
+            return Err(wrong("there is no key"));
+        }
+        Object::of(bucket, key, options)
+    }
+
+    /// Of a URL `s3://bucket/` or `s3://bucket/prefix/`: what keys of objects begin with.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn of_prefix(url: &str, options: &Options) -> Result<Object> {
+        let (bucket, prefix) = split(url)?;
+        if !url.ends_with('/') {
+            return Err(wrong("a prefix ends with a slash"));
+        }
+        Object::of(bucket, prefix, options)
+    }
+
+    fn of(bucket: &str, key: &str, options: &Options) -> Result<Object> {
         if options.headers.count() > 0 {
             let why = "headers and tokens are not for s3:// URLs, whose requests are signed";
             return Err(Error::Settings(why.into()));
@@ -292,18 +311,18 @@ pub(super) fn endpoint(
         .or_else(|| profile.endpoint(service).map(str::to_string)))
 }
 
-/// Bucket and key of a URL.
+fn wrong(why: &str) -> Error {
+    Error::Settings(format!("{why}; an object is written s3://bucket/key"))
+}
+
+/// Bucket and key of a URL; the key may be empty.
 fn split(url: &str) -> Result<(&str, &str)> {
-    let wrong = |why: &str| Error::Settings(format!("{why}; an object is written s3://bucket/key"));
     let rest = url.get(SCHEME.len()..).filter(|_| is_object(url));
     let rest = rest.ok_or_else(|| wrong("not the URL of an object"))?;
     let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
     let of_names = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     if !(3..=63).contains(&bucket.len()) || !bucket.chars().all(of_names) || bucket.contains("..") {
         return Err(wrong("the name of the bucket is not valid"));
-    }
-    if key.is_empty() {
-        return Err(wrong("there is no key"));
     }
     // What a parser of URLs would take for a way up is the name of something else in the store.
     let is_way = |part: &str| matches!(part, "." | "..");
@@ -368,7 +387,7 @@ mod tests {
             "http://logs/x",
             "s3:/logs/x",
         ] {
-            let error = split(wrong).unwrap_err().to_string();
+            let error = object(wrong, &[]).unwrap_err().to_string();
             assert!(
                 error.contains("s3://bucket/key") && !error.contains("s3cret"),
                 "{error}"

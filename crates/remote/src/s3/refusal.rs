@@ -8,7 +8,7 @@ use ureq::http::header::{self, HeaderMap};
 
 use super::exchange::Secrets;
 
-/// An answer that is read as text is no longer than this, in bytes.
+/// An answer that is read as text is no longer than this, in bytes, unless it is a list.
 const TEXT_MAX: u64 = 64 << 10;
 /// A clock that is further off makes signatures invalid.
 const SKEW_MAX: Duration = Duration::from_secs(300);
@@ -112,11 +112,16 @@ impl Refusal {
 }
 
 /// The text of an answer, if it is short enough and is text.
-pub(crate) fn text_of(mut body: Body) -> Option<String> {
+pub(crate) fn text_of(body: Body) -> Option<String> {
+    text_within(body, TEXT_MAX)
+}
+
+/// The text of an answer of at most so many bytes.
+pub(crate) fn text_within(mut body: Body, max: u64) -> Option<String> {
     let mut text = String::new();
     let reader = body.as_reader();
-    let read = reader.take(TEXT_MAX + 1).read_to_string(&mut text);
-    (read.is_ok() && text.len() as u64 <= TEXT_MAX).then_some(text)
+    let read = reader.take(max + 1).read_to_string(&mut text);
+    (read.is_ok() && text.len() as u64 <= max).then_some(text)
 }
 
 /// The text of the first element of this name that has nothing but text in it.

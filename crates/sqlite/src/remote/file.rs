@@ -193,6 +193,11 @@ impl RemoteFile {
             "url": self.remote.url(),
             "size": self.remote.len(),
             "validator": self.remote.validator(),
+            "kind": match self.content {
+                Content::Plain => "plain",
+                Content::Packed(_) => "packed",
+                Content::Archive(_) => "archive",
+            },
             "requests": traffic.requests,
             "bytes": traffic.bytes,
             "hits": traffic.hits,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from litepack.shards._write import Mode
 
 
-def read(paths: Paths, sql: str | None = None, **options: Any) -> Any:
+def read(paths: Paths | None, sql: str | None = None, **options: Any) -> Any:
     """A ``dask.dataframe.DataFrame``: the rows of ``sql`` on each file, or with ``table="..."`` those of a table.
 
     ``options`` are those of :func:`litepack.shards.scan`; a table is split where a file is large, a query is not.

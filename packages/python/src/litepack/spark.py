@@ -32,7 +32,8 @@ from litepack.shards import Filter, Part, Scan
 from litepack.shards._write import Mode, begin
 
 READ_OPTIONS = (
-    "path", "paths", "table", "query", "columns", "mergeschema", "splitbytes", "errors", "skipped", "batchrows", "pushfilters"
+    "path", "paths", "table", "query", "columns", "mergeschema", "splitbytes", "errors", "skipped", "batchrows", "pushfilters",
+    "catalog", "catalogtrusted", "groupbytes",
 )
 WRITE_OPTIONS = ("path", "table", "indexes")
 
@@ -40,7 +41,8 @@ WRITE_OPTIONS = ("path", "table", "indexes")
 class Litepack(DataSource):
     """The data source. Options of reading: ``table`` or ``query``; ``columns`` (separated by commas; ``_file`` is the
     file's name), ``mergeSchema``, ``splitBytes``, ``errors`` (``raise``, or ``skip`` with ``skipped``, a folder),
-    ``batchRows``, ``pushFilters``, and ``paths``, a JSON list. Of writing: ``table``, ``indexes`` (``at; user, at``)."""
+    ``batchRows``, ``pushFilters``, ``catalog``, ``catalogTrusted``, ``groupBytes``, and ``paths``, a JSON list. Of
+    writing: ``table``, ``indexes`` (``at; user, at``)."""
 
     @classmethod
     def name(cls) -> str:
@@ -51,7 +53,8 @@ class Litepack(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         scan = self._scan(arrow_schema(schema))
-        return PushingReader(scan) if self._pushes() else Reader(scan)
+        group_bytes = _number("groupBytes", self._options(READ_OPTIONS).get("groupbytes"), scan.split_bytes)
+        return PushingReader(scan, group_bytes) if self._pushes() else Reader(scan, group_bytes)
 
     def _pushes(self) -> bool:
         wanted = self._options(READ_OPTIONS).get("pushfilters")
@@ -78,11 +81,12 @@ class Litepack(DataSource):
 
     def _scan(self, schema: pa.Schema | None) -> Scan:
         options = self._options(READ_OPTIONS)
-        if ("path" in options) == ("paths" in options):
-            raise ValueError("load() needs one path, pattern or URL; several are the option paths, a JSON list")
+        if "path" in options and "paths" in options or not {"path", "paths", "catalog"} & options.keys():
+            raise ValueError("load() needs one path, pattern or URL; several are the option paths, a JSON list, or a catalog")
+        paths = json.loads(options["paths"]) if "paths" in options else options.get("path")
         columns = options.get("columns")
         return shards.scan(
-            options["path"] if "path" in options else json.loads(options["paths"]),
+            paths,
             table=options.get("table"),
             query=options.get("query"),
             columns=None if columns is None or schema is not None else [name.strip() for name in columns.split(",")],
@@ -92,6 +96,8 @@ class Litepack(DataSource):
             errors=options.get("errors", "raise"),  # type: ignore[arg-type]
             skipped=options.get("skipped"),
             batch_rows=_number("batchRows", options.get("batchrows"), 65536),
+            catalog=options.get("catalog"),
+            catalog_trusted=_boolean("catalogTrusted", options.get("catalogtrusted", "false")),
         )
 
 
@@ -139,36 +145,36 @@ def _number(name: str, text: str | None, default: int) -> int:
 
 
 @dataclass
-class PartPartition(InputPartition):
-    """A partition of Spark's: one part."""
+class PartsPartition(InputPartition):
+    """A partition of Spark's: parts that are read one after the other."""
 
-    part: Part
+    parts: list[Part]
 
-    def __init__(self, part: Part) -> None:
-        super().__init__(part)
-        self.part = part
+    def __init__(self, parts: list[Part]) -> None:
+        super().__init__(parts)
+        self.parts = parts
 
 
 class Reader(DataSourceReader):
-    """Reads the parts of a scan; each in a task."""
+    """Reads the parts of a scan, small ones together in a task."""
 
-    def __init__(self, scan: Scan) -> None:
-        self.scan = scan
-        self.filters: tuple[Filter, ...] = ()
+    def __init__(self, scan: Scan, group_bytes: int) -> None:
+        self.scan, self.group_bytes = scan, group_bytes
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [PartPartition(part) for part in self.scan.parts]
+        return [PartsPartition(parts) for parts in self.scan.grouped(self.group_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, PartPartition)
-        yield from self.scan.read(partition.part, self.filters)
+        assert isinstance(partition, PartsPartition)
+        for part in partition.parts:
+            yield from self.scan.read(part)
 
 
 class PushingReader(Reader):
     """Takes Spark's conditions along to the files."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        self.filters = tuple(made for made in map(translated, filters) if made is not None)
+        self.scan = self.scan.where([made for made in map(translated, filters) if made is not None])
         # All of them, so that Spark checks them again.
         return filters
 

@@ -16,7 +16,8 @@ the reading is an error (:class:`Replaced`), never rows of both.
 | ``_find`` | paths, patterns and URLs; which version of a file it is |
 | ``_columns`` | from SQLite's types to Arrow's; comparing files with each other |
 | ``_split`` | ranges of rowids with about as many rows |
-| ``_filters`` | conditions of engines as SQL |
+| ``_filters`` | conditions of engines as SQL, and as what a file can have |
+| ``_catalog`` | files that need not be opened |
 | ``_read`` | one part to batches; retries, skipping |
 | ``_scan`` | all of it together |
 | ``_write`` | a new packed file from batches, in place only when it is whole |

@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from litepack.shards._columns import Column, quoted
 
+# The opposites of those that are about order, for values that are not NULL.
+_OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _COMPARISONS = {"=", "<", "<=", ">", ">="}
 _ORDER = _COMPARISONS - {"="}
 _MAX_VALUES = 500
@@ -53,6 +55,9 @@ def compiled(
 def _one(one: Filter, column: Column, wanted: pa.DataType, utf8: bool) -> tuple[str, list[Any]] | None:
     name = quoted(column.name)
     if one.op == "null":
+        # A moment that is out of range is read as NULL.
+        if not one.negated and pa.types.is_temporal(wanted):
+            return None
         return f"{name} IS {'NOT ' if one.negated else ''}NULL", []
     values = list(one.value) if one.op == "in" else [one.value]
     if len(values) > _MAX_VALUES or not values:
@@ -85,6 +90,59 @@ def _one(one: Filter, column: Column, wanted: pa.DataType, utf8: bool) -> tuple[
     else:
         return None
     return (f"NOT ({sql})" if one.negated else sql) + numbers_too, values
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a catalog knows of a column of a table in one file: no value is less than ``least`` or greater than
+    ``greatest``, in SQLite's order (None: not known), and how many of the rows have none."""
+
+    least: Any
+    greatest: Any
+    nulls: int
+    rows: int
+
+
+def is_impossible(one: Filter, wanted: pa.DataType, bounds: Bounds) -> bool:
+    """Whether no row can meet a condition, for certain. ``wanted`` is the type as which the column is read."""
+    if one.op == "null" or (one.op == "is" and one.value is None):
+        if one.negated:
+            return bounds.nulls == bounds.rows
+        return bounds.nulls == 0 and not pa.types.is_temporal(wanted)
+    if one.op == "is" and one.negated:
+        return False
+    if bounds.nulls == bounds.rows:
+        # Of NULL no comparison is true, nor its negation.
+        return True
+    op = _OPPOSITE.get(one.op) if one.negated else one.op
+    values = [value for value in one.value if value is not None] if op == "in" else [one.value]
+    if op is None or not values or not all(_fits(value, wanted) for value in values):
+        return False
+    least, greatest = _comparable(bounds.least, wanted), _comparable(bounds.greatest, wanted)
+    # Numbers become text in reading, and so may be any text; and text where numbers are wanted is an error to be told.
+    if least is None and (bounds.least is not None or pa.types.is_string(wanted)):
+        return False
+    return all(_is_outside(op, _comparable(value, wanted), least, greatest) for value in values)
+
+
+def _comparable(value: Any, wanted: pa.DataType) -> Any:
+    """A value in the order of its type, which for text is that of bytes; None if it is not of this type."""
+    if pa.types.is_string(wanted):
+        return value.encode() if isinstance(value, str) else None
+    return value if isinstance(value, (int, float)) else None
+
+
+def _is_outside(op: str, value: Any, least: Any, greatest: Any) -> bool:
+    """Whether ``x op value`` is false for each x between two bounds, of which None is no bound."""
+    if op in ("=", "is", "in"):
+        return (least is not None and value < least) or (greatest is not None and value > greatest)
+    if op in ("<", "<="):
+        return least is not None and (least > value or (op == "<" and least == value))
+    if op in (">", ">="):
+        return greatest is not None and (greatest < value or (op == ">" and greatest == value))
+    if op == "startswith" and isinstance(value, bytes):
+        return (least is not None and least[: len(value)] > value) or (greatest is not None and greatest < value)
+    return False
 
 
 def _fits(value: Any, wanted: pa.DataType) -> bool:

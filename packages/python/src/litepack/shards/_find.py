@@ -10,7 +10,7 @@ import glob
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -39,12 +39,14 @@ def is_url(path: str) -> bool:
     return _URL.match(path) is not None
 
 
-def find(paths: Paths) -> list[Shard]:
+def find(paths: Paths, known: Mapping[str, Shard] = {}) -> list[Shard]:
     """The files that ``paths`` name, in the order of their names.
 
     A path, a pattern (``logs/*.db``, ``logs/**/*.db``), a folder (its files ``*.db``), a URL, or a list of these. Web
     servers cannot list their files, so their URLs have no patterns. Patterns on object stores need fsspec and its
     package for that store. Nothing found is an error, for each that is named.
+
+    URLs that are ``known`` are taken from there. All others are opened, for their sizes and versions.
     """
     names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     found: dict[str, Shard] = {}
@@ -53,7 +55,9 @@ def find(paths: Paths) -> list[Shard]:
         name = os.fspath(given)
         if not isinstance(name, str):
             raise TypeError("paths are str or os.PathLike[str]")
-        if not is_url(name):
+        if name in known:
+            found[name] = known[name]
+        elif not is_url(name):
             for path in _local(name):
                 found[path] = Shard(path, os.stat(path).st_size, local_version(path))
         elif name.lower().startswith(("http://", "https://")):
@@ -138,7 +142,8 @@ def local_version(path: str) -> str:
     status = os.stat(path)
     version = f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
     try:
-        wal = os.stat(path + "-wal")
+        # SQLite has it beside the file itself, where that has another name.
+        wal = os.stat(os.path.realpath(path) + "-wal")
     except FileNotFoundError:
         return version
     return f"{version} {wal.st_size} {wal.st_mtime_ns}" if wal.st_size else version

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import pyarrow as pa
 
-from litepack.shards import _columns
+from litepack.shards import _catalog, _columns
 from litepack.shards._columns import FILE, Column, Source
 from litepack.shards._errors import Damaged, Mismatch, named, printable
 from litepack.shards._filters import Filter
-from litepack.shards._find import THREADS, Paths, Shard, find
+from litepack.shards._find import THREADS, Paths, Shard, find, is_url
 from litepack.shards._read import Part, Reading, opened
 from litepack.shards._split import ranges, rowid_of
 
 SPLIT_BYTES = 32 << 20
+# Opening a file takes as long as reading this much of it, about.
+OPENING_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,39 @@ class Scan:
     shards: tuple[Shard, ...]
     reading: Reading
     split_bytes: int
+    filters: tuple[Filter, ...] = ()
+    catalog: str | None = None
+
+    def where(self, filters: Sequence[Filter]) -> Scan:
+        """The same without files and rows that more conditions exclude, as far as the catalog and SQL can say."""
+        return replace(self, filters=(*self.filters, *filters))
+
+    @property
+    def remaining(self) -> list[Shard]:
+        """The files that the catalog does not exclude; all of them without one."""
+        table = self.reading.source.table
+        if self.catalog is None or table is None or not self.filters:
+            return list(self.shards)
+        return _catalog.without_impossible(self.catalog, self.shards, table, self.filters, self.schema)
 
     @property
     def parts(self) -> list[Part]:
         """What engines read apart from each other. Large files are opened for it."""
         with ThreadPoolExecutor(THREADS) as pool:
-            return [part for parts in pool.map(self._split, self.shards) for part in parts]
+            return [part for parts in pool.map(self._split, self.remaining) for part in parts]
+
+    def grouped(self, size: int) -> list[list[Part]]:
+        """The parts, small ones together up to so many bytes of files, for engines in which a task costs much."""
+        groups: list[list[Part]] = []
+        room = 0
+        for part in self.parts:
+            needed = max(min(part.shard.size, self.split_bytes), OPENING_BYTES)
+            if needed > room:
+                groups.append([])
+                room = size
+            groups[-1].append(part)
+            room -= needed
+        return groups
 
     def _split(self, shard: Shard) -> list[Part]:
         count = -(-shard.size // self.split_bytes)
@@ -57,20 +86,21 @@ class Scan:
 
     def read(self, part: Part, filters: Sequence[Filter] = ()) -> Iterator[pa.RecordBatch]:
         """The rows of a part, as batches of ``schema``; without rows that the filters exclude, as far as SQL can say."""
-        return self.reading.read(part, tuple(filters))
+        return self.reading.read(part, (*self.filters, *filters))
 
     def reader(self, filters: Sequence[Filter] = ()) -> pa.RecordBatchReader:
         """All parts one after the other, for programs on this machine: DuckDB, Polars, pandas."""
 
         def batches() -> Iterator[pa.RecordBatch]:
-            for part in self.parts:
-                yield from self.read(part, filters)
+            scan = self.where(filters)
+            for part in scan.parts:
+                yield from scan.read(part)
 
         return pa.RecordBatchReader.from_batches(self.schema, batches())
 
 
 def scan(
-    paths: Paths,
+    paths: Paths | None = None,
     *,
     table: str | None = None,
     query: str | None = None,
@@ -81,6 +111,9 @@ def scan(
     errors: Literal["raise", "skip"] = "raise",
     skipped: str | os.PathLike[str] | None = None,
     batch_rows: int = 65536,
+    filters: Sequence[Filter] = (),
+    catalog: str | os.PathLike[str] | None = None,
+    catalog_trusted: bool = False,
 ) -> Scan:
     """Plans to read a table, or a query, of each of many files.
 
@@ -96,6 +129,12 @@ def scan(
 
     ``errors="skip"`` with a folder ``skipped`` leaves out files that are damaged or have no such table; :func:`skipped`
     tells what was left out.
+
+    ``filters`` leave out rows, as far as SQL can say; of columns that are read. With a ``catalog``, a file that
+    ``litepack catalog`` wrote, they leave out whole files of a table, without opening them: those whose version is that
+    in the catalog. Others are read as without it. Without ``paths`` the files are those in the catalog. To know their
+    versions, files on servers are opened, unless a pattern lists them; with ``catalog_trusted`` they are taken from the
+    catalog, so that a change of a file that is left out is not noticed (of one that is read, it is :class:`Replaced`).
     """
     if (table is None) == (query is None):
         raise ValueError("give either a table or a query")
@@ -108,7 +147,21 @@ def scan(
     if query is not None:
         query = query.strip().rstrip(";")
     source = Source(table, query)
-    files = find(paths)
+    if paths is None and catalog is None:
+        raise ValueError("give paths, a catalog, or both")
+    if catalog_trusted and catalog is None:
+        raise ValueError("catalog_trusted is for a catalog")
+    trusted: dict[str, Shard] = {}
+    if catalog is not None:
+        catalog = os.path.abspath(catalog)
+        listed = _catalog.listed(catalog)
+        paths = [shard.path for shard in listed] if paths is None else paths
+        if catalog_trusted:
+            trusted = {shard.path: shard for shard in listed if shard.version is not None and is_url(shard.path)}
+    # A catalog may lie among its files.
+    files = [shard for shard in find(paths or [], trusted) if shard.path != catalog]
+    if not files:
+        raise FileNotFoundError("no files to read")
     folder = None if skipped is None else os.path.abspath(skipped)
     first, types = _first_schema(files, source, merge_schema, folder)
     if schema is not None:
@@ -125,11 +178,13 @@ def scan(
         if missing := [name for name in columns if name not in fields]:
             raise ValueError(f"no column {missing[0]!r}; there are {', '.join(wanted.names)}, and {FILE}")
         wanted = pa.schema([fields[name] for name in columns])
+    if missing := [one.column for one in filters if one.column not in wanted.names]:
+        raise ValueError(f"filters are on columns that are read, and {missing[0]!r} is none of {', '.join(wanted.names)}")
     known = {column.name for column in first} | {FILE}
     if not merge_schema and (missing := [name for name in wanted.names if name not in known]):
         raise Mismatch(f"{printable(files[0].path)}: no column {missing[0]}; there are {', '.join(sorted(known))}")
     reading = Reading(source, wanted, tuple(first), merge_schema, columns is None and schema is None, folder, batch_rows)
-    return Scan(wanted, tuple(files), reading, split_bytes)
+    return Scan(wanted, tuple(files), reading, split_bytes, tuple(filters), catalog)
 
 
 def _first_schema(

@@ -12,7 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::error::{Context, cannot_read, refuse};
 use crate::files::replacement::with_suffix;
-use crate::files::source::open_file;
+use crate::files::source::{distrust, open_file};
 use crate::files::{header, reader};
 use crate::{Error, Job, Result, archive};
 
@@ -48,7 +48,7 @@ impl Origin {
         let kind = header::kind(&file).with_context(cannot)?;
         match kind {
             FileKind::Plain | FileKind::Packed => {}
-            FileKind::Empty => refuse!("{name} is empty; there is nothing to try"),
+            FileKind::Empty => refuse!("{name} is empty; there is no table in it"),
             // Says what is wrong with one that is no archive.
             FileKind::Zstd => drop(archive::open(&file).with_context(cannot)?),
             FileKind::Other => refuse!("{name} is not a SQLite database, or an encrypted one"),
@@ -101,10 +101,7 @@ impl Origin {
     /// What the database says of itself.
     pub(crate) fn facts(&self, job: &Job<'_>) -> Result<Facts> {
         let facts = || {
-            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-                | OpenFlags::SQLITE_OPEN_URI
-                | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let connection = Connection::open_with_flags(self.uri(), flags)?;
+            let connection = connect(&self.uri())?;
             let _interrupts = job.interrupts(&connection);
             let value = |pragma: &str| {
                 let sql = format!("PRAGMA main.{pragma}");
@@ -177,6 +174,16 @@ impl Origin {
         };
         Ok(found == version.len() && version[18..] == [2, 2])
     }
+}
+
+/// A connection that only reads, and trusts nothing in the schema.
+pub(crate) fn connect(uri: &str) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(uri, flags)?;
+    distrust(&connection)?;
+    Ok(connection)
 }
 
 #[cfg(test)]

@@ -1,0 +1,131 @@
+//! Which version of a file it is, as text. Readers make the same text of what they find, and compare.
+
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::files::replacement::with_suffix;
+
+/// The clock of file systems with fine times goes in steps of at most this.
+const FINE: Duration = Duration::from_millis(20);
+/// Others have whole seconds, and some only even ones.
+const COARSE: Duration = Duration::from_secs(2);
+
+/// A version of a file, and its size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) text: String,
+    pub(super) size: u64,
+}
+
+/// Of a local file: its size, time of change and number. Commits in WAL mode are in the WAL at first, so it belongs to
+/// the version; an empty one is none.
+pub(super) fn of_file(path: &Path) -> io::Result<Identity> {
+    let found = path.metadata()?;
+    let time = |of: &std::fs::Metadata| {
+        i128::from(of.mtime()) * 1_000_000_000 + i128::from(of.mtime_nsec())
+    };
+    let mut text = format!("{} {} {}", found.len(), time(&found), found.ino());
+    match wal_of(path)?.metadata() {
+        Ok(wal) if wal.len() > 0 => text += &format!(" {} {}", wal.len(), time(&wal)),
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    Ok(Identity {
+        text,
+        size: found.len(),
+    })
+}
+
+/// Of a file on a server: its size, and its ETag or date.
+pub(super) fn of_object(size: u64, validator: &str) -> Identity {
+    Identity {
+        text: format!("{size} {}", validator.trim_matches('"')),
+        size,
+    }
+}
+
+/// Waits until a change of the file would show in its time: one that comes right after another may not.
+pub(super) fn wait_until_distinct(path: &Path) {
+    for path in [Ok(path.to_owned()), wal_of(path)] {
+        let changed = path.and_then(|path| path.metadata()?.modified());
+        let Ok(changed) = changed else {
+            continue;
+        };
+        if let Some(left) = still_the_same(changed, SystemTime::now()) {
+            std::thread::sleep(left);
+        }
+    }
+}
+
+/// SQLite has it beside the file itself, where that has another name.
+fn wal_of(path: &Path) -> io::Result<PathBuf> {
+    Ok(with_suffix(&path.canonicalize()?, "-wal"))
+}
+
+/// How long a change may still get the time of the last one.
+fn still_the_same(changed: SystemTime, now: SystemTime) -> Option<Duration> {
+    let since = changed.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    let step = match since.subsec_nanos() {
+        0 => COARSE,
+        _ => FINE,
+    };
+    // A time to come says nothing of when it was set.
+    let age = now.duration_since(changed).unwrap_or_default();
+    step.checked_sub(age).filter(|left| !left.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_right_after_another_is_waited_for() {
+        let whole = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let fine = whole + Duration::from_nanos(1);
+        let ms = Duration::from_millis;
+        assert_eq!(still_the_same(fine, fine + ms(5)), Some(ms(15)));
+        assert_eq!(still_the_same(fine, fine + ms(20)), None);
+        assert_eq!(still_the_same(whole, whole + ms(500)), Some(ms(1500)));
+        assert_eq!(still_the_same(whole, whole + COARSE), None);
+        assert_eq!(still_the_same(fine + COARSE, fine), Some(FINE));
+    }
+
+    #[test]
+    fn whatever_changes_a_file_changes_its_identity() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, wal) = (place.path().join("a.db"), place.path().join("a.db-wal"));
+        let now = || {
+            wait_until_distinct(&path);
+            of_file(&path).unwrap().text
+        };
+        let mut seen = Vec::new();
+        let mut expect_new = || {
+            let found = now();
+            assert!(!seen.contains(&found), "{found}");
+            seen.push(found);
+        };
+        std::fs::write(&path, "one").unwrap();
+        expect_new();
+        std::fs::write(&path, "two").unwrap();
+        expect_new();
+        std::fs::copy(&path, place.path().join("b")).unwrap();
+        std::fs::rename(place.path().join("b"), &path).unwrap();
+        expect_new();
+        std::fs::write(&wal, "frame").unwrap();
+        expect_new();
+        std::fs::write(&wal, "other").unwrap();
+        expect_new();
+        std::fs::write(&wal, "").unwrap();
+        assert_eq!(now(), seen[2]);
+        // By another name of it.
+        let link = place.path().join("below/link.db");
+        std::fs::create_dir(place.path().join("below")).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert_eq!(of_file(&link).unwrap().text, seen[2]);
+        std::fs::write(&wal, "third").unwrap();
+        assert_ne!(of_file(&link).unwrap().text, seen[2]);
+        assert_eq!(of_object(7, "\"abc\"").text, "7 abc");
+    }
+}

@@ -1,0 +1,311 @@
+//! What is in one file: its tables, how many rows they have, and between which values their columns are.
+//!
+//! The file may be anybody's. Nothing in its schema runs but expressions of columns, under `trusted_schema=OFF`; views
+//! and virtual tables are left alone.
+
+use std::path::{Path, PathBuf};
+
+use litepack_columns::tokens::quote;
+use litepack_engine::FileKind;
+use rusqlite::Connection;
+use twox_hash::XxHash3_64;
+
+use super::book::{Book, Column, Content, File, Table};
+use super::find::Shard;
+use super::identity::{self, Identity};
+use super::{CatalogOptions, absolute, bounds, text_of};
+use crate::error::{Context, refuse};
+use crate::files::origin::{Origin, connect};
+use crate::{Error, Job, Result};
+
+/// A file that is written all the time is given up after so many attempts.
+const ATTEMPTS: usize = 3;
+/// Tables of a file that are looked at.
+const TABLES_MAX: i64 = 10_000;
+
+/// Looks at files.
+pub(super) struct Looker<'a> {
+    /// To which paths in the catalog are relative.
+    directory: PathBuf,
+    options: &'a CatalogOptions,
+    before: &'a Book,
+    job: &'a Job<'a>,
+}
+
+impl<'a> Looker<'a> {
+    pub(super) fn new(
+        target: &Path,
+        options: &'a CatalogOptions,
+        before: &'a Book,
+        job: &'a Job<'a>,
+    ) -> Result<Looker<'a>> {
+        let mut directory = absolute(target)?;
+        directory.pop();
+        Ok(Looker {
+            directory,
+            options,
+            before,
+            job,
+        })
+    }
+
+    /// What is in a file, and whether that was known.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`]. What is wrong with the file is a part of the answer.
+    pub(super) fn look(&self, shard: &Shard) -> Result<(File, bool)> {
+        let path = self.name(shard)?;
+        let mut identity = shard.listed.clone();
+        let known = |identity: &Identity| {
+            self.before
+                .known(&path, &identity.text, &self.options.columns)
+        };
+        if let Some(known) = identity.as_ref().and_then(known) {
+            return Ok((known.clone(), true));
+        }
+        let found = match shard.is_remote() {
+            true => self.remote(&shard.path, &mut identity, known),
+            false => self.local(Path::new(&shard.path), &mut identity, known),
+        };
+        // A statement that is interrupted may say so in other words.
+        self.job.check()?;
+        let content = match found {
+            Ok(Found::Known(file)) => return Ok((file, true)),
+            Ok(Found::Content(content)) => Ok(content),
+            Err(error) => Err(error.in_one_line()),
+        };
+        let identity = identity.unwrap_or_else(|| identity::of_object(0, ""));
+        let file = File {
+            path,
+            identity: identity.text,
+            size: identity.size,
+            content,
+        };
+        Ok((file, false))
+    }
+
+    /// How a file is called in the catalog: so that both can be moved together, if it is below.
+    fn name(&self, shard: &Shard) -> Result<String> {
+        if shard.is_remote() {
+            return Ok(shard.path.clone());
+        }
+        let path = Path::new(&shard.path);
+        let below = path.strip_prefix(&self.directory).unwrap_or(path);
+        Ok(text_of(below)?.to_owned())
+    }
+
+    fn local<'b>(
+        &self,
+        path: &Path,
+        identity: &mut Option<Identity>,
+        known: impl Fn(&Identity) -> Option<&'b File>,
+    ) -> Result<Found> {
+        let which = || identity::of_file(path).with_context(|| crate::error::cannot_read(path));
+        for _ in 0..ATTEMPTS {
+            let before = which()?;
+            if let Some(file) = known(&before) {
+                return Ok(Found::Known(file.clone()));
+            }
+            identity::wait_until_distinct(path);
+            let before = which()?;
+            *identity = Some(before.clone());
+            let origin = Origin::open(path)?;
+            let connection = connect(&origin.uri()).map_err(|error| origin.explain(error))?;
+            let format = match origin.kind() {
+                FileKind::Packed => "packed",
+                FileKind::Zstd => "archive",
+                _ => "plain",
+            };
+            let content = self.content(&connection, format);
+            drop(connection);
+            if which()? == before {
+                return content
+                    .map(Found::Content)
+                    .map_err(|error| origin.explain(error));
+            }
+        }
+        refuse!("it is written all the time; run this again when it is not");
+    }
+
+    fn remote<'b>(
+        &self,
+        url: &str,
+        identity: &mut Option<Identity>,
+        known: impl Fn(&Identity) -> Option<&'b File>,
+    ) -> Result<Found> {
+        let cannot = |error| Error::of_sqlite(Path::new(url), error);
+        let uri = crate::remote_uri(url).with_context(|| format!("cannot open {url}"))?;
+        let connection = match connect(&uri) {
+            Ok(connection) => connection,
+            Err(error) => {
+                // Says what is wrong, which SQLite does not.
+                crate::remote_info(url, &self.options.access)?;
+                return Err(cannot(error));
+            }
+        };
+        let report: String = connection
+            .query_row("PRAGMA litepack_remote", [], |row| row.get(0))
+            .map_err(cannot)?;
+        let report: serde_json::Value = serde_json::from_str(&report)
+            .map_err(|error| Error::Refused(format!("{url}: {error}")))?;
+        let text = |field: &str| report[field].as_str().unwrap_or_default();
+        let size = report["size"].as_u64().unwrap_or_default();
+        let opened = identity::of_object(size, text("validator"));
+        *identity = Some(opened.clone());
+        if let Some(file) = known(&opened) {
+            return Ok(Found::Known(file.clone()));
+        }
+        let content = self.content(&connection, text("kind"));
+        content.map(Found::Content).map_err(cannot)
+    }
+
+    /// All that a catalog says of a database, of one commit.
+    fn content(&self, connection: &Connection, format: &str) -> rusqlite::Result<Content> {
+        let _interrupts = self.job.interrupts(connection);
+        connection.execute_batch("BEGIN")?;
+        let schema_hash = schema_hash(connection)?;
+        let encoding: String = connection.query_row("PRAGMA encoding", [], |row| row.get(0))?;
+        let is_utf8 = encoding == "UTF-8";
+        let names = rows(
+            connection,
+            // Virtual tables have no root page.
+            "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND rootpage > 0
+                AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name LIMIT ?1",
+            [TABLES_MAX],
+        )?;
+        let table = |name: String| self.table(connection, name, is_utf8);
+        Ok(Content {
+            format: format.to_owned(),
+            page_size: connection.query_row("PRAGMA main.page_size", [], |row| row.get(0))?,
+            encoding,
+            schema_hash,
+            tables: names
+                .into_iter()
+                .map(table)
+                .collect::<rusqlite::Result<_>>()?,
+        })
+    }
+
+    fn table(
+        &self,
+        connection: &Connection,
+        name: String,
+        is_utf8: bool,
+    ) -> rusqlite::Result<Table> {
+        let source = format!("main.{}", quote(&name));
+        let count = format!("SELECT count(*) FROM {source}");
+        let rows = connection.query_row(&count, [], |row| row.get(0))?;
+        let mut columns = Vec::new();
+        let indexed = indexed_columns(connection, &name)?;
+        for column in &indexed {
+            columns.push(range(connection, &source, column, true, is_utf8)?);
+        }
+        for column in self.chosen_columns(connection, &name)? {
+            if !indexed.contains(&column) {
+                columns.push(range(connection, &source, &column, false, is_utf8)?);
+            }
+        }
+        Ok(Table {
+            name,
+            rows,
+            columns,
+        })
+    }
+
+    /// Columns of a table that the user has named. Names may have dots in them.
+    fn chosen_columns(
+        &self,
+        connection: &Connection,
+        table: &str,
+    ) -> rusqlite::Result<Vec<String>> {
+        if self.options.columns.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT name FROM pragma_table_xinfo(?1, 'main') WHERE hidden IN (0, 2, 3)";
+        let mut names = rows(connection, sql, [table])?;
+        names.retain(|column| {
+            let full = format!("{table}.{column}");
+            self.options
+                .columns
+                .iter()
+                .any(|chosen| chosen.eq_ignore_ascii_case(&full))
+        });
+        Ok(names)
+    }
+}
+
+/// What is known of a file.
+enum Found {
+    Known(File),
+    Content(Content),
+}
+
+/// Columns whose least and greatest values are found by going down a tree: the INTEGER PRIMARY KEY, and the first column
+/// of each index that has all rows, in the order of bytes.
+fn indexed_columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
+    rows(
+        connection,
+        "SELECT name FROM pragma_table_xinfo(?1, 'main') WHERE pk = 1 AND type = 'INTEGER' COLLATE NOCASE
+            AND (SELECT count(*) FROM pragma_table_xinfo(?1, 'main') WHERE pk > 0) = 1
+            AND NOT EXISTS (SELECT 1 FROM pragma_index_list(?1, 'main') WHERE origin = 'pk')
+        UNION
+        SELECT part.name FROM pragma_index_list(?1, 'main') AS tree, pragma_index_xinfo(tree.name, 'main') AS part
+            WHERE NOT tree.partial AND part.seqno = 0 AND part.cid >= 0 AND part.coll = 'BINARY'",
+        [table],
+    )
+}
+
+/// Between which values a column is. Without an index, all in one scan.
+fn range(
+    connection: &Connection,
+    source: &str,
+    column: &str,
+    is_indexed: bool,
+    is_utf8: bool,
+) -> rusqlite::Result<Column> {
+    let name = quote(column);
+    let value = format!("{name} COLLATE BINARY");
+    let sql = match is_indexed {
+        true => format!(
+            "SELECT (SELECT min({value}) FROM {source}), (SELECT max({value}) FROM {source}),
+                (SELECT count(*) FROM {source} WHERE {name} IS NULL)"
+        ),
+        false => {
+            format!("SELECT min({value}), max({value}), count(*) - count({name}) FROM {source}")
+        }
+    };
+    connection.query_row(&sql, [], |row| {
+        Ok(Column {
+            name: column.to_owned(),
+            least: bounds::least(row.get_ref(0)?, is_utf8),
+            greatest: bounds::greatest(row.get_ref(1)?, is_utf8),
+            nulls: row.get(2)?,
+        })
+    })
+}
+
+/// Tells whether two files have the same schema.
+fn schema_hash(connection: &Connection) -> rusqlite::Result<String> {
+    let sql = "SELECT type, name, tbl_name, sql FROM main.sqlite_schema ORDER BY type, name";
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    let mut text = Vec::new();
+    while let Some(row) = rows.next()? {
+        for column in 0..4 {
+            let part = row.get_ref(column)?.as_bytes_or_null()?.unwrap_or_default();
+            text.extend_from_slice(part);
+            text.push(0);
+        }
+    }
+    Ok(format!("{:016x}", XxHash3_64::oneshot(&text)))
+}
+
+fn rows(
+    connection: &Connection,
+    sql: &str,
+    parameters: impl rusqlite::Params,
+) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare(sql)?;
+    let names = statement.query_map(parameters, |row| row.get(0))?;
+    names.collect()
+}

@@ -1,0 +1,195 @@
+//! Writes a catalog: which files there are, and between which values their columns are, so that readers need not open
+//! files that have nothing for them.
+//!
+//! ```text
+//! mod.rs       options, report; which files are read again     find.rs    the files that paths and URLs name
+//! identity.rs  which version of a file it is                   bounds.rs  values that a column is between
+//! look.rs      what is in one file                             book.rs    the catalog itself, a database
+//! ```
+//! A reader leaves a file out only if its identity is the one in the catalog. So a catalog that is old, or lacks files,
+//! costs time and never a row.
+
+mod book;
+mod bounds;
+mod find;
+mod identity;
+mod look;
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use litepack_io::parallel::parallel;
+use serde::Serialize;
+
+use self::book::{Book, File};
+use self::find::Shard;
+use self::look::Looker;
+use crate::error::{Context as _, refuse};
+use crate::files::reader::threads;
+use crate::job::Unit;
+use crate::{Access, Error, Job, Result};
+
+/// Files on servers that are read at once: what they take is waiting.
+const REMOTE_THREADS: usize = 16;
+
+/// Options of [`catalog`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CatalogOptions {
+    /// Columns, as `TABLE.COLUMN`, that are looked at as well as those for which an index has the answer. They may cost a
+    /// scan of the table.
+    pub columns: Vec<String>,
+    /// How to ask web servers. Connections of this process that are opened later use it as well.
+    pub access: Access,
+}
+
+/// What [`catalog`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Cataloged {
+    /// Files that are in the catalog now.
+    pub files: usize,
+    /// Those that were read, because they are new or have changed.
+    pub read: usize,
+    /// Those that are as they were.
+    pub unchanged: usize,
+    /// Files that were in the catalog and are not there any more, or are not named any more.
+    pub removed: usize,
+    /// Those that could not be read. They are in the catalog as such, and readers try them.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// A file of [`Cataloged`] that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unreadable {
+    /// Its path as in the catalog, or its URL.
+    pub path: String,
+    /// Why.
+    pub error: String,
+}
+
+/// Writes the catalog `target` of databases: plain, packed or archives. A path is a file, a pattern, a directory (its
+/// files `*.db`), the URL of a file, or `s3://bucket/prefix/` (its objects `*.db`). An existing catalog is replaced;
+/// files that have not changed since are not read again.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let (logs, target) = (place.path(), place.path().join("logs.catalog"));
+/// # litepack::open(logs.join("a.db"))?.execute_batch("create table log(id integer primary key)")?;
+/// use litepack::{CatalogOptions, Job, catalog};
+///
+/// let done = catalog(&[logs], &target, &CatalogOptions::default(), &Job::default())?;
+/// assert_eq!((done.files, done.read), (1, 1));
+/// let done = catalog(&[logs], &target, &CatalogOptions::default(), &Job::default())?;
+/// assert_eq!((done.files, done.unchanged), (1, 1));
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// A path that names nothing, a target that is there and is no catalog, or cannot be written. Files that cannot be read
+/// are no errors.
+pub fn catalog(
+    paths: &[impl AsRef<Path>],
+    target: &Path,
+    options: &CatalogOptions,
+    job: &Job<'_>,
+) -> Result<Cataloged> {
+    crate::register()?;
+    let before = Book::read(target)?;
+    let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
+    let shards = find::find(&paths, target, job)?;
+    let urls = shards.iter().filter(|shard| shard.is_remote());
+    options
+        .access
+        .apply(urls.map(|shard| shard.path.as_str()))?;
+    let looker = Looker::new(target, options, &before, job)?;
+    let (files, unchanged) = look_at_all(&shards, &looker, job)?;
+    if let Some(missing) = options.columns.iter().find(|name| !is_in(name, &files)) {
+        refuse!("no file has a column {missing}; it is written TABLE.COLUMN");
+    }
+    let report = Cataloged {
+        files: files.len(),
+        read: files.len() - unchanged,
+        unchanged,
+        removed: before.without(&files),
+        unreadable: files.iter().filter_map(unreadable).collect(),
+    };
+    let like = shards.iter().find_map(Shard::metadata);
+    Book::of(files, options.columns.clone()).write(target, like, job)?;
+    Ok(report)
+}
+
+/// What is in each file, in the order of the shards, and how many of them are as they were.
+fn look_at_all(shards: &[Shard], looker: &Looker<'_>, job: &Job<'_>) -> Result<(Vec<File>, usize)> {
+    let step = job.step("reading", Unit::Tasks, Some(shards.len() as u64));
+    let count = match shards.iter().any(Shard::is_remote) {
+        true => REMOTE_THREADS,
+        false => threads(),
+    };
+    let (next, unchanged) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let found: Mutex<Vec<(usize, File)>> = Mutex::default();
+    let work = |_| -> Result<()> {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(shard) = shards.get(number) else {
+                return Ok(());
+            };
+            job.check()?;
+            step.at(&crate::printable(&shard.path));
+            let (file, is_known) = looker.look(shard)?;
+            unchanged.fetch_add(usize::from(is_known), Ordering::Relaxed);
+            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            found.push((number, file));
+            step.add(1);
+        }
+    };
+    let ended = parallel(0..count.min(shards.len()), work);
+    ended.into_iter().collect::<Result<()>>()?;
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_unstable_by_key(|(number, _)| *number);
+    let files = found.into_iter().map(|(_, file)| file).collect();
+    Ok((files, unchanged.into_inner()))
+}
+
+/// Whether a file has a column of this name. It may be in one that cannot be read.
+fn is_in(name: &str, files: &[File]) -> bool {
+    files.iter().any(|file| match &file.content {
+        Ok(content) => content.has(name),
+        Err(_) => true,
+    })
+}
+
+fn unreadable(file: &File) -> Option<Unreadable> {
+    let error = file.content.as_ref().err()?;
+    Some(Unreadable {
+        path: file.path.clone(),
+        error: error.clone(),
+    })
+}
+
+/// An absolute path without `.` and `..`, as readers make it of what they are given. Links stay what they are.
+fn absolute(path: &Path) -> Result<PathBuf> {
+    let path = std::path::absolute(path);
+    let path = path.context("the working directory is not known")?;
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    Ok(plain)
+}
+
+/// A path as text, which is all that a catalog holds.
+fn text_of(path: &Path) -> Result<&str> {
+    path.to_str().ok_or_else(|| {
+        let name = path.display();
+        Error::Refused(format!(
+            "the name of {name} is not UTF-8, and a catalog cannot hold it; rename it"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests;
