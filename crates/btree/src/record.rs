@@ -83,6 +83,11 @@ fn text((serial, bytes): (u64, &[u8]), encoding: Encoding) -> Option<String> {
     if serial < 13 || serial.is_multiple_of(2) {
         return None;
     }
+    Some(decoded(bytes, encoding))
+}
+
+/// The text that these bytes hold; invalid parts are replaced.
+pub fn decoded(bytes: &[u8], encoding: Encoding) -> String {
     let wide = |unit: fn([u8; 2]) -> u16| {
         let (units, _) = bytes.as_chunks();
         let units = units.iter().map(|bytes| unit(*bytes));
@@ -90,11 +95,11 @@ fn text((serial, bytes): (u64, &[u8]), encoding: Encoding) -> Option<String> {
             .map(|decoded| decoded.unwrap_or(char::REPLACEMENT_CHARACTER))
             .collect()
     };
-    Some(match encoding {
+    match encoding {
         Encoding::Utf8 => String::from_utf8_lossy(bytes).into_owned(),
         Encoding::Utf16Le => wide(u16::from_le_bytes),
         Encoding::Utf16Be => wide(u16::from_be_bytes),
-    })
+    }
 }
 
 /// An integer; NULL is 0.
