@@ -3,13 +3,14 @@
 //!
 //! ```text
 //! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  ingest.rs  columns.rs  archive.rs  tune.rs  shell.rs  generate.rs
-//!          one subcommand each
+//! advise.rs  one subcommand each
 //! job.rs   bars, Ctrl-C and the summary     limits.rs   options for how long to work
 //! ```
 //! Exit codes: 0 done, 1 the answer is no, 2 an error, 130 interrupted. Data goes to stdout,
 //! everything for people to stderr.
 #![forbid(unsafe_code)]
 
+mod advise;
 mod archive;
 mod check;
 mod columns;
@@ -54,6 +55,7 @@ enum Command {
     Ingest(ingest::Arguments),
     Columns(columns::Arguments),
     Archive(archive::Arguments),
+    Advise(advise::Arguments),
     Tune(tune::Arguments),
     Shell(shell::Arguments),
     #[command(hide = true)]
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         Command::Ingest(arguments) => ingest::run(&arguments).map(|()| true),
         Command::Columns(arguments) => columns::run(&arguments).map(|()| true),
         Command::Archive(arguments) => archive::run(&arguments),
+        Command::Advise(arguments) => advise::run(&arguments).map(|()| true),
         Command::Tune(arguments) => tune::run(&arguments).map(|()| true),
         Command::Generate(arguments) => generate::run(&arguments).map(|()| true),
         Command::Shell(arguments) => return ended(shell::run(&arguments)),

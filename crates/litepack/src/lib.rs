@@ -27,9 +27,12 @@
 //! | `bundled` | on | SQLite is compiled into the program, as the feature of `rusqlite` does |
 //! | `remote` | on | databases on web servers; `remote_info` |
 //! | `ingest` | off | the function of that name, on Unix; implies `rusqlite` |
+//! | `advise` | off | the module of that name; implies `tune` |
 //! | `tune` | off | the module of that name; implies `rusqlite` |
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "advise")]
+pub mod advise;
 #[cfg(feature = "rusqlite")]
 pub mod archive;
 #[cfg(feature = "rusqlite")]

@@ -10,13 +10,13 @@
 mod candidates;
 mod chart;
 mod measure;
-mod origin;
+pub(crate) mod origin;
 mod pareto;
 mod part;
 mod queries;
 mod report;
 mod sample;
-mod workload;
+pub(crate) mod workload;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

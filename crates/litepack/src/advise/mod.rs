@@ -1,0 +1,380 @@
+//! Says what takes the space of a database, what each way to keep it would save, and what else would help, from a
+//! sample of its pages and in seconds.
+//!
+//! ```text
+//! pages.rs     pages, read without locks            schema.rs    names of tables, columns and indexes
+//! sample.rs    leaves, parsed                       column.rs    what is seen of a column
+//! kind.rs      what a value looks like              json.rs      keys of JSON
+//! account.rs   from the sample to the whole         rebuild.rs   pages after VACUUM
+//! modes/       sizes of the ways to keep it         findings.rs  what else helps, sql.rs: the SQL for it
+//! recommend.rs which way                            html.rs, treemap.rs   the report as a page
+//! ```
+
+mod account;
+mod column;
+mod findings;
+mod html;
+mod json;
+mod kind;
+mod modes;
+mod pages;
+mod rebuild;
+mod recommend;
+mod sample;
+mod schema;
+mod sql;
+mod treemap;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use litepack_btree::PageOwnership;
+use litepack_engine::FileKind;
+use serde::Serialize;
+
+use crate::error::{Context, refuse};
+use crate::files::replacement::Replacement;
+use crate::job::Unit;
+use crate::tune::origin::Origin;
+use crate::{Job, Result, register};
+use account::Scale;
+use findings::Evidence;
+use modes::packed::Deadlines;
+use pages::Pages;
+use sample::Samples;
+use schema::Schema;
+
+pub use account::{ColumnReport, Overhead, TreeReport};
+pub use findings::Finding;
+pub use kind::Kind;
+pub use modes::Predicted;
+pub use modes::columns::Compressible;
+pub use recommend::{Otherwise, Recommendation};
+
+/// How long it may take: for a gigabyte, for each further one, and at most.
+const SECONDS: f64 = 4.0;
+const SECONDS_MORE: f64 = 1.0;
+const SECONDS_MAX: f64 = 13.0;
+
+/// Options of [`advise`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdviseOptions {
+    /// Write the report as a page of HTML into this file.
+    pub html: Option<PathBuf>,
+    /// Replace that file if it exists.
+    pub replace: bool,
+    /// Read at most about this many bytes of tables and indexes, one of [`SAMPLES`]. More makes the predictions surer,
+    /// if there is time for it.
+    pub sample_bytes: u64,
+}
+
+/// The sizes that a sample may have.
+pub const SAMPLES: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 30;
+
+impl Default for AdviseOptions {
+    fn default() -> AdviseOptions {
+        AdviseOptions {
+            html: None,
+            replace: false,
+            sample_bytes: 64 << 20,
+        }
+    }
+}
+
+/// What was found. docs/reference/json.md lists its fields when serialised.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The database, as it was named.
+    pub database: PathBuf,
+    /// `plain`, `packed` or `archive`.
+    pub kind: &'static str,
+    /// Bytes of the file, and of the part of its WAL that counts.
+    pub file_bytes: u64,
+    /// The same of the WAL.
+    pub wal_bytes: u64,
+    /// Bytes of the database that is in it: all its pages.
+    pub database_bytes: u64,
+    /// Bytes of a page.
+    pub page_size: u32,
+    /// Whether all pages of tables and indexes were read, and not a sample.
+    pub is_whole: bool,
+    /// Bytes of tables and indexes that were read.
+    pub sampled_bytes: u64,
+    /// Pages that could not be read or made no sense: damaged, or written at that moment.
+    pub bad_pages: u64,
+    /// Tables and indexes, the largest first.
+    pub trees: Vec<TreeReport>,
+    /// Bytes of pages that are free.
+    pub free_bytes: u64,
+    /// Bytes of the pointer map, which auto_vacuum needs.
+    pub pointer_map_bytes: u64,
+    /// Bytes of pages that no table or index accounts for.
+    pub other_bytes: u64,
+    /// The ways to keep it.
+    pub modes: Vec<Mode>,
+    /// What else helps, what saves most first.
+    pub findings: Vec<Finding>,
+    /// Which way to choose.
+    pub recommendation: Recommendation,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+impl Report {
+    /// The name of the file, as it may be shown.
+    pub fn shown_name(&self) -> String {
+        let name = self
+            .database
+            .file_name()
+            .unwrap_or(self.database.as_os_str());
+        crate::printable(&name.to_string_lossy())
+    }
+}
+
+/// A way to keep the database.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Mode {
+    /// `packed`, `packed best`, `columns` or `archive`.
+    pub name: &'static str,
+    /// How large it would be; `None` if it cannot be.
+    pub size: Option<Predicted>,
+    /// How it is made.
+    pub command: String,
+    /// What to know of it.
+    pub note: String,
+    /// The columns that would be compressed.
+    pub columns: Vec<Compressible>,
+}
+
+/// Says what takes the space of a database, what packing, compressed columns and archiving would save, and what else
+/// would help. The database is only read, without a lock on it, and others may write it meanwhile. Of a large one a
+/// sample is read: at most 5 seconds for a gigabyte and 15 for ten, on a machine that does nothing else.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let app = place.path().join("app.db");
+/// # rusqlite::Connection::open(&app)?.execute_batch("create table t(x); insert into t values (1)")?;
+/// use litepack::Job;
+/// use litepack::advise::{AdviseOptions, advise};
+///
+/// let report = advise(&app, &AdviseOptions::default(), &Job::default())?;
+/// println!("{}: {}", report.recommendation.mode, report.recommendation.reason);
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// If it is not a database or cannot be read, or the job is stopped, or the page cannot be written.
+pub fn advise(
+    database: impl AsRef<Path>,
+    options: &AdviseOptions,
+    job: &Job<'_>,
+) -> Result<Report> {
+    let shown = database.as_ref();
+    if !SAMPLES.contains(&options.sample_bytes) {
+        let (least, most) = (SAMPLES.start() >> 20, SAMPLES.end() >> 20);
+        refuse!("a sample is between {least} and {most} MiB");
+    }
+    register()?;
+    let origin = Origin::open(shown)?;
+    let page = match &options.html {
+        Some(path) => Some(Replacement::of(path, origin.path(), options.replace)?),
+        None => None,
+    };
+    let report = report(&origin, shown, options.sample_bytes, job)?;
+    if let (Some(page), Some(path)) = (page, &options.html) {
+        let text = html::of(&report)?;
+        use std::io::Write as _;
+        let written = page.file().write_all(text.as_bytes());
+        written.with_context(|| format!("cannot write {}", path.display()))?;
+        page.publish(origin.metadata(), job)?;
+    }
+    Ok(report)
+}
+
+/// The time that there is, and shares of it.
+struct Time {
+    begun: Instant,
+    seconds: f64,
+}
+
+impl Time {
+    fn for_bytes(bytes: u64) -> Time {
+        let more = (bytes as f64 / 1e9 - 1.0).max(0.0) * SECONDS_MORE;
+        Time {
+            begun: Instant::now(),
+            seconds: (SECONDS + more).min(SECONDS_MAX),
+        }
+    }
+
+    /// When a share of the time is over, but not before `least` of it from now: what was slow does not take all of the
+    /// time of what comes after it.
+    fn until(&self, share: f64, least: f64) -> Instant {
+        let after =
+            |since: Instant, share: f64| since + Duration::from_secs_f64(self.seconds * share);
+        after(self.begun, share).max(after(Instant::now(), least))
+    }
+}
+
+fn report(origin: &Origin, shown: &Path, sample: u64, job: &Job<'_>) -> Result<Report> {
+    let step = job.step("reading", Unit::Tasks, None);
+    step.at("schema");
+    let schema = Schema::read(origin, job)?;
+    let mut pages = Pages::open(origin.file(), origin.kind(), origin.path(), shown)?;
+    let time = Time::for_bytes(pages.size);
+    job.check()?;
+
+    step.at("dictionaries");
+    let plan = modes::packed::plan(&mut pages)?;
+    let Some(owners) = plan.owners() else {
+        refuse!("{} is not a SQLite database", shown.display());
+    };
+    job.check()?;
+    step.at("tables and indexes");
+    let samples = Samples::take(&mut pages, owners, sample, time.until(0.5, 0.12));
+    let scale = Scale::new(&samples, &pages.header);
+    job.check()?;
+    step.at("archive");
+    let archive = modes::archive::predict(&mut pages, sample, time.until(0.6, 0.08))?;
+    job.check()?;
+    step.at("columns");
+    let trees = owners.trees();
+    let columns = modes::columns::predict(&samples, trees, &schema, &scale, time.until(0.7, 0.1))?;
+    job.check()?;
+    step.at("packed");
+    let deadlines = Deadlines {
+        ordinary: time.until(0.8, 0.12),
+        best: time.until(1.0, 0.25),
+    };
+    let packed = modes::packed::predict(&mut pages, &plan, owners, sample, &deadlines)?;
+    job.check()?;
+
+    let evidence = Evidence {
+        samples: &samples,
+        trees,
+        schema: &schema,
+        scale: &scale,
+        columns: &columns,
+        packed: &packed,
+    };
+    let findings = findings::all(&evidence);
+    let reports = account::trees(&samples, trees, &schema, &scale, &packed);
+    let modes = ways(shown, &packed, archive, columns);
+    let file_bytes = origin.metadata().len();
+    let page_size = u64::from(pages.header.page_size);
+    let free = samples.free * page_size;
+    let maps = samples.pointer_maps * page_size;
+    let counted: u64 = reports.iter().map(|tree| tree.bytes).sum();
+    Ok(Report {
+        database: shown.to_owned(),
+        kind: match origin.kind() {
+            FileKind::Packed => "packed",
+            FileKind::Zstd => "archive",
+            _ => "plain",
+        },
+        file_bytes: file_bytes + pages.wal_bytes(),
+        wal_bytes: pages.wal_bytes(),
+        database_bytes: pages.size,
+        page_size: pages.header.page_size,
+        is_whole: samples.whole,
+        sampled_bytes: samples.trees.iter().map(|tree| tree.read).sum::<u64>() * page_size,
+        bad_pages: bad(&samples, owners, &pages),
+        recommendation: recommend::choose(pages.size, origin.kind(), &modes, &reports),
+        trees: reports,
+        free_bytes: free,
+        pointer_map_bytes: maps,
+        other_bytes: pages.size.saturating_sub(counted + free + maps),
+        modes,
+        findings,
+        seconds: time.begun.elapsed().as_secs_f64(),
+    })
+}
+
+fn bad(samples: &Samples, owners: &PageOwnership, pages: &Pages<'_>) -> u64 {
+    let leaves: u64 = samples.trees.iter().map(|tree| tree.bad).sum();
+    leaves + owners.damaged() + pages.failed
+}
+
+/// The ways to keep it, and how each is made.
+fn ways(
+    shown: &Path,
+    packed: &modes::packed::Packed,
+    archive: Predicted,
+    columns: modes::columns::Columns,
+) -> Vec<Mode> {
+    let db = printable_path(shown);
+    let mode = |name, size, command, note: &str| Mode {
+        name,
+        size,
+        command,
+        note: note.to_owned(),
+        columns: Vec::new(),
+    };
+    let mut enable: Vec<String> = (columns.chosen.iter())
+        .map(|chosen| {
+            let (table, column) = (shell_word(&chosen.table), shell_word(&chosen.column));
+            format!("litepack columns enable {db} {table} {column}")
+        })
+        .collect();
+    enable.push(format!("litepack columns maintain {db} --vacuum"));
+    let note = match (&columns.size, columns.refused) {
+        (Some(_), _) => "an ordinary SQLite file; the tables become views".to_owned(),
+        (None, Some(why)) => format!("no column can be compressed to advantage: {why}"),
+        (None, None) => "no column is large enough, or would get much smaller".to_owned(),
+    };
+    vec![
+        mode(
+            "packed",
+            Some(packed.ordinary),
+            format!("litepack pack {db} {db}.packed"),
+            "read and written by SQLite with the extension, opened with vfs=litepack",
+        ),
+        mode(
+            "packed best",
+            Some(packed.best),
+            format!("litepack pack --best {db} {db}.packed"),
+            "the same, made in about ten times the time",
+        ),
+        Mode {
+            name: "columns",
+            size: columns.size,
+            command: if columns.size.is_some() {
+                enable.join("\n")
+            } else {
+                String::new()
+            },
+            note,
+            columns: columns.chosen,
+        },
+        mode(
+            "archive",
+            Some(archive),
+            format!("litepack archive create {db} {db}.zst"),
+            "read-only; any zstd decompresses it",
+        ),
+    ]
+}
+
+/// A path as it is written in a shell.
+fn printable_path(path: &Path) -> String {
+    shell_word(&path.display().to_string())
+}
+
+/// A word for a shell: in quotes, unless every character is harmless.
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./+,:@%".contains(c);
+    if !word.is_empty() && !word.starts_with('-') && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    let safe: String = (word.chars())
+        .map(|c| {
+            if c.is_control() {
+                char::REPLACEMENT_CHARACTER
+            } else {
+                c
+            }
+        })
+        .take(200)
+        .collect();
+    format!("'{}'", safe.replace('\'', r"'\''"))
+}
