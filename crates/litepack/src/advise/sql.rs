@@ -4,7 +4,7 @@
 //! that could make it look like other SQL (line breaks, controls, changes of direction), is not given at all.
 
 use super::schema::Table;
-use crate::tune::workload::quoted;
+use litepack_columns::tokens::quote;
 
 /// Longest name in SQL that is shown.
 const NAME_MAX: usize = 200;
@@ -19,7 +19,7 @@ pub(super) fn in_sql(name: &str) -> Option<String> {
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}'
                 | '\u{061c}' | '\u{00ad}')
     };
-    (name.len() <= NAME_MAX && !name.chars().any(deceives)).then(|| quoted(name))
+    (name.len() <= NAME_MAX && !name.chars().any(deceives)).then(|| quote(name))
 }
 
 /// Names of columns in SQL.
