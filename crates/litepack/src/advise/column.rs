@@ -149,6 +149,16 @@ impl ColumnSample {
         })
     }
 
+    /// Of hexadecimal texts whether they are of upper case; `None` if of both.
+    pub(crate) fn hex_case(&self) -> Option<bool> {
+        let letters = self.kept.values.iter().flat_map(|value| &**value);
+        let mut letters = letters.filter(|byte| byte.is_ascii_alphabetic());
+        let upper = letters.next()?.is_ascii_uppercase();
+        letters
+            .all(|byte| byte.is_ascii_uppercase() == upper)
+            .then_some(upper)
+    }
+
     /// How many different texts or blobs there are, if they are few and each stands often.
     pub(crate) fn few(&self) -> Option<u64> {
         let distinct = self.distinct.as_ref()?.len() as u64;

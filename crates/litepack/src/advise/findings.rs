@@ -1,5 +1,7 @@
 //! What else would make the database smaller or faster, with the SQL for it, which is never run.
 
+use std::collections::HashMap;
+
 use litepack_btree::{Tree, TreeKind};
 use serde::Serialize;
 
@@ -20,6 +22,8 @@ const BYTES: f64 = 16384.0;
 const TWICE: f64 = 0.05;
 /// Share of a column's values that have to be of the kind that a finding is about.
 const NEARLY_ALL: f64 = 0.95;
+/// Indexes of a table that another one is compared with.
+const INDEXES: usize = 1000;
 /// No more findings are reported, those that save most first.
 const MOST: usize = 100;
 
@@ -46,6 +50,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) scale: &'a Scale,
     pub(crate) columns: &'a Columns,
     pub(crate) packed: &'a Packed,
+    /// The place of each index among the trees.
+    pub(crate) places: HashMap<&'a str, usize>,
 }
 
 /// All findings, those that save most first.
@@ -59,7 +65,8 @@ pub(crate) fn all(evidence: &Evidence<'_>) -> Vec<Finding> {
             continue;
         }
         match (tree.kind, evidence.schema.tables.get(&tree.name)) {
-            (TreeKind::Table, Some(table)) => {
+            // What a virtual table keeps in it is its own affair.
+            (TreeKind::Table, Some(table)) if !table.shadow => {
                 found.extend(evidence.without_rowid(at, tree, sample, table));
                 found.extend(evidence.with_rowid(at, tree, sample, table));
                 found.extend(evidence.rows_twice(at, tree, sample, table));
@@ -94,10 +101,10 @@ impl Evidence<'_> {
             return None;
         }
         let keep = match self.schema.auto_vacuum {
-            0 => {
-                "; with PRAGMA auto_vacuum = INCREMENTAL before it, PRAGMA incremental_vacuum gives back later ones"
+            false => {
+                " With PRAGMA auto_vacuum = INCREMENTAL before it, PRAGMA incremental_vacuum gives back later ones."
             }
-            _ => "",
+            true => "",
         };
         Some(Finding {
             kind: "vacuum",
@@ -106,7 +113,8 @@ impl Evidence<'_> {
                 free => format!("{free} free pages, and pages that are not full"),
             },
             detail: format!(
-                "VACUUM writes the database anew, with room for all of it beside it{keep}."
+                "VACUUM writes the database anew, with room for all of it beside it, and nobody else can write it \
+                 meanwhile. Rows of tables without an INTEGER PRIMARY KEY may get other rowids.{keep}"
             ),
             saves_bytes: saves as i64,
             sql: Some("VACUUM;".into()),
@@ -130,7 +138,7 @@ impl Evidence<'_> {
     fn redundant(&self, at: usize, tree: &Tree) -> Option<Finding> {
         let index = self.schema.indexes.get(&tree.name)?;
         let table = self.schema.tables.get(&index.table)?;
-        if index.origin != "c" || index.partial {
+        if index.origin != "c" || index.partial || table.shadow {
             return None;
         }
         let own: Vec<&IndexField> = keys(index).collect();
@@ -152,7 +160,9 @@ impl Evidence<'_> {
         Some(Finding {
             kind: "redundant_index",
             title: format!("index {} is not needed", printable(&tree.name)),
-            detail: format!("Queries that use it can use {instead}."),
+            detail: format!(
+                "Queries that use it can use {instead}. Statements that name it (INDEXED BY) have to be changed."
+            ),
             saves_bytes: self.bytes(at) as i64,
             sql,
         })
@@ -160,8 +170,13 @@ impl Evidence<'_> {
 
     /// The index that makes another one needless, and whether it has just the same columns.
     fn covering(&self, tree: &Tree, index: &Index, own: &[&IndexField]) -> Option<(String, bool)> {
-        let others = self.schema.indexes_of(&index.table);
+        let others = self.schema.indexes_of(&index.table).take(INDEXES);
         let mut others = others.filter(|(name, other)| *name != tree.name && !other.partial);
+        // A constraint may do something else with a second value than to refuse it.
+        let refuses = |other: &Index| {
+            let table = self.schema.tables.get(&index.table);
+            other.origin == "c" || table.is_some_and(|table| !table.conflict)
+        };
         others.find_map(|(name, other)| {
             let theirs: Vec<&IndexField> = keys(other).collect();
             let exact = theirs.len() == own.len();
@@ -172,7 +187,7 @@ impl Evidence<'_> {
                     > (index.unique, std::cmp::Reverse(tree.name.as_str()));
             let needless = begins
                 && if index.unique {
-                    exact && other.unique && stays
+                    exact && other.unique && stays && refuses(other)
                 } else {
                     !exact || stays
                 };
@@ -195,7 +210,16 @@ impl Evidence<'_> {
             .schema
             .indexes_of(&tree.name)
             .find(|(_, index)| index.origin == "pk")?;
-        let primary_at = self.trees.iter().position(|tree| tree.name == primary)?;
+        let primary_at = *self.places.get(primary)?;
+        // No NULL in a key can stay, and what the table is used by may need its rowid.
+        let null = |at: &usize| {
+            let field = table.fields.iter().position(|column| column == at);
+            let column = field.and_then(|field| sample.columns.get(field));
+            table.columns[*at].key > 0 && column.is_none_or(|column| column.nulls > 0)
+        };
+        if (0..table.columns.len()).any(|at| null(&at)) {
+            return None;
+        }
         let payload: u64 = sample.sizes.iter().map(|(payload, _)| payload).sum();
         let mean = payload as f64 / sample.sizes.len().max(1) as f64;
         // As SQLite's documentation says: rows of less than about a twentieth of a page.
@@ -214,12 +238,22 @@ impl Evidence<'_> {
             kind: "without_rowid",
             title: format!("table {} could be WITHOUT ROWID", printable(&tree.name)),
             detail: "Its key is an index beside it now, and its rows are short. A table WITHOUT ROWID is in the order of \
-                     its key, and a look-up reads one tree and not two. Carry over defaults, checks, foreign keys, \
-                     indexes and triggers of the table."
+                     its key, and a look-up reads one tree and not two. Not if a program uses its rowid, which is gone \
+                     then."
                 .into(),
             saves_bytes: saves as i64,
-            sql: rebuilt(&tree.name, table, true),
+            sql: self.rebuilt(&tree.name, table, true),
         })
+    }
+
+    /// The SQL to make a table anew; `None` for one that has more than columns and a key, which would be lost.
+    fn rebuilt(&self, name: &str, table: &Table, without_rowid: bool) -> Option<String> {
+        let has_more = table.more
+            || table.triggers
+            || self.schema.related.contains(&name.to_lowercase())
+            || table.columns.iter().any(|column| column.hidden != 0)
+            || (self.schema.indexes_of(name)).any(|(_, index)| index.origin != "pk");
+        (!has_more).then(|| rebuilt(name, table, without_rowid))?
     }
 
     /// A table WITHOUT ROWID with rows so long that its pages hold few of them.
@@ -252,10 +286,10 @@ impl Evidence<'_> {
             kind: "with_rowid",
             title: format!("table {} should have a rowid", printable(&tree.name)),
             detail: "Its rows are too long for a table WITHOUT ROWID: of those longer than a quarter of a page most is on \
-                     overflow pages. Carry over defaults, checks, foreign keys, indexes and triggers of the table."
+                     overflow pages."
                 .into(),
             saves_bytes: saves as i64,
-            sql: rebuilt(&tree.name, table, false),
+            sql: self.rebuilt(&tree.name, table, false),
         })
     }
 
@@ -323,9 +357,9 @@ impl Evidence<'_> {
     ) -> Option<Finding> {
         let column = &self.samples.trees[at].columns[field];
         let (kind, share) = column.kind()?;
-        let (left, function) = match kind {
-            Kind::Hex => (0.5, "unhex({})"),
-            Kind::Uuids => (16.0 / 36.0, "unhex({}, '-')"),
+        let left = match kind {
+            Kind::Hex => 0.5,
+            Kind::Uuids => 16.0 / 36.0,
             _ => return None,
         };
         let declared = &table.columns[place];
@@ -337,12 +371,9 @@ impl Evidence<'_> {
         let mut saves = saved(column.string_bytes, at);
         let mut indexes = 0;
         for (name, index) in self.schema.indexes_of(&tree.name) {
-            let fields = index
-                .fields
-                .iter()
-                .position(|field| field.column == Some(place));
-            let tree = self.trees.iter().position(|tree| tree.name == name);
-            if let (Some(field), Some(tree)) = (fields, tree)
+            let mut fields = index.fields.iter();
+            let field = fields.position(|field| field.column == Some(place));
+            if let (Some(field), Some(tree)) = (field, self.places.get(name).copied())
                 && let Some(column) = self.samples.trees[tree].columns.get(field)
             {
                 saves += saved(column.string_bytes, tree);
@@ -353,12 +384,18 @@ impl Evidence<'_> {
             0 => "",
             _ => ", also in indexes on it",
         };
-        let sql = in_sql(&tree.name).zip(in_sql(&declared.name)).map(|(table, column)| {
-            let blob = function.replace("{}", &column);
-            format!(
-                "UPDATE {table} SET {column} = {blob}\nWHERE typeof({column}) = 'text' AND {blob} IS NOT NULL;\nVACUUM;"
-            )
-        });
+        let sql = || {
+            let upper = column.hex_case()?;
+            let key = (tree.name.to_lowercase(), declared.name.to_lowercase());
+            // Whatever else looks at the column would see another value.
+            let is_used = table.triggers
+                || self.schema.foreign.contains(&key)
+                || table.columns.iter().any(|column| column.hidden != 0)
+                || (self.schema.indexes_of(&tree.name)).any(|(_, index)| index.is_computed());
+            let names = in_sql(&tree.name).zip(in_sql(&declared.name));
+            let (table, column) = names.filter(|_| !is_used)?;
+            Some(hex_to_blob(&table, &column, kind, upper))
+        };
         Some(Finding {
             kind: "hex_to_blob",
             title: format!(
@@ -369,10 +406,11 @@ impl Evidence<'_> {
             ),
             detail: format!(
                 "As a blob it takes half{also}. Programs then pass and read blobs, or use hex() and unhex() (SQLite 3.41); \
-                 the same goes for columns that refer to it."
+                 the same goes for columns that refer to it, and views. Values that would not come back as they are stay \
+                 text."
             ),
             saves_bytes: saves as i64,
-            sql,
+            sql: sql(),
         })
     }
 
@@ -425,8 +463,8 @@ impl Evidence<'_> {
         let column = &self.samples.trees[at].columns[field];
         let (kind, share) = column.kind()?;
         let rows = self.scale.rows(at);
-        let by_expression = (self.schema.indexes_of(&tree.name))
-            .any(|(_, index)| keys(index).any(|field| field.column.is_none() && !field.is_rowid));
+        let by_expression =
+            (self.schema.indexes_of(&tree.name)).any(|(_, index)| index.has_expression());
         if kind != Kind::Json || share < NEARLY_ALL || by_expression || rows < 1000.0 {
             return None;
         }
@@ -436,23 +474,22 @@ impl Evidence<'_> {
             let mut columns = table.columns.iter();
             columns.any(|column| column.name.eq_ignore_ascii_case(name))
         };
-        let name = match taken(key) {
-            false => key.to_owned(),
-            true => format!("{}_{key}", declared.name),
-        };
         let index = format!("{}_{key}", tree.name);
-        if taken(&name)
+        // A column of that name is most likely the same.
+        if taken(key)
             || self.schema.indexes.contains_key(&index)
             || self.schema.tables.contains_key(&index)
         {
             return None;
         }
+        let any = if table.strict { " ANY" } else { "" };
         let sql = || {
             let (table, data) = (in_sql(&tree.name)?, in_sql(&declared.name)?);
-            let (name, index) = (in_sql(&name)?, in_sql(&index)?);
+            let (name, index) = (in_sql(key)?, in_sql(&index)?);
+            // Of a row that is no JSON it is NULL, and not an error whenever the row is read.
             Some(format!(
-                "ALTER TABLE {table} ADD COLUMN {name} AS ({data} ->> '$.\"{key}\"') VIRTUAL;\n\
-                 CREATE INDEX {index} ON {table}({name});"
+                "ALTER TABLE {table} ADD COLUMN {name}{any} AS\n  (CASE WHEN json_valid({data}) THEN {data} ->> \
+                 '$.\"{key}\"' END) VIRTUAL;\nCREATE INDEX {index} ON {table}({name});"
             ))
         };
         Some(Finding {
@@ -463,12 +500,32 @@ impl Evidence<'_> {
                 printable(&tree.name)
             ),
             detail: "It is in nearly every row, short, and nearly every row has another value. A generated column takes no \
-                     space; its index does. Worth it if rows are looked up by it."
+                     space; its index does. Worth it if rows are looked up by it. SELECT * returns the column, too."
                 .into(),
             saves_bytes: -((rows * (mean + 10.0)) as i64),
             sql: sql(),
         })
     }
+}
+
+/// Makes blobs of what was text, where the blob says all that the text did: hexadecimal of this case, and nothing else.
+fn hex_to_blob(table: &str, column: &str, kind: Kind, upper: bool) -> String {
+    let case = if upper { "upper" } else { "lower" };
+    let (blob, back) = match kind {
+        Kind::Uuids => (
+            format!("unhex({column}, '-')"),
+            format!("replace({column}, '-', '')"),
+        ),
+        _ => (format!("unhex({column})"), column.to_owned()),
+    };
+    let shape = match kind {
+        Kind::Uuids => format!(" AND {column} LIKE '________-____-____-____-____________'"),
+        _ => String::new(),
+    };
+    format!(
+        "UPDATE {table} SET {column} = {blob}\nWHERE typeof({column}) = 'text' AND length({column}) > 1{shape}\n  AND \
+         {case}(hex({blob})) = {back} COLLATE BINARY;\nVACUUM;"
+    )
 }
 
 fn keys(index: &Index) -> impl Iterator<Item = &IndexField> {

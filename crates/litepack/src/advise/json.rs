@@ -80,9 +80,10 @@ impl Keys {
         let found = self.outer.iter().filter(|(name, key)| {
             let short = key.bytes as u64 <= 64 * key.scalars;
             let differs = key.distinct.len() as u64 * 2 >= key.scalars.min(DISTINCT as u64);
-            let plain = name
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "_-$".contains(c));
+            let plain = name.len() <= 64
+                && name
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "_-$".contains(c));
             many(key.scalars) && short && differs && plain && is_called_key(name)
         });
         let best = found.max_by_key(|(name, key)| (key.distinct.len(), std::cmp::Reverse(*name)));

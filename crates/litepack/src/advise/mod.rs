@@ -28,7 +28,7 @@ mod treemap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use litepack_btree::PageOwnership;
+use litepack_btree::{PageOwnership, TreeKind};
 use litepack_engine::FileKind;
 use serde::Serialize;
 
@@ -138,7 +138,7 @@ pub struct Mode {
     pub name: &'static str,
     /// How large it would be; `None` if it cannot be.
     pub size: Option<Predicted>,
-    /// How it is made.
+    /// How it is made; empty if it cannot be, or if a name in it cannot be shown safely.
     pub command: String,
     /// What to know of it.
     pub note: String,
@@ -218,8 +218,6 @@ impl Time {
 
 fn report(origin: &Origin, shown: &Path, sample: u64, job: &Job<'_>) -> Result<Report> {
     let step = job.step("reading", Unit::Tasks, None);
-    step.at("schema");
-    let schema = Schema::read(origin, job)?;
     let mut pages = Pages::open(origin.file(), origin.kind(), origin.path(), shown)?;
     let time = Time::for_bytes(pages.size);
     job.check()?;
@@ -229,6 +227,9 @@ fn report(origin: &Origin, shown: &Path, sample: u64, job: &Job<'_>) -> Result<R
     let Some(owners) = plan.owners() else {
         refuse!("{} is not a SQLite database", shown.display());
     };
+    job.check()?;
+    step.at("schema");
+    let schema = Schema::read(&mut pages, owners, job)?;
     job.check()?;
     step.at("tables and indexes");
     let samples = Samples::take(&mut pages, owners, sample, time.until(0.5, 0.12));
@@ -256,6 +257,10 @@ fn report(origin: &Origin, shown: &Path, sample: u64, job: &Job<'_>) -> Result<R
         scale: &scale,
         columns: &columns,
         packed: &packed,
+        places: (trees.iter().enumerate())
+            .filter(|(_, tree)| tree.kind == TreeKind::Index)
+            .map(|(at, tree)| (tree.name.as_str(), at))
+            .collect(),
     };
     let findings = findings::all(&evidence);
     let reports = account::trees(&samples, trees, &schema, &scale, &packed);
@@ -302,7 +307,19 @@ fn ways(
     archive: Predicted,
     columns: modes::columns::Columns,
 ) -> Vec<Mode> {
-    let db = printable_path(shown);
+    // A name that begins like an option is none.
+    let path = shown.to_str().map(|path| match path.starts_with('-') {
+        true => format!("./{path}"),
+        false => path.to_owned(),
+    });
+    let in_shell = |suffix: &str| sql::in_shell(&format!("{}{suffix}", path.as_ref()?));
+    let db = in_shell("");
+    let made = |how: &str, suffix: &str| {
+        let command = db.as_ref().zip(in_shell(suffix));
+        command.map_or(String::new(), |(db, new)| {
+            format!("litepack {how} {db} {new}")
+        })
+    };
     let mode = |name, size, command, note: &str| Mode {
         name,
         size,
@@ -310,13 +327,21 @@ fn ways(
         note: note.to_owned(),
         columns: Vec::new(),
     };
-    let mut enable: Vec<String> = (columns.chosen.iter())
-        .map(|chosen| {
-            let (table, column) = (shell_word(&chosen.table), shell_word(&chosen.column));
-            format!("litepack columns enable {db} {table} {column}")
-        })
-        .collect();
-    enable.push(format!("litepack columns maintain {db} --vacuum"));
+    let enable = || {
+        let db = db.as_ref()?;
+        let each = columns.chosen.iter().map(|chosen| {
+            let (table, column) = (
+                sql::in_shell(&chosen.table)?,
+                sql::in_shell(&chosen.column)?,
+            );
+            Some(format!(
+                "litepack columns enable -- {db} {table} {column}\n"
+            ))
+        });
+        let each = each.collect::<Option<String>>()?;
+        Some(format!("{each}litepack columns maintain --vacuum {db}"))
+    };
+    let enable = enable().filter(|_| columns.size.is_some());
     let note = match (&columns.size, columns.refused) {
         (Some(_), _) => "an ordinary SQLite file; the tables become views".to_owned(),
         (None, Some(why)) => format!("no column can be compressed to advantage: {why}"),
@@ -326,55 +351,27 @@ fn ways(
         mode(
             "packed",
             Some(packed.ordinary),
-            format!("litepack pack {db} {db}.packed"),
+            made("pack", ".packed"),
             "read and written by SQLite with the extension, opened with vfs=litepack",
         ),
         mode(
             "packed best",
             Some(packed.best),
-            format!("litepack pack --best {db} {db}.packed"),
+            made("pack --best", ".packed"),
             "the same, made in about ten times the time",
         ),
         Mode {
             name: "columns",
             size: columns.size,
-            command: if columns.size.is_some() {
-                enable.join("\n")
-            } else {
-                String::new()
-            },
+            command: enable.unwrap_or_default(),
             note,
             columns: columns.chosen,
         },
         mode(
             "archive",
             Some(archive),
-            format!("litepack archive create {db} {db}.zst"),
+            made("archive create", ".zst"),
             "read-only; any zstd decompresses it",
         ),
     ]
-}
-
-/// A path as it is written in a shell.
-fn printable_path(path: &Path) -> String {
-    shell_word(&path.display().to_string())
-}
-
-/// A word for a shell: in quotes, unless every character is harmless.
-fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./+,:@%".contains(c);
-    if !word.is_empty() && !word.starts_with('-') && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    let safe: String = (word.chars())
-        .map(|c| {
-            if c.is_control() {
-                char::REPLACEMENT_CHARACTER
-            } else {
-                c
-            }
-        })
-        .take(200)
-        .collect();
-    format!("'{}'", safe.replace('\'', r"'\''"))
 }

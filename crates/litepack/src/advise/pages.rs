@@ -10,6 +10,7 @@ use std::fs::File;
 use std::path::Path;
 
 use litepack_archive::Archive;
+use litepack_btree::page::{Cell, be32};
 use litepack_btree::{HEADER_LEN, Header, PageNumber};
 use litepack_codec::DictId;
 use litepack_engine::{FileKind, plan};
@@ -24,8 +25,8 @@ use crate::{Result, archive};
 /// Length of the header of a WAL, and of a frame in it (sqlite.org/fileformat2.html, section 4.1).
 const WAL_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-/// Frames of a WAL that are looked at: those of 16 GiB in pages of 4 KiB.
-const FRAMES_MAX: u64 = 4 << 20;
+/// Frames of a WAL that are looked at: those of 4 GiB in pages of 4 KiB.
+const FRAMES_MAX: u64 = 1 << 20;
 
 /// The pages.
 pub(crate) struct Pages<'a> {
@@ -105,6 +106,24 @@ impl<'a> Pages<'a> {
     pub(crate) fn page(&mut self, page: PageNumber, buf: &mut [u8]) -> bool {
         self.read_at(page.start(self.header.page_size), buf)
     }
+
+    /// The payload of a cell, of which the beginning is `local`; `None` if its overflow pages cannot be read. The caller
+    /// sees to it that it is not too long. `buf` has the length of a page.
+    pub(crate) fn payload(&mut self, cell: &Cell, local: &[u8], buf: &mut [u8]) -> Option<Vec<u8>> {
+        let len = usize::try_from(cell.payload).ok()?;
+        let mut payload = local.to_vec();
+        let mut next = cell.overflow;
+        while payload.len() < len {
+            let page = next.filter(|page| page.get() <= self.header.pages)?;
+            if !self.page(page, buf) {
+                return None;
+            }
+            let here = (len - payload.len()).min(self.header.usable() - 4);
+            payload.extend_from_slice(buf.get(4..4 + here)?);
+            next = be32(buf, 0).and_then(PageNumber::new);
+        }
+        Some(payload)
+    }
 }
 
 impl Bytes<'_> {
@@ -180,7 +199,12 @@ impl Wal {
     /// A frame counts if it has the salts of the header, as those of an earlier round do not. Their checksums are not
     /// looked at: no more depends on them than a number in a report.
     fn open(path: &Path) -> Option<Wal> {
-        let file = File::open(with_suffix(path, "-wal")).ok()?;
+        let path = with_suffix(path, "-wal");
+        // Opening a pipe would wait for its other end.
+        if !path.metadata().ok()?.is_file() {
+            return None;
+        }
+        let file = File::open(path).ok()?;
         let mut head = [0; WAL_HEADER];
         let read = ReadAt::read_at(&file, &mut head, 0).ok()?;
         let magic = word(&head, 0)? & !1;
@@ -220,7 +244,7 @@ impl Wal {
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    litepack_btree::page::be32(bytes, at)
+    be32(bytes, at)
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ pub(crate) fn choose(
             "{:.1} times smaller, and SQLite reads and writes it as before",
             1.0 / left.max(1e-9)
         ),
-        command: Some(packed.command.clone()),
+        command: Some(packed.command.clone()).filter(|command| !command.is_empty()),
         otherwise,
     }
 }

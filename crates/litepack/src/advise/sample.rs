@@ -23,8 +23,9 @@ const PAYLOAD_MAX: u64 = 256 << 10;
 const SIZES: usize = 400_000;
 /// Values that are kept, of all columns.
 const KEPT: usize = 64 << 20;
-/// Columns of a tree that are told apart, as many as SQLite allows.
+/// Columns of a tree that are told apart, as many as SQLite allows, and of all trees. A row can claim any number.
 const COLUMNS: usize = 2000;
+const COLUMNS_ALL: usize = 1 << 16;
 /// A page is read for each row that is looked at twice after so many pages.
 const LOOK: usize = 64;
 
@@ -122,7 +123,8 @@ impl Samples {
             other: vec![0; pages.header.page_size as usize],
             pages,
             overflow: OVERFLOW_BYTES,
-            sizes: (SIZES / samples.trees.len().max(1)).max(200),
+            sizes: (SIZES / samples.trees.len().max(1)).max(50),
+            columns: COLUMNS_ALL,
         };
         for (at, (_, page, tree)) in chosen.iter().enumerate() {
             if at > LOOK && at.is_multiple_of(LOOK) {
@@ -212,6 +214,8 @@ struct Reader<'a, 'b> {
     overflow: usize,
     /// Sizes of rows that are kept of a tree.
     sizes: usize,
+    /// Columns that may still be told apart.
+    columns: usize,
 }
 
 impl Reader<'_, '_> {
@@ -281,18 +285,7 @@ impl Reader<'_, '_> {
         }
         let len = usize::try_from(cell.payload).ok()?;
         self.overflow = self.overflow.checked_sub(len)?;
-        let mut payload = local.to_vec();
-        let mut next = cell.overflow;
-        while payload.len() < len {
-            let page = next.filter(|page| page.get() <= self.pages.header.pages)?;
-            if !self.pages.page(page, &mut self.other) {
-                return None;
-            }
-            let here = (len - payload.len()).min(self.usable - 4);
-            payload.extend_from_slice(self.other.get(4..4 + here)?);
-            next = litepack_btree::page::be32(&self.other, 0).and_then(PageNumber::new);
-        }
-        Some(payload)
+        self.pages.payload(cell, local, &mut self.other)
     }
 
     /// Shares out the bytes of a record, of which the beginning or all is `there`.
@@ -319,10 +312,14 @@ impl Reader<'_, '_> {
             let Some(len) = len_of(serial).filter(|len| *len as u64 <= left) else {
                 break;
             };
-            left -= len as u64;
             if tree.columns.len() <= at {
+                let Some(others) = self.columns.checked_sub(1) else {
+                    break;
+                };
+                self.columns = others;
                 tree.columns.push(ColumnSample::new());
             }
+            left -= len as u64;
             let end = body.saturating_add(len);
             let there = &there[body.min(there.len())..end.min(there.len())];
             tree.columns[at].see(serial, len, there, self.encoding, true);

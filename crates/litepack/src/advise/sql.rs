@@ -1,25 +1,35 @@
-//! SQL that is shown to people, with names from a database in it.
+//! SQL and commands that are shown to people, with names from a database in them.
 //!
-//! Names in a database can hold anything. In SQL they are quoted, and SQL with a name that is long, or has characters
-//! that could make it look like other SQL (line breaks, controls, changes of direction), is not given at all.
+//! Names in a database can hold anything. In SQL they are quoted, and a statement with a name that is long, or has
+//! characters that could make it look like another statement, is not given at all. No statement loses anything when it
+//! is pasted into a shell that goes on after an error: what removes a table is left to the reader, as a comment.
 
-use super::schema::Table;
 use litepack_columns::tokens::quote;
 
-/// Longest name in SQL that is shown.
+use super::schema::Table;
+use crate::printable::deceives;
+
+/// Longest name in SQL that is shown, and longest word of a command.
 const NAME_MAX: usize = 200;
+const WORD_MAX: usize = 4096;
 /// Columns that SQL lists.
 const LISTED: usize = 50;
 
 /// A name in SQL; `None` if it is too long to be read, or holds what could pass for other SQL on a screen.
 pub(super) fn in_sql(name: &str) -> Option<String> {
-    // Controls; marks that change the direction of text, or that nobody sees.
-    let deceives = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}'
-                | '\u{061c}' | '\u{00ad}')
-    };
-    (name.len() <= NAME_MAX && !name.chars().any(deceives)).then(|| quote(name))
+    (name.len() <= NAME_MAX && !name.contains(deceives)).then(|| quote(name))
+}
+
+/// A word for a shell, in quotes unless every character is harmless; `None` as for SQL.
+pub(super) fn in_shell(word: &str) -> Option<String> {
+    let harmless = |c: char| c.is_ascii_alphanumeric() || "_-./+,:@%".contains(c);
+    if word.len() > WORD_MAX || word.contains(deceives) {
+        return None;
+    }
+    Some(match !word.is_empty() && word.chars().all(harmless) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    })
 }
 
 /// Names of columns in SQL.
@@ -29,11 +39,8 @@ pub(super) fn list(table: &Table, columns: &[usize]) -> Option<String> {
     (!names.is_empty() && names.len() <= LISTED).then(|| names.join(", "))
 }
 
-/// The statements that make a table anew, with a rowid or without.
+/// The statements that make a table anew, with a rowid or without, for a table that has nothing but columns and a key.
 pub(super) fn rebuilt(name: &str, table: &Table, without_rowid: bool) -> Option<String> {
-    if table.columns.iter().any(|column| column.hidden != 0) {
-        return None;
-    }
     let all: Vec<usize> = (0..table.columns.len()).collect();
     let columns = list(table, &all)?;
     let simple = |declared: &str| {
@@ -46,13 +53,12 @@ pub(super) fn rebuilt(name: &str, table: &Table, without_rowid: bool) -> Option<
         if !simple(&column.declared) {
             return None;
         }
-        let name = in_sql(&column.name)?;
-        let not_null = if column.key > 0 { " NOT NULL" } else { "" };
-        declared.push(
-            format!("{name} {}{not_null}", column.declared)
-                .trim_end()
-                .to_owned(),
-        );
+        let words = format!("{} {}", in_sql(&column.name)?, column.declared);
+        let not_null = match column.key > 0 || column.not_null {
+            true => " NOT NULL",
+            false => "",
+        };
+        declared.push(words.trim_end().to_owned() + not_null);
     }
     let mut key: Vec<usize> = all
         .into_iter()
@@ -66,10 +72,13 @@ pub(super) fn rebuilt(name: &str, table: &Table, without_rowid: bool) -> Option<
     ends.extend(without_rowid.then_some("WITHOUT ROWID"));
     let end = ends.join(", ");
     let declared = declared.join(", ");
+    let made = format!("CREATE TABLE {new}({declared}, PRIMARY KEY({key})) {end}");
     Some(format!(
-        "BEGIN;\nCREATE TABLE {new}({declared}, PRIMARY KEY({key})) {end};\n\
-         INSERT INTO {new}({columns}) SELECT {columns} FROM {old};\n\
-         DROP TABLE {old};\nALTER TABLE {new} RENAME TO {old};\nCOMMIT;\nVACUUM;"
+        "{};\nINSERT INTO {new}({columns}) SELECT {columns} FROM {old};\n\
+         -- Only if there was no error, and nobody writes it meanwhile:\n\
+         -- PRAGMA legacy_alter_table = ON;\n\
+         -- DROP TABLE {old};\n-- ALTER TABLE {new} RENAME TO {old};\n-- VACUUM;",
+        made.trim_end()
     ))
 }
 
@@ -92,5 +101,10 @@ mod tests {
         ] {
             assert_eq!(in_sql(name), None, "{name:?}");
         }
+        assert_eq!(in_shell("a.b/c-d").unwrap(), "a.b/c-d");
+        assert_eq!(in_shell("").unwrap(), "''");
+        assert_eq!(in_shell("$(x) 'y'").unwrap(), r"'$(x) '\''y'\'''");
+        assert_eq!(in_shell("a\nb"), None);
+        assert_eq!(in_shell("a\u{202e}b"), None);
     }
 }
