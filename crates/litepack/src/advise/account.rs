@@ -44,6 +44,18 @@ pub struct TreeReport {
     pub columns: Vec<ColumnReport>,
 }
 
+impl TreeReport {
+    /// Says what it takes packed, of which each column keeps its share.
+    pub(crate) fn pack_into(&mut self, bytes: u64) {
+        for column in &mut self.columns {
+            let share = u128::from(column.packed_bytes) * u128::from(bytes);
+            let share = share / u128::from(self.packed_bytes.max(1));
+            column.packed_bytes = u64::try_from(share).unwrap_or(bytes).min(bytes);
+        }
+        self.packed_bytes = bytes;
+    }
+}
+
 /// Bytes of SQLite's own in a table or index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Overhead {

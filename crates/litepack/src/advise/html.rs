@@ -74,6 +74,9 @@ struct Listed<'a> {
     name: String,
     tree: &'a TreeReport,
     columns: Vec<(String, &'a ColumnReport, String)>,
+    /// Columns that are not listed, and their bytes.
+    more: usize,
+    more_bytes: u64,
 }
 
 impl<'a> Page<'a> {
@@ -113,9 +116,12 @@ impl<'a> Page<'a> {
 
 fn listed_tree(tree: &TreeReport) -> Listed<'_> {
     let columns = tree.columns.iter().take(COLUMNS);
+    let more = tree.columns.get(COLUMNS..).unwrap_or_default();
     Listed {
         name: printable(&tree.name),
         tree,
+        more: more.len(),
+        more_bytes: more.iter().map(|column| column.bytes).sum(),
         columns: columns
             .map(|column| (column_name(column), column, kind(column)))
             .collect(),

@@ -25,6 +25,7 @@ mod schema;
 mod sql;
 mod treemap;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -33,10 +34,10 @@ use litepack_engine::FileKind;
 use serde::Serialize;
 
 use crate::error::{Context, refuse};
-use crate::files::replacement::Replacement;
+use crate::files::replacement::{Replacement, is_same_file, with_suffix};
 use crate::job::Unit;
 use crate::tune::origin::Origin;
-use crate::{Job, Result, register};
+use crate::{Info, Job, Result, register};
 use account::Scale;
 use findings::Evidence;
 use modes::packed::Deadlines;
@@ -96,6 +97,8 @@ pub struct Report {
     pub database_bytes: u64,
     /// Bytes of a page.
     pub page_size: u32,
+    /// Whether the size of `packed`, and `packed_bytes` of tables and indexes, are real ones of a packed file.
+    pub is_measured: bool,
     /// Whether all pages of tables and indexes were read, and not a sample.
     pub is_whole: bool,
     /// Bytes of tables and indexes that were read.
@@ -121,6 +124,28 @@ pub struct Report {
 }
 
 impl Report {
+    /// Takes over what a packed file and its trees really take.
+    fn measure(&mut self, info: &Info) {
+        self.is_measured = true;
+        let real = (info.content.trees.iter())
+            .map(|(tree, share)| ((tree.kind, tree.name.as_str()), share.stored))
+            .collect::<HashMap<_, _>>();
+        for tree in &mut self.trees {
+            let kind = match tree.kind {
+                "index" => TreeKind::Index,
+                _ => TreeKind::Table,
+            };
+            if let Some(stored) = real.get(&(kind, tree.name.as_str())) {
+                tree.pack_into(*stored);
+            }
+        }
+        for mode in self.modes.iter_mut().filter(|mode| mode.name == "packed") {
+            mode.size = Some(Predicted::exactly(info.file.file_bytes));
+            mode.command = String::new();
+            "as it is now".clone_into(&mut mode.note);
+        }
+    }
+
     /// The name of the file, as it may be shown.
     pub fn shown_name(&self) -> String {
         let name = self
@@ -177,19 +202,65 @@ pub fn advise(
     }
     register()?;
     let origin = Origin::open(shown)?;
-    let page = match &options.html {
-        Some(path) => Some(Replacement::of(path, origin.path(), options.replace)?),
-        None => None,
-    };
+    let page = Target::of(options, &origin)?;
     let report = report(&origin, shown, options.sample_bytes, job)?;
-    if let (Some(page), Some(path)) = (page, &options.html) {
-        let text = html::of(&report)?;
+    page.write(&report, &origin, job)?;
+    Ok(report)
+}
+
+/// As [`advise`] for a packed file, but with what the file and its tables and indexes really take, by [`crate::info`].
+///
+/// # Errors
+/// If it is not a database or cannot be read, or the job is stopped, or the page cannot be written.
+pub fn advise_packed(
+    file: impl AsRef<Path>,
+    info: &Info,
+    options: &AdviseOptions,
+    job: &Job<'_>,
+) -> Result<Report> {
+    let shown = file.as_ref();
+    register()?;
+    let origin = Origin::open(shown)?;
+    let page = Target::of(options, &origin)?;
+    let mut report = report(&origin, shown, options.sample_bytes, job)?;
+    report.measure(info);
+    page.write(&report, &origin, job)?;
+    Ok(report)
+}
+
+/// Where the page goes, if there is to be one.
+struct Target<'a>(Option<(Replacement, &'a Path)>);
+
+impl<'a> Target<'a> {
+    /// An error if that would take the place of the database, or of what SQLite keeps beside it.
+    fn of(options: &'a AdviseOptions, origin: &Origin) -> Result<Target<'a>> {
+        let Some(path) = &options.html else {
+            return Ok(Target(None));
+        };
+        let name = path.file_name().unwrap_or_default();
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize();
+        let real = folder.map_or(path.clone(), |folder| folder.join(name));
+        for suffix in ["", "-wal", "-journal", "-shm"] {
+            let own = with_suffix(origin.path(), suffix);
+            if own == real || is_same_file(&own, path) {
+                refuse!("{} is part of the database", path.display());
+            }
+        }
+        let page = Replacement::of(path, origin.path(), options.replace)?;
+        Ok(Target(Some((page, path))))
+    }
+
+    fn write(self, report: &Report, origin: &Origin, job: &Job<'_>) -> Result<()> {
+        let Some((page, path)) = self.0 else {
+            return Ok(());
+        };
+        let text = html::of(report)?;
         use std::io::Write as _;
         let written = page.file().write_all(text.as_bytes());
         written.with_context(|| format!("cannot write {}", path.display()))?;
-        page.publish(origin.metadata(), job)?;
+        page.publish(origin.metadata(), job)
     }
-    Ok(report)
 }
 
 /// The time that there is, and shares of it.
@@ -281,6 +352,7 @@ fn report(origin: &Origin, shown: &Path, sample: u64, job: &Job<'_>) -> Result<R
         wal_bytes: pages.wal_bytes(),
         database_bytes: pages.size,
         page_size: pages.header.page_size,
+        is_measured: false,
         is_whole: samples.whole,
         sampled_bytes: samples.trees.iter().map(|tree| tree.read).sum::<u64>() * page_size,
         bad_pages: bad(&samples, owners, &pages),

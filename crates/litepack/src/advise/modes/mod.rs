@@ -29,6 +29,15 @@ pub struct Predicted {
 const RULES: f64 = 0.015;
 
 impl Predicted {
+    /// A size that is known.
+    pub(crate) fn exactly(bytes: u64) -> Predicted {
+        Predicted {
+            bytes,
+            low: bytes,
+            high: bytes,
+        }
+    }
+
     /// A size with the variance that sampling gives it, and a share by which the rules may be wrong besides.
     pub(crate) fn new(bytes: f64, variance: f64, more: f64) -> Predicted {
         let off = 1.96 * variance.max(0.0).sqrt() + bytes * (RULES + more);

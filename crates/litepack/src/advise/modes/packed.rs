@@ -45,6 +45,8 @@ const TRAINED: u64 = 8;
 /// Trees that it is tried for, and about how long that takes.
 const TRIED: usize = 2;
 const TRAINING: Duration = Duration::from_millis(1200);
+/// What a leaf page of an index begins with.
+const INDEX_LEAF: u8 = 10;
 /// What is not known of `--best`, as a share.
 const UNSURE: f64 = 0.025;
 
@@ -188,8 +190,10 @@ pub(crate) fn predict(
 
 /// The share of units that are the same as another, but for the first of each content.
 fn same_units(units: &[Unit]) -> f64 {
+    // Two indexes of the same columns are another finding.
+    let is_index = |unit: &Unit| unit.bytes[0] == INDEX_LEAF;
     let mut hashes: Vec<u64> = (units.iter())
-        .filter(|unit| unit.bytes.iter().any(|byte| *byte != 0))
+        .filter(|unit| !is_index(unit) && unit.bytes.iter().any(|byte| *byte != 0))
         // An overflow page begins with the number of the next one.
         .map(|unit| {
             if unit.stratum == REST {
