@@ -120,6 +120,57 @@ def the_page_has_the_figures_of_json_and_no_markup_of_others():
     assert re.search(r"lang=.en.", page) and "<main>" in page and 'role="img"' in page
 
 
+def luminance(colour):
+    colour = colour if len(colour) == 7 else "#" + "".join(2 * digit for digit in colour[1:])
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one, other):
+    dark, light = sorted([luminance(one), luminance(other)])
+    return (light + 0.05) / (dark + 0.05)
+
+
+def the_page_can_be_heard_and_read_in_both_schemes():
+    make("a.db")
+    advise("a.db", "--html", "page.html")
+    page = open("page.html").read()
+    for table in re.findall(r"<table>.*?</table>", page, re.S):
+        assert "<caption" in table, table[:200]
+        assert all('scope="col"' in head for head in re.findall(r"<th [^>]*>", table.split("<tbody>")[0]))
+        rows = table.split("<tbody>")[1].count("<tr")
+        assert rows == table.count('<th scope="row">') > 0, table[:500]
+    assert [page.count(f"<{tag}") for tag in ["main", "h1", "header>"]] == [1, 1, 1]
+    for section in re.findall(r'<section[^>]*aria-labelledby="([^"]*)"', page):
+        assert f'id="{section}"' in page
+    assert ":focus-visible" in page and 'role="img" aria-label=' in page
+    # Paper is white.
+    assert page.count("prefers-color-scheme") == page.count("@media screen and (prefers-color-scheme: dark)") == 1
+    light, dark = page.split("@media screen", 1)
+    for scheme in [light, dark.split("}")[0]]:
+        colours = dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]+)", scheme))
+        for text, back in [("ink", "back"), ("ink", "panel"), ("soft", "back"), ("soft", "panel")]:
+            assert contrast(colours[text], colours[back]) >= 4.5, (text, back)
+        for at in range(7):
+            text = "on-light" if at < 4 else "on-dark"
+            assert contrast(colours[text], colours[f"s{at}"]) >= 4.5, (at, scheme[:80])
+
+
+def a_packed_file_has_the_page_too():
+    make("a.db")
+    subprocess.run([COMMAND, "pack", "a.db", "b.db"], check=True, capture_output=True)
+    done = subprocess.run([COMMAND, "info", "b.db", "--json", "--html", "page.html"], check=True, capture_output=True)
+    info = json.loads(done.stdout)
+    found = Figures(open("page.html").read())
+    assert found.figures["packed"] == os.path.getsize("b.db") == info["file_bytes"], found.figures
+    again = subprocess.run([COMMAND, "info", "b.db", "--html", "page.html"], capture_output=True)
+    assert again.returncode == 2 and b"--force" in again.stderr
+    before = open("b.db", "rb").read()
+    over = subprocess.run([COMMAND, "info", "b.db", "--html", "b.db", "--force"], capture_output=True)
+    assert over.returncode == 2 and open("b.db", "rb").read() == before
+
+
 def browse(width, *options):
     arguments = [
         "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0", f"--window-size={width},900",
@@ -157,6 +208,8 @@ CHECKS = [
     the_recommended_command_gives_what_it_promised,
     wrong_arguments_are_refused,
     the_page_has_the_figures_of_json_and_no_markup_of_others,
+    the_page_can_be_heard_and_read_in_both_schemes,
+    a_packed_file_has_the_page_too,
     a_browser_shows_the_page_without_an_error,
 ]
 

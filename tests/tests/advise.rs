@@ -138,6 +138,35 @@ fn sizes_of_tpch_are_predicted_from_a_sample() {
     assert_eq!(chosen.mode, "packed", "{chosen:?}");
 }
 
+/// A small shop of many tables, as samples of databases are: all of it is read, and too small for another format.
+#[test]
+fn a_small_shop_is_left_alone() {
+    let db = Db::of(&format!(
+        "CREATE TABLE artist(id INTEGER NOT NULL PRIMARY KEY, name NVARCHAR(120));
+         CREATE TABLE track(id INTEGER NOT NULL PRIMARY KEY, name NVARCHAR(200) NOT NULL, artist INTEGER REFERENCES artist(id),
+             composer NVARCHAR(220), milliseconds INTEGER NOT NULL, price NUMERIC(10, 2) NOT NULL);
+         CREATE TABLE line(id INTEGER NOT NULL PRIMARY KEY, track INTEGER NOT NULL REFERENCES track(id), n INTEGER NOT NULL);
+         CREATE TABLE listed(list INTEGER NOT NULL, track INTEGER NOT NULL REFERENCES track(id),
+             CONSTRAINT pk PRIMARY KEY (list, track));
+         {NUMBERS} INSERT INTO artist SELECT i, 'Artist ' || abs(random() % 99999) FROM n LIMIT 300;
+         {NUMBERS} INSERT INTO track SELECT i, 'Song ' || hex(randomblob(6)), i % 300 + 1,
+             iif(i % 3, 'Composer ' || (i % 300) || ', ' || abs(random() % 999), NULL), abs(random() % 400000), 0.99
+             FROM n LIMIT 3500;
+         {NUMBERS} INSERT INTO line SELECT i, abs(random() % 3500) + 1, 1 FROM n LIMIT 2200;
+         {NUMBERS} INSERT INTO listed SELECT i % 3, i / 3 + 1 FROM n LIMIT 9000;
+         CREATE INDEX track_artist ON track(artist); CREATE INDEX line_track ON line(track);
+         CREATE INDEX listed_list ON listed(list); CREATE INDEX listed_track ON listed(track);"
+    ));
+    let report = db.advise();
+    assert!(report.is_whole && db.len() < 1 << 20, "{}", db.len());
+    assert_eq!(report.recommendation.mode, "leave alone");
+    let finding = found(&db, "redundant_index");
+    assert_eq!(finding.sql.as_deref(), Some("DROP INDEX \"listed_list\";"));
+    // It is at the end of a foreign key and has other indexes: nothing that could be pasted.
+    assert_eq!(found(&db, "without_rowid").sql, None);
+    expect_predicted(&db, &[], true, 64);
+}
+
 /// Every byte is somewhere, and what is said of trees and columns is what SQLite says.
 #[test]
 fn the_bytes_are_those_of_sqlite() {

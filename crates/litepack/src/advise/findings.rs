@@ -406,7 +406,7 @@ impl Evidence<'_> {
             ),
             detail: format!(
                 "As a blob it takes half{also}. Programs then pass and read blobs, or use hex() and unhex() (SQLite 3.41); \
-                 the same goes for columns that refer to it, and views. Values that would not come back as they are stay \
+                 columns that it is compared with have to change together with it. Values that would not come back as they are stay \
                  text."
             ),
             saves_bytes: saves as i64,

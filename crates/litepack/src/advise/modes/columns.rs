@@ -37,7 +37,7 @@ const TRIED: usize = 6;
 /// A column has to save this share of the file.
 const WORTHWHILE: f64 = 0.02;
 /// What the rules may be wrong by, as a share.
-const UNSURE: f64 = 0.025;
+const UNSURE: f64 = 0.04;
 
 /// A column that is worth compressing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
