@@ -519,11 +519,13 @@ fn hex_to_blob(table: &str, column: &str, kind: Kind, upper: bool) -> String {
         _ => (format!("unhex({column})"), column.to_owned()),
     };
     let shape = match kind {
-        Kind::Uuids => format!(" AND {column} LIKE '________-____-____-____-____________'"),
-        _ => String::new(),
+        Kind::Uuids => {
+            format!("{column} LIKE '________-____-____-____-____________' AND length({blob}) = 16")
+        }
+        _ => format!("length({column}) > 1"),
     };
     format!(
-        "UPDATE {table} SET {column} = {blob}\nWHERE typeof({column}) = 'text' AND length({column}) > 1{shape}\n  AND \
+        "UPDATE {table} SET {column} = {blob}\nWHERE typeof({column}) = 'text' AND {shape}\n  AND \
          {case}(hex({blob})) = {back} COLLATE BINARY;\nVACUUM;"
     )
 }

@@ -335,7 +335,7 @@ fn report(origin: &Origin, shown: &Path, sample: u64, job: &Job<'_>) -> Result<R
     };
     let findings = findings::all(&evidence);
     let reports = account::trees(&samples, trees, &schema, &scale, &packed);
-    let modes = ways(shown, &packed, archive, columns);
+    let modes = ways(shown, origin.kind(), &packed, archive, columns);
     let file_bytes = origin.metadata().len();
     let page_size = u64::from(pages.header.page_size);
     let free = samples.free * page_size;
@@ -375,6 +375,7 @@ fn bad(samples: &Samples, owners: &PageOwnership, pages: &Pages<'_>) -> u64 {
 /// The ways to keep it, and how each is made.
 fn ways(
     shown: &Path,
+    kind: FileKind,
     packed: &modes::packed::Packed,
     archive: Predicted,
     columns: modes::columns::Columns,
@@ -388,6 +389,7 @@ fn ways(
     let db = in_shell("");
     let made = |how: &str, suffix: &str| {
         let command = db.as_ref().zip(in_shell(suffix));
+        let command = command.filter(|_| kind == FileKind::Plain);
         command.map_or(String::new(), |(db, new)| {
             format!("litepack {how} {db} {new}")
         })
