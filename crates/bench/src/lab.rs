@@ -183,19 +183,29 @@ impl Lab {
 
     /// The plain database of a data set.
     pub fn source(&self, data: Dataset) -> Result<PathBuf> {
-        self.say(format!("making {}", data.title(self.scale.size)));
-        data.find_or_make(&self.folder, self.scale.size)
+        self.source_of(data, self.scale.size)
+    }
+
+    /// The same with another number of rows.
+    pub fn source_of(&self, data: Dataset, size: Size) -> Result<PathBuf> {
+        self.say(format!("making {}", data.title(size)));
+        data.find_or_make(&self.folder, size)
     }
 
     /// The engine's database of a data set, in the cache of the operating system. Not to be
     /// written to.
     pub fn prepared(&self, engine: &dyn Engine, data: Dataset) -> Result<PathBuf> {
-        let source = self.source(data)?;
+        self.prepared_of(engine, data, self.scale.size)
+    }
+
+    /// The same with another number of rows.
+    pub fn prepared_of(&self, engine: &dyn Engine, data: Dataset, size: Size) -> Result<PathBuf> {
+        let source = self.source_of(data, size)?;
         let target = self.prepared_path(engine, &source);
         if !self.made.borrow().contains(&target) {
             self.say(format!(
                 "preparing {} for {}",
-                data.title(self.scale.size),
+                data.title(size),
                 engine.name()
             ));
             engine.prepare(&source, &target)?;

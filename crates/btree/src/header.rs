@@ -40,7 +40,7 @@ pub struct Header {
     /// First page of the list of free pages, if there is one.
     pub(crate) first_free: Option<PageNumber>,
     /// Whether there are pointer map pages.
-    pub(crate) auto_vacuum: bool,
+    pub auto_vacuum: bool,
 }
 
 impl Header {
@@ -83,7 +83,7 @@ impl Header {
     }
 
     /// Bytes of a page that b-trees use.
-    pub(crate) fn usable(&self) -> usize {
+    pub fn usable(&self) -> usize {
         self.page_size as usize - usize::from(self.reserved)
     }
 

@@ -76,6 +76,10 @@ impl PageKind {
 /// A cell of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
+    /// Where it begins on the page.
+    pub start: usize,
+    /// The key of a row of a table, 0 in indexes.
+    pub rowid: u64,
     /// The page of smaller keys; `None` in a leaf, or if none is named.
     pub child: Option<PageNumber>,
     /// Bytes of payload, on overflow pages too.
@@ -115,6 +119,11 @@ impl<'a> Page<'a> {
         self.kind
     }
 
+    /// How many cells it has.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
     /// The page of the largest keys; `None` in a leaf, or if none is named.
     pub fn rightmost(&self) -> Option<PageNumber> {
         self.kind
@@ -144,7 +153,7 @@ impl<'a> Page<'a> {
 
     fn cell(&self, start: usize) -> Option<Cell> {
         let mut at = start;
-        let mut child = None;
+        let (mut child, mut rowid) = (None, 0);
         if self.kind.is_interior() {
             child = PageNumber::new(be32(self.bytes, at)?);
             at += 4;
@@ -160,7 +169,7 @@ impl<'a> Page<'a> {
             0
         };
         if self.kind.has_rowid() {
-            number()?;
+            rowid = number()?;
         }
         let end = at + self.kind.local_len(payload, self.bytes.len());
         let spills = payload > (end - at) as u64;
@@ -170,6 +179,8 @@ impl<'a> Page<'a> {
             None
         };
         (end <= self.bytes.len()).then_some(Cell {
+            start,
+            rowid,
             child,
             payload,
             local: at..end,

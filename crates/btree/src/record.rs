@@ -39,20 +39,24 @@ pub fn len_of(serial: u64) -> Option<usize> {
     }
 }
 
-/// A row of the schema, without its SQL.
+/// A row of the schema.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct SchemaRow {
+pub struct SchemaRow {
     /// `None` for views, triggers and whatever else has no tree.
-    pub(crate) kind: Option<TreeKind>,
-    pub(crate) name: String,
-    pub(crate) table: String,
+    pub kind: Option<TreeKind>,
+    /// Its name.
+    pub name: String,
+    /// Name of the table it belongs to.
+    pub table: String,
     /// The root page; 0 for what has no tree, such as a virtual table.
-    pub(crate) root: i64,
+    pub root: i64,
+    /// The statement that made it; `None` if there was none, as for the index of a constraint, or if it is cut off.
+    pub sql: Option<String>,
 }
 
 impl SchemaRow {
     /// Reads a row from the beginning of its record; `None` if it is not such a record, or too short.
-    pub(crate) fn parse(record: &[u8], encoding: Encoding) -> Option<SchemaRow> {
+    pub fn parse(record: &[u8], encoding: Encoding) -> Option<SchemaRow> {
         let (header_len, mut at) = varint(record)?;
         let mut body = usize::try_from(header_len).ok()?;
         let header = record.get(..body)?;
@@ -74,6 +78,7 @@ impl SchemaRow {
             name: text(name, encoding)?,
             table: text(table, encoding)?,
             root: integer(column()?)?,
+            sql: column().and_then(|sql| text(sql, encoding)),
         })
     }
 }
@@ -83,6 +88,11 @@ fn text((serial, bytes): (u64, &[u8]), encoding: Encoding) -> Option<String> {
     if serial < 13 || serial.is_multiple_of(2) {
         return None;
     }
+    Some(decoded(bytes, encoding))
+}
+
+/// The text that these bytes hold; invalid parts are replaced.
+pub fn decoded(bytes: &[u8], encoding: Encoding) -> String {
     let wide = |unit: fn([u8; 2]) -> u16| {
         let (units, _) = bytes.as_chunks();
         let units = units.iter().map(|bytes| unit(*bytes));
@@ -90,11 +100,11 @@ fn text((serial, bytes): (u64, &[u8]), encoding: Encoding) -> Option<String> {
             .map(|decoded| decoded.unwrap_or(char::REPLACEMENT_CHARACTER))
             .collect()
     };
-    Some(match encoding {
+    match encoding {
         Encoding::Utf8 => String::from_utf8_lossy(bytes).into_owned(),
         Encoding::Utf16Le => wide(u16::from_le_bytes),
         Encoding::Utf16Be => wide(u16::from_be_bytes),
-    })
+    }
 }
 
 /// An integer; NULL is 0.

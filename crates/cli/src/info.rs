@@ -11,8 +11,9 @@ mod text;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use litepack::advise::{AdviseOptions, advise_packed};
 
-use crate::job::job;
+use crate::job::{interruptible, job};
 
 /// Reports the size of a packed file and of each of its tables and indexes.
 ///
@@ -22,6 +23,12 @@ pub struct Arguments {
     /// Print a JSON object.
     #[arg(long)]
     json: bool,
+    /// Write a page of HTML as well, as `litepack advise` does. Findings and other ways are from a sample.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Replace the page if it exists.
+    #[arg(long, requires = "html")]
+    force: bool,
     #[command(flatten)]
     access: remote::Options,
     /// The packed file, or the URL of a packed file, an archive or a plain database.
@@ -32,6 +39,7 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(url) = remote::url(&arguments.file) {
+        anyhow::ensure!(arguments.html.is_none(), "there is no page for a URL");
         let report = litepack::remote_info(url, &arguments.access.access())?;
         if arguments.json {
             println!("{}", serde_json::to_value(&report)?);
@@ -42,6 +50,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     arguments.access.expect_none()?;
     let report = litepack::info(&arguments.file, &job())?;
+    if arguments.html.is_some() {
+        let options = AdviseOptions {
+            html: arguments.html.clone(),
+            replace: arguments.force,
+            ..AdviseOptions::default()
+        };
+        advise_packed(&arguments.file, &report, &options, &interruptible()?)?;
+    }
     if arguments.json {
         println!("{}", serde_json::to_value(&report)?);
     } else {

@@ -2,8 +2,8 @@
 //! `litepack`.
 //!
 //! ```text
-//! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  ingest.rs  catalog.rs  columns.rs  archive.rs  tune.rs  shell.rs
-//! generate.rs
+//! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  ingest.rs  catalog.rs  columns.rs  archive.rs  advise.rs
+//! tune.rs  shell.rs  generate.rs
 //!          one subcommand each
 //! job.rs   bars, Ctrl-C and the summary     limits.rs   options for how long to work
 //! ```
@@ -11,6 +11,7 @@
 //! everything for people to stderr.
 #![forbid(unsafe_code)]
 
+mod advise;
 mod archive;
 #[cfg(unix)]
 mod catalog;
@@ -59,6 +60,7 @@ enum Command {
     Catalog(catalog::Arguments),
     Columns(columns::Arguments),
     Archive(archive::Arguments),
+    Advise(advise::Arguments),
     Tune(tune::Arguments),
     Shell(shell::Arguments),
     #[command(hide = true)]
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         Command::Catalog(arguments) => catalog::run(&arguments),
         Command::Columns(arguments) => columns::run(&arguments).map(|()| true),
         Command::Archive(arguments) => archive::run(&arguments),
+        Command::Advise(arguments) => advise::run(&arguments).map(|()| true),
         Command::Tune(arguments) => tune::run(&arguments).map(|()| true),
         Command::Generate(arguments) => generate::run(&arguments).map(|()| true),
         Command::Shell(arguments) => return ended(shell::run(&arguments)),

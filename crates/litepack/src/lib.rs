@@ -28,9 +28,12 @@
 //! | `remote` | on | databases on web servers; `remote_info` |
 //! | `catalog` | off | the function of that name, on Unix; implies `remote` and `rusqlite` |
 //! | `ingest` | off | the function of that name, on Unix; implies `rusqlite` |
+//! | `advise` | off | the module of that name; implies `tune` |
 //! | `tune` | off | the module of that name; implies `rusqlite` |
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "advise")]
+pub mod advise;
 #[cfg(feature = "rusqlite")]
 pub mod archive;
 #[cfg(all(feature = "catalog", unix))]

@@ -9,7 +9,7 @@ pub fn printable(name: &str) -> String {
         .chars()
         .take(NAME_MAX)
         .map(|c| {
-            if c.is_control() {
+            if deceives(c) {
                 char::REPLACEMENT_CHARACTER
             } else {
                 c
@@ -22,6 +22,13 @@ pub fn printable(name: &str) -> String {
     shown
 }
 
+/// Whether a character makes text look like other text: controls, changes of direction, and what nobody sees.
+pub(crate) fn deceives(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,6 +36,7 @@ mod tests {
     #[test]
     fn names_do_nothing_to_a_terminal() {
         assert_eq!(printable("a\x1b[2J\nü"), "a\u{fffd}[2J\u{fffd}ü");
+        assert_eq!(printable("a\u{202e}b\u{200b}"), "a\u{fffd}b\u{fffd}");
         assert_eq!(printable(&"ü".repeat(NAME_MAX)), "ü".repeat(NAME_MAX));
         assert!(printable(&"x".repeat(1000)).ends_with("xx…"));
     }

@@ -141,6 +141,11 @@ impl Plan {
         &self.planned
     }
 
+    /// The owner of each page that is not below a leaf; `None` if it is no database.
+    pub fn owners(&self) -> Option<&PageOwnership> {
+        self.owners.as_ref()
+    }
+
     /// What had which number so far: the number, and which of the dictionaries is to take its place.
     pub fn former(&self) -> &[(DictId, Option<usize>)] {
         &self.former

@@ -73,6 +73,11 @@ impl Origin {
         parent.unwrap_or(Path::new(".")).to_owned()
     }
 
+    /// The file itself.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Its name, absolute and without links.
     pub(crate) fn path(&self) -> &Path {
         &self.path

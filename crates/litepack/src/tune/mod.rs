@@ -15,7 +15,7 @@ mod part;
 mod queries;
 mod report;
 mod sample;
-mod workload;
+pub(crate) mod workload;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -1,0 +1,54 @@
+//! `litepack advise`: says what takes the space of a database, and what would help.
+
+mod text;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use litepack::advise::{AdviseOptions, SAMPLES, advise};
+
+use crate::job::interruptible;
+
+/// Says what takes the space of a database, what packing it would save, and what else would help.
+///
+/// The database is only read, without a lock, so others may write it meanwhile. Of a large one a sample is read, in
+/// seconds.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The database: plain, packed or archive.
+    db: PathBuf,
+    /// Print a JSON object.
+    #[arg(long)]
+    json: bool,
+    /// Write the report as a page of HTML as well.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Replace the page if it exists.
+    #[arg(long, requires = "html")]
+    force: bool,
+    /// Read at most about this many MiB of tables and indexes.
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = sample_mb)]
+    sample_mb: u64,
+}
+
+fn sample_mb(text: &str) -> Result<u64, String> {
+    let (min, max) = (SAMPLES.start() >> 20, SAMPLES.end() >> 20);
+    let found = text.parse().ok().filter(|mb| (min..=max).contains(mb));
+    found.ok_or_else(|| format!("not between {min} and {max}"))
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let options = AdviseOptions {
+        html: arguments.html.clone(),
+        replace: arguments.force,
+        sample_bytes: arguments.sample_mb << 20,
+    };
+    let report = advise(&arguments.db, &options, &interruptible()?)?;
+    if arguments.json {
+        println!("{}", serde_json::to_value(&report)?);
+    } else {
+        print!("{}", text::of(&report));
+    }
+    Ok(())
+}

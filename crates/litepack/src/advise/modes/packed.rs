@@ -1,0 +1,466 @@
+//! What `litepack pack` would make: dictionaries are planned as it plans them, and a sample of the units of each table
+//! and index is compressed with them.
+//!
+//! `--best` trains longer dictionaries on more pages, which takes minutes. Its gain is put together from two that can
+//! be measured: the same units at its level, and for the largest trees a dictionary of its length.
+
+use std::time::{Duration, Instant};
+
+use litepack_btree::{Owner, PageNumber, PageOwnership};
+use litepack_codec::{Dictionary, Encoder, LEVELS, train};
+use litepack_engine::plan::{Effort, Plan};
+use litepack_io::memory::OutOfMemory;
+use litepack_io::parallel::parallel;
+use litepack_io::random::SplitMix64;
+use litepack_store::{DEFAULT_LEVEL, Unit as UnitNumber};
+
+use super::encode::{self, Unit};
+use super::gain::Gain;
+use super::{Mean, Predicted};
+use crate::Result;
+use crate::advise::pages::Pages;
+use crate::error::Context;
+use crate::files::reader;
+
+/// Of the bytes that are read of leaves so much is compressed: at the usual level, and of this at the best one.
+const SAMPLE: (u64, u64) = (3, 8);
+const BEST_OF: u64 = 4;
+/// Fewest units of a stratum, if it has them.
+const UNITS_MIN: u64 = 32;
+/// Trees that are strata of their own.
+const STRATA: usize = 64;
+/// The page map's share of each unit, the header and the catalog.
+const MAP: f64 = 6.4;
+const HEAD: f64 = 2048.0 + 600.0;
+/// Of a larger database fewer samples are trained on than packing does, which makes dictionaries a little worse.
+const LARGE: u64 = 256 << 20;
+const SAMPLES: usize = 7;
+/// The longest dictionaries: ordinary ones, and of `--best`.
+const ORDINARY: u64 = 256 << 10;
+const BEST: u64 = 1 << 20;
+/// A dictionary has at most this share of its pages.
+const SHARE: u64 = 100;
+/// Bytes of sample for each byte of the longer dictionary that is tried.
+const TRAINED: u64 = 8;
+/// Trees that it is tried for, and about how long that takes.
+const TRIED: usize = 2;
+const TRAINING: Duration = Duration::from_millis(1200);
+/// What a leaf page of an index begins with.
+const INDEX_LEAF: u8 = 10;
+/// What is not known of `--best`, as a share.
+const UNSURE: f64 = 0.025;
+
+/// What packing gives.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    pub(crate) ordinary: Predicted,
+    pub(crate) best: Predicted,
+    /// For each tree the share of its bytes that remains, with its part of the page map.
+    pub(crate) trees: Vec<f64>,
+    /// The same for everything else.
+    pub(crate) rest: f64,
+    /// The share of the sampled units, but for the first of each content, that are the same as another.
+    pub(crate) same: f64,
+}
+
+/// How much time there is for it.
+pub(crate) struct Deadlines {
+    pub(crate) ordinary: Instant,
+    pub(crate) best: Instant,
+}
+
+/// Plans dictionaries as `litepack pack` does.
+pub(crate) fn plan(pages: &mut Pages<'_>) -> Result<Plan> {
+    let unit = pages.header.page_size.max(4096);
+    let ordinary = Effort::ordinary(DEFAULT_LEVEL, reader::threads());
+    let effort = Effort {
+        samples: if pages.size > LARGE {
+            SAMPLES
+        } else {
+            ordinary.samples
+        },
+        ..ordinary
+    };
+    let plan = Plan::make(pages.size, unit, effort, Vec::new(), pages);
+    plan.map_err(litepack_store::Error::from)
+        .context("cannot plan dictionaries")
+}
+
+/// Predicts both sizes.
+pub(crate) fn predict(
+    pages: &mut Pages<'_>,
+    plan: &Plan,
+    owners: &PageOwnership,
+    sample: u64,
+    deadlines: &Deadlines,
+) -> Result<Packed> {
+    let out_of_memory = |error| litepack_store::Error::from(error);
+    let strata = Strata::new(pages, owners);
+    let sample = sample / SAMPLE.1 * SAMPLE.0;
+    let units = strata.units(pages, owners, plan, sample);
+    let dictionaries: Vec<&Dictionary> = plan.planned().iter().map(|d| &*d.dictionary).collect();
+    let threads = reader::threads();
+    let count = strata.sizes.len();
+    let encode = |units: &[Unit], dictionaries: &[&Dictionary], level, deadline| {
+        encode::all(units, count, dictionaries, level, threads, deadline)
+            .map_err(out_of_memory)
+            .context("cannot compress a sample")
+    };
+    let (means, lens) = encode(&units, &dictionaries, DEFAULT_LEVEL, deadlines.ordinary)?;
+    let same = same_units(&units);
+
+    // A part of them again, at the best level.
+    let unit = u64::from(strata.unit);
+    let step = (units.len() as u64 * unit)
+        .div_ceil(sample / BEST_OF)
+        .max(1) as usize;
+    let mut again = Vec::new();
+    let mut before = Vec::new();
+    let mut turn = vec![0; count];
+    for (unit, len) in units.into_iter().zip(&lens) {
+        let seen = &mut turn[unit.stratum];
+        *seen += 1;
+        if let Some(len) = len.filter(|_| (*seen - 1_usize).is_multiple_of(step)) {
+            before.push(len);
+            again.push(unit);
+        }
+    }
+    let longer = strata.longer(pages, owners, &dictionaries, plan, deadlines.best)?;
+    let level = *LEVELS.end();
+    let (_, after) = encode(&again, &dictionaries, level, deadlines.best)?;
+    let mut gains = vec![Gain::default(); count];
+    for ((unit, before), after) in again.iter().zip(&before).zip(&after) {
+        if let Some(after) = after {
+            gains[unit.stratum].add(f64::from(*before), f64::from(*after));
+        }
+    }
+    let all_gains = gains
+        .iter()
+        .fold(Gain::default(), |all, gain| all.with(*gain));
+
+    let mut packed = Packed {
+        ordinary: Predicted::default(),
+        best: Predicted::default(),
+        trees: vec![0.0; owners.trees().len()],
+        rest: 0.0,
+        same,
+    };
+    let all: Mean = means.iter().fold(Mean::default(), |mut all, mean| {
+        all.merge(*mean);
+        all
+    });
+    let (mut bytes, mut variance, mut best, mut best_variance) = (0.0, 0.0, 0.0, 0.0);
+    let mut shares = vec![0.0; count];
+    for (at, (mean, of)) in means.iter().zip(&strata.sizes).enumerate() {
+        let mean = if mean.count > 0 { *mean } else { all };
+        let of = *of as f64;
+        let total = mean.mean() * of;
+        shares[at] = (mean.mean() + MAP) / unit as f64;
+        bytes += total;
+        variance += mean.variance_of_total(of);
+        let gain = gains[at];
+        let ratio = match gain.before > 0.0 {
+            true => gain.ratio(),
+            false => all_gains.ratio(),
+        };
+        let longer = if strata.is_long(at) { longer } else { 1.0 };
+        best += total * ratio * longer;
+        best_variance += mean.variance_of_total(of) * ratio * ratio + gain.variance(total);
+    }
+    for (tree, share) in packed.trees.iter_mut().enumerate() {
+        *share = shares[strata.of_tree(tree)];
+    }
+    packed.rest = shares[REST];
+    let number = pages.size.div_ceil(unit);
+    let mut lens = 0.0;
+    for dictionary in &dictionaries {
+        lens += dictionary
+            .pack()
+            .map_err(out_of_memory)
+            .context("cannot compress a dictionary")?
+            .len() as f64;
+    }
+    let rest = HEAD + MAP * number as f64 + plan.front(number) as f64;
+    packed.ordinary = Predicted::new(bytes + lens + rest, variance, 0.0);
+    let long = (0..count).filter(|at| strata.is_long(*at)).count() as f64;
+    let lens = lens + long * strata.long_dictionaries();
+    packed.best = Predicted::new(best + lens + rest, best_variance, UNSURE);
+    Ok(packed)
+}
+
+/// The share of units that are the same as another, but for the first of each content.
+fn same_units(units: &[Unit]) -> f64 {
+    // Two indexes of the same columns are another finding.
+    let is_index = |unit: &Unit| unit.bytes[0] == INDEX_LEAF;
+    let mut hashes: Vec<u64> = (units.iter())
+        .filter(|unit| !is_index(unit) && unit.bytes.iter().any(|byte| *byte != 0))
+        // An overflow page begins with the number of the next one.
+        .map(|unit| {
+            if unit.stratum == REST {
+                &unit.bytes[4..]
+            } else {
+                &unit.bytes
+            }
+        })
+        .map(twox_hash::XxHash3_64::oneshot)
+        .collect();
+    hashes.sort_unstable();
+    let again = hashes.windows(2).filter(|pair| pair[0] == pair[1]).count();
+    again as f64 / hashes.len().max(1) as f64
+}
+
+/// Pages that belong to no large tree.
+const REST: usize = 0;
+
+/// Units in strata: each large tree is one, all others and what is not known are the first.
+struct Strata {
+    unit: u32,
+    /// Pages in a unit.
+    share: u32,
+    /// For each tree its stratum.
+    trees: Vec<usize>,
+    /// For each stratum how many units it has.
+    sizes: Vec<u64>,
+}
+
+impl Strata {
+    fn new(pages: &Pages<'_>, owners: &PageOwnership) -> Strata {
+        let page_size = pages.header.page_size;
+        let unit = page_size.max(4096);
+        let mut strata = Strata {
+            unit,
+            share: unit / page_size,
+            trees: Vec::new(),
+            sizes: Vec::new(),
+        };
+        let mut sizes = vec![0_u64; owners.trees().len()];
+        let number = pages.size.div_ceil(u64::from(unit));
+        let mut known = 0;
+        for page in strata.firsts(owners) {
+            if let Some(tree) = tree_of(owners, page) {
+                sizes[tree] += 1;
+            }
+            known += 1;
+        }
+        let mut largest: Vec<usize> = (0..sizes.len()).filter(|tree| sizes[*tree] > 0).collect();
+        largest.sort_by_key(|tree| std::cmp::Reverse(sizes[*tree]));
+        strata.trees = vec![REST; sizes.len()];
+        strata.sizes = vec![number.saturating_sub(known)];
+        for tree in largest.into_iter().take(STRATA) {
+            strata.trees[tree] = strata.sizes.len();
+            strata.sizes.push(0);
+        }
+        let firsts: Vec<usize> = (strata.firsts(owners))
+            .map(|page| strata.of(owners, page))
+            .collect();
+        for stratum in firsts {
+            strata.sizes[stratum] += 1;
+        }
+        strata
+    }
+
+    /// The first page of each unit of which something may be known.
+    fn firsts<'a>(&self, owners: &'a PageOwnership) -> impl Iterator<Item = PageNumber> + use<'a> {
+        let share = self.share;
+        let pages = owners
+            .known()
+            .flat_map(|range| range.start.up_to(range.end));
+        pages.filter(move |page| page.index().is_multiple_of(share))
+    }
+
+    fn of(&self, owners: &PageOwnership, page: PageNumber) -> usize {
+        tree_of(owners, page).map_or(REST, |tree| self.trees[tree])
+    }
+
+    fn of_tree(&self, tree: usize) -> usize {
+        self.trees[tree]
+    }
+
+    /// Whether `--best` has a longer dictionary for it.
+    fn is_long(&self, stratum: usize) -> bool {
+        stratum != REST && self.sizes[stratum] * u64::from(self.unit) > ORDINARY * SHARE
+    }
+
+    /// About what a longer dictionary adds to the file.
+    fn long_dictionaries(&self) -> f64 {
+        (BEST - ORDINARY) as f64 / 4.0
+    }
+
+    /// Units from all over each stratum, in no order that means anything.
+    fn units(
+        &self,
+        pages: &mut Pages<'_>,
+        owners: &PageOwnership,
+        plan: &Plan,
+        sample: u64,
+    ) -> Vec<Unit> {
+        let number: u64 = self.sizes.iter().sum();
+        let budget = sample / u64::from(self.unit);
+        let shares: Vec<u64> = (self.sizes.iter())
+            .map(|size| {
+                let wanted = (size * budget / number.max(1)).max(UNITS_MIN);
+                if wanted >= *size {
+                    u64::MAX
+                } else {
+                    u64::MAX / size * wanted
+                }
+            })
+            .collect();
+        let mut chosen: Vec<(u64, PageNumber, usize)> = (self.firsts(owners))
+            .map(|page| (scattered(page, 1), page, self.of(owners, page)))
+            .filter(|(hash, _, stratum)| *hash <= shares[*stratum])
+            .collect();
+        // Stretches of which nothing is known: how long they are is a mere claim.
+        let mut end = 0_u64;
+        let mut gaps = Vec::new();
+        for range in owners.known() {
+            gaps.push(end..u64::from(range.start.index()));
+            end = u64::from(range.end.index());
+        }
+        gaps.push(end..u64::from(pages.header.pages));
+        let step = (number / budget.max(1)).min(self.sizes[REST] / UNITS_MIN);
+        let step = step.max(1) * u64::from(self.share);
+        for gap in gaps {
+            let first = gap.start.next_multiple_of(u64::from(self.share));
+            for at in (first..gap.end).step_by(step as usize) {
+                chosen.extend(
+                    PageNumber::from_index(at).map(|page| (scattered(page, 1), page, REST)),
+                );
+            }
+        }
+        chosen.sort_unstable_by_key(|(_, page, _)| *page);
+        let mut units = Vec::new();
+        for (_, page, stratum) in chosen {
+            let start = page.start(pages.header.page_size);
+            if let Some(bytes) = read(pages, start, self.unit) {
+                units.push(Unit {
+                    stratum,
+                    dictionary: plan.dictionary_of(UnitNumber::holding(start, self.unit)),
+                    bytes,
+                });
+            }
+        }
+        units
+    }
+
+    /// What the longer dictionaries of `--best` leave of what the ordinary ones leave, measured on the largest trees, if
+    /// there is time for it.
+    fn longer(
+        &self,
+        pages: &mut Pages<'_>,
+        owners: &PageOwnership,
+        dictionaries: &[&Dictionary],
+        plan: &Plan,
+        deadline: Instant,
+    ) -> Result<f64> {
+        let mut largest: Vec<usize> = (0..self.sizes.len())
+            .filter(|at| self.is_long(*at))
+            .collect();
+        largest.sort_by_key(|at| std::cmp::Reverse(self.sizes[*at]));
+        let mut trials = Vec::new();
+        for stratum in largest.into_iter().take(TRIED) {
+            if Instant::now() + TRAINING < deadline {
+                trials.extend(self.long_trial(pages, owners, dictionaries, plan, stratum));
+            }
+        }
+        let (mut before, mut after) = (0.0, 0.0);
+        for costs in parallel(&trials, LongTrial::costs) {
+            let costs = costs.map_err(litepack_store::Error::from);
+            let (own, long) = costs.context("cannot compress a sample")?;
+            before += own;
+            after += long.min(own);
+        }
+        Ok(if before > 0.0 { after / before } else { 1.0 })
+    }
+
+    /// Pages of a tree to train a longer dictionary on, and others to measure it on.
+    fn long_trial<'a>(
+        &self,
+        pages: &mut Pages<'_>,
+        owners: &PageOwnership,
+        dictionaries: &[&'a Dictionary],
+        plan: &Plan,
+        stratum: usize,
+    ) -> Option<LongTrial<'a>> {
+        let size = self.sizes[stratum];
+        let len = (size * u64::from(self.unit) / SHARE).min(BEST);
+        let wanted = len * TRAINED / u64::from(self.unit);
+        let share = u64::MAX / size * wanted.min(size);
+        let mut encoder = Encoder::new(DEFAULT_LEVEL);
+        let mut trial = LongTrial {
+            len: len as usize,
+            size: size as f64,
+            own: None,
+            samples: Vec::new(),
+            lens: Vec::new(),
+            held_out: Vec::new(),
+        };
+        let chosen = (self.firsts(owners))
+            .filter(|page| self.of(owners, *page) == stratum && scattered(*page, 2) <= share);
+        for (at, page) in chosen.enumerate() {
+            let start = page.start(pages.header.page_size);
+            let Some(bytes) = read(pages, start, self.unit) else {
+                continue;
+            };
+            if at % 8 == 7 {
+                let own = plan.dictionary_of(UnitNumber::holding(start, self.unit));
+                trial.own = own.map(|at| dictionaries[at]);
+                trial.held_out.push(bytes);
+            } else {
+                let sample = encoder.sample(&bytes);
+                trial.samples.extend_from_slice(sample);
+                trial.lens.push(sample.len());
+            }
+        }
+        (!trial.held_out.is_empty()).then_some(trial)
+    }
+}
+
+/// A longer dictionary for a tree, beside the one that it has.
+struct LongTrial<'a> {
+    len: usize,
+    /// Units of the tree.
+    size: f64,
+    own: Option<&'a Dictionary>,
+    samples: Vec<u8>,
+    lens: Vec<usize>,
+    held_out: Vec<Vec<u8>>,
+}
+
+impl LongTrial<'_> {
+    /// What the tree takes with its own dictionary, and with a longer one.
+    fn costs(&self) -> std::result::Result<(f64, f64), OutOfMemory> {
+        let mut encoder = Encoder::new(DEFAULT_LEVEL);
+        let mut cost = |dictionary: Option<&Dictionary>| {
+            let mut stored = Vec::new();
+            for bytes in &self.held_out {
+                encoder.encode(bytes, dictionary, &mut stored)?;
+            }
+            Ok(stored.len() as f64 * self.size / self.held_out.len() as f64)
+        };
+        let own = cost(self.own)?;
+        match train(&self.samples, &self.lens, self.len) {
+            Some(long) => Ok((own, cost(Some(&long))?)),
+            None => Ok((own, own)),
+        }
+    }
+}
+
+fn tree_of(owners: &PageOwnership, page: PageNumber) -> Option<usize> {
+    match owners.owner(page) {
+        Owner::Tree { tree, .. } => Some(tree as usize),
+        _ => None,
+    }
+}
+
+/// A unit; zeros after the end of the database.
+fn read(pages: &mut Pages<'_>, start: u64, unit: u32) -> Option<Vec<u8>> {
+    let mut bytes = litepack_io::memory::zeros(unit as usize).ok()?;
+    let there = pages.size.saturating_sub(start).min(u64::from(unit));
+    let there = &mut bytes[..there as usize];
+    pages.read_at(start, there).then_some(bytes)
+}
+
+fn scattered(page: PageNumber, purpose: u64) -> u64 {
+    SplitMix64::derived(u64::from(page.get()), purpose).next_u64()
+}

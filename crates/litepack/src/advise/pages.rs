@@ -1,0 +1,320 @@
+//! The pages of a database that others may be writing, read without any lock.
+//!
+//! Pages are read from the file, and those that a WAL has newer from there, up to its last commit. Nothing is held
+//! between two reads, so no writer ever waits. The price: what is read need not all be of one moment, and a page that
+//! is being written can be torn. That is fit for a report of sizes, and for nothing else; whoever parses these pages
+//! must expect any bytes.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::Path;
+
+use litepack_archive::Archive;
+use litepack_btree::page::{Cell, be32};
+use litepack_btree::{HEADER_LEN, Header, PageNumber};
+use litepack_codec::DictId;
+use litepack_engine::{FileKind, plan};
+use litepack_io::storage::ReadAt;
+use litepack_store::{Store, Unit};
+
+use crate::error::{Context, cannot_read, refuse};
+use crate::files::reader;
+use crate::files::replacement::with_suffix;
+use crate::{Result, archive};
+
+/// Length of the header of a WAL, and of a frame in it (sqlite.org/fileformat2.html, section 4.1).
+const WAL_HEADER: usize = 32;
+const FRAME_HEADER: usize = 24;
+/// Frames of a WAL that are looked at: those of 4 GiB in pages of 4 KiB.
+const FRAMES_MAX: u64 = 1 << 20;
+
+/// The pages.
+pub(crate) struct Pages<'a> {
+    bytes: Bytes<'a>,
+    /// What the first page says.
+    pub(crate) header: Header,
+    /// Bytes of the database.
+    pub(crate) size: u64,
+    /// Reads that failed.
+    pub(crate) failed: u64,
+}
+
+/// The bytes of the database, whatever they are.
+struct Bytes<'a> {
+    medium: Medium<'a>,
+    wal: Option<Wal>,
+}
+
+enum Medium<'a> {
+    Plain(&'a File),
+    Packed(Box<Store<&'a File>>),
+    Archive(Box<Archive<&'a File>>),
+}
+
+impl<'a> Pages<'a> {
+    /// Those of an open file of this kind.
+    ///
+    /// # Errors
+    /// If it cannot be read, or its first page is that of no database.
+    pub(crate) fn open(file: &'a File, kind: FileKind, path: &Path, shown: &Path) -> Result<Self> {
+        let cannot = || cannot_read(shown);
+        let (medium, len) = match kind {
+            FileKind::Packed => {
+                let store = reader::open(file, &reader::options()).with_context(cannot)?;
+                let size = store.size();
+                (Medium::Packed(Box::new(store)), size)
+            }
+            FileKind::Zstd => {
+                let archive = archive::open(file).with_context(cannot)?;
+                let size = archive.size();
+                (Medium::Archive(Box::new(archive)), size)
+            }
+            _ => (Medium::Plain(file), ReadAt::len(file).with_context(cannot)?),
+        };
+        // An archive is read as it is, whatever lies beside it.
+        let wal = (kind != FileKind::Zstd).then(|| Wal::open(path)).flatten();
+        let size = wal.as_ref().map_or(len, |wal| wal.size);
+        let mut bytes = Bytes { medium, wal };
+        let mut head = [0; HEADER_LEN];
+        let there = bytes.fill(0, &mut head);
+        let header = there.then(|| Header::parse(&head, size)).flatten();
+        let Some(header) = header else {
+            let name = shown.display();
+            refuse!("{name} is not a SQLite database, or an encrypted one");
+        };
+        Ok(Pages {
+            bytes,
+            size: u64::from(header.pages) * u64::from(header.page_size),
+            header,
+            failed: 0,
+        })
+    }
+
+    /// Bytes in the WAL that count.
+    pub(crate) fn wal_bytes(&self) -> u64 {
+        self.bytes.wal.as_ref().map_or(0, |wal| wal.len)
+    }
+
+    /// Fills `buf` from an offset; false if that cannot be done.
+    pub(crate) fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> bool {
+        let read = self.bytes.fill(offset, buf);
+        self.failed += u64::from(!read);
+        read
+    }
+
+    /// Fills `buf` with a page.
+    pub(crate) fn page(&mut self, page: PageNumber, buf: &mut [u8]) -> bool {
+        self.read_at(page.start(self.header.page_size), buf)
+    }
+
+    /// The payload of a cell, of which the beginning is `local`; `None` if its overflow pages cannot be read. The caller
+    /// sees to it that it is not too long. `buf` has the length of a page.
+    pub(crate) fn payload(&mut self, cell: &Cell, local: &[u8], buf: &mut [u8]) -> Option<Vec<u8>> {
+        let len = usize::try_from(cell.payload).ok()?;
+        let mut payload = local.to_vec();
+        let mut next = cell.overflow;
+        while payload.len() < len {
+            let page = next.filter(|page| page.get() <= self.header.pages)?;
+            if !self.page(page, buf) {
+                return None;
+            }
+            let here = (len - payload.len()).min(self.header.usable() - 4);
+            payload.extend_from_slice(buf.get(4..4 + here)?);
+            next = be32(buf, 0).and_then(PageNumber::new);
+        }
+        Some(payload)
+    }
+}
+
+impl Bytes<'_> {
+    /// Fills `buf` from an offset; false if that cannot be done.
+    fn fill(&mut self, offset: u64, buf: &mut [u8]) -> bool {
+        let Some(wal) = &self.wal else {
+            return self.medium.read_at(offset, buf);
+        };
+        // Page by page: each may be in either file.
+        let page_size = u64::from(wal.page_size);
+        let (mut offset, mut buf) = (offset, buf);
+        while !buf.is_empty() {
+            let within = offset % page_size;
+            let len = buf.len().min((page_size - within) as usize);
+            let (part, rest) = buf.split_at_mut(len);
+            let number = u32::try_from(offset / page_size + 1).unwrap_or(u32::MAX);
+            let read = match wal.frames.get(&number) {
+                Some(at) => ReadAt::read_at(&wal.file, part, at + within).is_ok_and(|n| n == len),
+                None => self.medium.read_at(offset, part),
+            };
+            if !read {
+                return false;
+            }
+            (offset, buf) = (offset + len as u64, rest);
+        }
+        true
+    }
+}
+
+impl Medium<'_> {
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> bool {
+        let read = match self {
+            Medium::Plain(file) => ReadAt::read_at(*file, buf, offset).ok(),
+            Medium::Archive(archive) => archive.read_at(offset, buf).ok(),
+            Medium::Packed(store) => match store.read(offset, buf) {
+                Ok(read) => Some(read),
+                // What it knew of the file is of a commit whose pages others have overwritten.
+                Err(_) => {
+                    let again = store.refresh().and_then(|_| store.read(offset, buf));
+                    again.ok()
+                }
+            },
+        };
+        read == Some(buf.len())
+    }
+}
+
+impl plan::Source for Pages<'_> {
+    fn read(&mut self, offset: u64, buf: &mut [u8]) -> bool {
+        self.read_at(offset, buf)
+    }
+
+    fn dictionary_of(&mut self, _: Unit) -> DictId {
+        0
+    }
+}
+
+/// The pages that a WAL has, up to its last commit.
+struct Wal {
+    file: File,
+    page_size: u32,
+    /// Where each page is in it.
+    frames: HashMap<u32, u64>,
+    /// Bytes of the database after the last commit.
+    size: u64,
+    /// Bytes up to the last commit.
+    len: u64,
+}
+
+impl Wal {
+    /// The WAL beside a database; `None` if there is none, or no commit in it.
+    ///
+    /// A frame counts if it has the salts of the header, as those of an earlier round do not. Their checksums are not
+    /// looked at: no more depends on them than a number in a report.
+    fn open(path: &Path) -> Option<Wal> {
+        let path = with_suffix(path, "-wal");
+        // Opening a pipe would wait for its other end.
+        if !path.metadata().ok()?.is_file() {
+            return None;
+        }
+        let file = File::open(path).ok()?;
+        let mut head = [0; WAL_HEADER];
+        let read = ReadAt::read_at(&file, &mut head, 0).ok()?;
+        let magic = word(&head, 0)? & !1;
+        let page_size = word(&head, 8)?;
+        let salts = (word(&head, 16)?, word(&head, 20)?);
+        let sound = read == WAL_HEADER
+            && magic == 0x377f_0682
+            && page_size.is_power_of_two()
+            && (512..=65536).contains(&page_size);
+        if !sound {
+            return None;
+        }
+        let mut wal = Wal {
+            file,
+            page_size,
+            frames: HashMap::new(),
+            size: 0,
+            len: 0,
+        };
+        let (mut pending, mut at) = (Vec::new(), WAL_HEADER as u64);
+        for _ in 0..FRAMES_MAX {
+            let mut frame = [0; FRAME_HEADER];
+            let read = ReadAt::read_at(&wal.file, &mut frame, at).ok()?;
+            let (page, pages) = (word(&frame, 0)?, word(&frame, 4)?);
+            if read < FRAME_HEADER || (word(&frame, 8)?, word(&frame, 12)?) != salts {
+                break;
+            }
+            pending.push((page, at + FRAME_HEADER as u64));
+            at += FRAME_HEADER as u64 + u64::from(page_size);
+            if pages > 0 {
+                wal.frames.extend(pending.drain(..));
+                (wal.size, wal.len) = (u64::from(pages) * u64::from(page_size), at);
+            }
+        }
+        (wal.size > 0).then_some(wal)
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    be32(bytes, at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::source::open_file;
+    use rusqlite::Connection;
+
+    fn opened(path: &Path, test: impl FnOnce(Pages<'_>)) {
+        let (file, real) = open_file(path, false).unwrap();
+        let kind = crate::files::header::kind(&file).unwrap();
+        test(Pages::open(&file, kind, &real, path).unwrap());
+    }
+
+    /// What is only in the WAL counts, up to the last commit, in plain and in packed files.
+    #[test]
+    fn the_wal_is_read() {
+        crate::register().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        for packed in [false, true] {
+            let path = place.path().join(format!("wal-{packed}.db"));
+            let db = match packed {
+                true => crate::open(&path).unwrap(),
+                false => Connection::open(&path).unwrap(),
+            };
+            db.execute_batch(
+                "PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0; CREATE TABLE t(a);
+                 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+                 INSERT INTO t SELECT hex(randomblob(100)) FROM n;",
+            )
+            .unwrap();
+            let pages: u32 = db
+                .query_row("PRAGMA page_count", [], |row| row.get(0))
+                .unwrap();
+            // A transaction that is not committed is not seen.
+            db.execute_batch(
+                "PRAGMA cache_size=1; PRAGMA cache_spill=1; BEGIN; UPDATE t SET a = zeroblob(200);",
+            )
+            .unwrap();
+            opened(&path, |mut seen| {
+                assert_eq!(seen.header.pages, pages);
+                assert!(seen.wal_bytes() > u64::from(pages) * 4096);
+                let mut page = vec![0; 4096];
+                for number in (1..=pages).filter_map(PageNumber::new) {
+                    assert!(seen.page(number, &mut page), "{number}");
+                }
+                // The last leaf has rows as they were committed.
+                assert!(page.iter().any(u8::is_ascii_hexdigit));
+                assert_eq!(seen.failed, 0);
+                assert!(!seen.read_at(seen.size, &mut page));
+                assert_eq!(seen.failed, 1);
+            });
+            drop(db);
+            opened(&path, |seen| assert_eq!(seen.wal_bytes(), 0));
+        }
+    }
+
+    #[test]
+    fn a_wal_of_any_bytes_is_none() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a.db");
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch("CREATE TABLE t(a)")
+            .unwrap();
+        let mut wal = vec![0x37, 0x7f, 6, 0x82, 0, 0, 0, 0, 0, 0, 0x10, 0];
+        for len in [0, 5, 12, 40, 5000] {
+            wal.resize(len, 7);
+            std::fs::write(with_suffix(&path, "-wal"), &wal).unwrap();
+            opened(&path, |seen| assert_eq!(seen.header.pages, 2));
+        }
+    }
+}
