@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: help build lint test test-long test-threads e2e test-sqlite demo bench bench-quick \
-	bench-integers bench-integers-quick fuzz check-all deny packages test-packages \
+	bench-integers bench-integers-quick fuzz check-all deny packages packages-arm64 test-packages \
 	test-arm64 test-core demo-scale
 
 # Seconds for each fuzz target, and names of SQLite test files (default: all but those in left_out.tsv),
@@ -56,7 +56,7 @@ test-core: ## the tests of the crates alone, for systems where not all of `make 
 	cargo build --release -p litepack-extension -p litepack-cli
 
 test-arm64: build ## the tests of what stores bytes, and the extension, on arm64 in an emulator
-	@scripts/need cargo cc sqlite3
+	@scripts/need cargo cc sqlite3 arm64-rust arm64-cc arm64-emulator
 	tests/arm64/run $(RELEASE)/liblitepack.so $(RELEASE)/litepack
 
 test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager*" for a part)
@@ -112,6 +112,10 @@ deny: ## licences, bans and advisories of dependencies
 packages: ## what users install, for every language, in target/packages/out (PACKAGES="python" for a part)
 	@scripts/need cargo cc python3
 	packages/build $(PACKAGES)
+
+packages-arm64: ## the same for x86-64 and arm64, on x86-64 (Debian only)
+	@scripts/need cargo cc python3 arm64-rust
+	LITEPACK_PROCESSORS="x86_64 aarch64" packages/build $(PACKAGES)
 
 test-packages: ## installs each package into an empty environment and uses it there (PACKAGES="python" for a part)
 	@scripts/need cc python3 sqlite3
