@@ -68,7 +68,7 @@ demo: build ## create a database, pack it, and compare both
 	cargo run --release -p litepack-bench --bin demo
 
 # SCALE="--shards 20 --url http://..." for another run: see tests/scale/demo.py.
-demo-scale: ## 200 packed files on a local server, the same query by Spark, Dask and one process (SCALE="--shards 20")
+demo-scale: ## 200 packed files in a local object store (with Go), the same query by Spark, Dask and one process (SCALE="--shards 20")
 	@scripts/need cargo cc python3 venv
 	packages/build python
 	tests/scale/run $(TARGET)/packages $(TARGET)/scale $(SCALE)

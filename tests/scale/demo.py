@@ -1,13 +1,14 @@
-"""Many packed files on a web server, and the same query by Spark, Dask and one process over the plain files.
+"""Many packed files in an object store, and the same query by Spark, Dask and one process over the plain files.
 
-usage: demo.py WORK [--shards N] [--rows N] [--url PREFIX] [--fail-every N] [--json FILE]
+usage: demo.py WORK [--shards N] [--rows N] [--web | --url PREFIX] [--fail-every N] [--json FILE]
 
 Each engine has a process of its own, so its time is with starting it; the time of the query alone is beside it. With
---url the files are read from there instead of the server that is started (upload WORK/packed first). Exits with 1 if
-two answers differ.
+--web, or without Go, the files are on a web server instead. With --url they are read from there (upload WORK/packed
+first). Exits with 1 if two answers differ.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -18,6 +19,8 @@ import sys
 import time
 import urllib.request
 from contextlib import closing
+
+import store
 
 HERE = pathlib.Path(__file__).parent
 QUERY = "select status, count(*) as n, sum(bytes) as bytes from log where path like '/api/%' group by status"
@@ -174,14 +177,15 @@ def catalog(paths, target):
     return seconds
 
 
-def one_day(options, work, urls, counters):
-    """A query for one day, on the disk and on the server, without a catalog and with one."""
-    places = {"disk": [str(work / "packed")], "server": urls}
+def one_day(options, work, urls, listed, counters):
+    """A query for one day, on the disk and on the server, without a catalog and with one. A catalog is made of ``listed``."""
+    disk = [str(work / "packed")]
+    places = {"disk": (disk, disk), "server": (urls, listed)}
     rows = []
-    for place, paths in places.items():
+    for place, (paths, listed) in places.items():
         before = counters()
         target = work / f"{place}.catalog"
-        seconds = catalog(paths, target)
+        seconds = catalog(listed, target)
         made = [now - then for now, then in zip(counters(), before)]
         rows.append({"what": f"{place}: making the catalog", "seconds": seconds[0], "requests": made[0], "bytes": made[1], "again": seconds[1]})
         used = {"without": {}, "with it": {"catalog": str(target)}}
@@ -206,6 +210,7 @@ def main():
     parser.add_argument("--shards", type=int, default=200)
     parser.add_argument("--rows", type=int, default=10000)
     parser.add_argument("--url")
+    parser.add_argument("--web", action="store_true")
     parser.add_argument("--fail-every", type=int, default=0)
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--engines", default="process,dask,spark")
@@ -214,13 +219,23 @@ def main():
     generate(work, options.shards, options.rows)
     ports = work / "port"
     ports.unlink(missing_ok=True)
-    server = subprocess.Popen([sys.executable, HERE / "server.py", work / "packed", ports, str(options.fail_every)])
-    try:
+    gateway = None if options.web or options.url else store.program(options.work.resolve())
+    with contextlib.ExitStack() as stack:
+        command = [sys.executable, HERE / "server.py", work / "packed", ports, str(options.fail_every)]
+        if gateway:
+            upstream, variables = stack.enter_context(store.running(gateway, work, sorted((work / "packed").glob("*.db"))))
+            command.append(str(upstream))
+        server = stack.enter_context(subprocess.Popen(command))
+        stack.callback(server.terminate)
         while not ports.exists():
             time.sleep(0.05)
         base = f"http://127.0.0.1:{ports.read_text()}"
-        prefix = options.url.rstrip("/") if options.url else base
-        urls = [f"{prefix}/log-{day:04}.db" for day in range(options.shards)]
+        if gateway:
+            os.environ.update(variables, AWS_ENDPOINT_URL=base)
+            urls, prefix = [f"s3://{store.BUCKET}/*.db"], f"s3://{store.BUCKET}/"
+        else:
+            prefix = options.url.rstrip("/") if options.url else base
+            urls, prefix = [f"{prefix}/log-{day:04}.db" for day in range(options.shards)], None
 
         def counters():
             with urllib.request.urlopen(f"{base}/counters") as answer:
@@ -239,15 +254,12 @@ def main():
             if total(answer) != wanted:
                 differ = True
                 print(f"{engine}: another answer: {total(answer)}, not {wanted}", file=sys.stderr)
-        days = one_day(options, work, urls, counters)
+        days = one_day(options, work, urls, [prefix] if prefix else urls, counters)
         scans = {}
         for label, name, folder in (("plain", "scan_packed", "plain"), ("packed", "scan_packed", "packed"), ("Parquet", "scan_parquet", "parquet")):
             rows, _, seconds = run(name, folder=str(work / folder))
             assert rows == options.shards * options.rows, (label, rows)
             scans[label] = {"bytes": size(work / folder), "rows_per_second": rows / seconds}
-    finally:
-        server.terminate()
-        server.wait()
     print(f"| {options.shards} files, {options.shards * options.rows} rows | all, s | query, s | requests | MB transferred | failed requests |")
     print("|---|--:|--:|--:|--:|--:|")
     for row in report:

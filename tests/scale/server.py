@@ -1,8 +1,11 @@
 """A web server for the demo: files by range, with an ETag, counting requests and bytes, failing one in so many.
 
-usage: server.py FOLDER PORTFILE [FAIL_EVERY]      GET /counters answers [requests, bytes, failed]
+usage: server.py FOLDER PORTFILE FAIL_EVERY [UPSTREAM]      GET /counters answers [requests, bytes, failed]
+
+UPSTREAM is the port of a server on this machine, which then answers instead of the files.
 """
 
+import http.client
 import json
 import os
 import pathlib
@@ -11,7 +14,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 FOLDER = pathlib.Path(sys.argv[1])
-FAIL_EVERY = int(sys.argv[3]) if len(sys.argv) > 3 else 0
+FAIL_EVERY = int(sys.argv[3])
+UPSTREAM = int(sys.argv[4]) if len(sys.argv) > 4 else None
 lock = threading.Lock()
 counters = [0, 0, 0]
 
@@ -28,6 +32,8 @@ class Handler(BaseHTTPRequestHandler):
             counters[2] += bool(failing)
         if failing:
             return self.answer(503, b"", {})
+        if UPSTREAM:
+            return self.forward()
         with open(FOLDER / os.path.basename(self.path), "rb") as file:
             status = os.fstat(file.fileno())
             first, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
@@ -41,6 +47,30 @@ class Handler(BaseHTTPRequestHandler):
             "Content-Range": f"bytes {start}-{start + len(content) - 1}/{status.st_size}",
             "ETag": f'"{status.st_mtime_ns:x}-{status.st_ino:x}"',
         })
+
+    do_HEAD = do_GET
+
+    def forward(self):
+        """As it came, with its signature, which is for this server's name."""
+        upstream = http.client.HTTPConnection("127.0.0.1", UPSTREAM)
+        upstream.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+        for name, value in self.headers.items():
+            if name.lower() != "connection":
+                upstream.putheader(name, value)
+        upstream.endheaders()
+        answer = upstream.getresponse()
+        content = answer.read()
+        upstream.close()
+        with lock:
+            counters[1] += len(content)
+        self.send_response_only(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in ("connection", "transfer-encoding", "content-length"):
+                self.send_header(name, value)
+        length = str(len(content)) if self.command == "GET" else answer.getheader("Content-Length", "0")
+        self.send_header("Content-Length", length)
+        self.end_headers()
+        self.wfile.write(content)
 
     def answer(self, status, content, headers):
         self.send_response(status)
