@@ -44,7 +44,7 @@ pub use error::{Damage, Error, Result};
 pub use format::header::{HEAD_LEN, Header, HeaderKind, kind_of};
 pub use format::layout::{FileUuid, HEADER_LEN, MAGIC, VERSION};
 pub use format::offset::FileOffset;
-pub use format::prefetch_segment::OPENING;
+pub use format::prefetch_segment::{OPENING, OPENING_DATA};
 pub use format::sqlite::SQLITE_MAGIC;
 pub use format::unit::Unit;
 pub use inspect::check::CheckReport;

@@ -24,7 +24,7 @@ use litepack_codec::DictId;
 use litepack_io::memory::OutOfMemory;
 use litepack_io::parallel::parallel;
 use litepack_io::storage::Storage;
-use litepack_store::{Listed, Store, Unit};
+use litepack_store::{Listed, OPENING_DATA, Store, Unit};
 
 pub use effort::Effort;
 use trial::{Best, Trial};
@@ -156,15 +156,28 @@ impl Plan {
         self.dictionaries[self.group_of(unit)]
     }
 
-    /// The bytes to keep at the beginning of a file of `units` units for its prefetch segment.
-    pub fn front(&self, units: u64) -> u64 {
+    /// The bytes to keep at the beginning of a file of `units` units for its prefetch segment: a little less than it
+    /// wants if the dictionaries, which come behind it, are then brought by the same request.
+    ///
+    /// # Errors
+    /// As [`Dictionary::pack`].
+    pub fn front(&self, units: u64) -> litepack_store::Result<u64> {
         let upper = self
             .owners
             .as_ref()
             .map_or(0, |owners| owners.upper().len());
         let wanted = BUNDLE_MIN + upper as u64 * UPPER_LEN + units / NODE_SHARE;
         let room = (self.stored / BUNDLE_SHARE).min(wanted);
-        if room < BUNDLE_MIN { 0 } else { room }
+        if room < BUNDLE_MIN {
+            return Ok(0);
+        }
+        let mut dictionaries = 0;
+        for listed in &self.planned {
+            dictionaries += listed.dictionary.pack()?.len() as u64;
+        }
+        let beside = OPENING_DATA.saturating_sub(dictionaries);
+        let is_a_little = (room - room / 4..room).contains(&beside);
+        Ok(if is_a_little { beside } else { room })
     }
 
     /// Notes that there is nothing that maintenance would do better, in a commit with a prefetch segment if that is
@@ -313,6 +326,8 @@ impl Plan {
 mod tests {
     use std::time::Instant;
 
+    use litepack_codec::Dictionary;
+
     use super::*;
 
     /// A database that has an empty schema, and claims to be as long as SQLite's can be.
@@ -337,6 +352,41 @@ mod tests {
         fn dictionary_of(&mut self, _: Unit) -> DictId {
             0
         }
+    }
+
+    /// One request brings the segment and the dictionaries behind it, if that costs the segment little.
+    #[test]
+    fn the_front_leaves_room_for_dictionaries() {
+        let front = |len: usize| {
+            // zstd finds nothing in it.
+            let mut state = 1_u64;
+            let noise = std::iter::repeat_with(|| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                (state >> 56) as u8
+            });
+            let bytes: Vec<u8> = noise.take(len).collect();
+            let plan = Plan {
+                owners: None,
+                page_size: 4096,
+                unit: 4096,
+                groups: Vec::new(),
+                dictionaries: vec![None],
+                planned: vec![Listed {
+                    number: 0,
+                    dictionary: Dictionary::shared(bytes),
+                    signatures: Vec::new(),
+                }],
+                stored: 1 << 40,
+                former: Vec::new(),
+            };
+            plan.front(464_000).unwrap()
+        };
+        assert_eq!(front(1000), 60_048);
+        let squeezed = front(75_000);
+        assert!((53_900..54_024).contains(&squeezed), "{squeezed}");
+        assert_eq!(front(100_000), 60_048);
     }
 
     #[test]

@@ -7,13 +7,15 @@ use std::ops::Range;
 
 use litepack_io::bytes::{Reader, put_varint};
 
-use crate::format::layout::is_plausible;
+use crate::format::layout::{DATA_START, is_plausible};
 use crate::format::leaf::{Entry, storage_of, tag_of};
 use crate::format::offset::FileOffset;
 use crate::format::unit::Unit;
 
 /// A remote reader's first request brings so many bytes of the file. What lies here needs no copy in the segment.
 pub const OPENING: u64 = 128 << 10;
+/// So many of them are behind the head.
+pub const OPENING_DATA: u64 = OPENING - DATA_START.0;
 /// Most bytes of a segment.
 pub(crate) const SEGMENT_LEN_MAX: u64 = 1 << 20;
 /// More than any extent takes in the segment's list of contents, and more than its two counts.

@@ -10,9 +10,9 @@
 use litepack_io::storage::Storage;
 
 use crate::error::Result;
-use crate::format::layout::{DATA_START, Pointer};
+use crate::format::layout::Pointer;
 use crate::format::offset::FileOffset;
-use crate::format::prefetch_segment::{OPENING, SEGMENT_LEN_MAX, SegmentBuilder};
+use crate::format::prefetch_segment::{OPENING, OPENING_DATA, SEGMENT_LEN_MAX, SegmentBuilder};
 use crate::format::unit::Unit;
 use crate::transaction::changes::Transaction;
 use crate::transaction::store::Store;
@@ -29,7 +29,7 @@ impl<D: Storage> Store<D> {
     pub fn fill_in_order(&mut self, front: u64) -> Result<()> {
         self.step(|transaction| {
             let changes = &mut transaction.changes;
-            let front = front.min(OPENING - DATA_START.0);
+            let front = front.min(OPENING_DATA);
             changes.in_order.get_or_insert(0);
             if front > 0 && changes.front.is_none() {
                 changes.front = Some((changes.space.alloc(front)?, front));
@@ -68,7 +68,7 @@ impl<D: Storage> Transaction<'_, D> {
         // It is made of what is in the file.
         self.write_queue()?;
         // Not if much less room was kept than there may be, and could have been.
-        let front = front.filter(|(_, len)| *len >= OPENING - DATA_START.0 || room <= 2 * len);
+        let front = front.filter(|(_, len)| *len >= OPENING_DATA || room <= 2 * len);
         let room = front.map_or(room, |(_, len)| room.min(len));
         let segment = self.contents(room, catalog, &units)?.encode();
         match front {
@@ -124,6 +124,7 @@ mod tests {
 
     use super::*;
     use crate::error::{Damage, Error};
+    use crate::format::layout::DATA_START;
     use crate::options::Options;
     use litepack_io::cache::{Cache, FileId};
     use litepack_io::storage::ReadAt;

@@ -180,7 +180,8 @@ pub(crate) fn predict(
             .context("cannot compress a dictionary")?
             .len() as f64;
     }
-    let rest = HEAD + MAP * number as f64 + plan.front(number) as f64;
+    let front = plan.front(number).context("cannot compress a dictionary")?;
+    let rest = HEAD + MAP * number as f64 + front as f64;
     packed.ordinary = Predicted::new(bytes + lens + rest, variance, 0.0);
     let long = (0..count).filter(|at| strata.is_long(*at)).count() as f64;
     let lens = lens + long * strata.long_dictionaries();
