@@ -133,7 +133,12 @@ impl Scale {
         let mut trees: Vec<(f64, f64, f64)> = (samples.trees.iter())
             .map(|tree| {
                 let factor = tree.leaves as f64 / tree.read.max(1) as f64;
-                let rows = tree.cells as f64 * factor;
+                // Without rowids, rows are between the leaves as well.
+                let between = match tree.rowids {
+                    0 => tree.leaves.saturating_sub(1),
+                    _ => 0,
+                };
+                let rows = tree.cells as f64 * factor + between as f64;
                 (factor, rows, tree.overflow as f64 * factor)
             })
             .collect();
