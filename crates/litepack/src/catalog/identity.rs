@@ -25,7 +25,8 @@ pub(super) struct Identity {
 /// first, so that does, too; an empty one is none.
 pub(super) fn of_file(path: &Path) -> io::Result<Identity> {
     let found = path.metadata()?;
-    let mut text = format!("{} {}", state(&found), found.ino());
+    let inode = time(found.ctime(), found.ctime_nsec());
+    let mut text = format!("{} {inode} {}", state(&found), found.ino());
     match wal_of(path)?.metadata() {
         Ok(wal) if wal.len() > 0 => text += &format!(" {}", state(&wal)),
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -37,12 +38,15 @@ pub(super) fn of_file(path: &Path) -> io::Result<Identity> {
     })
 }
 
-/// Its size, and the times of its content and of its inode.
+/// Its size, and the time of its content. (That of the inode of a WAL changes whenever SQLite opens it as root.)
 fn state(found: &Metadata) -> String {
-    let ns = |seconds, rest| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
-    let content = ns(found.mtime(), found.mtime_nsec());
-    let inode = ns(found.ctime(), found.ctime_nsec());
-    format!("{} {content} {inode}", found.len())
+    let content = time(found.mtime(), found.mtime_nsec());
+    format!("{} {content}", found.len())
+}
+
+/// In nanoseconds.
+fn time(seconds: i64, rest: i64) -> i128 {
+    i128::from(seconds) * 1_000_000_000 + i128::from(rest)
 }
 
 /// Of a file on a server: its size, and its ETag or date.

@@ -168,8 +168,8 @@ impl<'a> Looker<'a> {
         let is_utf8 = encoding == "UTF-8";
         let names = rows(
             connection,
-            // Not those in sqlite_schema, where whoever wrote it can write any name, and one twice.
-            "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'shadow')
+            // Virtual tables have no root page.
+            "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND rootpage > 0
                 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name LIMIT ?1",
             [TABLES_MAX],
         )?;

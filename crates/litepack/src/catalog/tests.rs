@@ -219,28 +219,6 @@ fn names_and_schemas_of_others_do_nothing() {
 }
 
 #[test]
-fn names_that_are_not_those_of_the_tables_stop_nothing() {
-    let place = Place::new();
-    place.plain(
-        "a.db",
-        "CREATE TABLE t(id INTEGER PRIMARY KEY); CREATE TABLE u(id INTEGER PRIMARY KEY);
-        PRAGMA writable_schema = ON; UPDATE sqlite_schema SET name = 't'",
-    );
-    place.plain(
-        "b.db",
-        "CREATE VIRTUAL TABLE f USING fts5(body); PRAGMA writable_schema = ON;
-        UPDATE sqlite_schema SET rootpage = 2 WHERE name = 'f'",
-    );
-    assert_eq!(place.catalog(&[]).unwrap().files, 2);
-    let names = "SELECT group_concat(name, ' ') FROM (SELECT name FROM tables WHERE file = 0)";
-    assert_eq!(place.value(names), "t u");
-    assert_eq!(
-        place.value("SELECT count(*) FROM tables WHERE name = 'f'"),
-        "0"
-    );
-}
-
-#[test]
 fn text_in_utf_16_has_no_bounds() {
     let place = Place::new();
     place.plain("a.db", "PRAGMA encoding='UTF-16le'; CREATE TABLE t(a); CREATE INDEX i ON t(a); INSERT INTO t VALUES(1), ('x')");

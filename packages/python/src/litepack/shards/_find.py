@@ -148,7 +148,8 @@ def local_version(path: str) -> str:
     """Of a local file, as ``litepack catalog`` writes it. Commits in WAL mode are in the WAL at first, so it belongs to the
     version; an empty one is none."""
     status = os.stat(path)
-    version = f"{_state(status)} {status.st_ino}"
+    # Programs can set the time of the content, but not that of the inode.
+    version = f"{_state(status)} {status.st_ctime_ns} {status.st_ino}"
     try:
         # SQLite has it beside the file itself, where that has another name.
         wal = os.stat(os.path.realpath(path) + "-wal")
@@ -158,8 +159,7 @@ def local_version(path: str) -> str:
 
 
 def _state(status: os.stat_result) -> str:
-    """Programs can set the time of the content, but not that of the inode."""
-    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+    return f"{status.st_size} {status.st_mtime_ns}"
 
 
 def verify(shard: Shard, cursor: Any) -> None:
