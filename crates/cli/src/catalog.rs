@@ -65,7 +65,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 
 fn report(arguments: &Arguments, done: &Cataloged, started: Instant) {
     for file in &done.unreadable {
-        eprintln!("litepack: {}: {}", printable(&file.path), file.error);
+        // It may have names in it that whoever wrote the file chose.
+        let error: Vec<String> = file.error.split(' ').map(printable).collect();
+        eprintln!("litepack: {}: {}", printable(&file.path), error.join(" "));
     }
     let Cataloged {
         files,

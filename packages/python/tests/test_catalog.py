@@ -9,6 +9,7 @@ import pathlib
 import pickle
 import random
 import shutil
+import sqlite3
 import subprocess
 import time
 from contextlib import closing
@@ -149,6 +150,20 @@ def test_a_change_right_after_the_catalog_is_noticed(folder):
         assert len(scan.remaining) == 1, number
 
 
+def test_a_change_that_keeps_the_time_is_noticed(folder):
+    """Archives that are made the same each time give all files one time, and a file system uses numbers again."""
+    for name, at in (("a.db", "a"), ("b.db", "b")):
+        make(name, LOG, [(1, at, 1)])
+        os.utime(name, (1, 1))
+    catalog("a.db", "-o", "one.catalog")
+    number = os.stat("a.db").st_ino
+    shutil.copyfile("b.db", "a.db")
+    os.utime("a.db", (1, 1))
+    assert (os.stat("a.db").st_ino, os.path.getsize("a.db")) == (number, os.path.getsize("b.db"))
+    scan = shards.scan("a.db", table="log", filters=[Filter("at", "=", "b")], catalog="one.catalog")
+    assert [row["at"] for row in rows_of(scan)] == ["b"]
+
+
 def test_files_that_cannot_be_read_are_read(logs):
     pathlib.Path("logs/bad.db").write_text("no database, but long enough to look at. " * 100)
     done = catalog("logs", "-o", "catalog.db", expect=1)
@@ -183,6 +198,63 @@ def test_what_is_no_catalog(logs):
             shards.scan(table="log", **arguments)
     with pytest.raises(ValueError, match="'at' is none of id"):
         shards.scan(logs, table="log", columns=["id"], filters=[Filter("at", "=", "x")])
+
+
+def altered(source, target, sql):
+    shutil.copy(source, target)
+    with closing(sqlite3.connect(target)) as db, db:
+        db.executescript(sql)
+
+
+ENDLESS = "with recursive n(x) as (select 1 union all select x + 1 from n)"
+
+
+def test_a_catalog_runs_no_sql_of_its_own(logs):
+    views = {
+        "columns": f"create view columns as {ENDLESS} select x as file, 'log' as 'table', 'id' as name, 1 as least, 1 as greatest, 0 as nulls from n",
+        "tables": f"create view tables as {ENDLESS} select x as file, 'log' as name, 1 as rows from n",
+        "files": f"create view files as {ENDLESS} select x as id, 'a' as path, 'b' as identity, 1 as size, null as error from n",
+    }
+    for name, view in views.items():
+        altered("catalog.db", "hostile.catalog", f"drop table {name}; {view}")
+        with pytest.raises(ValueError, match="not as 'litepack catalog' writes"):
+            shards.scan(logs, table="log", filters=[Filter("id", "=", 1)], catalog="hostile.catalog")
+        command = [litepack.command_path(), "catalog", "logs", "-o", "hostile.catalog"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+        assert done.returncode == 2 and "delete this catalog" in done.stderr, done
+    # One with more in it than is needed is a catalog all the same.
+    altered("catalog.db", "more.catalog", "create view mine as select * from files; analyze")
+    assert names(shards.scan(logs, table="log", filters=[Filter("id", "=", 1)], catalog="more.catalog").remaining) == ["0.db"]
+
+
+def test_values_that_no_catalog_has(logs):
+    for sql in (
+        "update files set path = x'00' where id = 1", "update files set identity = 5.5, size = 'x'", "update files set size = -1",
+        "update columns set nulls = x'00', least = x'00', greatest = x'00'", "update tables set rows = 'x'",
+        "update files set path = cast(x'ff' as text) where id = 1", "update files set path = 'a' || char(0) || 'b' where id = 1",
+    ):  # fmt: skip
+        altered("catalog.db", "odd.catalog", sql)
+        for paths in (logs, None):
+            try:
+                scan = shards.scan(paths, table="log", filters=[Filter("id", "=", 1005)], catalog="odd.catalog")
+            except (ValueError, OSError):
+                continue
+            assert [row["id"] for row in rows_of(scan)] == [1005], sql
+
+
+def test_names_in_a_catalog_are_no_patterns(folder):
+    os.mkdir("logs")
+    for name, number in (("a[1].db", 7), ("a1.db", 8)):
+        make(f"logs/{name}", LOG, [(number, "x", 1)])
+    catalog("logs/a[[]1].db", "-o", "c.catalog")
+    assert [row["id"] for row in rows_of(shards.scan(table="log", catalog="c.catalog"))] == [7]
+    os.remove("logs/a[1].db")
+    with pytest.raises(FileNotFoundError, match=r"a\[1\]\.db"):
+        shards.scan(table="log", catalog="c.catalog")
+    # Nor folders.
+    altered("c.catalog", "folder.catalog", "update files set path = 'logs'")
+    with pytest.raises(OSError, match="logs"):
+        shards.scan(table="log", catalog="folder.catalog")
 
 
 VALUES = [
@@ -360,6 +432,10 @@ def test_files_on_a_server(server):
         found[trusted] = server.RequestHandlerClass.seen
     # Of one that is trusted, only the first file (for the columns) and the one that has the day are opened.
     assert found[True] < 8 and found[False] >= 10 + found[True] - 2, found
+    # A size of somebody's choice makes no parts without end.
+    altered("urls.catalog", "hostile.catalog", "update files set size = 1 << 62")
+    scan = shards.scan(urls, table="log", filters=day, catalog="hostile.catalog", catalog_trusted=True)
+    assert len(scan.parts) == 1
     # A file that is read is of the version in the catalog, or an error.
     shutil.copy("logs/1.db", "logs/3.db")
     with pytest.raises(shards.Replaced):

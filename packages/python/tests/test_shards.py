@@ -8,6 +8,7 @@ import pathlib
 import pickle
 import random
 import shutil
+import subprocess
 import threading
 import traceback
 from contextlib import closing
@@ -524,9 +525,10 @@ def test_written_files_are_read_back(folder):
             "y": pyarrow.array([True, None, False]),
         }
     )
-    names = [shards.write("out", "job", table.to_batches(), table="log", indexes=[["i", "s"]], number=n) for n in range(2)]
+    job = shards.begin("out")
+    names = [shards.write("out", job, table.to_batches(), table="log", indexes=[["i", "s"]], number=n) for n in range(2)]
     assert not os.path.exists("out")
-    paths = shards.commit("out", "job", names)
+    paths = shards.commit("out", job, names)
     assert sorted(os.listdir()) == ["out"]
     schema = table.schema.set(4, pyarrow.field("t", pyarrow.timestamp("us", "UTC")))
     read = shards.scan("out", table="log", schema=schema).reader().read_all()
@@ -544,35 +546,77 @@ def test_what_cannot_be_stored_is_an_error():
     assert os.listdir() == []
 
 
+def test_a_task_that_outlives_its_job_writes_nothing(folder, monkeypatch):
+    """It has read its rows when the job is discarded, or the command is about to put the file in place."""
+    rows = pyarrow.table({"c": [1]}).to_batches()
+    job = shards.begin("out")
+
+    def discarded():
+        yield from rows
+        shards.discard("out", job)
+
+    with pytest.raises(FileNotFoundError, match="discarded"):
+        shards.write("out", job, discarded())
+    assert os.listdir() == []
+    other, run = shards.begin("out"), subprocess.run
+
+    def late(*arguments, **options):
+        shards.discard("out", other)
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "run", late)
+    with pytest.raises(OSError, match="part-"):
+        shards.write("out", other, rows)
+    assert os.listdir() == []
+
+
+def test_a_file_that_appears_while_a_job_is_discarded_is_removed(folder, monkeypatch):
+    job, remove, late = shards.begin("out"), shutil.rmtree, ["one", "two"]
+
+    def slow(path, **options):
+        if late:
+            pathlib.Path(path, late.pop()).write_text("")
+            return
+        remove(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", slow)
+    shards.discard("out", job)
+    assert os.listdir() == []
+
+
 def test_commits(folder, monkeypatch):
-    def job(name, mode):
-        batches = pyarrow.table({"c": [name]}).to_batches()
+    def job(mode):
+        name = shards.begin("out", "append")
+        batches = pyarrow.table({"c": [mode]}).to_batches()
         lost = shards.write("out", name, batches)
         kept = shards.write("out", name, batches)
         # An attempt that was repeated leaves a file that nobody names.
         assert lost != kept
-        return shards.commit("out", name, [kept, None], mode)
+        try:
+            return shards.commit("out", name, [kept, None], mode)
+        except BaseException:
+            shards.discard("out", name)
+            raise
 
     def found():
         return sorted(row["c"] for row in rows_of(shards.scan("out", table="data")))
 
-    job("a", "error")
-    assert found() == ["a"]
+    job("error")
+    assert found() == ["error"]
     with pytest.raises(FileExistsError, match="mode"):
-        job("b", "error")
-    shards.discard("out", "b")
-    job("c", "append")
-    assert found() == ["a", "c"]
-    job("d", "overwrite")
-    assert found() == ["d"]
+        job("error")
+    job("append")
+    assert found() == ["append", "error"]
+    job("overwrite")
+    assert found() == ["overwrite"]
     assert os.listdir() == ["out"]
     pathlib.Path("out/mine.txt").write_text("keep")
     with pytest.raises(FileExistsError, match=r"mine\.txt"):
-        job("e", "overwrite")
-    shards.discard("out", "e")
-    assert found() == ["d"]
+        job("overwrite")
+    assert found() == ["overwrite"]
     # A rename that fails takes the others back.
-    names = [shards.write("out", "f", pyarrow.table({"c": ["f"]}).to_batches()) for _ in range(2)]
+    last = shards.begin("out", "append")
+    names = [shards.write("out", last, pyarrow.table({"c": ["f"]}).to_batches()) for _ in range(2)]
     rename, done = os.rename, []
 
     def failing(source, target):
@@ -583,5 +627,5 @@ def test_commits(folder, monkeypatch):
 
     monkeypatch.setattr(os, "rename", failing)
     with pytest.raises(OSError, match="no space"):
-        shards.commit("out", "f", names, "append")
-    assert done and found() == ["d"]
+        shards.commit("out", last, names, "append")
+    assert done and found() == ["overwrite"]

@@ -144,10 +144,21 @@ impl Book {
             Ok((number(&connection, "user_version")?, id, connection))
         });
         match opened {
-            Ok((VERSION, APPLICATION_ID, connection)) => read(&connection).map_err(|error| {
-                let error = Error::of_sqlite(path, error).in_one_line();
-                Error::Refused(format!("{error}; delete this catalog, and it is made anew"))
-            }),
+            Ok((VERSION, APPLICATION_ID, connection)) => {
+                let anew = "delete this catalog, and it is made anew";
+                let found = has_own_tables(&connection).and_then(|has| match has {
+                    true => read(&connection).map(Some),
+                    false => Ok(None),
+                });
+                match found {
+                    Ok(Some(book)) => Ok(book),
+                    Ok(None) => refuse!("{name} has other tables than a catalog; {anew}"),
+                    Err(error) => {
+                        let error = Error::of_sqlite(path, error).in_one_line();
+                        refuse!("{error}; {anew}")
+                    }
+                }
+            }
             Ok((version, APPLICATION_ID, _)) => refuse!(
                 "{name} is a catalog of version {version}, and this Litepack knows version {VERSION}; \
                  take another name, or a newer Litepack"
@@ -221,6 +232,19 @@ fn insert(connection: &Connection, id: i64, file: &File) -> rusqlite::Result<()>
         }
     }
     Ok(())
+}
+
+/// Whether the tables are those of [`SCHEMA`]. Under their names there may be views, which run what somebody chose.
+fn has_own_tables(connection: &Connection) -> rusqlite::Result<bool> {
+    let tables = |connection: &Connection| -> rusqlite::Result<HashSet<String>> {
+        let sql = "SELECT sql FROM main.sqlite_schema WHERE sql IS NOT NULL";
+        let mut statement = connection.prepare(sql)?;
+        let found = statement.query_map([], |row| row.get(0))?;
+        found.collect()
+    };
+    let own = Connection::open_in_memory()?;
+    own.execute_batch(SCHEMA)?;
+    Ok(tables(connection)?.is_superset(&tables(&own)?))
 }
 
 fn read(connection: &Connection) -> rusqlite::Result<Book> {

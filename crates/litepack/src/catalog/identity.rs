@@ -1,5 +1,6 @@
 //! Which version of a file it is, as text. Readers make the same text of what they find, and compare.
 
+use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,16 +20,15 @@ pub(super) struct Identity {
     pub(super) size: u64,
 }
 
-/// Of a local file: its size, time of change and number. Commits in WAL mode are in the WAL at first, so it belongs to
-/// the version; an empty one is none.
+/// Of a local file: its size, times of change and number. Programs set the time of its content (archives give all files
+/// the same one), so the time of its inode, which they cannot set, belongs to it. Commits in WAL mode are in the WAL at
+/// first, so that does, too; an empty one is none.
 pub(super) fn of_file(path: &Path) -> io::Result<Identity> {
     let found = path.metadata()?;
-    let time = |of: &std::fs::Metadata| {
-        i128::from(of.mtime()) * 1_000_000_000 + i128::from(of.mtime_nsec())
-    };
-    let mut text = format!("{} {} {}", found.len(), time(&found), found.ino());
+    let inode = time(found.ctime(), found.ctime_nsec());
+    let mut text = format!("{} {inode} {}", state(&found), found.ino());
     match wal_of(path)?.metadata() {
-        Ok(wal) if wal.len() > 0 => text += &format!(" {} {}", wal.len(), time(&wal)),
+        Ok(wal) if wal.len() > 0 => text += &format!(" {}", state(&wal)),
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
@@ -36,6 +36,17 @@ pub(super) fn of_file(path: &Path) -> io::Result<Identity> {
         text,
         size: found.len(),
     })
+}
+
+/// Its size, and the time of its content. (That of the inode of a WAL changes whenever SQLite opens it as root.)
+fn state(found: &Metadata) -> String {
+    let content = time(found.mtime(), found.mtime_nsec());
+    format!("{} {content}", found.len())
+}
+
+/// In nanoseconds.
+fn time(seconds: i64, rest: i64) -> i128 {
+    i128::from(seconds) * 1_000_000_000 + i128::from(rest)
 }
 
 /// Of a file on a server: its size, and its ETag or date.
@@ -49,14 +60,21 @@ pub(super) fn of_object(size: u64, validator: &str) -> Identity {
 /// Waits until a change of the file would show in its time: one that comes right after another may not.
 pub(super) fn wait_until_distinct(path: &Path) {
     for path in [Ok(path.to_owned()), wal_of(path)] {
-        let changed = path.and_then(|path| path.metadata()?.modified());
-        let Ok(changed) = changed else {
+        let Ok(found) = path.and_then(|path| path.metadata()) else {
             continue;
         };
-        if let Some(left) = still_the_same(changed, SystemTime::now()) {
-            std::thread::sleep(left);
+        // A change sets both, but some file systems have only one of them.
+        for changed in [found.modified().ok(), inode_changed(&found)] {
+            let left = changed.and_then(|changed| still_the_same(changed, SystemTime::now()));
+            std::thread::sleep(left.unwrap_or_default());
         }
     }
+}
+
+fn inode_changed(found: &Metadata) -> Option<SystemTime> {
+    let seconds = found.ctime().try_into().ok()?;
+    let since = Duration::new(seconds, found.ctime_nsec().try_into().ok()?);
+    SystemTime::UNIX_EPOCH.checked_add(since)
 }
 
 /// SQLite has it beside the file itself, where that has another name.
@@ -117,8 +135,15 @@ mod tests {
         expect_new();
         std::fs::write(&wal, "other").unwrap();
         expect_new();
+        // A program that keeps the time, as archives and copies do.
+        let kept = path.metadata().unwrap().modified().unwrap();
         std::fs::write(&wal, "").unwrap();
         assert_eq!(now(), seen[2]);
+        std::fs::write(&path, "sou").unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(kept).unwrap();
+        assert!(!seen.contains(&now()));
+        seen[2] = now();
         // By another name of it.
         let link = place.path().join("below/link.db");
         std::fs::create_dir(place.path().join("below")).unwrap();

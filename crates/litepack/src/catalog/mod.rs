@@ -114,6 +114,8 @@ pub fn catalog(
         removed: before.without(&files),
         unreadable: files.iter().filter_map(unreadable).collect(),
     };
+    // Somebody else may have written a file under this name meanwhile.
+    Book::read(target)?;
     let like = shards.iter().find_map(Shard::metadata);
     Book::of(files, options.columns.clone()).write(target, like, job)?;
     Ok(report)

@@ -60,14 +60,12 @@ def write_partitions(
     """
     import dask
 
-    from litepack.shards._write import begin
-
-    job = begin(folder, mode)
-    tasks = [
-        dask.delayed(_write)(part, folder, job, table, indexes, number)
-        for number, part in enumerate(frame.to_delayed())
-    ]
+    job = shards.begin(folder, mode)
     try:
+        tasks = [
+            dask.delayed(_write)(part, folder, job, table, indexes, number)
+            for number, part in enumerate(frame.to_delayed())
+        ]
         return shards.commit(folder, job, dask.compute(*tasks), mode)
     except BaseException:
         shards.discard(folder, job)

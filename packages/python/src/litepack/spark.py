@@ -29,7 +29,7 @@ from pyspark.sql.types import DecimalType, StructType
 
 from litepack import shards
 from litepack.shards import Filter, Part, Scan
-from litepack.shards._write import Mode, begin
+from litepack.shards._write import Mode
 
 READ_OPTIONS = (
     "path", "paths", "table", "query", "columns", "mergeschema", "splitbytes", "errors", "skipped", "batchrows", "pushfilters",
@@ -221,7 +221,7 @@ class Writer(DataSourceArrowWriter):
 
     def __init__(self, folder: str, mode: Mode, table: str, indexes: list[list[str]]) -> None:
         self.folder, self.mode, self.table, self.indexes = folder, mode, table, indexes
-        self.job = begin(folder, mode)
+        self.job = shards.begin(folder, mode)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         from pyspark import TaskContext

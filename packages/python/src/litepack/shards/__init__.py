@@ -30,7 +30,7 @@ from litepack.shards._filters import Filter
 from litepack.shards._find import Shard, find
 from litepack.shards._read import Part, skipped
 from litepack.shards._scan import SPLIT_BYTES, Scan, scan
-from litepack.shards._write import commit, discard, write
+from litepack.shards._write import begin, commit, discard, write
 
 __all__ = [
     "SPLIT_BYTES",
@@ -42,6 +42,7 @@ __all__ = [
     "Scan",
     "Shard",
     "ShardError",
+    "begin",
     "commit",
     "discard",
     "find",

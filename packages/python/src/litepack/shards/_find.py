@@ -1,6 +1,6 @@
 """Which files there are: paths, patterns and URLs become :class:`Shard`.
 
-Promises that a version tells a file from any other that takes its place: for a local file its size, time of change and
+Promises that a version tells a file from any other that takes its place: for a local file its size, times of change and
 number (and those of its WAL), for one on a server its length and ETag or date.
 """
 
@@ -39,14 +39,15 @@ def is_url(path: str) -> bool:
     return _URL.match(path) is not None
 
 
-def find(paths: Paths, known: Mapping[str, Shard] = {}) -> list[Shard]:
+def find(paths: Paths, known: Mapping[str, Shard] = {}, literal: bool = False) -> list[Shard]:
     """The files that ``paths`` name, in the order of their names.
 
     A path, a pattern (``logs/*.db``, ``logs/**/*.db``), a folder (its files ``*.db``), a URL, or a list of these. Web
     servers cannot list their files, so their URLs have no patterns. Patterns on object stores need fsspec and its
     package for that store. Nothing found is an error, for each that is named.
 
-    URLs that are ``known`` are taken from there. All others are opened, for their sizes and versions.
+    URLs that are ``known`` are taken from there. All others are opened, for their sizes and versions. Where the names are
+    ``literal``, each is that of one file.
     """
     names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     found: dict[str, Shard] = {}
@@ -58,8 +59,10 @@ def find(paths: Paths, known: Mapping[str, Shard] = {}) -> list[Shard]:
         if name in known:
             found[name] = known[name]
         elif not is_url(name):
-            for path in _local(name):
+            for path in [_file(name)] if literal else _local(name):
                 found[path] = Shard(path, os.stat(path).st_size, local_version(path))
+        elif literal:
+            urls.append(name)
         elif name.lower().startswith(("http://", "https://")):
             # A ? begins the query; what is left of a pattern cannot be in a URL.
             if "*" in name.split("?")[0]:
@@ -81,11 +84,15 @@ def _local(name: str) -> list[str]:
         return _some(glob.glob(os.path.join(glob.escape(name), "*.db")), name, "has no files *.db")
     # A file may be named like a pattern.
     if os.path.exists(name) or not _PATTERN.search(name):
-        if not os.path.exists(name):
-            raise FileNotFoundError(f"{name}: no such file")
-        return [os.path.abspath(name)]
+        return [_file(name)]
     matches = [path for path in glob.glob(name, recursive=True) if os.path.isfile(path)]
     return _some(matches, name, "no file matches")
+
+
+def _file(name: str) -> str:
+    if not os.path.isfile(name):
+        raise FileNotFoundError(f"{name}: no such file")
+    return os.path.abspath(name)
 
 
 def _some(paths: list[str], name: str, why: str) -> list[str]:
@@ -138,15 +145,21 @@ def _version(size: int, validator: str) -> str | None:
 
 
 def local_version(path: str) -> str:
-    """Of a local file. Commits in WAL mode are in the WAL at first, so it belongs to the version; an empty one is none."""
+    """Of a local file, as ``litepack catalog`` writes it. Commits in WAL mode are in the WAL at first, so it belongs to the
+    version; an empty one is none."""
     status = os.stat(path)
-    version = f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
+    # Programs can set the time of the content, but not that of the inode.
+    version = f"{_state(status)} {status.st_ctime_ns} {status.st_ino}"
     try:
         # SQLite has it beside the file itself, where that has another name.
         wal = os.stat(os.path.realpath(path) + "-wal")
     except FileNotFoundError:
         return version
-    return f"{version} {wal.st_size} {wal.st_mtime_ns}" if wal.st_size else version
+    return f"{version} {_state(wal)}" if wal.st_size else version
+
+
+def _state(status: os.stat_result) -> str:
+    return f"{status.st_size} {status.st_mtime_ns}"
 
 
 def verify(shard: Shard, cursor: Any) -> None:

@@ -152,14 +152,15 @@ def scan(
     if catalog_trusted and catalog is None:
         raise ValueError("catalog_trusted is for a catalog")
     trusted: dict[str, Shard] = {}
+    listed: list[Shard] = []
     if catalog is not None:
         catalog = os.path.abspath(catalog)
         listed = _catalog.listed(catalog)
-        paths = [shard.path for shard in listed] if paths is None else paths
         if catalog_trusted:
             trusted = {shard.path: shard for shard in listed if shard.version is not None and is_url(shard.path)}
+    found = find([shard.path for shard in listed], trusted, literal=True) if paths is None else find(paths, trusted)
     # A catalog may lie among its files.
-    files = [shard for shard in find(paths or [], trusted) if shard.path != catalog]
+    files = [shard for shard in found if shard.path != catalog]
     if not files:
         raise FileNotFoundError("no files to read")
     folder = None if skipped is None else os.path.abspath(skipped)

@@ -1,7 +1,10 @@
 """A packed file from Arrow batches, and many of them put in place together.
 
-    name = write(folder, job, batches)      # in each task: a file of its own in a hidden folder
+    job = begin(folder, mode)               # once: makes a hidden folder
+    name = write(folder, job, batches)      # in each task: a file of its own in there
     commit(folder, job, names, mode)        # once, when all tasks are done; or discard(folder, job)
+
+A task that still runs when its job is discarded fails, as its folder is gone: only ``begin`` makes it.
 
 Promises that nothing that looks finished is in ``folder`` before ``commit``, that a task that is done twice leaves one
 file, and that all values can be read back as they were, or are an error.
@@ -9,10 +12,12 @@ file, and that all values can be read back as they were, or are an error.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import tempfile
+import time
 import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -28,6 +33,7 @@ from litepack.shards._find import is_url
 Mode = Literal["append", "overwrite", "error"]
 _PREFIX, _SUFFIX = "part-", ".db"
 _INGEST_ROWS = 65536
+_TRIES, _PAUSE = 50, 0.1  # seconds
 
 
 def staging(folder: str, job: str) -> str:
@@ -56,10 +62,13 @@ def check_target(folder: str, mode: Mode) -> None:
         raise FileExistsError(f"{folder}: has {others[0]}, which is none of the files that are written here: not replaced")
 
 
-def begin(folder: str, mode: Mode) -> str:
-    """Names a job that is going to write to the folder; raises as :func:`check_target`."""
+def begin(folder: str, mode: Mode = "error") -> str:
+    """Names a job that is going to write to the folder, and makes room for its files. The folder must be one that
+    :func:`commit` would take."""
     check_target(folder, mode)
-    return uuid.uuid4().hex[:12]
+    job = uuid.uuid4().hex[:12]
+    os.makedirs(staging(folder, job))
+    return job
 
 
 def write(
@@ -106,7 +115,8 @@ def write(
             connection.commit()
         if not rows:
             return None
-        os.makedirs(hidden, exist_ok=True)
+        if not os.path.isdir(hidden):
+            raise FileNotFoundError(f"{hidden}: the job was discarded, or never begun")
         command = [command_path(), "pack", plain, os.path.join(hidden, name)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
@@ -124,7 +134,6 @@ def commit(folder: str, job: str, names: Iterable[str | None], mode: Mode = "err
     check_target(folder, mode)
     hidden = staging(folder, job)
     wanted = [name for name in names if name is not None]
-    os.makedirs(hidden, exist_ok=True)
     # What attempts left that were repeated.
     for name in set(os.listdir(hidden)) - set(wanted):
         os.remove(os.path.join(hidden, name))
@@ -159,8 +168,16 @@ def commit(folder: str, job: str, names: Iterable[str | None], mode: Mode = "err
 
 
 def discard(folder: str, job: str) -> None:
-    """Removes what a job has written that is not committed."""
-    shutil.rmtree(staging(folder, job), ignore_errors=True)
+    """Removes what a job has written that is not committed. Tasks may still run: under another name of the folder they
+    begin no file any more, and what one just had in hand is gone soon."""
+    hidden, gone = staging(folder, job), staging(folder, f"{job}.gone")
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(hidden, gone)
+    for _ in range(_TRIES):
+        shutil.rmtree(gone, ignore_errors=True)
+        if not os.path.exists(gone):
+            return
+        time.sleep(_PAUSE)
 
 
 def _sync(folder: str) -> None:
