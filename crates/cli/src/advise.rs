@@ -8,6 +8,7 @@ use anyhow::Result;
 use litepack::advise::{AdviseOptions, SAMPLES, advise};
 
 use crate::job::interruptible;
+use crate::output::{line, print};
 
 /// Says what takes the space of a database, what packing it would save, and what else would help.
 ///
@@ -43,12 +44,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         html: arguments.html.clone(),
         replace: arguments.force,
         sample_bytes: arguments.sample_mb << 20,
+        ..AdviseOptions::default()
     };
     let report = advise(&arguments.db, &options, &interruptible()?)?;
     if arguments.json {
-        println!("{}", serde_json::to_value(&report)?);
+        line(serde_json::to_value(&report)?)?;
     } else {
-        print!("{}", text::of(&report));
+        print(text::of(&report))?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use litepack::{CatalogOptions, Cataloged, printable};
 
 use crate::info::remote;
 use crate::job::interruptible;
+use crate::output::line;
 
 /// Writes a catalog of databases, by which readers skip files that have nothing for them.
 ///
@@ -57,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         &interruptible()?,
     )?;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&done)?);
+        line(serde_json::to_string_pretty(&done)?)?;
     }
     report(arguments, &done, started);
     Ok(done.unreadable.is_empty())

@@ -6,6 +6,7 @@ use anyhow::Result;
 use litepack::Damage;
 
 use crate::job::job;
+use crate::output::line;
 
 /// Reads everything in a packed file and reports damage.
 #[derive(clap::Args)]
@@ -22,19 +23,23 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let report = litepack::check(&arguments.file, &job())?;
     if arguments.json {
-        println!("{}", serde_json::to_value(&report)?);
+        line(serde_json::to_value(&report)?)?;
     } else {
-        print(&report.damage);
+        print(&report.damage)?;
     }
     Ok(report.ok)
 }
 
 /// "ok", or a line for each piece of damage.
-pub fn print(damage: &[Damage]) {
+///
+/// # Errors
+/// If it cannot be written.
+pub fn print(damage: &[Damage]) -> Result<()> {
     if damage.is_empty() {
-        println!("ok");
+        line("ok")?;
     }
     for damage in damage {
-        println!("{damage}");
+        line(damage)?;
     }
+    Ok(())
 }

@@ -14,6 +14,7 @@ use anyhow::Result;
 use litepack::advise::{AdviseOptions, advise_packed};
 
 use crate::job::{interruptible, job};
+use crate::output::{line, print};
 
 /// Reports the size of a packed file and of each of its tables and indexes.
 ///
@@ -42,9 +43,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         anyhow::ensure!(arguments.html.is_none(), "there is no page for a URL");
         let report = litepack::remote_info(url, &arguments.access.access())?;
         if arguments.json {
-            println!("{}", serde_json::to_value(&report)?);
+            line(serde_json::to_value(&report)?)?;
         } else {
-            print!("{}", remote::text(&report));
+            print(remote::text(&report))?;
         }
         return Ok(());
     }
@@ -59,9 +60,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         advise_packed(&arguments.file, &report, &options, &interruptible()?)?;
     }
     if arguments.json {
-        println!("{}", serde_json::to_value(&report)?);
+        line(serde_json::to_value(&report)?)?;
     } else {
-        print!("{}", text::of(&report));
+        print(text::of(&report))?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use litepack::{IngestOptions, Ingested};
 
 use crate::job::interruptible;
+use crate::output::line;
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Time {
@@ -104,7 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         &interruptible()?,
     )?;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&done)?);
+        line(serde_json::to_string_pretty(&done)?)?;
     }
     report(arguments, &done, started);
     let failed = done

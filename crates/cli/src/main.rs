@@ -5,7 +5,7 @@
 //! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  ingest.rs  catalog.rs  columns.rs  archive.rs  advise.rs
 //! tune.rs  shell.rs  generate.rs
 //!          one subcommand each
-//! job.rs   bars, Ctrl-C and the summary     limits.rs   options for how long to work
+//! job.rs   bars, Ctrl-C and the summary     limits.rs   options for how long to work     output.rs   standard output
 //! ```
 //! Exit codes: 0 done, 1 the answer is no, 2 an error, 130 interrupted. Data goes to stdout,
 //! everything for people to stderr.
@@ -24,6 +24,7 @@ mod ingest;
 mod job;
 mod limits;
 mod maintain;
+mod output;
 mod pack;
 mod shell;
 mod tune;

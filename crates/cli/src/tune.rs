@@ -8,6 +8,7 @@ use anyhow::Result;
 use litepack::tune::{TuneOptions, tune};
 
 use crate::job::interruptible;
+use crate::output::{line, print};
 
 /// Smallest and largest sample, in MiB.
 const SAMPLE_MB: std::ops::RangeInclusive<u64> = 1..=1 << 20;
@@ -53,9 +54,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     let report = tune(&arguments.db, &options, &interruptible()?)?;
     if arguments.json {
-        println!("{}", serde_json::to_value(&report)?);
+        line(serde_json::to_value(&report)?)?;
     } else {
-        print!("{}", text::of(&report));
+        print(text::of(&report))?;
     }
     Ok(())
 }

@@ -39,6 +39,44 @@ fn info_for_people_and_programs() {
     assert_eq!(json["dictionaries"].as_array().unwrap().len(), 1);
 }
 
+/// As with `litepack info a.packed | head -1`.
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let place = packed(2000);
+    for arguments in [
+        &["info", "a.packed"][..],
+        &["info", "--json", "a.packed"],
+        &["check", "a.packed"],
+        &["advise", "a.db"],
+        &["advise", "--json", "a.db"],
+        &["columns", "status", "a.db"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = place.command(arguments).stdout(writer).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && said.is_empty(),
+            "{arguments:?}: {said}"
+        );
+    }
+    #[cfg(target_os = "linux")]
+    {
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let output = place
+            .command(&["info", "a.packed"])
+            .stdout(full)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("cannot write to standard output"), "{said}");
+    }
+}
+
 /// The report, and that it accounts for every page and every byte.
 fn whole_report(place: &Place, name: &str) -> Value {
     let run = place.ok(&["info", "--json", name]);

@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::check::print;
 use crate::job::interruptible;
+use crate::output::line;
 
 /// Decompresses every frame of an archive and reports damage.
 #[derive(clap::Args)]
@@ -22,9 +23,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let report = litepack::archive::check(&arguments.archive, &interruptible()?)?;
     if arguments.json {
-        println!("{}", serde_json::to_value(&report)?);
+        line(serde_json::to_value(&report)?)?;
     } else {
-        print(&report.damage);
+        print(&report.damage)?;
     }
     Ok(report.ok)
 }

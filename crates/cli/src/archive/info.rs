@@ -6,6 +6,8 @@ use anyhow::Result;
 use indicatif::HumanBytes;
 use litepack::archive::Info;
 
+use crate::output::{line, print};
+
 /// Reports sizes, frames and checksums of an archive.
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -20,9 +22,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let info = litepack::archive::info(&arguments.archive)?;
     if arguments.json {
-        println!("{}", serde_json::to_value(&info)?);
+        line(serde_json::to_value(&info)?)?;
     } else {
-        print!("{}", text(&info));
+        print(text(&info))?;
     }
     Ok(())
 }

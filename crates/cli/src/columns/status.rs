@@ -6,6 +6,8 @@ use anyhow::Result;
 use indicatif::HumanBytes;
 use litepack::columns::{Status, status};
 
+use crate::output::{line, print};
+
 /// Reports what is compressed, how well, and why the rest is not.
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -20,11 +22,11 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let columns = status(&arguments.database)?;
     if arguments.json {
-        println!("{}", serde_json::to_value(&columns)?);
+        line(serde_json::to_value(&columns)?)?;
     } else if columns.is_empty() {
-        println!("no compressed columns");
+        line("no compressed columns")?;
     } else {
-        print!("{}", text(&columns));
+        print(text(&columns))?;
     }
     Ok(())
 }

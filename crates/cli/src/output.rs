@@ -1,0 +1,27 @@
+//! Standard output, which has the data and nothing else. A reader that has seen enough, as `head`, is no error: the work
+//! goes on, and the exit code says how it ended.
+
+use std::fmt::Display;
+use std::io::{ErrorKind, Write};
+
+use anyhow::{Context, Result};
+
+/// Writes text as it is.
+///
+/// # Errors
+/// If it cannot be written, because a disk is full.
+pub fn print(text: impl Display) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match write!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        done => done.context("cannot write to standard output"),
+    }
+}
+
+/// Writes text and ends the line.
+///
+/// # Errors
+/// As [`print`].
+pub fn line(text: impl Display) -> Result<()> {
+    print(format_args!("{text}\n"))
+}
