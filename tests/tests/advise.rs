@@ -11,6 +11,14 @@ use litepack_testdata::{blobs, logs, titles, tpch};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+/// What is found does not depend on how fast the machine is.
+fn unhurried() -> AdviseOptions {
+    AdviseOptions {
+        seconds: Some(600.0),
+        ..AdviseOptions::default()
+    }
+}
+
 struct Db {
     place: TempDir,
     path: PathBuf,
@@ -32,7 +40,7 @@ impl Db {
     }
 
     fn advise(&self) -> Report {
-        advise(&self.path, &AdviseOptions::default(), &Job::default()).unwrap()
+        advise(&self.path, &unhurried(), &Job::default()).unwrap()
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -56,7 +64,7 @@ fn expect_predicted(db: &Db, wanted: &[(&str, &str)], best: bool, sample_mb: u64
     let job = Job::default();
     let options = AdviseOptions {
         sample_bytes: sample_mb << 20,
-        ..AdviseOptions::default()
+        ..unhurried()
     };
     let report = advise(&db.path, &options, &job).unwrap();
     let packed = db.file("packed");

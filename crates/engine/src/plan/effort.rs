@@ -19,6 +19,8 @@ pub struct Effort {
     pub step: usize,
     /// Bytes of sample for each byte of dictionary.
     pub samples: usize,
+    /// About so many bytes of sample in all: with many dictionaries each has fewer, but at least half of `samples`.
+    pub samples_max: usize,
     /// Threads that train at the same time.
     pub threads: usize,
 }
@@ -32,6 +34,7 @@ impl Effort {
             len_max: 256 << 10,
             step: 64,
             samples: 16,
+            samples_max: usize::MAX,
             threads,
         }
     }
@@ -44,7 +47,17 @@ impl Effort {
             len_max: 1 << 20,
             step: 4,
             samples: 32,
+            samples_max: usize::MAX,
             threads,
+        }
+    }
+
+    /// For so many dictionaries.
+    pub(super) fn for_groups(self, groups: usize) -> Effort {
+        let each = self.samples_max / groups.max(1) / self.len_max.max(1);
+        Effort {
+            samples: each.clamp(self.samples / 2, self.samples),
+            ..self
         }
     }
 

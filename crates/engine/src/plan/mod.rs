@@ -109,6 +109,7 @@ impl Plan {
             owners
         });
         let mut plan = Plan::with_groups(owners, units, unit, known);
+        let effort = effort.for_groups(plan.dictionaries.len());
         let sampled = plan.sample(units, effort);
         let groups: Vec<usize> = (0..sampled.len()).rev().collect();
         for together in groups.chunks(effort.threads.max(1)) {

@@ -57,9 +57,11 @@ pub use recommend::{Otherwise, Recommendation};
 const SECONDS: f64 = 4.0;
 const SECONDS_MORE: f64 = 1.0;
 const SECONDS_MAX: f64 = 13.0;
+/// No report may take longer.
+const DAY: f64 = 86400.0;
 
 /// Options of [`advise`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AdviseOptions {
     /// Write the report as a page of HTML into this file.
     pub html: Option<PathBuf>,
@@ -68,6 +70,9 @@ pub struct AdviseOptions {
     /// Read at most about this many bytes of tables and indexes, one of [`SAMPLES`]. More makes the predictions surer,
     /// if there is time for it.
     pub sample_bytes: u64,
+    /// About how many seconds it may take; by default as few as the documentation of [`advise`] says. More makes the
+    /// predictions surer on a machine that is slow or does other work.
+    pub seconds: Option<f64>,
 }
 
 /// The sizes that a sample may have.
@@ -79,6 +84,7 @@ impl Default for AdviseOptions {
             html: None,
             replace: false,
             sample_bytes: 64 << 20,
+            seconds: None,
         }
     }
 }
@@ -204,7 +210,7 @@ pub fn advise(
     register()?;
     let origin = Origin::open(shown)?;
     let page = Target::of(options, &origin)?;
-    let report = report(&origin, shown, options.sample_bytes, job)?;
+    let report = report(&origin, shown, options, job)?;
     page.write(&report, &origin, job)?;
     Ok(report)
 }
@@ -223,7 +229,7 @@ pub fn advise_packed(
     register()?;
     let origin = Origin::open(shown)?;
     let page = Target::of(options, &origin)?;
-    let mut report = report(&origin, shown, options.sample_bytes, job)?;
+    let mut report = report(&origin, shown, options, job)?;
     report.measure(info);
     page.write(&report, &origin, job)?;
     Ok(report)
@@ -271,11 +277,13 @@ struct Time {
 }
 
 impl Time {
-    fn for_bytes(bytes: u64) -> Time {
+    fn new(bytes: u64, wanted: Option<f64>) -> Time {
         let more = (bytes as f64 / 1e9 - 1.0).max(0.0) * SECONDS_MORE;
+        let wanted = wanted.filter(|seconds| seconds.is_finite());
+        let seconds = wanted.unwrap_or((SECONDS + more).min(SECONDS_MAX));
         Time {
             begun: Instant::now(),
-            seconds: (SECONDS + more).min(SECONDS_MAX),
+            seconds: seconds.clamp(0.0, DAY),
         }
     }
 
@@ -288,10 +296,11 @@ impl Time {
     }
 }
 
-fn report(origin: &Origin, shown: &Path, sample: u64, job: &Job<'_>) -> Result<Report> {
+fn report(origin: &Origin, shown: &Path, options: &AdviseOptions, job: &Job<'_>) -> Result<Report> {
+    let sample = options.sample_bytes;
     let step = job.step("reading", Unit::Tasks, None);
     let mut pages = Pages::open(origin.file(), origin.kind(), origin.path(), shown)?;
-    let time = Time::for_bytes(pages.size);
+    let time = Time::new(pages.size, options.seconds);
     job.check()?;
 
     step.at("dictionaries");

@@ -32,9 +32,8 @@ const STRATA: usize = 64;
 /// The page map's share of each unit, the header and the catalog.
 const MAP: f64 = 6.4;
 const HEAD: f64 = 2048.0 + 600.0;
-/// Of a larger database fewer samples are trained on than packing does, which makes dictionaries a little worse.
-const LARGE: u64 = 256 << 20;
-const SAMPLES: usize = 7;
+/// Where many dictionaries are planned, they are trained on less than packing does, which makes them a little worse.
+const SAMPLES_MAX: usize = 16 << 20;
 /// The longest dictionaries: ordinary ones, and of `--best`.
 const ORDINARY: u64 = 256 << 10;
 const BEST: u64 = 1 << 20;
@@ -72,14 +71,9 @@ pub(crate) struct Deadlines {
 /// Plans dictionaries as `litepack pack` does.
 pub(crate) fn plan(pages: &mut Pages<'_>) -> Result<Plan> {
     let unit = pages.header.page_size.max(4096);
-    let ordinary = Effort::ordinary(DEFAULT_LEVEL, reader::threads());
     let effort = Effort {
-        samples: if pages.size > LARGE {
-            SAMPLES
-        } else {
-            ordinary.samples
-        },
-        ..ordinary
+        samples_max: SAMPLES_MAX,
+        ..Effort::ordinary(DEFAULT_LEVEL, reader::threads())
     };
     let plan = Plan::make(pages.size, unit, effort, Vec::new(), pages);
     plan.map_err(litepack_store::Error::from)
