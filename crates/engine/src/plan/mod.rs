@@ -161,7 +161,7 @@ impl Plan {
     /// wants if the dictionaries, which come behind it, are then brought by the same request.
     ///
     /// # Errors
-    /// As [`Dictionary::pack`].
+    /// When there is no memory for it.
     pub fn front(&self, units: u64) -> litepack_store::Result<u64> {
         let upper = self
             .owners
