@@ -74,6 +74,7 @@ impl Origin {
     }
 
     /// The file itself.
+    #[cfg(feature = "advise")]
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
