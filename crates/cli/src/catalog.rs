@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 
 fn report(arguments: &Arguments, done: &Cataloged, started: Instant) {
     for file in &done.unreadable {
-        // It may have names in it that whoever wrote the file chose.
+        // It may have names in it that the author of the file chose.
         let error: Vec<String> = file.error.split(' ').map(printable).collect();
         eprintln!("litepack: {}: {}", printable(&file.path), error.join(" "));
     }

@@ -22,7 +22,7 @@ pub fn printable(name: &str) -> String {
     shown
 }
 
-/// Whether a character makes text look like other text: controls, changes of direction, and what nobody sees.
+/// Whether a character makes text look like other text: controls, changes of direction, and what cannot be seen.
 pub(crate) fn deceives(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -280,7 +280,7 @@ fn a_refusal_at_once_is_a_refusal_even_if_the_same_is_there() {
     }
 }
 
-/// Whoever is faster than our look: the store is to refuse.
+/// Another writer comes between the look and the upload: the store is to refuse.
 #[test]
 fn what_is_not_to_replace_anything_is_sent_with_a_condition() {
     for replace in [false, true] {

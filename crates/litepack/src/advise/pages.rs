@@ -2,7 +2,7 @@
 //!
 //! Pages are read from the file, and those that a WAL has newer from there, up to its last commit. Nothing is held
 //! between two reads, so no writer ever waits. The price: what is read need not all be of one moment, and a page that
-//! is being written can be torn. That is fit for a report of sizes, and for nothing else; whoever parses these pages
+//! is being written can be torn. That is fit for a report of sizes, and for nothing else; code that parses these pages
 //! must expect any bytes.
 
 use std::collections::HashMap;
