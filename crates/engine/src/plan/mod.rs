@@ -157,12 +157,21 @@ impl Plan {
         self.dictionaries[self.group_of(unit)]
     }
 
-    /// The bytes to keep at the beginning of a file of `units` units for its prefetch segment: a little less than it
-    /// wants if the dictionaries, which come behind it, are then brought by the same request.
+    /// The bytes that all dictionaries take in a file.
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub fn front(&self, units: u64) -> litepack_store::Result<u64> {
+    pub fn dictionaries_len(&self) -> Result<u64, OutOfMemory> {
+        let mut len = 0;
+        for listed in &self.planned {
+            len += listed.dictionary.pack()?.len() as u64;
+        }
+        Ok(len)
+    }
+
+    /// The bytes to keep at the beginning of a file of `units` units for its prefetch segment: a little less than it
+    /// wants if the dictionaries, which come behind it and take so many bytes, are then brought by the same request.
+    pub fn front(&self, units: u64, dictionaries: u64) -> u64 {
         let upper = self
             .owners
             .as_ref()
@@ -170,15 +179,11 @@ impl Plan {
         let wanted = BUNDLE_MIN + upper as u64 * UPPER_LEN + units / NODE_SHARE;
         let room = (self.stored / BUNDLE_SHARE).min(wanted);
         if room < BUNDLE_MIN {
-            return Ok(0);
-        }
-        let mut dictionaries = 0;
-        for listed in &self.planned {
-            dictionaries += listed.dictionary.pack()?.len() as u64;
+            return 0;
         }
         let beside = OPENING_DATA.saturating_sub(dictionaries);
         let is_a_little = (room - room / 4..room).contains(&beside);
-        Ok(if is_a_little { beside } else { room })
+        if is_a_little { beside } else { room }
     }
 
     /// Notes that there is nothing that maintenance would do better, in a commit with a prefetch segment if that is
@@ -382,7 +387,7 @@ mod tests {
                 stored: 1 << 40,
                 former: Vec::new(),
             };
-            plan.front(464_000).unwrap()
+            plan.front(464_000, plan.dictionaries_len().unwrap())
         };
         assert_eq!(front(1000), 60_048);
         let squeezed = front(75_000);

@@ -166,15 +166,11 @@ pub(crate) fn predict(
     }
     packed.rest = shares[REST];
     let number = pages.size.div_ceil(unit);
-    let mut lens = 0.0;
-    for dictionary in &dictionaries {
-        lens += dictionary
-            .pack()
-            .map_err(out_of_memory)
-            .context("cannot compress a dictionary")?
-            .len() as f64;
-    }
-    let front = plan.front(number).context("cannot compress a dictionary")?;
+    let dictionaries = plan.dictionaries_len();
+    let dictionaries = dictionaries
+        .map_err(out_of_memory)
+        .context("cannot compress a dictionary")?;
+    let (lens, front) = (dictionaries as f64, plan.front(number, dictionaries));
     let rest = HEAD + MAP * number as f64 + front as f64;
     packed.ordinary = Predicted::new(bytes + lens + rest, variance, 0.0);
     let long = (0..count).filter(|at| strata.is_long(*at)).count() as f64;
