@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub const SEED: u64 = 20_250_510;
 
 /// How much data a run uses.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Size {
     /// Titles; logs have half as many rows.
     pub rows: u64,

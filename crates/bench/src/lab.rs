@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dataset::{Dataset, Size};
 use crate::engines::{Engine, Engines, Group, settle};
+use crate::report::INTERRUPTED;
 
 /// How much data and work there is in a run.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -146,17 +147,21 @@ impl Lab {
             .push((what, format!("{reason:#}")));
     }
 
-    /// Leaves something out if somebody wants the run to end; true then.
-    pub fn leave_out_if_stopped(&self, what: &'static str) -> bool {
-        let is_stopped = STOPPED.load(Ordering::Relaxed);
-        if is_stopped {
-            self.leave_out(what, "the run was interrupted");
+    /// Leaves the rest of a workload out if somebody wants the run to end; true then.
+    pub fn leave_out_if_stopped(&self, workload: &'static str) -> bool {
+        if self.is_stopped() {
+            self.leave_out(workload, INTERRUPTED);
         }
-        is_stopped
+        self.is_stopped()
+    }
+
+    /// Whether somebody wants the run to end.
+    pub fn is_stopped(&self) -> bool {
+        STOPPED.load(Ordering::Relaxed)
     }
 
     /// Who cannot take part and what is left out, each once with the reason.
-    pub fn missing(&self) -> Vec<(&'static str, String)> {
+    pub fn missing(&self) -> impl Iterator<Item = (String, String)> {
         let groups = [
             &self.files,
             &self.archives,
@@ -166,9 +171,9 @@ impl Lab {
         ];
         let mut missing = groups.map(|group| &group.missing[..]).concat();
         missing.extend_from_slice(&self.left_out.borrow());
-        missing.sort();
-        missing.dedup();
         missing
+            .into_iter()
+            .map(|(what, reason)| (what.to_string(), reason))
     }
 
     /// Says what is being done; shown on standard error if that is a terminal.

@@ -9,13 +9,13 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sysinfo::{Disk, Disks, System};
 
 use crate::stats::Summary;
 
 /// The machine and the versions.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name.
     pub cpu: String,
@@ -58,6 +58,32 @@ impl Machine {
             litepack: env!("CARGO_PKG_VERSION").into(),
             date: time::OffsetDateTime::now_utc().date().to_string(),
         })
+    }
+
+    /// Whether figures of both may stand in one table.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let what = |machine: &Self| {
+            let Self {
+                cpu,
+                cores,
+                memory_bytes,
+                system,
+                file_system,
+                sqlite,
+                litepack,
+                ..
+            } = machine.clone();
+            (
+                cpu,
+                cores,
+                memory_bytes,
+                system,
+                file_system,
+                sqlite,
+                litepack,
+            )
+        };
+        what(self) == what(other)
     }
 
     /// What it says, label by label.

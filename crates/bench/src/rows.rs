@@ -3,13 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::engines::{Journal, Synchronous};
+use crate::report::name::{self, Name};
 use crate::stats::Summary;
 
 /// The bytes of a page: SQLite's default, which all databases have but those with small pages.
 pub const PAGE_LEN: usize = 4096;
 
 /// What a figure counts, and so whether more of it is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Time for the whole work; less is better.
@@ -29,7 +30,7 @@ pub enum Unit {
 }
 
 /// What the operating system had in memory when the clock started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cache {
     /// The whole file; SQLite's own page cache is the default 2 MB.
@@ -105,7 +106,7 @@ pub enum Verdict {
 }
 
 /// How much smaller a file got.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// The bytes of the plain file divided by those of this one.
     pub times: f64,
@@ -116,18 +117,21 @@ pub struct Ratio {
 }
 
 /// One line of a report.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// The workload's short name.
-    pub workload: &'static str,
+    #[serde(deserialize_with = "name::read")]
+    pub workload: Name,
     /// What was done, in words.
     pub title: String,
     /// On which data.
     pub data: String,
     /// By which engine.
-    pub engine: &'static str,
+    #[serde(deserialize_with = "name::read")]
+    pub engine: Name,
     /// By which of the engine's ways, where it has several.
-    pub way: Option<&'static str>,
+    #[serde(deserialize_with = "name::read_optional")]
+    pub way: Option<Name>,
     /// With which durability; none where no transaction is involved.
     pub setting: Option<Setting>,
     /// In which state of the cache.

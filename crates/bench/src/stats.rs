@@ -1,9 +1,9 @@
 //! The few numbers that sum up repeated measurements.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Median and extremes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The middle value, or the mean of the two middle ones.
     pub median: f64,

@@ -15,7 +15,8 @@ use litepack_bench::engines::Group;
 use litepack_bench::lab::{Lab, Scale, heed_interruptions};
 use litepack_bench::machine::Machine;
 use litepack_bench::report::{
-    Report, Section, draw_charts, table, write_charts, write_json, write_markdown,
+    INTERRUPTED, Report, Section, draw_charts, read_json, table, write_charts, write_json,
+    write_markdown,
 };
 use litepack_bench::workloads;
 
@@ -45,8 +46,12 @@ struct Options {
     /// Write charts as SVG files into FOLDER
     #[arg(long, value_name = "FOLDER")]
     charts: Option<PathBuf>,
+    /// Do a long run in parts: take over what FILE has, measure the rest (or what --only names, anew), and write FILE
+    /// again after each workload
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
     /// Renew docs/benchmarks.md and its charts from this run
-    #[arg(long, conflicts_with = "only")]
+    #[arg(long)]
     write_docs: bool,
     /// List the workloads and exit
     #[arg(long)]
@@ -71,6 +76,10 @@ fn main() -> Result<ExitCode> {
     if cfg!(debug_assertions) {
         eprintln!("warning: this is a debug build; its figures mean nothing");
     }
+    ensure!(
+        !options.write_docs || options.only.is_empty() || options.resume.is_some(),
+        "--write-docs needs all workloads: run without --only, or with --resume"
+    );
     heed_interruptions()?;
     let report = run(&options)?;
     println!("{}", table(&report));
@@ -108,20 +117,32 @@ fn run(options: &Options) -> Result<Report> {
         quick: options.quick,
     };
     let mut lab = Lab::new(program, &folder, scale, rounds)?;
-    let machine = Machine::look(&folder)?;
+    let mut report = Report {
+        machine: Machine::look(&folder)?,
+        size,
+        quick: options.quick,
+        rounds,
+        missing: Vec::new(),
+        sections: Vec::new(),
+    };
+    let is_named = |name: &str| options.only.iter().any(|part| name.starts_with(part));
+    if let Some(path) = &options.resume
+        && let Some(earlier) = read_json(path)?
+    {
+        report
+            .take_over(earlier, is_named)
+            .with_context(|| format!("cannot go on with {}", path.display()))?;
+    }
 
-    let chosen: Vec<_> = workloads::all()
-        .into_iter()
-        .filter(|work| {
-            options.only.is_empty()
-                || options
-                    .only
-                    .iter()
-                    .any(|part| work.name().starts_with(part.as_str()))
-        })
+    let all = workloads::all();
+    let order = |name: &str| all.iter().position(|work| work.name() == name);
+    let chosen: Vec<_> = all
+        .iter()
+        .filter(|work| options.only.is_empty() || is_named(work.name()))
+        .filter(|work| !report.has(work.name()))
         .collect();
     ensure!(
-        !chosen.is_empty(),
+        options.only.is_empty() || !chosen.is_empty(),
         "no workload has such a name; --list shows all"
     );
     for group in [Group::Columns, Group::Sizes, Group::Apart] {
@@ -129,28 +150,34 @@ fn run(options: &Options) -> Result<Report> {
             lab.add_peers(group);
         }
     }
-    let mut sections = Vec::new();
     for workload in chosen {
-        if lab.leave_out_if_stopped(workload.name()) {
-            continue;
+        if lab.is_stopped() {
+            break;
         }
         let groups = workload
             .run(&lab)
             .with_context(|| format!("in {}", workload.name()))?;
-        sections.push(Section {
-            about: workload.about(),
+        report.sections.push(Section {
+            workload: workload.name().into(),
+            about: workload.about().into(),
             groups,
         });
+        report
+            .sections
+            .sort_by_key(|section| order(&section.workload));
+        report.add_missing(lab.missing());
+        if let Some(path) = &options.resume {
+            write_json(&report, path)?;
+        }
     }
     lab.finish();
-    Ok(Report {
-        machine,
-        size,
-        quick: options.quick,
-        rounds,
-        missing: lab.missing(),
-        sections,
-    })
+    if options.only.is_empty() || options.resume.is_some() {
+        let unmeasured = all.iter().filter(|work| !report.has(work.name()));
+        let unmeasured = unmeasured.map(|work| (work.name().into(), INTERRUPTED.into()));
+        let unmeasured: Vec<_> = unmeasured.collect();
+        report.add_missing(unmeasured);
+    }
+    Ok(report)
 }
 
 fn default_folder() -> Result<PathBuf> {

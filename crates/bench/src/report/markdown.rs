@@ -145,7 +145,7 @@ mod tests {
             },
             quick: true,
             rounds: 1,
-            missing: vec![("absent", "not here".into())],
+            missing: vec![("absent".into(), "not here".into())],
             sections,
         }
     }
@@ -162,7 +162,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("page.md");
         let section = Section {
-            about: "How.",
+            workload: "work".into(),
+            about: "How.".into(),
             groups: vec![rows],
         };
         write(&report_of(vec![section]), &path).unwrap();
@@ -191,7 +192,8 @@ mod tests {
                 .collect::<Vec<_>>();
             compare(&mut rows);
             let section = Section {
-                about: "How.",
+                workload: "work".into(),
+                about: "How.".into(),
                 groups: vec![rows],
             };
             page(&report_of(vec![section]), &[]).unwrap()
@@ -210,7 +212,8 @@ mod tests {
         ];
         compare(&mut rows);
         let report = report_of(vec![Section {
-            about: "How.",
+            workload: "work".into(),
+            about: "How.".into(),
             groups: vec![rows],
         }]);
         let charts = charts::draw(&report).unwrap();

@@ -90,7 +90,7 @@ impl Workload for EqualMemory {
         let mut groups = Vec::new();
         for work in works() {
             for limit in limits {
-                if lab.leave_out_if_stopped("equal memory, in part") {
+                if lab.leave_out_if_stopped("equal-memory") {
                     return Ok(groups);
                 }
                 groups.extend(self.run_work(lab, cold, &*work, *limit)?);
