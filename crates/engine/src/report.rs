@@ -11,6 +11,10 @@ pub fn info_json(info: &Info) -> Value {
         .map(|(name, units, bytes)| (name.clone(), json!({"units": units, "stored_bytes": bytes})))
         .collect();
     let ratio = info.logical_bytes as f64 / info.file_bytes.max(1) as f64;
+    let counted = |value: Value| match info.is_counted {
+        true => value,
+        false => Value::Null,
+    };
     json!({
         "format": litepack_store::VERSION,
         "commit": info.seq,
@@ -23,14 +27,14 @@ pub fn info_json(info: &Info) -> Value {
         "stored_units": info.stored_units,
         "stored_bytes": info.stored_bytes,
         "header_bytes": info.header_bytes,
-        "map_bytes": info.map_bytes,
+        "map_bytes": counted(info.map_bytes.into()),
         "catalog_bytes": info.catalog_bytes,
         "prefetch_segment_bytes": info.prefetch_segment_bytes,
-        "free_list_bytes": info.free_list_bytes,
+        "free_list_bytes": counted(info.free_list_bytes.into()),
         "free_bytes": info.free_bytes,
-        "unaccounted_bytes": info.unaccounted_bytes(),
+        "unaccounted_bytes": counted(info.unaccounted_bytes().into()),
         "dictionaries": info.dictionaries,
-        "codecs": codecs,
+        "codecs": counted(codecs.into()),
         "damage": damage_json(&info.damage),
     })
 }

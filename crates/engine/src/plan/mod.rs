@@ -44,6 +44,8 @@ const BUNDLE_MIN: u64 = 2 << 10;
 /// What a page above the leaves, and a node of the page map for each unit below it, add to a segment at most, mostly.
 const UPPER_LEN: u64 = 300;
 const NODE_SHARE: u64 = 8;
+/// A page above the leaves mostly has more children than this.
+const CHILDREN_MIN: usize = 50;
 
 /// What a plan keeps in memory of each unit, at most: its tree, and its group.
 const BYTES_PER_UNIT: usize = 16;
@@ -169,21 +171,16 @@ impl Plan {
         Ok(len)
     }
 
-    /// The bytes to keep at the beginning of a file of `units` units for its prefetch segment: a little less than it
-    /// wants if the dictionaries, which come behind it and take so many bytes, are then brought by the same request.
+    /// The bytes to keep at the beginning of a file of `units` units for its prefetch segment: less than it wants if
+    /// the dictionaries, which come behind it and take so many bytes, are then brought by the same request. Every query
+    /// needs those, and of the pages right above the leaves only one, which may come with its neighbours.
     pub fn front(&self, units: u64, dictionaries: u64) -> u64 {
-        let upper = self
-            .owners
-            .as_ref()
-            .map_or(0, |owners| owners.upper().len());
-        let wanted = BUNDLE_MIN + upper as u64 * UPPER_LEN + units / NODE_SHARE;
-        let room = (self.stored / BUNDLE_SHARE).min(wanted);
-        if room < BUNDLE_MIN {
-            return 0;
-        }
-        let beside = OPENING_DATA.saturating_sub(dictionaries);
-        let is_a_little = (room - room / 4..room).contains(&beside);
-        if is_a_little { beside } else { room }
+        let (upper, trees) = self.owners.as_ref().map_or((0, 0), |owners| {
+            (owners.upper().len(), owners.trees().len())
+        });
+        let len = |pages: usize| BUNDLE_MIN + pages as u64 * UPPER_LEN + units / NODE_SHARE;
+        let wanted = len(upper).min(self.stored / BUNDLE_SHARE);
+        front_beside(dictionaries, wanted, len(trees + upper / CHILDREN_MIN))
     }
 
     /// Notes that there is nothing that maintenance would do better, in a commit with a prefetch segment if that is
@@ -328,6 +325,20 @@ impl Plan {
     }
 }
 
+/// The room for a segment that wants so many bytes, and is of use from `needed` on, beside dictionaries of so many.
+fn front_beside(dictionaries: u64, wanted: u64, needed: u64) -> u64 {
+    if wanted < BUNDLE_MIN {
+        return 0;
+    }
+    let beside = OPENING_DATA.saturating_sub(dictionaries);
+    let needed = needed.min(wanted - wanted / 4);
+    if (needed..wanted).contains(&beside) {
+        beside
+    } else {
+        wanted
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
@@ -360,39 +371,20 @@ mod tests {
         }
     }
 
-    /// One request brings the segment and the dictionaries behind it, if that costs the segment little.
+    /// One request brings the segment and the dictionaries behind it, if the segment keeps what is of most use.
     #[test]
     fn the_front_leaves_room_for_dictionaries() {
-        let front = |len: usize| {
-            // zstd finds nothing in it.
-            let mut state = 1_u64;
-            let noise = std::iter::repeat_with(|| {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                (state >> 56) as u8
-            });
-            let bytes: Vec<u8> = noise.take(len).collect();
-            let plan = Plan {
-                owners: None,
-                page_size: 4096,
-                unit: 4096,
-                groups: Vec::new(),
-                dictionaries: vec![None],
-                planned: vec![Listed {
-                    number: 0,
-                    dictionary: Dictionary::shared(bytes),
-                    signatures: Vec::new(),
-                }],
-                stored: 1 << 40,
-                former: Vec::new(),
-            };
-            plan.front(464_000, plan.dictionaries_len().unwrap())
-        };
-        assert_eq!(front(1000), 60_048);
-        let squeezed = front(75_000);
-        assert!((53_900..54_024).contains(&squeezed), "{squeezed}");
-        assert_eq!(front(100_000), 60_048);
+        const KIB: u64 = 1 << 10;
+        assert_eq!(OPENING_DATA, 126 * KIB);
+        // There is room for both.
+        assert_eq!(front_beside(70 * KIB, 50 * KIB, 20 * KIB), 50 * KIB);
+        // A little less than wanted, and much less.
+        assert_eq!(front_beside(80 * KIB, 50 * KIB, 48 * KIB), 46 * KIB);
+        assert_eq!(front_beside(80 * KIB, 250 * KIB, 45 * KIB), 46 * KIB);
+        // Both would be too small.
+        assert_eq!(front_beside(100 * KIB, 50 * KIB, 45 * KIB), 50 * KIB);
+        assert_eq!(front_beside(360 * KIB, 250 * KIB, 45 * KIB), 250 * KIB);
+        assert_eq!(front_beside(10 * KIB, KIB, KIB), 0);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use litepack_io::storage::ReadAt;
 use crate::error::{Damage, Error, Result};
 use crate::format::layout::{DATA_START, lock_bytes_below};
 use crate::format::offset::FileOffset;
+use crate::format::record::Record;
 use crate::format::unit::Unit;
 use crate::inspect::walk::Walk;
 use crate::snapshot::handle::Snapshot;
@@ -14,6 +15,9 @@ use crate::snapshot::handle::Snapshot;
 /// How a file's bytes are spent.
 #[derive(Clone, Debug, Default)]
 pub struct Info {
+    /// Whether the page map was read. Of a remote file it is not: leaves of the map lie among the units, so that reading
+    /// it would bring nearly all of the file. `map_bytes`, `free_list_bytes` and `codecs` are then empty.
+    pub is_counted: bool,
     /// Number of the newest commit.
     pub seq: u64,
     /// SQLite's page size.
@@ -129,12 +133,39 @@ impl<R: ReadAt> Snapshot<R> {
             page_size: self.image().page_size,
             unit_size: self.unit_size(),
             file_bytes: self.disk().len()?,
+            is_counted: !self.disk().is_remote(),
             ..Info::default()
         };
         let Some(commit) = self.commit() else {
             return Ok(info);
         };
         let record = commit.record;
+        if info.is_counted {
+            self.count(&record, &mut info)?;
+        }
+        info.seq = record.seq.0;
+        info.logical_bytes = record.size;
+        info.stored_units = record.stored_units;
+        info.stored_bytes = record.stored_bytes;
+        info.header_bytes = DATA_START.0 + lock_bytes_below(record.end);
+        info.catalog_bytes = record.catalog.len.into();
+        info.prefetch_segment_bytes = record.segment.len.into();
+        info.free_bytes = record.free_bytes + info.file_bytes.saturating_sub(record.end.0);
+        info.dictionaries = self
+            .image()
+            .catalog
+            .pointers()
+            .map(|pointer| pointer.len)
+            .collect();
+        if let Some(damage) = unreadable {
+            info.page_size = self.unit_size();
+            info.damage.insert(0, damage);
+        }
+        Ok(info)
+    }
+
+    /// What the page map and the free-space chain tell.
+    fn count(&mut self, record: &Record, info: &mut Info) -> Result<()> {
         let mut counts = [[(0, 0); 2]; Codec::ALL.len()];
         #[expect(clippy::indexing_slicing, reason = "`Codec::ALL` has every codec")]
         let mut walk = self.walk_units(&mut |unit| {
@@ -151,28 +182,10 @@ impl<R: ReadAt> Snapshot<R> {
                 }
             }
         }
-        info.seq = record.seq.0;
-        info.logical_bytes = record.size;
-        info.stored_units = record.stored_units;
-        info.stored_bytes = record.stored_bytes;
-        info.header_bytes = DATA_START.0 + lock_bytes_below(record.end);
         info.map_bytes = walk.node_bytes;
-        info.catalog_bytes = record.catalog.len.into();
-        info.prefetch_segment_bytes = record.segment.len.into();
         info.free_list_bytes = self.walk_space(&mut walk, record.space)?;
-        info.free_bytes = record.free_bytes + info.file_bytes.saturating_sub(record.end.0);
-        info.dictionaries = self
-            .image()
-            .catalog
-            .pointers()
-            .map(|pointer| pointer.len)
-            .collect();
         info.damage = walk.damage;
-        if let Some(damage) = unreadable {
-            info.page_size = self.unit_size();
-            info.damage.insert(0, damage);
-        }
-        Ok(info)
+        Ok(())
     }
 
     /// Where this page of SQLite's is stored: offset in the file, and its share of its unit's stored bytes. `None` if

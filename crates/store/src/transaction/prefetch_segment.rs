@@ -67,8 +67,12 @@ impl<D: Storage> Transaction<'_, D> {
         };
         // It is made of what is in the file.
         self.write_queue()?;
-        // Not if much less room was kept than there may be, and could have been.
-        let front = front.filter(|(_, len)| *len >= OPENING_DATA || room <= 2 * len);
+        // Not if much less room was kept than there may be, and could have been: dictionaries may have the rest of
+        // what opening brings.
+        let dictionaries = self.image().catalog.pointers();
+        let opened = dictionaries.filter(|place| place.end() <= FileOffset(OPENING));
+        let opened: u64 = opened.map(|place| u64::from(place.len)).sum();
+        let front = front.filter(|(_, len)| len + opened >= OPENING_DATA || room <= 2 * len);
         let room = front.map_or(room, |(_, len)| room.min(len));
         let segment = self.contents(room, catalog, &units)?.encode();
         match front {
@@ -99,7 +103,7 @@ impl<D: Storage> Transaction<'_, D> {
         let kept = segment.room - segment.room / DICTIONARIES;
         segment.room -= kept;
         for place in image.catalog.pointers() {
-            let comes_anyway = place.offset + u64::from(place.len) <= FileOffset(OPENING);
+            let comes_anyway = place.end() <= FileOffset(OPENING);
             if !comes_anyway {
                 add(&mut segment, place, "dictionary")?;
             }
@@ -271,6 +275,40 @@ mod tests {
         assert!(requests_for(&disk, 4001, 1) > 0);
         let report = store.check(&mut |_| Ok(())).unwrap();
         assert_eq!((report.damage, report.lost_bytes), (vec![], 0));
+    }
+
+    /// A segment may want more than there is room for beside a dictionary. What does not fit comes with its neighbours.
+    #[test]
+    fn dictionaries_may_have_the_rest_of_what_opening_brings() {
+        let disk = MemoryStorage::default();
+        let mut store = Store::open(&disk, options()).unwrap();
+        let mut bytes = vec![0; 100_000];
+        let mut noise = litepack_io::random::SplitMix64::new(1);
+        bytes.chunks_mut(4).for_each(|bytes| {
+            bytes.copy_from_slice(&(noise.next_u64() as u32).to_le_bytes());
+        });
+        let dictionary = litepack_codec::Dictionary::shared(bytes);
+        let front = OPENING_DATA - dictionary.pack().unwrap().len() as u64;
+        store.fill_in_order(front).unwrap();
+        store.add_dictionary(&dictionary, Vec::new()).unwrap();
+        let units = 40 * 128;
+        for unit in 0..units {
+            store.write(unit * UNIT, &content(unit, 0)).unwrap();
+        }
+        let hot = (0..units).step_by(4).map(Unit).collect();
+        store.set_prefetch(hot, 4 * front).unwrap();
+        store.set_maintained().unwrap();
+        let segment = record(&disk).segment;
+        assert_eq!(segment.offset, DATA_START);
+        assert!(
+            (front / 2..=front).contains(&segment.len.into()),
+            "{segment:?}"
+        );
+        assert_eq!(requests_for(&disk, 0, 0), 0, "in the segment");
+        assert_eq!(requests_for(&disk, units - 4, 0), 1, "no room for it");
+        let report = store.check(&mut |_| Ok(())).unwrap();
+        assert_eq!((report.damage, report.lost_bytes), (vec![], 0));
+        assert_eq!(store.info().unwrap().unaccounted_bytes(), 0);
     }
 
     /// A leaf that was written already is changed again. It may still be in the queue.
