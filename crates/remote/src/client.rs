@@ -9,7 +9,7 @@ use std::io::Read as _;
 use std::ops::Range;
 use std::sync::Mutex;
 
-use ureq::http::header::{self, HeaderMap};
+use ureq::http::header::{self, HeaderMap, HeaderName};
 use ureq::http::{Response, StatusCode};
 use ureq::typestate::WithoutBody;
 use ureq::{Agent, Body, RequestBuilder};
@@ -28,6 +28,29 @@ use crate::version::Version;
 
 /// Redirects that are followed for one request.
 const REDIRECTS_MAX: usize = 10;
+
+/// Which version of the file an answer may be of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Expected<'a> {
+    Any,
+    /// No other than this one.
+    This(&'a Version),
+    /// Any, but if it is still this one, nothing needs to come.
+    Another(&'a Version),
+}
+
+impl Expected<'_> {
+    /// The header that says so to the server.
+    fn condition(&self) -> Option<(HeaderName, &str)> {
+        match self {
+            Expected::Any => None,
+            Expected::This(version) => version.condition(),
+            Expected::Another(version) => {
+                version.strong().map(|etag| (header::IF_NONE_MATCH, etag))
+            }
+        }
+    }
+}
 
 /// Asks one server for ranges of one file.
 pub(crate) struct Client {
@@ -78,23 +101,23 @@ impl Client {
         }
     }
 
-    /// The bytes `range` of the file, less only where it ends, and the version they are of. What fails in passing is
-    /// tried again.
+    /// The bytes `range` of the file, less only where it ends, and the version they are of: none if it is one that the
+    /// caller [has](Expected::Another). What fails in passing is tried again.
     pub(crate) fn get(
         &self,
         range: &Range<u64>,
-        pinned: Option<&Version>,
+        expected: Expected<'_>,
     ) -> Result<(Vec<u8>, Version)> {
         self.retry.run(
             || self.url(),
             &self.counters,
-            || self.attempt(range, pinned),
+            || self.attempt(range, expected),
         )
     }
 
     /// As [`Client::get`], once. Why it failed is not said.
     pub(crate) fn get_once(&self, range: &Range<u64>, pinned: &Version) -> Option<Vec<u8>> {
-        self.attempt(range, Some(pinned))
+        self.attempt(range, Expected::This(pinned))
             .ok()
             .map(|(bytes, _)| bytes)
     }
@@ -107,33 +130,33 @@ impl Client {
     fn attempt(
         &self,
         range: &Range<u64>,
-        pinned: Option<&Version>,
+        expected: Expected<'_>,
     ) -> Result<(Vec<u8>, Version), Failure> {
         let start = match &self.start {
             Start::Web(location) => location,
             Start::Store(object) => {
                 let send = |url: &str| {
                     self.counters.requests.add(1);
-                    let answer = self.request(url, range, pinned).call();
+                    let answer = self.request(url, range, expected).call();
                     answer.map_err(|error| failure(&object.shown(), error))
                 };
                 let (response, _) = s3::exchange(object, s3::get, send, is_answer)?;
-                return self.take(&object.shown(), response, range, pinned);
+                return self.take(&object.shown(), response, range, expected);
             }
         };
         let remembered = lock(&self.led_to).clone();
         let result = match remembered {
-            Some(at) => match self.follow(start, at, range, pinned) {
+            Some(at) => match self.follow(start, at, range, expected) {
                 // What was signed for some minutes has expired, or a mirror is gone.
                 Err(
                     Failure::Lasting(Error::Refused { .. }) | Failure::Passing { after: None, .. },
                 ) => {
                     *lock(&self.led_to) = None;
-                    self.follow(start, start.clone(), range, pinned)
+                    self.follow(start, start.clone(), range, expected)
                 }
                 result => result,
             },
-            None => self.follow(start, start.clone(), range, pinned),
+            None => self.follow(start, start.clone(), range, expected),
         };
         if matches!(result, Err(Failure::Passing { .. })) {
             *lock(&self.led_to) = None;
@@ -147,12 +170,12 @@ impl Client {
         start: &Location,
         mut at: Location,
         range: &Range<u64>,
-        pinned: Option<&Version>,
+        expected: Expected<'_>,
     ) -> Result<(Vec<u8>, Version), Failure> {
         for _ in 0..=REDIRECTS_MAX {
-            let response = self.send(start, &at, range, pinned)?;
+            let response = self.send(start, &at, range, expected)?;
             if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
-                let answer = self.take(&at.to_string(), response, range, pinned)?;
+                let answer = self.take(&at.to_string(), response, range, expected)?;
                 if at != *start {
                     *lock(&self.led_to) = Some(at);
                 }
@@ -180,9 +203,9 @@ impl Client {
         start: &Location,
         at: &Location,
         range: &Range<u64>,
-        pinned: Option<&Version>,
+        expected: Expected<'_>,
     ) -> Result<Response<Body>, Failure> {
-        let mut request = self.request(at.as_str(), range, pinned);
+        let mut request = self.request(at.as_str(), range, expected);
         if at.is_same_origin(start) {
             for (name, value) in self.headers.iter() {
                 request = request.header(name, value);
@@ -198,11 +221,11 @@ impl Client {
         &self,
         url: &str,
         range: &Range<u64>,
-        pinned: Option<&Version>,
+        expected: Expected<'_>,
     ) -> RequestBuilder<WithoutBody> {
         let bytes = format!("bytes={}-{}", range.start, range.end - 1);
         let request = self.agent.get(url).header(header::RANGE, bytes);
-        match pinned.and_then(Version::condition) {
+        match expected.condition() {
             Some((name, value)) => request.header(name, value),
             None => request,
         }
@@ -214,7 +237,7 @@ impl Client {
         url: &str,
         response: Response<Body>,
         range: &Range<u64>,
-        pinned: Option<&Version>,
+        expected: Expected<'_>,
     ) -> Result<(Vec<u8>, Version), Failure> {
         let url = url.to_string();
         let (head, mut body) = response.into_parts();
@@ -222,6 +245,27 @@ impl Client {
             url: url.clone(),
             what,
         };
+        let pinned = match expected {
+            Expected::This(pinned) => Some(pinned),
+            _ => None,
+        };
+        if let (StatusCode::NOT_MODIFIED, Expected::Another(known)) = (head.status, expected) {
+            // It should say which version it means (RFC 9110, 15.4.5), but was asked for one alone.
+            let version = Version::of(&head.headers, known.len);
+            let is_known = version.is_ok_and(|version| {
+                let says_nothing = !head.headers.contains_key(header::ETAG);
+                says_nothing || known.difference(&version).is_none()
+            });
+            let why = "it says that another version than the one asked about is not modified";
+            return match is_known {
+                true => Ok((Vec::new(), known.clone())),
+                false => Err(Error::Answer {
+                    url,
+                    why: why.into(),
+                }
+                .into()),
+            };
+        }
         match head.status {
             StatusCode::PARTIAL_CONTENT => {}
             StatusCode::OK => return Err(Error::NoRanges { url }.into()),
@@ -283,7 +327,7 @@ impl std::fmt::Debug for Client {
 
 /// What is an answer to a request for a range, good or bad.
 fn is_answer(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 200 | 206 | 412 | 416)
+    matches!(status.as_u16(), 200 | 206 | 304 | 412 | 416)
 }
 
 /// What a status means that is neither success nor a redirect.

@@ -7,7 +7,7 @@
 //! version.rs   which version of the file it is    answer.rs    what a server may answer
 //! client.rs    one range, with redirects          retry.rs     what is tried again
 //! agent.rs     the HTTP client                    s3/          objects in stores
-//! disk.rs      blocks on disk
+//! disk.rs      blocks on disk                     known.rs     what was opened before
 //! streams.rs   which blocks are wanted next       remote.rs    an opened file; threads that fetch ahead
 //! ```
 //! All bytes a handle gives are of one version of the file: what the server said of it when it was opened (its strong
@@ -22,6 +22,7 @@ mod client;
 mod disk;
 mod error;
 mod headers;
+mod known;
 mod location;
 mod options;
 mod remote;

@@ -13,14 +13,15 @@ use ring::digest::{Context, SHA256};
 use litepack_io::cache::{BlockKey, Bytes, Cache, CacheKind};
 use litepack_io::workers::WorkerPool;
 
-use crate::client::{Client, Start};
+use crate::client::{Client, Expected, Start};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::headers::Headers;
+use crate::known::Known;
 use crate::location::Location;
 use crate::options::Options;
 use crate::s3::{Object, is_object};
-use crate::streams::{REQUEST_MAX, Streams};
+use crate::streams::{Plan, REQUEST_MAX, Streams};
 use crate::traffic::Traffic;
 use crate::version::Version;
 use crate::{BLOCK_SIZE, lock};
@@ -31,6 +32,9 @@ const GAP: u64 = 1;
 pub const OPENING: u64 = 2 * BLOCK_SIZE;
 /// Requests that may wait for each worker.
 const JOBS: usize = 4;
+
+/// The files that were opened last, with the version that they had: what is still here of a file need not come again.
+static KNOWN: Known = Known::new();
 
 /// A file on a server, of one version for as long as it is open.
 #[derive(Debug)]
@@ -81,11 +85,23 @@ impl Remote {
         let disk = options.disk_cache.as_ref().map(Disk::open).transpose()?;
         let name = start.name();
         let client = Client::new(start, headers.clone(), &options)?;
-        let (first, version) = client.get(&(0..OPENING), None)?;
+        let known = KNOWN.get(asked(&name, &headers)).filter(|version| {
+            let file = identity(&name, &headers, version);
+            opening(version.len).all(|block| options.cache.has_block(&BlockKey { file, block }))
+        });
+        let (bytes, version) = match &known {
+            Some(version) => match client.get(&(0..OPENING), Expected::Another(version)) {
+                // A server that does not know the condition may do without.
+                Err(Error::Answer { .. }) => client.get(&(0..OPENING), Expected::Any)?,
+                answer => answer?,
+            },
+            None => client.get(&(0..OPENING), Expected::Any)?,
+        };
         if version.validator().is_none() {
             return Err(Error::NoVersion { url: client.url() });
         }
         options.cache.begin_use(CacheKind::Blocks);
+        KNOWN.put(asked(&name, &headers), &version);
         let shared = Shared {
             client,
             file: identity(&name, &headers, &version),
@@ -95,10 +111,13 @@ impl Remote {
             under_way: Mutex::default(),
             fetched: Condvar::new(),
         };
-        let first = shared
-            .keep(&(0..OPENING / BLOCK_SIZE), &first)
-            .into_iter()
-            .next();
+        let first = match bytes.is_empty() {
+            true => shared.cache.block(&shared.key(0)),
+            false => shared
+                .keep(&opening(shared.version.len), &bytes)
+                .into_iter()
+                .next(),
+        };
         Ok(Remote {
             streams: Mutex::new(Streams::new(options.at_once, shared.cache.share())),
             last: Mutex::new(first.map(|bytes| (0, bytes))),
@@ -160,7 +179,11 @@ impl Remote {
             return Err(Error::Forked { url: self.url() });
         }
         let missing = (first..=last).find(|block| !self.shared.has(*block));
-        let plan = lock(&self.streams).note(first, last, missing);
+        // What a packed file has at its beginning is read once, in order, and is no sign of a scan.
+        let plan = match end <= OPENING && missing.is_none() {
+            true => Plan::NOTHING,
+            false => lock(&self.streams).note(first, last, missing),
+        };
         self.request_ahead(plan.ahead, plan.window);
         let mut block = first;
         while block <= last {
@@ -195,7 +218,7 @@ impl Remote {
             drop(fetched.unwrap_or_else(PoisonError::into_inner));
         };
         let range = shared.bytes_of(&claim.blocks);
-        let (bytes, _) = shared.client.get(&range, Some(&shared.version))?;
+        let (bytes, _) = shared.client.get(&range, Expected::This(&shared.version))?;
         Ok(shared.keep(&claim.blocks, &bytes))
     }
 
@@ -228,6 +251,11 @@ impl Drop for Remote {
         workers.unwrap_or_else(PoisonError::into_inner).detach();
         self.shared.client.shutdown();
     }
+}
+
+/// The blocks that opening brings of a file of this length.
+fn opening(len: u64) -> Range<u64> {
+    0..len.min(OPENING).div_ceil(BLOCK_SIZE)
 }
 
 fn is_among(under_way: &[Range<u64>], block: u64) -> bool {
@@ -354,14 +382,24 @@ fn copy(buf: &mut [u8], offset: u64, block: u64, bytes: &[u8]) {
 
 /// A hash of everything that decides which bytes the server gives: whom it is asked as, too.
 fn identity(name: &str, headers: &Headers, version: &Version) -> u128 {
+    let validator = version.validator().unwrap_or_default();
+    let of_version = [validator.as_bytes(), &version.len.to_le_bytes()];
+    hash(name, headers, &of_version)
+}
+
+/// The same of any version.
+fn asked(name: &str, headers: &Headers) -> u128 {
+    hash(name, headers, &[])
+}
+
+fn hash(name: &str, headers: &Headers, more: &[&[u8]]) -> u128 {
     let mut hash = Context::new(&SHA256);
     let mut add = |bytes: &[u8]| {
         hash.update(&(bytes.len() as u64).to_le_bytes());
         hash.update(bytes);
     };
     add(name.as_bytes());
-    add(version.validator().unwrap_or_default().as_bytes());
-    add(&version.len.to_le_bytes());
+    more.iter().for_each(|bytes| add(bytes));
     for (name, value) in headers.iter() {
         add(name.as_str().as_bytes());
         add(value.as_bytes());

@@ -26,6 +26,14 @@ pub(crate) struct Plan {
     pub(crate) ahead: Range<u64>,
 }
 
+impl Plan {
+    /// For a read of what is here.
+    pub(crate) const NOTHING: Plan = Plan {
+        window: 1,
+        ahead: 0..0,
+    };
+}
+
 /// The readers of one handle.
 #[derive(Debug)]
 pub(crate) struct Streams {

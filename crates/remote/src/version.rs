@@ -36,7 +36,16 @@ impl Version {
         })
     }
 
-    fn strong(&self) -> Option<&str> {
+    /// The same by its ETag and length alone.
+    pub(crate) fn without_date(&self) -> Version {
+        Version {
+            modified: None,
+            ..self.clone()
+        }
+    }
+
+    /// The ETag, if it says that the bytes are the same.
+    pub(crate) fn strong(&self) -> Option<&str> {
         self.etag.as_deref().filter(|etag| !etag.starts_with("W/"))
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use litepack_remote::{Cache, DiskCache, Options, Remote};
+use litepack_remote::{Cache, DiskCache, Error, Options, Remote};
 use litepack_webserver::{Reply, Server};
 
 mod common;
@@ -145,6 +145,83 @@ fn handles_share_blocks_of_the_same_file_asked_for_as_the_same_user() {
         read(&other, 0, 10 * BLOCK).unwrap();
         assert!(other.traffic().requests > 1);
     }
+}
+
+/// Who opens a file again asks whether it is still the same, and then has what is here of it.
+#[test]
+fn a_file_that_is_opened_again_does_not_come_again() {
+    let file = file(10 * BLOCK);
+    let etag = Arc::new(std::sync::Mutex::new("\"one\""));
+    let (now, served) = (Arc::clone(&etag), file.clone());
+    let server = Server::start(move |request| {
+        let etag = *now.lock().unwrap();
+        match (etag, request.header("if-none-match")) {
+            // A server that knows the condition and not what belongs to its answer.
+            ("\"one\"", Some("\"one\"")) => Reply::status("304 Not Modified"),
+            // One that knows it the wrong way round.
+            ("\"two\"", Some(_)) => Reply::status("304 Not Modified").with("ETag", etag),
+            _ => Reply::part(&served, etag, request),
+        }
+    });
+    let options = options();
+    let open = |options: &Options| {
+        let remote = Remote::open(&server.url("/"), options.clone()).unwrap();
+        let before = remote.traffic();
+        assert!(read_all(&remote, BLOCK).unwrap() == file);
+        (before.requests, before.bytes)
+    };
+    let all = 2 * BLOCK as u64;
+    assert_eq!(open(&options), (1, all));
+    assert_eq!(open(&options), (1, 0));
+    let asked = server.requests();
+    let asked: Vec<_> = asked
+        .iter()
+        .filter_map(|request| request.header("if-none-match"))
+        .collect();
+    assert_eq!(asked, ["\"one\""]);
+    // As somebody else, or where the cache has nothing of it.
+    let mut other = options.clone();
+    other.headers.add("X-Tenant: 7").unwrap();
+    assert_eq!(open(&other), (1, all));
+    let cache = Arc::new(Cache::new(64 << 20));
+    let fresh = Options {
+        cache,
+        ..options.clone()
+    };
+    assert_eq!(open(&fresh), (1, all));
+    // Another version, first from a server with a wrong answer to the condition.
+    *etag.lock().unwrap() = "\"two\"";
+    assert_eq!(open(&options), (2, all));
+    *etag.lock().unwrap() = "\"three\"";
+    assert_eq!(open(&options), (1, all));
+    assert_eq!(open(&options), (1, 0));
+    // A weak ETag does not say that the bytes are the same.
+    *etag.lock().unwrap() = "W/\"four\"";
+    assert!(matches!(
+        Remote::open(&server.url("/"), options.clone()),
+        Err(Error::NoVersion { .. })
+    ));
+}
+
+/// What comes first is read once by everyone, and is no scan.
+#[test]
+fn what_lies_behind_the_beginning_comes_alone() {
+    let server = Server::of(file(20 * BLOCK));
+    let remote = Remote::open(&server.url("/"), options()).unwrap();
+    for (offset, len) in [
+        (0, 2048),
+        (2048, 2 * BLOCK - 3000),
+        (2 * BLOCK - 900, BLOCK),
+    ] {
+        read(&remote, offset, len).unwrap();
+    }
+    let block = BLOCK as u64;
+    let ranges: Vec<_> = server
+        .requests()
+        .iter()
+        .map(|request| request.range().unwrap())
+        .collect();
+    assert_eq!(ranges, [(0, 2 * block - 1), (2 * block, 3 * block - 1)]);
 }
 
 #[test]

@@ -75,6 +75,9 @@ fn what_is_written_is_read_and_nothing_is_replaced_unasked() {
         expect_absent(&url, &options).unwrap();
         put(&url, &bytes, false, &options).unwrap();
         assert_eq!(get(&url, &options).unwrap(), bytes, "{key}");
+        // The store says that it is the same.
+        let again = Remote::open(&url, options.clone()).unwrap().traffic();
+        assert_eq!((again.requests, again.bytes), (1, 0), "{key}");
         assert_eq!(fs::read(store.file(key)).unwrap(), bytes, "{key}");
         let error = expect_absent(&url, &options).unwrap_err();
         says(&error, &url);

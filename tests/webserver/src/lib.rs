@@ -99,6 +99,9 @@ impl Reply {
         {
             return Reply::status("412 Precondition Failed");
         }
+        if request.header("if-none-match") == Some(etag) {
+            return Reply::status("304 Not Modified").with("ETag", etag);
+        }
         let len = file.len() as u64;
         let (first, last) = match request.range() {
             Some((first, last)) if first < len => (first, last.min(len - 1)),
