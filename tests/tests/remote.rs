@@ -108,6 +108,14 @@ fn all_kinds(place: &Place, page_size: u32, sql: &str, files: &Files) -> PathBuf
     plain
 }
 
+/// Where table `t` may be cut in three.
+fn cuts_of(connection: &Connection) -> String {
+    let root = "select rootpage from sqlite_schema where name = 't'";
+    let root: i64 = connection.query_row(root, [], |row| row.get(0)).unwrap();
+    let split = format!("pragma litepack_split = '{root} 3'");
+    connection.query_row(&split, [], |row| row.get(0)).unwrap()
+}
+
 #[test]
 fn every_kind_of_file_gives_the_rows_of_the_plain_one_and_is_only_read() {
     if !vfs::is_litepack() {
@@ -119,6 +127,7 @@ fn every_kind_of_file_gives_the_rows_of_the_plain_one_and_is_only_read() {
         let plain = all_kinds(&place, page_size, JSON_ROWS, &files);
         let expected = vfs::open_uri(&vfs::uri(&plain, vfs::PLAIN, "mode=ro&immutable=1")).unwrap();
         let server = files.serve();
+        let mut cuts = std::collections::BTreeSet::new();
         for (name, format) in [
             ("plain.db", "sqlite"),
             ("packed.db", "packed"),
@@ -165,6 +174,7 @@ fn every_kind_of_file_gives_the_rows_of_the_plain_one_and_is_only_read() {
             if name != "plain.db" {
                 assert_eq!(text(&connection, "pragma litepack_check").unwrap(), "ok");
             }
+            cuts.insert(cuts_of(&connection));
             let copy = place.path(&format!("copy of {name}"));
             let into = vfs::uri(&copy, vfs::PLAIN, "");
             connection.execute("vacuum into ?1", [into]).unwrap();
@@ -172,6 +182,11 @@ fn every_kind_of_file_gives_the_rows_of_the_plain_one_and_is_only_read() {
             assert_eq!(copied.unwrap(), content::fingerprint(&expected).unwrap());
             std::fs::remove_file(copy).unwrap();
         }
+        let packed = vfs::uri(&place.path("packed.db"), vfs::under_test(), "");
+        cuts.insert(cuts_of(&vfs::open_uri(&packed).unwrap()));
+        assert_eq!(cuts.len(), 1, "the same table is cut at {cuts:?}");
+        let cuts: Vec<i64> = serde_json::from_str(&cuts.pop_first().unwrap()).unwrap();
+        assert!(!cuts.is_empty() && cuts.is_sorted(), "{cuts:?}");
         place.assert_only(&["a.db.zst", "packed.db", "plain.db"]);
     }
 }
@@ -269,6 +284,37 @@ fn a_file_that_changes_is_an_error_and_its_new_version_opens() {
         assert_eq!(error.code & 0xff, 10, "{name}: {error:?}");
         let again = open(&server.url(&format!("/{name}")), "").unwrap();
         count(&again).unwrap();
+    }
+}
+
+/// Leaves of the page map lie among the pages, so that to read all of them would be to fetch the file.
+#[test]
+fn a_report_on_a_packed_file_does_not_fetch_it() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    let place = Place::new();
+    let files = Files::default();
+    let sql = "create table t(id integer primary key, data text);
+        insert into t with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000)
+          select i, hex(randomblob(100)) from n;";
+    all_kinds(&place, 4096, sql, &files);
+    let server = files.serve();
+    let connection = open(&server.url("/packed.db"), "").unwrap();
+    let info = text(&connection, "pragma litepack_info").unwrap();
+    let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+    let size = info["file_bytes"].as_u64().unwrap();
+    assert!(size > 2_000_000, "{info}");
+    assert!(info["remote"]["requests"].as_u64() <= Some(2), "{info}");
+    assert!(info["remote"]["bytes"].as_u64() < Some(size / 5), "{info}");
+    assert!(info["stored_bytes"].as_u64() > Some(size / 2), "{info}");
+    for counted in [
+        "codecs",
+        "map_bytes",
+        "free_list_bytes",
+        "unaccounted_bytes",
+    ] {
+        assert_eq!(info[counted], serde_json::Value::Null, "{info}");
     }
 }
 

@@ -8,6 +8,7 @@
 //! record.rs          records, and the rows of sqlite_schema
 //! page_ownership.rs  the owner of each page
 //! walk.rs            the walk that finds it
+//! split.rs           where to cut a table into parts
 //! ```
 //! The content is not trusted. A page belongs to the first that names it and is read at most once, so trees with
 //! cycles, shared or damaged pages cost no more than sound ones. Pages whose owner stays unclear are
@@ -30,6 +31,7 @@ pub mod page;
 mod page_number;
 mod page_ownership;
 pub mod record;
+pub mod split;
 mod walk;
 
 pub use header::{Encoding, HEADER_LEN, Header};

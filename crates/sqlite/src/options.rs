@@ -1,5 +1,6 @@
 //! Everything a user can set: URI parameters when opening, and the same names as pragmas later.
 
+use litepack_btree::PageNumber;
 use litepack_codec::LEVELS;
 
 use crate::remote;
@@ -52,7 +53,13 @@ pub(crate) enum Pragma {
     Version,
     /// `PRAGMA litepack_remote`: where a file on a server is and what reading it took so far, as JSON.
     Remote,
+    /// `PRAGMA litepack_split='ROOT PARTS'`: rowids that cut the table with this root page into parts with about as many
+    /// pages, as a JSON array.
+    Split(PageNumber, usize),
 }
+
+/// Most parts that a table is cut into.
+const PARTS_MAX: usize = 10_000;
 
 /// The names of the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +151,17 @@ pub(crate) fn from_pragma(name: &str, value: Option<&str>) -> Option<Result<Prag
             Ok(seconds) if seconds >= 0.0 => Ok(Pragma::Maintain(Some(seconds))),
             _ => Err(format!("{lower}: '{value}' is not a number of seconds")),
         },
+        (None, value) if name == "split" => {
+            let mut words = value.unwrap_or_default().split_ascii_whitespace();
+            let root = words.next().and_then(|word| word.parse().ok());
+            let parts = words.next().and_then(|word| word.parse().ok());
+            match (root.and_then(PageNumber::new), parts, words.next()) {
+                (Some(root), Some(parts @ 1..=PARTS_MAX), None) => Ok(Pragma::Split(root, parts)),
+                _ => Err(format!(
+                    "{lower} takes 'ROOT PARTS': a page, and 1 to {PARTS_MAX}"
+                )),
+            }
+        }
         (None, Some(_)) if ["info", "check", "version", "remote"].contains(&name) => {
             Err(format!("{lower} takes no value"))
         }
@@ -214,5 +232,12 @@ mod tests {
         assert_eq!(from_pragma("litepack_threads", Some("2")), set);
         assert!(from_pragma("litepack_nonsense", None).unwrap().is_err());
         assert!(from_pragma("litepack_info", Some("1")).unwrap().is_err());
+        let split = |value| from_pragma("litepack_split", value).unwrap();
+        let root = PageNumber::new(7).unwrap();
+        assert_eq!(split(Some(" 7 16 ")), Ok(Pragma::Split(root, 16)));
+        for wrong in ["", "7", "0 16", "7 0", "7 10001", "7 16 1", "-7 16", "t 16"] {
+            assert!(split(Some(wrong)).is_err(), "{wrong}");
+        }
+        assert!(split(None).is_err());
     }
 }

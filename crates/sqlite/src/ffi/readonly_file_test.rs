@@ -5,6 +5,8 @@ use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 use std::rc::Rc;
 
+use litepack_btree::PageNumber;
+
 use super::api::tests::{silent, without_memory};
 use super::api::{Api, call};
 use super::bindings::{sqlite3_file, sqlite3_io_methods};
@@ -41,6 +43,10 @@ impl File for Memory {
 impl Database for Memory {
     fn setting(&self, _: Name) -> Result<String, String> {
         Err("none".into())
+    }
+
+    fn split(&mut self, _: PageNumber, _: usize) -> Result<String, Failure> {
+        Ok("[]".into())
     }
 
     fn apply(&mut self, _: Setting) -> Result<(), String> {

@@ -12,12 +12,14 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use litepack_archive::{Archive, Cache, Error, FileId, Options, SeekTable};
+use litepack_btree::PageNumber;
 use litepack_engine::page_size;
 use litepack_engine::report::{archive_check_text, archive_info_json};
 use litepack_io::storage::ReadAt;
 use serde_json::Value;
 
 use crate::codes::code_of_archive;
+use crate::file::split::split;
 use crate::file::{Database, Failure, File};
 use crate::file_registry::FileRegistry;
 use crate::file_stamp::FileStamp;
@@ -145,6 +147,11 @@ impl<S: ReadAt> Database for ArchiveFile<S> {
 
     fn info(&mut self) -> Result<String, Failure> {
         self.report().map(|report| report.to_string())
+    }
+
+    fn split(&mut self, root: PageNumber, parts: usize) -> Result<String, Failure> {
+        let size = self.size()?;
+        split(|buf, offset| self.read(buf, offset), size, root, parts)
     }
 
     fn check(&mut self) -> Result<String, Failure> {

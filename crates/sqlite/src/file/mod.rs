@@ -12,6 +12,7 @@ pub(crate) mod packed_file;
 mod pragma;
 pub(crate) mod refused;
 pub(crate) mod secure_delete;
+pub(crate) mod split;
 mod wal_index;
 
 use std::ffi::c_int;
@@ -146,6 +147,9 @@ pub(crate) trait Database {
 
     /// How the connection waits while others are in the way.
     fn waits_by(&mut self, _handler: BusyHandler) {}
+
+    /// Rowids that cut the table with this root page into so many parts, as a JSON array.
+    fn split(&mut self, root: PageNumber, parts: usize) -> Result<String, Failure>;
 
     /// Where a page lies: (offset, stored bytes).
     fn place_of_page(&mut self, _page: PageNumber) -> Result<Option<(FileOffset, u64)>, Failure> {

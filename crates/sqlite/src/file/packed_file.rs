@@ -10,6 +10,7 @@ use litepack_engine::report::{check_text, info_json};
 use litepack_store::FileOffset;
 
 use super::packed::{Packed, Upkeep};
+use super::split::split;
 use super::wal_index::{self, Checkpoints};
 use super::{Database, Event, Failure, File, Methods, NOT_WRITTEN};
 use crate::codes::{
@@ -330,6 +331,13 @@ impl Database for PackedFile {
 
     fn waits_by(&mut self, handler: BusyHandler) {
         self.busy = Some(handler);
+    }
+
+    fn split(&mut self, root: PageNumber, parts: usize) -> Result<String, Failure> {
+        self.locked(|packed| {
+            let size = packed.size()?;
+            split(|buf, offset| packed.read(offset, buf), size, root, parts)
+        })
     }
 
     fn place_of_page(&mut self, page: PageNumber) -> Result<Option<(FileOffset, u64)>, Failure> {

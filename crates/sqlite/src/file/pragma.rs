@@ -48,6 +48,7 @@ pub(crate) fn pragma(
         Ok(Pragma::Maintain(seconds)) => maintain(database, seconds, log),
         Ok(Pragma::Info) => of_file(database.info()),
         Ok(Pragma::Check) => of_file(database.check()),
+        Ok(Pragma::Split(root, parts)) => of_file(database.split(root, parts)),
         Ok(Pragma::Remote) => match database.remote() {
             Some(report) => (OK, report),
             None => (ERROR, NOT_REMOTE.into()),

@@ -2,6 +2,8 @@
 //! the function that SQLite calls for each new connection asks for it, too, and makes opening fail with it. All else
 //! fails.
 
+use litepack_btree::PageNumber;
+
 use super::{Database, Failure, File};
 use crate::codes::MISUSE;
 use crate::options::{Name, Setting};
@@ -39,6 +41,10 @@ impl File for Refused {
 impl Database for Refused {
     fn setting(&self, _: Name) -> Result<String, String> {
         Err(self.0.clone())
+    }
+
+    fn split(&mut self, _: PageNumber, _: usize) -> Result<String, Failure> {
+        Err(Failure::told(MISUSE, self.0.clone()))
     }
 
     fn apply(&mut self, _: Setting) -> Result<(), String> {

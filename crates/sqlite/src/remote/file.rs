@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
+use litepack_btree::PageNumber;
 use litepack_engine::report::{check_text, info_json};
 use litepack_engine::{FileKind, page_size};
 use litepack_io::cache::{Cache, FileId};
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::codes::{CANTOPEN, ERROR, IOERR_READ, MISUSE, NOTADB, While, code_of};
 use crate::file::archive::{ArchiveFile, Which};
+use crate::file::split::split;
 use crate::file::{Database, Failure, File};
 use crate::file_registry::FileRegistry;
 use crate::options::{Name, Setting};
@@ -177,6 +179,11 @@ impl Database for RemoteFile {
             }
             Content::Archive(archive) => archive.check(),
         }
+    }
+
+    fn split(&mut self, root: PageNumber, parts: usize) -> Result<String, Failure> {
+        let size = self.size()?;
+        split(|buf, offset| self.read(buf, offset), size, root, parts)
     }
 
     fn remote(&self) -> Option<String> {

@@ -1,15 +1,19 @@
-"""Ranges of rowids with about as many rows each, found by a few look-ups.
+"""Ranges of rowids with about as many rows each.
 
-SQL does not show the inner pages of a table. So the range from the least to the greatest rowid is cut into cells, and a
-look-up of the next rowid says of each whether there is a row in it (`rowid >= start LIMIT 1`: one page). Cells without
-rows are dropped, the others cut again from their first row to their last until there are enough; then they are dealt out evenly. Rowids that lie thick or
-not at all, as after deletions or with numbers from several ranges, give even parts. Where the thickness changes
-gradually parts are uneven, which costs time and never a row: the ranges meet, and reach to both ends of what an integer
-can be.
+Litepack knows them from the pages above the leaves of a table (``PRAGMA litepack_split``): a few pages, which mostly came
+when the file was opened.
+
+SQL alone does not show those pages, so for a plain local database the range from the least to the greatest rowid is cut
+into cells, and a look-up of the next rowid says of each whether there is a row in it (``rowid >= start LIMIT 1``: one
+page). Cells without rows are dropped, the others cut again from their first row to their last until there are enough;
+then they are dealt out evenly. Where rowids lie closer and closer, these parts are uneven.
+
+Uneven parts cost time and never a row: the ranges meet, and reach to both ends of what an integer can be.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from litepack.shards._columns import quoted
@@ -17,6 +21,7 @@ from litepack.shards._columns import quoted
 LEAST, GREATEST = -(2**63), 2**63 - 1
 _CELLS = 8  # for each part
 _ROUNDS = 6
+_PARTS_MAX = 10_000  # of the pragma
 
 
 def rowid_of(cursor: Any, table: str, names: list[str]) -> str | None:
@@ -30,6 +35,25 @@ def rowid_of(cursor: Any, table: str, names: list[str]) -> str | None:
 
 def ranges(cursor: Any, table: str, rowid: str, parts: int) -> list[tuple[int, int]]:
     """At most ``parts`` ranges (first and last rowid, both included) that hold every row there can be."""
+    cuts = _by_pages(cursor, table, parts)
+    if cuts is None:
+        return _by_look_ups(cursor, table, rowid, parts)
+    edges = [LEAST, *(cut + 1 for cut in cuts if cut < GREATEST), GREATEST + 1]
+    return [(first, after - 1) for first, after in zip(edges, edges[1:])]
+
+
+def _by_pages(cursor: Any, table: str, parts: int) -> list[int] | None:
+    """The last rowids of all parts but the last; None for a database that Litepack does not read."""
+    cursor.execute("SELECT rootpage FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE", (table,))
+    root = cursor.fetchone()
+    if root is None:
+        return None
+    cursor.execute(f"PRAGMA litepack_split = '{int(root[0])} {min(parts, _PARTS_MAX)}'")
+    row = cursor.fetchone()
+    return None if row is None else [int(cut) for cut in json.loads(row[0])]
+
+
+def _by_look_ups(cursor: Any, table: str, rowid: str, parts: int) -> list[tuple[int, int]]:
     source = quoted(table)
     cursor.execute(f"SELECT (SELECT min({rowid}) FROM {source}), (SELECT max({rowid}) FROM {source})")
     least, greatest = cursor.fetchone()
