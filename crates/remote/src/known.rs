@@ -2,16 +2,15 @@
 //! for its first blocks only if it has another version by now.
 //!
 //! It is a hint. What a file is asked for with, so who may read it, is a part of its key, and the server is asked each
-//! time.
+//! time. Nobody waits for it either: a child that was forked meanwhile would find it locked for good.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
-use crate::lock;
 use crate::version::Version;
 
 /// Files that are remembered.
-const FILES: usize = 256;
+const FILES: usize = 4096;
 /// No longer ETag is kept: a server chooses them.
 const ETAG_MAX: usize = 256;
 
@@ -27,20 +26,31 @@ impl Known {
 
     /// The version that the file with this key had.
     pub(crate) fn get(&self, key: u128) -> Option<Version> {
-        let files = lock(&self.0);
-        let found = files.iter().find(|(known, _)| *known == key);
+        let files = self.files()?;
+        let found = files.iter().rev().find(|(known, _)| *known == key);
         found.map(|(_, version)| version.clone())
     }
 
     /// Notes the version that a file has, if its ETag says that the bytes are the same.
     pub(crate) fn put(&self, key: u128, version: &Version) {
-        let mut files = lock(&self.0);
-        files.retain(|(known, _)| *known != key);
-        if version.strong().is_some_and(|etag| etag.len() <= ETAG_MAX) {
+        self.forget(key);
+        let is_kept = version.strong().is_some_and(|etag| etag.len() <= ETAG_MAX);
+        if let Some(mut files) = self.files().filter(|_| is_kept) {
             while files.len() >= FILES {
                 files.pop_front();
             }
             files.push_back((key, version.without_date()));
         }
+    }
+
+    /// Forgets a file.
+    pub(crate) fn forget(&self, key: u128) {
+        if let Some(mut files) = self.files() {
+            files.retain(|(known, _)| *known != key);
+        }
+    }
+
+    fn files(&self) -> Option<MutexGuard<'_, VecDeque<(u128, Version)>>> {
+        self.0.try_lock().ok()
     }
 }

@@ -85,14 +85,21 @@ impl Remote {
         let disk = options.disk_cache.as_ref().map(Disk::open).transpose()?;
         let name = start.name();
         let client = Client::new(start, headers.clone(), &options)?;
-        let known = KNOWN.get(asked(&name, &headers)).filter(|version| {
+        let key = asked(&name, &headers);
+        let known = KNOWN.get(key).filter(|version| {
             let file = identity(&name, &headers, version);
-            opening(version.len).all(|block| options.cache.has_block(&BlockKey { file, block }))
+            opening(version.len).all(|block| {
+                let key = BlockKey { file, block };
+                options.cache.has_block(&key) || disk.as_ref().is_some_and(|disk| disk.has(&key))
+            })
         });
         let (bytes, version) = match &known {
             Some(version) => match client.get(&(0..OPENING), Expected::Another(version)) {
-                // A server that does not know the condition may do without.
-                Err(Error::Answer { .. }) => client.get(&(0..OPENING), Expected::Any)?,
+                Err(error) if !matches!(error, Error::Unreachable { .. }) => {
+                    // It may be the condition that the server, or what is before it, does not know.
+                    KNOWN.forget(key);
+                    client.get(&(0..OPENING), Expected::Any)?
+                }
                 answer => answer?,
             },
             None => client.get(&(0..OPENING), Expected::Any)?,
@@ -101,7 +108,7 @@ impl Remote {
             return Err(Error::NoVersion { url: client.url() });
         }
         options.cache.begin_use(CacheKind::Blocks);
-        KNOWN.put(asked(&name, &headers), &version);
+        KNOWN.put(key, &version);
         let shared = Shared {
             client,
             file: identity(&name, &headers, &version),

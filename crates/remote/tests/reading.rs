@@ -151,10 +151,15 @@ fn handles_share_blocks_of_the_same_file_asked_for_as_the_same_user() {
 #[test]
 fn a_file_that_is_opened_again_does_not_come_again() {
     let file = file(10 * BLOCK);
-    let etag = Arc::new(std::sync::Mutex::new("\"one\""));
-    let (now, served) = (Arc::clone(&etag), file.clone());
+    let version = Arc::new(std::sync::Mutex::new("\"one\""));
+    let refusing = Arc::new(std::sync::Mutex::new(None));
+    let (now, refused, served) = (Arc::clone(&version), Arc::clone(&refusing), file.clone());
     let server = Server::start(move |request| {
         let etag = *now.lock().unwrap();
+        if let (Some(status), Some(_)) = (*refused.lock().unwrap(), request.header("if-none-match"))
+        {
+            return Reply::status(status);
+        }
         match (etag, request.header("if-none-match")) {
             // A server that knows the condition and not what belongs to its answer.
             ("\"one\"", Some("\"one\"")) => Reply::status("304 Not Modified"),
@@ -190,13 +195,32 @@ fn a_file_that_is_opened_again_does_not_come_again() {
     };
     assert_eq!(open(&fresh), (1, all));
     // Another version, first from a server with a wrong answer to the condition.
-    *etag.lock().unwrap() = "\"two\"";
+    *version.lock().unwrap() = "\"two\"";
     assert_eq!(open(&options), (2, all));
-    *etag.lock().unwrap() = "\"three\"";
+    *version.lock().unwrap() = "\"three\"";
     assert_eq!(open(&options), (1, all));
     assert_eq!(open(&options), (1, 0));
+    // Servers that do not know the condition, and say so in some way, or know it in place of the range.
+    for status in [
+        "200 OK",
+        "400 Bad Request",
+        "412 Precondition Failed",
+        "501 Not Implemented",
+    ] {
+        let etag = if status.starts_with('2') {
+            "\"200\""
+        } else {
+            "\"else\""
+        };
+        *refusing.lock().unwrap() = None;
+        *version.lock().unwrap() = etag;
+        open(&options);
+        *refusing.lock().unwrap() = Some(status);
+        assert_eq!(open(&options), (2, all), "{status}");
+        *refusing.lock().unwrap() = None;
+    }
     // A weak ETag does not say that the bytes are the same.
-    *etag.lock().unwrap() = "W/\"four\"";
+    *version.lock().unwrap() = "W/\"four\"";
     assert!(matches!(
         Remote::open(&server.url("/"), options.clone()),
         Err(Error::NoVersion { .. })

@@ -280,6 +280,58 @@ fn a_refusal_at_once_is_a_refusal_even_if_the_same_is_there() {
     }
 }
 
+/// Two programs write the same object, each only if there is none. The store lets one of them do it, and tells the
+/// other to try again.
+#[test]
+fn who_meets_another_writer_tries_again_and_takes_no_object_for_its_own() {
+    let conflict = || refusal("409 Conflict", "ConditionalRequestConflict");
+    let sum: [u8; 16] = Md5::digest(file(1000)).into();
+    let same = format!("\"{:032x}\"", u128::from_be_bytes(sum));
+    // After how many of them there is an object, which the other program made of the same bytes.
+    for (conflicts, other_is_done) in [(1, false), (1, true), (u32::MAX, false)] {
+        let (tries, same) = (AtomicU32::new(0), same.clone());
+        let server = storing(move |request| match request.method.as_str() {
+            "PUT" if tries.fetch_add(1, Ordering::SeqCst) < conflicts => Some(conflict()),
+            "PUT" if other_is_done => {
+                Some(refusal("412 Precondition Failed", "PreconditionFailed"))
+            }
+            "GET" if tries.load(Ordering::SeqCst) < 2 => Some(nothing()),
+            "GET" => Some(Reply::part(&[0; 1000], &same, request)),
+            _ => None,
+        });
+        let how = UploadOptions {
+            replace: false,
+            part_size: 10_000,
+            ..how()
+        };
+        let done = store_as(&server, &how);
+        match (conflicts, other_is_done) {
+            (1, false) => done.unwrap(),
+            (1, true) => assert!(matches!(done, Err(Error::Exists { .. })), "{done:?}"),
+            _ => {
+                let error = done.unwrap_err();
+                assert!(error.to_string().contains("try again"), "{error}");
+            }
+        }
+    }
+    // An upload in parts has to begin anew.
+    let server = storing(move |request| match request.method.as_str() {
+        "GET" => Some(nothing()),
+        _ => is_end(request).then(conflict),
+    });
+    let how = UploadOptions {
+        replace: false,
+        ..how()
+    };
+    let error = store_as(&server, &how).unwrap_err().to_string();
+    assert!(
+        error.contains("try again") && !error.contains("may still appear"),
+        "{error}"
+    );
+    assert!(took_back(&server));
+    assert_eq!(ends(&server), 1);
+}
+
 /// Another writer comes between the look and the upload: the store is to refuse.
 #[test]
 fn what_is_not_to_replace_anything_is_sent_with_a_condition() {

@@ -14,7 +14,7 @@ use url::{Host, Url, form_urlencoded};
 
 use super::credentials::Known;
 use super::environment::{Environment, Profile, read};
-use super::object::endpoint;
+use super::object::{endpoint, partition};
 use super::refusal::{element, text_of};
 use crate::agent::{Timeouts, agent};
 use crate::error::{Error, Result};
@@ -70,10 +70,7 @@ impl Source {
         let session = get("AWS_ROLE_SESSION_NAME", "role_session_name");
         let own = endpoint(environment, profile, "sts")?;
         let at = own.unwrap_or_else(|| {
-            let domain = match region.starts_with("cn-") {
-                true => "amazonaws.com.cn",
-                false => "amazonaws.com",
-            };
+            let (_, domain) = partition(region);
             format!("https://sts.{region}.{domain}")
         });
         Ok(Some(Source::WebIdentity {

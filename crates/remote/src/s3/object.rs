@@ -77,6 +77,25 @@ static ONLY_NEW: [Condition; 2] = [
 ];
 const GOOGLE: &str = "storage.googleapis.com";
 
+/// The partitions of AWS but the first: what names of their regions begin with, and the domain of their hosts. From
+/// `partitions.json` of AWS's SDKs.
+const PARTITIONS: [(&str, &str); 7] = [
+    ("cn-", "amazonaws.com.cn"),
+    ("us-gov-", "amazonaws.com"),
+    ("us-iso-", "c2s.ic.gov"),
+    ("us-isob-", "sc2s.sgov.gov"),
+    ("us-isof-", "csp.hci.ic.gov"),
+    ("eu-isoe-", "cloud.adc-e.uk"),
+    ("eusc-", "amazonaws.eu"),
+];
+
+/// The partition of AWS that a region is in, and its domain.
+pub(super) fn partition(region: &str) -> (&'static str, &'static str) {
+    let known = PARTITIONS.iter();
+    let found = known.copied().find(|(begin, _)| region.starts_with(begin));
+    found.unwrap_or(("", "amazonaws.com"))
+}
+
 /// Signs what is to be done under conditions.
 pub(crate) fn sign<'a>(mut action: impl S3Action<'a>, conditions: &[Condition]) -> Url {
     for condition in conditions.iter().filter(|condition| condition.is_signed) {
@@ -161,10 +180,8 @@ impl Object {
             // Names of buckets are unique in each of these.
             Store::Aws { .. } => {
                 let region = self.region();
-                let parts = ["cn-", "us-gov-", "us-iso"];
-                let part = parts.iter().find(|part| region.starts_with(**part));
-                let part = part.unwrap_or(&"");
-                format!("aws {part} {}/{}", self.bucket, self.key)
+                let (partition, _) = partition(&region);
+                format!("aws {partition} {}/{}", self.bucket, self.key)
             }
             Store::Other(endpoint) => format!("{endpoint} {}/{}", self.bucket, self.key),
         }
@@ -180,10 +197,7 @@ impl Object {
             Store::Aws { fips, dual_stack } => {
                 let fips = if *fips { "-fips" } else { "" };
                 let dual_stack = if *dual_stack { ".dualstack" } else { "" };
-                let domain = match region.starts_with("cn-") {
-                    true => "amazonaws.com.cn",
-                    false => "amazonaws.com",
-                };
+                let (_, domain) = partition(&region);
                 let text = format!("https://s3{fips}{dual_stack}.{region}.{domain}");
                 Url::parse(&text)
                     .map_err(|_| Error::Settings("the AWS region is not valid".into()))?
@@ -412,6 +426,15 @@ mod tests {
             base("s3://Old_Logs/x", &[("AWS_REGION", "cn-north-1")]),
             "https://s3.cn-north-1.amazonaws.com.cn/Old_Logs/"
         );
+        for (region, host) in [
+            ("us-gov-west-1", "us-gov-west-1.amazonaws.com"),
+            ("us-iso-east-1", "us-iso-east-1.c2s.ic.gov"),
+            ("us-isob-east-1", "us-isob-east-1.sc2s.sgov.gov"),
+            ("eusc-de-east-1", "eusc-de-east-1.amazonaws.eu"),
+        ] {
+            let found = base("s3://logs/x", &[("AWS_REGION", region)]);
+            assert_eq!(found, format!("https://logs.s3.{host}/"));
+        }
         assert_eq!(
             base(
                 "s3://logs/x",

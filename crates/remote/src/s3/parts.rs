@@ -121,6 +121,17 @@ impl Upload {
                 attempts,
                 why: format!("{why}; the new object is not there, and may still appear"),
             },
+            Error::Refused {
+                url,
+                status,
+                code,
+                hint,
+            } if is_unclear.get() => Error::Refused {
+                url,
+                status,
+                code,
+                hint: format!("{hint}; the new object is not there, and may still appear"),
+            },
             error => error,
         })
     }

@@ -15,6 +15,9 @@ const SKEW_MAX: Duration = Duration::from_secs(300);
 /// The longest code that is shown: the longest of S3's own has 41 characters, and a signature 64.
 const CODE_MAX: usize = 48;
 
+/// The code for requests for the same object at the same time, of which one is to write it only if there is none.
+pub(crate) const CONFLICT: &str = "ConditionalRequestConflict";
+
 /// A refusal.
 #[derive(Debug)]
 pub(crate) struct Refusal {
@@ -98,6 +101,7 @@ impl Refusal {
             ("AuthorizationHeaderMalformed" | "AuthorizationQueryParametersError", _) => {
                 "; AWS_REGION may not be the store's region".into()
             }
+            (CONFLICT, _) => "; another request for this object was under way: try again".into(),
             (_, 501) => "; the store may not know If-None-Match: ask for the object to be replaced, once you know that \
                          there is none"
                 .into(),

@@ -3,6 +3,7 @@
 //!
 //! Each piece goes with its MD5, which the store compares.
 
+use std::cell::Cell;
 use std::io::{self, Read};
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use litepack_io::storage::ReadAt;
 
 use super::exchange::{Secrets, exchange, get};
 use super::object::{Condition, Object, sign};
-use super::refusal::Refusal;
+use super::refusal::{CONFLICT, Refusal};
 use crate::agent::{Timeouts, agent};
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -113,6 +114,11 @@ pub fn upload(
 /// We are known, and may not do this.
 fn is_denied(error: &Error) -> bool {
     matches!(error, Error::Refused { status: 403, code, .. } if code == "AccessDenied")
+}
+
+/// Another request for the same object was under way.
+fn is_conflict(error: &Error) -> bool {
+    matches!(error, Error::Refused { code, .. } if code == CONFLICT)
 }
 
 type Sent = std::result::Result<Response<Body>, ureq::Error>;
@@ -266,15 +272,30 @@ impl Upload {
                 None => failure(&url, error),
             })
         };
-        let retries = || self.counters.now().retries;
-        let (mut send, retries_before) = (send, retries());
+        let mut send = send;
+        // Whether an answer may have been lost that said that the object is made, and what was said last of another one.
+        let (is_unclear, conflict) = (Cell::new(false), Cell::new(None));
         let sent = self.retry.run(
             || self.object.shown(),
             &self.counters,
             || {
-                exchange(&self.object, &sign, &mut send, |status| {
-                    status == StatusCode::OK
-                })
+                let is_answer = |status| status == StatusCode::OK;
+                let sent = exchange(&self.object, &sign, &mut send, is_answer);
+                conflict.set(None);
+                match sent {
+                    Err(Failure::Lasting(error)) if is_conflict(&error) => {
+                        conflict.set(Some(error));
+                        Err(Failure::Passing {
+                            why: "another request for this object is under way".into(),
+                            after: None,
+                        })
+                    }
+                    Err(Failure::Passing { .. }) => {
+                        is_unclear.set(true);
+                        sent
+                    }
+                    sent => sent,
+                }
             },
         );
         match sent {
@@ -291,14 +312,16 @@ impl Upload {
             }) => {
                 // Sent again because an answer was lost, it finds what it made itself.
                 let etag = sum_of(md5);
-                let again = retries() > retries_before;
-                if again && self.has(&etag) {
+                if is_unclear.get() && self.has(&etag) {
                     return Ok(Part {
                         md5,
                         etag: Some(etag),
                     });
                 }
                 Err(Error::Exists { url })
+            }
+            Err(error @ Error::Unreachable { .. }) if !is_unclear.get() => {
+                Err(conflict.take().unwrap_or(error))
             }
             Err(error) => Err(error),
         }
