@@ -313,6 +313,7 @@ fn a_report_on_a_packed_file_does_not_fetch_it() {
         "map_bytes",
         "free_list_bytes",
         "unaccounted_bytes",
+        "damage",
     ] {
         assert_eq!(info[counted], serde_json::Value::Null, "{info}");
     }

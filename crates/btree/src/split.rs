@@ -1,20 +1,26 @@
-//! Where to cut a table into parts with about as many pages each. The pages above its leaves say which rowids are below
+//! Where to cut a table into parts with about as many leaves each. The pages above the leaves say which rowids are below
 //! which of their children, so that some of them are all that is read.
 
 use crate::header::Header;
 use crate::page::{Page, PageKind};
 use crate::page_number::PageNumber;
 
-/// Pages to choose from, for each part: then none is larger than another by more than an eighth.
+/// Pages to choose from, for each part: more do not make parts much more even.
 const CHILDREN: usize = 8;
-/// No more pages are read. A table of 100 GB has some 60 that lead to those right above its leaves.
-const READS_MAX: usize = 2000;
+/// No more pages are read where there are as many to choose from as parts, and where there are not. A table of 100 GB has
+/// 150 that lead to those right above its leaves.
+const READS: usize = 200;
+const READS_MAX: usize = 1000;
 /// No more pages are kept to choose from.
-const PAGES_MAX: usize = 1 << 18;
+const PAGES_MAX: usize = 1 << 19;
+
+/// A page, and the greatest rowid that may be below it; `None` for the last of all.
+type Below = (PageNumber, Option<i64>);
 
 /// At most `parts - 1` rowids in ascending order. Each is the last that one part may have, and the next one begins right
 /// behind it. `root` is the table's root page; `read` fills a buffer with the page of a number, and returns false if
-/// there is none. What the pages say is not trusted: at worst parts are uneven, or fewer.
+/// there is none. Overflow pages are not counted. What the pages say is not trusted, and memory may be short: at worst
+/// parts are uneven, or fewer.
 ///
 /// # Errors
 /// Those of `read`.
@@ -24,15 +30,32 @@ pub fn cuts<E>(
     parts: usize,
     mut read: impl FnMut(PageNumber, &mut [u8]) -> Result<bool, E>,
 ) -> Result<Vec<i64>, E> {
-    let mut bytes = vec![0; header.page_size as usize];
+    let mut bytes = Vec::new();
+    let len = header.page_size as usize;
+    if bytes.try_reserve_exact(len).is_err() {
+        return Ok(Vec::new());
+    }
+    bytes.resize(len, 0);
     let mut reads = 0;
-    // One level of the tree: pages, and the greatest rowid that each may have; the last has no limit.
-    let mut level: Vec<(PageNumber, Option<i64>)> = vec![(root, None)];
-    'down: while level.len() < parts.saturating_mul(CHILDREN).min(PAGES_MAX) {
+    // All pages of one level of the tree, in the order of their rowids.
+    let mut level: Vec<Below> = Vec::new();
+    if level.try_reserve(1).is_ok() {
+        level.push((root, None));
+    }
+    while level.len() < parts.saturating_mul(CHILDREN) {
+        reads += level.len();
+        let most = if level.len() < parts {
+            READS_MAX
+        } else {
+            READS
+        };
+        if reads > most {
+            break;
+        }
         let mut below = Vec::new();
+        let mut is_whole = true;
         for (page, limit) in &level {
-            let is_read = reads < READS_MAX && below.len() < PAGES_MAX && read(*page, &mut bytes)?;
-            reads += 1;
+            let is_read = read(*page, &mut bytes)?;
             let header_at = if page.get() == 1 {
                 crate::HEADER_LEN
             } else {
@@ -40,32 +63,49 @@ pub fn cuts<E>(
             };
             let usable = bytes.get(..header.usable()).unwrap_or_default();
             let parsed = Page::parse(usable, header_at).filter(|_| is_read);
-            match parsed.map(|parsed| (parsed.kind(), parsed)) {
-                Some((PageKind::TableInterior, parsed)) => {
-                    let cells = parsed.cells().flatten();
-                    let children = cells
-                        .filter_map(|cell| Some((cell.child?, Some(cell.rowid.cast_signed()))));
-                    below.extend(children.take(PAGES_MAX - below.len().min(PAGES_MAX)));
-                    below.extend(parsed.rightmost().map(|child| (child, *limit)));
-                }
-                // All leaves are equally deep.
-                Some((PageKind::TableLeaf, _)) => break 'down,
-                _ => below.push((*page, *limit)),
+            // All leaves are equally deep: a level is read whole, or is the last.
+            is_whole = parsed.is_some_and(|page| {
+                page.kind() == PageKind::TableInterior && add_children(&page, *limit, &mut below)
+            });
+            if !is_whole {
+                break;
             }
         }
-        if below.len() <= level.len() {
+        if !is_whole || below.len() <= level.len() {
             break;
         }
         level = below;
     }
-    let mut limits: Vec<i64> = level.into_iter().filter_map(|(_, limit)| limit).collect();
-    limits.sort_unstable();
-    limits.dedup();
+    Ok(chosen(level, parts))
+}
+
+/// Adds what is below a page, all of whose rowids are at most `limit`. False if that is too much.
+fn add_children(page: &Page<'_>, limit: Option<i64>, below: &mut Vec<Below>) -> bool {
+    let children = page.count() + 1;
+    if below.len() + children > PAGES_MAX || below.try_reserve(children).is_err() {
+        return false;
+    }
+    let cells = page.cells().flatten();
+    let named = cells.filter_map(|cell| Some((cell.child?, Some(cell.rowid.cast_signed()))));
+    below.extend(named.take(page.count()));
+    below.extend(page.rightmost().map(|child| (child, limit)));
+    true
+}
+
+/// Rowids between so many parts with as many of these pages each.
+fn chosen(mut pages: Vec<Below>, parts: usize) -> Vec<i64> {
+    pages.retain(|(_, limit)| limit.is_some());
+    pages.sort_unstable_by_key(|(_, limit)| *limit);
+    pages.dedup_by_key(|(_, limit)| *limit);
     // One more page than there are limits between them.
-    let pages = limits.len() + 1;
-    let parts = parts.clamp(1, pages);
-    let cuts = (1..parts).filter_map(|part| limits.get(part * pages / parts - 1).copied());
-    Ok(cuts.collect())
+    let count = pages.len() + 1;
+    let parts = parts.clamp(1, count);
+    let mut cuts = Vec::new();
+    if cuts.try_reserve_exact(parts).is_ok() {
+        let last_of = |part: usize| pages.get(part * count / parts - 1)?.1;
+        cuts.extend((1..parts).filter_map(last_of));
+    }
+    cuts
 }
 
 #[cfg(test)]
@@ -167,6 +207,83 @@ mod tests {
         assert_eq!(none, []);
     }
 
+    /// A tree of so many children for each page, in which a page's number says where it is.
+    fn tall(
+        fanout: u32,
+        levels: u32,
+        reads: &mut usize,
+    ) -> impl FnMut(PageNumber, &mut [u8]) -> Result<bool, Infallible> {
+        move |page, to| {
+            *reads += 1;
+            to.fill(0);
+            // The first page of each level, and the place within it.
+            let (mut first, mut width, mut depth) = (2, 1, 0);
+            while page.get() - first >= width {
+                (first, width, depth) = (first + width, width * fanout, depth + 1);
+            }
+            if depth == levels {
+                to[0] = 13;
+                return Ok(true);
+            }
+            let (at, below) = (page.get() - first, first + width);
+            let leaves_below = fanout.pow(levels - depth - 1);
+            to[0] = 5;
+            to[3..5].copy_from_slice(&(fanout as u16 - 1).to_be_bytes());
+            let child = |n: u32| (below + at * fanout + n).to_be_bytes();
+            for n in 0..fanout - 1 {
+                let start = 4096 - 9 * (n as usize + 1);
+                let pointer = 12 + 2 * n as usize;
+                to[pointer..pointer + 2].copy_from_slice(&(start as u16).to_be_bytes());
+                to[start..start + 4].copy_from_slice(&child(n));
+                let rowid = u64::from((at * fanout + n + 1) * leaves_below);
+                let digits = (0..5).rev().map(|digit| {
+                    let more = if digit > 0 { 0x80 } else { 0 };
+                    (rowid >> (7 * digit) & 0x7f) as u8 | more
+                });
+                digits
+                    .zip(&mut to[start + 4..start + 9])
+                    .for_each(|(from, to)| *to = from);
+            }
+            to[8..12].copy_from_slice(&child(fanout - 1));
+            Ok(true)
+        }
+    }
+
+    /// A limit that is met within a level must not make some pages of it count as much as others' children.
+    #[test]
+    fn parts_of_a_very_large_table_are_even_for_few_reads() {
+        let header = Header {
+            page_size: 4096,
+            reserved: 0,
+            pages: u32::MAX,
+            encoding: crate::Encoding::Utf8,
+            first_free: None,
+            auto_vacuum: false,
+        };
+        let root = PageNumber::new(2).unwrap();
+        // Up to 27 million leaves; the level right above them has more or fewer pages than there are parts.
+        for (fanout, levels, parts) in [
+            (370, 2, 100),
+            (370, 2, 500),
+            (370, 2, 10_000),
+            (300, 3, 500),
+            (300, 3, 10_000),
+        ] {
+            let mut reads = 0;
+            let Ok(found) = cuts(&header, root, parts, tall(fanout, levels, &mut reads));
+            assert!(reads <= READS_MAX, "{reads}");
+            let leaves = i64::from(fanout.pow(levels));
+            let edges: Vec<i64> = [0].into_iter().chain(found).chain([leaves]).collect();
+            let lens: Vec<i64> = edges.windows(2).map(|two| two[1] - two[0]).collect();
+            let (least, most) = (lens.iter().min().unwrap(), lens.iter().max().unwrap());
+            assert!(
+                most <= &(2 * least),
+                "{fanout} {levels} {parts}: {least} to {most}"
+            );
+            assert!(lens.len() > parts / 2, "{} of {parts}", lens.len());
+        }
+    }
+
     #[test]
     fn pages_in_a_circle_and_pages_that_are_missing_end_it() {
         let (mut bytes, header, root, _db) = table(
@@ -174,8 +291,8 @@ mod tests {
             "insert into t with recursive n(i) as (select 0 union all select i + 1 from n where i < 5000)
                select i, zeroblob(60) from n;",
         );
-        let Ok(found) = cuts(&header, root, 5, read_from(&bytes[..512 * 3], 512));
-        assert!(found.len() < 5);
+        let Ok(none) = cuts(&header, root, 5, read_from(&bytes[..512 * 3], 512));
+        assert!(none.len() < 5);
         // Each child of the root is the root.
         let at = root.start(512) as usize;
         let cells: Vec<usize> = {

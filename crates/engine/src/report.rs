@@ -35,7 +35,10 @@ pub fn info_json(info: &Info) -> Value {
         "unaccounted_bytes": counted(info.unaccounted_bytes().into()),
         "dictionaries": info.dictionaries,
         "codecs": counted(codecs.into()),
-        "damage": damage_json(&info.damage),
+        "damage": match info.damage.is_empty() {
+            true => counted(json!([])),
+            false => damage_json(&info.damage),
+        },
     })
 }
 

@@ -8,6 +8,7 @@ import pathlib
 import pickle
 import random
 import shutil
+import sqlite3
 import subprocess
 import threading
 import traceback
@@ -26,8 +27,8 @@ from litepack.shards import Filter, _read, _split  # noqa: E402
 COLUMNS = "id integer primary key, at date, status int, ms real, what text, body blob"
 
 
-def make(path, rows, columns=COLUMNS, table="log"):
-    with closing(litepack.connect(path)) as db, db:
+def make(path, rows, columns=COLUMNS, table="log", is_packed=True):
+    with closing(litepack.connect(path) if is_packed else sqlite3.connect(path)) as db, db:
         db.execute(f"create table {table} ({columns})")
         rows = list(rows)
         if rows:
@@ -104,8 +105,9 @@ def test_wrong_arguments(logs):
             shards.scan(logs, **arguments)
 
 
+@pytest.mark.parametrize("is_packed", [True, False])
 @pytest.mark.parametrize("kind", ["dense", "two clusters", "random", "extremes", "one row", "none"])
-def test_ranges_hold_every_row_once(kind):
+def test_ranges_hold_every_row_once(kind, is_packed):
     seed = random.randrange(2**32)
     print("seed", seed)
     source = random.Random(seed)
@@ -117,7 +119,7 @@ def test_ranges_hold_every_row_once(kind):
         "one row": [7],
         "none": [],
     }[kind]
-    make("a.db", ((i, "x") for i in ids), "id integer primary key, t text")
+    make("a.db", ((i, "x" * 100) for i in ids), "id integer primary key, t text", is_packed=is_packed)
     scan = shards.scan("a.db", table="log", split_bytes=max(1, os.path.getsize("a.db") // 8))
     counts = [sum(batch.num_rows for batch in scan.read(part)) for part in scan.parts]
     found = [row["id"] for part in scan.parts for batch in scan.read(part) for row in batch.to_pylist()]
@@ -128,6 +130,35 @@ def test_ranges_hold_every_row_once(kind):
         assert all(before[1] + 1 == after[0] for before, after in zip(firsts, firsts[1:]))
     if len(ids) > 1000:
         assert len(counts) >= 8 and max(counts) < 2.5 * len(ids) / len(counts)
+
+
+@pytest.mark.parametrize("cuts", [[], [5], [-(2**63)], [2**63 - 1], [-(2**63), 0, 2**63 - 1], None, "error"])
+def test_ranges_meet_wherever_the_cuts_are(cuts):
+    class Cursor:
+        """Of a table with rows 1 to 9."""
+
+        def execute(self, sql, arguments=()):
+            if "rootpage" in sql:
+                self.row = (7,)
+            elif "litepack_split" in sql:
+                if cuts == "error":
+                    raise RuntimeError("the packed file is damaged")
+                self.row = None if cuts is None else (str(cuts),)
+            elif "min(" in sql:
+                self.row = (1, 9)
+            else:
+                bound = arguments[0]
+                rows = [id for id in range(1, 10) if (id >= bound if ">=" in sql else id <= bound)]
+                self.row = (min(rows) if ">=" in sql else max(rows),) if rows else None
+
+        def fetchone(self):
+            return self.row
+
+    found = _split.ranges(Cursor(), "t", "rowid", 3)
+    assert found[0][0] == -(2**63) and found[-1][1] == 2**63 - 1
+    assert all(before[1] + 1 == after[0] for before, after in zip(found, found[1:]))
+    assert all(first <= last for first, last in found)
+    assert len(found) == (3 if cuts in ([], None, "error") else len([cut for cut in cuts if cut < 2**63 - 1]) + 1)
 
 
 def test_tables_that_have_no_rowid_are_one_part():
@@ -388,6 +419,20 @@ def test_parts_of_a_file_that_was_written_between_them():
         db.execute("update log set status = 1")
     with pytest.raises(shards.Replaced):
         list(scan.read(parts[1]))
+
+
+def test_a_large_file_that_is_damaged_is_left_out_as_a_small_one_is():
+    rows = ((i, random.Random(i).randbytes(300)) for i in range(5000))
+    make("bad.db", rows, "id integer primary key, b blob")
+    make("good.db", ((i, b"x") for i in range(10)), "id integer primary key, b blob")
+    content = bytearray(pathlib.Path("bad.db").read_bytes())
+    # All but the header and what comes first: also the pages above the leaves.
+    for place in range(100_000, len(content) - 5000, 50):
+        content[place] ^= 0xFF
+    pathlib.Path("bad.db").write_bytes(content)
+    scan = shards.scan(["good.db", "bad.db"], table="log", split_bytes=100_000, errors="skip", skipped="skipped")
+    assert len(rows_of(scan)) == 10
+    assert {report["file"] for report in shards.skipped("skipped")} == {"bad.db"}
 
 
 def damage(path):

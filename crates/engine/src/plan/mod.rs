@@ -172,8 +172,9 @@ impl Plan {
     }
 
     /// The bytes to keep at the beginning of a file of `units` units for its prefetch segment: less than it wants if
-    /// the dictionaries, which come behind it and take so many bytes, are then brought by the same request. Every query
-    /// needs those, and of the pages right above the leaves only one, which may come with its neighbours.
+    /// the dictionaries, which come behind it and take so many bytes, are then brought by the same request, and what is
+    /// left holds the nodes of the page map and, where pages have many children, the uppermost ones. Every query needs
+    /// those, and of the pages right above the leaves only one, which may come with its neighbours.
     pub fn front(&self, units: u64, dictionaries: u64) -> u64 {
         let (upper, trees) = self.owners.as_ref().map_or((0, 0), |owners| {
             (owners.upper().len(), owners.trees().len())
@@ -325,7 +326,8 @@ impl Plan {
     }
 }
 
-/// The room for a segment that wants so many bytes, and is of use from `needed` on, beside dictionaries of so many.
+/// The room for a segment that wants so many bytes, and is of use from `needed` or three quarters of that on, beside
+/// dictionaries of so many.
 fn front_beside(dictionaries: u64, wanted: u64, needed: u64) -> u64 {
     if wanted < BUNDLE_MIN {
         return 0;
@@ -342,8 +344,6 @@ fn front_beside(dictionaries: u64, wanted: u64, needed: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
-
-    use litepack_codec::Dictionary;
 
     use super::*;
 

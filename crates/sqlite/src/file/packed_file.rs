@@ -334,6 +334,10 @@ impl Database for PackedFile {
     }
 
     fn split(&mut self, root: PageNumber, parts: usize) -> Result<String, Failure> {
+        // As each read of SQLite's does.
+        if self.packed.lock_level() != LOCK_NONE {
+            read(self.catch_up())?;
+        }
         self.locked(|packed| {
             let size = packed.size()?;
             split(|buf, offset| packed.read(offset, buf), size, root, parts)

@@ -1,7 +1,8 @@
 //! `PRAGMA litepack_split='ROOT PARTS'`: where programs that read a table in parts may cut it.
 //!
 //! It reads some pages above the leaves of the database as it is in the file. A WAL that has not been checkpointed is
-//! not seen: any rowids make a right answer, and these make parts about as large as each other.
+//! not seen, nor what a running transaction has changed: any rowids make a right answer, and these make parts with about
+//! as many leaves.
 
 use litepack_btree::split::cuts;
 use litepack_btree::{HEADER_LEN, Header, PageNumber};

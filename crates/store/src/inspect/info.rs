@@ -16,7 +16,8 @@ use crate::snapshot::handle::Snapshot;
 #[derive(Clone, Debug, Default)]
 pub struct Info {
     /// Whether the page map was read. Of a remote file it is not: leaves of the map lie among the units, so that reading
-    /// it would bring nearly all of the file. `map_bytes`, `free_list_bytes` and `codecs` are then empty.
+    /// it would bring nearly all of the file. `map_bytes`, `free_list_bytes`, `codecs` and `damage` (but for the first
+    /// page) are then empty.
     pub is_counted: bool,
     /// Number of the newest commit.
     pub seq: u64,

@@ -1,12 +1,12 @@
 """Ranges of rowids with about as many rows each.
 
-Litepack knows them from the pages above the leaves of a table (``PRAGMA litepack_split``): a few pages, which mostly came
-when the file was opened.
+Litepack knows them from the pages above the leaves of a table (``PRAGMA litepack_split``), of which it reads a few.
 
-SQL alone does not show those pages, so for a plain local database the range from the least to the greatest rowid is cut
-into cells, and a look-up of the next rowid says of each whether there is a row in it (``rowid >= start LIMIT 1``: one
-page). Cells without rows are dropped, the others cut again from their first row to their last until there are enough;
-then they are dealt out evenly. Where rowids lie closer and closer, these parts are uneven.
+SQL alone does not show those pages. So for a plain local database, and where the pragma finds nothing or fails, the range
+from the least to the greatest rowid is cut into cells, and a look-up of the next rowid says of each whether there is a
+row in it (``rowid >= start LIMIT 1``: one page). Cells without rows are dropped, the others cut again from their first
+row to their last until there are enough; then they are dealt out evenly. Where rowids lie closer and closer, these parts
+are uneven.
 
 Uneven parts cost time and never a row: the ranges meet, and reach to both ends of what an integer can be.
 """
@@ -35,22 +35,25 @@ def rowid_of(cursor: Any, table: str, names: list[str]) -> str | None:
 
 def ranges(cursor: Any, table: str, rowid: str, parts: int) -> list[tuple[int, int]]:
     """At most ``parts`` ranges (first and last rowid, both included) that hold every row there can be."""
-    cuts = _by_pages(cursor, table, parts)
-    if cuts is None:
+    cuts = _by_pages(cursor, table, parts) if parts > 1 else None
+    if not cuts:
         return _by_look_ups(cursor, table, rowid, parts)
     edges = [LEAST, *(cut + 1 for cut in cuts if cut < GREATEST), GREATEST + 1]
     return [(first, after - 1) for first, after in zip(edges, edges[1:])]
 
 
 def _by_pages(cursor: Any, table: str, parts: int) -> list[int] | None:
-    """The last rowids of all parts but the last; None for a database that Litepack does not read."""
+    """The last rowids of all parts but the last, in ascending order; None if the pragma does not say."""
     cursor.execute("SELECT rootpage FROM sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE", (table,))
     root = cursor.fetchone()
-    if root is None:
+    if root is None or not 0 < root[0] < 2**32:
         return None
-    cursor.execute(f"PRAGMA litepack_split = '{int(root[0])} {min(parts, _PARTS_MAX)}'")
-    row = cursor.fetchone()
-    return None if row is None else [int(cut) for cut in json.loads(row[0])]
+    try:
+        cursor.execute(f"PRAGMA litepack_split = '{root[0]} {min(parts, _PARTS_MAX)}'")
+        row = cursor.fetchone()
+    except Exception:  # Damage, for one: reading the rows says so, in SQLite's words.
+        return None
+    return None if row is None else json.loads(row[0])
 
 
 def _by_look_ups(cursor: Any, table: str, rowid: str, parts: int) -> list[tuple[int, int]]:
