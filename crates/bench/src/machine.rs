@@ -4,6 +4,7 @@
 //! the folder that the databases are in. No path and no host name is told.
 
 use std::fs::File;
+use std::hash::Hasher as _;
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
@@ -15,7 +16,7 @@ use sysinfo::{Disk, Disks, System};
 use crate::stats::Summary;
 
 /// The machine and the versions.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name.
     pub cpu: String,
@@ -33,6 +34,8 @@ pub struct Machine {
     pub sqlite: String,
     /// Of Litepack.
     pub litepack: String,
+    /// A hash of this program.
+    pub program: String,
     /// UTC.
     pub date: String,
 }
@@ -56,32 +59,17 @@ impl Machine {
             flush_milliseconds: flush_milliseconds(folder)?,
             sqlite: rusqlite::version().into(),
             litepack: env!("CARGO_PKG_VERSION").into(),
+            program: hash_of(&std::env::current_exe()?)?,
             date: time::OffsetDateTime::now_utc().date().to_string(),
         })
     }
 
     /// Whether figures of both may stand in one table.
     pub fn is_like(&self, other: &Self) -> bool {
-        let what = |machine: &Self| {
-            let Self {
-                cpu,
-                cores,
-                memory_bytes,
-                system,
-                file_system,
-                sqlite,
-                litepack,
-                ..
-            } = machine.clone();
-            (
-                cpu,
-                cores,
-                memory_bytes,
-                system,
-                file_system,
-                sqlite,
-                litepack,
-            )
+        let what = |machine: &Self| Self {
+            flush_milliseconds: 0.0,
+            date: String::new(),
+            ..machine.clone()
         };
         what(self) == what(other)
     }
@@ -124,6 +112,13 @@ fn on_disk_of<T>(folder: &Path, ask: impl Fn(&Disk) -> T) -> Option<T> {
         .filter(|disk| folder.starts_with(disk.mount_point()))
         .max_by_key(|disk| disk.mount_point().as_os_str().len())?;
     Some(ask(disk))
+}
+
+/// Tells programs apart.
+fn hash_of(file: &Path) -> Result<String> {
+    let mut hasher = std::hash::DefaultHasher::new();
+    hasher.write(&std::fs::read(file)?);
+    Ok(format!("{:016x}", hasher.finish()))
 }
 
 fn flush_milliseconds(folder: &Path) -> Result<f64> {

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use litepack_bench::child;
 use litepack_bench::dataset::Size;
@@ -90,6 +90,10 @@ fn main() -> Result<ExitCode> {
         write_charts(&draw_charts(&report)?, folder)?;
     }
     if options.write_docs {
+        let unmeasured = report.missing.iter().find(|(_, why)| why == INTERRUPTED);
+        if let Some((what, _)) = unmeasured.filter(|_| options.resume.is_some()) {
+            bail!("{what} is not measured; run the same again to write the docs");
+        }
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks.md");
         write_markdown(&report, &docs)?;
     }

@@ -63,13 +63,13 @@ impl Report {
     /// those that failed and those that were interrupted.
     ///
     /// # Errors
-    /// The earlier run was on another machine, with other versions or on other data.
+    /// The earlier run was on another machine, by another program or on other data.
     pub fn take_over(&mut self, earlier: Self, anew: impl Fn(&str) -> bool) -> Result<()> {
         ensure!(
             self.machine.is_like(&earlier.machine)
                 && self.size == earlier.size
                 && (self.quick, self.rounds) == (earlier.quick, earlier.rounds),
-            "the earlier run was on another machine, with other versions or on other data"
+            "the earlier run was on another machine, by another program or on other data"
         );
         let (interrupted, missing): (Vec<_>, Vec<_>) = earlier
             .missing
@@ -86,7 +86,7 @@ impl Report {
                     .flatten()
                     .all(|row| row.failure.is_none())
         });
-        self.add_missing(missing);
+        self.add_missing(missing.into_iter().filter(|(what, _)| !anew(what)));
         Ok(())
     }
 

@@ -77,24 +77,31 @@ impl Task {
         work: &dyn Session,
         setting: Setting,
     ) -> Result<Self> {
+        Self::of(lab, group, engine, work, setting, lab.scale)
+    }
+
+    /// The same with more or less work or data. What writes has all data.
+    pub fn of(
+        lab: &Lab,
+        group: Group,
+        engine: &dyn Engine,
+        work: &dyn Session,
+        setting: Setting,
+        scale: Scale,
+    ) -> Result<Self> {
         Ok(Self {
             database: Database {
                 group,
                 engine: engine.name().into(),
                 path: match work.writes() {
                     true => lab.copy(engine, work.data())?,
-                    false => lab.prepared(engine, work.data())?,
+                    false => lab.prepared_of(engine, work.data(), scale.size)?,
                 },
                 setting,
             },
             work: work.name().into(),
-            scale: lab.scale,
+            scale,
         })
-    }
-
-    /// The same with more or less work.
-    pub fn with(self, scale: Scale) -> Self {
-        Self { scale, ..self }
     }
 
     /// Starts a child for it.
