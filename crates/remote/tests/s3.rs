@@ -307,11 +307,15 @@ fn the_disk_cache_is_shared_and_has_no_secret_in_it() {
     let (url, bytes) = (store.url("a.db"), file(10 * BLOCK));
     put(&url, &bytes, false, &found(&store, &[])).unwrap();
     assert_eq!(get(&url, &with_disk(&[])).unwrap(), bytes);
-    // Another process, with credentials of its own: it asks for the first two blocks, to see that it may.
+    // As another process would, with credentials of its own: it asks whether the object is the same, to see that it may.
     let remote = Remote::open(&url, with_disk(&[("AWS_SESSION_TOKEN", "")])).unwrap();
     assert_eq!(read_all(&remote, 100_000).unwrap(), bytes);
     assert_eq!(remote.traffic().requests, 1);
-    assert_eq!(remote.traffic().disk_hits, 8);
+    assert_eq!(remote.traffic().disk_hits, 10);
+    // Who may not gets nothing, though all of it is here.
+    let wrong = with_disk(&[("AWS_SECRET_ACCESS_KEY", "wrong-secret")]);
+    let refused = Remote::open(&url, wrong).unwrap_err();
+    assert!(matches!(refused, Error::Refused { .. }), "{refused}");
     let names = || fs::read_dir(&directory).unwrap().flatten();
     assert_eq!(names().count(), 10);
     for entry in names() {
