@@ -432,7 +432,7 @@ def test_a_large_file_that_is_damaged_is_left_out_as_a_small_one_is():
     pathlib.Path("bad.db").write_bytes(content)
     scan = shards.scan(["good.db", "bad.db"], table="log", split_bytes=100_000, errors="skip", skipped="skipped")
     assert len(rows_of(scan)) == 10
-    assert [os.path.basename(report["file"]) for report in shards.skipped("skipped")] == ["bad.db"]
+    assert {os.path.basename(report["file"]) for report in shards.skipped("skipped")} == {"bad.db"}
 
 
 def damage(path):
