@@ -17,7 +17,7 @@ pub fn write(report: &Report, path: &Path) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The report that [`write`] left in a file; none if there is no such file.
+/// The report that [`write()`] left in a file; none if there is no such file.
 ///
 /// # Errors
 /// The file cannot be read, or holds something else.
