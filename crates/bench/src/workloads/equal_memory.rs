@@ -23,7 +23,7 @@ const ROUNDS: u32 = 3;
 const WARM_UPS: std::ops::RangeInclusive<u32> = 1_000..=1_000;
 const WARM_UPS_WITHOUT_LIMIT: std::ops::RangeInclusive<u32> = 1_000..=1_011;
 
-/// Of TPC-H, at most. At 1, one turn of Q8 takes plain SQLite in 32 MB more than four minutes.
+/// Of TPC-H, at most. At 1, a process of plain SQLite in 32 MB had not ended two turns of Q8 after four minutes.
 const SCALE_FACTOR: f64 = 0.1;
 
 /// A limit in MB, and how reports call it.
