@@ -108,6 +108,11 @@ fn all_kinds(place: &Place, page_size: u32, sql: &str, files: &Files) -> PathBuf
     plain
 }
 
+/// More than is fetched when it is opened, however it is stored.
+const RANDOM_ROWS: &str = "create table t(id integer primary key, data text);
+    insert into t with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000)
+      select i, hex(randomblob(100)) from n;";
+
 /// Where table `t` may be cut in three.
 fn cuts_of(connection: &Connection) -> String {
     let root = "select rootpage from sqlite_schema where name = 't'";
@@ -266,11 +271,7 @@ fn a_file_that_changes_is_an_error_and_its_new_version_opens() {
     }
     let place = Place::new();
     let files = Files::default();
-    // More than is fetched when it is opened, however it is stored.
-    let sql = "create table t(id integer primary key, data text);
-        insert into t with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000)
-          select i, hex(randomblob(100)) from n;";
-    all_kinds(&place, 4096, sql, &files);
+    all_kinds(&place, 4096, RANDOM_ROWS, &files);
     let server = files.serve();
     for name in ["plain.db", "packed.db", "a.db.zst"] {
         let connection = open(&server.url(&format!("/{name}")), "").unwrap();
@@ -295,10 +296,7 @@ fn a_report_on_a_packed_file_does_not_fetch_it() {
     }
     let place = Place::new();
     let files = Files::default();
-    let sql = "create table t(id integer primary key, data text);
-        insert into t with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000)
-          select i, hex(randomblob(100)) from n;";
-    all_kinds(&place, 4096, sql, &files);
+    all_kinds(&place, 4096, RANDOM_ROWS, &files);
     let server = files.serve();
     let connection = open(&server.url("/packed.db"), "").unwrap();
     let info = text(&connection, "pragma litepack_info").unwrap();

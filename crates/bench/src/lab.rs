@@ -149,10 +149,11 @@ impl Lab {
 
     /// Leaves the rest of a workload out if somebody wants the run to end; true then.
     pub fn leave_out_if_stopped(&self, workload: &'static str) -> bool {
-        if self.is_stopped() {
+        let is_stopped = self.is_stopped();
+        if is_stopped {
             self.leave_out(workload, INTERRUPTED);
         }
-        self.is_stopped()
+        is_stopped
     }
 
     /// Whether somebody wants the run to end.

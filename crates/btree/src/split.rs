@@ -30,18 +30,10 @@ pub fn cuts<E>(
     parts: usize,
     mut read: impl FnMut(PageNumber, &mut [u8]) -> Result<bool, E>,
 ) -> Result<Vec<i64>, E> {
-    let mut bytes = Vec::new();
-    let len = header.page_size as usize;
-    if bytes.try_reserve_exact(len).is_err() {
-        return Ok(Vec::new());
-    }
-    bytes.resize(len, 0);
+    let mut bytes = vec![0; header.page_size as usize];
     let mut reads = 0;
     // All pages of one level of the tree, in the order of their rowids.
-    let mut level: Vec<Below> = Vec::new();
-    if level.try_reserve(1).is_ok() {
-        level.push((root, None));
-    }
+    let mut level: Vec<Below> = vec![(root, None)];
     while level.len() < parts.saturating_mul(CHILDREN) {
         reads += level.len();
         let most = if level.len() < parts {
@@ -291,8 +283,8 @@ mod tests {
             "insert into t with recursive n(i) as (select 0 union all select i + 1 from n where i < 5000)
                select i, zeroblob(60) from n;",
         );
-        let Ok(none) = cuts(&header, root, 5, read_from(&bytes[..512 * 3], 512));
-        assert!(none.len() < 5);
+        let Ok(found) = cuts(&header, root, 5, read_from(&bytes[..512 * 3], 512));
+        assert!(found.len() < 5);
         // Each child of the root is the root.
         let at = root.start(512) as usize;
         let cells: Vec<usize> = {

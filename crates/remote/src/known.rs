@@ -2,7 +2,7 @@
 //! for its first blocks only if it has another version by now.
 //!
 //! It is a hint. What a file is asked for with, so who may read it, is a part of its key, and the server is asked each
-//! time. Nobody waits for it either: a child that was forked meanwhile would find it locked for good.
+//! time. The lock is never waited for: in a child that is forked while another thread holds it, it stays locked.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};

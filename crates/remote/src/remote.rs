@@ -93,16 +93,14 @@ impl Remote {
                 options.cache.has_block(&key) || disk.as_ref().is_some_and(|disk| disk.has(&key))
             })
         });
-        let (bytes, version) = match &known {
-            Some(version) => match client.get(&(0..OPENING), Expected::Another(version)) {
-                Err(error) if !matches!(error, Error::Unreachable { .. }) => {
-                    // It may be the condition that the server, or what is before it, does not know.
-                    KNOWN.forget(key);
-                    client.get(&(0..OPENING), Expected::Any)?
-                }
-                answer => answer?,
-            },
-            None => client.get(&(0..OPENING), Expected::Any)?,
+        let get = |expected| client.get(&(0..OPENING), expected);
+        let (bytes, version) = match get(known.as_ref().map_or(Expected::Any, Expected::Another)) {
+            Err(error) if known.is_some() && !matches!(error, Error::Unreachable { .. }) => {
+                // It may be the condition that the server, or what is before it, does not know.
+                KNOWN.forget(key);
+                get(Expected::Any)?
+            }
+            answer => answer?,
         };
         if version.validator().is_none() {
             return Err(Error::NoVersion { url: client.url() });

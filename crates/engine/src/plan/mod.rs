@@ -385,6 +385,10 @@ mod tests {
         assert_eq!(front_beside(100 * KIB, 50 * KIB, 45 * KIB), 50 * KIB);
         assert_eq!(front_beside(360 * KIB, 250 * KIB, 45 * KIB), 250 * KIB);
         assert_eq!(front_beside(10 * KIB, KIB, KIB), 0);
+        // Of 464,000 units that are no database.
+        assert_eq!(front_beside(1000, 60_048, 60_048), 60_048);
+        assert_eq!(front_beside(75_000, 60_048, 60_048), 54_024);
+        assert_eq!(front_beside(100_000, 60_048, 60_048), 60_048);
     }
 
     #[test]

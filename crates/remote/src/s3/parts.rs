@@ -23,6 +23,8 @@ use crate::retry::{Failure, failure};
 
 /// S3 takes so many parts.
 const PARTS_MAX: u64 = 10_000;
+/// What is said when no answer tells how it ended.
+const MAY_APPEAR: &str = "; the new object is not there, and may still appear";
 /// The longest wait between two looks at what is there.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 
@@ -119,7 +121,7 @@ impl Upload {
             Error::Unreachable { url, attempts, why } => Error::Unreachable {
                 url,
                 attempts,
-                why: format!("{why}; the new object is not there, and may still appear"),
+                why: why + MAY_APPEAR,
             },
             Error::Refused {
                 url,
@@ -130,7 +132,7 @@ impl Upload {
                 url,
                 status,
                 code,
-                hint: format!("{hint}; the new object is not there, and may still appear"),
+                hint: hint + MAY_APPEAR,
             },
             error => error,
         })

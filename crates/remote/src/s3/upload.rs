@@ -250,7 +250,7 @@ impl Upload {
         let md5 = md5_of(work.file, range.clone())?;
         let sum = BASE64_STANDARD.encode(md5);
         let url = self.object.shown();
-        let send = |signed: &str| {
+        let mut send = |signed: &str| {
             let mut body = Piece {
                 file: work.file,
                 range: range.clone(),
@@ -272,7 +272,6 @@ impl Upload {
                 None => failure(&url, error),
             })
         };
-        let mut send = send;
         // Whether an answer may have been lost that said that the object is made, and what was said last of another one.
         let (is_unclear, conflict) = (Cell::new(false), Cell::new(None));
         let sent = self.retry.run(

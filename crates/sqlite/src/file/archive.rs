@@ -19,7 +19,7 @@ use litepack_io::storage::ReadAt;
 use serde_json::Value;
 
 use crate::codes::code_of_archive;
-use crate::file::split::split;
+use crate::file::split::split_file;
 use crate::file::{Database, Failure, File};
 use crate::file_registry::FileRegistry;
 use crate::file_stamp::FileStamp;
@@ -150,8 +150,7 @@ impl<S: ReadAt> Database for ArchiveFile<S> {
     }
 
     fn split(&mut self, root: PageNumber, parts: usize) -> Result<String, Failure> {
-        let size = self.size()?;
-        split(|buf, offset| self.read(buf, offset), size, root, parts)
+        split_file(self, root, parts)
     }
 
     fn check(&mut self) -> Result<String, Failure> {

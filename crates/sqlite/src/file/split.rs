@@ -8,6 +8,8 @@ use litepack_btree::split::cuts;
 use litepack_btree::{HEADER_LEN, Header, PageNumber};
 use serde_json::json;
 
+use super::{Failure, File};
+
 /// The rowids as a JSON array; an empty one for what is no table. `read` fills a buffer from an offset of the database,
 /// which has `size` bytes, and returns how many there were.
 ///
@@ -29,4 +31,14 @@ pub(crate) fn split<E>(
         None => Vec::new(),
     };
     Ok(json!(found).to_string())
+}
+
+/// The same of a file that never changes.
+pub(crate) fn split_file(
+    file: &mut impl File,
+    root: PageNumber,
+    parts: usize,
+) -> Result<String, Failure> {
+    let size = file.size()?;
+    split(|buf, offset| file.read(buf, offset), size, root, parts)
 }

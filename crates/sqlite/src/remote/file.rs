@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::codes::{CANTOPEN, ERROR, IOERR_READ, MISUSE, NOTADB, While, code_of};
 use crate::file::archive::{ArchiveFile, Which};
-use crate::file::split::split;
+use crate::file::split::split_file;
 use crate::file::{Database, Failure, File};
 use crate::file_registry::FileRegistry;
 use crate::options::{Name, Setting};
@@ -182,8 +182,7 @@ impl Database for RemoteFile {
     }
 
     fn split(&mut self, root: PageNumber, parts: usize) -> Result<String, Failure> {
-        let size = self.size()?;
-        split(|buf, offset| self.read(buf, offset), size, root, parts)
+        split_file(self, root, parts)
     }
 
     fn remote(&self) -> Option<String> {
