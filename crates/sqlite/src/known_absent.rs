@@ -17,12 +17,16 @@
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock, RwLockWriteGuard};
 
 use litepack_store::FileUuid;
 
 /// The names of open handles, by address.
-static NAMES: LazyLock<RwLock<HashMap<usize, Name>>> = LazyLock::new(RwLock::default);
+#[derive(Debug, Default)]
+struct Names(RwLock<HashMap<usize, Name>>);
+
+/// Those of this process.
+static NAMES: LazyLock<Names> = LazyLock::new(Names::default);
 
 #[derive(Debug)]
 struct Name {
@@ -54,6 +58,7 @@ type Commit = (FileUuid, u64);
 /// What one handle knows of its journal and its WAL.
 #[derive(Debug)]
 pub(crate) struct KnownAbsent {
+    names: &'static Names,
     addresses: [usize; 2],
     known: Arc<Known>,
     commit: Option<Commit>,
@@ -63,6 +68,10 @@ impl KnownAbsent {
     /// For a database at this path. `journal` is the address of the journal's name, behind which that of the WAL
     /// follows.
     pub(crate) fn new(path: &CStr, journal: usize) -> KnownAbsent {
+        Self::among(&NAMES, path, journal)
+    }
+
+    fn among(names: &'static Names, path: &CStr, journal: usize) -> KnownAbsent {
         let known = Arc::new(Known::default());
         let mut address = journal;
         let addresses = [(Kind::Journal, "-journal"), (Kind::Wal, "-wal")].map(|(kind, suffix)| {
@@ -74,12 +83,11 @@ impl KnownAbsent {
                 kind,
                 known: Arc::clone(&known),
             };
-            // The map is consistent between any two statements that touch it.
-            let mut names = NAMES.write().unwrap_or_else(PoisonError::into_inner);
-            names.insert(at, name);
+            names.write().insert(at, name);
             at
         });
         KnownAbsent {
+            names,
             addresses,
             known,
             commit: None,
@@ -118,7 +126,7 @@ impl KnownAbsent {
 
 impl Drop for KnownAbsent {
     fn drop(&mut self) {
-        let mut names = NAMES.write().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.write();
         for address in self.addresses {
             // A VFS above ours may have given the same name to several handles.
             let is_ours = |name: &Name| Arc::ptr_eq(&name.known, &self.known);
@@ -129,40 +137,56 @@ impl Drop for KnownAbsent {
     }
 }
 
-fn with<T>(name: &CStr, ask: impl FnOnce(Kind, &Known) -> T) -> Option<T> {
-    // Not worth waiting for.
-    let names = NAMES.try_read().ok()?;
-    let found = names.get(&name.as_ptr().addr())?;
-    let is_reading = found.known.is_reading.load(Ordering::Relaxed);
-    (is_reading && *found.text == *name).then(|| ask(found.kind, &found.known))
-}
+impl Names {
+    /// The map is consistent between any two statements that touch it, also where a panic ended one.
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<usize, Name>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
 
-/// Whether it is known that there is no file of this name, which SQLite asks for now.
-pub(crate) fn is_absent(name: &CStr) -> bool {
-    let answer = with(name, |kind, known| {
-        let [journal, wal] = &known.is_absent;
-        match kind {
-            Kind::Wal => wal.load(Ordering::Relaxed),
-            Kind::Journal => {
-                let is_absent = journal.load(Ordering::Relaxed);
-                known.is_assumed.fetch_or(is_absent, Ordering::Relaxed);
-                is_absent
+    fn with<T>(&self, name: &CStr, ask: impl FnOnce(Kind, &Known) -> T) -> Option<T> {
+        // Not worth waiting for: the VFS below can be asked instead.
+        let names = self.0.try_read().ok()?;
+        let found = names.get(&name.as_ptr().addr())?;
+        let is_reading = found.known.is_reading.load(Ordering::Relaxed);
+        (is_reading && *found.text == *name).then(|| ask(found.kind, &found.known))
+    }
+
+    fn is_absent(&self, name: &CStr) -> bool {
+        let answer = self.with(name, |kind, known| {
+            let [journal, wal] = &known.is_absent;
+            match kind {
+                Kind::Wal => wal.load(Ordering::Relaxed),
+                Kind::Journal => {
+                    let is_absent = journal.load(Ordering::Relaxed);
+                    known.is_assumed.fetch_or(is_absent, Ordering::Relaxed);
+                    is_absent
+                }
             }
-        }
-    });
-    answer.unwrap_or(false)
+        });
+        answer.unwrap_or(false)
+    }
+
+    fn note_absent(&self, name: &CStr) {
+        self.with(name, |kind, known| {
+            let [journal, wal] = &known.is_absent;
+            let is_absent = match kind {
+                Kind::Journal => journal,
+                Kind::Wal => wal,
+            };
+            is_absent.store(true, Ordering::Relaxed);
+        });
+    }
 }
 
-/// The VFS below says that there is no file of this name.
+/// Whether it is known that there is no file of this name, which SQLite asks for now. Another thread that opens or
+/// closes a file at this moment makes it unknown.
+pub(crate) fn is_absent(name: &CStr) -> bool {
+    NAMES.is_absent(name)
+}
+
+/// The VFS below says that there is no file of this name. Not noted if another thread opens or closes a file now.
 pub(crate) fn note_absent(name: &CStr) {
-    with(name, |kind, known| {
-        let [journal, wal] = &known.is_absent;
-        let is_absent = match kind {
-            Kind::Journal => journal,
-            Kind::Wal => wal,
-        };
-        is_absent.store(true, Ordering::Relaxed);
-    });
+    NAMES.note_absent(name);
 }
 
 #[cfg(test)]
@@ -172,7 +196,12 @@ mod tests {
     const UUID: FileUuid = FileUuid([7; 16]);
 
     /// As SQLite lays them out: the path, no parameters, the journal, the WAL.
-    const NAMES: &[u8] = b"/a.db\0\0/a.db-journal\0/a.db-wal\0\0";
+    const MEMORY: &[u8] = b"/a.db\0\0/a.db-journal\0/a.db-wal\0\0";
+
+    /// A test's own, as other tests of this process open and close files meanwhile.
+    fn table() -> &'static Names {
+        Box::leak(Box::default())
+    }
 
     fn names(memory: &[u8]) -> [&CStr; 3] {
         [0, 7, 21].map(|at| CStr::from_bytes_until_nul(&memory[at..]).unwrap())
@@ -180,61 +209,64 @@ mod tests {
 
     #[test]
     fn what_was_looked_up_is_known_as_long_as_the_commit_is_the_same() {
-        let memory = NAMES.to_vec();
+        let memory = MEMORY.to_vec();
         let [path, journal, wal] = names(&memory);
-        let mut handle = KnownAbsent::new(path, journal.as_ptr().addr());
-        note_absent(journal);
-        assert!(!is_absent(journal), "without a lock");
+        let table = table();
+        let mut handle = KnownAbsent::among(table, path, journal.as_ptr().addr());
+        table.note_absent(journal);
+        assert!(!table.is_absent(journal), "without a lock");
         for name in [journal, wal] {
             handle.read_begins((UUID, 1));
-            assert!(!is_absent(name));
-            note_absent(name);
-            assert!(is_absent(name));
+            assert!(!table.is_absent(name));
+            table.note_absent(name);
+            assert!(table.is_absent(name));
             handle.read_ends();
-            assert!(!is_absent(name), "without a lock");
+            assert!(!table.is_absent(name), "without a lock");
             handle.read_begins((UUID, 1));
-            assert!(is_absent(name));
+            assert!(table.is_absent(name));
             handle.read_begins((UUID, 2));
-            assert!(!is_absent(name), "another commit");
-            note_absent(name);
+            assert!(!table.is_absent(name), "another commit");
+            table.note_absent(name);
             handle.read_begins((FileUuid([8; 16]), 2));
-            assert!(!is_absent(name), "another file");
+            assert!(!table.is_absent(name), "another file");
         }
-        note_absent(journal);
+        table.note_absent(journal);
         handle.write_begins();
         handle.read_begins((FileUuid([8; 16]), 2));
-        assert!(!is_absent(journal), "it may have had one of its own");
+        assert!(!table.is_absent(journal), "it may have had one of its own");
     }
 
     #[test]
     fn a_writer_has_to_look_if_it_was_answered_from_here() {
-        let memory = NAMES.to_vec();
+        let memory = MEMORY.to_vec();
         let [path, journal, wal] = names(&memory);
-        let mut handle = KnownAbsent::new(path, journal.as_ptr().addr());
+        let table = table();
+        let mut handle = KnownAbsent::among(table, path, journal.as_ptr().addr());
         handle.read_begins((UUID, 1));
-        note_absent(journal);
-        note_absent(wal);
+        table.note_absent(journal);
+        table.note_absent(wal);
         assert!(!handle.write_begins(), "somebody has just looked");
         for _ in 0..2 {
             handle.read_begins((UUID, 1));
-            assert!(!is_absent(journal));
-            note_absent(journal);
+            assert!(!table.is_absent(journal));
+            table.note_absent(journal);
             handle.read_begins((UUID, 1));
-            assert!(is_absent(journal));
+            assert!(table.is_absent(journal));
             assert!(handle.write_begins());
         }
     }
 
     #[test]
     fn the_same_name_elsewhere_is_not_known() {
-        let [ours, theirs] = [NAMES.to_vec(), NAMES.to_vec()];
+        let [ours, theirs] = [MEMORY.to_vec(), MEMORY.to_vec()];
         let [path, journal, _] = names(&ours);
-        let mut handle = KnownAbsent::new(path, journal.as_ptr().addr());
+        let table = table();
+        let mut handle = KnownAbsent::among(table, path, journal.as_ptr().addr());
         handle.read_begins((UUID, 1));
-        note_absent(journal);
-        assert!(is_absent(journal));
-        assert!(!is_absent(names(&theirs)[1]));
+        table.note_absent(journal);
+        assert!(table.is_absent(journal));
+        assert!(!table.is_absent(names(&theirs)[1]));
         drop(handle);
-        assert!(!is_absent(journal), "the handle is closed");
+        assert!(!table.is_absent(journal), "the handle is closed");
     }
 }
