@@ -45,6 +45,8 @@ pub enum Order {
     Turn(u32),
     /// To tell what the table holds.
     Content,
+    /// To read all rows of all tables, so that caches have their pages.
+    ReadAll,
 }
 
 /// What it has done.
@@ -125,6 +127,10 @@ impl Task {
                 value: 0.0,
                 answer: content(conn)?,
             },
+            Order::ReadAll => Turn {
+                value: 0.0,
+                answer: read_all(conn)?,
+            },
         };
         Ok(Done {
             value,
@@ -133,6 +139,18 @@ impl Task {
             kept_bytes: kept_bytes(),
         })
     }
+}
+
+/// Reads the leaves of all tables, and says how many rows they have.
+fn read_all(conn: &Connection) -> Result<u64> {
+    let mut tables = conn.prepare("select name from sqlite_schema where type = 'table'")?;
+    let mut rows = 0;
+    for table in tables.query_map([], |row| row.get::<_, String>(0))? {
+        let name = table?.replace('"', "\"\"");
+        let count = format!("select count(*) from \"{name}\" not indexed");
+        rows += conn.query_row(&count, [], |row| row.get::<_, i64>(0))?;
+    }
+    Ok(rows.unsigned_abs())
 }
 
 /// The most that this process had in main memory.
