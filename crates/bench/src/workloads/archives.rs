@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use litepack_testdata::logs::Indexes;
 use rusqlite::Connection;
 
-use super::{Workload, sizes};
+use super::{Workload, compared, sizes};
 use crate::dataset::Dataset;
 use crate::engines::{Engine, Group, Journal, Synchronous, stored_bytes};
 use crate::lab::{Lab, Turn};
@@ -154,20 +154,15 @@ impl Query {
             let value = start.elapsed().as_secs_f64();
             Ok(Turn { value, answer })
         });
-        let rows = engines.iter().zip(all).map(|(engine, turns)| Row {
+        let row = Row {
             workload: self.name,
             title: self.title.into(),
             data: title.clone(),
-            engine: engine.name(),
             cache: Cache::Warm,
             unit: Unit::Seconds,
-            values: turns.values,
-            failure: turns.failure,
             ..Row::EMPTY
-        });
-        let mut rows: Vec<Row> = rows.collect();
-        compare(&mut rows);
-        rows
+        };
+        compared(&row, engines.iter().map(|engine| engine.name()), all)
     }
 }
 

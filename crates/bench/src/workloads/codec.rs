@@ -8,11 +8,11 @@ use anyhow::{Context, Result, ensure};
 use litepack_codec::{Codec as Encoding, Decoder, Dictionary, Encoder, Level, train};
 use litepack_testdata::logs::Indexes;
 
-use super::{Workload, mix};
+use super::{Workload, compared, mix};
 use crate::dataset::Dataset;
 use crate::engines::Group;
 use crate::lab::{Lab, Turn};
-use crate::rows::{Cache, PAGE_LEN, Row, Unit, compare};
+use crate::rows::{Cache, PAGE_LEN, Row, Unit};
 
 /// Encodes and decodes a sample of each data set's pages.
 pub struct Codec;
@@ -265,23 +265,15 @@ impl Work {
             Work::Encode => contestant.encode(pages),
             Work::Decode => contestant.decode(),
         });
-        let mut rows: Vec<Row> = WAYS
-            .iter()
-            .zip(turns)
-            .map(|(way, turns)| Row {
-                workload: Codec.name(),
-                title: title.into(),
-                data: data.title(lab.scale.size),
-                engine: way.name,
-                way: Some(self.name()),
-                cache: Cache::Irrelevant,
-                unit,
-                values: turns.values,
-                failure: turns.failure,
-                ..Row::EMPTY
-            })
-            .collect();
-        compare(&mut rows);
-        rows
+        let row = Row {
+            workload: Codec.name(),
+            title: title.into(),
+            data: data.title(lab.scale.size),
+            way: Some(self.name()),
+            cache: Cache::Irrelevant,
+            unit,
+            ..Row::EMPTY
+        };
+        compared(&row, WAYS.iter().map(|way| way.name), turns)
     }
 }

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use rusqlite::Connection;
 
-use super::{Workload, point_reads, range_reads};
+use super::{Workload, compared, point_reads, range_reads};
 use crate::cold::Cold;
 use crate::dataset::Dataset;
 use crate::engines::{Engine, Group};
 use crate::lab::{Lab, Turn};
-use crate::rows::{Row, Setting, Unit, compare};
+use crate::rows::{Row, Setting, Unit};
 
 const DATA: Dataset = Dataset::Titles;
 const SETTING: Setting = Setting::DELETE_FULL;
@@ -94,21 +94,20 @@ impl Workload for ColdReads {
         let turns = lab.take_turns(self.title, lab.rounds, &mut contestants, |one, round| {
             self.turn(lab, cold, one, round)
         });
-        let rows = engines.iter().zip(turns).map(|(engine, turns)| Row {
+        let row = Row {
             workload: self.name,
             title: self.title.into(),
             data: DATA.title(lab.scale.size),
-            engine: engine.name(),
             setting: Some(SETTING),
             cache: cold.state(),
             unit: Unit::PerSecond,
-            values: turns.values,
-            failure: turns.failure,
             ..Row::EMPTY
-        });
-        let mut rows: Vec<Row> = rows.collect();
-        compare(&mut rows);
-        Ok(vec![rows])
+        };
+        Ok(vec![compared(
+            &row,
+            engines.iter().map(|engine| engine.name()),
+            turns,
+        )])
     }
 }
 

@@ -13,7 +13,7 @@ use litepack_testdata::GENERATION;
 use litepack_testdata::logs::{TEXT_FORMAT, write_json, write_text};
 use rusqlite::Connection;
 
-use super::{Workload, fingerprint, sizes};
+use super::{Workload, compared, fingerprint, sizes};
 use crate::dataset::SEED;
 use crate::engines::{
     Archive, Engine, Group, Journal, Litepack, Plain, Synchronous, litepack_command, settle,
@@ -242,20 +242,15 @@ impl Workload for Ingest {
             }
             Ok(Turn { value, answer: 0 })
         });
-        let rows = names.into_iter().zip(turns).map(|(engine, turns)| Row {
+        let row = Row {
             workload: self.name(),
             title: "Logs: reading them in".into(),
             data: data(lab),
-            engine,
             cache: Cache::Warm,
             unit: Unit::PerSecond,
-            values: turns.values,
-            failure: turns.failure,
             ..Row::EMPTY
-        });
-        let mut rows: Vec<Row> = rows.collect();
-        compare(&mut rows);
-        Ok(vec![rows])
+        };
+        Ok(vec![compared(&row, names, turns)])
     }
 }
 
@@ -403,20 +398,15 @@ impl Questions {
                 answer: fingerprint(&answer),
             })
         });
-        let rows = names.into_iter().zip(turns).map(|(engine, turns)| Row {
+        let row = Row {
             workload: self.name(),
             title: "Logs: questions".into(),
             data: data(lab),
-            engine,
             way: Some(question.way),
             cache: Cache::Warm,
             unit: Unit::Seconds,
-            values: turns.values,
-            failure: turns.failure,
             ..Row::EMPTY
-        });
-        let mut rows: Vec<Row> = rows.collect();
-        compare(&mut rows);
-        rows
+        };
+        compared(&row, names, turns)
     }
 }

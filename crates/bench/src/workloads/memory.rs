@@ -4,10 +4,10 @@ use anyhow::{Context, Result};
 
 use super::session::Session;
 use super::task::{Done, Order, Task, peak_bytes};
-use super::{Workload, columns, point_reads, range_reads, tpch_queries, transactions};
+use super::{Workload, columns, compared, point_reads, range_reads, tpch_queries, transactions};
 use crate::engines::Group;
 use crate::lab::{Lab, Turn};
-use crate::rows::{Row, Setting, Unit, compare};
+use crate::rows::{Row, Setting, Unit};
 
 const SETTING: Setting = Setting::DELETE_FULL;
 /// The figures hardly differ.
@@ -74,27 +74,20 @@ impl Memory {
                 ..done.turn()
             })
         });
-        let mut rows = Vec::new();
-        for ((engine, task), turns) in engines.iter().zip(contestants).zip(all) {
-            if let (Ok(task), true) = (task, work.writes()) {
-                // A leftover goes with the scratch folder.
-                let _ = std::fs::remove_file(task.database.path);
-            }
-            rows.push(Row {
-                workload: self.name(),
-                title: "Peak memory".into(),
-                data: work.data().title(lab.scale.size),
-                engine: engine.name(),
-                way: Some(work.name()),
-                setting: Some(SETTING),
-                cache: work.cache(),
-                unit: Unit::Memory,
-                values: turns.values,
-                failure: turns.failure,
-                ..Row::EMPTY
-            });
+        for task in contestants.into_iter().flatten().filter(|_| work.writes()) {
+            // A leftover goes with the scratch folder.
+            let _ = std::fs::remove_file(task.database.path);
         }
-        compare(&mut rows);
-        rows
+        let row = Row {
+            workload: self.name(),
+            title: "Peak memory".into(),
+            data: work.data().title(lab.scale.size),
+            way: Some(work.name()),
+            setting: Some(SETTING),
+            cache: work.cache(),
+            unit: Unit::Memory,
+            ..Row::EMPTY
+        };
+        compared(&row, engines.iter().map(|engine| engine.name()), all)
     }
 }

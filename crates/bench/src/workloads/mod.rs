@@ -36,8 +36,9 @@ use anyhow::Result;
 use rusqlite::Connection;
 
 use crate::engines::{Group, Plain};
-use crate::lab::Lab;
-use crate::rows::Row;
+use crate::lab::{Lab, Turns};
+use crate::report::name::Name;
+use crate::rows::{Row, compare};
 
 /// One kind of work.
 pub trait Workload {
@@ -109,6 +110,19 @@ pub fn all() -> Vec<Box<dyn Workload>> {
 /// Random numbers that depend on the work and the round, not on the engine.
 fn random(work: &str, round: u32) -> fastrand::Rng {
     fastrand::Rng::with_seed(fingerprint(&(work, round)))
+}
+
+/// What the engines did in their turns, in rows that are otherwise like `row`, each compared with the first.
+fn compared(row: &Row, engines: impl IntoIterator<Item = Name>, all: Vec<Turns>) -> Vec<Row> {
+    let rows = engines.into_iter().zip(all).map(|(engine, turns)| Row {
+        engine,
+        values: turns.values,
+        failure: turns.failure,
+        ..row.clone()
+    });
+    let mut rows: Vec<Row> = rows.collect();
+    compare(&mut rows);
+    rows
 }
 
 /// The same number for the same thing.
