@@ -1,0 +1,123 @@
+//! What packing, archiving and compressing columns will save is predicted.
+
+use litepack::advise::{AdviseOptions, advise};
+use litepack::{Job, Limits, PackOptions, archive, columns, pack};
+use litepack_testdata::{blobs, logs, titles, tpch};
+
+use super::{Db, NUMBERS, found, len, unhurried};
+
+/// Compares each prediction with the real size.
+fn expect_predicted(db: &Db, wanted: &[(&str, &str)], best: bool, sample_mb: u64) {
+    let job = Job::default();
+    let options = AdviseOptions {
+        sample_bytes: sample_mb << 20,
+        ..unhurried()
+    };
+    let report = advise(&db.path, &options, &job).unwrap();
+    let packed = db.file("packed");
+    let close = |name: &str, real: f64| {
+        let mode = report.modes.iter().find(|mode| mode.name == name).unwrap();
+        let size = mode.size.unwrap();
+        let error = size.bytes as f64 / real - 1.0;
+        assert!(
+            error.abs() < 0.05,
+            "{name}: {size:?}, really {real}: {error}"
+        );
+        assert!(size.low <= size.bytes && size.bytes <= size.high);
+        let (low, high) = (size.low as f64 * 0.99, size.high as f64 * 1.01);
+        assert!(
+            (low..=high).contains(&real),
+            "{name}: {size:?}, really {real}"
+        );
+    };
+    for best in [false, true].into_iter().take(1 + usize::from(best)) {
+        let options = PackOptions {
+            best,
+            replace: true,
+            ..PackOptions::default()
+        };
+        pack(&db.path, &packed, &options, &job).unwrap();
+        close(if best { "packed best" } else { "packed" }, len(&packed));
+    }
+    let zst = db.file("zst");
+    archive::create(&db.path, &zst, &archive::CreateOptions::default(), &job).unwrap();
+    close("archive", len(&zst));
+    let columns_mode = report.modes.iter().find(|mode| mode.name == "columns");
+    let columns_mode = columns_mode.unwrap();
+    let chosen: Vec<(&str, &str)> = (columns_mode.columns.iter())
+        .map(|chosen| (&*chosen.table, &*chosen.column))
+        .collect();
+    assert_eq!(chosen, wanted);
+    if chosen.is_empty() {
+        assert_eq!(columns_mode.size, None, "{columns_mode:?}");
+        return;
+    }
+    for (table, column) in chosen {
+        columns::enable(&db.path, &columns::Column::new(table, column)).unwrap();
+    }
+    columns::maintain(&db.path, &Limits::default(), true, &job).unwrap();
+    close("columns", len(&db.path));
+}
+
+#[test]
+fn sizes_of_json_are_predicted() {
+    let db = Db::new(|db| titles::create(db, 20_000, 1));
+    expect_predicted(&db, &[("title", "data")], true, 64);
+}
+
+#[test]
+fn sizes_of_logs_are_predicted() {
+    let with = logs::Indexes::With;
+    let db = Db::new(|db| logs::create(db, 10_000, 1, logs::Layout::Json, with));
+    expect_predicted(&db, &[("log", "data")], true, 64);
+    let db = Db::new(|db| logs::create(db, 15_000, 1, logs::Layout::Columns, with));
+    expect_predicted(&db, &[("log", "user_agent")], false, 64);
+}
+
+#[test]
+fn sizes_of_blobs_are_predicted() {
+    let db = Db::new(|db| blobs::create(db, 60, 1));
+    expect_predicted(&db, &[], true, 64);
+    let chosen = db.advise().recommendation;
+    assert_eq!(chosen.mode, "leave alone", "{chosen:?}");
+    assert_eq!(chosen.command, None);
+}
+
+/// From a part of the pages, too.
+#[test]
+fn sizes_of_tpch_are_predicted_from_a_sample() {
+    let db = Db::new(|db| tpch::create(db, 0.01));
+    let wanted = [("partsupp", "ps_comment"), ("orders", "o_comment")];
+    expect_predicted(&db, &wanted, false, 8);
+    let chosen = db.advise().recommendation;
+    assert_eq!(chosen.mode, "packed", "{chosen:?}");
+}
+
+/// A small shop of many tables, as samples of databases are: all of it is read, and too small for another format.
+#[test]
+fn a_small_shop_is_left_alone() {
+    let db = Db::of(&format!(
+        "CREATE TABLE artist(id INTEGER NOT NULL PRIMARY KEY, name NVARCHAR(120));
+         CREATE TABLE track(id INTEGER NOT NULL PRIMARY KEY, name NVARCHAR(200) NOT NULL, artist INTEGER REFERENCES artist(id),
+             composer NVARCHAR(220), milliseconds INTEGER NOT NULL, price NUMERIC(10, 2) NOT NULL);
+         CREATE TABLE line(id INTEGER NOT NULL PRIMARY KEY, track INTEGER NOT NULL REFERENCES track(id), n INTEGER NOT NULL);
+         CREATE TABLE listed(list INTEGER NOT NULL, track INTEGER NOT NULL REFERENCES track(id),
+             CONSTRAINT pk PRIMARY KEY (list, track));
+         {NUMBERS} INSERT INTO artist SELECT i, 'Artist ' || abs(random() % 99999) FROM n LIMIT 300;
+         {NUMBERS} INSERT INTO track SELECT i, 'Song ' || hex(randomblob(6)), i % 300 + 1,
+             iif(i % 3, 'Composer ' || (i % 300) || ', ' || abs(random() % 999), NULL), abs(random() % 400000), 0.99
+             FROM n LIMIT 3500;
+         {NUMBERS} INSERT INTO line SELECT i, abs(random() % 3500) + 1, 1 FROM n LIMIT 2200;
+         {NUMBERS} INSERT INTO listed SELECT i % 3, i / 3 + 1 FROM n LIMIT 9000;
+         CREATE INDEX track_artist ON track(artist); CREATE INDEX line_track ON line(track);
+         CREATE INDEX listed_list ON listed(list); CREATE INDEX listed_track ON listed(track);"
+    ));
+    let report = db.advise();
+    assert!(report.is_whole && db.len() < 1 << 20, "{}", db.len());
+    assert_eq!(report.recommendation.mode, "leave alone");
+    let finding = found(&db, "redundant_index");
+    assert_eq!(finding.sql.as_deref(), Some("DROP INDEX \"listed_list\";"));
+    // It is at the end of a foreign key and has other indexes: nothing that could be pasted.
+    assert_eq!(found(&db, "without_rowid").sql, None);
+    expect_predicted(&db, &[], true, 64);
+}
