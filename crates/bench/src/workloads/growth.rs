@@ -12,6 +12,7 @@ use anyhow::{Result, anyhow};
 use litepack_testdata::titles::{self, Titles};
 use rusqlite::{Connection, params};
 
+use super::task::read_all;
 use super::{Workload, point_reads};
 use crate::dataset::SEED;
 use crate::engines::{Engine, Group, settle, stored_bytes};
@@ -42,16 +43,24 @@ const COMMITS: u32 = 100;
 enum Operation {
     Open,
     PointRead,
+    /// By a connection that has read the whole table before.
+    PointReadAgain,
     Commit,
 }
 
 impl Operation {
-    const ALL: [Self; 3] = [Self::Open, Self::PointRead, Self::Commit];
+    const ALL: [Self; 4] = [
+        Self::Open,
+        Self::PointRead,
+        Self::PointReadAgain,
+        Self::Commit,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Open => "open",
             Self::PointRead => "point read",
+            Self::PointReadAgain => "point read, all read before",
             Self::Commit => "small commit",
         }
     }
@@ -71,11 +80,12 @@ impl Workload for Growth {
     }
 
     fn about(&self) -> &'static str {
-        "The same operations on a file that grows: to open it and read one row; to read a random row of all; to give a random row \
-         new text in a durable transaction of its own. Means of a turn. The files are filled through SQLite by transactions of \
-         50000 rows, sizes are of the plain one. Reads anywhere in a large file find less of it in any cache, with plain \
-         SQLite too. The last column is what the operation costs beside the smallest size, with the same engine. \
-         Aim: at most 1.5 × in a full run."
+        "The same operations on a file that grows: to open it and read one row; to read a random row of all, and the same \
+         once the connection has read all of them; to give a random row new text in a durable transaction of its own. \
+         Means of a turn. The files are filled through SQLite by transactions of 50000 rows, sizes are of the plain one. \
+         Most rows of the second are of pages that the process reads for the first time. Reads anywhere in a large file \
+         find less of it in any cache, with plain SQLite too. The last column is what the operation costs beside the \
+         smallest size, with the same engine. Aim: at most 1.5 × in a full run."
     }
 
     fn group(&self) -> Group {
@@ -151,8 +161,13 @@ impl Growth {
                 let one = one.as_ref().map_err(|error| anyhow!("{error:#}"))?;
                 let conn = match operation {
                     Operation::Open => None,
-                    Operation::PointRead | Operation::Commit => Some(one.open()?),
+                    Operation::PointRead | Operation::PointReadAgain | Operation::Commit => {
+                        Some(one.open()?)
+                    }
                 };
+                if let (Operation::PointReadAgain, Some(conn)) = (operation, &conn) {
+                    read_all(conn)?;
+                }
                 operation.turn(lab.scale, one, conn.as_ref(), rows, 0)?;
                 Ok((one, conn))
             })

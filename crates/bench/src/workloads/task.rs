@@ -142,7 +142,7 @@ impl Task {
 }
 
 /// Reads the leaves of all tables, and says how many rows they have.
-fn read_all(conn: &Connection) -> Result<u64> {
+pub(super) fn read_all(conn: &Connection) -> Result<u64> {
     let mut tables = conn.prepare("select name from sqlite_schema where type = 'table'")?;
     let mut rows = 0;
     for table in tables.query_map([], |row| row.get::<_, String>(0))? {

@@ -187,7 +187,12 @@ impl Elastic {
 
     /// Whether it has any room.
     pub(super) fn is_on(&self) -> bool {
-        self.limit.load(Ordering::Relaxed) > 0
+        self.limit() > 0
+    }
+
+    /// Bytes that it may use.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
     }
 
     fn largest(&self) -> Option<&Class> {

@@ -28,7 +28,7 @@ use crate::limits::Limits;
 use crate::memory::OutOfMemory;
 use division::{Division, KINDS};
 use elastic::Elastic;
-use part::{Part, Resize, Shape, Weigh};
+use part::{Part, PushedOut, Resize, Shape, Weigh};
 
 /// The budget unless another one is set and only packed files are read. Where the system can take memory back,
 /// most pages are in such memory, and the budget is for the rest.
@@ -119,6 +119,10 @@ enum PageValue {
     Object(Arc<dyn Any + Send + Sync>, u64),
 }
 
+/// With less memory that the system may take back, copies of objects are not worth the pages whose places they take:
+/// random rows of 10 GB with 24 MiB take a tenth longer.
+const COPIES_MIN: u64 = 64 << 20;
+
 /// What the tables take for an entry.
 const OVERHEAD: u64 = 128;
 
@@ -128,10 +132,6 @@ impl Weigh for PageValue {
             PageValue::Page(page) => OVERHEAD + page.len() as u64,
             PageValue::Object(_, weight) => OVERHEAD + weight,
         }
-    }
-
-    fn is_reusable(&self) -> bool {
-        matches!(self, PageValue::Page(_))
     }
 }
 
@@ -173,7 +173,8 @@ pub fn copy_into(former: Option<Arc<[u8]>>, bytes: &[u8]) -> Result<Arc<[u8]>, O
 /// The cache.
 pub struct Cache {
     pages: Part<PageKey, PageValue>,
-    /// Where the system has such memory, decoded pages but for those that lead to others.
+    /// Where the system has such memory: decoded pages, but of those that lead to others only what the part of pages has no
+    /// room for, and copies of objects.
     elastic: Option<Elastic>,
     frames: Part<FrameKey, Bytes>,
     blocks: Part<BlockKey, Bytes>,
@@ -362,7 +363,26 @@ impl Cache {
             return;
         };
         let out = self.pages.put(key, PageValue::Page(page));
-        spare.0 = out.reusable().and_then(as_page);
+        spare.0 = self.keep_pushed_out(out);
+    }
+
+    /// Pages that lead to others and have no room where those are: the rest of a large file's. They go where all pages
+    /// are. Returns the memory of one of them.
+    fn keep_pushed_out(&self, out: PushedOut<PageKey, PageValue>) -> Option<Arc<[u8]>> {
+        let elastic = self.elastic.as_ref().filter(|elastic| elastic.is_on());
+        let mut last = None;
+        for (key, value) in out {
+            let Some(page) = as_page(value) else {
+                continue;
+            };
+            if let Some(elastic) = elastic
+                && let Some(short) = short(&key)
+            {
+                elastic.put(short, &page, true);
+            }
+            last = Some(page);
+        }
+        last
     }
 
     /// Drops a page of this size. False if it was not here.
@@ -382,7 +402,26 @@ impl Cache {
 
     /// Keeps a node or a dictionary, which takes so many bytes.
     pub fn put_object<T: Any + Send + Sync>(&self, key: PageKey, object: Arc<T>, bytes: u64) {
-        self.pages.put(key, PageValue::Object(object, bytes));
+        let out = self.pages.put(key, PageValue::Object(object, bytes));
+        self.keep_pushed_out(out);
+    }
+
+    /// Keeps a copy of an object, a power of two of bytes, in memory that the system may take back. Where there is none, or
+    /// little, nothing is kept.
+    pub fn put_copy(&self, key: &PageKey, bytes: &[u8]) {
+        if let Some(elastic) = &self.elastic
+            && elastic.limit() >= COPIES_MIN
+            && let Some(short) = short(key)
+        {
+            elastic.put(short, bytes, true);
+        }
+    }
+
+    /// Copies what [`Cache::put_copy`] has kept to `out`, which has its size. Of the object's checksum only the lower half
+    /// was compared. If it is not here, `out` is in no known state.
+    pub fn read_copy(&self, key: &PageKey, out: &mut [u8]) -> bool {
+        let elastic = self.elastic.as_ref().zip(short(key));
+        elastic.is_some_and(|(elastic, short)| elastic.read(short, out, true))
     }
 
     /// A frame, or a piece of one.
@@ -416,23 +455,32 @@ impl Cache {
     }
 }
 
-/// The key of a page in 128 bits. `None` if a field is larger than any file and machine makes it.
+/// The key of a page or a node in 128 bits, with half of a node's checksum. `None` if a field is larger than any file
+/// and machine makes it, and of dictionaries.
+#[expect(clippy::cast_possible_truncation, reason = "half of it is meant")]
 fn short(key: &PageKey) -> Option<Key> {
-    let PageKey::Page {
-        file,
-        offset,
-        len,
-        sum,
-    } = *key
-    else {
-        return None;
+    let (file, offset, len, sum, is_node) = match *key {
+        PageKey::Page {
+            file,
+            offset,
+            len,
+            sum,
+        } => (file, offset, len, sum, false),
+        PageKey::Node {
+            file,
+            offset,
+            len,
+            sum,
+        } => (file, offset, len, sum as u32, true),
+        PageKey::Dictionary { .. } => return None,
     };
     let FileId(file) = file;
-    let fits = offset >> 48 == 0 && len >> 20 == 0 && file >> 28 == 0;
-    // A page has a length, so the key is not 0.
+    let fits = offset >> 48 == 0 && len >> 19 == 0 && file >> 28 == 0;
+    let [len, is_node] = [len, is_node.into()].map(u64::from);
+    // Both have a length, so the key is not 0.
     fits.then_some(Key([
         offset | file << 48,
-        u64::from(sum) | u64::from(len) << 32 | file >> 16 << 52,
+        u64::from(sum) | len << 32 | is_node << 51 | file >> 16 << 52,
     ]))
 }
 

@@ -16,11 +16,6 @@ impl<K: Copy + Eq + Hash> Key for K {}
 pub(super) trait Weigh: Clone {
     /// How many bytes it takes.
     fn weight(&self) -> u64;
-
-    /// Whether its memory is good for another value.
-    fn is_reusable(&self) -> bool {
-        false
-    }
 }
 
 /// How a part is laid out.
@@ -45,24 +40,27 @@ impl<K, V: Weigh> Weighter<K, V> for ByWeight {
 }
 
 /// What one insertion pushed out: dropped when the part is no longer locked.
-pub(super) struct PushedOut<V> {
-    reusable: Option<V>,
-    others: Vec<V>,
+pub(super) struct PushedOut<K, V> {
+    /// As a rule it is one entry, or none.
+    first: Option<(K, V)>,
+    others: Vec<(K, V)>,
 }
 
-impl<V> Default for PushedOut<V> {
-    fn default() -> PushedOut<V> {
+impl<K, V> Default for PushedOut<K, V> {
+    fn default() -> PushedOut<K, V> {
         PushedOut {
-            reusable: None,
+            first: None,
             others: Vec::new(),
         }
     }
 }
 
-impl<V> PushedOut<V> {
-    /// A value whose memory is good for another one.
-    pub(super) fn reusable(self) -> Option<V> {
-        self.reusable
+impl<K, V> IntoIterator for PushedOut<K, V> {
+    type Item = (K, V);
+    type IntoIter = std::iter::Chain<std::option::IntoIter<(K, V)>, std::vec::IntoIter<(K, V)>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.first.into_iter().chain(self.others)
     }
 }
 
@@ -70,13 +68,12 @@ impl<V> PushedOut<V> {
 pub(super) struct Keeping;
 
 impl<K, V: Weigh> Lifecycle<K, V> for Keeping {
-    type RequestState = PushedOut<V>;
+    type RequestState = PushedOut<K, V>;
 
-    fn on_evict(&self, out: &mut PushedOut<V>, _: K, value: V) {
-        if out.reusable.is_none() && value.is_reusable() {
-            out.reusable = Some(value);
-        } else {
-            out.others.push(value);
+    fn on_evict(&self, out: &mut PushedOut<K, V>, key: K, value: V) {
+        match out.first {
+            None => out.first = Some((key, value)),
+            Some(_) => out.others.push((key, value)),
         }
     }
 }
@@ -151,7 +148,7 @@ impl<K: Key, V: Weigh> Part<K, V> {
     }
 
     /// Keeps a value, if there is memory for it, and says what had to go.
-    pub(super) fn put(&self, key: K, value: V) -> PushedOut<V> {
+    pub(super) fn put(&self, key: K, value: V) -> PushedOut<K, V> {
         let mut out = PushedOut::default();
         if let Some(entries) = self.entries.get()
             && !self.holds_nothing.load(Ordering::Relaxed)

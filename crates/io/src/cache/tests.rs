@@ -107,6 +107,32 @@ fn what_is_pushed_out_is_memory_for_what_comes_unless_someone_has_it() {
     }
 }
 
+/// The upper pages of a file of 10 GB take more than all that is ours alone.
+#[test]
+fn pages_that_lead_to_others_go_to_the_rest_when_their_own_part_is_full() {
+    let cache = Arc::new(Cache::new(16 << 20));
+    if cache.elastic.is_none() {
+        return;
+    }
+    cache.begin_use(CacheKind::Pages);
+    let own = cache.division().part(CacheKind::Pages).unwrap();
+    let (file, count) = (FileId::unique(), 2000);
+    assert!(own < count * 4096 / 3);
+    let content = |number| [number as u8; 4096];
+    let spare = &mut Spare::default();
+    for number in 0..count {
+        let bytes = content(number);
+        cache.put_page(page(file, number), &bytes, PageRole::Upper, spare);
+    }
+    let mut out = [0; 4096];
+    for number in 0..count {
+        let key = page(file, number);
+        assert!(cache.read_page(&key, &mut out, true), "page {number}");
+        assert!(out == content(number));
+        assert!(cache.remove_page(&key, 4096) && !cache.has_page(&key, 4096));
+    }
+}
+
 /// Puts frames of 64 KiB there, as many as would fill the whole budget three times.
 fn scan(cache: &Cache, file: FileId) {
     for number in 0..3 * (cache.budget() >> 16) as u32 {

@@ -107,7 +107,29 @@ impl Short {
             tag: u16::try_from(tag_of(entry)).ok()?,
         })
     }
+
+    fn to_bytes(self) -> [u8; SHORT_LEN] {
+        let [a, b, c, d] = self.offset.to_le_bytes();
+        let [e, f, g, h] = self.sum.to_le_bytes();
+        let ([i, j], [k, l]) = (self.len.to_le_bytes(), self.tag.to_le_bytes());
+        [a, b, c, d, e, f, g, h, i, j, k, l]
+    }
+
+    fn from_bytes(bytes: [u8; SHORT_LEN]) -> Short {
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = bytes;
+        Short {
+            offset: u32::from_le_bytes([a, b, c, d]),
+            sum: u32::from_le_bytes([e, f, g, h]),
+            len: u16::from_le_bytes([i, j]),
+            tag: u16::from_le_bytes([k, l]),
+        }
+    }
 }
+
+/// Bytes of a [`Short`] in a copy.
+const SHORT_LEN: usize = size_of::<Short>();
+/// Bytes of a leaf's copy ([`Leaf::copy_to`]): the base and the entries.
+pub(crate) const COPY_LEN: usize = 8 + FANOUT * SHORT_LEN;
 
 impl Narrow {
     #[expect(clippy::indexing_slicing, reason = "`slot` is below `FANOUT`")]
@@ -189,6 +211,39 @@ impl Leaf {
         former
     }
 
+    /// Puts a copy into memory that holds nothing but bytes; these are no format, and never leave the process. False for
+    /// a leaf whose extents lie so far apart that the copy has no room for it.
+    pub(crate) fn copy_to(&self, copy: &mut [u8; COPY_LEN]) -> bool {
+        let Form::Narrow(narrow) = &self.0 else {
+            return false;
+        };
+        let Some((base, entries)) = copy.split_first_chunk_mut() else {
+            return false;
+        };
+        *base = narrow.base.0.to_le_bytes();
+        let (entries, _) = entries.as_chunks_mut();
+        for (bytes, short) in entries.iter_mut().zip(&narrow.entries) {
+            *bytes = short.to_bytes();
+        }
+        true
+    }
+
+    /// The leaf of which `copy` was made.
+    pub(crate) fn from_copy(copy: &[u8; COPY_LEN]) -> Leaf {
+        let mut narrow = Box::new(Narrow {
+            base: FileOffset::START,
+            entries: [Short::default(); FANOUT],
+        });
+        if let Some((base, entries)) = copy.split_first_chunk() {
+            narrow.base = FileOffset(u64::from_le_bytes(*base));
+            let (entries, _) = entries.as_chunks();
+            for (short, bytes) in narrow.entries.iter_mut().zip(entries) {
+                *short = Short::from_bytes(*bytes);
+            }
+        }
+        Leaf(Form::Narrow(narrow))
+    }
+
     /// Bytes it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
         match &self.0 {
@@ -246,6 +301,10 @@ mod tests {
                 prop_assert_eq!(leaf.set(slot, entry), former);
                 prop_assert!(leaf.iter().eq(model));
             }
+            let mut copy = [0xff; COPY_LEN];
+            let is_narrow = matches!(leaf.0, Form::Narrow(_));
+            prop_assert_eq!(leaf.copy_to(&mut copy), is_narrow);
+            prop_assert!(!is_narrow || Leaf::from_copy(&copy) == leaf);
         }
     }
 

@@ -7,9 +7,12 @@ use litepack_codec::Dictionary;
 use litepack_io::cache::{Cache, FileId, PageKey, PageRole, Spare};
 
 use crate::format::layout::Pointer;
-use crate::format::leaf::Entry;
+use crate::format::leaf::{COPY_LEN, Entry, Leaf};
 use crate::format::node::Node;
 use crate::format::unit::Unit;
+
+/// Room for the copy of a leaf of the map and its checksum, of which the cache compares a half.
+const LEAF_SLOT: usize = (8 + COPY_LEN).next_power_of_two();
 
 /// What one file has in the cache.
 #[derive(Clone, Debug)]
@@ -102,12 +105,33 @@ impl PageCache {
     }
 
     pub(crate) fn node(&self, pointer: &Pointer) -> Option<Arc<Node>> {
-        self.cache.object(&node_key(self.file, pointer))
+        let node = self.cache.object(&node_key(self.file, pointer));
+        node.or_else(|| self.leaf_from_copy(pointer))
     }
 
+    /// Keeps a node, and a copy of a leaf where pages are: the leaves of 10 GB take twice the memory that nodes have.
     pub(crate) fn put_node(&self, pointer: &Pointer, node: Arc<Node>) {
         let (key, bytes) = (node_key(self.file, pointer), node.bytes() as u64);
+        let mut copy = [0; LEAF_SLOT];
+        if let Node::Leaf(leaf) = &*node
+            && let Some((sum, rest)) = copy.split_first_chunk_mut()
+            && let Some(room) = rest.first_chunk_mut()
+            && leaf.copy_to(room)
+        {
+            *sum = pointer.sum.to_le_bytes();
+            self.cache.put_copy(&key, &copy);
+        }
         self.cache.put_object(key, node, bytes);
+    }
+
+    fn leaf_from_copy(&self, pointer: &Pointer) -> Option<Arc<Node>> {
+        let mut copy = [0; LEAF_SLOT];
+        let key = node_key(self.file, pointer);
+        let found = self.cache.read_copy(&key, &mut copy);
+        let (sum, rest) = copy.split_first_chunk().filter(|_| found)?;
+        let leaf = rest.first_chunk::<COPY_LEN>()?;
+        let is_it = *sum == pointer.sum.to_le_bytes();
+        is_it.then(|| Arc::new(Node::Leaf(Leaf::from_copy(leaf))))
     }
 
     pub(crate) fn dictionary(&self, pointer: &Pointer) -> Option<Arc<Dictionary>> {
@@ -201,6 +225,56 @@ mod tests {
             assert!(!cache.read_page(&entry(3), &mut found, true));
             cache.replace_page(unit, &entry(2), &Entry::ZERO, &page(0), spare);
             assert!(!cache.read_page(&entry(2), &mut found, true));
+        }
+    }
+
+    #[test]
+    fn leaves_of_the_map_that_have_no_room_with_the_nodes_are_found_as_copies() {
+        const LEAVES: u64 = 20_000;
+        let cache = Arc::new(Cache::new(100 << 20));
+        cache.begin_use(CacheKind::Pages);
+        let file = FileId::unique();
+        let pages = PageCache { cache, file };
+        let node = |number: u64| {
+            let mut leaf = Leaf::empty();
+            for slot in 0..128_u64 {
+                let offset = FileOffset(number << 20 | slot << 9);
+                leaf.set(
+                    slot as usize,
+                    Entry {
+                        offset,
+                        len: 300,
+                        sum: number as u32,
+                        storage: Encoding::RAW,
+                    },
+                );
+            }
+            Arc::new(Node::Leaf(leaf))
+        };
+        let pointer = |number: u64| Pointer {
+            offset: FileOffset(number << 12),
+            len: 900,
+            sum: number << 32 | 7,
+        };
+        for number in 1..LEAVES {
+            pages.put_node(&pointer(number), node(number));
+        }
+        let key = |number: u64| node_key(file, &pointer(number));
+        let is_object = |number: u64| pages.cache.object::<Node>(&key(number)).is_some();
+        let objects = (1..LEAVES).filter(|number| is_object(*number)).count();
+        assert!(objects < 10_000, "{objects} have room");
+        // Where the system cannot take memory back, nothing more is kept.
+        if !pages.cache.read_copy(&key(1), &mut [0; LEAF_SLOT]) {
+            return;
+        }
+        for number in 1..LEAVES {
+            assert!(pages.node(&pointer(number)) == Some(node(number)));
+            let sum = pointer(number).sum ^ 1 << 63;
+            let other = Pointer {
+                sum,
+                ..pointer(number)
+            };
+            assert!(pages.node(&other).is_none(), "half of the checksum differs");
         }
     }
 }
