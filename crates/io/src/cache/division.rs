@@ -22,8 +22,13 @@ pub(super) struct Division {
     files: Vec<(FileId, FileSize, usize)>,
 }
 
-/// Upper pages of b-trees, map nodes and dictionaries need no more than this: those of a database of 5 GB.
+/// Upper pages of b-trees, map nodes and dictionaries have no more than this, which is enough for a database of 2.7 GB.
+/// What is pushed out goes where all pages are.
 const UPPER_MAX: u64 = 16 << 20;
+/// The copy of a leaf of the page map for so many bytes of a database takes one: 2 KiB for 128 pages of 4 KiB.
+const DECODED_PER_COPY: u64 = 256;
+/// Copies have twice the room that they need, as there are also those of former leaves, and at most one of so many bytes.
+const COPIES_SHARE: u64 = 8;
 /// Where files are too large to be kept decoded, one of so many bytes is for decoded pages at least.
 const DECODED_MIN: u64 = 8;
 /// With less than this, pages stay in memory that is ours alone: what may be taken back comes by the MiB.
@@ -113,15 +118,25 @@ impl Division {
     /// nothing else is needed. If not, stored pages come first: a page that is there takes microseconds to decode, one
     /// that is not has to wait for the disk, and in the same memory there are several times as many.
     fn beside_files(&self, system: u64) -> u64 {
-        let sum = |bytes: fn(&FileSize) -> u64| {
-            let all = self.files.iter().map(|(_, size, _)| bytes(size));
-            all.fold(0, u64::saturating_add)
-        };
-        let (stored, decoded) = (sum(|size| size.stored), sum(|size| size.decoded));
+        let (stored, decoded) = (self.sum(|size| size.stored), self.sum(|size| size.decoded));
         if decoded <= system {
             return system;
         }
         system.saturating_sub(stored).max(system / DECODED_MIN)
+    }
+
+    /// What copies of objects may have of [`Division::elastic`]. Nothing if that is not enough for those of the open files:
+    /// where few of them are found, the others cost more than that.
+    pub(super) fn copies(&self) -> u64 {
+        let need = self.sum(|size| size.decoded) / DECODED_PER_COPY;
+        let most = self.elastic() / COPIES_SHARE;
+        if most < need { 0 } else { most.min(2 * need) }
+    }
+
+    /// Of all open files.
+    fn sum(&self, bytes: fn(&FileSize) -> u64) -> u64 {
+        let all = self.files.iter().map(|(_, size, _)| bytes(size));
+        all.fold(0, u64::saturating_add)
     }
 
     /// All together.

@@ -1,4 +1,4 @@
-//! Decoded pages in memory that the system may take back.
+//! Decoded pages in memory that the system may take back, and copies of objects in slots of a size that no page has.
 //!
 //! Slots are filled in order. When a segment is full, it is offered to the system as a whole, which costs little per
 //! page. When there are as many segments as allowed, a new page takes the place of another (after S3-FIFO,
@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use litepack_reclaimable::{Arena, Found, Key, SEGMENT};
 
+use super::OBJECT_SLOT;
 use super::index::{BESIDE, Index, SLOTS_MAX};
 
 /// Sizes of pages, as powers of two.
@@ -33,6 +34,8 @@ const LAST_TRIES: usize = 8;
 const YOUNG_SHARE: usize = 8;
 /// Times that a thread lets others go on who make a segment, before its page is given up.
 const WAITS: usize = 8;
+/// Times that a page is tried to be removed while another thread has it.
+const REMOVE_TRIES: usize = 1000;
 /// There are no more segments while more than one slot of so many is empty.
 const HOLES: usize = 4;
 /// With more empty slots than one of so many, new pages go there. Otherwise they would be looked for too long.
@@ -48,6 +51,8 @@ pub(super) struct Elastic {
     classes: Vec<Class>,
     /// Bytes that all sizes may have together, with what is known of their pages.
     limit: AtomicU64,
+    /// The same for copies of objects alone.
+    copies: AtomicU64,
     used: AtomicU64,
     /// The system did not accept an offer, as when a program has locked its memory: there will be no more of it.
     refused: AtomicBool,
@@ -157,6 +162,7 @@ impl Elastic {
         Some(Elastic {
             classes: SIZES.map(class).collect::<Option<_>>()?,
             limit: AtomicU64::new(bytes_max),
+            copies: AtomicU64::new(0),
             used: AtomicU64::new(0),
             refused: AtomicBool::new(false),
         })
@@ -185,14 +191,25 @@ impl Elastic {
         }
     }
 
-    /// Whether it has any room.
-    pub(super) fn is_on(&self) -> bool {
-        self.limit() > 0
+    /// Copies of objects use so many bytes of it at most from now on.
+    pub(super) fn resize_copies(&self, bytes: u64) {
+        let Some(class) = self.class(OBJECT_SLOT) else {
+            return;
+        };
+        if self.copies.swap(bytes, Ordering::Relaxed) < bytes {
+            self.go_behind(class, class.arena.slots());
+        }
+        while class.bytes() > bytes && self.take_one(class) {}
     }
 
-    /// Bytes that it may use.
-    pub(super) fn limit(&self) -> u64 {
-        self.limit.load(Ordering::Relaxed)
+    /// Whether copies of objects have any room.
+    pub(super) fn has_copies(&self) -> bool {
+        self.copies.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether it has any room.
+    pub(super) fn is_on(&self) -> bool {
+        self.limit.load(Ordering::Relaxed) > 0
     }
 
     fn largest(&self) -> Option<&Class> {
@@ -264,7 +281,7 @@ impl Elastic {
             .is_some_and(|class| class.index.find(key).any(|slot| class.arena.has(slot, key)))
     }
 
-    /// Keeps a copy of a page. `is_known` says that it was here until now, in another version or at another place. False
+    /// Keeps a copy of a page. `is_known` says that it was kept until now, in another version or at another place. False
     /// if there is no room at all for pages of this size.
     pub(super) fn put(&self, key: Key, bytes: &[u8], is_known: bool) -> bool {
         let Some(class) = self.class(bytes.len()) else {
@@ -349,7 +366,15 @@ impl Elastic {
         };
         let mut was_here = false;
         for slot in class.index.find(key) {
-            if class.arena.remove(slot, key) {
+            // A thread may be reading it, which takes a microsecond. In a child that was forked just then it never ends.
+            let mut tries = REMOVE_TRIES;
+            let mut is_removed = class.arena.remove(slot, key);
+            while !is_removed && tries > 0 && class.arena.key(slot) == key {
+                std::hint::spin_loop();
+                tries -= 1;
+                is_removed = class.arena.remove(slot, key);
+            }
+            if is_removed {
                 class.index.remove(key, slot);
                 class.holes.fetch_add(1, Ordering::Relaxed);
                 was_here = true;
@@ -451,6 +476,10 @@ impl Elastic {
     /// One more segment for this size: a new one, or in place of one that another size has more.
     fn grow(&self, class: &Class) -> Growth {
         let cost = class.cost();
+        let is_of_copies = class.arena.page() == OBJECT_SLOT;
+        if is_of_copies && class.bytes() + cost > self.copies.load(Ordering::Relaxed) {
+            return Growth::Full;
+        }
         if !self.reserve(cost) {
             let Some(other) = self.largest() else {
                 return Growth::Full;

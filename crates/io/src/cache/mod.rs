@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! part.rs      entries of one kind, least useful ones dropped first
-//! elastic.rs   decoded pages in memory that the system may take back; index.rs: where each is
+//! elastic.rs   decoded pages, and copies of objects, in memory that the system may take back; index.rs: where each is
 //! division.rs  how the kinds divide the budget
 //! ```
 //! Three kinds have a part each, as they want different ones. Pages, map nodes and dictionaries are small and many, and
@@ -115,13 +115,21 @@ pub type Bytes = Arc<Vec<u8>>;
 #[derive(Clone)]
 enum PageValue {
     Page(Arc<[u8]>),
-    /// A node or a dictionary, and its weight.
-    Object(Arc<dyn Any + Send + Sync>, u64),
+    /// A node or a dictionary.
+    Object {
+        object: Arc<dyn Any + Send + Sync>,
+        weight: u64,
+        copy: Option<MakeCopy>,
+    },
 }
 
-/// With less memory that the system may take back, copies of objects are not worth the pages whose places they take:
-/// random rows of 10 GB with 24 MiB take a tenth longer.
-const COPIES_MIN: u64 = 64 << 20;
+/// Bytes of an object's copy.
+pub const OBJECT_COPY: usize = OBJECT_SLOT - size_of::<u64>();
+/// The same with the object's checksum, of which the cache compares a half before.
+const OBJECT_SLOT: usize = 2048;
+
+/// Copies an object to memory that holds nothing but bytes. False for one that does not fit.
+pub type MakeCopy = fn(&(dyn Any + Send + Sync), &mut [u8; OBJECT_COPY]) -> bool;
 
 /// What the tables take for an entry.
 const OVERHEAD: u64 = 128;
@@ -130,7 +138,7 @@ impl Weigh for PageValue {
     fn weight(&self) -> u64 {
         match self {
             PageValue::Page(page) => OVERHEAD + page.len() as u64,
-            PageValue::Object(_, weight) => OVERHEAD + weight,
+            PageValue::Object { weight, .. } => OVERHEAD + weight,
         }
     }
 }
@@ -317,6 +325,7 @@ impl Cache {
         }
         if let Some(elastic) = &self.elastic {
             elastic.resize(division.elastic());
+            elastic.resize_copies(division.copies());
         }
     }
 
@@ -335,7 +344,7 @@ impl Cache {
         page.inspect(|page| out.copy_from_slice(page)).is_some()
     }
 
-    /// A page that leads to others, or that is in memory of ours for want of any other.
+    /// A page that leads to others, if it has room in memory of ours, or that is there for want of any other.
     #[inline]
     pub fn upper_page(&self, key: &PageKey, is_use: bool) -> Option<Arc<[u8]>> {
         as_page(if is_use {
@@ -363,26 +372,42 @@ impl Cache {
             return;
         };
         let out = self.pages.put(key, PageValue::Page(page));
-        spare.0 = self.keep_pushed_out(out);
+        spare.0 = self.keep_pushed_out(&key, out);
     }
 
-    /// Pages that lead to others and have no room where those are: the rest of a large file's. They go where all pages
-    /// are. Returns the memory of one of them.
-    fn keep_pushed_out(&self, out: PushedOut<PageKey, PageValue>) -> Option<Arc<[u8]>> {
+    /// What has no room in its part any more, since `put` is there: upper pages, and copies of objects, go where all
+    /// pages are. Returns the memory of a page.
+    fn keep_pushed_out(
+        &self,
+        put: &PageKey,
+        out: PushedOut<PageKey, PageValue>,
+    ) -> Option<Arc<[u8]>> {
         let elastic = self.elastic.as_ref().filter(|elastic| elastic.is_on());
         let mut last = None;
         for (key, value) in out {
-            let Some(page) = as_page(value) else {
-                continue;
-            };
-            if let Some(elastic) = elastic
+            // What was replaced is also said to be pushed out.
+            if let Some(elastic) = elastic.filter(|_| key != *put)
                 && let Some(short) = short(&key)
             {
-                elastic.put(short, &page, true);
+                match &value {
+                    PageValue::Page(page) => self.keep_page(elastic, &key, short, page),
+                    PageValue::Object { object, copy, .. } => {
+                        keep_copy(elastic, &key, short, &**object, *copy);
+                    }
+                }
             }
-            last = Some(page);
+            last = as_page(value).or(last);
         }
         last
+    }
+
+    fn keep_page(&self, elastic: &Elastic, key: &PageKey, short: Key, page: &[u8]) {
+        elastic.put(short, page, true);
+        // Somebody has put the page there again meanwhile. It may be another with the same checksum, and would not be
+        // found as long as this one is.
+        if self.pages.has(key) {
+            elastic.remove(short, page.len());
+        }
     }
 
     /// Drops a page of this size. False if it was not here.
@@ -395,33 +420,46 @@ impl Cache {
     /// A node or a dictionary.
     pub fn object<T: Any + Send + Sync>(&self, key: &PageKey) -> Option<Arc<T>> {
         match self.pages.get(key)? {
-            PageValue::Object(object, _) => object.downcast().ok(),
+            PageValue::Object { object, .. } => object.downcast().ok(),
             PageValue::Page(_) => None,
         }
     }
 
-    /// Keeps a node or a dictionary, which takes so many bytes.
-    pub fn put_object<T: Any + Send + Sync>(&self, key: PageKey, object: Arc<T>, bytes: u64) {
-        let out = self.pages.put(key, PageValue::Object(object, bytes));
-        self.keep_pushed_out(out);
+    /// Keeps a node or a dictionary, which takes so many bytes. When it has no room any more, `copy` makes the copy that is
+    /// kept instead.
+    pub fn put_object<T: Any + Send + Sync>(
+        &self,
+        key: PageKey,
+        object: Arc<T>,
+        bytes: u64,
+        copy: Option<MakeCopy>,
+    ) {
+        let object = PageValue::Object {
+            object,
+            weight: bytes,
+            copy,
+        };
+        let out = self.pages.put(key, object);
+        self.keep_pushed_out(&key, out);
     }
 
-    /// Keeps a copy of an object, a power of two of bytes, in memory that the system may take back. Where there is none, or
-    /// little, nothing is kept.
-    pub fn put_copy(&self, key: &PageKey, bytes: &[u8]) {
-        if let Some(elastic) = &self.elastic
-            && elastic.limit() >= COPIES_MIN
-            && let Some(short) = short(key)
-        {
-            elastic.put(short, bytes, true);
+    /// The copy of an object that had no room any more.
+    pub fn object_copy(&self, key: &PageKey) -> Option<[u8; OBJECT_COPY]> {
+        let elastic = self.elastic.as_ref().filter(|elastic| elastic.has_copies());
+        let mut slot = [0; OBJECT_SLOT];
+        let found = elastic?.read(short(key)?, &mut slot, true);
+        let (sum, copy) = slot.split_first_chunk().filter(|_| found)?;
+        let is_it = *sum == sum_of(key)?.to_le_bytes();
+        copy.first_chunk().copied().filter(|_| is_it)
+    }
+
+    /// Drops an object and its copy.
+    pub fn remove_object(&self, key: &PageKey) {
+        self.pages.remove(key);
+        let elastic = self.elastic.as_ref().filter(|elastic| elastic.has_copies());
+        if let Some((elastic, short)) = elastic.zip(short(key)) {
+            elastic.remove(short, OBJECT_SLOT);
         }
-    }
-
-    /// Copies what [`Cache::put_copy`] has kept to `out`, which has its size. Of the object's checksum only the lower half
-    /// was compared. If it is not here, `out` is in no known state.
-    pub fn read_copy(&self, key: &PageKey, out: &mut [u8]) -> bool {
-        let elastic = self.elastic.as_ref().zip(short(key));
-        elastic.is_some_and(|(elastic, short)| elastic.read(short, out, true))
     }
 
     /// A frame, or a piece of one.
@@ -452,6 +490,33 @@ impl Cache {
     /// Keeps a block.
     pub fn put_block(&self, key: BlockKey, bytes: Bytes) {
         self.blocks.put(key, bytes);
+    }
+}
+
+fn keep_copy(
+    elastic: &Elastic,
+    key: &PageKey,
+    short: Key,
+    object: &(dyn Any + Send + Sync),
+    copy: Option<MakeCopy>,
+) {
+    let mut slot = [0; OBJECT_SLOT];
+    if let Some(copy) = copy.filter(|_| elastic.has_copies())
+        && let Some(of_key) = sum_of(key)
+        && let Some((sum, rest)) = slot.split_first_chunk_mut()
+        && let Some(room) = rest.first_chunk_mut()
+        && copy(object, room)
+    {
+        *sum = of_key.to_le_bytes();
+        elastic.put(short, &slot, false);
+    }
+}
+
+/// The checksum of a node or a dictionary.
+fn sum_of(key: &PageKey) -> Option<u64> {
+    match *key {
+        PageKey::Page { .. } => None,
+        PageKey::Node { sum, .. } | PageKey::Dictionary { sum, .. } => Some(sum),
     }
 }
 
@@ -487,7 +552,7 @@ fn short(key: &PageKey) -> Option<Key> {
 fn as_page(value: PageValue) -> Option<Arc<[u8]>> {
     match value {
         PageValue::Page(page) => Some(page),
-        PageValue::Object(..) => None,
+        PageValue::Object { .. } => None,
     }
 }
 

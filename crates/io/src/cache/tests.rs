@@ -133,6 +133,36 @@ fn pages_that_lead_to_others_go_to_the_rest_when_their_own_part_is_full() {
     }
 }
 
+/// What is replaced is not kept elsewhere: it would be found first.
+#[test]
+fn of_two_pages_by_the_same_key_the_later_one_is_found() {
+    let cache = Arc::new(Cache::new(16 << 20));
+    cache.begin_use(CacheKind::Pages);
+    let (key, spare) = (page(FileId::unique(), 1), &mut Spare::default());
+    let mut out = [0; 4096];
+    for content in 1..5 {
+        cache.put_page(key, &[content; 4096], PageRole::Upper, spare);
+        assert!(cache.read_page(&key, &mut out, true) && out == [content; 4096]);
+    }
+}
+
+#[test]
+fn copies_of_objects_have_what_large_files_need_or_nothing() {
+    let cache = Arc::new(Cache::divided(Division::new(None, Some(16 << 30)), None));
+    cache.begin_use(CacheKind::Pages);
+    let mut file = CachedFile::new(&cache, FileId::unique());
+    let mut copies = |decoded| {
+        file.tell(FileSize { stored: 0, decoded });
+        cache.division().copies()
+    };
+    assert_eq!(copies(10 << 30), 80 << 20);
+    // An eighth of all that there is.
+    assert_eq!(copies(400 << 30), 2 << 30);
+    assert_eq!(copies(520 << 30), 0);
+    cache.set_budget(40 << 20);
+    assert_eq!(cache.division().copies(), 0);
+}
+
 /// Puts frames of 64 KiB there, as many as would fill the whole budget three times.
 fn scan(cache: &Cache, file: FileId) {
     for number in 0..3 * (cache.budget() >> 16) as u32 {

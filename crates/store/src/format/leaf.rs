@@ -5,11 +5,14 @@
 //! unless a leaf's extents lie more than 4 GiB apart; then it is the array.
 
 use litepack_codec::{Codec, DictId, Encoding};
+use litepack_io::cache::OBJECT_COPY;
 
 use crate::format::offset::FileOffset;
 
 /// Children of a node of the map. Small, because a commit rewrites the path to every page it changes.
 pub const FANOUT: usize = 128;
+
+const _: () = assert!(FANOUT * COPIED_LEN <= OBJECT_COPY);
 
 /// Where and how one unit is stored. All zero (the default) means "nothing stored: all zero bytes".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,42 +111,49 @@ impl Short {
         })
     }
 
-    fn to_bytes(self) -> [u8; SHORT_LEN] {
-        let [a, b, c, d] = self.offset.to_le_bytes();
-        let [e, f, g, h] = self.sum.to_le_bytes();
-        let ([i, j], [k, l]) = (self.len.to_le_bytes(), self.tag.to_le_bytes());
-        [a, b, c, d, e, f, g, h, i, j, k, l]
-    }
-
-    fn from_bytes(bytes: [u8; SHORT_LEN]) -> Short {
-        let [a, b, c, d, e, f, g, h, i, j, k, l] = bytes;
-        Short {
-            offset: u32::from_le_bytes([a, b, c, d]),
-            sum: u32::from_le_bytes([e, f, g, h]),
-            len: u16::from_le_bytes([i, j]),
-            tag: u16::from_le_bytes([k, l]),
+    fn entry(&self, base: FileOffset) -> Entry {
+        let Some(storage) = storage_of(self.tag.into()) else {
+            return Entry::ZERO;
+        };
+        Entry {
+            offset: base + u64::from(self.offset),
+            len: u32::from(self.len) + 1,
+            sum: self.sum,
+            storage,
         }
     }
 }
 
-/// Bytes of a [`Short`] in a copy.
-const SHORT_LEN: usize = size_of::<Short>();
-/// Bytes of a leaf's copy ([`Leaf::copy_to`]): the base and the entries.
-pub(crate) const COPY_LEN: usize = 8 + FANOUT * SHORT_LEN;
+/// Bytes of an entry in a copy.
+const COPIED_LEN: usize = 14;
+
+/// An entry in a copy. `None` if it does not fit.
+fn to_copied(entry: &Entry) -> Option<[u8; COPIED_LEN]> {
+    let short = Short::new(entry, entry.offset)?;
+    let [a, b, c, d, e, f, 0, 0] = entry.offset.0.to_le_bytes() else {
+        return None;
+    };
+    let [g, h, i, j] = short.sum.to_le_bytes();
+    let ([k, l], [m, n]) = (short.len.to_le_bytes(), short.tag.to_le_bytes());
+    Some([a, b, c, d, e, f, g, h, i, j, k, l, m, n])
+}
+
+fn from_copied(bytes: [u8; COPIED_LEN]) -> Entry {
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = bytes;
+    let short = Short {
+        offset: 0,
+        sum: u32::from_le_bytes([g, h, i, j]),
+        len: u16::from_le_bytes([k, l]),
+        tag: u16::from_le_bytes([m, n]),
+    };
+    let offset = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
+    short.entry(FileOffset(offset))
+}
 
 impl Narrow {
     #[expect(clippy::indexing_slicing, reason = "`slot` is below `FANOUT`")]
     fn get(&self, slot: usize) -> Entry {
-        let short = self.entries[slot];
-        let Some(storage) = storage_of(short.tag.into()) else {
-            return Entry::ZERO;
-        };
-        Entry {
-            offset: self.base + u64::from(short.offset),
-            len: u32::from(short.len) + 1,
-            sum: short.sum,
-            storage,
-        }
+        self.entries[slot].entry(self.base)
     }
 
     /// All of these entries, if they fit. There is as much room below them as above.
@@ -211,37 +221,28 @@ impl Leaf {
         former
     }
 
-    /// Puts a copy into memory that holds nothing but bytes; these are no format, and never leave the process. False for
-    /// a leaf whose extents lie so far apart that the copy has no room for it.
-    pub(crate) fn copy_to(&self, copy: &mut [u8; COPY_LEN]) -> bool {
-        let Form::Narrow(narrow) = &self.0 else {
-            return false;
-        };
-        let Some((base, entries)) = copy.split_first_chunk_mut() else {
-            return false;
-        };
-        *base = narrow.base.0.to_le_bytes();
-        let (entries, _) = entries.as_chunks_mut();
-        for (bytes, short) in entries.iter_mut().zip(&narrow.entries) {
-            *bytes = short.to_bytes();
-        }
-        true
+    /// Makes a copy for the cache, of bytes that are no format and never leave the process. False for a leaf that does not
+    /// fit, as none does with extents beyond 256 TiB.
+    pub(crate) fn copy_to(&self, copy: &mut [u8; OBJECT_COPY]) -> bool {
+        let (places, _) = copy.as_chunks_mut();
+        let mut entries = self.iter().zip(places);
+        entries.all(|(entry, place)| match to_copied(&entry) {
+            Some(bytes) => {
+                *place = bytes;
+                true
+            }
+            None => false,
+        })
     }
 
     /// The leaf of which `copy` was made.
-    pub(crate) fn from_copy(copy: &[u8; COPY_LEN]) -> Leaf {
-        let mut narrow = Box::new(Narrow {
-            base: FileOffset::START,
-            entries: [Short::default(); FANOUT],
-        });
-        if let Some((base, entries)) = copy.split_first_chunk() {
-            narrow.base = FileOffset(u64::from_le_bytes(*base));
-            let (entries, _) = entries.as_chunks();
-            for (short, bytes) in narrow.entries.iter_mut().zip(entries) {
-                *short = Short::from_bytes(*bytes);
-            }
+    pub(crate) fn from_copy(copy: &[u8; OBJECT_COPY]) -> Leaf {
+        let (places, _) = copy.as_chunks();
+        let mut entries = [Entry::ZERO; FANOUT];
+        for (entry, bytes) in entries.iter_mut().zip(places) {
+            *entry = from_copied(*bytes);
         }
-        Leaf(Form::Narrow(narrow))
+        Leaf::from(&entries)
     }
 
     /// Bytes it takes in memory.
@@ -301,10 +302,12 @@ mod tests {
                 prop_assert_eq!(leaf.set(slot, entry), former);
                 prop_assert!(leaf.iter().eq(model));
             }
-            let mut copy = [0xff; COPY_LEN];
-            let is_narrow = matches!(leaf.0, Form::Narrow(_));
-            prop_assert_eq!(leaf.copy_to(&mut copy), is_narrow);
-            prop_assert!(!is_narrow || Leaf::from_copy(&copy) == leaf);
+            let mut copy = [0xff; OBJECT_COPY];
+            let fits = leaf.iter().all(|entry| {
+                entry.offset.0 >> 48 == 0 && entry.len <= 1 << 16 && tag_of(&entry) < 1 << 16
+            });
+            prop_assert_eq!(leaf.copy_to(&mut copy), fits);
+            prop_assert!(!fits || Leaf::from_copy(&copy) == leaf);
         }
     }
 

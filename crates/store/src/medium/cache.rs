@@ -1,18 +1,16 @@
 //! What the store keeps in the process's cache: decoded pages, map nodes and dictionaries, by the place and the
 //! checksum of the extents they are made from.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use litepack_codec::Dictionary;
-use litepack_io::cache::{Cache, FileId, PageKey, PageRole, Spare};
+use litepack_io::cache::{Cache, FileId, OBJECT_COPY, PageKey, PageRole, Spare};
 
 use crate::format::layout::Pointer;
-use crate::format::leaf::{COPY_LEN, Entry, Leaf};
+use crate::format::leaf::{Entry, Leaf};
 use crate::format::node::Node;
 use crate::format::unit::Unit;
-
-/// Room for the copy of a leaf of the map and its checksum, of which the cache compares a half.
-const LEAF_SLOT: usize = (8 + COPY_LEN).next_power_of_two();
 
 /// What one file has in the cache.
 #[derive(Clone, Debug)]
@@ -30,7 +28,7 @@ impl PageCache {
         self.cache.read_page(&key, out, is_use)
     }
 
-    /// A page that leads to others, if it is here.
+    /// A page that leads to others, if it is where those are.
     #[inline]
     pub(crate) fn upper_page(&self, entry: &Entry) -> Option<Arc<[u8]>> {
         self.cache.upper_page(&page_key(self.file, entry), true)
@@ -104,34 +102,25 @@ impl PageCache {
         !entry.is_zero() && self.cache.remove_page(&page_key(self.file, entry), size)
     }
 
+    /// A node. That of a leaf of the map which had no room any more is made of its copy, and kept again.
     pub(crate) fn node(&self, pointer: &Pointer) -> Option<Arc<Node>> {
-        let node = self.cache.object(&node_key(self.file, pointer));
-        node.or_else(|| self.leaf_from_copy(pointer))
+        let key = node_key(self.file, pointer);
+        self.cache.object(&key).or_else(|| {
+            let leaf = Leaf::from_copy(&self.cache.object_copy(&key)?);
+            let node = Arc::new(Node::Leaf(leaf));
+            self.put_node(pointer, Arc::clone(&node));
+            Some(node)
+        })
     }
 
-    /// Keeps a node, and a copy of a leaf where pages are: the leaves of 10 GB take twice the memory that nodes have.
     pub(crate) fn put_node(&self, pointer: &Pointer, node: Arc<Node>) {
         let (key, bytes) = (node_key(self.file, pointer), node.bytes() as u64);
-        let mut copy = [0; LEAF_SLOT];
-        if let Node::Leaf(leaf) = &*node
-            && let Some((sum, rest)) = copy.split_first_chunk_mut()
-            && let Some(room) = rest.first_chunk_mut()
-            && leaf.copy_to(room)
-        {
-            *sum = pointer.sum.to_le_bytes();
-            self.cache.put_copy(&key, &copy);
-        }
-        self.cache.put_object(key, node, bytes);
+        self.cache.put_object(key, node, bytes, Some(copy_leaf));
     }
 
-    fn leaf_from_copy(&self, pointer: &Pointer) -> Option<Arc<Node>> {
-        let mut copy = [0; LEAF_SLOT];
-        let key = node_key(self.file, pointer);
-        let found = self.cache.read_copy(&key, &mut copy);
-        let (sum, rest) = copy.split_first_chunk().filter(|_| found)?;
-        let leaf = rest.first_chunk::<COPY_LEN>()?;
-        let is_it = *sum == pointer.sum.to_le_bytes();
-        is_it.then(|| Arc::new(Node::Leaf(Leaf::from_copy(leaf))))
+    /// Another node has taken the place of this one in the map.
+    pub(crate) fn remove_node(&self, pointer: &Pointer) {
+        self.cache.remove_object(&node_key(self.file, pointer));
     }
 
     pub(crate) fn dictionary(&self, pointer: &Pointer) -> Option<Arc<Dictionary>> {
@@ -142,7 +131,15 @@ impl PageCache {
         let key = dictionary_key(self.file, pointer);
         // zstd prepares tables from it, and a copy.
         let bytes = (32 << 10) + 2 * dictionary.bytes().len() as u64;
-        self.cache.put_object(key, dictionary, bytes);
+        self.cache.put_object(key, dictionary, bytes, None);
+    }
+}
+
+/// A [`litepack_io::cache::MakeCopy`] of leaves of the map.
+fn copy_leaf(object: &(dyn Any + Send + Sync), copy: &mut [u8; OBJECT_COPY]) -> bool {
+    match object.downcast_ref::<Node>() {
+        Some(Node::Leaf(leaf)) => leaf.copy_to(copy),
+        _ => false,
     }
 }
 
@@ -187,7 +184,7 @@ mod tests {
     use super::*;
     use crate::format::offset::FileOffset;
     use litepack_codec::Encoding;
-    use litepack_io::cache::CacheKind;
+    use litepack_io::cache::{CacheKind, CachedFile, FileSize};
 
     #[test]
     fn what_was_once_stored_in_a_place_is_not_taken_for_what_is_there_now() {
@@ -228,53 +225,94 @@ mod tests {
         }
     }
 
-    #[test]
-    fn leaves_of_the_map_that_have_no_room_with_the_nodes_are_found_as_copies() {
-        const LEAVES: u64 = 20_000;
-        let cache = Arc::new(Cache::new(100 << 20));
+    /// A cache for a file of 10 GB; nothing where the system has no memory that it can take back.
+    fn of_ten_gigabytes() -> Option<(PageCache, CachedFile)> {
+        let cache = Arc::new(Cache::new(400 << 20));
         cache.begin_use(CacheKind::Pages);
         let file = FileId::unique();
+        let mut handle = CachedFile::new(&cache, file);
+        handle.tell(FileSize {
+            stored: 600 << 20,
+            decoded: 10 << 30,
+        });
         let pages = PageCache { cache, file };
-        let node = |number: u64| {
-            let mut leaf = Leaf::empty();
-            for slot in 0..128_u64 {
-                let offset = FileOffset(number << 20 | slot << 9);
-                leaf.set(
-                    slot as usize,
-                    Entry {
-                        offset,
-                        len: 300,
-                        sum: number as u32,
-                        storage: Encoding::RAW,
-                    },
-                );
-            }
-            Arc::new(Node::Leaf(leaf))
+        let mut leaf = [13; 4096];
+        let entry = Entry {
+            len: 1,
+            ..Entry::ZERO
         };
-        let pointer = |number: u64| Pointer {
+        pages.put_page(Unit(1), &entry, &leaf, &mut Spare::default());
+        assert!(pages.read_page(&entry, &mut leaf, true));
+        // In memory that is ours it would be an upper page.
+        let is_elastic = pages.upper_page(&entry).is_none();
+        is_elastic.then_some((pages, handle))
+    }
+
+    fn node(number: u64) -> Arc<Node> {
+        let mut leaf = Leaf::empty();
+        for slot in 0..128 {
+            let entry = Entry {
+                offset: FileOffset(number << 20 | slot << 9),
+                len: 300,
+                sum: u32::try_from(number).unwrap(),
+                storage: Encoding::RAW,
+            };
+            leaf.set(usize::try_from(slot).unwrap(), entry);
+        }
+        Arc::new(Node::Leaf(leaf))
+    }
+
+    fn pointer(number: u64) -> Pointer {
+        Pointer {
             offset: FileOffset(number << 12),
             len: 900,
             sum: number << 32 | 7,
+        }
+    }
+
+    #[test]
+    fn leaves_of_the_map_that_have_no_room_with_the_nodes_are_found_as_copies() {
+        const LEAVES: u64 = 20_000;
+        let Some((pages, _handle)) = of_ten_gigabytes() else {
+            return;
         };
         for number in 1..LEAVES {
             pages.put_node(&pointer(number), node(number));
         }
-        let key = |number: u64| node_key(file, &pointer(number));
-        let is_object = |number: u64| pages.cache.object::<Node>(&key(number)).is_some();
-        let objects = (1..LEAVES).filter(|number| is_object(*number)).count();
-        assert!(objects < 10_000, "{objects} have room");
-        // Where the system cannot take memory back, nothing more is kept.
-        if !pages.cache.read_copy(&key(1), &mut [0; LEAF_SLOT]) {
-            return;
-        }
+        let key = |number| node_key(pages.file, &pointer(number));
+        let is_object = |number: &u64| pages.cache.object::<Node>(&key(*number)).is_some();
+        let objects = (1..LEAVES).filter(is_object).count();
+        assert!(objects < 11_000, "{objects} have room");
         for number in 1..LEAVES {
-            assert!(pages.node(&pointer(number)) == Some(node(number)));
             let sum = pointer(number).sum ^ 1 << 63;
             let other = Pointer {
                 sum,
                 ..pointer(number)
             };
             assert!(pages.node(&other).is_none(), "half of the checksum differs");
+            assert!(pages.node(&pointer(number)) == Some(node(number)));
+            assert!(is_object(&number), "it is kept again");
         }
+        for number in 1..LEAVES {
+            pages.remove_node(&pointer(number));
+            assert!(pages.node(&pointer(number)).is_none());
+        }
+    }
+
+    /// Each commit writes leaves of the map, of which nobody says when the former ones are wanted no more.
+    #[test]
+    fn copies_of_leaves_have_a_limit() {
+        let Some((pages, _handle)) = of_ten_gigabytes() else {
+            return;
+        };
+        let in_use = || (1..1000).filter(|number| pages.node(&pointer(*number)).is_some());
+        for number in 1..100_000 {
+            pages.put_node(&pointer(number), node(number));
+            if number % 5000 == 0 {
+                assert_eq!(in_use().count(), 999, "after {number}");
+            }
+        }
+        let bytes = pages.cache.bytes();
+        assert!(bytes < (16 + 2 + 400 / 8) << 20, "{bytes}");
     }
 }

@@ -162,6 +162,9 @@ impl<D: Storage> Transaction<'_, D> {
             if let Some(node) = node.filter(|_| !place.is_none()) {
                 medium.cache.put_node(&place, node.into());
             }
+            if !former.is_none() {
+                medium.cache.remove_node(&former);
+            }
             self.release(former)?;
         }
         Ok(())
