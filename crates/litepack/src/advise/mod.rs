@@ -6,12 +6,14 @@
 //! sample.rs    leaves, parsed                       column.rs    what is seen of a column
 //! kind.rs      what a value looks like              json.rs      keys of JSON
 //! account.rs   from the sample to the whole         rebuild.rs   pages after VACUUM
-//! modes/       sizes of the ways to keep it         findings.rs  what else helps, sql.rs: the SQL for it
-//! recommend.rs which way                            html.rs, treemap.rs   the report as a page
+//! modes/       sizes of the ways to keep it         recommend.rs which way
+//! findings.rs, column_findings.rs, sql.rs           what else helps, and the SQL for it
+//! html.rs, treemap.rs                               the report as a page
 //! ```
 
 mod account;
 mod column;
+mod column_findings;
 mod findings;
 mod html;
 mod json;
