@@ -114,7 +114,6 @@ impl Evidence<'_> {
     fn value_twice(&self, of: &Place<'_>) -> Option<Finding> {
         let Place {
             tree,
-            table,
             column,
             declared,
             ..
