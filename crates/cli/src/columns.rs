@@ -52,11 +52,11 @@ impl Place {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments) -> Result<()> {
+pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
-        Command::Enable(arguments) => enable::run(arguments),
+        Command::Enable(arguments) => enable::run(arguments).map(|()| true),
         Command::Maintain(arguments) => maintain::run(arguments),
-        Command::Status(arguments) => status::run(arguments),
-        Command::Disable(arguments) => disable::run(arguments),
+        Command::Status(arguments) => status::run(arguments).map(|()| true),
+        Command::Disable(arguments) => disable::run(arguments).map(|()| true),
     }
 }

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use litepack::{IngestOptions, Ingested};
 
 use crate::job::interruptible;
-use crate::output::line;
+use crate::output::{line, tell};
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Time {
@@ -125,7 +125,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn report(arguments: &Arguments, done: &Ingested, started: Instant) {
     for source in &done.sources {
         if let Some(error) = &source.error {
-            eprintln!("litepack: {}: {error}", litepack::printable(&source.path));
+            tell!("litepack: {}: {error}", litepack::printable(&source.path));
         }
     }
     let Ingested {
@@ -147,7 +147,7 @@ fn report(arguments: &Arguments, done: &Ingested, started: Instant) {
         more += &format!(", {deleted} old rows deleted");
     }
     let seconds = started.elapsed().as_secs_f64();
-    eprintln!(
+    tell!(
         "{}: {lines} lines read, {rows} rows added{more}, {seconds:.1} s",
         arguments.into.display()
     );

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::output::tell;
 use anyhow::{Context, Result};
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use litepack::{Job, Progress, Sizes, Stop, Unit};
@@ -33,7 +34,7 @@ pub fn interruptible() -> Result<Job<'static>> {
 
 /// A job with a bar and warnings, which Ctrl-C ends with the process: it changes nothing.
 pub fn job() -> Job<'static> {
-    let job = Job::default().with_warnings(&|words| eprintln!("warning: {words}"));
+    let job = Job::default().with_warnings(&|words| tell!("warning: {words}"));
     match std::io::stderr().is_terminal() {
         true => job.with_progress(&draw),
         false => job,

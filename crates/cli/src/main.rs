@@ -5,11 +5,12 @@
 //! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  ingest.rs  catalog.rs  columns.rs  archive.rs  advise.rs
 //! tune.rs  shell.rs  generate.rs
 //!          one subcommand each
-//! job.rs   bars, Ctrl-C and the summary     limits.rs   options for how long to work     output.rs   standard output
+//! job.rs   bars, Ctrl-C and the summary     limits.rs   options for how long to work     output.rs   standard output and error
 //! ```
 //! Exit codes: 0 done, 1 the answer is no, 2 an error, 130 interrupted. Data goes to stdout,
 //! everything for people to stderr.
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod advise;
 mod archive;
@@ -32,6 +33,7 @@ mod unpack;
 
 use std::process::ExitCode;
 
+use crate::output::tell;
 use clap::{Parser, Subcommand};
 use litepack::Error;
 
@@ -80,7 +82,7 @@ fn main() -> ExitCode {
         Command::Ingest(arguments) => ingest::run(&arguments).map(|()| true),
         #[cfg(unix)]
         Command::Catalog(arguments) => catalog::run(&arguments),
-        Command::Columns(arguments) => columns::run(&arguments).map(|()| true),
+        Command::Columns(arguments) => columns::run(&arguments),
         Command::Archive(arguments) => archive::run(&arguments),
         Command::Advise(arguments) => advise::run(&arguments).map(|()| true),
         Command::Tune(arguments) => tune::run(&arguments).map(|()| true),
@@ -95,7 +97,7 @@ fn ended(result: anyhow::Result<ExitCode>) -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("litepack: {}", words(&error));
+            tell!("litepack: {}", words(&error));
             match error.downcast_ref::<Error>() {
                 Some(error) if error.is_interrupted() => ExitCode::from(INTERRUPTED),
                 _ => ExitCode::from(ERROR),

@@ -8,6 +8,7 @@ use litepack::{Level, MaintainOptions};
 
 use crate::job::{interruptible, summary};
 use crate::limits::Limits;
+use crate::output::tell;
 use crate::pack::level;
 
 /// Makes a used packed file about as small as a fresh one.
@@ -38,6 +39,6 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let maintained = litepack::maintain(&arguments.database, &options, &interruptible()?)?;
     let outlook = if maintained.more { ", more to do" } else { "" };
     let summary = summary(&arguments.database, maintained.sizes, started);
-    eprintln!("{summary}{outlook}");
+    tell!("{summary}{outlook}");
     Ok(!maintained.more)
 }

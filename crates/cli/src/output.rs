@@ -1,5 +1,5 @@
-//! Standard output, which has the data and nothing else. A reader that has seen enough, as `head`, is no error: the work
-//! goes on, and the exit code says how it ended.
+//! Standard output, which has the data and nothing else, and lines for people on standard error. A reader that has seen
+//! enough, as `head`, is no error: the work goes on, and the exit code says how it ended.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -25,3 +25,17 @@ pub fn print(text: impl Display) -> Result<()> {
 pub fn line(text: impl Display) -> Result<()> {
     print(format_args!("{text}\n"))
 }
+
+/// Writes a line to standard error. If it cannot be written, the exit code still says how the work ended, where
+/// `eprintln` would panic.
+pub fn to_stderr(text: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// [`to_stderr`] with the arguments of `format`.
+macro_rules! tell {
+    ($($words:tt)*) => {
+        $crate::output::to_stderr(format_args!($($words)*))
+    };
+}
+pub(crate) use tell;

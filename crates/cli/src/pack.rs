@@ -7,6 +7,7 @@ use anyhow::Result;
 use litepack::{DEFAULT_LEVEL, DICTIONARY_SIZES, LEVELS, Level, PackOptions};
 
 use crate::job::{interruptible, summary};
+use crate::output::tell;
 
 /// Creates a packed file from a plain SQLite database.
 #[derive(clap::Args)]
@@ -72,6 +73,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             (file, litepack::pack_in_place(file, &options, &job)?)
         }
     };
-    eprintln!("{}", summary(shown, sizes, started));
+    tell!("{}", summary(shown, sizes, started));
     Ok(())
 }

@@ -93,6 +93,16 @@ fn mode(arguments: &Arguments, readonly: bool) -> Result<&'static str> {
     if file.is_dir() {
         bail!("{} is a directory", file.display());
     }
+    // It would be created by that name.
+    if file
+        .to_str()
+        .is_some_and(|name| name.starts_with("file:") && name.contains("vfs="))
+    {
+        bail!(
+            "{}: give the name of the file without `file:` and parameters",
+            file.display()
+        );
+    }
     let exists = file
         .try_exists()
         .with_context(|| format!("cannot open {}", file.display()))?;

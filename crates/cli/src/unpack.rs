@@ -7,6 +7,7 @@ use anyhow::Result;
 use litepack::UnpackOptions;
 
 use crate::job::{interruptible, summary};
+use crate::output::tell;
 
 /// Restores the plain SQLite database from a packed file, bit for bit.
 #[derive(clap::Args)]
@@ -40,6 +41,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             (file, litepack::unpack_in_place(file, &job)?)
         }
     };
-    eprintln!("{}", summary(shown, sizes, started));
+    tell!("{}", summary(shown, sizes, started));
     Ok(())
 }

@@ -25,6 +25,12 @@ fn sources_that_are_no_database() {
         place.refused(&[command, "text"], "not a packed file");
         place.refused(&[command, "missing"], "does not exist");
     }
+    for url in ["https://example.org/a.db", "s3://bucket/a.db"] {
+        place.refused(&["check", url], "this works on local files only");
+    }
+    let uri = "file:a.db?vfs=litepack";
+    place.refused(&["check", uri], "without `file:`");
+    place.refused(&["shell", "--create", uri, ".tables"], "without `file:`");
     place.refused(
         &["unpack", "a.db", "x"],
         "not a packed file but a plain SQLite database",

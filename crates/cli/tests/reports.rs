@@ -77,6 +77,21 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn what_nobody_can_be_told_changes_no_exit_code() {
+    let place = packed(2000);
+    let code = |arguments: &[&str]| {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let run = place.command(arguments).stderr(full.unwrap()).status();
+        run.unwrap().code()
+    };
+    assert_eq!(code(&["pack", "a.db", "b.packed"]), Some(0));
+    assert_eq!(code(&["unpack", "b.packed", "b.db"]), Some(0));
+    assert_eq!(code(&["maintain", "b.packed"]), Some(0));
+    assert_eq!(code(&["check", "missing"]), Some(2));
+}
+
 /// The report, and that it accounts for every page and every byte.
 fn whole_report(place: &Place, name: &str) -> Value {
     let run = place.ok(&["info", "--json", name]);

@@ -2,9 +2,10 @@
 //! writing as any program would, and its statements interrupted by a stop.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::types::FromSql;
-use rusqlite::{Connection, OpenFlags, Params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Params};
 
 use crate::error::Context;
 use crate::files::source::Source;
@@ -37,6 +38,9 @@ pub fn open_with_flags(path: impl AsRef<Path>, flags: OpenFlags) -> Result<Conne
     };
     Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_URI).with_context(cannot)
 }
+
+/// Transactions that end within this time keep nobody waiting.
+const SOON: Duration = Duration::from_millis(100);
 
 /// An open database; the connection is closed before the file.
 pub(crate) struct Database {
@@ -74,6 +78,25 @@ impl Database {
     pub(crate) fn run(&self, sql: &str) -> Result<()> {
         let done = self.connection.execute_batch(sql);
         done.map_err(|error| Error::of_sqlite(&self.shown, error))
+    }
+
+    /// Whether another connection is in a transaction that writes, and does not end it soon.
+    pub(crate) fn is_being_written(&self) -> Result<bool> {
+        let begun = self
+            .connection
+            .busy_timeout(SOON)
+            .and_then(|()| self.connection.execute_batch("begin immediate; rollback"));
+        match begun {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Ok(true),
+            done => done
+                .map(|()| false)
+                .map_err(|error| Error::of_sqlite(&self.shown, error)),
+        }
+    }
+
+    /// As the user named it.
+    pub(crate) fn name(&self) -> std::path::Display<'_> {
+        self.shown.display()
     }
 
     /// Rows of compressed columns that hold a value as it is; without looking at the values.

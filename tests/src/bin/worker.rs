@@ -5,6 +5,7 @@
 //! worker churn PATH SEED JOURNAL SYNCHRONOUS PAGE [SECOND]
 //!                                                 works until killed; a line per transaction
 //! worker columns PATH SEED                        compresses a column and changes it until killed
+//! worker ask PATH                                 a line of SQL from standard input after the other; their first values
 //! ```
 //!
 //! Exit code 1 and a message on standard error when something failed that may not fail.
@@ -70,6 +71,16 @@ fn run(arguments: &[String]) -> Result<(), String> {
                 columns::maintain(&db, Some(0.0)).map_err(words)?;
                 seed = seed.wrapping_add(1000);
             }
+        }
+        ["ask", path] => {
+            let words = |error: rusqlite::Error| error.to_string();
+            let db = vfs::open(Path::new(path)).map_err(words)?;
+            for sql in std::io::stdin().lines() {
+                let sql = sql.map_err(|error| error.to_string())?;
+                let value = db.query_row(&sql, [], |row| row.get::<_, rusqlite::types::Value>(0));
+                say("first", format_args!("{:?}", value.map_err(words)?));
+            }
+            Ok(())
         }
         _ => Err("usage: see the head of this program's source".into()),
     }

@@ -6,7 +6,9 @@ use litepack_tests::commandline::{self, Place};
 use litepack_tests::programs::run_litepack;
 use litepack_tests::{content, vfs};
 use rusqlite::{Connection, types::Value};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const ROWS: u64 = 30_000;
@@ -248,6 +250,91 @@ fn a_writer_keeps_it_waiting_and_readers_do_not() {
     assert_eq!(hash(&other), rows);
     other.execute_batch("commit").expect("read");
     content::assert_sound(&other, "after both");
+}
+
+/// SQLite 3.54 refuses a lock in WAL mode as long as another process has the WAL open.
+#[test]
+fn another_process_that_has_the_wal_open_keeps_it_from_nothing() {
+    let place = Place::new();
+    let packed = used(&place, "wal");
+    let mut other = Command::new(env!("CARGO_BIN_EXE_worker"))
+        .args(["ask", text(&packed)])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut questions = other.stdin.take().expect("a pipe");
+    let mut answers = BufReader::new(other.stdout.take().expect("a pipe")).lines();
+    let mut ask = move |sql: &str| {
+        writeln!(questions, "{sql}").expect("it listens");
+        answers.next().expect("an answer").expect("UTF-8")
+    };
+    let change = "update title set data = data || ' ' where id = 1 returning id";
+    assert_eq!(ask(change), "first Integer(1)");
+    assert_eq!(ask("pragma journal_mode"), "first Text(\"wal\")");
+    let before = number(&info(&packed), "file_bytes");
+    command(&["maintain", "--seconds", "100", text(&packed)]);
+    assert!(number(&info(&packed), "file_bytes") < before);
+    assert_eq!(
+        ask("select count(*) from title"),
+        format!("first Integer({ROWS})")
+    );
+    assert_eq!(ask(change), "first Integer(1)");
+    assert_eq!(ask("pragma integrity_check"), "first Text(\"ok\")");
+    drop(ask);
+    assert!(other.wait().expect("it ends").success());
+    command(&["check", text(&packed)]);
+}
+
+#[test]
+fn the_command_gives_up_on_a_writer_that_does_not_end() {
+    let place = Place::new();
+    let packed = used(&place, "delete");
+    let other = vfs::open(&packed).expect("it opens");
+    other.execute_batch("begin immediate").expect("a writer");
+    let output = run_litepack(["maintain", text(&packed)]);
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{words}");
+    assert!(
+        words.contains("another connection has been writing"),
+        "{words}"
+    );
+    other.execute_batch("commit").expect("it ends");
+    command(&["maintain", text(&packed)]);
+}
+
+#[test]
+fn a_small_file_is_no_larger_afterwards() {
+    let place = Place::new();
+    let packed = place.path("packed.db");
+    let connection = vfs::open(&packed).expect("it opens");
+    connection
+        .execute_batch(
+            "create table log(at integer primary key, line text);
+             create index by_line on log(substr(line, 20))",
+        )
+        .expect("a table");
+    for round in 0..12 {
+        let insert = format!(
+            "insert into log(line) with recursive n(i) as (select 1 union all select i + 1 from n where i < 400)
+             select printf('2026-11-%02d %05d GET /item/%d 200 %d', {round} + 1, i, i * 7919 % 977, i * 104729 % 10007)
+             from n"
+        );
+        connection.execute_batch(&insert).expect("rows");
+        let before = number(&info(&packed), "file_bytes");
+        assert_eq!(maintain(&connection, "null, 1").expect("done"), 0);
+        let after = info(&packed);
+        let (bytes, free) = (number(&after, "file_bytes"), number(&after, "free_bytes"));
+        // Free space that is not worth moving anything.
+        assert!(
+            bytes <= before + (16 << 10),
+            "{before} bytes became {bytes}"
+        );
+        assert!(
+            free <= (16 << 10) + bytes / 50,
+            "{free} of {bytes} bytes are free"
+        );
+    }
 }
 
 #[test]

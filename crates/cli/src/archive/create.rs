@@ -9,6 +9,7 @@ use litepack::archive::{
 };
 
 use crate::job::{interruptible, summary};
+use crate::output::tell;
 
 /// Creates an archive from a plain database or a packed file.
 #[derive(clap::Args)]
@@ -52,6 +53,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     let (db, out) = (&arguments.db, &arguments.out);
     let sizes = create(db, out, &options, &interruptible()?)?;
-    eprintln!("{}", summary(out, sizes, started));
+    tell!("{}", summary(out, sizes, started));
     Ok(())
 }

@@ -7,6 +7,7 @@ use anyhow::Result;
 use litepack::archive::{ExtractOptions, extract};
 
 use crate::job::{interruptible, summary};
+use crate::output::tell;
 
 /// Extracts the plain SQLite database from an archive, as `zstd -d` does.
 #[derive(clap::Args)]
@@ -28,6 +29,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     let (archive, db) = (&arguments.archive, &arguments.db);
     let sizes = extract(archive, db, &options, &interruptible()?)?;
-    eprintln!("{}", summary(db, sizes, started));
+    tell!("{}", summary(db, sizes, started));
     Ok(())
 }

@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::Place;
+use crate::output::tell;
 
 /// Decompresses a column. After the last column of a table the table is as it was before.
 #[derive(clap::Args)]
@@ -15,7 +16,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let place = &arguments.place;
     litepack::columns::disable(&place.database, &place.table, &place.column)?;
-    eprintln!(
+    tell!(
         "{}: {} is an ordinary column again",
         place.database.display(),
         place.name()

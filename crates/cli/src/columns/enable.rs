@@ -4,6 +4,7 @@ use anyhow::Result;
 use litepack::columns::{Column, enable};
 
 use super::Place;
+use crate::output::tell;
 
 /// The limits of a view, shown when one takes the place of a table.
 const LIMITS: &str = "\
@@ -51,8 +52,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         ..Column::new(&place.table, &place.column)
     };
     enable(&place.database, &column)?;
-    eprintln!("{LIMITS}");
-    eprintln!(
+    tell!("{LIMITS}");
+    tell!(
         "{}: {} is enabled; `litepack columns maintain` compresses the rows",
         place.database.display(),
         place.name()

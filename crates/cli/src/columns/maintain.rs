@@ -7,10 +7,14 @@ use anyhow::Result;
 
 use crate::job::{interruptible, summary};
 use crate::limits::Limits;
+use crate::output::tell;
 
 /// Compresses the rows that are not compressed yet.
 #[derive(clap::Args)]
-#[command(after_help = "It can be stopped at any time; the next call continues from there.")]
+#[command(
+    after_help = "It can be stopped at any time; the next call continues from there. Exit code 1: stopped at the time \
+                  limit."
+)]
 pub struct Arguments {
     /// The database, plain or packed.
     database: PathBuf,
@@ -21,8 +25,8 @@ pub struct Arguments {
     vacuum: bool,
 }
 
-/// Runs the command.
-pub fn run(arguments: &Arguments) -> Result<()> {
+/// Runs the command. False if there is more to do.
+pub fn run(arguments: &Arguments) -> Result<bool> {
     let limits = arguments.limits.parse()?;
     let started = Instant::now();
     let (database, job) = (&arguments.database, interruptible()?);
@@ -30,9 +34,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let outlook = if done.more { "more to do" } else { "done" };
     let (rows, left, seconds) = (done.compressed, done.left, started.elapsed().as_secs_f64());
     let name = database.display();
-    eprintln!("{name}: {rows} rows compressed, {left} are not, {outlook}, {seconds:.1} s");
+    tell!("{name}: {rows} rows compressed, {left} are not, {outlook}, {seconds:.1} s");
     if let Some(sizes) = done.vacuumed {
-        eprintln!("{}", summary(database, sizes, started));
+        tell!("{}", summary(database, sizes, started));
     }
-    Ok(())
+    Ok(!done.more)
 }

@@ -1,6 +1,7 @@
 //! Options of the `sqlite3` shell that the user wants it to have. A few cannot be passed on, because the shell would
 //! apply them to the database in memory that it starts with.
 
+use crate::output::tell;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -74,7 +75,7 @@ pub fn startup_file_of_user() -> Option<PathBuf> {
     let home = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
     let file = from("XDG_CONFIG_HOME", "sqlite3/sqliterc").or_else(|| from(home, ".sqliterc"))?;
     if !is_trusted(&file) {
-        eprintln!(
+        tell!(
             "warning: {} belongs to another user, and is not read",
             file.display()
         );

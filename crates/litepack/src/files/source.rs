@@ -351,11 +351,24 @@ impl From<rusqlite::Error> for Untaken {
     }
 }
 
+/// That a file is not there, and what it may be instead.
+pub(crate) fn missing(shown: &Path) -> String {
+    let name = shown.display();
+    let is_like = |scheme: &str| shown.to_str().is_some_and(|name| name.starts_with(scheme));
+    if ["http://", "https://", "s3://"].into_iter().any(is_like) {
+        format!("{name}: this works on local files only; `info`, `catalog` and `shell` take a URL")
+    } else if is_like("file:") {
+        format!("{name} does not exist; give the name of the file without `file:` and parameters")
+    } else {
+        format!("{name} does not exist")
+    }
+}
+
 /// Opens an ordinary file; gives its name without links, too.
 pub(crate) fn open_file(shown: &Path, writable: bool) -> Result<(File, PathBuf)> {
     let name = shown.display();
     let metadata = match shown.metadata() {
-        Err(error) if error.kind() == ErrorKind::NotFound => refuse!("{name} does not exist"),
+        Err(error) if error.kind() == ErrorKind::NotFound => refuse!("{}", missing(shown)),
         result => result.with_context(|| format!("cannot open {name}"))?,
     };
     if metadata.is_dir() {

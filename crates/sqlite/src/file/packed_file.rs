@@ -124,22 +124,14 @@ impl PackedFile {
         answer
     }
 
-    /// Runs `body` with all others kept from writing, as a transaction would: by the RESERVED lock, and in WAL mode,
-    /// where checkpoints write, by theirs. Readers need not be kept out: no byte of the database changes.
+    /// Runs `body` with all others kept from writing, as a transaction would: by the RESERVED lock, or in WAL mode, where
+    /// checkpoints write, by theirs. Readers need not be kept out: no byte of the database changes.
     fn alone<T>(
         &mut self,
         body: impl FnOnce(&mut Self) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let before = self.packed.lock_level();
-        let mut locked = Ok(());
-        for level in [LOCK_SHARED, LOCK_RESERVED] {
-            if locked.is_ok() && self.packed.lock_level() < level {
-                locked = match self.disk().lock(level) {
-                    OK => read(self.packed.locked(level)),
-                    code => Err(code.into()),
-                };
-            }
-        }
+        let locked = self.lock_reserved();
         let result = locked.and_then(|()| self.without_checkpoints(body));
         if self.packed.lock_level() > before {
             self.packed.unlocking(before);
@@ -147,6 +139,24 @@ impl PackedFile {
             self.disk().unlock(before.min(LOCK_SHARED));
         }
         result
+    }
+
+    /// Has at least RESERVED, which in WAL mode is for this process alone: there it keeps nobody from anything, and SQLite
+    /// 3.54 refuses it as long as another process has the index (`unixIsSharingShmNode`). SHARED keeps the mode.
+    fn lock_reserved(&mut self) -> Result<(), Failure> {
+        for level in [LOCK_SHARED, LOCK_RESERVED] {
+            if self.packed.lock_level() >= level {
+                continue;
+            }
+            if level == LOCK_SHARED || !read(self.packed.is_wal())? {
+                match self.disk().lock(level) {
+                    OK => {}
+                    code => return Err(code.into()),
+                }
+            }
+            read(self.packed.locked(level))?;
+        }
+        Ok(())
     }
 
     fn without_checkpoints<T>(
