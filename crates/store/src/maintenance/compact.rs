@@ -33,8 +33,8 @@ const QUEUED_MAX: u64 = 4 << 20;
 /// Bytes that a step of maintenance moves, and the share of the file that may stay free.
 const MOVED_PER_STEP: u64 = 512 << 10;
 const FREE_SHARE: u64 = 50;
-/// Free bytes that are not worth a step: as many as one may leave ([`slack`]).
-const FREE_MIN: u64 = 16 << 10;
+/// Free bytes that are not worth a step.
+const FREE_MIN: u64 = 64 << 10;
 
 /// The share of a file that may stay free when all of it was rewritten, and a few bytes.
 const LOOSE: u64 = 20;
