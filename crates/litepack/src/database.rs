@@ -8,7 +8,7 @@ use rusqlite::types::FromSql;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Params};
 
 use crate::error::Context;
-use crate::files::source::Source;
+use crate::files::source::{PATIENCE, Source};
 use crate::job::Interrupts;
 use crate::{Error, Job, Result, register};
 
@@ -39,8 +39,8 @@ pub fn open_with_flags(path: impl AsRef<Path>, flags: OpenFlags) -> Result<Conne
     Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_URI).with_context(cannot)
 }
 
-/// Transactions that end within this time keep nobody waiting.
-const SOON: Duration = Duration::from_millis(100);
+/// How long a transaction of another connection may take to count as a short one.
+const SHORT: Duration = Duration::from_millis(100);
 
 /// An open database; the connection is closed before the file.
 pub(crate) struct Database {
@@ -80,13 +80,16 @@ impl Database {
         done.map_err(|error| Error::of_sqlite(&self.shown, error))
     }
 
-    /// Whether another connection is in a transaction that writes, and does not end it soon.
+    /// Whether another connection has a write transaction open that is not a short one.
     pub(crate) fn is_being_written(&self) -> Result<bool> {
-        let begun = self
-            .connection
-            .busy_timeout(SOON)
-            .and_then(|()| self.connection.execute_batch("begin immediate; rollback"));
-        match begun {
+        let begin = || {
+            self.connection.busy_timeout(SHORT)?;
+            let begun = self.connection.execute_batch("begin immediate; rollback");
+            // Other statements wait as long as before.
+            self.connection.busy_timeout(PATIENCE)?;
+            begun
+        };
+        match begin() {
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Ok(true),
             done => done
                 .map(|()| false)

@@ -46,27 +46,20 @@ impl Evidence<'_> {
 
     /// Hexadecimal text, of which a blob takes half.
     fn hex(&self, of: &Place<'_>) -> Option<Finding> {
-        let Place {
-            tree,
-            table,
-            column,
-            declared,
-            ..
-        } = of;
-        let (kind, share) = column.kind()?;
+        let (kind, share) = of.column.kind()?;
         let left = match kind {
             Kind::Hex => 0.5,
             Kind::Uuids => 16.0 / 36.0,
             _ => return None,
         };
-        let strict = table.strict && declared.declared.eq_ignore_ascii_case("text");
-        if share < NEARLY_ALL || strict || declared.hidden != 0 {
+        let strict = of.table.strict && of.declared.declared.eq_ignore_ascii_case("text");
+        if share < NEARLY_ALL || strict || of.declared.hidden != 0 {
             return None;
         }
         let saved = |bytes: u64, tree: usize| bytes as f64 * self.scale.of(tree) * (1.0 - left);
-        let mut saves = saved(column.string_bytes, of.at);
+        let mut saves = saved(of.column.string_bytes, of.at);
         let mut indexes = 0;
-        for (name, index) in self.schema.indexes_of(&tree.name) {
+        for (name, index) in self.schema.indexes_of(&of.tree.name) {
             let mut fields = index.fields.iter();
             let field = fields.position(|field| field.column == Some(of.place));
             if let (Some(field), Some(tree)) = (field, self.places.get(name).copied())
@@ -81,14 +74,14 @@ impl Evidence<'_> {
             _ => ", also in indexes on it",
         };
         let sql = || {
-            let upper = column.hex_case()?;
-            let key = (tree.name.to_lowercase(), declared.name.to_lowercase());
+            let upper = of.column.hex_case()?;
+            let key = (of.tree.name.to_lowercase(), of.declared.name.to_lowercase());
             // Whatever else looks at the column would see another value.
-            let is_used = table.triggers
+            let is_used = of.table.triggers
                 || self.schema.foreign.contains(&key)
-                || table.columns.iter().any(|column| column.hidden != 0)
-                || (self.schema.indexes_of(&tree.name)).any(|(_, index)| index.is_computed());
-            let names = in_sql(&tree.name).zip(in_sql(&declared.name));
+                || of.table.columns.iter().any(|column| column.hidden != 0)
+                || (self.schema.indexes_of(&of.tree.name)).any(|(_, index)| index.is_computed());
+            let names = in_sql(&of.tree.name).zip(in_sql(&of.declared.name));
             let (table, column) = names.filter(|_| !is_used)?;
             Some(hex_to_blob(&table, &column, kind, upper))
         };
@@ -96,8 +89,8 @@ impl Evidence<'_> {
             kind: "hex_to_blob",
             title: format!(
                 "column {} of {} is {}",
-                printable(&declared.name),
-                printable(&tree.name),
+                printable(&of.declared.name),
+                printable(&of.tree.name),
                 kind.name()
             ),
             detail: format!(
@@ -112,17 +105,11 @@ impl Evidence<'_> {
 
     /// Long values that stand in several rows.
     fn value_twice(&self, of: &Place<'_>) -> Option<Finding> {
-        let Place {
-            tree,
-            column,
-            declared,
-            ..
-        } = of;
-        let share = column.twice();
+        let share = of.column.twice();
         if share < TWICE {
             return None;
         }
-        let sql = in_sql(&tree.name).zip(in_sql(&declared.name)).map(|(table, column)| {
+        let sql = in_sql(&of.tree.name).zip(in_sql(&of.declared.name)).map(|(table, column)| {
             format!(
                 "SELECT count(*), length({column}), substr({column}, 1, 60) FROM {table}\nGROUP BY {column} HAVING \
                  count(*) > 1 ORDER BY count(*) * length({column}) DESC LIMIT 20;"
@@ -133,39 +120,32 @@ impl Evidence<'_> {
             title: format!(
                 "{:.0} % of column {} of {} are values that stand in several rows",
                 share * 100.0,
-                printable(&declared.name),
-                printable(&tree.name)
+                printable(&of.declared.name),
+                printable(&of.tree.name)
             ),
             detail: "The statement shows them. Keep them once in a table of their own, and its key here. Packing saves most \
                      of it only where equal values are close together. Of a sample this is the least it can be."
                 .into(),
-            saves_bytes: (share * column.string_bytes as f64 * self.scale.of(of.at)) as i64,
+            saves_bytes: (share * of.column.string_bytes as f64 * self.scale.of(of.at)) as i64,
             sql,
         })
     }
 
     /// A key of JSON by which rows are looked up.
     fn json_key(&self, of: &Place<'_>) -> Option<Finding> {
-        let Place {
-            tree,
-            table,
-            column,
-            declared,
-            ..
-        } = of;
-        let (kind, share) = column.kind()?;
+        let (kind, share) = of.column.kind()?;
         let rows = self.scale.rows(of.at);
         let by_expression =
-            (self.schema.indexes_of(&tree.name)).any(|(_, index)| index.has_expression());
+            (self.schema.indexes_of(&of.tree.name)).any(|(_, index)| index.has_expression());
         if kind != Kind::Json || share < NEARLY_ALL || by_expression || rows < 1000.0 {
             return None;
         }
-        let (key, mean) = column.json.best()?;
+        let (key, mean) = of.column.json.best()?;
         let taken = |name: &str| {
-            let mut columns = table.columns.iter();
+            let mut columns = of.table.columns.iter();
             columns.any(|column| column.name.eq_ignore_ascii_case(name))
         };
-        let index = format!("{}_{key}", tree.name);
+        let index = format!("{}_{key}", of.tree.name);
         // A column of that name is most likely the same.
         if taken(key)
             || self.schema.indexes.contains_key(&index)
@@ -173,9 +153,9 @@ impl Evidence<'_> {
         {
             return None;
         }
-        let any = if table.strict { " ANY" } else { "" };
+        let any = if of.table.strict { " ANY" } else { "" };
         let sql = || {
-            let (table, data) = (in_sql(&tree.name)?, in_sql(&declared.name)?);
+            let (table, data) = (in_sql(&of.tree.name)?, in_sql(&of.declared.name)?);
             let (name, index) = (in_sql(key)?, in_sql(&index)?);
             // Of a row that is no JSON it is NULL, and not an error whenever the row is read.
             Some(format!(
@@ -187,8 +167,8 @@ impl Evidence<'_> {
             kind: "json_key",
             title: format!(
                 "key {key} of column {} of {} would make a good index",
-                printable(&declared.name),
-                printable(&tree.name)
+                printable(&of.declared.name),
+                printable(&of.tree.name)
             ),
             detail: "It is in nearly every row, short, and nearly every row has another value. A generated column takes no \
                      space; its index does. Worth it if rows are looked up by it. SELECT * returns the column, too."

@@ -27,7 +27,7 @@ use crate::error::{Context, cannot_read, refuse};
 use crate::{Error, Job, Result};
 
 /// How long to wait for others.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 /// A writer may slip in between a checkpoint and our lock this often.
 const ATTEMPTS: usize = 20;
 
@@ -352,7 +352,7 @@ impl From<rusqlite::Error> for Untaken {
 }
 
 /// That a file is not there, and what it may be instead.
-pub(crate) fn missing(shown: &Path) -> String {
+fn missing(shown: &Path) -> String {
     let name = shown.display();
     let is_like = |scheme: &str| shown.to_str().is_some_and(|name| name.starts_with(scheme));
     if ["http://", "https://", "s3://"].into_iter().any(is_like) {

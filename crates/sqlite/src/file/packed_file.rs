@@ -141,8 +141,9 @@ impl PackedFile {
         result
     }
 
-    /// Has at least RESERVED, which in WAL mode is for this process alone: there it keeps nobody from anything, and SQLite
-    /// 3.54 refuses it as long as another process has the index (`unixIsSharingShmNode`). SHARED keeps the mode.
+    /// Raises the lock to RESERVED. In WAL mode only `packed` is told so: the lock on the file stays SHARED, which is enough
+    /// to keep the journal mode. RESERVED excludes nobody there, and SQLite 3.54 refuses it while another process has
+    /// the WAL index open (`unixIsSharingShmNode`).
     fn lock_reserved(&mut self) -> Result<(), Failure> {
         for level in [LOCK_SHARED, LOCK_RESERVED] {
             if self.packed.lock_level() >= level {

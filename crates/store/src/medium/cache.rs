@@ -299,7 +299,7 @@ mod tests {
         }
     }
 
-    /// Each commit writes leaves of the map, of which nobody says when the former ones are wanted no more.
+    /// Commits of other processes replace leaves, and do not say which.
     #[test]
     fn copies_of_leaves_have_a_limit() {
         let Some((pages, _handle)) = of_ten_gigabytes() else {
