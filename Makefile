@@ -45,7 +45,8 @@ e2e: build ## the extension and command as released, used by the sqlite3 shell a
 
 test-long: e2e ## the same tests with many more rounds, and the slow ones; the released build
 	@scripts/need cargo cc nginx openssl sqlite3 python3
-	CARGO_PROFILE_RELEASE_LTO=off LITEPACK_LONG=1 cargo test --release --workspace -- --include-ignored
+	CARGO_PROFILE_RELEASE_LTO=off LITEPACK_LONG=1 LITEPACK_BIN=$(RELEASE)/litepack \
+		cargo test --release --workspace --no-fail-fast -- --include-ignored
 
 test-threads: ## tests with several threads, under ThreadSanitizer (LITEPACK_SEED=N for another run)
 	@scripts/need cargo cc nginx nightly openssl

@@ -8,7 +8,7 @@ use litepack::{CatalogOptions, Cataloged, printable};
 
 use crate::info::remote;
 use crate::job::interruptible;
-use crate::output::{line, tell};
+use crate::output::{failed, line, tell};
 
 /// Writes a catalog of databases, by which readers skip files that have nothing for them.
 ///
@@ -68,7 +68,7 @@ fn report(arguments: &Arguments, done: &Cataloged, started: Instant) {
     for file in &done.unreadable {
         // It may have names in it that the author of the file chose.
         let error: Vec<String> = file.error.split(' ').map(printable).collect();
-        tell!("litepack: {}: {}", printable(&file.path), error.join(" "));
+        failed(&printable(&file.path), &error.join(" "));
     }
     let Cataloged {
         files,
@@ -77,13 +77,14 @@ fn report(arguments: &Arguments, done: &Cataloged, started: Instant) {
         removed,
         unreadable,
     } = done;
-    let failed = match unreadable.len() {
+    let sound = read - unreadable.len();
+    let others = match unreadable.len() {
         0 => String::new(),
         count => format!(", {count} could not be read"),
     };
     let seconds = started.elapsed().as_secs_f64();
     tell!(
-        "{}: {files} files: {read} read{failed}, {unchanged} unchanged, {removed} removed, {seconds:.1} s",
+        "{}: {files} files: {sound} read{others}, {unchanged} unchanged, {removed} removed, {seconds:.1} s",
         arguments.output.display()
     );
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use litepack::Damage;
 
 use crate::job::job;
-use crate::output::line;
+use crate::output::{line, tell};
 
 /// Reads everything in a packed file and reports damage.
 #[derive(clap::Args)]
@@ -22,6 +22,12 @@ pub struct Arguments {
 /// Runs the command; false if there is damage.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let report = litepack::check(&arguments.file, &job())?;
+    if !report.ok {
+        tell!(
+            "litepack: {} is damaged; restore it from a backup (`litepack info` says which tables are affected)",
+            arguments.file.display()
+        );
+    }
     if arguments.json {
         line(serde_json::to_value(&report)?)?;
     } else {

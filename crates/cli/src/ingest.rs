@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use litepack::{IngestOptions, Ingested};
 
 use crate::job::interruptible;
-use crate::output::{line, tell};
+use crate::output::{failed, line, tell};
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Time {
@@ -125,7 +125,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn report(arguments: &Arguments, done: &Ingested, started: Instant) {
     for source in &done.sources {
         if let Some(error) = &source.error {
-            tell!("litepack: {}: {error}", litepack::printable(&source.path));
+            failed(&litepack::printable(&source.path), error);
         }
     }
     let Ingested {

@@ -8,10 +8,10 @@ use anyhow::{Result, bail};
 #[derive(clap::Args)]
 pub struct Limits {
     /// Stop after this many seconds.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     seconds: Option<f64>,
     /// Hold the write lock for at most this share of the time, above 0 up to 1.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     load: f64,
 }
 

@@ -39,3 +39,11 @@ macro_rules! tell {
     };
 }
 pub(crate) use tell;
+
+/// A line for people about a file that could not be read, which the error may name itself.
+pub fn failed(path: &str, error: &str) {
+    match error.contains(path) {
+        true => tell!("litepack: {error}"),
+        false => tell!("litepack: {path}: {error}"),
+    }
+}

@@ -14,6 +14,7 @@ mod program;
 mod script;
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -103,9 +104,12 @@ fn mode(arguments: &Arguments, readonly: bool) -> Result<&'static str> {
             file.display()
         );
     }
-    let exists = file
-        .try_exists()
-        .with_context(|| format!("cannot open {}", file.display()))?;
+    let cannot = || format!("cannot open {}", file.display());
+    let exists = file.try_exists().with_context(cannot)?;
+    // The shell would give a number. A pipe is left to it, which opening would wait for.
+    if file.is_file() {
+        File::open(file).with_context(cannot)?;
+    }
     match (exists, arguments.create) {
         (false, false) => bail!(
             "{} does not exist; use --create to create it, packed",

@@ -25,6 +25,15 @@ fn sources_that_are_no_database() {
         place.refused(&[command, "text"], "not a packed file");
         place.refused(&[command, "missing"], "does not exist");
     }
+    place.refused(
+        &["maintain", "a.db"],
+        "not a packed file but a plain SQLite database; `litepack pack` makes it one",
+    );
+    let run = place.run(&["ingest", "missing", "--into", "logs"]);
+    assert!(
+        run.code == 2 && run.stderr.starts_with("litepack: cannot read missing: "),
+        "{run:?}"
+    );
     for url in ["https://example.org/a.db", "s3://bucket/a.db"] {
         place.refused(&["check", url], "this works on local files only");
     }
@@ -74,7 +83,14 @@ fn targets_that_are_in_the_way() {
         &["pack", "a.db", "directory", "--force"],
         "directory is a directory",
     );
-    place.refused(&["pack", "a.db", "nowhere/x"], "cannot write to nowhere");
+    place.refused(
+        &["pack", "a.db", "nowhere/x"],
+        "cannot write to nowhere: there is no such directory\n",
+    );
+    place.refused(
+        &["ingest", "--into", "nowhere/x", "a.db"],
+        "cannot open nowhere/x: cannot write to nowhere: there is no such directory\n",
+    );
     place.ok(&["pack", "a.db", "b", "--force"]);
     place.refused(&["unpack", "b", "a.db"], "a.db exists");
     place.refused(&["unpack", "b", "b", "--force"], "use --in-place");
@@ -96,6 +112,10 @@ fn usage() {
         );
     }
     place.refused(&["pack", "--in-place", "a.db", "x"], "cannot be used with");
+    place.refused(
+        &["maintain", "a.db", "--seconds", "-1"],
+        "--seconds takes a number from 0 on",
+    );
     place.refused(&["shrink", "a.db"], "unrecognized subcommand");
 }
 

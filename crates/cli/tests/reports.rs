@@ -281,6 +281,10 @@ fn check_names_what_is_damaged() {
         let run = place.run(&["check", "a.packed"]);
         assert_eq!(run.code, 1, "{run:?}");
         assert!(run.stdout.starts_with("page "), "{run:?}");
+        assert!(
+            run.stderr.starts_with("litepack: a.packed is damaged; "),
+            "{run:?}"
+        );
         let run = place.run(&["check", "--json", "a.packed"]);
         assert_eq!(run.code, 1, "{run:?}");
         let json: Value = serde_json::from_str(&run.stdout).unwrap();

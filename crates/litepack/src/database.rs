@@ -2,13 +2,13 @@
 //! writing as any program would, and its statements interrupted by a stop.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Params};
 
-use crate::error::Context;
-use crate::files::source::{PATIENCE, Source};
+use crate::error::{Cause, Context};
+use crate::files::replacement::{directory, without_path};
+use crate::files::source::Source;
 use crate::job::Interrupts;
 use crate::{Error, Job, Result, register};
 
@@ -36,11 +36,23 @@ pub fn open_with_flags(path: impl AsRef<Path>, flags: OpenFlags) -> Result<Conne
         Some(name @ ("" | ":memory:")) => name.to_owned(),
         _ => crate::uri(path).with_context(cannot)?,
     };
-    Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_URI).with_context(cannot)
+    let opened = Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_URI);
+    opened.map_err(|error| match cannot_create(path, &error) {
+        Some(why) => why.explained(cannot()),
+        None => error.explained(cannot()),
+    })
 }
 
-/// How long a transaction of another connection may take to count as a short one.
-const SHORT: Duration = Duration::from_millis(100);
+/// Why a database that is not there cannot be created, of which SQLite says only that it cannot be opened.
+fn cannot_create(path: &Path, error: &rusqlite::Error) -> Option<Error> {
+    if error.sqlite_error_code() != Some(ErrorCode::CannotOpen) || path.exists() {
+        return None;
+    }
+    let directory = directory(path);
+    let probe = tempfile::tempfile_in(&directory).map_err(without_path);
+    let why = probe.with_context(|| format!("cannot write to {}", directory.display()));
+    why.err()
+}
 
 /// An open database; the connection is closed before the file.
 pub(crate) struct Database {
@@ -53,16 +65,28 @@ pub(crate) struct Database {
 impl Database {
     /// Opens a plain or packed database.
     pub(crate) fn open(shown: &Path, job: &Job<'_>) -> Result<Database> {
-        register()?;
         let source = Source::open(shown, true)?;
         source.expect_database()?;
+        Database::of(source, job)
+    }
+
+    /// Opens a packed database.
+    pub(crate) fn open_packed(shown: &Path, job: &Job<'_>) -> Result<Database> {
+        let source = Source::open(shown, true)?;
+        source.expect_packed()?;
+        Database::of(source, job)
+    }
+
+    fn of(source: Source, job: &Job<'_>) -> Result<Database> {
+        register()?;
+        let shown = source.shown().to_owned();
         let connection = source.connect("");
-        let connection = connection.map_err(|error| Error::of_sqlite(shown, error))?;
+        let connection = connection.map_err(|error| Error::of_sqlite(&shown, error))?;
         Ok(Database {
             _interrupts: job.interrupts(&connection),
             connection,
             source,
-            shown: shown.to_owned(),
+            shown,
         })
     }
 
@@ -78,28 +102,6 @@ impl Database {
     pub(crate) fn run(&self, sql: &str) -> Result<()> {
         let done = self.connection.execute_batch(sql);
         done.map_err(|error| Error::of_sqlite(&self.shown, error))
-    }
-
-    /// Whether another connection has a write transaction open that is not a short one.
-    pub(crate) fn is_being_written(&self) -> Result<bool> {
-        let begin = || {
-            self.connection.busy_timeout(SHORT)?;
-            let begun = self.connection.execute_batch("begin immediate; rollback");
-            // Other statements wait as long as before.
-            self.connection.busy_timeout(PATIENCE)?;
-            begun
-        };
-        match begin() {
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Ok(true),
-            done => done
-                .map(|()| false)
-                .map_err(|error| Error::of_sqlite(&self.shown, error)),
-        }
-    }
-
-    /// As the user named it.
-    pub(crate) fn name(&self) -> std::path::Display<'_> {
-        self.shown.display()
     }
 
     /// Rows of compressed columns that hold a value as it is; without looking at the values.

@@ -128,8 +128,12 @@ impl Error {
     /// SQLite's error in terms of what the user asked for.
     #[cfg(feature = "rusqlite")]
     pub(crate) fn of_sqlite(path: &Path, error: rusqlite::Error) -> Error {
+        // SQLite says no more than that it is locked; a function of ours says why.
+        let says_more = matches!(&error, rusqlite::Error::SqliteFailure(_, Some(words)) if !words.contains(" is locked"));
         match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
+            Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked)
+                if !says_more =>
+            {
                 Error::InUse {
                     path: path.to_owned(),
                 }

@@ -1,8 +1,6 @@
 //! Makes a used packed file about as small as a fresh one, while others read and write.
 
-use std::cell::Cell;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use litepack_codec::{LEVELS, Level};
 use serde::Serialize;
@@ -63,17 +61,12 @@ pub fn maintain(
             LEVELS.end()
         );
     }
-    let database = Database::open(database.as_ref(), job)?;
+    let database = Database::open_packed(database.as_ref(), job)?;
     let before = database.len()?;
     let step = job.step("maintaining", Unit::Bytes, None);
-    let written_since = Cell::new(None);
     let call = |seconds, load| {
         let call = "select litepack_maintain(?1, ?2, ?3)";
-        let more = database.value(call, (seconds, load, options.level))?;
-        if more {
-            give_up_on_a_writer(&database, &written_since)?;
-        }
-        Ok(more)
+        database.value(call, (seconds, load, options.level))
     };
     let shown = || {
         if step.is_watched() {
@@ -88,25 +81,4 @@ pub fn maintain(
         sizes: Sizes { before, after },
         more,
     })
-}
-
-/// Another connection may be writing all the time for so long.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Fails if one connection has been writing for too long, so that no call could do anything. Each call alone ends
-/// before that.
-fn give_up_on_a_writer(database: &Database, since: &Cell<Option<Instant>>) -> Result<()> {
-    if !database.is_being_written()? {
-        since.set(None);
-        return Ok(());
-    }
-    let begun = since.get().unwrap_or_else(Instant::now);
-    since.set(Some(begun));
-    if begun.elapsed() > PATIENCE {
-        refuse!(
-            "{}: another connection has been writing for ten seconds; try again when it has ended its transaction",
-            database.name()
-        );
-    }
-    Ok(())
 }

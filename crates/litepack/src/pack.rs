@@ -170,7 +170,8 @@ fn fill_and_compare(
     let step = job.bytes("packing", len);
     fill(source, target.file(), effort, job, &step)?;
     drop(step);
-    reader::compare(target.file(), source.file(), source.shown(), job)?;
+    let plain = (source.file(), source.shown());
+    reader::compare((target.file(), target.name()), plain, job)?;
     job.check()?;
     ReadAt::len(target.file()).context("cannot read the new file")
 }

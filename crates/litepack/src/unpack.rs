@@ -90,11 +90,12 @@ fn write_and_compare(source: &Source, target: &Replacement, job: &Job<'_>) -> Re
     let step = job.bytes("unpacking", size);
     let (plain, cannot) = (target.file(), "cannot write the new file");
     Storage::truncate(plain, size).context(cannot)?;
-    reader::read_all(source.file(), job, &step, |offset, bytes| {
+    reader::read_all(source.file(), name, job, &step, |offset, bytes| {
         Storage::write_at(plain, bytes, offset).context(cannot)
     })?;
     drop(step);
-    reader::compare(source.file(), plain, name, job)?;
+    let named = (plain, target.name());
+    reader::compare((source.file(), name), named, job)?;
     job.check()?;
     Ok(size)
 }

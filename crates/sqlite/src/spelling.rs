@@ -2,15 +2,27 @@
 
 /// Names that programs of other people give, and that are not ones of ours misspelt.
 const OF_OTHERS: [&str; 1] = ["uri"];
+/// Names that are no slips, but what somebody who remembers ours roughly would write.
+const ROUGHLY: [(&str, &str); 3] = [
+    ("retry", "retries"),
+    ("bearer_token", "bearer"),
+    ("lvl", "level"),
+];
 /// Longer names than any of ours and a slip or two are not compared.
 const LEN_MAX: usize = 32;
 
 /// The one of `known` that `name` is likely meant to be. Names that begin with `_` are by custom another library's.
-pub(crate) fn meant(name: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+pub(crate) fn meant(
+    name: &str,
+    mut known: impl Iterator<Item = &'static str>,
+) -> Option<&'static str> {
     if name.starts_with('_') || name.len() > LEN_MAX || OF_OTHERS.contains(&name) {
         return None;
     }
     let plain = name.to_ascii_lowercase().replace('-', "_");
+    if let Some((_, ours)) = ROUGHLY.iter().find(|(name, _)| *name == plain) {
+        return known.find(|known| known == ours);
+    }
     known
         .map(|known| (distance(plain.as_bytes(), known.as_bytes()), known))
         .filter(|(distance, known)| *distance <= if known.len() < 7 { 1 } else { 2 })
@@ -61,6 +73,9 @@ mod tests {
             ("ulr", "url"),
             ("timout", "timeout"),
             ("beaerer", "bearer"),
+            ("retry", "retries"),
+            ("Bearer-Token", "bearer"),
+            ("lvl", "level"),
         ] {
             assert_eq!(meant(name), Some(ours), "{name}");
         }

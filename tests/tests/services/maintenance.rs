@@ -304,6 +304,40 @@ fn the_command_gives_up_on_a_writer_that_does_not_end() {
 }
 
 #[test]
+fn a_small_file_is_no_larger_afterwards() {
+    let place = Place::new();
+    let packed = place.path("packed.db");
+    let connection = vfs::open(&packed).expect("it opens");
+    connection
+        .execute_batch(
+            "create table log(at integer primary key, line text);
+             create index by_line on log(substr(line, 20))",
+        )
+        .expect("a table");
+    for round in 0..12 {
+        let insert = format!(
+            "insert into log(line) with recursive n(i) as (select 1 union all select i + 1 from n where i < 400)
+             select printf('2026-11-%02d %05d GET /item/%d 200 %d', {round} + 1, i, i * 7919 % 977, i * 104729 % 10007)
+             from n"
+        );
+        connection.execute_batch(&insert).expect("rows");
+        let before = number(&info(&packed), "file_bytes");
+        assert_eq!(maintain(&connection, "null, 1").expect("done"), 0);
+        let after = info(&packed);
+        let (bytes, free) = (number(&after, "file_bytes"), number(&after, "free_bytes"));
+        // Free space that is not worth moving anything.
+        assert!(
+            bytes <= before + (16 << 10),
+            "{before} bytes became {bytes}"
+        );
+        assert!(
+            free <= (16 << 10) + bytes / 50,
+            "{free} of {bytes} bytes are free"
+        );
+    }
+}
+
+#[test]
 fn a_checkpoint_keeps_it_waiting() {
     let place = Place::new();
     let packed = used(&place, "wal");

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::check::print;
 use crate::job::interruptible;
-use crate::output::line;
+use crate::output::{line, tell};
 
 /// Decompresses every frame of an archive and reports damage.
 #[derive(clap::Args)]
@@ -22,6 +22,9 @@ pub struct Arguments {
 /// Runs the command; false if there is damage.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let report = litepack::archive::check(&arguments.archive, &interruptible()?)?;
+    if !report.ok {
+        tell!("litepack: {} is damaged", arguments.archive.display());
+    }
     if arguments.json {
         line(serde_json::to_value(&report)?)?;
     } else {

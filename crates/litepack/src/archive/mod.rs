@@ -234,7 +234,8 @@ fn file(shown: &Path) -> Result<(File, Metadata)> {
              `litepack archive create` makes one of it"
         ),
         FileKind::Packed => format!(
-            "{name} is not an archive but a packed file; `litepack archive create` makes one of it"
+            "{name} is not an archive but a packed file; \
+             use `litepack info`, `check` or `unpack`, or make it one by `litepack archive create`"
         ),
         FileKind::Other => format!("{name} is not an archive"),
     };

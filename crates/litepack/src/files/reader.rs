@@ -22,8 +22,6 @@ const THREADS_MAX: usize = 16;
 /// For map nodes; the pages themselves are read once.
 const CACHE_BYTES: u64 = 4 << 20;
 
-const CANNOT: &str = "cannot read the packed file";
-
 /// Cores to use.
 pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS_MAX))
@@ -50,18 +48,20 @@ pub(crate) fn open<'a>(
 }
 
 /// Calls `each` with every chunk of the database in `packed` and its offset, in no particular order,
-/// from several threads. The first error ends it.
+/// from several threads. The first error ends it. The file is called `name`.
 pub(crate) fn read_all(
     packed: &File,
+    name: &Path,
     job: &Job<'_>,
     step: &Step<'_>,
     each: impl Fn(u64, &[u8]) -> Result<()> + Sync,
 ) -> Result<()> {
     let options = options();
-    let size = open(packed, &options).context(CANNOT)?.size();
+    let cannot = || cannot_read(name);
+    let size = open(packed, &options).with_context(cannot)?.size();
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
     let work = || -> Result<()> {
-        let mut store = open(packed, &options).context(CANNOT)?;
+        let mut store = open(packed, &options).with_context(cannot)?;
         let mut buf = vec![0; CHUNK as usize];
         loop {
             let offset = next.fetch_add(CHUNK, Ordering::Relaxed);
@@ -69,9 +69,9 @@ pub(crate) fn read_all(
                 return Ok(());
             }
             job.check()?;
-            let n = store.read(offset, &mut buf).context(CANNOT)?;
+            let n = store.read(offset, &mut buf).with_context(cannot)?;
             if n as u64 != CHUNK.min(size - offset) {
-                refuse!("the packed file changed while it was read");
+                refuse!("{} changed while it was read", name.display());
             }
             each(offset, &buf[..n])?;
             step.add(n as u64);
@@ -82,17 +82,23 @@ pub(crate) fn read_all(
     parallel(0..wanted, |_| work()).into_iter().collect()
 }
 
-/// Makes sure that `packed` holds exactly the bytes of `plain`. `name` is the plain one's.
-pub(crate) fn compare(packed: &File, plain: &File, name: &Path, job: &Job<'_>) -> Result<()> {
-    let cannot = || cannot_read(name);
+/// Makes sure that `packed` holds exactly the bytes of `plain`. Both come with their names.
+pub(crate) fn compare(
+    (packed, packed_name): (&File, &Path),
+    (plain, plain_name): (&File, &Path),
+    job: &Job<'_>,
+) -> Result<()> {
+    let cannot = || cannot_read(plain_name);
     let len = ReadAt::len(plain).with_context(cannot)?;
-    let size = open(packed, &options()).context(CANNOT)?.size();
+    let size = open(packed, &options())
+        .with_context(|| cannot_read(packed_name))?
+        .size();
     if len != size {
         let why = format!("{size} bytes are packed, the database has {len}");
         return Err(Error::Mismatch(why));
     }
     let step = job.bytes("verifying", len);
-    read_all(packed, job, &step, |offset, bytes| {
+    read_all(packed, packed_name, job, &step, |offset, bytes| {
         let mut other = vec![0; bytes.len()];
         let n = plain.read_at(&mut other, offset).with_context(cannot)?;
         if n != bytes.len() || bytes != other {

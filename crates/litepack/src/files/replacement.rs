@@ -10,6 +10,7 @@
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -96,6 +97,7 @@ impl Replacement {
         let temp = tempfile::Builder::new()
             .prefix(&prefix)
             .tempfile_in(directory(&target))
+            .map_err(without_path)
             .with_context(|| format!("cannot write to {}", directory(&target).display()))?;
         Ok(Replacement {
             content: Content::Beside(temp),
@@ -110,6 +112,11 @@ impl Replacement {
             Content::Beside(temp) => temp.as_file(),
             Content::Object(_, file) => file,
         }
+    }
+
+    /// The name that it is to have.
+    pub(crate) fn name(&self) -> &Path {
+        &self.target
     }
 
     /// Where the temporary file is, for what writes files by their name; `None` if it has no name.
@@ -147,6 +154,17 @@ impl Replacement {
     }
 }
 
+/// The error without the temporary file's name, which means nothing to the user.
+pub(crate) fn without_path(error: io::Error) -> io::Error {
+    match error.kind() {
+        ErrorKind::NotFound => io::Error::new(error.kind(), "there is no such directory"),
+        kind @ (ErrorKind::PermissionDenied
+        | ErrorKind::ReadOnlyFilesystem
+        | ErrorKind::StorageFull) => kind.into(),
+        _ => error,
+    }
+}
+
 /// The path with something appended to its last component, as SQLite names its files.
 pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -154,7 +172,8 @@ pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-fn directory(path: &Path) -> PathBuf {
+/// The directory in which the file is.
+pub(crate) fn directory(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
@@ -189,11 +208,11 @@ pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
 }
 
 #[cfg(unix)]
-fn sync_directory(path: &Path) -> std::io::Result<()> {
+fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
 #[cfg(not(unix))]
-fn sync_directory(_: &Path) -> std::io::Result<()> {
+fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
 }

@@ -27,7 +27,7 @@ use crate::error::{Context, cannot_read, refuse};
 use crate::{Error, Job, Result};
 
 /// How long to wait for others.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// A writer may slip in between a checkpoint and our lock this often.
 const ATTEMPTS: usize = 20;
 

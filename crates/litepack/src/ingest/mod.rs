@@ -218,7 +218,7 @@ impl<'a> Session<'a> {
             refuse!("at most {COLUMNS_MAX} columns are possible");
         }
         if !(LINE_MIN..=LINE_MAX).contains(&options.max_line) {
-            refuse!("the longest line has {LINE_MIN} to {LINE_MAX} bytes");
+            refuse!("the longest line to parse is not between {LINE_MIN} and {LINE_MAX} bytes");
         }
         if let Some(format) = &options.format {
             Format::new(format)?;

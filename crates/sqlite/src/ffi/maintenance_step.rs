@@ -84,7 +84,7 @@ pub(crate) enum Step {
     More,
     /// There is not.
     Done,
-    /// Another connection is writing.
+    /// Another connection is in the way; to be tried again.
     Busy,
 }
 
@@ -109,7 +109,7 @@ impl Call<'_> {
         match code {
             OK if request.more => Ok(Step::More),
             OK => Ok(Step::Done),
-            BUSY => Ok(Step::Busy),
+            BUSY if request.why.is_null() => Ok(Step::Busy),
             NOTFOUND => Err(self.error("this is not a packed database")),
             code => Err(Error {
                 code,

@@ -5,7 +5,7 @@ use std::io;
 
 use litepack_store::Error;
 
-use crate::codes::{Code, While, code_of, host_code};
+use crate::codes::{BUSY, Code, While, code_of, host_code};
 
 /// What went wrong, for SQLite and for people.
 #[derive(Debug)]
@@ -34,6 +34,11 @@ impl Failure {
             why: why.into(),
             told: true,
         }
+    }
+
+    /// Others are in the way, and may not be at the next try.
+    pub(crate) fn is_passing(&self) -> bool {
+        self.code == BUSY && self.why.is_empty()
     }
 
     /// What went wrong, if it is one of the texts of this library.

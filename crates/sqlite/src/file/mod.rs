@@ -9,6 +9,7 @@ mod failure;
 pub(crate) mod journal;
 pub(crate) mod packed;
 pub(crate) mod packed_file;
+pub(crate) mod patience;
 mod pragma;
 pub(crate) mod refused;
 pub(crate) mod secure_delete;

@@ -3,6 +3,7 @@
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use litepack_btree::PageNumber;
 use litepack_codec::Level;
@@ -10,6 +11,7 @@ use litepack_engine::report::{check_text, info_json};
 use litepack_store::FileOffset;
 
 use super::packed::{Packed, Upkeep};
+use super::patience::Patience;
 use super::split::split;
 use super::wal_index::{self, Checkpoints};
 use super::{Database, Event, Failure, File, Methods, NOT_WRITTEN};
@@ -37,6 +39,8 @@ pub(crate) struct PackedFile {
     backfill: u32,
     /// What SQLite has the connection do while others are in the way.
     busy: Option<BusyHandler>,
+    /// How long others have kept maintenance from its next step.
+    patience: Patience,
     /// Gives up its places in the process-wide tables when the file is closed.
     identity: Option<Identity>,
     /// Spares SQLite looking for journals.
@@ -55,6 +59,7 @@ impl PackedFile {
             writable,
             backfill: 0,
             busy: None,
+            patience: Patience::default(),
             identity,
             absent,
         }
@@ -311,7 +316,10 @@ impl Database for PackedFile {
             }
             Upkeep::Planned => Ok(true),
             Upkeep::Nothing => Ok(false),
-            Upkeep::Step => self.alone(|file| written(file.packed.upkeep_step())),
+            Upkeep::Step => {
+                let step = self.alone(|file| written(file.packed.upkeep_step()));
+                self.patience.judge(step, Instant::now())
+            }
         }
     }
 

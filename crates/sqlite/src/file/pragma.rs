@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
+use super::patience::RETRY;
 use super::{Database, Failure, MAINTENANCE_FAILED};
-use crate::codes::{BUSY, Code, ERROR, MISUSE, OK};
-use crate::maintain_function::{Busy, RETRY};
+use crate::codes::{Code, ERROR, MISUSE, OK};
 use crate::options::{Pragma, from_pragma};
 
 /// What there is to say of a file that is on no server.
@@ -63,12 +63,11 @@ fn maintain(
     log: &dyn Fn(&Failure),
 ) -> (Code, String) {
     let begun = Instant::now();
-    let mut busy = Busy::default();
     loop {
         match database.maintain(None) {
             Ok(false) => return (OK, "0".into()),
-            Ok(true) => busy = Busy::default(),
-            Err(failure) if failure.code == BUSY && busy.is_patient() => std::thread::sleep(RETRY),
+            Ok(true) => {}
+            Err(failure) if failure.is_passing() => std::thread::sleep(RETRY),
             Err(failure) => {
                 log(&failure);
                 let why = failure.fixed_words().unwrap_or(MAINTENANCE_FAILED);

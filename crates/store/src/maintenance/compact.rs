@@ -15,7 +15,6 @@ use crate::format::unit::Unit;
 use crate::snapshot::recover::Commit;
 use crate::space::erase::Erase;
 use crate::transaction::changes::Transaction;
-use crate::transaction::commit::COMPACT_MIN;
 use crate::transaction::store::Store;
 use crate::transaction::write::LEAVES_MAX;
 
@@ -34,6 +33,8 @@ const QUEUED_MAX: u64 = 4 << 20;
 /// Bytes that a step of maintenance moves, and the share of the file that may stay free.
 const MOVED_PER_STEP: u64 = 512 << 10;
 const FREE_SHARE: u64 = 50;
+/// Free bytes that are not worth a step: as many as one may leave ([`slack`]).
+const FREE_MIN: u64 = 16 << 10;
 
 /// The share of a file that may stay free when all of it was rewritten, and a few bytes.
 const LOOSE: u64 = 20;
@@ -136,7 +137,7 @@ impl<D: Storage> Store<D> {
     /// The last commit is current again.
     pub fn compact_some(&mut self, from: u64) -> Result<Option<u64>> {
         let free = |Commit { record, .. }: Commit| {
-            record.free_bytes > (record.end.0 / FREE_SHARE).max(COMPACT_MIN)
+            record.free_bytes > (record.end.0 / FREE_SHARE).max(FREE_MIN)
         };
         if !self.snapshot().commit().is_some_and(free) {
             return Ok(None);
