@@ -23,7 +23,10 @@ pub struct Litepack {
 pub fn command() -> Result<PathBuf> {
     let program = std::env::current_exe()?;
     let folder = program.parent().context("this program is in no folder")?;
-    let command = folder
+    // Cargo puts tests one folder below.
+    let above = folder.parent().filter(|_| folder.ends_with("deps"));
+    let command = above
+        .unwrap_or(folder)
         .join("litepack")
         .with_extension(std::env::consts::EXE_EXTENSION);
     ensure!(
