@@ -204,11 +204,11 @@ pub(crate) fn fill(
     let plan = plan
         .map_err(litepack_store::Error::from)
         .with_context(cannot)?;
-    let dictionaries = plan.dictionaries_len();
+    let dictionaries = plan.dictionary_lens();
     let dictionaries = dictionaries
         .map_err(litepack_store::Error::from)
         .with_context(cannot)?;
-    let front = plan.front(size / unit as u64, dictionaries);
+    let front = plan.front(size / unit as u64, &dictionaries);
     store.fill_in_order(front).with_context(cannot)?;
     let mut numbers = Vec::new();
     for Listed {

@@ -159,29 +159,29 @@ impl Plan {
         self.dictionaries[self.group_of(unit)]
     }
 
-    /// The bytes that all dictionaries take in a file.
+    /// The bytes that each dictionary takes in a file; the largest tree's comes first.
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub fn dictionaries_len(&self) -> Result<u64, OutOfMemory> {
-        let mut len = 0;
-        for listed in &self.planned {
-            len += listed.dictionary.pack()?.len() as u64;
-        }
-        Ok(len)
+    pub fn dictionary_lens(&self) -> Result<Vec<u64>, OutOfMemory> {
+        let lens = self.planned.iter();
+        let lens = lens.map(|listed| Ok(listed.dictionary.pack()?.len() as u64));
+        lens.collect()
     }
 
     /// The bytes to keep at the beginning of a file of `units` units for its prefetch segment: less than it wants if
-    /// the dictionaries, which come behind it and take so many bytes, are then brought by the same request, and what is
-    /// left holds the nodes of the page map and, where pages have many children, the uppermost ones. Every query needs
-    /// those, and of the pages right above the leaves only one, which may come with its neighbours.
-    pub fn front(&self, units: u64, dictionaries: u64) -> u64 {
+    /// the dictionaries, which come behind it, or at least the one of the largest tree, are then brought by the same
+    /// request, and what is left holds the nodes of the page map and, where pages have many children, the uppermost
+    /// ones. Every query needs those, and of the pages right above the leaves only one, which may come with its
+    /// neighbours. `dictionaries` are [`Plan::dictionary_lens`].
+    pub fn front(&self, units: u64, dictionaries: &[u64]) -> u64 {
         let (upper, trees) = self.owners.as_ref().map_or((0, 0), |owners| {
             (owners.upper().len(), owners.trees().len())
         });
         let len = |pages: usize| BUNDLE_MIN + pages as u64 * UPPER_LEN + units / NODE_SHARE;
         let wanted = len(upper).min(self.stored / BUNDLE_SHARE);
-        front_beside(dictionaries, wanted, len(trees + upper / CHILDREN_MIN))
+        let needed = len(trees + upper / CHILDREN_MIN);
+        front_beside(dictionaries, wanted, needed)
     }
 
     /// Notes that there is nothing that maintenance would do better, in a commit with a prefetch segment if that is
@@ -327,18 +327,17 @@ impl Plan {
 }
 
 /// The room for a segment that wants so many bytes, and is of use from `needed` or three quarters of that on, beside
-/// dictionaries of so many.
-fn front_beside(dictionaries: u64, wanted: u64, needed: u64) -> u64 {
+/// dictionaries of so many: all of them, or the first.
+fn front_beside(dictionaries: &[u64], wanted: u64, needed: u64) -> u64 {
     if wanted < BUNDLE_MIN {
         return 0;
     }
-    let beside = OPENING_DATA.saturating_sub(dictionaries);
     let needed = needed.min(wanted - wanted / 4);
-    if (needed..wanted).contains(&beside) {
-        beside
-    } else {
-        wanted
-    }
+    let all = dictionaries.iter().sum();
+    let first = dictionaries.first().copied().unwrap_or(0);
+    let beside = [all, first].map(|len| OPENING_DATA.saturating_sub(len));
+    let enough = beside.into_iter().find(|room| *room >= needed);
+    enough.map_or(wanted, |room| room.min(wanted))
 }
 
 #[cfg(test)]
@@ -377,18 +376,25 @@ mod tests {
         const KIB: u64 = 1 << 10;
         assert_eq!(OPENING_DATA, 126 * KIB);
         // There is room for both.
-        assert_eq!(front_beside(70 * KIB, 50 * KIB, 20 * KIB), 50 * KIB);
+        assert_eq!(front_beside(&[70 * KIB], 50 * KIB, 20 * KIB), 50 * KIB);
         // A little less than wanted, and much less.
-        assert_eq!(front_beside(80 * KIB, 50 * KIB, 48 * KIB), 46 * KIB);
-        assert_eq!(front_beside(80 * KIB, 250 * KIB, 45 * KIB), 46 * KIB);
+        assert_eq!(front_beside(&[80 * KIB], 50 * KIB, 48 * KIB), 46 * KIB);
+        assert_eq!(front_beside(&[80 * KIB], 250 * KIB, 45 * KIB), 46 * KIB);
         // Both would be too small.
-        assert_eq!(front_beside(100 * KIB, 50 * KIB, 45 * KIB), 50 * KIB);
-        assert_eq!(front_beside(360 * KIB, 250 * KIB, 45 * KIB), 250 * KIB);
-        assert_eq!(front_beside(10 * KIB, KIB, KIB), 0);
+        assert_eq!(front_beside(&[100 * KIB], 50 * KIB, 45 * KIB), 50 * KIB);
+        assert_eq!(front_beside(&[360 * KIB], 250 * KIB, 45 * KIB), 250 * KIB);
+        // Of several that of the largest tree, if not all.
+        let several = [65 * KIB, 118 * KIB, KIB];
+        assert_eq!(front_beside(&several, 250 * KIB, 45 * KIB), 61 * KIB);
+        assert_eq!(front_beside(&several, 50 * KIB, 45 * KIB), 50 * KIB);
+        assert_eq!(front_beside(&several, 250 * KIB, 62 * KIB), 250 * KIB);
+        assert_eq!(front_beside(&[10 * KIB; 3], 250 * KIB, 45 * KIB), 96 * KIB);
+        assert_eq!(front_beside(&[], 50 * KIB, 45 * KIB), 50 * KIB);
+        assert_eq!(front_beside(&[10 * KIB], KIB, KIB), 0);
         // Of 464,000 units that are no database.
-        assert_eq!(front_beside(1000, 60_048, 60_048), 60_048);
-        assert_eq!(front_beside(75_000, 60_048, 60_048), 54_024);
-        assert_eq!(front_beside(100_000, 60_048, 60_048), 60_048);
+        assert_eq!(front_beside(&[1000], 60_048, 60_048), 60_048);
+        assert_eq!(front_beside(&[75_000], 60_048, 60_048), 54_024);
+        assert_eq!(front_beside(&[100_000], 60_048, 60_048), 60_048);
     }
 
     #[test]

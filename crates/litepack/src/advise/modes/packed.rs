@@ -166,11 +166,12 @@ pub(crate) fn predict(
     }
     packed.rest = shares[REST];
     let number = pages.size.div_ceil(unit);
-    let dictionaries = plan.dictionaries_len();
+    let dictionaries = plan.dictionary_lens();
     let dictionaries = dictionaries
         .map_err(out_of_memory)
         .context("cannot compress a dictionary")?;
-    let (lens, front) = (dictionaries as f64, plan.front(number, dictionaries));
+    let front = plan.front(number, &dictionaries);
+    let lens = dictionaries.iter().sum::<u64>() as f64;
     let rest = HEAD + MAP * number as f64 + front as f64;
     packed.ordinary = Predicted::new(bytes + lens + rest, variance, 0.0);
     let long = (0..count).filter(|at| strata.is_long(*at)).count() as f64;
