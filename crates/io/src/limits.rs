@@ -20,8 +20,19 @@ pub(crate) struct Limits {
     counts_all: bool,
 }
 
+/// What pages that the system can take back may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// If that is enough for all of them.
+    pub(crate) all: u64,
+    /// If it is not.
+    pub(crate) part: u64,
+}
+
 /// What the machine is taken to have if it does not say.
 const UNKNOWN: u64 = 1 << 30;
+/// What is kept of a container at least, unless that is more than a quarter.
+const KEPT_MIN: u64 = 16 << 20;
 
 /// The bytes of memory that this process and the files it reads may take together, as it was when first asked.
 pub fn memory() -> u64 {
@@ -54,17 +65,31 @@ impl Limits {
     }
 
     /// What may be used of it for pages that the system can take back: half the machine, which others use as well; or
-    /// three quarters of a container, as its memory is for nothing else; and a quarter of what may be mapped, as
-    /// mappings are never given back. `None` if all that is mapped counts as used.
-    pub(crate) fn share(&self) -> Option<u64> {
-        let shares = [
-            Some(self.machine / 2),
-            self.group.map(|group| group / 4 * 3),
-            self.mapped.map(|mapped| mapped / 4),
-        ];
-        let least = shares.into_iter().flatten().min();
-        least.filter(|_| !self.counts_all)
+    /// three quarters of a container, as its memory is for nothing else, and nearly all of it if no page is missing
+    /// then; and a quarter of what may be mapped, as mappings are never given back. `None` if all that is mapped counts
+    /// as used.
+    pub(crate) fn share(&self) -> Option<Share> {
+        let least = |group: Option<u64>| {
+            let shares = [
+                Some(self.machine / 2),
+                group,
+                self.mapped.map(|mapped| mapped / 4),
+            ];
+            shares.into_iter().flatten().min()
+        };
+        let share = Share {
+            all: least(self.group.map(nearly_all))?,
+            part: least(self.group.map(|group| group / 4 * 3))?,
+        };
+        Some(share).filter(|_| !self.counts_all)
     }
+}
+
+/// A container without a sixteenth, or 16 MiB, or at most a quarter. That is less than what is not pages needs: the system
+/// then takes back the pages, and parts of files, that were not used for longest.
+fn nearly_all(group: u64) -> u64 {
+    let kept = (group / 16).max(KEPT_MIN).min(group / 4);
+    group - kept
 }
 
 #[cfg(target_os = "linux")]
@@ -146,9 +171,26 @@ mod tests {
         "MemTotal:        1048576 kB\nMemFree: 1 kB\n",
     );
 
+    fn either(all: u64, part: u64) -> Option<Share> {
+        let (all, part) = (all * MIB, part * MIB);
+        Some(Share { all, part })
+    }
+
+    fn same(share: u64) -> Option<Share> {
+        either(share, share)
+    }
+
+    #[test]
+    fn a_container_keeps_a_little_for_all_else() {
+        for (group, share) in [(32, 24), (64, 48), (128, 112), (256, 240), (4096, 3840)] {
+            assert_eq!(nearly_all(group * MIB), share * MIB);
+        }
+        assert_eq!(nearly_all(0), 0);
+    }
+
     #[test]
     fn without_a_group_it_is_half_the_machine() {
-        assert_eq!(limits(&[MEMINFO]).share(), Some(512 * MIB));
+        assert_eq!(limits(&[MEMINFO]).share(), same(512));
         let unlimited = [
             MEMINFO,
             ("proc/self/cgroup", "0::/a\n4:memory:/b\n"),
@@ -158,7 +200,7 @@ mod tests {
                 "9223372036854771712\n",
             ),
         ];
-        assert_eq!(limits(&unlimited).share(), Some(512 * MIB));
+        assert_eq!(limits(&unlimited).share(), same(512));
         assert_eq!(limits(&[]).machine, UNKNOWN);
     }
 
@@ -170,7 +212,7 @@ mod tests {
             ("sys/fs/cgroup/a/memory.max", "104857600\n"),
             ("sys/fs/cgroup/a/b/memory.max", "209715200\n"),
         ];
-        assert_eq!(limits(&second).share(), Some(75 * MIB));
+        assert_eq!(limits(&second).share(), either(84, 75));
         let first = [
             MEMINFO,
             (
@@ -179,7 +221,7 @@ mod tests {
             ),
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "83886080\n"),
         ];
-        assert_eq!(limits(&first).share(), Some(60 * MIB));
+        assert_eq!(limits(&first).share(), either(64, 60));
     }
 
     #[test]
@@ -188,7 +230,7 @@ mod tests {
             mapped: Some(400 * MIB),
             ..limits(&[MEMINFO])
         };
-        assert_eq!(mapped.share(), Some(100 * MIB));
+        assert_eq!(mapped.share(), same(100));
         let strict = [MEMINFO, ("proc/sys/vm/overcommit_memory", "2\n")];
         assert_eq!(limits(&strict).share(), None);
         let slowed = [
@@ -197,7 +239,7 @@ mod tests {
             ("sys/fs/cgroup/a/memory.max", "max\n"),
             ("sys/fs/cgroup/a/memory.high", "104857600\n"),
         ];
-        assert_eq!(limits(&slowed).share(), Some(75 * MIB));
+        assert_eq!(limits(&slowed).share(), either(84, 75));
     }
 
     #[test]

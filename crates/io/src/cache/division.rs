@@ -5,6 +5,7 @@
 //! with each change of its size a little of what it knows of the past.
 
 use super::{CacheKind, DEFAULT_BUDGET, DEFAULT_BUDGET_OF_MANY, FileId, FileSize};
+use crate::limits::Share;
 
 pub(super) const KINDS: [CacheKind; 3] = [CacheKind::Pages, CacheKind::Frames, CacheKind::Blocks];
 
@@ -16,7 +17,7 @@ pub(super) struct Division {
     /// Bytes that writers have reserved.
     pub(super) reserved: u64,
     /// Memory that the system can take back, at most; `None` where it has no such memory.
-    system: Option<u64>,
+    system: Option<Share>,
     used: [bool; KINDS.len()],
     /// Open packed files, and how many handles each has.
     files: Vec<(FileId, FileSize, usize)>,
@@ -30,12 +31,12 @@ const DECODED_PER_COPY: u64 = 256;
 /// Copies have twice the room that they need, as there are also those of former leaves, and at most one of so many bytes.
 const COPIES_SHARE: u64 = 8;
 /// Where files are too large to be kept decoded, one of so many bytes is for decoded pages at least.
-const DECODED_MIN: u64 = 8;
+const DECODED_MIN: u64 = 4;
 /// With less than this, pages stay in memory that is ours alone: what may be taken back comes by the MiB.
 const ELASTIC_MIN: u64 = 8 << 20;
 
 impl Division {
-    pub(super) fn new(asked: Option<u64>, system: Option<u64>) -> Division {
+    pub(super) fn new(asked: Option<u64>, system: Option<Share>) -> Division {
         Division {
             asked,
             system,
@@ -117,12 +118,13 @@ impl Division {
     /// What is left of the memory for pages when files have theirs in the system's page cache. If all decoded pages fit,
     /// nothing else is needed. If not, stored pages come first: a page that is there takes microseconds to decode, one
     /// that is not has to wait for the disk, and in the same memory there are several times as many.
-    fn beside_files(&self, system: u64) -> u64 {
+    fn beside_files(&self, system: Share) -> u64 {
         let (stored, decoded) = (self.sum(|size| size.stored), self.sum(|size| size.decoded));
-        if decoded <= system {
-            return system;
+        if decoded <= system.all {
+            return system.all;
         }
-        system.saturating_sub(stored).max(system / DECODED_MIN)
+        let left = system.part.saturating_sub(stored);
+        left.max(system.part / DECODED_MIN)
     }
 
     /// What copies of objects may have of [`Division::elastic`]. Nothing if that is not enough for those of the open files:

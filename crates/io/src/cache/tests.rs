@@ -1,4 +1,5 @@
 use super::*;
+use crate::limits::Share;
 
 fn page(file: FileId, offset: u64) -> PageKey {
     PageKey::Page {
@@ -148,7 +149,11 @@ fn of_two_pages_by_the_same_key_the_later_one_is_found() {
 
 #[test]
 fn copies_of_objects_have_what_large_files_need_or_nothing() {
-    let cache = Arc::new(Cache::divided(Division::new(None, Some(16 << 30)), None));
+    let memory = Share {
+        all: 16 << 30,
+        part: 16 << 30,
+    };
+    let cache = Arc::new(Cache::divided(Division::new(None, Some(memory)), None));
     cache.begin_use(CacheKind::Pages);
     let mut file = CachedFile::new(&cache, FileId::unique());
     let mut copies = |decoded| {
@@ -302,7 +307,11 @@ fn a_part_that_was_small_or_empty_learns_new_pages_as_before() {
 #[test]
 fn what_is_left_beside_files_is_for_decoded_pages_unless_all_of_them_fit() {
     const MIB: u64 = 1 << 20;
-    let cache = Arc::new(Cache::divided(Division::new(None, Some(100 * MIB)), None));
+    let memory = Share {
+        all: 110 * MIB,
+        part: 100 * MIB,
+    };
+    let cache = Arc::new(Cache::divided(Division::new(None, Some(memory)), None));
     cache.begin_use(CacheKind::Pages);
     let room = || cache.division().elastic() / MIB;
     let size = |stored, decoded| FileSize {
@@ -311,9 +320,10 @@ fn what_is_left_beside_files_is_for_decoded_pages_unless_all_of_them_fit() {
     };
     let file = FileId::unique();
     let mut first = CachedFile::new(&cache, file);
-    first.tell(size(30, 90));
-    assert_eq!(room(), 100, "all pages fit");
-    first.tell(size(31, 92));
+    first.tell(size(37, 110));
+    assert_eq!(room(), 110, "all pages fit");
+    // A little more is not told.
+    first.tell(size(38, 111));
     first.tell(size(40, 120));
     assert_eq!(room(), 60);
     let mut same = CachedFile::new(&cache, file);
@@ -323,11 +333,11 @@ fn what_is_left_beside_files_is_for_decoded_pages_unless_all_of_them_fit() {
     other.tell(size(30, 80));
     assert_eq!(room(), 30);
     other.tell(size(u64::MAX / MIB, u64::MAX / MIB));
-    assert_eq!(room(), 12);
+    assert_eq!(room(), 25);
     drop((other, first));
     assert_eq!(room(), 60);
     drop(same);
-    assert_eq!(room(), 100);
+    assert_eq!(room(), 110);
     cache.set_budget(50 * MIB);
     let asked = room();
     let mut large = CachedFile::new(&cache, FileId::unique());
