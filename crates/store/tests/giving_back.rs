@@ -157,3 +157,37 @@ fn compaction_in_steps_leaves_little_free() {
         assert_eq!(found, page(number, newest.map_or(1, |version| version * 7)));
     }
 }
+
+/// Compaction looks at what is stored, and the transaction has cut some of that off.
+#[test]
+fn what_a_running_transaction_has_cut_off_is_not_moved() {
+    let disk = MemoryStorage::default();
+    let mut store = open(&disk);
+    write(&mut store, 300, 1);
+    for number in 0..100 {
+        let at = (number * PAGE) as u64;
+        store.write(at, &[0; PAGE]).expect("written");
+    }
+    store.flush().expect("flushed");
+    store.truncate((200 * PAGE) as u64).expect("cut");
+    let mut at = 0;
+    while let Some(next) = store.compact_some(at).expect("compacted") {
+        at = next;
+    }
+    store
+        .write((299 * PAGE) as u64, &page(299, 2))
+        .expect("written");
+    store.flush().expect("flushed");
+    let mut found = vec![0; PAGE];
+    for number in 0..300 {
+        let at = (number * PAGE) as u64;
+        store.read(at, &mut found).expect("readable");
+        let expected = match number {
+            100..200 => page(number, 1),
+            299 => page(number, 2),
+            _ => vec![0; PAGE],
+        };
+        assert!(found == expected, "page {number}");
+    }
+    assert_tight(&mut store, "cut");
+}

@@ -131,11 +131,12 @@ impl<D: Storage> Store<D> {
 
     /// A step of compaction that moves little: the first, if `from` is 0. Returns where to go on; `None` if
     /// there is nothing left to move, or nothing free enough to bother. What was moved away from is given back by
-    /// the next commit.
+    /// the next commit. What is pending is committed first.
     ///
     /// # Errors
     /// The last commit is current again.
     pub fn compact_some(&mut self, from: u64) -> Result<Option<u64>> {
+        self.commit()?;
         let free = |Commit { record, .. }: Commit| {
             record.free_bytes > (record.end.0 / FREE_SHARE).max(FREE_MIN)
         };

@@ -56,11 +56,12 @@ enum Next {
 }
 
 impl<D: Storage> Store<D> {
-    /// Begins to reorder the file; `None` if that would not make it much smaller.
+    /// Begins to reorder the file; `None` if that would not make it much smaller. What is pending is committed first.
     ///
     /// # Errors
-    /// When the page map cannot be read.
+    /// As [`Store::commit`], and when the page map cannot be read.
     pub fn reorder(&mut self) -> Result<Option<Reordering>> {
+        self.commit()?;
         let Some(record) = self.snapshot().commit().map(|commit| commit.record) else {
             return Ok(None);
         };
@@ -101,11 +102,12 @@ impl<D: Storage> Store<D> {
     }
 
     /// Goes on for a step, and makes it durable. `None` at the end; what is left free then is for
-    /// [`Store::compact_some`].
+    /// [`Store::compact_some`]. What is pending is committed first.
     ///
     /// # Errors
     /// The last commit is current again.
     pub fn reorder_some(&mut self, at: Reordering) -> Result<Option<Reordering>> {
+        self.commit()?;
         self.writer().compaction.begin();
         let next = self.step(|transaction| transaction.reorder_step(at));
         let next = next.and_then(|next| self.commit_and_flush().map(|()| next));

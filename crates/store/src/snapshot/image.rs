@@ -76,7 +76,7 @@ impl Image {
         Ok(next.filter(|leaf| *leaf < self.leaves()))
     }
 
-    /// Calls `each` for the entry of every stored unit, except those in leaves that have changed.
+    /// Calls `each` for the entry of every stored unit, those in leaves that have changed included.
     pub(crate) fn for_each_entry(
         &self,
         source: &impl NodeSource,
@@ -85,13 +85,13 @@ impl Image {
         let mut next = 0;
         while let Some(leaf) = self.next_leaf(next, source)? {
             next = leaf + 1;
-            if let Some(node) = self.map.leaf_on_disk(leaf, source)?
-                && let Node::Leaf(entries) = &*node
-            {
-                let stored = entries.iter().filter(|e| !e.is_zero());
-                stored.for_each(|entry| each(&entry));
+            if let Some(node) = self.map.leaf_on_disk(leaf, source)? {
+                stored_in(&node).for_each(|entry| each(&entry));
             }
         }
+        let changed = self.map.changed_at(0).into_iter();
+        let changed = changed.filter_map(|leaf| self.map.changed_node(0, leaf));
+        changed.flat_map(stored_in).for_each(|entry| each(&entry));
         Ok(())
     }
 
@@ -121,4 +121,14 @@ impl Image {
     pub(crate) fn leaf(&self, index: u64, source: &impl NodeSource) -> Result<Option<Arc<Node>>> {
         self.map.leaf_on_disk(index, source)
     }
+}
+
+/// The entries of the units that a leaf of the map has; none of another node.
+fn stored_in(node: &Node) -> impl Iterator<Item = Entry> {
+    let leaf = match node {
+        Node::Leaf(entries) => Some(entries),
+        Node::Inner(_) => None,
+    };
+    let entries = leaf.into_iter().flat_map(|leaf| leaf.iter());
+    entries.filter(|entry| !entry.is_zero())
 }

@@ -88,6 +88,10 @@ impl PageMap {
         if self.height == 0 || index >= span(self.height - 1) {
             return Ok(None);
         }
+        // Its place is still known, since it was read from there. What it says is not true any more.
+        if self.changed.contains_key(&(0, index)) {
+            return Ok(None);
+        }
         self.node_on_disk(0, index, source)
     }
 

@@ -385,4 +385,26 @@ mod tests {
             assert_eq!(first_byte(|buf| reader.read(offset, buf)), byte);
         }
     }
+
+    /// What moves units and counts dictionaries asks for the map's leaves while a transaction changes them.
+    #[test]
+    fn a_changed_leaf_is_not_read_as_it_was() {
+        let disk = MemoryStorage::default();
+        let mut store = Store::open(&disk, Options::default()).unwrap();
+        for unit in 0..300 {
+            store
+                .write(unit * UNIT, &page(1 + (unit % 200) as u8))
+                .unwrap();
+        }
+        store.flush().unwrap();
+        let mut transaction = store.begin().unwrap();
+        assert!(transaction.leaf(2).unwrap().is_some());
+        transaction.truncate(260 * UNIT).unwrap();
+        assert!(transaction.leaf(1).unwrap().is_some());
+        assert!(transaction.leaf(2).unwrap().is_none());
+        let (image, mut stored) = (transaction.image(), 0);
+        let count = |_: &Entry| stored += 1;
+        image.for_each_entry(transaction.medium(), count).unwrap();
+        assert_eq!(stored, 260);
+    }
 }
