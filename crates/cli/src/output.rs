@@ -42,8 +42,38 @@ pub(crate) use tell;
 
 /// A line for people about a file that could not be read, which the error may name itself.
 pub fn failed(path: &str, error: &str) {
-    match error.contains(path) {
+    match is_named(path, error) {
         true => tell!("litepack: {error}"),
         false => tell!("litepack: {path}: {error}"),
+    }
+}
+
+/// Whether an error begins with the name of the file, or says it before its cause. A short name may be in any text.
+fn is_named(path: &str, error: &str) -> bool {
+    let begins = error.strip_prefix(path);
+    begins.is_some_and(|rest| rest.starts_with([' ', ':'])) || error.contains(&format!(" {path}: "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_named;
+
+    #[test]
+    fn a_short_name_is_not_taken_for_a_part_of_a_word() {
+        for (path, error) in [
+            ("a", "cannot read a: No such file"),
+            ("a b.log", "a b.log is neither a file nor a pipe"),
+            ("http://h:1/x", "http://h:1/x: no answer"),
+        ] {
+            assert!(is_named(path, error), "{path}");
+        }
+        for (path, error) in [
+            ("a", "cannot read from there"),
+            ("a", "this is not a database"),
+            ("-", "not UTF-8"),
+            ("x", "http://h:1/x: no answer"),
+        ] {
+            assert!(!is_named(path, error), "{path}");
+        }
     }
 }

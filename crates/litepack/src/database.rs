@@ -7,7 +7,7 @@ use rusqlite::types::FromSql;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Params};
 
 use crate::error::{Cause, Context};
-use crate::files::replacement::{directory, without_path};
+use crate::files::replacement::Replacement;
 use crate::files::source::Source;
 use crate::job::Interrupts;
 use crate::{Error, Job, Result, register};
@@ -48,10 +48,7 @@ fn cannot_create(path: &Path, error: &rusqlite::Error) -> Option<Error> {
     if error.sqlite_error_code() != Some(ErrorCode::CannotOpen) || path.exists() {
         return None;
     }
-    let directory = directory(path);
-    let probe = tempfile::tempfile_in(&directory).map_err(without_path);
-    let why = probe.with_context(|| format!("cannot write to {}", directory.display()));
-    why.err()
+    Replacement::beside(path.to_owned(), false).err()
 }
 
 /// An open database; the connection is closed before the file.

@@ -43,6 +43,13 @@ fn write(store: &mut Store<&MemoryStorage>, pages: usize, version: usize) {
     store.flush().expect("flushed");
 }
 
+fn compact(store: &mut Store<&MemoryStorage>) {
+    let mut at = 0;
+    while let Some(next) = store.compact_some(at).expect("compacted") {
+        at = next;
+    }
+}
+
 fn assert_tight(store: &mut Store<&MemoryStorage>, what: &str) {
     let report = store.check(&mut |_| Ok(())).expect("readable");
     assert!(
@@ -139,10 +146,7 @@ fn compaction_in_steps_leaves_little_free() {
     while let Some(at) = arranged {
         arranged = store.reorder_some(at).expect("arranged");
     }
-    let mut at = 0;
-    while let Some(next) = store.compact_some(at).expect("compacted") {
-        at = next;
-    }
+    compact(&mut store);
     store.set_maintained().expect("finished");
     let after = store.info().expect("readable");
     let spared = after.free_bytes < after.file_bytes / 40;
@@ -170,10 +174,7 @@ fn what_a_running_transaction_has_cut_off_is_not_moved() {
     }
     store.flush().expect("flushed");
     store.truncate((200 * PAGE) as u64).expect("cut");
-    let mut at = 0;
-    while let Some(next) = store.compact_some(at).expect("compacted") {
-        at = next;
-    }
+    compact(&mut store);
     store
         .write((299 * PAGE) as u64, &page(299, 2))
         .expect("written");

@@ -87,7 +87,8 @@ impl Replacement {
         Replacement::beside(target.to_owned(), true)
     }
 
-    fn beside(target: PathBuf, overwrite: bool) -> Result<Replacement> {
+    /// For a name, whatever there is now.
+    pub(crate) fn beside(target: PathBuf, overwrite: bool) -> Result<Replacement> {
         let mut prefix = OsString::from(".");
         let Some(name) = target.file_name() else {
             refuse!("the target has no file name");
@@ -155,7 +156,7 @@ impl Replacement {
 }
 
 /// The error without the temporary file's name, which means nothing to the user.
-pub(crate) fn without_path(error: io::Error) -> io::Error {
+fn without_path(error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::NotFound => io::Error::new(error.kind(), "there is no such directory"),
         kind @ (ErrorKind::PermissionDenied
@@ -172,8 +173,7 @@ pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The directory in which the file is.
-pub(crate) fn directory(path: &Path) -> PathBuf {
+fn directory(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),

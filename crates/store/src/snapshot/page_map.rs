@@ -85,11 +85,16 @@ impl PageMap {
         index: u64,
         source: &impl NodeSource,
     ) -> Result<Option<Arc<Node>>> {
-        if self.height == 0 || index >= span(self.height - 1) {
-            return Ok(None);
-        }
         // Its place is still known, since it was read from there. What it says is not true any more.
         if self.changed.contains_key(&(0, index)) {
+            return Ok(None);
+        }
+        self.stored_leaf(index, source)
+    }
+
+    /// The leaf with this index as it is stored, changed or not.
+    fn stored_leaf(&self, index: u64, source: &impl NodeSource) -> Result<Option<Arc<Node>>> {
+        if self.height == 0 || index >= span(self.height - 1) {
             return Ok(None);
         }
         self.node_on_disk(0, index, source)
@@ -157,7 +162,7 @@ impl PageMap {
         if let Some(Node::Leaf(entries)) = self.changed.get(&(0, unit.leaf())) {
             return Ok(entries.get(unit.slot()));
         }
-        Ok(match self.leaf_on_disk(unit.leaf(), source)?.as_deref() {
+        Ok(match self.stored_leaf(unit.leaf(), source)?.as_deref() {
             Some(Node::Leaf(entries)) => entries.get(unit.slot()),
             _ => Entry::ZERO,
         })

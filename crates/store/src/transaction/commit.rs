@@ -24,7 +24,7 @@ use crate::transaction::undo::Before;
 /// must be verified after a crash and lets the space they freed be used again.
 const UNFLUSHED_MAX: u64 = 4 << 20;
 /// Free space below this is not worth compacting for.
-pub(crate) const COMPACT_MIN: u64 = 64 << 10;
+const COMPACT_MIN: u64 = 64 << 10;
 /// Nor below this if the database got shorter: small files are to shrink, too.
 const SHRUNK_MIN: u64 = 16 << 10;
 
