@@ -140,6 +140,12 @@ impl<T> WorkerPool<T> {
         self.state().map_or(0, |state| state.jobs.len())
     }
 
+    /// Whether all jobs are done.
+    pub fn is_idle(&self) -> bool {
+        self.state()
+            .is_none_or(|state| state.jobs.is_empty() && state.under_way.is_empty())
+    }
+
     /// Drops the jobs that no worker has begun.
     pub fn clear(&self) {
         self.keep_newest(0);

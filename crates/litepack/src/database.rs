@@ -37,9 +37,12 @@ pub fn open_with_flags(path: impl AsRef<Path>, flags: OpenFlags) -> Result<Conne
         _ => crate::uri(path).with_context(cannot)?,
     };
     let opened = Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_URI);
-    opened.map_err(|error| match cannot_create(path, &error) {
-        Some(why) => why.explained(cannot()),
-        None => error.explained(cannot()),
+    opened.map_err(|error| {
+        let creates = flags.contains(OpenFlags::SQLITE_OPEN_CREATE);
+        match creates.then(|| cannot_create(path, &error)).flatten() {
+            Some(why) => why.explained(cannot()),
+            None => error.explained(cannot()),
+        }
     })
 }
 

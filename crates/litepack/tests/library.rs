@@ -257,3 +257,63 @@ fn a_warning_is_no_error() {
     let said = said.into_inner().unwrap();
     assert!(said.contains("is malformed"), "{said}");
 }
+
+/// POSIX drops all locks of a process on a file when it closes any descriptor of it.
+#[cfg(target_os = "linux")]
+#[test]
+fn calls_leave_the_locks_of_open_connections_alone() {
+    use std::os::unix::fs::MetadataExt;
+    let (folder, plain) = place(1000);
+    let packed = folder.path().join("packed.db");
+    litepack::pack(&plain, &packed, &PackOptions::default(), &Job::default()).unwrap();
+    for database in [&plain, &packed] {
+        let number = database.metadata().unwrap().ino();
+        let locks = || {
+            let all = std::fs::read_to_string("/proc/locks").unwrap();
+            let ours = all
+                .lines()
+                .filter(|line| line.contains(&format!(":{number} ")));
+            let mut ours: Vec<String> = ours
+                .map(|line| line.split_once(':').unwrap().1.into())
+                .collect();
+            ours.sort();
+            ours
+        };
+        let db = litepack::open(database).unwrap();
+        // In WAL mode a connection has its lock as long as it is open.
+        db.execute_batch("pragma journal_mode = wal; create table if not exists more(x)")
+            .unwrap();
+        let before = locks();
+        assert!(!before.is_empty(), "this shows nothing");
+        let job = Job::default();
+        // Whether they succeed or refuse: what counts is that they open the file and close it.
+        let _ = litepack::info(database, &job);
+        let _ = litepack::check(database, &job);
+        let _ = litepack::maintain(database, &MaintainOptions::default(), &job);
+        let new = folder.path().join("new");
+        let _ = litepack::pack(database, &new, &PackOptions::default(), &job);
+        let _ = litepack::unpack(database, &new, &UnpackOptions::default(), &job);
+        assert_eq!(locks(), before);
+        db.execute_batch("insert into more values(1)").unwrap();
+        drop(db);
+        // Once nothing has it open, nothing of ours has either.
+        let _ = litepack::info(database, &job);
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let of_it = open
+            .filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|path| path == *database));
+        assert_eq!(of_it.count(), 0);
+    }
+}
+
+/// A database that is only to be read is not created, and nothing is tried beside it.
+#[test]
+fn a_missing_database_that_is_only_read_is_missing() {
+    let (folder, _) = place(1);
+    let before = folder.path().metadata().unwrap().modified().unwrap();
+    let missing = folder.path().join("missing.db");
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let error = litepack::open_with_flags(&missing, flags).unwrap_err();
+    assert!(error.to_string().contains("cannot open"), "{error}");
+    let after = folder.path().metadata().unwrap().modified().unwrap();
+    assert_eq!(after, before);
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use litepack_codec::Dictionary;
 use litepack_io::testing::MemoryStorage;
-use litepack_store::{Cache, FileId, Options, Store};
+use litepack_store::{Cache, FileId, Options, Store, Unit};
 
 const PAGE: usize = 4096;
 
@@ -160,6 +160,47 @@ fn compaction_in_steps_leaves_little_free() {
         let newest = (2..6).rev().find(|version| number % 3 == version % 3);
         assert_eq!(found, page(number, newest.map_or(1, |version| version * 7)));
     }
+}
+
+#[test]
+fn pages_that_are_buffered_are_not_replaced_by_what_they_were() {
+    let disk = MemoryStorage::default();
+    let mut store = open(&disk);
+    write(&mut store, 300, 1);
+    store.write(0, &page(0, 2)).expect("written");
+    let mut at = Some(Unit::FIRST);
+    while let Some(from) = at {
+        at = store.recompress(from, &|_| 0).expect("stored again");
+    }
+    store.commit().expect("committed");
+    store.flush().expect("flushed");
+    let mut found = vec![0; PAGE];
+    for number in 0..300 {
+        let at = (number * PAGE) as u64;
+        store.read(at, &mut found).expect("readable");
+        assert!(found == page(number, 1 + usize::from(number == 0)));
+    }
+}
+
+#[test]
+fn a_dictionary_of_pages_that_are_buffered_is_in_use() {
+    let disk = MemoryStorage::default();
+    let mut store = open(&disk);
+    write(&mut store, 300, 1);
+    let dictionary = Dictionary::new(page(7, 1));
+    let number = store.add_dictionary(&dictionary, vec![1]).expect("added");
+    let new = page(0, 2);
+    store.write_with(0, &new, number).expect("written");
+    store.drop_unused_dictionaries(&[]).expect("dropped");
+    store.commit().expect("committed");
+    store.flush().expect("flushed");
+    assert_eq!(store.dictionary_of(Unit::FIRST).expect("mapped"), number);
+    drop(store);
+    let mut store = open(&disk);
+    store.refresh().expect("readable");
+    let mut found = vec![0; PAGE];
+    assert_eq!(store.read(0, &mut found).expect("readable"), PAGE);
+    assert!(found == new);
 }
 
 /// Compaction looks at what is stored, and the transaction has cut some of that off.

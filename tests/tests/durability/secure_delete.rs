@@ -188,6 +188,43 @@ fn vacuum_leaves_nothing_that_was_deleted_before() {
     });
 }
 
+/// In WAL mode `VACUUM` ends with the checkpoint that brings all of it, whatever is done in between.
+#[test]
+fn maintenance_between_vacuum_and_its_checkpoint_keeps_nothing() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    for maintain in [
+        "",
+        "select litepack_maintain(null, 1)",
+        "pragma litepack_maintain",
+    ] {
+        let mut rows = Rows::new();
+        let db = rows.open(&format!(
+            "pragma journal_mode = wal; pragma wal_autocheckpoint = 0; {CREATE}"
+        ));
+        rows.put(&db, "t", 0..300);
+        for round in 0..10 {
+            rows.delete(&db, "t", |id| id % 20 == round);
+            checkpoint(&db);
+        }
+        assert!(rows.left() > 0, "this shows nothing");
+        db.execute_batch("vacuum").expect("run");
+        if !maintain.is_empty() {
+            let more: String = db
+                .query_row(maintain, [], |row| {
+                    Ok(row.get::<_, rusqlite::types::Value>(0)?)
+                })
+                .map(|value| format!("{value:?}"))
+                .expect("maintained");
+            assert!(more.contains('0'), "{more}");
+        }
+        checkpoint(&db);
+        rows.assert_erased(maintain);
+        content::assert_sound(&db, maintain);
+    }
+}
+
 /// A transaction so large that pages reach the file before it ends.
 #[test]
 fn a_transaction_undone_leaves_nothing() {

@@ -291,16 +291,49 @@ fn the_command_gives_up_on_a_writer_that_does_not_end() {
     let place = Place::new();
     let packed = used(&place, "delete");
     let other = vfs::open(&packed).expect("it opens");
-    other.execute_batch("begin immediate").expect("a writer");
-    let output = run_litepack(["maintain", text(&packed)]);
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{words}");
-    assert!(
-        words.contains("another connection has been writing"),
-        "{words}"
-    );
-    other.execute_batch("commit").expect("it ends");
+    // With the exclusive lock it cannot even read the schema.
+    for (begin, why) in [
+        ("begin immediate", "another connection has been writing"),
+        ("begin exclusive", "in use by another program"),
+    ] {
+        other.execute_batch(begin).expect("a writer");
+        let output = run_litepack(["maintain", text(&packed)]);
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{begin}: {words}");
+        assert!(words.contains(why), "{begin}: {words}");
+        other.execute_batch("commit").expect("it ends");
+    }
     command(&["maintain", text(&packed)]);
+}
+
+/// A transaction has the exclusive lock once its changes do not fit SQLite's cache, and while it commits. Maintenance goes
+/// on trying, for ten seconds, whatever time the connection has a statement wait.
+#[test]
+fn a_writer_with_the_exclusive_lock_is_in_the_way_for_ten_seconds() {
+    let place = Place::new();
+    let packed = used(&place, "delete");
+    let [one, other, writer] = [0, 1, 2].map(|_| vfs::open(&packed).expect("it opens"));
+    // A connection that knows the schema: without it SQLite prepares no statement.
+    let rows = [&one, &other].map(hash);
+    writer.execute_batch("begin exclusive").expect("a writer");
+    let long = std::thread::spawn(move || {
+        // Longer than tries may be apart.
+        other
+            .busy_timeout(Duration::from_millis(2500))
+            .expect("a time");
+        maintain(&other, "null, 1").expect_err("it gives up")
+    });
+    one.busy_timeout(Duration::ZERO).expect("a time");
+    assert_eq!(maintain(&one, "0.5, 1").expect("more to do"), 1);
+    let error = long.join().expect("no panic").to_string();
+    assert!(
+        error.contains("another connection has been writing"),
+        "{error}"
+    );
+    writer.execute_batch("commit").expect("it ends");
+    assert_eq!(maintain(&one, "null, 1").expect("done"), 0);
+    assert_eq!(hash(&one), rows[0]);
+    content::assert_sound(&one, "after both");
 }
 
 #[test]

@@ -99,7 +99,9 @@ impl Class {
 
     /// Whether more than one slot of so many is empty.
     fn has_holes(&self, one_of: usize) -> bool {
-        self.holes.load(Ordering::Relaxed) > self.arena.slots() / one_of
+        let slots = self.arena.slots();
+        // While all slots were given back, another thread may have counted one of them.
+        slots > 0 && self.holes.load(Ordering::Relaxed) > slots / one_of
     }
 
     fn is_full(&self) -> bool {

@@ -275,3 +275,17 @@ fn threads_keep_to_the_limit_whatever_it_is() {
     elastic.clear();
     assert_eq!(elastic.used.load(Ordering::Relaxed), 0);
 }
+
+/// As when one thread counts a slot as empty that another has given back meanwhile.
+#[test]
+fn without_slots_there_are_no_empty_ones() {
+    let Some(elastic) = elastic(4 * MIB) else {
+        return;
+    };
+    let class = elastic.class(4096).unwrap();
+    put(&elastic, 0..10);
+    elastic.clear();
+    class.holes.fetch_add(1, Ordering::Relaxed);
+    put(&elastic, 20..30);
+    assert!((20..30).all(|number| read(&elastic, number)));
+}

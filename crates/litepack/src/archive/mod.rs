@@ -3,7 +3,7 @@
 
 mod report;
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -15,6 +15,7 @@ use litepack_io::storage::ReadAt;
 
 use crate::error::{Context, cannot_read, refuse};
 use crate::files::content::{CHUNK, Content};
+use crate::files::held::Held;
 use crate::files::replacement::{Replacement, is_same_file};
 use crate::files::source::{Source, open_file};
 use crate::files::{header, reader};
@@ -218,7 +219,7 @@ fn copy(archive: &mut Archive<impl ReadAt>, output: &mut impl Write, job: &Job<'
 const CANNOT_READ: &str = "cannot read the archive";
 
 /// Opens a file that has to be an archive.
-fn file(shown: &Path) -> Result<(File, Metadata)> {
+fn file(shown: &Path) -> Result<(Held, Metadata)> {
     let name = shown.display();
     let (file, _) = open_file(shown, false)?;
     let cannot = || cannot_read(shown);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! source.rs       a database that is read while nobody changes it      header.rs       what it is, and its URI
-//! origin.rs       a database that is only read, whatever others do
+//! origin.rs       a database that is only read, whatever others do     held.rs         how both are closed
 //! content.rs      its bytes, plain or packed                           reader.rs       a packed file, on all cores
 //! replacement.rs  a new file in place of a name, or everything     object.rs       a target in an object store
 //!                 as it was                                    patterns.rs     files that are named by patterns
@@ -10,6 +10,7 @@
 
 pub(crate) mod content;
 pub(crate) mod header;
+pub(crate) mod held;
 pub(crate) mod object;
 // Most of it is for copies.
 #[cfg_attr(not(feature = "tune"), allow(dead_code))]

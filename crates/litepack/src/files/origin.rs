@@ -11,6 +11,7 @@ use litepack_engine::FileKind;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::error::{Context, cannot_read, refuse};
+use crate::files::held::Held;
 use crate::files::replacement::with_suffix;
 use crate::files::source::{distrust, open_file};
 use crate::files::{header, reader};
@@ -18,8 +19,7 @@ use crate::{Error, Job, Result, archive};
 
 /// The user's database.
 pub(crate) struct Origin {
-    /// Closed after all connections, as POSIX drops the locks of a process when it closes a file.
-    file: File,
+    file: Held,
     path: PathBuf,
     shown: PathBuf,
     kind: FileKind,
@@ -50,7 +50,7 @@ impl Origin {
             FileKind::Plain | FileKind::Packed => {}
             FileKind::Empty => refuse!("{name} is empty; there is no table in it"),
             // Says what is wrong with one that is no archive.
-            FileKind::Zstd => drop(archive::open(&file).with_context(cannot)?),
+            FileKind::Zstd => drop(archive::open(&*file).with_context(cannot)?),
             FileKind::Other => refuse!("{name} is not a SQLite database, or an encrypted one"),
         }
         header::expect_whole(&file, kind, shown)?;
@@ -169,7 +169,7 @@ impl Origin {
         let cannot = || cannot_read(&self.shown);
         let mut version = [0; 20];
         let found = match self.kind {
-            FileKind::Plain => litepack_io::storage::ReadAt::read_at(&self.file, &mut version, 0)
+            FileKind::Plain => litepack_io::storage::ReadAt::read_at(&*self.file, &mut version, 0)
                 .with_context(cannot)?,
             FileKind::Packed => {
                 let mut store =

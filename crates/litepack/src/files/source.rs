@@ -1,8 +1,7 @@
 //! Opening the database that a call reads, and keeping others from changing it meanwhile.
 //!
 //! SQLite itself takes the locks, plays back a hot journal and brings the WAL into the file; the bytes
-//! are then read straight from the file. POSIX drops all locks of a process on a file when any of its
-//! descriptors is closed, so the file is opened before SQLite opens it and closed after.
+//! are then read straight from the file, which is closed with care for SQLite's locks: see `held.rs`.
 //!
 //! A program that opens the file while it is replaced in place waits for our lock on the *old* file,
 //! and so does one that has the file open and idle, which in rollback mode no lock shows. When it
@@ -22,6 +21,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::header;
+use super::held::Held;
 use super::replacement::with_suffix;
 use crate::error::{Context, cannot_read, refuse};
 use crate::{Error, Job, Result};
@@ -40,7 +40,7 @@ pub(crate) fn distrust(connection: &Connection) -> rusqlite::Result<()> {
 /// An open database; the fields are in the order in which they must be closed.
 pub(crate) struct Source {
     connection: Option<Connection>,
-    file: File,
+    file: Held,
     path: PathBuf,
     shown: PathBuf,
     kind: FileKind,
@@ -334,7 +334,7 @@ impl Source {
     /// that and wait for its lock, unless it has other names.
     pub(crate) fn retire(self) {
         if nothing_links_to(&self.file) {
-            let _ = Storage::write_at(&self.file, &[0; HEADER_LEN], 0);
+            let _ = Storage::write_at(&*self.file, &[0; HEADER_LEN], 0);
         }
     }
 }
@@ -365,7 +365,7 @@ fn missing(shown: &Path) -> String {
 }
 
 /// Opens an ordinary file; gives its name without links, too.
-pub(crate) fn open_file(shown: &Path, writable: bool) -> Result<(File, PathBuf)> {
+pub(crate) fn open_file(shown: &Path, writable: bool) -> Result<(Held, PathBuf)> {
     let name = shown.display();
     let metadata = match shown.metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => refuse!("{}", missing(shown)),
@@ -381,7 +381,7 @@ pub(crate) fn open_file(shown: &Path, writable: bool) -> Result<(File, PathBuf)>
     let path = shown.canonicalize().with_context(cannot)?;
     let mut options = OpenOptions::new();
     let file = options.read(true).write(writable).open(&path);
-    Ok((file.with_context(cannot)?, path))
+    Ok((Held::new(file.with_context(cannot)?), path))
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {

@@ -1,6 +1,6 @@
 //! How the SQL function asks a file for a step of maintenance: by a file control of ours.
 
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 
 use litepack_codec::Level;
 use litepack_columns::sql::{Error, Sql};
@@ -8,7 +8,7 @@ use litepack_columns::tokens::quote;
 
 use super::call::Call;
 use crate::codes::{BUSY, NOTFOUND, OK, fcntl};
-use crate::file::{Database, Failure, MAINTENANCE_FAILED};
+use crate::file::{Database, Failure, MAINTENANCE_FAILED, READ_FIRST};
 
 /// What a step is asked, and what it answers. Another copy of this library, of another version, may be asked: so the
 /// layout is C's and begins with its version.
@@ -95,26 +95,47 @@ impl Call<'_> {
         schema: &str,
         level: Option<Level>,
     ) -> litepack_columns::sql::Result<Step> {
-        // In WAL mode this maps the index, which is where the locks are.
-        let any = format!("select 1 from {}.sqlite_schema limit 1", quote(schema));
-        self.db().run(&any, &[])?;
         let name = CString::new(schema).map_err(|_| self.error("no database has that name"))?;
-        let mut request = Request::new(level);
-        let argument = (&raw mut request).cast();
-        // SAFETY: the function is running, and nobody but this VFS knows the operation.
-        let code = unsafe {
-            let api = self.api();
-            api.file_control(self.context(), &name, fcntl::LITEPACK_MAINTAIN, argument)
+        let read = || {
+            let any = format!("select 1 from {}.sqlite_schema limit 1", quote(schema));
+            self.db().run(&any, &[])
         };
+        // No read before it is needed: it would wait for a writer as any statement does, and count that as no refusal.
+        let (mut code, mut request) = self.ask(&name, level);
+        if request.why() == READ_FIRST {
+            // This maps the index, which is where the locks are.
+            match read() {
+                Err(error) if error.code & 0xff == BUSY => return Ok(Step::Busy),
+                mapped => mapped?,
+            };
+            (code, request) = self.ask(&name, level);
+        }
         match code {
             OK if request.more => Ok(Step::More),
             OK => Ok(Step::Done),
             BUSY if request.why.is_null() => Ok(Step::Busy),
             NOTFOUND => Err(self.error("this is not a packed database")),
-            code => Err(Error {
-                code,
-                ..self.error(request.why())
-            }),
+            code => {
+                if request.why.is_null() {
+                    // What is wrong with the database, a statement says better.
+                    read()?;
+                }
+                Err(Error {
+                    code,
+                    ..self.error(request.why())
+                })
+            }
         }
+    }
+
+    fn ask(&self, name: &CStr, level: Option<Level>) -> (c_int, Request) {
+        let mut request = Request::new(level);
+        let argument = (&raw mut request).cast();
+        // SAFETY: the function is running, and nobody but this VFS knows the operation.
+        let code = unsafe {
+            let api = self.api();
+            api.file_control(self.context(), name, fcntl::LITEPACK_MAINTAIN, argument)
+        };
+        (code, request)
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct Packed<D: Storage> {
     /// `VACUUM` was told to write the whole database anew, and not all of that is committed to the file. In WAL mode it
     /// comes there with a checkpoint.
     vacuuming: bool,
+    /// Why the checkpoint under way may not write.
+    checkpoint_refused: Option<String>,
 }
 
 /// Where the database header says which journal mode it is for, and what it says in WAL mode
@@ -86,6 +88,7 @@ impl<D: Storage> Packed<D> {
             enters_wal: false,
             maintenance: None,
             secure_delete: SecureDelete::new(false),
+            checkpoint_refused: None,
             vacuuming: false,
         }
     }
@@ -149,17 +152,24 @@ impl<D: Storage> Packed<D> {
         }
         self.held = None;
         self.catch_up()?;
-        if frames > 0 && self.store.fell_back() {
-            // After a power loss the index is made anew, and no frame is in the database.
+        if let Err(damaged) = self.expect_newest(frames) {
             self.wal_read_began = true;
-            return Err(self
-                .store
-                .newest_is_damaged("a running process has read it"));
+            return Err(damaged);
         }
         let moved = self.store.seq() != self.looked_at;
         self.looked_at = self.store.seq();
         // Without a new commit, the checkpoint that the index tells of may be one that failed and will be taken back.
         self.held = index.filter(|index| moved || index.are_none());
+        Ok(())
+    }
+
+    /// An error if the newest commit is damaged although the WAL index says that frames are in the database: then there
+    /// are processes that have read it. After a power loss the index is made anew, and no frame is in the database.
+    pub(crate) fn expect_newest(&self, frames: u32) -> Result<()> {
+        if frames > 0 && self.store.fell_back() {
+            let why = "a running process has read it";
+            return Err(self.store.newest_is_damaged(why));
+        }
         Ok(())
     }
 
@@ -170,6 +180,9 @@ impl<D: Storage> Packed<D> {
 
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.checkpoint_sizes = false;
+        if let Some(damaged) = &self.checkpoint_refused {
+            return Err(std::io::Error::other(damaged.clone()).into());
+        }
         if offset == 0 {
             self.enters_wal = bytes.get(VERSIONS) == Some(&WAL_VERSIONS);
         }
@@ -232,7 +245,12 @@ impl<D: Storage> Packed<D> {
         self.set_vacuuming(true);
     }
 
-    fn set_vacuuming(&mut self, vacuuming: bool) {
+    /// Whether `VACUUM` has written the database anew, and not all of it is in the file.
+    pub(crate) fn is_vacuuming(&self) -> bool {
+        self.vacuuming
+    }
+
+    pub(crate) fn set_vacuuming(&mut self, vacuuming: bool) {
         self.vacuuming = vacuuming;
         self.store.set_rewriting(vacuuming);
     }
@@ -263,10 +281,15 @@ impl<D: Storage> Packed<D> {
         self.store.flush()
     }
 
-    pub(crate) fn checkpoint_starts(&mut self) -> Result<()> {
+    /// `frames` is how many frames of the WAL the index says are in the database. SQLite does not heed a failure, so
+    /// writing fails after one: frames that come later must not go into an older commit.
+    pub(crate) fn checkpoint_starts(&mut self, frames: u32) -> Result<()> {
         self.checkpoint_failed = false;
         self.store.set_erase(self.secure_delete.now());
-        self.store.refresh().map(|_| ())
+        self.store.refresh()?;
+        let newest = self.expect_newest(frames);
+        self.checkpoint_refused = newest.as_ref().err().map(ToString::to_string);
+        newest
     }
 
     /// `CKPT_DONE`: publishes what the checkpoint wrote, and remembers a failure, as SQLite does not.
@@ -282,6 +305,7 @@ impl<D: Storage> Packed<D> {
     /// SQLite was not told.
     pub(crate) fn checkpoint_ends(&mut self) -> bool {
         self.checkpoint_sizes = false;
+        self.checkpoint_refused = None;
         std::mem::take(&mut self.checkpoint_failed)
     }
 

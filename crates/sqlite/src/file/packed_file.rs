@@ -14,7 +14,7 @@ use super::packed::{Packed, Upkeep};
 use super::patience::Patience;
 use super::split::split;
 use super::wal_index::{self, Checkpoints};
-use super::{Database, Event, Failure, File, Methods, NOT_WRITTEN};
+use super::{Database, Event, Failure, File, Methods, NOT_WRITTEN, READ_FIRST};
 use crate::codes::{
     BUSY, Code, ERROR, IOCAP_KEPT, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, OK, READONLY, While,
 };
@@ -69,6 +69,12 @@ impl PackedFile {
         self.packed.disk()
     }
 
+    /// How many frames of the WAL the index says are in the database.
+    fn frames_in_database(&self) -> u32 {
+        let word = self.disk().index_word(wal_index::BACKFILL);
+        word.map_or(0, |word| word.load(Ordering::SeqCst))
+    }
+
     /// At the first read of a WAL transaction, sees what checkpoints have brought.
     fn catch_up(&mut self) -> litepack_store::Result<()> {
         if !self.packed.wal_read_is_new() {
@@ -80,7 +86,7 @@ impl PackedFile {
             word.map_or(0, |word| word.load(Ordering::SeqCst))
         };
         let checkpoints = Checkpoints::read(word);
-        let frames = word(wal_index::BACKFILL);
+        let frames = self.frames_in_database();
         self.packed.catch_up_with(checkpoints, frames)
     }
 
@@ -136,10 +142,15 @@ impl PackedFile {
         body: impl FnOnce(&mut Self) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let before = self.packed.lock_level();
+        // In WAL mode it waits for a checkpoint, and this is not the transaction that it ends with.
+        let is_vacuuming = self.packed.is_vacuuming();
+        self.packed.set_vacuuming(false);
         let locked = self.lock_reserved();
         let result = locked.and_then(|()| self.without_checkpoints(body));
+        self.packed.set_vacuuming(is_vacuuming);
         if self.packed.lock_level() > before {
             self.packed.unlocking(before);
+            self.packed.set_vacuuming(is_vacuuming);
             // Down from RESERVED there are only SHARED and nothing.
             self.disk().unlock(before.min(LOCK_SHARED));
         }
@@ -177,10 +188,7 @@ impl PackedFile {
         match self.disk().lock_index(CHECKPOINT_LOCK, 1, lock) {
             Some(OK) => {}
             Some(code) => return Err(code.into()),
-            None => {
-                let why = "in WAL mode, read something from the database first";
-                return Err(Failure::told(ERROR, why));
-            }
+            None => return Err(Failure::told(ERROR, READ_FIRST)),
         }
         let result = body(self);
         let unlock = SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE;
@@ -309,7 +317,9 @@ impl Database for PackedFile {
         if !self.writable {
             return Err(Failure::told(READONLY, NOT_WRITTEN));
         }
-        match read(self.packed.upkeep(level))? {
+        let upkeep = read(self.packed.upkeep(level))?;
+        read(self.packed.expect_newest(self.frames_in_database()))?;
+        match upkeep {
             Upkeep::InTransaction => {
                 let why = "not inside a transaction that has written";
                 Err(Failure::told(ERROR, why))
@@ -332,9 +342,8 @@ impl Database for PackedFile {
                 Ok(())
             }
             Event::CheckpointStart => {
-                let word = self.disk().index_word(wal_index::BACKFILL);
-                self.backfill = word.map_or(0, |word| word.load(Ordering::SeqCst));
-                self.packed.checkpoint_starts()
+                self.backfill = self.frames_in_database();
+                self.packed.checkpoint_starts(self.backfill)
             }
             Event::CheckpointDone => self.packed.checkpoint_done(),
         })

@@ -87,7 +87,8 @@ impl<D: Storage> Store<D> {
     }
 
     /// Stores units again that are not stored with the dictionary that `wanted` names for them, or not at the
-    /// writing level: some from `from` on. Returns where to go on, and `None` at the end. The caller commits.
+    /// writing level: some from `from` on. Returns where to go on, and `None` at the end. What was written before is
+    /// committed first; the caller commits what this does.
     ///
     /// # Errors
     /// The transaction is rolled back.
@@ -96,14 +97,19 @@ impl<D: Storage> Store<D> {
         from: Unit,
         wanted: &dyn Fn(Unit) -> DictId,
     ) -> Result<Option<Unit>> {
+        // A page that is buffered would be replaced by what it was.
+        self.commit()?;
         self.step(|transaction| transaction.recompress(from, wanted))
     }
 
-    /// Removes dictionaries that no page is stored with, but not those in `kept`. Part of the running transaction.
+    /// Removes dictionaries that no page is stored with, but not those in `kept`. What was written before is committed
+    /// first; the caller commits what this does.
     ///
     /// # Errors
     /// The transaction is rolled back.
     pub fn drop_unused_dictionaries(&mut self, kept: &[DictId]) -> Result<()> {
+        // The map does not say what pages will be stored with that are still buffered.
+        self.commit()?;
         self.step(|transaction| {
             let mut used: BTreeSet<DictId> = kept.iter().copied().collect();
             let (image, medium) = (transaction.image(), transaction.medium());
