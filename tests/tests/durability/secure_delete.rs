@@ -194,11 +194,8 @@ fn maintenance_between_vacuum_and_its_checkpoint_keeps_nothing() {
     if !vfs::is_litepack() {
         return;
     }
-    for maintain in [
-        "",
-        "select litepack_maintain(null, 1)",
-        "pragma litepack_maintain",
-    ] {
+    // One that comes to its end may erase by itself; a look and a step or two do not.
+    for steps in [0, 2, 3, 1000] {
         let mut rows = Rows::new();
         let db = rows.open(&format!(
             "pragma journal_mode = wal; pragma wal_autocheckpoint = 0; {CREATE}"
@@ -210,18 +207,17 @@ fn maintenance_between_vacuum_and_its_checkpoint_keeps_nothing() {
         }
         assert!(rows.left() > 0, "this shows nothing");
         db.execute_batch("vacuum").expect("run");
-        if !maintain.is_empty() {
-            let more: String = db
-                .query_row(maintain, [], |row| {
-                    Ok(row.get::<_, rusqlite::types::Value>(0)?)
-                })
-                .map(|value| format!("{value:?}"))
-                .expect("maintained");
-            assert!(more.contains('0'), "{more}");
+        for _ in 0..steps {
+            let step = "select litepack_maintain(0, 1)";
+            let more: i64 = db.query_row(step, [], |row| row.get(0)).expect("a step");
+            if more == 0 {
+                break;
+            }
         }
         checkpoint(&db);
-        rows.assert_erased(maintain);
-        content::assert_sound(&db, maintain);
+        let what = format!("{steps} steps");
+        rows.assert_erased(&what);
+        content::assert_sound(&db, &what);
     }
 }
 
