@@ -171,9 +171,10 @@ pub(crate) enum Event {
     CheckpointDone,
 }
 
-/// What can be said of a step of maintenance that failed; SQLite's error log has the rest.
 /// Maintenance needs the WAL index, which SQLite has not mapped yet.
 pub(crate) const READ_FIRST: &str = "in WAL mode, read something from the database first";
+
+/// What can be said of a step of maintenance that failed; SQLite's error log has the rest.
 pub(crate) const MAINTENANCE_FAILED: &str = "maintenance failed; what was done is kept";
 
 /// The answer to a request to maintain a database that is only read.
