@@ -37,18 +37,17 @@ pub fn open_with_flags(path: impl AsRef<Path>, flags: OpenFlags) -> Result<Conne
         _ => crate::uri(path).with_context(cannot)?,
     };
     let opened = Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_URI);
-    opened.map_err(|error| {
-        let creates = flags.contains(OpenFlags::SQLITE_OPEN_CREATE);
-        match creates.then(|| cannot_create(path, &error)).flatten() {
-            Some(why) => why.explained(cannot()),
-            None => error.explained(cannot()),
-        }
+    opened.map_err(|error| match cannot_create(path, flags, &error) {
+        Some(why) => why.explained(cannot()),
+        None => error.explained(cannot()),
     })
 }
 
 /// Why a database that is not there cannot be created, of which SQLite says only that it cannot be opened.
-fn cannot_create(path: &Path, error: &rusqlite::Error) -> Option<Error> {
-    if error.sqlite_error_code() != Some(ErrorCode::CannotOpen) || path.exists() {
+fn cannot_create(path: &Path, flags: OpenFlags, error: &rusqlite::Error) -> Option<Error> {
+    let creates = flags.contains(OpenFlags::SQLITE_OPEN_CREATE);
+    let failed = error.sqlite_error_code() == Some(ErrorCode::CannotOpen);
+    if !creates || !failed || path.exists() {
         return None;
     }
     Replacement::beside(path.to_owned(), false).err()

@@ -40,7 +40,7 @@ impl Machine {
     fn expect(&self, rng: &mut SplitMix64, rows: i64, total: i64) -> u64 {
         let len = self.disk.live_images()["/a.db"].len() as u64;
         let mut answered = 0;
-        let trials = scale(150, 1000) as u64;
+        let trials = scale(150, 3000) as u64;
         for trial in 0..trials {
             // Half of them where the commit records are.
             let reach = if rng.chance(50) { len.min(2048) } else { len };
@@ -61,9 +61,7 @@ impl Machine {
         assert!(answered < trials, "no rot was noticed: this shows nothing");
         answered
     }
-}
 
-impl Machine {
     /// Where a newcomer finds the newest commit damaged, neither maintenance nor a checkpoint goes on from the one before:
     /// without the bit that flipped, all is as it was.
     fn expect_nothing_written(&self, rng: &mut SplitMix64, expected: (i64, i64)) {

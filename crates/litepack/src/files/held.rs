@@ -86,13 +86,12 @@ mod unix {
         let of = |file: &File| file.metadata().ok().map(|found| identity(&found));
         let ours: Vec<_> = kept.iter().map(of).collect();
         let open = all_open();
-        let mut at = 0;
-        kept.retain(|_| {
-            let id = ours.get(at).copied().flatten();
-            at += 1;
-            let by_us = ours.iter().filter(|other| **other == id).count();
-            let by_all = open.iter().filter(|other| Some(**other) == id).count();
+        let others_have = |id: &Option<(u64, u64)>| {
+            let by_us = ours.iter().filter(|other| *other == id).count();
+            let by_all = open.iter().filter(|other| Some(**other) == *id).count();
             by_all != by_us
-        });
+        };
+        let files = std::mem::take(&mut *kept).into_iter().zip(&ours);
+        kept.extend(files.filter_map(|(file, id)| others_have(id).then_some(file)));
     }
 }

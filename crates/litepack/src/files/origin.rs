@@ -50,7 +50,7 @@ impl Origin {
             FileKind::Plain | FileKind::Packed => {}
             FileKind::Empty => refuse!("{name} is empty; there is no table in it"),
             // Says what is wrong with one that is no archive.
-            FileKind::Zstd => drop(archive::open(&*file).with_context(cannot)?),
+            FileKind::Zstd => drop(archive::open(&file).with_context(cannot)?),
             FileKind::Other => refuse!("{name} is not a SQLite database, or an encrypted one"),
         }
         header::expect_whole(&file, kind, shown)?;
@@ -169,7 +169,7 @@ impl Origin {
         let cannot = || cannot_read(&self.shown);
         let mut version = [0; 20];
         let found = match self.kind {
-            FileKind::Plain => litepack_io::storage::ReadAt::read_at(&*self.file, &mut version, 0)
+            FileKind::Plain => litepack_io::storage::ReadAt::read_at(&self.file, &mut version, 0)
                 .with_context(cannot)?,
             FileKind::Packed => {
                 let mut store =

@@ -131,7 +131,8 @@ impl Call<'_> {
     fn ask(&self, name: &CStr, level: Option<Level>) -> (c_int, Request) {
         let mut request = Request::new(level);
         let argument = (&raw mut request).cast();
-        // SAFETY: the function is running, and nobody but this VFS knows the operation.
+        // SAFETY: the context is that of the running function. Only our VFS has this operation, and its argument is a
+        // request, which lives until the call returns.
         let code = unsafe {
             let api = self.api();
             api.file_control(self.context(), name, fcntl::LITEPACK_MAINTAIN, argument)

@@ -147,13 +147,12 @@ impl PackedFile {
         self.packed.set_vacuuming(false);
         let locked = self.lock_reserved();
         let result = locked.and_then(|()| self.without_checkpoints(body));
-        self.packed.set_vacuuming(is_vacuuming);
         if self.packed.lock_level() > before {
             self.packed.unlocking(before);
-            self.packed.set_vacuuming(is_vacuuming);
             // Down from RESERVED there are only SHARED and nothing.
             self.disk().unlock(before.min(LOCK_SHARED));
         }
+        self.packed.set_vacuuming(is_vacuuming);
         result
     }
 

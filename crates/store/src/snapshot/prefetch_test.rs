@@ -71,7 +71,7 @@ fn a_scan_finds_pages_decoded_that_it_never_read() {
     for number in 0..=RUN_MIN {
         assert!(read(&mut store, number) == page(number, 0), "page {number}");
     }
-    assert!(kept_ahead(&mut store, RUN_MIN + 2..RUN_MIN + 8) > 0);
+    assert_eq!(kept_ahead(&mut store, RUN_MIN + 2..RUN_MIN + 9), 7);
     for number in 0..PAGES {
         assert!(read(&mut store, number) == page(number, 0), "page {number}");
     }
@@ -91,8 +91,8 @@ fn several_scans_at_once_find_pages_decoded() {
             let given = store.pages.scans.current().unasked();
             if step >= RUN_MIN && given > *decoded {
                 let ahead = number + 2..given;
-                let wanted = ahead.end.saturating_sub(ahead.start) as usize * 3 / 4;
-                assert!(kept_ahead(&mut store, ahead) >= wanted, "page {number}");
+                let wanted = ahead.end.saturating_sub(ahead.start) as usize;
+                assert_eq!(kept_ahead(&mut store, ahead), wanted, "page {number}");
                 *decoded = given;
             }
         }
