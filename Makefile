@@ -14,6 +14,8 @@ PACKAGES ?=
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 RELEASE := $(TARGET)/release
+# Many tests wait, for locks, clocks and the disk: more of them run at once than there are processors.
+THREADS = RUST_TEST_THREADS=$$(($$(nproc) * 2))
 E2E = LITEPACK_EXTENSION=$(1)/liblitepack.so LITEPACK_COMMAND=$(1)/litepack tests/e2e/run
 
 help: ## list the targets
@@ -34,9 +36,7 @@ test: lint ## what has to pass before each commit reaches main
 	@scripts/need cargo cc make nginx openssl sqlite3 python3 zstd
 # All at once, so that nothing is built twice; the extension and the command with debug assertions, as the tests are.
 	cargo build --workspace --exclude litepack-integers --all-targets
-# Many tests wait, for locks, clocks and the disk: more of them run at once than there are processors.
-	RUST_TEST_THREADS=$$(($$(nproc) * 2)) LITEPACK_BIN=$(TARGET)/debug/litepack \
-		cargo test --workspace --exclude litepack-integers
+	LITEPACK_BIN=$(TARGET)/debug/litepack $(THREADS) cargo test --workspace --exclude litepack-integers
 	$(call E2E,$(TARGET)/debug)
 
 e2e: build ## the extension and command as released, used by the sqlite3 shell and Python
@@ -45,7 +45,7 @@ e2e: build ## the extension and command as released, used by the sqlite3 shell a
 
 test-long: e2e ## the same tests with many more rounds, and the slow ones; the released build
 	@scripts/need cargo cc nginx openssl sqlite3 python3
-	CARGO_PROFILE_RELEASE_LTO=off LITEPACK_LONG=1 LITEPACK_BIN=$(RELEASE)/litepack \
+	CARGO_PROFILE_RELEASE_LTO=off LITEPACK_LONG=1 LITEPACK_BIN=$(RELEASE)/litepack $(THREADS) \
 		cargo test --release --workspace --no-fail-fast -- --include-ignored
 
 test-threads: ## tests with several threads, under ThreadSanitizer (LITEPACK_SEED=N for another run)

@@ -1,13 +1,12 @@
 //! Runs a workload on a VFS stack and on a model, and notes when each step began and ended.
 
-use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::{Connection, OpenFlags};
 
 use crate::content::{Content, content_of};
 use crate::disk::SimDisk;
-use crate::vfs::SimVfs;
+use crate::vfs::{SimVfs, unregister};
 use crate::workload::{Step, Workload};
 
 /// A VFS on top of the simulated one.
@@ -16,8 +15,6 @@ pub struct Layer {
     pub vfs: String,
     /// The name to open `aux` with.
     pub aux: String,
-    /// Dropped when the stack is taken down, before the simulated VFS goes.
-    pub guard: Box<dyn Any>,
 }
 
 /// No layer: SQLite directly on the simulated disk.
@@ -25,7 +22,6 @@ pub fn plain(parent: &str) -> Layer {
     Layer {
         vfs: parent.to_owned(),
         aux: parent.to_owned(),
-        guard: Box::new(()),
     }
 }
 
@@ -35,7 +31,18 @@ pub(crate) type MakeLayer<'a> = &'a dyn Fn(&str) -> Layer;
 /// A disk, its VFS under a name of its own, and the layer over it.
 pub(crate) struct Stack {
     layer: Layer,
-    _vfs: SimVfs,
+    disk: SimVfs,
+}
+
+/// A campaign makes tens of thousands of them, and SQLite looks through all VFSes for a name.
+impl Drop for Stack {
+    fn drop(&mut self) {
+        for vfs in [&self.layer.vfs, &self.layer.aux] {
+            if vfs != self.disk.name() {
+                unregister(vfs);
+            }
+        }
+    }
 }
 
 impl Stack {
@@ -45,21 +52,20 @@ impl Stack {
         let vfs = disk.register(&name);
         Stack {
             layer: layer(&name),
-            _vfs: vfs,
+            disk: vfs,
         }
     }
 
-    fn url(&self, name: &str, vfs: &str) -> String {
-        let separator = if vfs.contains('?') { '&' } else { '?' };
-        format!("file:/{name}.db{separator}vfs={vfs}")
+    fn url(name: &str, vfs: &str) -> String {
+        format!("file:/{name}.db?vfs={vfs}")
     }
 
     /// Opens `main.db`, and attaches `aux.db` if the workload wants it.
     pub fn open(&self, attach: bool) -> rusqlite::Result<Connection> {
         let db =
-            Connection::open_with_flags(self.url("main", &self.layer.vfs), OpenFlags::default())?;
+            Connection::open_with_flags(Stack::url("main", &self.layer.vfs), OpenFlags::default())?;
         if attach {
-            db.execute("ATTACH ?1 AS aux", [self.url("aux", &self.layer.aux)])?;
+            db.execute("ATTACH ?1 AS aux", [Stack::url("aux", &self.layer.aux)])?;
         }
         Ok(db)
     }

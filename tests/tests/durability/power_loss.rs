@@ -12,7 +12,6 @@ fn litepack(parent: &str) -> Layer {
     Layer {
         aux: vfs.clone(),
         vfs,
-        guard: Box::new(()),
     }
 }
 

@@ -83,6 +83,13 @@ impl Drop for SimVfs {
     }
 }
 
+/// Takes the VFS of this name off SQLite's list, if there is one. It has to be one that is never freed, as ours are.
+pub(crate) fn unregister(name: &str) {
+    let name = CString::new(name).expect("a VFS name without NUL");
+    // SAFETY: the name ends with NUL. What is found stays where it is, and SQLite takes NULL for none.
+    unsafe { ffi::sqlite3_vfs_unregister(ffi::sqlite3_vfs_find(name.as_ptr())) };
+}
+
 fn table(app: &'static App) -> ffi::sqlite3_vfs {
     ffi::sqlite3_vfs {
         iVersion: 2,
