@@ -67,6 +67,7 @@ impl SimDisk {
             history: Vec::new(),
             marks: Vec::new(),
             replay: None,
+            before_index_lock: None,
         };
         SimDisk {
             state: Arc::new(Mutex::new(state)),
@@ -189,6 +190,12 @@ impl SimDisk {
     /// Limits the bytes of all files together; writes that would pass it report `SQLITE_FULL`.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.lock().capacity = bytes;
+    }
+
+    /// Has `f` called before each lock of a WAL index is taken or released, with the number of the first one and
+    /// SQLite's flags. It may use the disk, and wait.
+    pub fn before_index_lock(&self, f: impl Fn(u32, i32) + Send + Sync + 'static) {
+        self.lock().before_index_lock = Some(Arc::new(f));
     }
 
     /// Lets crashes keep changes of names and truncations only in the order they were made, as

@@ -253,6 +253,10 @@ impl SimFile {
     }
 
     pub(crate) fn shm_lock(&self, first: u32, count: u32, flags: i32) -> Result<(), SimError> {
+        let before = self.disk.lock().before_index_lock.clone();
+        if let Some(before) = before {
+            before(first, flags);
+        }
         self.disk
             .lock()
             .node(self.inode)

@@ -25,6 +25,9 @@ pub(crate) struct Node {
     pub shm: Shm,
 }
 
+/// Gets the first lock, and the flags.
+pub(crate) type BeforeIndexLock = Arc<dyn Fn(u32, i32) + Send + Sync>;
+
 pub(crate) struct State {
     pub names: BTreeMap<String, Inode>,
     pub nodes: HashMap<Inode, Node>,
@@ -37,6 +40,7 @@ pub(crate) struct State {
     pub history: Vec<Op>,
     pub marks: Vec<(u64, String)>,
     pub replay: Option<Replay>,
+    pub before_index_lock: Option<BeforeIndexLock>,
 }
 
 impl State {

@@ -1,34 +1,38 @@
 //! A checkpoint whose last step fails while a reader holds it back: SQLite does not look at the code there,
 //! and tells readers to take the pages from the database all the same. Litepack has to keep them from it.
 
-use litepack_simdisk::{CallSet, Fault, FaultError, SimDisk};
-use rusqlite::{Connection, OpenFlags};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
-fn sum(connection: &Connection) -> i64 {
-    connection
-        .query_row("select sum(n) from t", [], |row| row.get(0))
-        .expect("readable")
+use litepack_simdisk::{CallSet, Fault, FaultError, SimDisk, SimVfs};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Result, ffi};
+
+const FIRST_READ_LOCK: u32 = 3;
+
+fn sum(connection: &Connection) -> Result<i64> {
+    connection.query_row("select sum(n) from t", [], |row| row.get(0))
 }
 
-#[test]
-fn readers_never_see_pages_that_did_not_reach_the_database() {
-    litepack_rusqlite::register().expect("Litepack registers");
-    let disk = SimDisk::new();
-    let host = disk.register("failing");
-    litepack_rusqlite::register_vfs("litepack-failing", "failing")
-        .expect("over the simulated disk");
-    let open = || {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_URI;
-        let connection = Connection::open_with_flags("file:/a.db?vfs=litepack-failing", flags);
-        let connection = connection.expect("it opens");
-        connection
-            .execute_batch("pragma cache_size = 5; pragma wal_autocheckpoint = 0")
-            .unwrap();
-        connection
-    };
-    let writer = open();
+fn open(uri: &str) -> Connection {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(uri, flags).expect("it opens");
+    connection
+        .execute_batch("pragma cache_size = 5; pragma wal_autocheckpoint = 0")
+        .unwrap();
+    connection
+}
+
+/// A connection that has committed, and a reader that keeps a checkpoint from going to the end. The sum is 300 in the
+/// database, 600 for the reader, and 750 in truth.
+fn before_a_partial_checkpoint(uri: &str) -> (Connection, Connection) {
+    let writer = open(uri);
     writer
         .execute_batch("pragma journal_mode = wal; create table t(n, x)")
         .unwrap();
@@ -39,40 +43,185 @@ fn readers_never_see_pages_that_did_not_reach_the_database() {
         .execute_batch("pragma wal_checkpoint(truncate)")
         .unwrap();
     writer.execute_batch("update t set n = 2").unwrap();
-
-    // This reader keeps the checkpoint from going beyond here, so that it is a partial one.
-    let reader = open();
+    let reader = open(uri);
     reader.execute_batch("begin").unwrap();
-    assert_eq!(sum(&reader), 600);
+    assert_eq!(sum(&reader), Ok(600));
     writer
         .execute_batch("update t set n = 3 where rowid <= 150")
         .unwrap();
+    (writer, reader)
+}
 
-    disk.inject(
-        Fault::new(CallSet::WRITES, FaultError::Io)
-            .forever()
-            .on_names_ending("/a.db"),
-    );
-    // SQLite reports nothing: that is what makes this dangerous.
-    let busy: i64 = writer
-        .query_row("pragma wal_checkpoint(passive)", [], |row| row.get(0))
-        .expect("SQLite does not look at the code");
-    assert_eq!(busy, 0);
-    assert!(disk.fault_hits() > 0, "the checkpoint wrote nothing");
-    disk.clear_faults();
+/// A disk whose writes to the database can fail.
+struct Machine {
+    disk: SimDisk,
+    uri: String,
+    _host: SimVfs,
+}
 
-    assert_eq!(sum(&reader), 600, "the reader that was there");
-    assert_eq!(sum(&open()), 750, "a new reader");
-    assert_eq!(sum(&writer), 750, "the writer");
+impl Machine {
+    fn new(name: &str) -> Machine {
+        litepack_rusqlite::register().expect("Litepack registers");
+        let disk = SimDisk::new();
+        let host = disk.register(name);
+        let vfs = format!("litepack-{name}");
+        litepack_rusqlite::register_vfs(&vfs, name).expect("over the simulated disk");
+        Machine {
+            disk,
+            uri: format!("file:/a.db?vfs={vfs}"),
+            _host: host,
+        }
+    }
+
+    /// SQLite reports nothing: that is what makes this dangerous.
+    fn fail_to_checkpoint(&self, writer: &Connection) {
+        let before = self.disk.fault_hits();
+        let writes = Fault::new(CallSet::WRITES, FaultError::Io).forever();
+        self.disk.inject(writes.on_names_ending("/a.db"));
+        let busy: i64 = writer
+            .query_row("pragma wal_checkpoint(passive)", [], |row| row.get(0))
+            .expect("SQLite does not look at the code");
+        assert_eq!(busy, 0);
+        assert!(self.disk.fault_hits() > before, "it wrote nothing");
+        self.disk.clear_faults();
+    }
+}
+
+/// All is right again, with a checkpoint and without one.
+fn expect_right(uri: &str, writer: &Connection, reader: Connection) {
+    assert_eq!(sum(&reader), Ok(600), "the reader that was there");
+    assert_eq!(sum(&open(uri)), Ok(750), "a new reader");
+    assert_eq!(sum(writer), Ok(750), "the writer");
     reader.execute_batch("commit").unwrap();
+    drop(reader);
     writer
         .execute_batch("pragma wal_checkpoint(truncate)")
         .unwrap();
-    assert_eq!(sum(&open()), 750, "after a checkpoint that works");
+    assert_eq!(sum(&open(uri)), Ok(750), "after a checkpoint that works");
     let check: String = writer
         .query_row("pragma integrity_check", [], |row| row.get(0))
         .expect("it runs");
     assert_eq!(check, "ok");
-    drop((reader, writer));
-    drop(host);
+}
+
+#[test]
+fn readers_never_see_pages_that_did_not_reach_the_database() {
+    let machine = Machine::new("failing");
+    let (writer, reader) = before_a_partial_checkpoint(&machine.uri);
+    machine.fail_to_checkpoint(&writer);
+    expect_right(&machine.uri, &writer, reader);
+}
+
+/// SQLite has told readers, and has not let go of the lock by which it is taken back.
+#[test]
+fn a_reader_that_begins_before_it_is_taken_back_waits() {
+    let machine = Machine::new("failing-early");
+    let (writer, reader) = before_a_partial_checkpoint(&machine.uri);
+    let (tell, newcomers) = channel();
+    let uri = machine.uri.clone();
+    let checkpointer = thread::current().id();
+    machine.disk.before_index_lock(move |first, flags| {
+        let released = flags == ffi::SQLITE_SHM_UNLOCK | ffi::SQLITE_SHM_EXCLUSIVE;
+        if released && first == FIRST_READ_LOCK && thread::current().id() == checkpointer {
+            let uri = uri.clone();
+            let newcomer = thread::spawn(move || sum(&open(&uri)));
+            // Long enough for it to have tried.
+            thread::sleep(Duration::from_millis(200));
+            tell.send(newcomer).unwrap();
+        }
+    });
+    machine.fail_to_checkpoint(&writer);
+    let newcomer = newcomers.try_recv().expect("the checkpoint came by there");
+    machine.disk.before_index_lock(|_, _| ());
+    assert_eq!(newcomer.join().unwrap(), Ok(750));
+    expect_right(&machine.uri, &writer, reader);
+}
+
+/// It has its lock of the index when the checkpoint fails, and looks at the index before that is taken back.
+#[test]
+fn a_reader_that_is_misled_is_told_to_begin_anew() {
+    let machine = Machine::new("failing-late");
+    let (writer, reader) = before_a_partial_checkpoint(&machine.uri);
+    let newcomer = open(&machine.uri);
+    newcomer
+        .execute_batch("select * from sqlite_schema")
+        .unwrap();
+    let (begins, has_begun) = channel();
+    let (tell_to_look, looks) = channel::<()>();
+    let (tell_looked, has_looked) = channel();
+    let checkpointer = thread::current().id();
+    let at_the_reader = Mutex::new(Some((begins, looks)));
+    let at_the_checkpoint = Mutex::new(Some((tell_to_look, has_looked)));
+    machine.disk.before_index_lock(move |first, flags| {
+        let is_shared = flags == ffi::SQLITE_SHM_LOCK | ffi::SQLITE_SHM_SHARED;
+        let is_released = flags == ffi::SQLITE_SHM_UNLOCK | ffi::SQLITE_SHM_EXCLUSIVE;
+        let is_checkpointer = thread::current().id() == checkpointer;
+        if is_shared && first > FIRST_READ_LOCK && !is_checkpointer {
+            let taken = at_the_reader.lock().unwrap().take();
+            if let Some((begins, looks)) = taken {
+                begins.send(()).unwrap();
+                looks.recv().unwrap();
+            }
+        }
+        if is_released && first == FIRST_READ_LOCK && is_checkpointer {
+            let taken = at_the_checkpoint.lock().unwrap().take();
+            if let Some((tell_to_look, has_looked)) = taken {
+                tell_to_look.send(()).unwrap();
+                has_looked.recv().unwrap();
+            }
+        }
+    });
+    let misled = thread::spawn(move || {
+        let first = sum(&newcomer);
+        tell_looked.send(()).unwrap();
+        (first, newcomer)
+    });
+    has_begun.recv().unwrap();
+    machine.fail_to_checkpoint(&writer);
+    let (first, newcomer) = misled.join().unwrap();
+    let error = first.expect_err("it was misled");
+    assert_eq!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy));
+    assert_eq!(sum(&newcomer), Ok(750), "the next transaction");
+    drop(newcomer);
+    expect_right(&machine.uri, &writer, reader);
+}
+
+/// What the index of a database says after the process of such a checkpoint was killed before it could take that back:
+/// that all frames but the last are in the database.
+fn leave_in_doubt(database: &Path) {
+    let index = database.with_extension("db-shm");
+    let index = File::options().read(true).write(true).open(index).unwrap();
+    let mut frames = [0; 4];
+    index.read_exact_at(&mut frames, 16).unwrap();
+    let told = u32::from_ne_bytes(frames) - 1;
+    index.write_all_at(&told.to_ne_bytes(), 96).unwrap();
+    index.write_all_at(&1u32.to_ne_bytes(), 120).unwrap();
+}
+
+#[test]
+fn readers_do_not_believe_what_a_killed_process_did_not_take_back() {
+    litepack_rusqlite::register().expect("Litepack registers");
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("a.db");
+    let uri = format!("file:{}?vfs=litepack", database.display());
+    let (writer, reader) = before_a_partial_checkpoint(&uri);
+    leave_in_doubt(&database);
+    expect_right(&uri, &writer, reader);
+}
+
+/// And if nobody reads before the next checkpoint, which the WAL does not outlive.
+#[test]
+fn checkpoints_do_not_believe_it() {
+    litepack_rusqlite::register().expect("Litepack registers");
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("a.db");
+    let uri = format!("file:{}?vfs=litepack", database.display());
+    let (writer, reader) = before_a_partial_checkpoint(&uri);
+    drop(reader);
+    leave_in_doubt(&database);
+    writer
+        .execute_batch("pragma wal_checkpoint(truncate)")
+        .unwrap();
+    assert_eq!(sum(&open(&uri)), Ok(750));
+    assert_eq!(sum(&writer), Ok(750));
 }

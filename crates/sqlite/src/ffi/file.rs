@@ -389,12 +389,13 @@ unsafe extern "C" fn shm_lock<F: File>(
     flags: c_int,
 ) -> c_int {
     let lock = |state: &mut State<F>| {
-        state.file.index_locking(first, count, flags);
+        state.file.index_locking(first, count, flags)?;
         let host = state.file.host();
         match host.map_or(BUSY, |host| host.pass_index_lock(first, count, flags)) {
-            OK => Ok(()),
-            code => Err(code.into()),
+            OK => state.file.index_locked(first, count, flags),
+            code => return Err(code.into()),
         }
+        Ok(())
     };
     // SAFETY: see above.
     unsafe { with(file, lock) }

@@ -75,8 +75,18 @@ pub(crate) trait File {
     /// SQLite has mapped the WAL index, or let go of it.
     fn index_mapped(&mut self, _mapped: bool) {}
 
-    /// SQLite is about to take or release `count` locks of the WAL index from `first` on.
-    fn index_locking(&mut self, _first: c_int, _count: c_int, _flags: c_int) {}
+    /// SQLite is about to take or release `count` locks of the WAL index from `first` on. An error if it may not.
+    fn index_locking(
+        &mut self,
+        _first: c_int,
+        _count: c_int,
+        _flags: c_int,
+    ) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// SQLite has taken or released them.
+    fn index_locked(&mut self, _first: c_int, _count: c_int, _flags: c_int) {}
 
     /// What file controls ask; `None` for what is no database.
     fn database(&mut self) -> Option<&mut dyn Database> {

@@ -35,8 +35,6 @@ pub(crate) struct Packed<D: Storage> {
     mode_at: Option<(u64, bool)>,
     /// What the WAL index said when the store was last looked at, if the store holds all that it says.
     held: Option<Checkpoints>,
-    /// The commit that look ended at.
-    looked_at: u64,
     /// The commit at the end of a checkpoint failed; SQLite ignores the code there, so it is told
     /// at the next call that it heeds.
     checkpoint_failed: bool,
@@ -82,7 +80,6 @@ impl<D: Storage> Packed<D> {
             index_is_ours: false,
             mode_at: None,
             held: None,
-            looked_at: 0,
             checkpoint_failed: false,
             checkpoint_sizes: false,
             enters_wal: false,
@@ -156,10 +153,7 @@ impl<D: Storage> Packed<D> {
             self.wal_read_began = true;
             return Err(damaged);
         }
-        let moved = self.store.seq() != self.looked_at;
-        self.looked_at = self.store.seq();
-        // Without a new commit, the checkpoint that the index tells of may be one that failed and will be taken back.
-        self.held = index.filter(|index| moved || index.are_none());
+        self.held = index;
         Ok(())
     }
 
@@ -301,12 +295,11 @@ impl<D: Storage> Packed<D> {
         result
     }
 
-    /// The checkpointer lets go of its lock. True if its pages never reached the database although
-    /// SQLite was not told.
-    pub(crate) fn checkpoint_ends(&mut self) -> bool {
+    /// The checkpointer lets go of its lock.
+    pub(crate) fn checkpoint_ends(&mut self) {
         self.checkpoint_sizes = false;
         self.checkpoint_refused = None;
-        std::mem::take(&mut self.checkpoint_failed)
+        self.checkpoint_failed = false;
     }
 
     /// The host VFS granted `level`.
@@ -319,7 +312,6 @@ impl<D: Storage> Packed<D> {
         }
         if first {
             self.store.refresh()?;
-            self.looked_at = self.store.seq();
         }
         Ok(())
     }
@@ -463,18 +455,6 @@ mod tests {
         assert_eq!(read(10, &mut reader), 2);
         store(3, &mut writer);
         assert_eq!(read(10, &mut reader), 2, "it need not look");
-    }
-
-    #[test]
-    fn a_wal_reader_does_not_rely_on_a_checkpoint_without_a_commit() {
-        let disk = MemoryStorage::new(Vec::new());
-        let mut writer = packed(&disk);
-        store(1, &mut writer);
-        let mut reader = packed(&disk);
-        assert_eq!(read(10, &mut reader), 1);
-        // It failed and was taken back; the next one succeeds.
-        store(2, &mut writer);
-        assert_eq!(read(10, &mut reader), 2);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! the WAL index.
 
 use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -37,6 +38,10 @@ pub(crate) struct PackedFile {
     writable: bool,
     /// `nBackfill` when the running checkpoint began.
     backfill: u32,
+    /// [`wal_index::DOUBT`] when the WAL transaction began.
+    doubt: u32,
+    /// SQLite has the checkpoint lock through this handle.
+    has_checkpoint_lock: bool,
     /// What SQLite has the connection do while others are in the way.
     busy: Option<BusyHandler>,
     /// How long others have kept maintenance from its next step.
@@ -58,6 +63,8 @@ impl PackedFile {
             packed,
             writable,
             backfill: 0,
+            doubt: 0,
+            has_checkpoint_lock: false,
             busy: None,
             patience: Patience::default(),
             identity,
@@ -69,25 +76,67 @@ impl PackedFile {
         self.packed.disk()
     }
 
-    /// How many frames of the WAL the index says are in the database.
-    fn frames_in_database(&self) -> u32 {
-        let word = self.disk().index_word(wal_index::BACKFILL);
+    /// A word of the WAL index, 0 without one.
+    fn index_word(&self, offset: usize) -> u32 {
+        let word = self.disk().index_word(offset);
         word.map_or(0, |word| word.load(Ordering::SeqCst))
     }
 
+    /// How many frames of the WAL the index says are in the database.
+    fn frames_in_database(&self) -> u32 {
+        self.index_word(wal_index::BACKFILL)
+    }
+
     /// At the first read of a WAL transaction, sees what checkpoints have brought.
-    fn catch_up(&mut self) -> litepack_store::Result<()> {
+    fn catch_up(&mut self) -> Result<(), Failure> {
         if !self.packed.wal_read_is_new() {
             return Ok(());
         }
         // Not before SQLite has read the index itself: then the store could be behind what SQLite knows.
-        let word = |offset| {
-            let word = self.packed.disk().index_word(offset);
-            word.map_or(0, |word| word.load(Ordering::SeqCst))
-        };
-        let checkpoints = Checkpoints::read(word);
+        let checkpoints = Checkpoints::read(|offset| self.index_word(offset));
         let frames = self.frames_in_database();
-        self.packed.catch_up_with(checkpoints, frames)
+        if self.index_word(wal_index::DOUBT) != self.doubt {
+            let why = "a checkpoint failed while this transaction began; try again";
+            return Err(Failure::new(BUSY, why));
+        }
+        read(self.packed.catch_up_with(checkpoints, frames))
+    }
+
+    /// Readers are about to be told that frames are in the database, and they are not.
+    fn raise_doubt(&self) {
+        if let Some(word) = self.disk().index_word(wal_index::DOUBT) {
+            word.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// [`wal_index::DOUBT`] if what the index says of checkpoints is right. Otherwise `SQLITE_BUSY`: then SQLite tries
+    /// to begin its transaction again.
+    fn expect_no_doubt(&self) -> Result<u32, Failure> {
+        let doubt = self.index_word(wal_index::DOUBT);
+        if doubt.is_multiple_of(2) {
+            return Ok(doubt);
+        }
+        let lock = SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE;
+        if !self.has_checkpoint_lock && self.disk().lock_index(CHECKPOINT_LOCK, 1, lock) == Some(OK)
+        {
+            self.settle_doubt(0);
+            let unlock = SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE;
+            self.disk().lock_index(CHECKPOINT_LOCK, 1, unlock);
+        }
+        Err(BUSY.into())
+    }
+
+    /// Under the checkpoint lock: if the index is in doubt, has readers take all frames behind the first `backfill` from
+    /// the WAL. With 0 that is right whoever left it so: the WAL does not begin anew before all of it is said to be in
+    /// the database.
+    fn settle_doubt(&self, backfill: u32) {
+        let word = |offset| self.disk().index_word(offset);
+        if let (Some(frames), Some(doubt)) = (word(wal_index::BACKFILL), word(wal_index::DOUBT))
+            && !doubt.load(Ordering::SeqCst).is_multiple_of(2)
+        {
+            frames.store(backfill, Ordering::SeqCst);
+            doubt.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
     /// After the lock has risen from `before`: says what need not be looked for in this transaction, and before the first
@@ -210,9 +259,8 @@ impl File for PackedFile {
     const CHARACTERISTICS: c_int = IOCAP_KEPT;
 
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
-        self.catch_up()
-            .and_then(|()| self.packed.read(offset, buf))
-            .map_err(|error| Failure::of_store(&error, While::Reading))
+        self.catch_up()?;
+        read(self.packed.read(offset, buf))
     }
 
     fn size(&mut self) -> Result<u64, Failure> {
@@ -260,19 +308,31 @@ impl File for PackedFile {
         self.packed.set_index_mapped(mapped);
     }
 
-    fn index_locking(&mut self, first: c_int, count: c_int, flags: c_int) {
+    fn index_locking(&mut self, first: c_int, count: c_int, flags: c_int) -> Result<(), Failure> {
         let is_released = flags & SQLITE_SHM_UNLOCK != 0;
-        if is_released
-            && (first..first + count).contains(&CHECKPOINT_LOCK)
-            && self.packed.checkpoint_ends()
-            && let Some(word) = self.disk().index_word(wal_index::BACKFILL)
-        {
-            // SQLite believes that its checkpoint succeeded, and told readers so. Take that back before anyone relies
-            // on it: the pages are still in the WAL.
-            word.store(self.backfill, Ordering::SeqCst);
+        if is_released && (first..first + count).contains(&CHECKPOINT_LOCK) {
+            self.has_checkpoint_lock = false;
+            self.packed.checkpoint_ends();
+            if flags & SQLITE_SHM_EXCLUSIVE != 0 {
+                // SQLite believes that its checkpoint succeeded, and told readers so. The pages are still in the WAL.
+                self.settle_doubt(self.backfill);
+            }
         }
         if !is_released && flags & SQLITE_SHM_SHARED != 0 && first >= FIRST_READ_LOCK {
+            // SQLite looks at the index after this.
+            self.doubt = self.expect_no_doubt()?;
             self.packed.wal_read_begins();
+        }
+        Ok(())
+    }
+
+    fn index_locked(&mut self, first: c_int, count: c_int, flags: c_int) {
+        if flags & SQLITE_SHM_LOCK != 0 && (first..first + count).contains(&CHECKPOINT_LOCK) {
+            self.has_checkpoint_lock = true;
+            if flags & SQLITE_SHM_EXCLUSIVE != 0 {
+                // Whoever left it so is gone.
+                self.settle_doubt(0);
+            }
         }
     }
 
@@ -344,7 +404,14 @@ impl Database for PackedFile {
                 self.backfill = self.frames_in_database();
                 self.packed.checkpoint_starts(self.backfill)
             }
-            Event::CheckpointDone => self.packed.checkpoint_done(),
+            Event::CheckpointDone => {
+                // SQLite goes on after a panic, too.
+                let done = catch_unwind(AssertUnwindSafe(|| self.packed.checkpoint_done()));
+                if !matches!(done, Ok(Ok(()))) {
+                    self.raise_doubt();
+                }
+                done.unwrap_or_else(|panic| resume_unwind(panic))
+            }
         })
     }
 
@@ -363,7 +430,7 @@ impl Database for PackedFile {
     fn split(&mut self, root: PageNumber, parts: usize) -> Result<String, Failure> {
         // As each read of SQLite's does.
         if self.packed.lock_level() != LOCK_NONE {
-            read(self.catch_up())?;
+            self.catch_up()?;
         }
         self.locked(|packed| {
             let size = packed.size()?;
