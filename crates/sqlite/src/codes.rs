@@ -108,7 +108,7 @@ pub(crate) fn code_of(error: &Error, doing: While) -> Code {
         Error::Damaged(_) => IOERR_CORRUPTFS,
         Error::NotPacked => NOTADB,
         Error::Unsupported(_) => CANTOPEN,
-        Error::Conflict => BUSY,
+        Error::Conflict if doing == While::Reading => BUSY,
         Error::Limit(_) => FULL,
         // The enum is open for the store's sake; a new kind is an I/O error until it has its code.
         _ => IOERR,
@@ -149,6 +149,7 @@ mod tests {
         assert_eq!(code_of(&error, While::Writing), FULL);
         assert_eq!(code_of(&Error::Limit("x"), While::Writing), FULL);
         assert_eq!(code_of(&Error::Conflict, While::Reading), BUSY);
+        assert_eq!(code_of(&Error::Conflict, While::Writing), IOERR);
         let error = Error::from(litepack_io::memory::OutOfMemory);
         assert_eq!(code_of(&error, While::Writing), IOERR_NOMEM);
         assert_eq!(

@@ -139,51 +139,94 @@ fn a_reader_that_begins_before_it_is_taken_back_waits() {
 
 /// It has its lock of the index when the checkpoint fails, and looks at the index before that is taken back.
 #[test]
-fn a_reader_that_is_misled_is_told_to_begin_anew() {
-    let machine = Machine::new("failing-late");
-    let (writer, reader) = before_a_partial_checkpoint(&machine.uri);
-    let newcomer = open(&machine.uri);
-    newcomer
-        .execute_batch("select * from sqlite_schema")
-        .unwrap();
-    let (begins, has_begun) = channel();
-    let (tell_to_look, looks) = channel::<()>();
-    let (tell_looked, has_looked) = channel();
-    let checkpointer = thread::current().id();
-    let at_the_reader = Mutex::new(Some((begins, looks)));
-    let at_the_checkpoint = Mutex::new(Some((tell_to_look, has_looked)));
-    machine.disk.before_index_lock(move |first, flags| {
-        let is_shared = flags == ffi::SQLITE_SHM_LOCK | ffi::SQLITE_SHM_SHARED;
-        let is_released = flags == ffi::SQLITE_SHM_UNLOCK | ffi::SQLITE_SHM_EXCLUSIVE;
-        let is_checkpointer = thread::current().id() == checkpointer;
-        if is_shared && first > FIRST_READ_LOCK && !is_checkpointer {
-            let taken = at_the_reader.lock().unwrap().take();
-            if let Some((begins, looks)) = taken {
-                begins.send(()).unwrap();
-                looks.recv().unwrap();
+fn a_transaction_that_is_misled_is_told_to_begin_anew() {
+    for (name, sql) in [
+        ("misled-read", "select sum(n) from t"),
+        ("misled-write", "begin immediate"),
+    ] {
+        let machine = Machine::new(name);
+        let (writer, reader) = before_a_partial_checkpoint(&machine.uri);
+        let newcomer = open(&machine.uri);
+        newcomer
+            .execute_batch("select * from sqlite_schema")
+            .unwrap();
+        newcomer.busy_timeout(Duration::ZERO).unwrap();
+        let (begins, has_begun) = channel();
+        let (tell_to_look, looks) = channel::<()>();
+        let (tell_looked, has_looked) = channel();
+        let checkpointer = thread::current().id();
+        let at_the_reader = Mutex::new(Some((begins, looks)));
+        let at_the_checkpoint = Mutex::new(Some((tell_to_look, has_looked)));
+        machine.disk.before_index_lock(move |first, flags| {
+            let is_shared = flags == ffi::SQLITE_SHM_LOCK | ffi::SQLITE_SHM_SHARED;
+            let is_released = flags == ffi::SQLITE_SHM_UNLOCK | ffi::SQLITE_SHM_EXCLUSIVE;
+            let is_checkpointer = thread::current().id() == checkpointer;
+            if is_shared && first > FIRST_READ_LOCK && !is_checkpointer {
+                let taken = at_the_reader.lock().unwrap().take();
+                if let Some((begins, looks)) = taken {
+                    begins.send(()).unwrap();
+                    looks.recv().unwrap();
+                }
             }
-        }
-        if is_released && first == FIRST_READ_LOCK && is_checkpointer {
-            let taken = at_the_checkpoint.lock().unwrap().take();
-            if let Some((tell_to_look, has_looked)) = taken {
-                tell_to_look.send(()).unwrap();
-                has_looked.recv().unwrap();
+            if is_released && first == FIRST_READ_LOCK && is_checkpointer {
+                let taken = at_the_checkpoint.lock().unwrap().take();
+                if let Some((tell_to_look, has_looked)) = taken {
+                    tell_to_look.send(()).unwrap();
+                    has_looked.recv().unwrap();
+                }
             }
+        });
+        let misled = thread::spawn(move || {
+            let first = newcomer.prepare(sql).and_then(|mut sql| {
+                let mut rows = sql.query([])?;
+                rows.next()?.map(|row| row.get::<_, i64>(0)).transpose()
+            });
+            tell_looked.send(()).unwrap();
+            (first, newcomer)
+        });
+        has_begun.recv().unwrap();
+        machine.fail_to_checkpoint(&writer);
+        let (first, newcomer) = misled.join().unwrap();
+        let error = first.expect_err("it was misled");
+        assert_eq!(
+            error.sqlite_error_code(),
+            Some(ErrorCode::DatabaseBusy),
+            "{sql}"
+        );
+        assert_eq!(sum(&newcomer), Ok(750), "the next transaction");
+        drop(newcomer);
+        expect_right(&machine.uri, &writer, reader);
+    }
+}
+
+/// One that had begun before the checkpoint was not misled, and goes on: it commits, or rolls back.
+#[test]
+fn a_transaction_that_writes_meanwhile_is_not_disturbed() {
+    for end in ["commit", "rollback"] {
+        let machine = Machine::new(&format!("meanwhile-{end}"));
+        let (checkpointer, reader) = before_a_partial_checkpoint(&machine.uri);
+        let writer = open(&machine.uri);
+        assert_eq!(sum(&writer), Ok(750));
+        writer
+            .execute_batch("begin immediate; create table more(x)")
+            .unwrap();
+        machine.fail_to_checkpoint(&checkpointer);
+        let more = "insert into more select randomblob(500) from t; update t set n = 4; create index i on t(n)";
+        writer.execute_batch(more).unwrap();
+        writer.execute_batch(end).unwrap();
+        if end == "commit" {
+            assert_eq!(sum(&writer), Ok(1200));
+            writer
+                .execute_batch("drop table more; drop index i; update t set n = 3 - rowid / 151")
+                .unwrap();
         }
-    });
-    let misled = thread::spawn(move || {
-        let first = sum(&newcomer);
-        tell_looked.send(()).unwrap();
-        (first, newcomer)
-    });
-    has_begun.recv().unwrap();
-    machine.fail_to_checkpoint(&writer);
-    let (first, newcomer) = misled.join().unwrap();
-    let error = first.expect_err("it was misled");
-    assert_eq!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy));
-    assert_eq!(sum(&newcomer), Ok(750), "the next transaction");
-    drop(newcomer);
-    expect_right(&machine.uri, &writer, reader);
+        let tables = "select count(*) from sqlite_schema";
+        let tables = writer.query_row(tables, [], |row| row.get::<_, i64>(0));
+        assert_eq!(tables, Ok(1));
+        assert_eq!(sum(&writer), Ok(750));
+        drop(writer);
+        expect_right(&machine.uri, &checkpointer, reader);
+    }
 }
 
 /// What the index of a database says after the process of such a checkpoint was killed before it could take that back:

@@ -7,7 +7,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::api::{Api, len};
-use super::bindings::{sqlite3_file, sqlite3_io_methods};
+use super::bindings::{SQLITE_SHM_UNLOCK, sqlite3_file, sqlite3_io_methods};
 use super::controls::control;
 use super::guard::guard;
 use super::host::HostFile;
@@ -388,20 +388,34 @@ unsafe extern "C" fn shm_lock<F: File>(
     count: c_int,
     flags: c_int,
 ) -> c_int {
-    let lock = |state: &mut State<F>| {
-        state.file.index_locking(first, count, flags)?;
-        let host = state.file.host();
-        match host.map_or(BUSY, |host| host.pass_index_lock(first, count, flags)) {
-            OK => state.file.index_locked(first, count, flags),
-            code => return Err(code.into()),
-        }
+    let is_released = flags & SQLITE_SHM_UNLOCK != 0;
+    let locking = |state: &mut State<F>| state.file.index_locking(first, count, flags);
+    let locked = |state: &mut State<F>| {
+        state.file.index_locked(first, count, flags);
         Ok(())
     };
-    // SAFETY: see above.
-    unsafe { with(file, lock) }
+    // SAFETY: see above. A poisoned file must still let go of its locks.
+    unsafe {
+        match with(file, locking) {
+            OK => {}
+            _ if is_released => {}
+            code => return code,
+        }
+        let done = on_host::<F>(file, BUSY, |host| {
+            host.map_or(BUSY, |host| host.pass_index_lock(first, count, flags))
+        });
+        match done {
+            OK if !is_released => with(file, locked),
+            code => code,
+        }
+    }
 }
 
 unsafe extern "C" fn shm_barrier<F: File>(file: *mut sqlite3_file) {
+    let passed = |state: &mut State<F>| {
+        state.file.index_barrier();
+        Ok(())
+    };
     // SAFETY: see above.
     unsafe {
         on_host::<F>(file, OK, |host| {
@@ -410,6 +424,7 @@ unsafe extern "C" fn shm_barrier<F: File>(file: *mut sqlite3_file) {
             }
             OK
         });
+        with(file, passed);
     }
 }
 

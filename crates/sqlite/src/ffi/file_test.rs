@@ -2,18 +2,24 @@
 //! SQLITE_INTERNAL, and from then on the file only lets go of its locks and closes.
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use litepack_btree::PageNumber;
 use litepack_io::testing::MemoryStorage;
 use litepack_store::{FileId, Options, Store};
 
 use super::api::call;
 use super::api::tests::silent;
-use super::bindings::{sqlite3_file, sqlite3_io_methods};
+use super::bindings::{
+    SQLITE_SHM_EXCLUSIVE, SQLITE_SHM_LOCK, SQLITE_SHM_SHARED, SQLITE_SHM_UNLOCK, sqlite3_file,
+    sqlite3_io_methods,
+};
 use super::file::{HOST_OFFSET, install, with};
 use super::host::{HostFile, HostName};
 
 use crate::codes::{
-    BUSY, INTERNAL, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, MISUSE, NOTFOUND, OK,
+    BUSY, CORRUPT, INTERNAL, IOERR_CORRUPTFS, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE,
+    IOERR_WRITE, MISUSE, NOTFOUND, OK,
 };
 use crate::file::journal::JournalFile;
 use crate::file::packed::Packed;
@@ -244,6 +250,167 @@ fn negative_numbers_are_refused() {
             assert_eq!(call!(methods, xUnlock(file, 0)), OK);
             assert_eq!(call!(methods, xClose(file)), OK);
         }
+    });
+}
+
+/// The bytes of a packed file with two pages, the second of which is damaged.
+fn damaged() -> Vec<u8> {
+    let disk = MemoryStorage::default();
+    let mut store = Store::open(&disk, Options::default()).unwrap();
+    store.write(0, &[7; 4096]).unwrap();
+    store.write(4096, &[8; 4096]).unwrap();
+    store.flush().unwrap();
+    let place = store.place_of_page(PageNumber::new(2).unwrap());
+    let (at, _) = place.unwrap().expect("it is stored");
+    store.close();
+    let mut bytes = disk.snapshot();
+    bytes[at.0 as usize + 2] ^= 1;
+    bytes
+}
+
+/// After "malformed" SQLite would go on with half a statement, and a rollback could leave it in its cache.
+#[test]
+fn damage_is_an_io_error_to_a_transaction_that_writes() {
+    let mut bytes = damaged();
+    // SAFETY: the file is open, and the buffer as long as said.
+    over_memory(&mut bytes, |file, _| unsafe {
+        let methods = &*(*file).pMethods;
+        let mut page = [0u8; 4096];
+        let mut read = || call!(methods, xRead(file, page.as_mut_ptr().cast(), 4096, 4096));
+        assert_eq!(call!(methods, xLock(file, 1)), OK);
+        assert_eq!(read(), CORRUPT);
+        assert_eq!(call!(methods, xLock(file, 2)), OK);
+        assert_eq!(read(), IOERR_CORRUPTFS);
+        assert_eq!(call!(methods, xUnlock(file, 1)), OK);
+        assert_eq!(read(), CORRUPT);
+        assert_eq!(call!(methods, xUnlock(file, 0)), OK);
+        assert_eq!(call!(methods, xClose(file)), OK);
+    });
+}
+
+/// The WAL index of a host's file that has one.
+static INDEX: [AtomicU32; 8192] = [const { AtomicU32::new(0) }; 8192];
+/// The locks of it that SQLite has.
+static INDEX_LOCKS: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C" fn shm_map(
+    _: *mut sqlite3_file,
+    _: c_int,
+    _: c_int,
+    _: c_int,
+    to: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: called with a place for the result.
+    unsafe { to.write(INDEX.as_ptr().cast_mut().cast()) };
+    OK
+}
+
+unsafe extern "C" fn shm_lock(_: *mut sqlite3_file, first: c_int, n: c_int, flags: c_int) -> c_int {
+    let mask = ((1 << n) - 1) << first;
+    if flags & SQLITE_SHM_UNLOCK != 0 {
+        INDEX_LOCKS.fetch_and(!mask, Ordering::SeqCst);
+    } else {
+        INDEX_LOCKS.fetch_or(mask, Ordering::SeqCst);
+    }
+    OK
+}
+
+unsafe extern "C" fn shm_barrier(_: *mut sqlite3_file) {}
+
+unsafe extern "C" fn shm_unmap(_: *mut sqlite3_file, _: c_int) -> c_int {
+    OK
+}
+
+static WITH_INDEX: sqlite3_io_methods = sqlite3_io_methods {
+    iVersion: 2,
+    xShmMap: Some(shm_map),
+    xShmLock: Some(shm_lock),
+    xShmBarrier: Some(shm_barrier),
+    xShmUnmap: Some(shm_unmap),
+    ..HOST_METHODS
+};
+
+/// One test, as there is one index.
+#[test]
+fn with_a_wal_index() {
+    let (lock, unlock) = (SQLITE_SHM_LOCK, SQLITE_SHM_UNLOCK);
+    let (shared, exclusive) = (SQLITE_SHM_SHARED, SQLITE_SHM_EXCLUSIVE);
+    let (writes, checkpoints, reads) = (0, 1, 4);
+    let mut bytes = damaged();
+    // SAFETY: the file is open, and the buffers are as long as said.
+    over_host(&WITH_INDEX, &mut bytes, |file, _| unsafe {
+        let methods = &*(*file).pMethods;
+        let mut index = std::ptr::null_mut();
+        assert_eq!(
+            call!(methods, xShmMap(file, 0, 32768, 1, &raw mut index)),
+            OK
+        );
+        let shm = |first, flags| call!(methods, xShmLock(file, first, 1, flags));
+        let mut page = [0u8; 4096];
+        let mut read = || call!(methods, xRead(file, page.as_mut_ptr().cast(), 4096, 4096));
+        assert_eq!(call!(methods, xLock(file, 1)), OK);
+
+        // Damage is an I/O error to one that writes.
+        assert_eq!(shm(reads, lock | shared), OK);
+        call!(methods, xShmBarrier(file));
+        assert_eq!(read(), CORRUPT);
+        assert_eq!(shm(writes, lock | exclusive), OK);
+        assert_eq!(read(), IOERR_CORRUPTFS);
+        assert_eq!(shm(writes, unlock | exclusive), OK);
+        assert_eq!(read(), CORRUPT);
+        assert_eq!(shm(reads, unlock | shared), OK);
+
+        // Who was misled does not write, and who writes already has an I/O error.
+        let doubt = &INDEX[30];
+        for has_lock in [false, true] {
+            if has_lock {
+                assert_eq!(shm(writes, lock | exclusive), OK);
+            }
+            assert_eq!(shm(reads, lock | shared), OK);
+            doubt.fetch_add(2, Ordering::SeqCst);
+            call!(methods, xShmBarrier(file));
+            if has_lock {
+                assert_eq!(read(), IOERR_READ);
+                assert_eq!(shm(writes, unlock | exclusive), OK);
+            } else {
+                assert_eq!(read(), BUSY);
+                assert_eq!(shm(writes, lock | exclusive), BUSY);
+            }
+            assert_eq!(shm(reads, unlock | shared), OK);
+        }
+        // A checkpoint that fails later misleads nobody.
+        assert_eq!(shm(reads, lock | shared), OK);
+        call!(methods, xShmBarrier(file));
+        doubt.fetch_add(2, Ordering::SeqCst);
+        call!(methods, xShmBarrier(file));
+        assert_eq!(read(), CORRUPT);
+        assert_eq!(shm(reads, unlock | shared), OK);
+
+        // A panic in a checkpoint: its lock is let go of, and what it left is settled by the next one.
+        assert_eq!(shm(checkpoints, lock | exclusive), OK);
+        doubt.fetch_or(1, Ordering::SeqCst);
+        assert_eq!(with::<PackedFile>(file, |_| panic!("on purpose")), INTERNAL);
+        assert_eq!(shm(reads, lock | shared), INTERNAL);
+        assert_eq!(shm(checkpoints, unlock | exclusive), OK);
+        assert_eq!(INDEX_LOCKS.load(Ordering::SeqCst), 0);
+        assert_eq!(call!(methods, xUnlock(file, 0)), OK);
+        assert_eq!(call!(methods, xClose(file)), OK);
+    });
+    // SAFETY: the file is open.
+    over_host(&WITH_INDEX, &mut bytes, |file, _| unsafe {
+        let methods = &*(*file).pMethods;
+        let mut index = std::ptr::null_mut();
+        assert_eq!(
+            call!(methods, xShmMap(file, 0, 32768, 1, &raw mut index)),
+            OK
+        );
+        let (backfill, doubt) = (&INDEX[24], &INDEX[30]);
+        backfill.store(7, Ordering::SeqCst);
+        let begin = || call!(methods, xShmLock(file, reads, 1, lock | shared));
+        assert_eq!(begin(), OK);
+        assert_eq!(backfill.load(Ordering::SeqCst), 0);
+        assert!(doubt.load(Ordering::SeqCst).is_multiple_of(2));
+        assert_eq!(call!(methods, xClose(file)), OK);
     });
 }
 

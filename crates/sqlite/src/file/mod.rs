@@ -85,8 +85,11 @@ pub(crate) trait File {
         Ok(())
     }
 
-    /// SQLite has taken or released them.
+    /// SQLite has taken them.
     fn index_locked(&mut self, _first: c_int, _count: c_int, _flags: c_int) {}
+
+    /// A barrier between what SQLite reads and writes in the WAL index.
+    fn index_barrier(&mut self) {}
 
     /// What file controls ask; `None` for what is no database.
     fn database(&mut self) -> Option<&mut dyn Database> {

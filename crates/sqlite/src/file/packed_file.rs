@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 use litepack_btree::PageNumber;
@@ -17,7 +17,8 @@ use super::split::split;
 use super::wal_index::{self, Checkpoints};
 use super::{Database, Event, Failure, File, Methods, NOT_WRITTEN, READ_FIRST};
 use crate::codes::{
-    BUSY, Code, ERROR, IOCAP_KEPT, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, OK, READONLY, While,
+    BUSY, Code, ERROR, IOCAP_KEPT, IOERR_READ, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, OK, READONLY,
+    While,
 };
 use crate::ffi::bindings::{
     SQLITE_SHM_EXCLUSIVE, SQLITE_SHM_LOCK, SQLITE_SHM_SHARED, SQLITE_SHM_UNLOCK,
@@ -27,8 +28,9 @@ use crate::identity::Identity;
 use crate::known_absent::KnownAbsent;
 use crate::options::{Name, Setting};
 
-/// Locks of the WAL index: `WAL_CKPT_LOCK` and the first `WAL_READ_LOCK`
+/// Locks of the WAL index: `WAL_WRITE_LOCK`, `WAL_CKPT_LOCK` and the first `WAL_READ_LOCK`
 /// (<https://sqlite.org/walformat.html#wal_locks>).
+const WRITE_LOCK: c_int = 0;
 const CHECKPOINT_LOCK: c_int = 1;
 const FIRST_READ_LOCK: c_int = 3;
 
@@ -36,11 +38,14 @@ pub(crate) struct PackedFile {
     packed: Packed<HostFile>,
     /// SQLite may write through this handle, so we may as well.
     writable: bool,
-    /// `nBackfill` when the running checkpoint began.
+    /// `nBackfill` before SQLite sets it at the end of the running checkpoint.
     backfill: u32,
-    /// [`wal_index::DOUBT`] when the WAL transaction began.
-    doubt: u32,
-    /// SQLite has the checkpoint lock through this handle.
+    /// [`wal_index::DOUBT`] when a WAL transaction got its lock, until SQLite has looked at the index.
+    doubt: Option<u32>,
+    /// What SQLite saw of checkpoints when the WAL transaction began may not be true.
+    misled: bool,
+    /// What SQLite has locked in the WAL index through this handle: to write, and the checkpoints.
+    has_write_lock: bool,
     has_checkpoint_lock: bool,
     /// What SQLite has the connection do while others are in the way.
     busy: Option<BusyHandler>,
@@ -63,7 +68,9 @@ impl PackedFile {
             packed,
             writable,
             backfill: 0,
-            doubt: 0,
+            doubt: None,
+            misled: false,
+            has_write_lock: false,
             has_checkpoint_lock: false,
             busy: None,
             patience: Patience::default(),
@@ -95,35 +102,49 @@ impl PackedFile {
         // Not before SQLite has read the index itself: then the store could be behind what SQLite knows.
         let checkpoints = Checkpoints::read(|offset| self.index_word(offset));
         let frames = self.frames_in_database();
-        if self.index_word(wal_index::DOUBT) != self.doubt {
-            let why = "a checkpoint failed while this transaction began; try again";
-            return Err(Failure::new(BUSY, why));
-        }
-        read(self.packed.catch_up_with(checkpoints, frames))
+        let caught_up = self.packed.catch_up_with(checkpoints, frames);
+        caught_up.map_err(|error| self.of_read(&error))
+    }
+
+    /// The failure of a read. Within a transaction that writes it is an I/O error: after other codes SQLite goes on with
+    /// what it has of the transaction in its memory, and a rollback may leave that there (`sqlite3VdbeHalt` and
+    /// `pager_error` name the codes).
+    fn of_read(&self, error: &litepack_store::Error) -> Failure {
+        let writes = self.has_write_lock || self.packed.lock_level() >= LOCK_RESERVED;
+        let doing = if writes {
+            While::Writing
+        } else {
+            While::Reading
+        };
+        Failure::of_store(error, doing)
     }
 
     /// Readers are about to be told that frames are in the database, and they are not.
     fn raise_doubt(&self) {
         if let Some(word) = self.disk().index_word(wal_index::DOUBT) {
-            word.fetch_add(1, Ordering::SeqCst);
+            word.fetch_or(1, Ordering::SeqCst);
+            // What SQLite writes to the index next comes after this.
+            fence(Ordering::SeqCst);
         }
     }
 
     /// [`wal_index::DOUBT`] if what the index says of checkpoints is right. Otherwise `SQLITE_BUSY`: then SQLite tries
     /// to begin its transaction again.
     fn expect_no_doubt(&self) -> Result<u32, Failure> {
-        let doubt = self.index_word(wal_index::DOUBT);
-        if doubt.is_multiple_of(2) {
-            return Ok(doubt);
-        }
+        let in_doubt = || !self.index_word(wal_index::DOUBT).is_multiple_of(2);
         let lock = SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE;
-        if !self.has_checkpoint_lock && self.disk().lock_index(CHECKPOINT_LOCK, 1, lock) == Some(OK)
+        if in_doubt()
+            && !self.has_checkpoint_lock
+            && self.disk().lock_index(CHECKPOINT_LOCK, 1, lock) == Some(OK)
         {
             self.settle_doubt(0);
             let unlock = SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE;
             self.disk().lock_index(CHECKPOINT_LOCK, 1, unlock);
         }
-        Err(BUSY.into())
+        match self.index_word(wal_index::DOUBT) {
+            doubt if doubt.is_multiple_of(2) => Ok(doubt),
+            _ => Err(BUSY.into()),
+        }
     }
 
     /// Under the checkpoint lock: if the index is in doubt, has readers take all frames behind the first `backfill` from
@@ -238,6 +259,7 @@ impl PackedFile {
             Some(code) => return Err(code.into()),
             None => return Err(Failure::told(ERROR, READ_FIRST)),
         }
+        self.settle_doubt(0);
         let result = body(self);
         let unlock = SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE;
         self.disk().lock_index(CHECKPOINT_LOCK, 1, unlock);
@@ -260,7 +282,18 @@ impl File for PackedFile {
 
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
         self.catch_up()?;
-        read(self.packed.read(offset, buf))
+        if self.misled {
+            let why = "a checkpoint failed while this transaction began; begin it again";
+            // SQLite may have had the lock to write from before it.
+            let code = if self.has_write_lock {
+                IOERR_READ
+            } else {
+                BUSY
+            };
+            return Err(Failure::new(code, why));
+        }
+        let done = self.packed.read(offset, buf);
+        done.map_err(|error| self.of_read(&error))
     }
 
     fn size(&mut self) -> Result<u64, Failure> {
@@ -310,29 +343,57 @@ impl File for PackedFile {
 
     fn index_locking(&mut self, first: c_int, count: c_int, flags: c_int) -> Result<(), Failure> {
         let is_released = flags & SQLITE_SHM_UNLOCK != 0;
-        if is_released && (first..first + count).contains(&CHECKPOINT_LOCK) {
+        let is_shared = flags & SQLITE_SHM_SHARED != 0;
+        let concerns = |lock| (first..first + count).contains(&lock);
+        if is_released && concerns(WRITE_LOCK) {
+            self.has_write_lock = false;
+        }
+        if is_released && concerns(CHECKPOINT_LOCK) {
             self.has_checkpoint_lock = false;
             self.packed.checkpoint_ends();
-            if flags & SQLITE_SHM_EXCLUSIVE != 0 {
+            if !is_shared {
                 // SQLite believes that its checkpoint succeeded, and told readers so. The pages are still in the WAL.
                 self.settle_doubt(self.backfill);
             }
         }
-        if !is_released && flags & SQLITE_SHM_SHARED != 0 && first >= FIRST_READ_LOCK {
-            // SQLite looks at the index after this.
-            self.doubt = self.expect_no_doubt()?;
+        if is_shared && first >= FIRST_READ_LOCK {
+            self.misled = false;
+            self.doubt = None;
+        }
+        if is_released {
+            return Ok(());
+        }
+        if concerns(WRITE_LOCK) && self.misled {
+            return Err(BUSY.into());
+        }
+        if is_shared && concerns(CHECKPOINT_LOCK) {
+            // Readers cannot settle it while someone has this lock.
+            self.expect_no_doubt()?;
+        }
+        if is_shared && first >= FIRST_READ_LOCK {
+            self.doubt = Some(self.expect_no_doubt()?);
             self.packed.wal_read_begins();
         }
         Ok(())
     }
 
     fn index_locked(&mut self, first: c_int, count: c_int, flags: c_int) {
-        if flags & SQLITE_SHM_LOCK != 0 && (first..first + count).contains(&CHECKPOINT_LOCK) {
+        let concerns = |lock| (first..first + count).contains(&lock);
+        self.has_write_lock |= concerns(WRITE_LOCK);
+        if concerns(CHECKPOINT_LOCK) {
             self.has_checkpoint_lock = true;
             if flags & SQLITE_SHM_EXCLUSIVE != 0 {
                 // Whoever left it so is gone.
                 self.settle_doubt(0);
             }
+        }
+    }
+
+    /// The first one after the lock of a WAL transaction comes when SQLite has looked how far checkpoints have got
+    /// (`walTryBeginRead`).
+    fn index_barrier(&mut self) {
+        if let Some(doubt) = self.doubt.take() {
+            self.misled = self.index_word(wal_index::DOUBT) != doubt;
         }
     }
 
@@ -400,11 +461,9 @@ impl Database for PackedFile {
                 self.packed.overwrite_begins();
                 Ok(())
             }
-            Event::CheckpointStart => {
-                self.backfill = self.frames_in_database();
-                self.packed.checkpoint_starts(self.backfill)
-            }
+            Event::CheckpointStart => self.packed.checkpoint_starts(self.frames_in_database()),
             Event::CheckpointDone => {
+                self.backfill = self.frames_in_database();
                 // SQLite goes on after a panic, too.
                 let done = catch_unwind(AssertUnwindSafe(|| self.packed.checkpoint_done()));
                 if !matches!(done, Ok(Ok(()))) {

@@ -19,31 +19,45 @@ const SALTS: [usize; 2] = [32, 36];
 /// `nBackfill`.
 pub(crate) const BACKFILL: usize = 96;
 /// Ours: a count that goes up when a checkpoint has failed and SQLite is about to tell readers that it succeeded, and
-/// again when that is taken back. So it is odd in between, and a read transaction that finds the same even number at its
-/// beginning and at its first read was not misled. The bytes are those of SQLite's locks, which it never reads or
-/// writes.
+/// again when that is taken back. So it is odd in between, and what was read of the index was true if the number is even
+/// and the same before and after. The bytes are those of SQLite's locks, which it never reads or writes.
 pub(crate) const DOUBT: usize = 120;
 
 impl Checkpoints {
-    /// Reads the index by its words of 32 bits at given offsets. `None` while it is being changed, and when there is no
-    /// WAL yet: then nothing tells one from the next.
+    /// Reads the index by its words of 32 bits at given offsets. `None` while it is being changed or in doubt, and when
+    /// there is no WAL yet: then nothing tells one from the next.
     pub(crate) fn read(word: impl Fn(usize) -> u32) -> Option<Checkpoints> {
         let header = |copy: usize| (SALTS.map(|salt| word(copy + salt)), word(copy + FRAMES));
+        let doubt = word(DOUBT);
         let (salt, in_wal) = header(COPIES[0]);
         let frames = word(BACKFILL);
         let whole = (salt, in_wal) == header(COPIES[1]);
+        let is_true = doubt.is_multiple_of(2) && word(DOUBT) == doubt;
         // A WAL that begins anew gets its header before the number of frames that are in the database is reset.
-        (whole && salt != [0; 2] && frames <= in_wal).then_some(Checkpoints { salt, frames })
+        (whole && is_true && salt != [0; 2] && frames <= in_wal)
+            .then_some(Checkpoints { salt, frames })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     /// An index whose copies of the header say (salt, frames in the WAL).
     fn read(first: (u32, u32), second: (u32, u32), backfill: u32) -> Option<Checkpoints> {
+        read_in_doubt(first, second, backfill, || 4)
+    }
+
+    fn read_in_doubt(
+        first: (u32, u32),
+        second: (u32, u32),
+        backfill: u32,
+        doubt: impl Fn() -> u32,
+    ) -> Option<Checkpoints> {
         Checkpoints::read(|offset| match offset {
+            120 => doubt(),
             16 => first.1,
             32 => first.0,
             64 => second.1,
@@ -70,6 +84,17 @@ mod tests {
         assert_eq!(read((5, 0), (6, 0), 0), None);
         assert_eq!(read((6, 0), (6, 0), 100), None);
         assert!(read((6, 0), (6, 0), 0).is_some());
+    }
+
+    #[test]
+    fn an_index_in_doubt_tells_nothing() {
+        let read = |doubt: &dyn Fn() -> u32| read_in_doubt((5, 100), (5, 100), 40, doubt);
+        let count = Cell::new(0);
+        // It was in doubt, and is so no more.
+        let changing = || count.replace(2);
+        assert_eq!(read(&changing), None);
+        assert_eq!(read(&|| 1), None);
+        assert!(read(&|| 2).is_some());
     }
 
     #[test]
