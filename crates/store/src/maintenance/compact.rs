@@ -217,6 +217,7 @@ impl<D: Storage> Transaction<'_, D> {
                 self.write_queue()?;
                 queued = 0;
             }
+            self.write_many_leaves()?;
         }
         self.write_queue()?;
         self.touch_nodes(0, |place| place.end() > limit)?;
@@ -254,11 +255,18 @@ impl<D: Storage> Transaction<'_, D> {
             while let Some(index) = self.image().map.next(level, from, self.medium())? {
                 from = index + 1;
                 self.touch_node(level, index, &chosen)?;
+                self.write_many_leaves()?;
             }
-            if self.image().map.changed_leaves() > LEAVES_MAX {
-                self.write_level(0, ..)?;
-                self.write_queue()?;
-            }
+        }
+        Ok(())
+    }
+
+    /// Writes the changed leaves if they are many. In a file from somebody else one node can stand for any number of
+    /// leaves, so it has to be asked after each.
+    pub(crate) fn write_many_leaves(&mut self) -> Result<()> {
+        if self.image().map.changed_leaves() > LEAVES_MAX {
+            self.write_level(0, ..)?;
+            self.write_queue()?;
         }
         Ok(())
     }
@@ -307,5 +315,45 @@ impl<D: Storage> Transaction<'_, D> {
         self.touch_nodes(0, |place| place.end() > limit)?;
         self.touch_catalog_above(limit);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use litepack_io::storage::ReadAt;
+    use litepack_io::testing::MemoryStorage;
+
+    use super::*;
+    use crate::format::leaf::FANOUT;
+    use crate::options::Options;
+
+    #[test]
+    fn leaves_that_are_touched_do_not_pile_up_in_memory() {
+        let disk = MemoryStorage::default();
+        let mut store = Store::open(&disk, Options::default()).unwrap();
+        let leaves = LEAVES_MAX as u64 + 100;
+        for leaf in 0..leaves {
+            store
+                .write(leaf * FANOUT as u64 * 4096, &[1; 4096])
+                .unwrap();
+        }
+        store.flush().unwrap();
+        let before = ReadAt::len(&&disk).unwrap();
+        let (touched, written) = (Cell::new(0), Cell::new(false));
+        let chosen = |_| {
+            touched.set(touched.get() + 1);
+            if touched.get() == leaves {
+                written.set(ReadAt::len(&&disk).unwrap() > before);
+            }
+            true
+        };
+        store
+            .step(|transaction| transaction.touch_nodes(0, chosen))
+            .unwrap();
+        assert!(touched.get() > leaves);
+        assert!(written.get(), "all of them were held");
+        store.flush().unwrap();
     }
 }

@@ -153,6 +153,7 @@ impl<D: Storage> Transaction<'_, D> {
                 self.move_unit(unit, &entry, offset)?;
                 moved += u64::from(entry.len);
             }
+            self.write_many_leaves()?;
         }
         self.touch_nodes(0, |place| window.contains(&place.offset))?;
         let next = Next::Fill;
@@ -201,6 +202,7 @@ impl<D: Storage> Transaction<'_, D> {
                 moved += len;
             }
             at.unit = Unit::first_in(leaf + 1);
+            self.write_many_leaves()?;
         }
         // What else the commit writes goes elsewhere.
         self.space().set_aside(at.to..at.window)?;
