@@ -21,6 +21,7 @@ pub mod commandline;
 pub mod content;
 pub mod damage;
 pub mod generate;
+pub mod machine;
 pub mod outcome;
 pub mod pair;
 pub mod peer;

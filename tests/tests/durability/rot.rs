@@ -2,99 +2,69 @@
 //! back behind what those who have it open have committed.
 
 use litepack_io::random::SplitMix64;
-use litepack_simdisk::{SimDisk, SimVfs, seed_or};
+use litepack_simdisk::seed_or;
+use litepack_tests::machine::Machine;
 use litepack_tests::scale;
-use rusqlite::{Connection, OpenFlags, Result};
+use rusqlite::Connection;
 
-/// A simulated disk with Litepack over it.
-struct Machine {
-    name: String,
-    disk: SimDisk,
-    _host: SimVfs,
+/// Has bits rot, one at a time, and asks for the answer of a newcomer each time. Returns how often there was one.
+fn expect(machine: &Machine, rng: &mut SplitMix64, rows: i64, total: i64) -> u64 {
+    let len = machine.disk.live_images()["/a.db"].len() as u64;
+    let mut answered = 0;
+    let trials = scale(150, 3000) as u64;
+    for trial in 0..trials {
+        // Half of them where the commit records are.
+        let reach = if rng.chance(50) { len.min(2048) } else { len };
+        let (at, bit) = (rng.below(reach), rng.below(8) as u32);
+        machine.disk.rot("/a.db", at, bit);
+        let answer = machine.open().and_then(|db| {
+            db.query_row("select count(*), sum(v) from account", [], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
+            })
+        });
+        if let Ok(found) = answer {
+            answered += 1;
+            let context = format!("trial {trial}: bit {bit} of byte {at}");
+            assert_eq!(found, (rows, total), "{context}: silently wrong");
+        }
+        machine.disk.rot("/a.db", at, bit);
+    }
+    assert!(answered < trials, "no rot was noticed: this shows nothing");
+    answered
 }
 
-impl Machine {
-    fn new(name: &str) -> Machine {
-        litepack_rusqlite::register().expect("Litepack registers");
-        let disk = SimDisk::new();
-        let host = disk.register(name);
-        litepack_rusqlite::register_vfs(&format!("litepack-{name}"), name).expect("over the disk");
-        Machine {
-            name: name.into(),
-            disk,
-            _host: host,
+/// Where a newcomer finds the newest commit damaged, neither maintenance nor a checkpoint goes on from the one before:
+/// without the bit that flipped, all is as it was.
+fn expect_nothing_written(machine: &Machine, rng: &mut SplitMix64, expected: (i64, i64)) {
+    let sum = "select count(*), sum(v) from account";
+    let read = |db: &Connection| db.query_row(sum, [], |row| Ok((row.get(0)?, row.get(1)?)));
+    let mut refused = 0;
+    for _ in 0..scale(150, 1000) {
+        // Where the commit records are.
+        let (at, bit) = (rng.below(2048), rng.below(8) as u32);
+        machine.disk.rot("/a.db", at, bit);
+        let before = machine.disk.live_images()["/a.db"].clone();
+        let newcomer = machine.open();
+        if let Ok(db) = &newcomer
+            && let Err(error) = read(db)
+            && error.to_string().contains("malformed")
+        {
+            refused += 1;
+            let maintained = db.execute_batch("pragma litepack_maintain");
+            let checkpoint = db.execute_batch("pragma wal_checkpoint(passive)");
+            let now = machine.disk.live_images()["/a.db"].clone();
+            assert!(now == before, "{maintained:?} {checkpoint:?}");
         }
+        drop(newcomer);
+        machine.disk.rot("/a.db", at, bit);
+        let db = machine.open().expect("it opens");
+        assert_eq!(
+            read(&db).expect("readable"),
+            expected,
+            "bit {bit} of byte {at}"
+        );
     }
-
-    fn open(&self) -> Result<Connection> {
-        let uri = format!("file:/a.db?vfs=litepack-{}", self.name);
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_URI;
-        let connection = Connection::open_with_flags(uri, flags)?;
-        connection.execute_batch("pragma wal_autocheckpoint = 0")?;
-        Ok(connection)
-    }
-
-    /// Has bits rot, one at a time, and asks for the answer of a newcomer each time. Returns how often there was one.
-    fn expect(&self, rng: &mut SplitMix64, rows: i64, total: i64) -> u64 {
-        let len = self.disk.live_images()["/a.db"].len() as u64;
-        let mut answered = 0;
-        let trials = scale(150, 3000) as u64;
-        for trial in 0..trials {
-            // Half of them where the commit records are.
-            let reach = if rng.chance(50) { len.min(2048) } else { len };
-            let (at, bit) = (rng.below(reach), rng.below(8) as u32);
-            self.disk.rot("/a.db", at, bit);
-            let answer = self.open().and_then(|db| {
-                db.query_row("select count(*), sum(v) from account", [], |row| {
-                    Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))
-                })
-            });
-            if let Ok(found) = answer {
-                answered += 1;
-                let context = format!("trial {trial}: bit {bit} of byte {at}");
-                assert_eq!(found, (rows, total), "{context}: silently wrong");
-            }
-            self.disk.rot("/a.db", at, bit);
-        }
-        assert!(answered < trials, "no rot was noticed: this shows nothing");
-        answered
-    }
-
-    /// Where a newcomer finds the newest commit damaged, neither maintenance nor a checkpoint goes on from the one before:
-    /// without the bit that flipped, all is as it was.
-    fn expect_nothing_written(&self, rng: &mut SplitMix64, expected: (i64, i64)) {
-        let sum = "select count(*), sum(v) from account";
-        let read = |db: &Connection| db.query_row(sum, [], |row| Ok((row.get(0)?, row.get(1)?)));
-        let mut refused = 0;
-        for _ in 0..scale(150, 1000) {
-            // Where the commit records are.
-            let (at, bit) = (rng.below(2048), rng.below(8) as u32);
-            self.disk.rot("/a.db", at, bit);
-            let before = self.disk.live_images()["/a.db"].clone();
-            let newcomer = self.open();
-            if let Ok(db) = &newcomer
-                && let Err(error) = read(db)
-                && error.to_string().contains("malformed")
-            {
-                refused += 1;
-                let maintained = db.execute_batch("pragma litepack_maintain");
-                let checkpoint = db.execute_batch("pragma wal_checkpoint(passive)");
-                let now = self.disk.live_images()["/a.db"].clone();
-                assert!(now == before, "{maintained:?} {checkpoint:?}");
-            }
-            drop(newcomer);
-            self.disk.rot("/a.db", at, bit);
-            let db = self.open().expect("it opens");
-            assert_eq!(
-                read(&db).expect("readable"),
-                expected,
-                "bit {bit} of byte {at}"
-            );
-        }
-        assert!(refused > 0, "no damage was met: this shows nothing");
-    }
+    assert!(refused > 0, "no damage was met: this shows nothing");
 }
 
 const FILL: &str = "create table account(id integer primary key, v, pad);
@@ -117,7 +87,7 @@ fn beside_a_writer_that_has_committed_and_is_idle() {
     writer.execute_batch(FILL).unwrap();
     for round in 1..4 {
         change(&writer, 1);
-        assert!(machine.expect(&mut rng, 500, 500_000 + 500 * round) > 0);
+        assert!(expect(&machine, &mut rng, 500, 500_000 + 500 * round) > 0);
     }
 }
 
@@ -139,7 +109,7 @@ fn after_a_checkpoint_and_with_a_wal_that_has_begun_anew() {
         writer
             .execute_batch("update account set v = v + 1 where id <= 20")
             .unwrap();
-        assert!(machine.expect(&mut rng, 500, 500_520) > 0);
+        assert!(expect(&machine, &mut rng, 500, 500_520) > 0);
     }
 }
 
@@ -169,6 +139,6 @@ fn after_a_partial_checkpoint() {
         .query_row("pragma wal_checkpoint(passive)", [], |row| row.get(2))
         .unwrap();
     assert!(moved > 0, "nothing was checkpointed: this shows nothing");
-    assert!(machine.expect(&mut rng, 500, 500_520) > 0);
-    machine.expect_nothing_written(&mut rng, (500, 500_520));
+    assert!(expect(&machine, &mut rng, 500, 500_520) > 0);
+    expect_nothing_written(&machine, &mut rng, (500, 500_520));
 }

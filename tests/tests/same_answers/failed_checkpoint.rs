@@ -9,8 +9,10 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use litepack_simdisk::{CallSet, Fault, FaultError, SimDisk, SimVfs};
-use rusqlite::{Connection, ErrorCode, OpenFlags, Result, ffi};
+use litepack_simdisk::{CallSet, Fault, FaultError, SimDisk};
+use litepack_tests::machine::Machine;
+use litepack_tests::vfs;
+use rusqlite::{Connection, ErrorCode, Result, ffi};
 
 const FIRST_READ_LOCK: u32 = 3;
 
@@ -19,10 +21,7 @@ fn sum(connection: &Connection) -> Result<i64> {
 }
 
 fn open(uri: &str) -> Connection {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_URI;
-    let connection = Connection::open_with_flags(uri, flags).expect("it opens");
+    let connection = vfs::open_uri(uri).expect("it opens");
     connection
         .execute_batch("pragma cache_size = 5; pragma wal_autocheckpoint = 0")
         .unwrap();
@@ -52,39 +51,17 @@ fn before_a_partial_checkpoint(uri: &str) -> (Connection, Connection) {
     (writer, reader)
 }
 
-/// A disk whose writes to the database can fail.
-struct Machine {
-    disk: SimDisk,
-    uri: String,
-    _host: SimVfs,
-}
-
-impl Machine {
-    fn new(name: &str) -> Machine {
-        litepack_rusqlite::register().expect("Litepack registers");
-        let disk = SimDisk::new();
-        let host = disk.register(name);
-        let vfs = format!("litepack-{name}");
-        litepack_rusqlite::register_vfs(&vfs, name).expect("over the simulated disk");
-        Machine {
-            disk,
-            uri: format!("file:/a.db?vfs={vfs}"),
-            _host: host,
-        }
-    }
-
-    /// SQLite reports nothing: that is what makes this dangerous.
-    fn fail_to_checkpoint(&self, writer: &Connection) {
-        let before = self.disk.fault_hits();
-        let writes = Fault::new(CallSet::WRITES, FaultError::Io).forever();
-        self.disk.inject(writes.on_names_ending("/a.db"));
-        let busy: i64 = writer
-            .query_row("pragma wal_checkpoint(passive)", [], |row| row.get(0))
-            .expect("SQLite does not look at the code");
-        assert_eq!(busy, 0);
-        assert!(self.disk.fault_hits() > before, "it wrote nothing");
-        self.disk.clear_faults();
-    }
+/// SQLite reports nothing: that is what makes this dangerous.
+fn fail_to_checkpoint(disk: &SimDisk, writer: &Connection) {
+    let before = disk.fault_hits();
+    let writes = Fault::new(CallSet::WRITES, FaultError::Io).forever();
+    disk.inject(writes.on_names_ending("/a.db"));
+    let busy: i64 = writer
+        .query_row("pragma wal_checkpoint(passive)", [], |row| row.get(0))
+        .expect("SQLite does not look at the code");
+    assert_eq!(busy, 0);
+    assert!(disk.fault_hits() > before, "it wrote nothing");
+    disk.clear_faults();
 }
 
 /// All is right again, with a checkpoint and without one.
@@ -108,7 +85,7 @@ fn expect_right(uri: &str, writer: &Connection, reader: Connection) {
 fn readers_never_see_pages_that_did_not_reach_the_database() {
     let machine = Machine::new("failing");
     let (writer, reader) = before_a_partial_checkpoint(&machine.uri);
-    machine.fail_to_checkpoint(&writer);
+    fail_to_checkpoint(&machine.disk, &writer);
     expect_right(&machine.uri, &writer, reader);
 }
 
@@ -130,7 +107,7 @@ fn a_reader_that_begins_before_it_is_taken_back_waits() {
             tell.send(newcomer).unwrap();
         }
     });
-    machine.fail_to_checkpoint(&writer);
+    fail_to_checkpoint(&machine.disk, &writer);
     let newcomer = newcomers.try_recv().expect("the checkpoint came by there");
     machine.disk.before_index_lock(|_, _| ());
     assert_eq!(newcomer.join().unwrap(), Ok(750));
@@ -185,7 +162,7 @@ fn a_transaction_that_is_misled_is_told_to_begin_anew() {
             (first, newcomer)
         });
         has_begun.recv().unwrap();
-        machine.fail_to_checkpoint(&writer);
+        fail_to_checkpoint(&machine.disk, &writer);
         let (first, newcomer) = misled.join().unwrap();
         let error = first.expect_err("it was misled");
         assert_eq!(
@@ -210,7 +187,7 @@ fn a_transaction_that_writes_meanwhile_is_not_disturbed() {
         writer
             .execute_batch("begin immediate; create table more(x)")
             .unwrap();
-        machine.fail_to_checkpoint(&checkpointer);
+        fail_to_checkpoint(&machine.disk, &checkpointer);
         let more = "insert into more select randomblob(500) from t; update t set n = 4; create index i on t(n)";
         writer.execute_batch(more).unwrap();
         writer.execute_batch(end).unwrap();
@@ -243,22 +220,20 @@ fn leave_in_doubt(database: &Path) {
 
 #[test]
 fn readers_do_not_believe_what_a_killed_process_did_not_take_back() {
-    litepack_rusqlite::register().expect("Litepack registers");
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("a.db");
-    let uri = format!("file:{}?vfs=litepack", database.display());
+    let uri = vfs::uri(&database, "litepack", "");
     let (writer, reader) = before_a_partial_checkpoint(&uri);
     leave_in_doubt(&database);
     expect_right(&uri, &writer, reader);
 }
 
-/// And if nobody reads before the next checkpoint, which the WAL does not outlive.
+/// The same if a checkpoint comes first. It restarts the WAL, so what it left out would be lost.
 #[test]
 fn checkpoints_do_not_believe_it() {
-    litepack_rusqlite::register().expect("Litepack registers");
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("a.db");
-    let uri = format!("file:{}?vfs=litepack", database.display());
+    let uri = vfs::uri(&database, "litepack", "");
     let (writer, reader) = before_a_partial_checkpoint(&uri);
     drop(reader);
     leave_in_doubt(&database);

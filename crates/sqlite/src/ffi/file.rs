@@ -389,9 +389,10 @@ unsafe extern "C" fn shm_lock<F: File>(
     flags: c_int,
 ) -> c_int {
     let is_released = flags & SQLITE_SHM_UNLOCK != 0;
-    let locking = |state: &mut State<F>| state.file.index_locking(first, count, flags);
+    let locks = first..first.saturating_add(count);
+    let locking = |state: &mut State<F>| state.file.index_locking(locks.clone(), flags);
     let locked = |state: &mut State<F>| {
-        state.file.index_locked(first, count, flags);
+        state.file.index_locked(locks.clone(), flags);
         Ok(())
     };
     // SAFETY: see above. A poisoned file must still let go of its locks.

@@ -378,7 +378,7 @@ fn with_a_wal_index() {
             }
             assert_eq!(shm(reads, unlock | shared), OK);
         }
-        // A checkpoint that fails later misleads nobody.
+        // A checkpoint that fails after the barrier does not mislead the transaction.
         assert_eq!(shm(reads, lock | shared), OK);
         call!(methods, xShmBarrier(file));
         doubt.fetch_add(2, Ordering::SeqCst);

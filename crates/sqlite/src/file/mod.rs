@@ -17,6 +17,7 @@ pub(crate) mod split;
 mod wal_index;
 
 use std::ffi::c_int;
+use std::ops::Range;
 
 use litepack_btree::PageNumber;
 use litepack_codec::Level;
@@ -75,18 +76,13 @@ pub(crate) trait File {
     /// SQLite has mapped the WAL index, or let go of it.
     fn index_mapped(&mut self, _mapped: bool) {}
 
-    /// SQLite is about to take or release `count` locks of the WAL index from `first` on. An error if it may not.
-    fn index_locking(
-        &mut self,
-        _first: c_int,
-        _count: c_int,
-        _flags: c_int,
-    ) -> Result<(), Failure> {
+    /// SQLite is about to take or release these locks of the WAL index. An error if it may not.
+    fn index_locking(&mut self, _locks: Range<c_int>, _flags: c_int) -> Result<(), Failure> {
         Ok(())
     }
 
     /// SQLite has taken them.
-    fn index_locked(&mut self, _first: c_int, _count: c_int, _flags: c_int) {}
+    fn index_locked(&mut self, _locks: Range<c_int>, _flags: c_int) {}
 
     /// A barrier between what SQLite reads and writes in the WAL index.
     fn index_barrier(&mut self) {}

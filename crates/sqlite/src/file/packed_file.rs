@@ -2,6 +2,7 @@
 //! the WAL index.
 
 use std::ffi::c_int;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
@@ -131,25 +132,37 @@ impl PackedFile {
     /// [`wal_index::DOUBT`] if what the index says of checkpoints is right. Otherwise `SQLITE_BUSY`: then SQLite tries
     /// to begin its transaction again.
     fn expect_no_doubt(&self) -> Result<u32, Failure> {
-        let in_doubt = || !self.index_word(wal_index::DOUBT).is_multiple_of(2);
-        let lock = SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE;
-        if in_doubt()
-            && !self.has_checkpoint_lock
-            && self.disk().lock_index(CHECKPOINT_LOCK, 1, lock) == Some(OK)
-        {
-            self.settle_doubt(0);
-            let unlock = SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE;
-            self.disk().lock_index(CHECKPOINT_LOCK, 1, unlock);
+        let doubt = self.index_word(wal_index::DOUBT);
+        if doubt.is_multiple_of(2) {
+            return Ok(doubt);
         }
-        match self.index_word(wal_index::DOUBT) {
-            doubt if doubt.is_multiple_of(2) => Ok(doubt),
-            _ => Err(BUSY.into()),
+        if self.has_checkpoint_lock || self.lock_checkpoints() != Some(OK) {
+            return Err(BUSY.into());
         }
+        let settled = self.index_word(wal_index::DOUBT);
+        self.unlock_checkpoints();
+        Ok(settled)
     }
 
-    /// Under the checkpoint lock: if the index is in doubt, has readers take all frames behind the first `backfill` from
-    /// the WAL. With 0 that is right whoever left it so: the WAL does not begin anew before all of it is said to be in
-    /// the database.
+    /// Takes the checkpoint lock for ourselves, and settles what the one who had it before left in doubt. `None` without
+    /// an index.
+    fn lock_checkpoints(&self) -> Option<Code> {
+        let lock = SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE;
+        let code = self.disk().lock_index(CHECKPOINT_LOCK, 1, lock);
+        if code == Some(OK) {
+            self.settle_doubt(0);
+        }
+        code
+    }
+
+    fn unlock_checkpoints(&self) {
+        let unlock = SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE;
+        self.disk().lock_index(CHECKPOINT_LOCK, 1, unlock);
+    }
+
+    /// To be called with the checkpoint lock. If the index is in doubt, sets `nBackfill` to this, so that readers take all
+    /// later frames from the WAL. 0 is always right: SQLite restarts the WAL only when the index says that all of it is
+    /// in the database.
     fn settle_doubt(&self, backfill: u32) {
         let word = |offset| self.disk().index_word(offset);
         if let (Some(frames), Some(doubt)) = (word(wal_index::BACKFILL), word(wal_index::DOUBT))
@@ -253,16 +266,13 @@ impl PackedFile {
         if !read(self.packed.is_wal())? || self.packed.lock_level() > LOCK_RESERVED {
             return body(self);
         }
-        let lock = SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE;
-        match self.disk().lock_index(CHECKPOINT_LOCK, 1, lock) {
+        match self.lock_checkpoints() {
             Some(OK) => {}
             Some(code) => return Err(code.into()),
             None => return Err(Failure::told(ERROR, READ_FIRST)),
         }
-        self.settle_doubt(0);
         let result = body(self);
-        let unlock = SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE;
-        self.disk().lock_index(CHECKPOINT_LOCK, 1, unlock);
+        self.unlock_checkpoints();
         result
     }
 }
@@ -341,14 +351,13 @@ impl File for PackedFile {
         self.packed.set_index_mapped(mapped);
     }
 
-    fn index_locking(&mut self, first: c_int, count: c_int, flags: c_int) -> Result<(), Failure> {
+    fn index_locking(&mut self, locks: Range<c_int>, flags: c_int) -> Result<(), Failure> {
         let is_released = flags & SQLITE_SHM_UNLOCK != 0;
         let is_shared = flags & SQLITE_SHM_SHARED != 0;
-        let concerns = |lock| (first..first + count).contains(&lock);
-        if is_released && concerns(WRITE_LOCK) {
+        if is_released && locks.contains(&WRITE_LOCK) {
             self.has_write_lock = false;
         }
-        if is_released && concerns(CHECKPOINT_LOCK) {
+        if is_released && locks.contains(&CHECKPOINT_LOCK) {
             self.has_checkpoint_lock = false;
             self.packed.checkpoint_ends();
             if !is_shared {
@@ -356,34 +365,33 @@ impl File for PackedFile {
                 self.settle_doubt(self.backfill);
             }
         }
-        if is_shared && first >= FIRST_READ_LOCK {
+        if is_shared && locks.start >= FIRST_READ_LOCK {
             self.misled = false;
             self.doubt = None;
         }
         if is_released {
             return Ok(());
         }
-        if concerns(WRITE_LOCK) && self.misled {
+        if locks.contains(&WRITE_LOCK) && self.misled {
             return Err(BUSY.into());
         }
-        if is_shared && concerns(CHECKPOINT_LOCK) {
+        if is_shared && locks.contains(&CHECKPOINT_LOCK) {
             // Readers cannot settle it while someone has this lock.
             self.expect_no_doubt()?;
         }
-        if is_shared && first >= FIRST_READ_LOCK {
+        if is_shared && locks.start >= FIRST_READ_LOCK {
             self.doubt = Some(self.expect_no_doubt()?);
             self.packed.wal_read_begins();
         }
         Ok(())
     }
 
-    fn index_locked(&mut self, first: c_int, count: c_int, flags: c_int) {
-        let concerns = |lock| (first..first + count).contains(&lock);
-        self.has_write_lock |= concerns(WRITE_LOCK);
-        if concerns(CHECKPOINT_LOCK) {
+    fn index_locked(&mut self, locks: Range<c_int>, flags: c_int) {
+        self.has_write_lock |= locks.contains(&WRITE_LOCK);
+        if locks.contains(&CHECKPOINT_LOCK) {
             self.has_checkpoint_lock = true;
             if flags & SQLITE_SHM_EXCLUSIVE != 0 {
-                // Whoever left it so is gone.
+                // A process that has left the index in doubt is gone, as it would have this lock.
                 self.settle_doubt(0);
             }
         }
