@@ -7,6 +7,7 @@
 //! cache/       what the process keeps decoded or fetched, with one budget
 //! workers.rs   threads for jobs that their owner can take back; results.rs: where the results arrive
 //! parallel.rs  the same work on several threads, for as long as one call takes
+//! threads.rs   starting a thread when memory may be short
 //! scans.rs     which reads go forward through a file, told from reads here and there
 //! bytes.rs     little-endian fields and variable-length integers
 //! random.rs    random numbers from a seed
@@ -38,4 +39,5 @@ pub mod storage;
     reason = "only tests use it"
 )]
 pub mod testing;
+mod threads;
 pub mod workers;

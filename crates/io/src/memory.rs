@@ -162,15 +162,6 @@ pub fn probe(len: usize) -> Result<(), OutOfMemory> {
     check()
 }
 
-/// Whether threads may be started: each begins with taking memory that cannot be refused, and ends the process if
-/// there is none. What is tried is much more than that.
-///
-/// # Errors
-/// When they may not.
-pub fn for_threads() -> Result<(), OutOfMemory> {
-    probe(1 << 20)
-}
-
 #[cold]
 fn refused() -> OutOfMemory {
     note_refusal();

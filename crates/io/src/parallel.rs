@@ -3,9 +3,8 @@
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
-use std::thread::Builder;
 
-use crate::workers::THREAD_NAME;
+use crate::threads::{self, may_start};
 
 /// Does `work` with each item, every one on a thread of its own, the first on the calling thread. Returns what they
 /// made, in the order of the items.
@@ -22,18 +21,21 @@ pub fn parallel<T: Send, R: Send>(
     let Some(first) = items.next() else {
         return Vec::new();
     };
-    if items.peek().is_none() {
-        return vec![work(first)];
+    // A scope, too, takes memory that cannot be refused.
+    if items.peek().is_none() || may_start().is_err() {
+        return std::iter::once(first).chain(items).map(work).collect();
     }
     let work = &work;
     // An item stays in its place until a thread takes it: a thread that cannot be started leaves it there.
     let places: Vec<_> = items.map(|item| Mutex::new(Some(item))).collect();
     std::thread::scope(|scope| {
         let start = |place| {
-            crate::memory::for_threads().ok()?;
-            let thread = Builder::new().name(THREAD_NAME.into());
-            let started = thread.spawn_scoped(scope, move || take(place).map(work));
-            started.ok()
+            threads::start(threads::NAME, |thread, running| {
+                thread.spawn_scoped(scope, move || {
+                    running.say();
+                    take(place).map(work)
+                })
+            })
         };
         let started: Vec<_> = places.iter().map(start).collect();
         let mut made = vec![work(first)];

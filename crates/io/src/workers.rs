@@ -11,10 +11,9 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 
-/// The name of threads that have no better one.
-pub(crate) const THREAD_NAME: &str = "litepack";
+use crate::threads;
 
 /// Work for a worker, with the tools of its thread.
 pub type Job<T> = Box<dyn FnOnce(&mut T) + Send>;
@@ -201,10 +200,15 @@ impl<T: Default + 'static> WorkerPool<T> {
         if idle > 0 {
             self.shared.changed.notify_one();
         }
-        if waiting > idle && self.workers.len() < limit && crate::memory::for_threads().is_ok() {
+        if waiting > idle && self.workers.len() < limit {
             let shared = Arc::clone(&self.shared);
-            let thread = Builder::new().name(self.name.into());
-            if let Ok(worker) = thread.spawn(move || shared.work()) {
+            let worker = threads::start(self.name, |thread, running| {
+                thread.spawn(move || {
+                    running.say();
+                    shared.work();
+                })
+            });
+            if let Some(worker) = worker {
                 self.process = std::process::id();
                 self.workers.push(worker);
             }
@@ -215,7 +219,7 @@ impl<T: Default + 'static> WorkerPool<T> {
 
 impl<T> Default for WorkerPool<T> {
     fn default() -> WorkerPool<T> {
-        WorkerPool::named(THREAD_NAME)
+        WorkerPool::named(threads::NAME)
     }
 }
 
