@@ -46,16 +46,25 @@ for again in range(3):
         db.execute('select sum(length(x)) from t').fetchone()
         db.execute('update t set v = v + 1')
         db.execute('vacuum')
+        print('done')
     except (sqlite3.Error, MemoryError) as error:
         pass
 " 2>&1
         echo "ended $?"
     ))
-    if [[ $said == "ended 0" || $said == *"ImportError"* || $said == *"ended 127" ]]; then
+    without=${said//done$'\n'/}
+    worked=no
+    [[ $said == "$without" ]] || worked=yes
+    if [[ $without == "ended 0" || $without == *"ImportError"* || $without == *"ended 127" ]]; then
         echo "ok out of memory: an address space of $limit KiB"
     else
         echo "FAILED out of memory: an address space of $limit KiB"
         printf '  %s\n' "$said"
     fi
 done
+if [[ $worked == yes ]]; then
+    echo "ok out of memory: in $limit KiB it works"
+else
+    echo "FAILED out of memory: it does not work in $limit KiB, so the limits show nothing"
+fi
 echo "end of part"

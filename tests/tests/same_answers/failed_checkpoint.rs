@@ -14,6 +14,7 @@ use litepack_tests::machine::Machine;
 use litepack_tests::vfs;
 use rusqlite::{Connection, ErrorCode, Result, ffi};
 
+const CHECKPOINT_LOCK: u32 = 1;
 const FIRST_READ_LOCK: u32 = 3;
 
 fn sum(connection: &Connection) -> Result<i64> {
@@ -95,31 +96,43 @@ fn a_reader_that_begins_before_it_is_taken_back_waits() {
     let machine = Machine::new("failing-early");
     let (writer, reader) = before_a_partial_checkpoint(&machine.uri);
     let (tell, newcomers) = channel();
+    let (tries, tried) = channel();
+    let tried = Mutex::new(tried);
     let uri = machine.uri.clone();
     let checkpointer = thread::current().id();
     machine.disk.before_index_lock(move |first, flags| {
         let released = flags == ffi::SQLITE_SHM_UNLOCK | ffi::SQLITE_SHM_EXCLUSIVE;
-        if released && first == FIRST_READ_LOCK && thread::current().id() == checkpointer {
+        let taken = flags == ffi::SQLITE_SHM_LOCK | ffi::SQLITE_SHM_EXCLUSIVE;
+        let is_checkpointer = thread::current().id() == checkpointer;
+        if released && first == FIRST_READ_LOCK && is_checkpointer {
             let uri = uri.clone();
             let newcomer = thread::spawn(move || sum(&open(&uri)));
-            // Long enough for it to have tried.
-            thread::sleep(Duration::from_millis(200));
-            tell.send(newcomer).unwrap();
+            let has_tried = tried.lock().unwrap().recv_timeout(Duration::from_secs(20));
+            tell.send((newcomer, has_tried)).unwrap();
+        } else if taken && first == CHECKPOINT_LOCK && !is_checkpointer {
+            // To settle what it was told.
+            tries.send(()).unwrap();
         }
     });
     fail_to_checkpoint(&machine.disk, &writer);
-    let newcomer = newcomers.try_recv().expect("the checkpoint came by there");
+    let (newcomer, has_tried) = newcomers.try_recv().expect("the checkpoint came by there");
     machine.disk.before_index_lock(|_, _| ());
     assert_eq!(newcomer.join().unwrap(), Ok(750));
+    assert_eq!(has_tried, Ok(()));
     expect_right(&machine.uri, &writer, reader);
 }
 
 /// It has its lock of the index when the checkpoint fails, and looks at the index before that is taken back.
 #[test]
 fn a_transaction_that_is_misled_is_told_to_begin_anew() {
-    for (name, sql) in [
-        ("misled-read", "select sum(n) from t"),
-        ("misled-write", "begin immediate"),
+    // It has the first page in its cache. SQLite does not begin anew for any other.
+    for (name, sql, code) in [
+        (
+            "misled-read",
+            "select sum(n) from t",
+            ErrorCode::SystemIoFailure,
+        ),
+        ("misled-write", "begin immediate", ErrorCode::DatabaseBusy),
     ] {
         let machine = Machine::new(name);
         let (writer, reader) = before_a_partial_checkpoint(&machine.uri);
@@ -165,11 +178,7 @@ fn a_transaction_that_is_misled_is_told_to_begin_anew() {
         fail_to_checkpoint(&machine.disk, &writer);
         let (first, newcomer) = misled.join().unwrap();
         let error = first.expect_err("it was misled");
-        assert_eq!(
-            error.sqlite_error_code(),
-            Some(ErrorCode::DatabaseBusy),
-            "{sql}"
-        );
+        assert_eq!(error.sqlite_error_code(), Some(code), "{sql}");
         assert_eq!(sum(&newcomer), Ok(750), "the next transaction");
         drop(newcomer);
         expect_right(&machine.uri, &writer, reader);
@@ -242,4 +251,27 @@ fn checkpoints_do_not_believe_it() {
         .unwrap();
     assert_eq!(sum(&open(&uri)), Ok(750));
     assert_eq!(sum(&writer), Ok(750));
+}
+
+/// The same if the next checkpoint is that of the last connection that closes, or that ends WAL mode: SQLite has the file
+/// for itself then, and takes no lock of the index.
+#[test]
+fn the_last_connection_does_not_believe_it() {
+    for ends_wal in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("a.db");
+        let uri = vfs::uri(&database, "litepack", "");
+        let (writer, reader) = before_a_partial_checkpoint(&uri);
+        leave_in_doubt(&database);
+        drop(writer);
+        reader.execute_batch("commit").unwrap();
+        if ends_wal {
+            reader
+                .execute_batch("pragma journal_mode = delete")
+                .unwrap();
+        }
+        drop(reader);
+        assert!(!database.with_extension("db-wal").exists());
+        assert_eq!(sum(&open(&uri)), Ok(750));
+    }
 }

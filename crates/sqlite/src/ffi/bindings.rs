@@ -481,6 +481,7 @@ pub const SQLITE_IOCAP_IMMUTABLE: i32 = 8192;
 pub const SQLITE_LOCK_NONE: i32 = 0;
 pub const SQLITE_LOCK_SHARED: i32 = 1;
 pub const SQLITE_LOCK_RESERVED: i32 = 2;
+pub const SQLITE_LOCK_EXCLUSIVE: i32 = 4;
 pub const SQLITE_SYNC_NORMAL: i32 = 2;
 pub const SQLITE_SYNC_FULL: i32 = 3;
 pub const SQLITE_FCNTL_SIZE_HINT: i32 = 5;

@@ -1,5 +1,5 @@
 //! The methods of an open file, `sqlite3_io_methods`: SQLite's calls, handed to a [`File`] of ours. The one place where
-//! its pointers become slices, our errors result codes, and panics `SQLITE_INTERNAL`.
+//! its pointers become slices, our errors result codes, and panics `SQLITE_INTERNAL` (of reads `SQLITE_IOERR_READ`).
 //!
 //! A panic poisons the file, whose state is in no known condition: from then on it only lets go of its locks and
 //! closes.
@@ -231,7 +231,7 @@ unsafe extern "C" fn read<F: File>(
     // SAFETY: see above; the buffer has `n` bytes.
     unsafe {
         let buf = std::slice::from_raw_parts_mut(to.cast::<u8>(), len(n));
-        with::<F>(file, |state| {
+        let code = with::<F>(file, |state| {
             relieved::<F>()?;
             let done = state.file.read(buf, offset)?;
             if done < buf.len() {
@@ -239,7 +239,14 @@ unsafe extern "C" fn read<F: File>(
                 return Err(IOERR_SHORT_READ.into());
             }
             Ok(())
-        })
+        });
+        match code {
+            // SQLite begins a transaction again that is refused its first page (`sqlite3BtreeBeginTrans`). Of any other
+            // page it expects no such code: a backup would go on without the page, a statement keep half its changes.
+            BUSY if offset > 0 => IOERR_READ,
+            INTERNAL => IOERR_READ,
+            code => code,
+        }
     }
 }
 
@@ -395,6 +402,10 @@ unsafe extern "C" fn shm_lock<F: File>(
         state.file.index_locked(locks.clone(), flags);
         Ok(())
     };
+    let refused = |state: &mut State<F>| {
+        state.file.index_refused();
+        Ok(())
+    };
     // SAFETY: see above. A poisoned file must still let go of its locks.
     unsafe {
         match with(file, locking) {
@@ -406,8 +417,12 @@ unsafe extern "C" fn shm_lock<F: File>(
             host.map_or(BUSY, |host| host.pass_index_lock(first, count, flags))
         });
         match done {
-            OK if !is_released => with(file, locked),
-            code => code,
+            code if is_released => code,
+            OK => with(file, locked),
+            code => {
+                with(file, refused);
+                code
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 //! SQLITE_INTERNAL, and from then on the file only lets go of its locks and closes.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use litepack_btree::PageNumber;
 use litepack_io::testing::MemoryStorage;
@@ -19,7 +19,7 @@ use super::host::{HostFile, HostName};
 
 use crate::codes::{
     BUSY, CORRUPT, INTERNAL, IOERR_CORRUPTFS, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE,
-    IOERR_WRITE, MISUSE, NOTFOUND, OK,
+    IOERR_WRITE, LOCK_EXCLUSIVE, MISUSE, NOTFOUND, OK, READONLY,
 };
 use crate::file::journal::JournalFile;
 use crate::file::packed::Packed;
@@ -290,6 +290,9 @@ fn damage_is_an_io_error_to_a_transaction_that_writes() {
 
 /// The WAL index of a host's file that has one.
 static INDEX: [AtomicU32; 8192] = [const { AtomicU32::new(0) }; 8192];
+/// Whether it may only be read, and whether its locks are refused.
+static READ_ONLY: AtomicBool = AtomicBool::new(false);
+static REFUSED: AtomicBool = AtomicBool::new(false);
 /// The locks of it that SQLite has.
 static INDEX_LOCKS: AtomicU32 = AtomicU32::new(0);
 
@@ -302,11 +305,18 @@ unsafe extern "C" fn shm_map(
 ) -> c_int {
     // SAFETY: called with a place for the result.
     unsafe { to.write(INDEX.as_ptr().cast_mut().cast()) };
-    OK
+    if READ_ONLY.load(Ordering::SeqCst) {
+        READONLY
+    } else {
+        OK
+    }
 }
 
 unsafe extern "C" fn shm_lock(_: *mut sqlite3_file, first: c_int, n: c_int, flags: c_int) -> c_int {
     let mask = ((1 << n) - 1) << first;
+    if REFUSED.load(Ordering::SeqCst) {
+        return BUSY;
+    }
     if flags & SQLITE_SHM_UNLOCK != 0 {
         INDEX_LOCKS.fetch_and(!mask, Ordering::SeqCst);
     } else {
@@ -347,20 +357,21 @@ fn with_a_wal_index() {
         );
         let shm = |first, flags| call!(methods, xShmLock(file, first, 1, flags));
         let mut page = [0u8; 4096];
-        let mut read = || call!(methods, xRead(file, page.as_mut_ptr().cast(), 4096, 4096));
+        let mut read_at = |at| call!(methods, xRead(file, page.as_mut_ptr().cast(), 4096, at));
         assert_eq!(call!(methods, xLock(file, 1)), OK);
 
         // Damage is an I/O error to one that writes.
         assert_eq!(shm(reads, lock | shared), OK);
         call!(methods, xShmBarrier(file));
-        assert_eq!(read(), CORRUPT);
+        assert_eq!(read_at(4096), CORRUPT);
         assert_eq!(shm(writes, lock | exclusive), OK);
-        assert_eq!(read(), IOERR_CORRUPTFS);
+        assert_eq!(read_at(4096), IOERR_CORRUPTFS);
         assert_eq!(shm(writes, unlock | exclusive), OK);
-        assert_eq!(read(), CORRUPT);
+        assert_eq!(read_at(4096), CORRUPT);
         assert_eq!(shm(reads, unlock | shared), OK);
 
-        // Who was misled does not write, and who writes already has an I/O error.
+        // Who was misled does not write, nor have the file for itself, and begins anew at the first page. Who writes
+        // already has an I/O error, and so has any read of another page, which SQLite does not begin anew for.
         let doubt = &INDEX[30];
         for has_lock in [false, true] {
             if has_lock {
@@ -370,20 +381,29 @@ fn with_a_wal_index() {
             doubt.fetch_add(2, Ordering::SeqCst);
             call!(methods, xShmBarrier(file));
             if has_lock {
-                assert_eq!(read(), IOERR_READ);
+                assert_eq!(read_at(0), IOERR_READ);
                 assert_eq!(shm(writes, unlock | exclusive), OK);
             } else {
-                assert_eq!(read(), BUSY);
+                assert_eq!(read_at(0), BUSY);
+                assert_eq!(read_at(4096), IOERR_READ);
                 assert_eq!(shm(writes, lock | exclusive), BUSY);
+                assert_eq!(call!(methods, xLock(file, LOCK_EXCLUSIVE)), BUSY);
             }
             assert_eq!(shm(reads, unlock | shared), OK);
         }
+        // Nor is anybody misled by a lock that was refused.
+        REFUSED.store(true, Ordering::SeqCst);
+        assert_eq!(shm(reads, lock | shared), BUSY);
+        REFUSED.store(false, Ordering::SeqCst);
+        doubt.fetch_add(2, Ordering::SeqCst);
+        call!(methods, xShmBarrier(file));
+        assert_eq!(read_at(4096), CORRUPT);
         // A checkpoint that fails after the barrier does not mislead the transaction.
         assert_eq!(shm(reads, lock | shared), OK);
         call!(methods, xShmBarrier(file));
         doubt.fetch_add(2, Ordering::SeqCst);
         call!(methods, xShmBarrier(file));
-        assert_eq!(read(), CORRUPT);
+        assert_eq!(read_at(4096), CORRUPT);
         assert_eq!(shm(reads, unlock | shared), OK);
 
         // A panic in a checkpoint: its lock is let go of, and what it left is settled by the next one.
@@ -399,17 +419,35 @@ fn with_a_wal_index() {
     // SAFETY: the file is open.
     over_host(&WITH_INDEX, &mut bytes, |file, _| unsafe {
         let methods = &*(*file).pMethods;
-        let mut index = std::ptr::null_mut();
-        assert_eq!(
-            call!(methods, xShmMap(file, 0, 32768, 1, &raw mut index)),
-            OK
-        );
+        let map = |expected| {
+            let mut index = std::ptr::null_mut();
+            let code = call!(methods, xShmMap(file, 0, 32768, 1, &raw mut index));
+            assert_eq!(code, expected);
+        };
         let (backfill, doubt) = (&INDEX[24], &INDEX[30]);
         backfill.store(7, Ordering::SeqCst);
         let begin = || call!(methods, xShmLock(file, reads, 1, lock | shared));
+        // Where the index is only read, it is not settled, and not believed.
+        READ_ONLY.store(true, Ordering::SeqCst);
+        map(READONLY);
+        assert_eq!(begin(), BUSY);
+        assert_eq!(call!(methods, xLock(file, 1)), OK);
+        assert_eq!(call!(methods, xLock(file, LOCK_EXCLUSIVE)), OK);
+        assert_eq!(backfill.load(Ordering::SeqCst), 7);
+        assert_eq!(call!(methods, xUnlock(file, 0)), OK);
+        READ_ONLY.store(false, Ordering::SeqCst);
+        map(OK);
         assert_eq!(begin(), OK);
         assert_eq!(backfill.load(Ordering::SeqCst), 0);
         assert!(doubt.load(Ordering::SeqCst).is_multiple_of(2));
+        // Who has the file for itself settles it, too.
+        backfill.store(7, Ordering::SeqCst);
+        doubt.fetch_or(1, Ordering::SeqCst);
+        assert_eq!(call!(methods, xLock(file, 1)), OK);
+        assert_eq!(backfill.load(Ordering::SeqCst), 7);
+        assert_eq!(call!(methods, xLock(file, LOCK_EXCLUSIVE)), OK);
+        assert_eq!(backfill.load(Ordering::SeqCst), 0);
+        assert_eq!(call!(methods, xUnlock(file, 0)), OK);
         assert_eq!(call!(methods, xClose(file)), OK);
     });
 }
@@ -431,7 +469,7 @@ fn a_panic_is_an_internal_error_and_poisons_the_file() {
         let mut page = [0u8; 16];
         assert_eq!(
             call!(methods, xRead(file, page.as_mut_ptr().cast(), 16, 0)),
-            INTERNAL
+            IOERR_READ
         );
         assert_eq!(
             call!(methods, xWrite(file, page.as_ptr().cast(), 16, 0)),
@@ -501,7 +539,7 @@ fn a_panic_in_a_journal_is_an_internal_error_and_poisons_it() {
             with::<JournalFile>(file, |_| panic!("on purpose")),
             INTERNAL
         );
-        assert_eq!(call!(methods, xRead(file, buf, 1, 0)), INTERNAL);
+        assert_eq!(call!(methods, xRead(file, buf, 1, 0)), IOERR_READ);
         assert_eq!(call!(methods, xWrite(file, buf, 1, 0)), INTERNAL);
         assert_eq!(call!(methods, xSync(file, 2)), INTERNAL);
         assert_eq!(call!(methods, xFileSize(file, &raw mut size)), INTERNAL);

@@ -105,6 +105,8 @@ pub(crate) struct HostFile {
     cold: RefCell<ColdPrefetch>,
     /// The first region of the WAL index, while it is mapped.
     index: Cell<*mut c_void>,
+    /// Whether it may be written.
+    index_is_writable: Cell<bool>,
 }
 
 impl std::fmt::Debug for HostFile {
@@ -135,6 +137,7 @@ impl HostFile {
             sync_flags: Cell::new(SYNC_NORMAL),
             cold: RefCell::default(),
             index: Cell::new(std::ptr::null_mut()),
+            index_is_writable: Cell::new(false),
         }
     }
 
@@ -323,6 +326,12 @@ impl HostFile {
         (!index.is_null()).then(|| unsafe { AtomicU32::from_ptr(index.byte_add(offset).cast()) })
     }
 
+    /// The same to write to; `None` as well if the index is mapped to be read only.
+    pub(crate) fn writable_index_word(&self, offset: usize) -> Option<&AtomicU32> {
+        self.index_word(offset)
+            .filter(|_| self.index_is_writable.get())
+    }
+
     /// `xShmMap`.
     ///
     /// # Safety
@@ -343,6 +352,7 @@ impl HostFile {
             // A read-only mapping is a mapping too.
             if matches!(code & 0xff, OK | READONLY) && region == 0 {
                 self.index.set(to.read());
+                self.index_is_writable.set(code == OK);
             }
             code
         }

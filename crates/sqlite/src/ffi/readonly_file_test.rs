@@ -12,7 +12,7 @@ use super::api::{Api, call};
 use super::bindings::{sqlite3_file, sqlite3_io_methods};
 use super::file::{HOST_OFFSET, install, with};
 use crate::codes::{
-    INTERNAL, IOCAP_IMMUTABLE, IOERR_SHORT_READ, NOMEM, NOTFOUND, OK, READONLY, fcntl,
+    INTERNAL, IOCAP_IMMUTABLE, IOERR_READ, IOERR_SHORT_READ, NOMEM, NOTFOUND, OK, READONLY, fcntl,
 };
 use crate::file::{Database, Failure, File};
 use crate::options::{Name, Setting};
@@ -169,7 +169,7 @@ fn a_panic_is_an_internal_error_and_poisons_the_file() {
             assert_eq!(with::<Memory>(file, |_| panic!("on purpose")), INTERNAL);
             assert_eq!(call!(methods, xFileSize(file, &raw mut size)), INTERNAL);
             let to = buf.as_mut_ptr().cast();
-            assert_eq!(call!(methods, xRead(file, to, 4, 0)), INTERNAL);
+            assert_eq!(call!(methods, xRead(file, to, 4, 0)), IOERR_READ);
             let control = methods.xFileControl.unwrap();
             assert_eq!(control(file, fcntl::SYNC, std::ptr::null_mut()), INTERNAL);
             assert_eq!(call!(methods, xUnlock(file, 0)), OK);

@@ -81,6 +81,9 @@ pub(crate) trait File {
         Ok(())
     }
 
+    /// SQLite did not get what it was about to take.
+    fn index_refused(&mut self) {}
+
     /// SQLite has taken them.
     fn index_locked(&mut self, _locks: Range<c_int>, _flags: c_int) {}
 

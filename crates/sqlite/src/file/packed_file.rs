@@ -18,8 +18,8 @@ use super::split::split;
 use super::wal_index::{self, Checkpoints};
 use super::{Database, Event, Failure, File, Methods, NOT_WRITTEN, READ_FIRST};
 use crate::codes::{
-    BUSY, Code, ERROR, IOCAP_KEPT, IOERR_READ, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED, OK, READONLY,
-    While,
+    BUSY, Code, ERROR, IOCAP_KEPT, IOERR_READ, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED,
+    LOCK_SHARED, OK, READONLY, While,
 };
 use crate::ffi::bindings::{
     SQLITE_SHM_EXCLUSIVE, SQLITE_SHM_LOCK, SQLITE_SHM_SHARED, SQLITE_SHM_UNLOCK,
@@ -122,7 +122,7 @@ impl PackedFile {
 
     /// Readers are about to be told that frames are in the database, and they are not.
     fn raise_doubt(&self) {
-        if let Some(word) = self.disk().index_word(wal_index::DOUBT) {
+        if let Some(word) = self.disk().writable_index_word(wal_index::DOUBT) {
             word.fetch_or(1, Ordering::SeqCst);
             // What SQLite writes to the index next comes after this.
             fence(Ordering::SeqCst);
@@ -141,7 +141,12 @@ impl PackedFile {
         }
         let settled = self.index_word(wal_index::DOUBT);
         self.unlock_checkpoints();
-        Ok(settled)
+        // It cannot be settled in an index that is only read.
+        if settled.is_multiple_of(2) {
+            Ok(settled)
+        } else {
+            Err(BUSY.into())
+        }
     }
 
     /// Takes the checkpoint lock for ourselves, and settles what the one who had it before left in doubt. `None` without
@@ -160,11 +165,11 @@ impl PackedFile {
         self.disk().lock_index(CHECKPOINT_LOCK, 1, unlock);
     }
 
-    /// To be called with the checkpoint lock. If the index is in doubt, sets `nBackfill` to this, so that readers take all
+    /// To be called with the checkpoint lock, or when nobody else has the file. If the index is in doubt, sets `nBackfill` to this, so that readers take all
     /// later frames from the WAL. 0 is always right: SQLite restarts the WAL only when the index says that all of it is
     /// in the database.
     fn settle_doubt(&self, backfill: u32) {
-        let word = |offset| self.disk().index_word(offset);
+        let word = |offset| self.disk().writable_index_word(offset);
         if let (Some(frames), Some(doubt)) = (word(wal_index::BACKFILL), word(wal_index::DOUBT))
             && !doubt.load(Ordering::SeqCst).is_multiple_of(2)
         {
@@ -325,9 +330,16 @@ impl File for PackedFile {
 
     fn lock(&mut self, level: c_int) -> Result<(), Failure> {
         let before = self.packed.lock_level();
+        if level > LOCK_SHARED && self.misled {
+            return Err(BUSY.into());
+        }
         match self.disk().lock(level) {
             OK => {}
             code => return Err(code.into()),
+        }
+        if level == LOCK_EXCLUSIVE {
+            // From now on SQLite takes no lock of the index, not even to checkpoint as the last one that closes.
+            self.settle_doubt(0);
         }
         let looked = read(self.packed.locked(level)).and_then(|()| self.look_for_journal(before));
         looked.inspect_err(|_| {
@@ -384,6 +396,10 @@ impl File for PackedFile {
             self.packed.wal_read_begins();
         }
         Ok(())
+    }
+
+    fn index_refused(&mut self) {
+        self.doubt = None;
     }
 
     fn index_locked(&mut self, locks: Range<c_int>, flags: c_int) {
