@@ -129,6 +129,19 @@ impl PackedFile {
         }
     }
 
+    /// The last step of a checkpoint. SQLite goes on after it in any case, after a panic, too.
+    pub(crate) fn finish_checkpoint(
+        &mut self,
+        finish: impl FnOnce(&mut Packed<HostFile>) -> litepack_store::Result<()>,
+    ) -> litepack_store::Result<()> {
+        self.backfill = self.frames_in_database();
+        let finished = catch_unwind(AssertUnwindSafe(|| finish(&mut self.packed)));
+        if !matches!(finished, Ok(Ok(()))) {
+            self.raise_doubt();
+        }
+        finished.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
     /// [`wal_index::DOUBT`] if what the index says of checkpoints is right. Otherwise `SQLITE_BUSY`: then SQLite tries
     /// to begin its transaction again.
     fn expect_no_doubt(&self) -> Result<u32, Failure> {
@@ -486,15 +499,7 @@ impl Database for PackedFile {
                 Ok(())
             }
             Event::CheckpointStart => self.packed.checkpoint_starts(self.frames_in_database()),
-            Event::CheckpointDone => {
-                self.backfill = self.frames_in_database();
-                // SQLite goes on after a panic, too.
-                let done = catch_unwind(AssertUnwindSafe(|| self.packed.checkpoint_done()));
-                if !matches!(done, Ok(Ok(()))) {
-                    self.raise_doubt();
-                }
-                done.unwrap_or_else(|panic| resume_unwind(panic))
-            }
+            Event::CheckpointDone => self.finish_checkpoint(Packed::checkpoint_done),
         })
     }
 
