@@ -34,6 +34,15 @@ set suite_prologue {
     # Memory that runs out in SQLite's own hook in the deletion of a journal, which only its test programs have, would end
     # a durable commit with an error. The file takes that for a failed one, and can do nothing after it.
     if {[string match */malloc3.test $file]} { sqlite3_memdebug_vfs_oom_test 0 }
+    # It has the tenth call of a rollback fail, which of a packed database has none. What fails then is the opening of the
+    # next test's, after which testfixture takes the name of the command that is missing for an address.
+    if {[string match */malloc.test $file]} {
+      rename sqlite3 suite_sqlite3
+      proc sqlite3 {args} {
+        set ::sqlite_io_error_pending 0
+        uplevel 1 [list suite_sqlite3 {*}$args]
+      }
+    }
     suite_run $script 1
     info script $former
   }
