@@ -465,9 +465,16 @@ fn a_startup_file_of_another_user_is_not_read() {
 
 /// Makes a program of a line for a shell.
 fn program(place: &Place, name: &str, line: &str) {
-    let path = place.path(name);
-    fs::write(&path, format!("#!/bin/sh\n{line}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let text = place.path(&format!("{name}.text"));
+    fs::write(&text, format!("#!/bin/sh\n{line}\n")).unwrap();
+    fs::set_permissions(&text, fs::Permissions::from_mode(0o755)).unwrap();
+    copy_program(&text, &place.path(name));
+}
+
+/// By another process: a program cannot be started while a child that another test forks off here has it open for writing.
+fn copy_program(from: impl AsRef<Path>, to: &Path) {
+    let copied = Command::new("cp").arg(from.as_ref()).arg(to).status();
+    assert!(copied.unwrap().success());
 }
 
 #[test]
@@ -512,7 +519,7 @@ fn the_extension_is_found_where_packages_put_it() {
         fs::create_dir(place.path(directory)).unwrap();
     }
     let command = place.path("bin/litepack");
-    fs::copy(env!("CARGO_BIN_EXE_litepack"), &command).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_litepack"), &command);
     let run = || {
         let arguments = ["shell", "a.packed", COUNT];
         Run::of(place.command_at(&command, &arguments).output().unwrap())

@@ -8,24 +8,26 @@ use litepack_store::Error;
 /// A SQLite result code, extended or not.
 pub(crate) type Code = c_int;
 
+use crate::ffi::bindings::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 pub(crate) use crate::ffi::bindings::{
     SQLITE_ACCESS_EXISTS as ACCESS_EXISTS, SQLITE_BUSY as BUSY, SQLITE_CANTOPEN as CANTOPEN,
     SQLITE_CORRUPT as CORRUPT, SQLITE_ERROR as ERROR, SQLITE_FULL as FULL,
     SQLITE_INTERNAL as INTERNAL, SQLITE_IOCAP_IMMUTABLE as IOCAP_IMMUTABLE, SQLITE_IOERR as IOERR,
-    SQLITE_IOERR_CORRUPTFS as IOERR_CORRUPTFS, SQLITE_IOERR_NOMEM as IOERR_NOMEM,
-    SQLITE_IOERR_READ as IOERR_READ, SQLITE_IOERR_SHORT_READ as IOERR_SHORT_READ,
-    SQLITE_IOERR_TRUNCATE as IOERR_TRUNCATE, SQLITE_IOERR_WRITE as IOERR_WRITE,
-    SQLITE_LOCK_EXCLUSIVE as LOCK_EXCLUSIVE, SQLITE_LOCK_NONE as LOCK_NONE,
-    SQLITE_LOCK_RESERVED as LOCK_RESERVED, SQLITE_LOCK_SHARED as LOCK_SHARED,
-    SQLITE_MISUSE as MISUSE, SQLITE_NOMEM as NOMEM, SQLITE_NOTADB as NOTADB,
-    SQLITE_NOTFOUND as NOTFOUND, SQLITE_OK as OK, SQLITE_OPEN_CREATE as OPEN_CREATE,
-    SQLITE_OPEN_DELETEONCLOSE as OPEN_DELETEONCLOSE, SQLITE_OPEN_EXCLUSIVE as OPEN_EXCLUSIVE,
-    SQLITE_OPEN_MAIN_DB as OPEN_MAIN_DB, SQLITE_OPEN_MAIN_JOURNAL as OPEN_MAIN_JOURNAL,
-    SQLITE_OPEN_READONLY as OPEN_READONLY, SQLITE_OPEN_READWRITE as OPEN_READWRITE,
-    SQLITE_OPEN_SUPER_JOURNAL as OPEN_SUPER_JOURNAL, SQLITE_OPEN_TEMP_JOURNAL as OPEN_TEMP_JOURNAL,
-    SQLITE_READONLY as READONLY, SQLITE_READONLY_DIRECTORY as READONLY_DIRECTORY,
+    SQLITE_IOERR_CORRUPTFS as IOERR_CORRUPTFS, SQLITE_IOERR_DATA as IOERR_DATA,
+    SQLITE_IOERR_FSTAT as IOERR_FSTAT, SQLITE_IOERR_FSYNC as IOERR_FSYNC,
+    SQLITE_IOERR_NOMEM as IOERR_NOMEM, SQLITE_IOERR_READ as IOERR_READ,
+    SQLITE_IOERR_SHORT_READ as IOERR_SHORT_READ, SQLITE_IOERR_TRUNCATE as IOERR_TRUNCATE,
+    SQLITE_IOERR_WRITE as IOERR_WRITE, SQLITE_LOCK_EXCLUSIVE as LOCK_EXCLUSIVE,
+    SQLITE_LOCK_NONE as LOCK_NONE, SQLITE_LOCK_RESERVED as LOCK_RESERVED,
+    SQLITE_LOCK_SHARED as LOCK_SHARED, SQLITE_MISUSE as MISUSE, SQLITE_NOMEM as NOMEM,
+    SQLITE_NOTADB as NOTADB, SQLITE_NOTFOUND as NOTFOUND, SQLITE_OK as OK,
+    SQLITE_OPEN_CREATE as OPEN_CREATE, SQLITE_OPEN_DELETEONCLOSE as OPEN_DELETEONCLOSE,
+    SQLITE_OPEN_EXCLUSIVE as OPEN_EXCLUSIVE, SQLITE_OPEN_MAIN_DB as OPEN_MAIN_DB,
+    SQLITE_OPEN_MAIN_JOURNAL as OPEN_MAIN_JOURNAL, SQLITE_OPEN_READONLY as OPEN_READONLY,
+    SQLITE_OPEN_READWRITE as OPEN_READWRITE, SQLITE_OPEN_SUPER_JOURNAL as OPEN_SUPER_JOURNAL,
+    SQLITE_OPEN_TEMP_JOURNAL as OPEN_TEMP_JOURNAL, SQLITE_READONLY as READONLY,
+    SQLITE_READONLY_DIRECTORY as READONLY_DIRECTORY,
 };
-use crate::ffi::bindings::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_IOCAP_UNDELETABLE_WHEN_OPEN};
 
 /// File controls (`SQLITE_FCNTL_*`) this VFS answers itself.
 pub(crate) mod fcntl {
@@ -59,9 +61,10 @@ pub(crate) mod fcntl {
 }
 
 /// What the file capabilities of the host VFS still mean for a packed file: everything about how
-/// pages may be written (atomic, safe append, sub-page reads, batches) is about the wrong file.
-pub(crate) const IOCAP_KEPT: c_int =
-    SQLITE_IOCAP_UNDELETABLE_WHEN_OPEN | SQLITE_IOCAP_POWERSAFE_OVERWRITE | IOCAP_IMMUTABLE;
+/// pages may be written (atomic, safe append, sub-page reads, batches) is about the wrong file. That an open file cannot
+/// be deleted is not said: SQLite would keep a journal open that is in memory, and look there for one that another
+/// process has left.
+pub(crate) const IOCAP_KEPT: c_int = SQLITE_IOCAP_POWERSAFE_OVERWRITE | IOCAP_IMMUTABLE;
 
 /// A result code of the host VFS on its way through an `io::Error`.
 #[derive(Debug)]
@@ -92,6 +95,20 @@ pub(crate) enum While {
     Writing,
 }
 
+/// What SQLite may be told of a failed write, truncation or sync: an I/O error, or that there is no space. After another
+/// code it would not give up the transaction, and a later commit would store half a statement; and what is busy in a
+/// checkpoint it takes for a reader in the way. A `code` that is neither becomes `otherwise`.
+pub(crate) fn as_io_error(code: Code, otherwise: Code) -> Code {
+    match code {
+        OK | FULL | READONLY => code,
+        NOMEM => IOERR_NOMEM,
+        // SQLite makes CORRUPT of it.
+        IOERR_CORRUPTFS => otherwise,
+        _ if code & 0xff == IOERR => code,
+        _ => otherwise,
+    }
+}
+
 /// The code of the host VFS in an `io::Error`.
 pub(crate) fn host_code(error: &io::Error) -> Option<Code> {
     let HostCode(code) = error.get_ref()?.downcast_ref()?;
@@ -103,9 +120,13 @@ pub(crate) fn code_of(error: &Error, doing: While) -> Code {
     match error {
         // An I/O error among those, too, after which SQLite gives up the transaction; the program is told SQLITE_NOMEM.
         Error::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => IOERR_NOMEM,
-        Error::Io(error) => host_code(error).unwrap_or(IOERR),
+        Error::Io(error) => match host_code(error) {
+            Some(IOERR_CORRUPTFS) if doing == While::Writing => IOERR,
+            code => code.unwrap_or(IOERR),
+        },
         Error::Damaged(_) if doing == While::Reading => CORRUPT,
-        Error::Damaged(_) => IOERR_CORRUPTFS,
+        // Not IOERR_CORRUPTFS, of which SQLite makes CORRUPT before it looks whether to give up the transaction.
+        Error::Damaged(_) => IOERR_DATA,
         Error::NotPacked => NOTADB,
         Error::Unsupported(_) => CANTOPEN,
         Error::Conflict if doing == While::Reading => BUSY,
@@ -150,11 +171,35 @@ mod tests {
         assert_eq!(code_of(&Error::Limit("x"), While::Writing), FULL);
         assert_eq!(code_of(&Error::Conflict, While::Reading), BUSY);
         assert_eq!(code_of(&Error::Conflict, While::Writing), IOERR);
+        let error = Error::from(io::Error::other(HostCode(IOERR_CORRUPTFS)));
+        assert_eq!(code_of(&error, While::Writing), IOERR);
+        assert_eq!(code_of(&error, While::Reading), IOERR_CORRUPTFS);
         let error = Error::from(litepack_io::memory::OutOfMemory);
         assert_eq!(code_of(&error, While::Writing), IOERR_NOMEM);
         assert_eq!(
             code_of(&Error::from(io::Error::other("x")), While::Reading),
             IOERR
         );
+    }
+
+    #[test]
+    fn what_fails_to_write_is_an_io_error_or_full() {
+        for (code, expected) in [
+            (OK, OK),
+            (FULL, FULL),
+            (READONLY, READONLY),
+            (IOERR_NOMEM, IOERR_NOMEM),
+            (IOERR_READ, IOERR_READ),
+            (IOERR_DATA, IOERR_DATA),
+            (NOMEM, IOERR_NOMEM),
+            (BUSY, IOERR_WRITE),
+            (CANTOPEN, IOERR_WRITE),
+            (CORRUPT, IOERR_WRITE),
+            (INTERNAL, IOERR_WRITE),
+            (IOERR_CORRUPTFS, IOERR_WRITE),
+            (NOTADB, IOERR_WRITE),
+        ] {
+            assert_eq!(as_io_error(code, IOERR_WRITE), expected, "{code}");
+        }
     }
 }

@@ -7,6 +7,7 @@ mod failed_checkpoint;
 mod features;
 mod file_size;
 mod fixtures;
+mod half_statements;
 mod journals;
 mod moving;
 mod opening;

@@ -1,5 +1,6 @@
 //! The methods of an open file, `sqlite3_io_methods`: SQLite's calls, handed to a [`File`] of ours. The one place where
-//! its pointers become slices, our errors result codes, and panics `SQLITE_INTERNAL` (of reads `SQLITE_IOERR_READ`).
+//! its pointers become slices, our errors result codes, and panics `SQLITE_INTERNAL`, or an I/O error
+//! where SQLite gives up a transaction after nothing else.
 //!
 //! A panic poisons the file, whose state is in no known condition: from then on it only lets go of its locks and
 //! closes.
@@ -12,8 +13,8 @@ use super::controls::control;
 use super::guard::guard;
 use super::host::HostFile;
 use crate::codes::{
-    BUSY, CANTOPEN, Code, INTERNAL, IOERR_NOMEM, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE,
-    IOERR_WRITE, OK, READONLY,
+    BUSY, CANTOPEN, Code, INTERNAL, IOERR_FSTAT, IOERR_FSYNC, IOERR_NOMEM, IOERR_READ,
+    IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, OK, READONLY, as_io_error,
 };
 use crate::file::{Failure, File, Methods};
 use crate::relief::relieve;
@@ -262,10 +263,11 @@ unsafe extern "C" fn write<F: File>(
     // SAFETY: see above; the buffer has `n` bytes.
     unsafe {
         let bytes = std::slice::from_raw_parts(from.cast::<u8>(), len(n));
-        with::<F>(file, |state| {
+        let code = with::<F>(file, |state| {
             relieved::<F>()?;
             state.file.write(bytes, offset)
-        })
+        });
+        as_io_error(code, IOERR_WRITE)
     }
 }
 
@@ -278,21 +280,27 @@ unsafe extern "C" fn truncate<F: File>(file: *mut sqlite3_file, size: i64) -> c_
         state.file.truncate(size)
     };
     // SAFETY: see above.
-    unsafe { with(file, truncate) }
+    as_io_error(unsafe { with(file, truncate) }, IOERR_TRUNCATE)
 }
 
 unsafe extern "C" fn sync<F: File>(file: *mut sqlite3_file, flags: c_int) -> c_int {
     // SAFETY: see above.
-    unsafe { with::<F>(file, |state| state.file.sync(flags)) }
+    let code = unsafe { with::<F>(file, |state| state.file.sync(flags)) };
+    as_io_error(code, IOERR_FSYNC)
 }
 
 unsafe extern "C" fn file_size<F: File>(file: *mut sqlite3_file, to: *mut i64) -> c_int {
     // SAFETY: see above.
-    unsafe {
+    let code = unsafe {
         with::<F>(file, |state| {
             to.write(state.file.size()? as i64);
             Ok(())
         })
+    };
+    match code {
+        // A checkpoint asks, too, and what is busy it takes for a reader in the way.
+        BUSY | INTERNAL => IOERR_FSTAT,
+        code => code,
     }
 }
 

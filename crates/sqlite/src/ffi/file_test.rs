@@ -18,8 +18,8 @@ use super::file::{HOST_OFFSET, install, with};
 use super::host::{HostFile, HostName};
 
 use crate::codes::{
-    BUSY, CORRUPT, INTERNAL, IOERR_CORRUPTFS, IOERR_READ, IOERR_SHORT_READ, IOERR_TRUNCATE,
-    IOERR_WRITE, LOCK_EXCLUSIVE, MISUSE, NOTFOUND, OK, READONLY,
+    BUSY, CORRUPT, INTERNAL, IOERR_DATA, IOERR_FSTAT, IOERR_FSYNC, IOERR_READ, IOERR_SHORT_READ,
+    IOERR_TRUNCATE, IOERR_WRITE, LOCK_EXCLUSIVE, MISUSE, NOTFOUND, OK, READONLY,
 };
 use crate::file::journal::JournalFile;
 use crate::file::packed::Packed;
@@ -280,7 +280,7 @@ fn damage_is_an_io_error_to_a_transaction_that_writes() {
         assert_eq!(call!(methods, xLock(file, 1)), OK);
         assert_eq!(read(), CORRUPT);
         assert_eq!(call!(methods, xLock(file, 2)), OK);
-        assert_eq!(read(), IOERR_CORRUPTFS);
+        assert_eq!(read(), IOERR_DATA);
         assert_eq!(call!(methods, xUnlock(file, 1)), OK);
         assert_eq!(read(), CORRUPT);
         assert_eq!(call!(methods, xUnlock(file, 0)), OK);
@@ -365,7 +365,7 @@ fn with_a_wal_index() {
         call!(methods, xShmBarrier(file));
         assert_eq!(read_at(4096), CORRUPT);
         assert_eq!(shm(writes, lock | exclusive), OK);
-        assert_eq!(read_at(4096), IOERR_CORRUPTFS);
+        assert_eq!(read_at(4096), IOERR_DATA);
         assert_eq!(shm(writes, unlock | exclusive), OK);
         assert_eq!(read_at(4096), CORRUPT);
         assert_eq!(shm(reads, unlock | shared), OK);
@@ -470,7 +470,7 @@ fn a_panic_is_an_internal_error_and_poisons_the_file() {
 
         assert_eq!(with::<PackedFile>(file, |_| panic!("on purpose")), INTERNAL);
 
-        assert_eq!(call!(methods, xFileSize(file, &raw mut size)), INTERNAL);
+        assert_eq!(call!(methods, xFileSize(file, &raw mut size)), IOERR_FSTAT);
         let mut page = [0u8; 16];
         assert_eq!(
             call!(methods, xRead(file, page.as_mut_ptr().cast(), 16, 0)),
@@ -478,9 +478,9 @@ fn a_panic_is_an_internal_error_and_poisons_the_file() {
         );
         assert_eq!(
             call!(methods, xWrite(file, page.as_ptr().cast(), 16, 0)),
-            INTERNAL
+            IOERR_WRITE
         );
-        assert_eq!(call!(methods, xSync(file, 2)), INTERNAL);
+        assert_eq!(call!(methods, xSync(file, 2)), IOERR_FSYNC);
         assert_eq!(call!(methods, xUnlock(file, 0)), OK);
         assert_eq!((*host).lock, 0);
         assert_eq!(call!(methods, xClose(file)), OK);
@@ -517,7 +517,8 @@ fn a_file_that_a_method_is_using_is_busy() {
             let methods = &*(*file).pMethods;
             let mut size = -1;
             let code = with::<PackedFile>(file, |_| {
-                assert_eq!(call!(methods, xFileSize(file, &raw mut size)), BUSY);
+                assert_eq!(call!(methods, xLock(file, 1)), BUSY);
+                assert_eq!(call!(methods, xFileSize(file, &raw mut size)), IOERR_FSTAT);
                 Ok(())
             });
             assert_eq!(code, OK);
@@ -545,9 +546,9 @@ fn a_panic_in_a_journal_is_an_internal_error_and_poisons_it() {
             INTERNAL
         );
         assert_eq!(call!(methods, xRead(file, buf, 1, 0)), IOERR_READ);
-        assert_eq!(call!(methods, xWrite(file, buf, 1, 0)), INTERNAL);
-        assert_eq!(call!(methods, xSync(file, 2)), INTERNAL);
-        assert_eq!(call!(methods, xFileSize(file, &raw mut size)), INTERNAL);
+        assert_eq!(call!(methods, xWrite(file, buf, 1, 0)), IOERR_WRITE);
+        assert_eq!(call!(methods, xSync(file, 2)), IOERR_FSYNC);
+        assert_eq!(call!(methods, xFileSize(file, &raw mut size)), IOERR_FSTAT);
         assert_eq!(call!(methods, xUnlock(file, 0)), OK);
         assert_eq!(call!(methods, xClose(file)), OK);
         assert!((*file).pMethods.is_null());

@@ -12,7 +12,8 @@ use super::api::{Api, call};
 use super::bindings::{sqlite3_file, sqlite3_io_methods};
 use super::file::{HOST_OFFSET, install, with};
 use crate::codes::{
-    INTERNAL, IOCAP_IMMUTABLE, IOERR_READ, IOERR_SHORT_READ, NOMEM, NOTFOUND, OK, READONLY, fcntl,
+    INTERNAL, IOCAP_IMMUTABLE, IOERR_FSTAT, IOERR_READ, IOERR_SHORT_READ, NOMEM, NOTFOUND, OK,
+    READONLY, fcntl,
 };
 use crate::file::{Database, Failure, File};
 use crate::options::{Name, Setting};
@@ -167,7 +168,7 @@ fn a_panic_is_an_internal_error_and_poisons_the_file() {
         // SAFETY: the file is open and the buffer has four bytes.
         unsafe {
             assert_eq!(with::<Memory>(file, |_| panic!("on purpose")), INTERNAL);
-            assert_eq!(call!(methods, xFileSize(file, &raw mut size)), INTERNAL);
+            assert_eq!(call!(methods, xFileSize(file, &raw mut size)), IOERR_FSTAT);
             let to = buf.as_mut_ptr().cast();
             assert_eq!(call!(methods, xRead(file, to, 4, 0)), IOERR_READ);
             let control = methods.xFileControl.unwrap();
