@@ -471,7 +471,8 @@ fn program(place: &Place, name: &str, line: &str) {
     copy_program(&text, &place.path(name));
 }
 
-/// By another process: a program cannot be started while a child that another test forks off here has it open for writing.
+/// Copies a program. Another process does it: a program cannot be started while anybody has it open for writing, and a
+/// child that another test starts here meanwhile would.
 fn copy_program(from: impl AsRef<Path>, to: &Path) {
     let copied = Command::new("cp").arg(from.as_ref()).arg(to).status();
     assert!(copied.unwrap().success());

@@ -15,10 +15,10 @@ pub(crate) const NAME: &str = "litepack";
 
 /// The stack of a thread. Said here, so that it does not depend on the environment.
 const STACK: usize = 2 << 20;
-/// What is tried before a thread is started, in pieces: its stack and as much again as one piece, where it takes a few
-/// hundred bytes. Not in one piece: the C library keeps the more of what is freed, the larger the largest piece was.
+/// What is tried before a thread is started: its stack, and 1 MiB for the few hundred bytes that it takes besides. It is
+/// tried in pieces, because the C library keeps more of what is freed after it has freed a larger piece.
 const TRIED: [usize; 3] = [STACK / 2; 3];
-/// No longer is waited for a thread. One that is started while a library is being loaded may not run before that ends.
+/// The longest wait for a thread. One that is started while a library is loaded may not run before that is done.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Whether threads may be started now.

@@ -1,6 +1,6 @@
 //! The methods of an open file, `sqlite3_io_methods`: SQLite's calls, handed to a [`File`] of ours. The one place where
-//! its pointers become slices, our errors result codes, and panics `SQLITE_INTERNAL`, or an I/O error
-//! where SQLite gives up a transaction after nothing else.
+//! its pointers become slices, our errors result codes, and panics `SQLITE_INTERNAL`. Where SQLite gives up a transaction
+//! after I/O errors only, a panic is one.
 //!
 //! A panic poisons the file, whose state is in no known condition: from then on it only lets go of its locks and
 //! closes.

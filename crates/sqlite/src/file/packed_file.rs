@@ -178,9 +178,10 @@ impl PackedFile {
         self.disk().lock_index(CHECKPOINT_LOCK, 1, unlock);
     }
 
-    /// To be called with the checkpoint lock, or when nobody else has the file. If the index is in doubt, sets `nBackfill` to this, so that readers take all
-    /// later frames from the WAL. 0 is always right: SQLite restarts the WAL only when the index says that all of it is
-    /// in the database.
+    /// If the index is in doubt, sets `nBackfill` to this. Readers then take all later frames from the WAL. 0 is always
+    /// right: SQLite restarts the WAL only when the index says that all of it is in the database.
+    ///
+    /// The caller holds the checkpoint lock, or has the file for itself.
     fn settle_doubt(&self, backfill: u32) {
         let word = |offset| self.disk().writable_index_word(offset);
         if let (Some(frames), Some(doubt)) = (word(wal_index::BACKFILL), word(wal_index::DOUBT))
