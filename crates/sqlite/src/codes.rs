@@ -95,9 +95,10 @@ pub(crate) enum While {
     Writing,
 }
 
-/// What SQLite may be told of a failed write, truncation or sync: an I/O error, or that there is no space. After another
-/// code it would not give up the transaction, and a later commit would store half a statement; and what is busy in a
-/// checkpoint it takes for a reader in the way. A `code` that is neither becomes `otherwise`.
+/// What SQLite may be told of a failed write, truncation or sync, and of a read in a transaction that writes: an I/O
+/// error, or that there is no space. After another code it would not give up the transaction, and a later commit would
+/// store half a statement; and what is busy in a checkpoint it takes for a reader in the way. A `code` that is neither
+/// becomes `otherwise`.
 pub(crate) fn as_io_error(code: Code, otherwise: Code) -> Code {
     match code {
         OK | FULL | READONLY => code,
@@ -120,10 +121,7 @@ pub(crate) fn code_of(error: &Error, doing: While) -> Code {
     match error {
         // An I/O error among those, too, after which SQLite gives up the transaction; the program is told SQLITE_NOMEM.
         Error::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => IOERR_NOMEM,
-        Error::Io(error) => match host_code(error) {
-            Some(IOERR_CORRUPTFS) if doing == While::Writing => IOERR,
-            code => code.unwrap_or(IOERR),
-        },
+        Error::Io(error) => host_code(error).unwrap_or(IOERR),
         Error::Damaged(_) if doing == While::Reading => CORRUPT,
         // Not IOERR_CORRUPTFS, of which SQLite makes CORRUPT before it looks whether to give up the transaction.
         Error::Damaged(_) => IOERR_DATA,
@@ -171,9 +169,6 @@ mod tests {
         assert_eq!(code_of(&Error::Limit("x"), While::Writing), FULL);
         assert_eq!(code_of(&Error::Conflict, While::Reading), BUSY);
         assert_eq!(code_of(&Error::Conflict, While::Writing), IOERR);
-        let error = Error::from(io::Error::other(HostCode(IOERR_CORRUPTFS)));
-        assert_eq!(code_of(&error, While::Writing), IOERR);
-        assert_eq!(code_of(&error, While::Reading), IOERR_CORRUPTFS);
         let error = Error::from(litepack_io::memory::OutOfMemory);
         assert_eq!(code_of(&error, While::Writing), IOERR_NOMEM);
         assert_eq!(

@@ -89,3 +89,29 @@ fn a_statement_whose_journal_finds_no_file_takes_its_transaction_with_it() {
     drop(connection);
     expect_as_before(&machine, "no file");
 }
+
+/// A checkpoint of another connection moves the pages of a table, of which this one has some in its cache: the statement
+/// has changed those when it looks for the newest commit.
+#[test]
+fn a_statement_that_finds_no_packed_file_takes_its_transaction_with_it() {
+    let machine = Machine::new("half-header");
+    fill(&machine, "wal");
+    let connection = machine.open().unwrap();
+    let changed = "update t set x = randomblob(700) where id > 7000";
+    connection.execute(changed, []).unwrap();
+    let sum = "select sum(n) from t where id < 1000";
+    let seen: i64 = connection.query_row(sum, [], |row| row.get(0)).unwrap();
+    assert_eq!(seen, 999);
+    let other = machine.open().unwrap();
+    other
+        .execute_batch("pragma wal_checkpoint(passive)")
+        .unwrap();
+    let rot = || (0..2).for_each(|slot| machine.disk.rot("/a.db", 4096 * slot, 0));
+    rot();
+    connection.execute_batch("begin immediate").unwrap();
+    let error = update(&connection).expect_err("the file is not packed");
+    rot();
+    expect_given_up(&connection, &error, "no header");
+    drop((connection, other));
+    expect_as_before(&machine, "no header");
+}

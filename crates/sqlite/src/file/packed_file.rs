@@ -19,7 +19,7 @@ use super::wal_index::{self, Checkpoints};
 use super::{Database, Event, Failure, File, Methods, NOT_WRITTEN, READ_FIRST};
 use crate::codes::{
     BUSY, Code, ERROR, IOCAP_KEPT, IOERR_READ, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED,
-    LOCK_SHARED, OK, READONLY, While,
+    LOCK_SHARED, OK, READONLY, While, as_io_error,
 };
 use crate::ffi::bindings::{
     SQLITE_SHM_EXCLUSIVE, SQLITE_SHM_LOCK, SQLITE_SHM_SHARED, SQLITE_SHM_UNLOCK,
@@ -111,13 +111,12 @@ impl PackedFile {
     /// what it has of the transaction in its memory, and a rollback may leave that there (`sqlite3VdbeHalt` and
     /// `pager_error` name the codes).
     fn of_read(&self, error: &litepack_store::Error) -> Failure {
-        let writes = self.has_write_lock || self.packed.lock_level() >= LOCK_RESERVED;
-        let doing = if writes {
-            While::Writing
-        } else {
-            While::Reading
-        };
-        Failure::of_store(error, doing)
+        if !self.has_write_lock && self.packed.lock_level() < LOCK_RESERVED {
+            return Failure::of_store(error, While::Reading);
+        }
+        let failure = Failure::of_store(error, While::Writing);
+        let code = as_io_error(failure.code, IOERR_READ);
+        Failure { code, ..failure }
     }
 
     /// Readers are about to be told that frames are in the database, and they are not.

@@ -22,7 +22,8 @@ impl<D: Storage> Store<D> {
     /// from a torn write, unless a power loss comes before anything later reaches the disk.
     ///
     /// # Errors
-    /// The commit is undone: the one before is current again, on disk too.
+    /// The commit is undone: the one before is current again, on disk too. Only if all that failed was to cut off the end
+    /// of the file, it stays.
     pub fn flush(&mut self) -> Result<()> {
         self.commit()?;
         let Some(commit) = self.snapshot.commit().filter(|commit| !commit.durable) else {
