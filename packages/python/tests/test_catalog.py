@@ -382,7 +382,7 @@ def test_bounds_that_are_not_known():
         (Filter("c", ">", math.nan), real, Bounds(1, 2, 0, 1), False),
         (Filter("c", "=", True), whole, Bounds(5, 6, 0, 1), False),
         (Filter("c", "=", 7), pyarrow.int32(), Bounds(1, 2, 0, 1), False),
-        (Filter("c", "null"), pyarrow.timestamp("us"), Bounds(1, 2, 0, 1), False),
+        (Filter("c", "null"), pyarrow.timestamp("us"), Bounds(1, 2, 0, 1), True),
         (Filter("c", "null"), whole, Bounds(1, 2, 0, 1), True),
         (Filter("c", "is", 5, True), whole, Bounds(None, None, 1, 1), False),
         (Filter("c", "=", 5, True), whole, Bounds(None, None, 1, 1), True),

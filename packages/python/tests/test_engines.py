@@ -87,6 +87,28 @@ def test_dask(logs, tmp_path):
         assert os.listdir(tmp_path) == ["out"]
 
 
+def test_dask_writes_partitions_of_one_kind(tmp_path):
+    """Whatever values each has: one has none, another has integers where there are gaps elsewhere."""
+    pandas = pytest.importorskip("pandas")
+    dataframe = pytest.importorskip("dask.dataframe")
+    import dask
+
+    import litepack.dask
+
+    frames = [
+        pandas.DataFrame({"i": [1, 2], "f": [1.0, None], "t": pandas.Series(["x", None], dtype=object)}),
+        pandas.DataFrame({"i": [3, 4], "f": [None, None], "t": pandas.Series([None, None], dtype=object)}),
+    ]
+    frames[1]["f"] = frames[1]["f"].astype(object)
+    with dask.config.set({"scheduler": "threads", "dataframe.convert-string": False}):
+        frame = dataframe.from_map(lambda number: frames[number], [0, 1], meta=frames[0].iloc[:0])
+        out = str(tmp_path / "out")
+        litepack.dask.write_partitions(frame, out, table="log")
+    found = shards.scan(out, table="log").reader().read_all()
+    assert [str(field.type) for field in found.schema] == ["int64", "double", "string"]
+    assert found.to_pydict() == {"i": [1, 2, 3, 4], "f": [1.0, None, None, None], "t": ["x", None, None, None]}
+
+
 def test_dask_with_a_catalog(logs, catalog):
     pytest.importorskip("dask.dataframe")
     import litepack.dask
@@ -261,6 +283,26 @@ def test_spark_errors(spark, logs, tmp_path):
     frame = spark.read.format("litepack").options(**both, errors="skip", skipped=left_out).load()
     assert frame.count() == 3 * ROWS
     assert [pathlib.Path(report["file"]).name for report in shards.skipped(left_out)] == ["bad.db"]
+
+
+def test_spark_compares_the_columns_of_files(spark, logs, tmp_path):
+    path = str(tmp_path / "more.db")
+    with closing(litepack.connect(path)) as db, db:
+        db.execute("create table log (id integer primary key, at date, status int, ms real, what text, more text)")
+        db.execute("insert into log values (-1, 'x', 0, 0, '', 'more')")
+    options = {"table": "log", "paths": __import__("json").dumps([logs, path])}
+
+    def load(**more):
+        return spark.read.format("litepack").options(**options, **more).load()
+
+    with pytest.raises(Exception, match=r"more\.db: has a column more"):
+        load().count()
+    merged = load(mergeSchema="true")
+    assert merged.columns[-1] == "more" and [row.id for row in merged.where("more is not null").collect()] == [-1]
+    # Those who choose columns want no others.
+    assert load(columns="id,at,status,ms,what").count() == 3 * ROWS + 1
+    schema = "id long, what string"
+    assert spark.read.format("litepack").schema(schema).options(**options).load().count() == 3 * ROWS + 1
 
 
 def test_spark_survives_a_worker_that_is_killed(spark, logs, tmp_path):

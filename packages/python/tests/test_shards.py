@@ -22,6 +22,7 @@ pytest.importorskip("adbc_driver_sqlite")
 
 import litepack  # noqa: E402
 from litepack import shards  # noqa: E402
+from litepack._uri import printable  # noqa: E402
 from litepack.shards import Filter, _read, _split  # noqa: E402
 
 COLUMNS = "id integer primary key, at date, status int, ms real, what text, body blob"
@@ -92,8 +93,52 @@ def test_nothing_found_is_an_error(logs):
             shards.scan(paths, table="log")
     with pytest.raises(ValueError, match="does not list"):
         shards.scan("https://data.example/*.db", table="log")
-    with pytest.raises(ImportError, match="pip install"):
-        shards.find("nosuchstore://bucket/*.db")
+    with pytest.raises(ValueError, match="only s3"):
+        shards.find("gs://bucket/*.db")
+
+
+class Store:
+    """An object store as s3fs has it: what it has listed it says again, until it is told to forget that."""
+
+    def __init__(self):
+        self.files, self.remembered, self.patterns = {}, None, []
+
+    def invalidate_cache(self, path=None):
+        self.remembered = None
+
+    def glob(self, pattern, detail):
+        assert detail
+        self.patterns.append(pattern)
+        if self.remembered is None:
+            self.remembered = dict(self.files)
+        return {name: {"type": "file", "size": 7, "ETag": etag} for name, etag in self.remembered.items()}
+
+
+def test_an_object_store_is_listed_anew(monkeypatch):
+    fsspec, store = pytest.importorskip("fsspec"), Store()
+    monkeypatch.setattr(fsspec, "filesystem", lambda scheme: store)
+    store.files["b/1.db"] = '"one"'
+    assert shards.find("s3://b/*.db") == [shards.Shard("s3://b/1.db", 7, "7 one")]
+    store.files.update({"b/1.db": '"two"', "b/2.db": '"new"'})
+    assert [shard.version for shard in shards.find("s3://b/logs/")] == ["7 two", "7 new"]
+    assert store.patterns == ["s3://b/*.db", "s3://b/logs/*.db"]
+
+
+def test_names_for_people():
+    assert printable("https://user:secret@h:8080/a.db?token=secret") == "https://h:8080/a.db"
+    # Nothing in the key of an object is a query.
+    assert printable("s3://b/a?1#2.db") == "s3://b/a?1#2.db"
+    shard = shards.Shard("https://h/a.db?token=secret", 1, "1 x")
+    assert "secret" not in repr(shards.Part(shard)) and "h/a.db" in repr(shard)
+
+
+def test_a_path_is_no_reason():
+    """Words of an error in the name of a file that cannot be opened."""
+    pathlib.Path("malformed.db").mkdir()
+    with pytest.raises(shards.ShardError, match="unable to open") as raised:
+        with _read.opened(shards.Shard(os.path.abspath("malformed.db"), 1)):
+            pass
+    assert not isinstance(raised.value, shards.Damaged)
 
 
 def test_wrong_arguments(logs):
@@ -226,12 +271,49 @@ def test_types_that_are_asked_for():
         "2026-01-02 03:04:05+00:00", "None"]
     assert [str(value) for value in found["amount"].to_pylist()] == ["1.25", "3.00", "None"]
     assert found["flag"].to_pylist() == [True, False, None]
-    for name, value in (("flag", 2), ("small", 300), ("at", "soon"), ("amount", "1.234")):
+    # The last are milliseconds.
+    for name, value in (("flag", 2), ("small", 300), ("at", "soon"), ("amount", "1.234"), ("at", 1767323045000)):
         shutil.copy("a.db", "b.db")
         with closing(litepack.connect("b.db")) as db, db:
             db.execute(f"insert into log ({name}) values (?)", (value,))
         with pytest.raises(shards.Mismatch, match=f"b.db: column {name}"):
             rows_of(shards.scan("b.db", table="log", schema=schema))
+
+
+def test_nothing_is_cut_or_rounded():
+    make("a.db", [("2026-01-02", 0.5), (1767312000, 1e9), (None, None)], "day date, x real")
+    schema = pyarrow.schema({"day": pyarrow.date32(), "x": pyarrow.float32()})
+    found = rows_of(shards.scan("a.db", table="log", schema=schema))
+    assert [str(row["day"]) for row in found] == ["2026-01-02"] * 2 + ["None"]
+    assert [row["x"] for row in found] == [0.5, 1e9, None]
+    for name, value, why in (("day", "2026-01-02 05:00:00", "a time of a day"), ("day", 1767312001, "a time"), ("x", 0.1, "digits")):
+        shutil.copy("a.db", "b.db")
+        with closing(litepack.connect("b.db")) as db, db:
+            db.execute(f"insert into log ({name}) values (?)", (value,))
+        with pytest.raises(shards.Mismatch, match=f"b.db: column {name} .*{why}"):
+            rows_of(shards.scan("b.db", table="log", schema=schema))
+
+
+def test_a_column_with_the_name_of_ours():
+    make("a.db", [(1, "x")], "id int, _file text")
+    make("b.db", [(1,)], "id int")
+    for paths in ("a.db", ["b.db", "a.db"]):
+        with pytest.raises(shards.Mismatch, match=r"a\.db: has a column _file"):
+            rows_of(shards.scan(paths, table="log", columns=["id"]))
+    assert rows_of(shards.scan("a.db", query="select _file as name from log")) == [{"name": "x"}]
+    with pytest.raises(ValueError, match="_file"):
+        shards.write("out", shards.begin("out"), pyarrow.table({"_file": ["x"]}).to_batches())
+
+
+def test_files_without_values_have_no_say():
+    make("a.db", [], "n numeric, x")
+    make("b.db", [(None, None)], "n numeric, x")
+    make("c.db", [(1, 0.5)], "n numeric, x")
+    for names in (["a.db", "b.db", "c.db"], ["c.db", "b.db", "a.db"]):
+        scan = shards.scan(names, table="log", merge_schema=True)
+        assert [str(field.type) for field in scan.schema] == ["double", "double"]
+        assert {"n": 1.0, "x": 0.5} in rows_of(scan)
+    assert [str(field.type) for field in shards.scan(["a.db", "b.db"], table="log", merge_schema=True).schema] == ["string"] * 2
 
 
 def test_files_whose_columns_differ():
@@ -405,8 +487,18 @@ def test_a_file_that_is_replaced_in_the_middle(how, logs):
             with pytest.raises(shards.Replaced):
                 list(batches)
             return
-    with pytest.raises(shards.ShardError, match=r"1\.db"):
+    with pytest.raises(shards.Replaced, match=r"1\.db"):
         list(batches)
+
+
+def test_a_file_that_is_damaged_and_replaced_is_not_left_out(logs):
+    """It is not the one that was planned, so it is an error; and a damaged one that is still the same is left out."""
+    scan = shards.scan("logs/1.db", table="log", errors="skip", skipped="left-out")
+    content = pathlib.Path("logs/1.db").read_bytes()
+    pathlib.Path("logs/1.db").write_bytes(content[: len(content) // 2])
+    with pytest.raises(shards.Replaced, match=r"1\.db"):
+        rows_of(scan)
+    assert shards.skipped("left-out") == []
 
 
 def test_parts_of_a_file_that_was_written_between_them():
@@ -547,10 +639,26 @@ def test_a_file_on_a_server_that_is_replaced(logs, server):
     with pytest.raises(shards.Replaced, match="replaced") as raised:
         rows_of(scan)
     assert "secret" not in str(raised.value)
+    # In the middle, too: it is longer than what opening brings.
+    rows = [(i, os.urandom(500)) for i in range(4000)]
+    url = f"http://127.0.0.1:{server.server_port}/{make('big.db', rows, 'id integer primary key, b blob')}"
+    scan = shards.scan(url, table="log", batch_rows=100)
+    batches = scan.read(scan.parts[0])
+    next(batches)
+    os.replace(make("new.db", rows[1:], "id integer primary key, b blob"), "big.db")
+    with pytest.raises(shards.Replaced, match=r"big\.db"):
+        list(batches)
     # Neither when it cannot be opened, where the driver shows the whole URI.
     for url in (f"http://127.0.0.1:{server.server_port}/none.db?token=secret", "http://user:secret@127.0.0.1:9/a.db"):
         with pytest.raises(shards.ShardError, match=r"127\.0\.0\.1:\d+/\w+\.db: ") as raised:
             shards.scan(url, table="log")
+        assert "secret" not in "".join(traceback.format_exception(raised.type, raised.value, raised.tb))
+
+
+def test_arrow_shows_no_secrets():
+    for url in ("http://user:secret@127.0.0.1:9/a.db", "http://127.0.0.1:9/a.db?token=secret"):
+        with pytest.raises(Exception, match=r"http://127\.0\.0\.1:9/a\.db: ") as raised:
+            litepack.arrow(url, "select 1")
         assert "secret" not in "".join(traceback.format_exception(raised.type, raised.value, raised.tb))
 
 
@@ -629,6 +737,32 @@ def test_a_file_that_appears_while_a_job_is_discarded_is_removed(folder, monkeyp
     assert os.listdir() == []
 
 
+def test_a_task_that_outlives_the_commit_of_its_job_adds_nothing(folder, monkeypatch):
+    job, rows = shards.begin("out"), pyarrow.table({"c": [1]}).to_batches()
+    first, run = shards.write("out", job, rows), subprocess.run
+
+    def late(*arguments, **options):
+        shards.commit("out", job, [first])
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "run", late)
+    with pytest.raises(OSError, match="part-"):
+        shards.write("out", job, rows)
+    assert os.listdir("out") == [first] and os.listdir() == ["out"]
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_what_cannot_be_tidied_up_is_no_failure(folder, monkeypatch, mode):
+    """The files are in place: an error would have the job done again."""
+    for number in range(2):
+        job = shards.begin("out", mode)
+        name = shards.write("out", job, pyarrow.table({"c": [number]}).to_batches())
+        if number:
+            monkeypatch.setattr(os, "rmdir", lambda *_, **__: (_ for _ in ()).throw(OSError("busy")))
+        shards.commit("out", job, [name], mode)
+    assert len(os.listdir("out")) == (2 if mode == "append" else 1)
+
+
 def test_commits(folder, monkeypatch):
     def job(mode):
         name = shards.begin("out", "append")
@@ -665,7 +799,8 @@ def test_commits(folder, monkeypatch):
     rename, done = os.rename, []
 
     def failing(source, target):
-        if done:
+        # After the folder of the job and the first file.
+        if len(done) == 2:
             raise OSError("no space")
         done.append(target)
         rename(source, target)
@@ -673,4 +808,7 @@ def test_commits(folder, monkeypatch):
     monkeypatch.setattr(os, "rename", failing)
     with pytest.raises(OSError, match="no space"):
         shards.commit("out", last, names, "append")
-    assert done and found() == ["overwrite"]
+    assert len(done) == 2 and found() == ["overwrite"]
+    monkeypatch.undo()
+    shards.discard("out", last)
+    assert os.listdir() == ["out"]

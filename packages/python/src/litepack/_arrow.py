@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from litepack._library import load
-from litepack._uri import uri
+from litepack._uri import printable, uri, without_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +62,12 @@ def connect_adbc(database: Database) -> Any:
             with closing(dbapi.connect()) as connection:
                 load(connection)
             _loaded = True
-    return dbapi.connect(uri(database, mode="ro"))
+    try:
+        return dbapi.connect(uri(database, mode="ro"))
+    except Exception as error:
+        # The driver shows the URI.
+        error.args = (f"{printable(os.fsdecode(database))}: {without_uri(str(error))}",)
+        raise
 
 
 def execute(cursor: Any, sql: str, parameters: Parameters | None, batch_rows: int) -> pyarrow.RecordBatchReader:

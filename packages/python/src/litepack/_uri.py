@@ -6,6 +6,7 @@ Promises that any path means the same file as it does without a URI, whatever ch
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlsplit
 
@@ -47,6 +48,24 @@ def uri(database: Database, **parameters: Parameter) -> str:
         name = f"file:{'//' if path.startswith(b'/') else ''}{quote(path)}"
     query = "&".join(f"{key}={quote(str(value), safe='')}" for key, value in {**chosen, **parameters}.items())
     return f"{name}?{query}" if query else name
+
+
+def printable(path: str) -> str:
+    """A path as it is, a URL without user, password and query."""
+    # Everything behind the bucket is the key of an object.
+    if "://" not in path or path[:5].lower() == "s3://":
+        return path
+    parts = urlsplit(path)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+
+
+_URI = re.compile(r"(?:file:[^\s']*)?\?vfs=litepack[^\s']*")
+
+
+def without_uri(text: str) -> str:
+    """What a driver says, without the URI that :func:`uri` gave it: there may be a token in that."""
+    return _URI.sub("", text)
 
 
 def add_vfs(named: str) -> str:

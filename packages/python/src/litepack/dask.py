@@ -60,10 +60,11 @@ def write_partitions(
     """
     import dask
 
+    schema = pa.Schema.from_pandas(frame._meta, preserve_index=False)
     job = shards.begin(folder, mode)
     try:
         tasks = [
-            dask.delayed(_write)(part, folder, job, table, indexes, number)
+            dask.delayed(_write)(part, schema, folder, job, table, indexes, number)
             for number, part in enumerate(frame.to_delayed())
         ]
         return shards.commit(folder, job, dask.compute(*tasks), mode)
@@ -73,7 +74,22 @@ def write_partitions(
 
 
 def _write(
-    part: Any, folder: str, job: str, table: str, indexes: Sequence[Sequence[str]], number: int
+    part: Any, schema: pa.Schema, folder: str, job: str, table: str, indexes: Sequence[Sequence[str]], number: int
 ) -> str | None:
-    batches = pa.Table.from_pandas(part, preserve_index=False).to_batches()
+    batches = _as_declared(pa.Table.from_pandas(part, preserve_index=False), schema).to_batches()
     return shards.write(folder, job, batches, table=table, indexes=indexes, number=number)
+
+
+def _as_declared(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A partition with the types of the whole, where those are known: its own values may tell less, as where all of a
+    column are NULL. Of a column of objects they alone tell, and without any it is text."""
+    for position, field in enumerate(table.schema):
+        at = schema.get_field_index(field.name)
+        kind = schema.field(at).type if at >= 0 else pa.null()
+        if pa.types.is_null(kind) or pa.types.is_dictionary(kind):
+            kind = pa.string() if pa.types.is_null(field.type) else field.type
+        try:
+            table = table.set_column(position, field.name, table.column(position).cast(kind))
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"column {field.name}: {error}") from error
+    return table

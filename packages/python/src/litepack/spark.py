@@ -6,8 +6,8 @@
 Conditions are pushed into the files if ``spark.sql.python.filterPushdown.enabled`` is true (Spark 4.1 and later), and
 Spark checks every one again, so pushing saves work and decides nothing. But Spark up to 4.3 keeps what was pushed for
 *one* query with the DataFrame that ``load`` returned, and uses it for all other queries on that DataFrame: they lose
-rows. So there nothing is pushed unless the option ``pushFilters`` is ``true``, which says that each ``load`` is used for
-one query. Without the option, filters are pushed by those versions that keep them apart.
+rows. So nothing is pushed unless the option ``pushFilters`` is ``true``, which says that each ``load`` is used for one
+query.
 
 Spark finds this by itself where the package is installed; ``spark.dataSource.register(litepack.spark.Litepack)`` does it
 by hand.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -53,13 +53,14 @@ class Litepack(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         scan = self._scan(arrow_schema(schema))
+        # Spark always gives a schema, mostly the one that it got: it says that columns were chosen only if some are missing.
+        if "columns" not in self._options(READ_OPTIONS) and {one.name for one in scan.reading.columns} <= set(schema.names):
+            scan = replace(scan, reading=replace(scan.reading, all_columns=True))
         group_bytes = _number("groupBytes", self._options(READ_OPTIONS).get("groupbytes"), scan.split_bytes)
         return PushingReader(scan, group_bytes) if self._pushes() else Reader(scan, group_bytes)
 
     def _pushes(self) -> bool:
-        wanted = self._options(READ_OPTIONS).get("pushfilters")
-        # What is pushed became part of the query, instead of the DataFrame, in the version that also pushes limits.
-        if not (_boolean("pushFilters", wanted) if wanted is not None else hasattr(DataSourceReader, "pushLimit")):
+        if not _boolean("pushFilters", self._options(READ_OPTIONS).get("pushfilters", "false")):
             return False
         # Unless pushing is switched on, Spark refuses a reader that takes filters; only its caller tells which it is.
         return any("data_source_pushdown_filters" in frame.filename for frame in inspect.stack(0))

@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from litepack.shards._errors import Damaged, Mismatch, printable
+from litepack._uri import printable
+from litepack.shards._errors import Damaged, Mismatch
 
 FILE = "_file"
 SAMPLE = 1000
@@ -63,6 +64,16 @@ def affinity(declared: str) -> str:
 
 def columns_of(cursor: Any, source: Source, path: str) -> list[Column]:
     """The columns that a file has. A missing table is :class:`Damaged`, and so can be skipped."""
+    found = _columns_of(cursor, source, path)
+    if any(column.name == FILE for column in found):
+        raise Mismatch(
+            f"{printable(path)}: has a column {FILE}, which is the name of the file here: "
+            f"read a query that gives it another name, 'select {FILE} as file, ... from ...'"
+        )
+    return found
+
+
+def _columns_of(cursor: Any, source: Source, path: str) -> list[Column]:
     if source.table is not None:
         cursor.execute("SELECT type FROM pragma_table_list WHERE schema = 'main' AND name = ?", (source.table,))
         row = cursor.fetchone()
@@ -84,7 +95,7 @@ def columns_of(cursor: Any, source: Source, path: str) -> list[Column]:
 
 
 def types_of(cursor: Any, source: Source, columns: list[Column]) -> dict[str, pa.DataType]:
-    """The Arrow types of columns, by their affinity or else by the first rows."""
+    """The Arrow types of columns, by their affinity or else by the first rows; null where those have no value."""
     known = {"INTEGER": pa.int64(), "REAL": pa.float64(), "TEXT": pa.string()}
     types = {column.name: known[column.affinity] for column in columns if column.affinity in known}
     open_ones = [column for column in columns if column.name not in types]
@@ -107,6 +118,13 @@ def _by_values(column: Column, seen: set[str]) -> pa.DataType:
         return pa.float64()
     if "integer" in seen:
         return pa.int64()
+    return pa.null()
+
+
+def settled(column: Column, kind: pa.DataType) -> pa.DataType:
+    """The type of a column of which :func:`types_of` saw no value in any file."""
+    if not pa.types.is_null(kind):
+        return kind
     return pa.binary() if "BLOB" in column.declared.upper() else pa.string()
 
 
@@ -137,9 +155,12 @@ def expression(column: Column, wanted: pa.DataType) -> str:
     error = f"json_extract('{{}}', '{words}' || typeof({name}))"
     if pa.types.is_timestamp(wanted) or pa.types.is_date(wanted):
         # As SQLite's own functions have it: ISO 8601 text, or seconds since 1970.
+        words = f"column {column.name} is read as {wanted}, and holds no seconds since 1970, but ".replace("'", "''")
+        # SQLite's functions end with the year 9999: milliseconds, for one, are beyond it.
+        moment = f"strftime('%Y-%m-%d %H:%M:%S', {name}, 'unixepoch')"
         return (
             f"CASE typeof({name}) WHEN 'text' THEN {name} WHEN 'null' THEN NULL WHEN 'integer' THEN "
-            f"strftime('%Y-%m-%d %H:%M:%S', {name}, 'unixepoch') ELSE {error} END"
+            f"coalesce({moment}, json_extract('{{}}', '{words}' || {name})) ELSE {error} END"
         )
     if raw == "string":
         other = name if column.affinity == "TEXT" else f"CAST({name} AS TEXT)"
@@ -184,5 +205,11 @@ def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
             moments = array.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
         if pa.types.is_timestamp(wanted) and wanted.tz is not None:
             moments = moments.cast(pa.timestamp("us", "UTC"))
-        return moments.cast(wanted)
-    return array.cast(wanted)
+        found = moments.cast(wanted)
+        if pa.types.is_date(wanted) and not found.cast(moments.type).equals(moments):
+            raise pa.ArrowInvalid("a time of a day, which a date does not have")
+        return found
+    found = array.cast(wanted)
+    if pa.types.is_floating(wanted) and not found.cast(array.type).equals(array):
+        raise pa.ArrowInvalid("a number that has more digits")
+    return found

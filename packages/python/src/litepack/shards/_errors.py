@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
+
+from litepack._uri import printable, without_uri
 
 
 class ShardError(Exception):
@@ -22,23 +23,10 @@ class Mismatch(ShardError):
     """The columns of a file, or a value in it, are not of the kind that the scan has."""
 
 
-def printable(path: str) -> str:
-    """A path as it is, a URL without user, password and query."""
-    if "://" not in path:
-        return path
-    parts = urlsplit(path)
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
-
-
 # SQLITE_CORRUPT and SQLITE_NOTADB; the driver gives no codes.
 _DAMAGE = re.compile(r"malformed(?! JSON)|file is not a database|no such table|missing from the file")
 _VALUE = re.compile(r"Type mismatch in column|bad JSON path")
 _MARK = re.compile(r"bad JSON path: '(.*)'", re.DOTALL)
-
-
-# The driver shows the URI, in which there may be a token.
-_URI = re.compile(r"\?vfs=litepack[^\s']*")
 
 
 def named(path: str, error: Exception) -> Exception:
@@ -46,7 +34,8 @@ def named(path: str, error: Exception) -> Exception:
     may have a secret in it."""
     if isinstance(error, (ShardError, ImportError, MemoryError)):
         return error
-    text = _URI.sub("", str(error).strip())
+    # A path may have any of those words in it.
+    text = without_uri(str(error).strip()).removeprefix(f"{printable(path)}: ")
     kind = Damaged if _DAMAGE.search(text) else Mismatch if _VALUE.search(text) else ShardError
     if marked := _MARK.search(text):
         # SQLite quotes what it shows.

@@ -55,9 +55,6 @@ def compiled(
 def _one(one: Filter, column: Column, wanted: pa.DataType, utf8: bool) -> tuple[str, list[Any]] | None:
     name = quoted(column.name)
     if one.op == "null":
-        # A moment that is out of range is read as NULL.
-        if not one.negated and pa.types.is_temporal(wanted):
-            return None
         return f"{name} IS {'NOT ' if one.negated else ''}NULL", []
     values = list(one.value) if one.op == "in" else [one.value]
     if len(values) > _MAX_VALUES or not values:
@@ -108,7 +105,7 @@ def is_impossible(one: Filter, wanted: pa.DataType, bounds: Bounds) -> bool:
     if one.op == "null" or (one.op == "is" and one.value is None):
         if one.negated:
             return bounds.nulls == bounds.rows
-        return bounds.nulls == 0 and not pa.types.is_temporal(wanted)
+        return bounds.nulls == 0
     if one.op == "is" and one.negated:
         return False
     if bounds.nulls == bounds.rows:

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from litepack._arrow import connect_adbc
-from litepack.shards._errors import Replaced, ShardError, named, printable
+from litepack._uri import printable
+from litepack.shards._errors import Replaced, ShardError, named
 
 Paths = Union[str, "os.PathLike[str]", "Iterable[str | os.PathLike[str]]"]
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -26,13 +27,17 @@ _PATTERN = re.compile(r"[*?[]")
 THREADS = 16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Shard:
     """A file: its path or URL, its size in bytes, and its version (None where that is not known yet)."""
 
     path: str
     size: int
     version: str | None = None
+
+    def __repr__(self) -> str:
+        # A presigned URL is a secret.
+        return f"Shard({printable(self.path)!r}, {self.size}, {self.version!r})"
 
 
 def is_url(path: str) -> bool:
@@ -43,8 +48,8 @@ def find(paths: Paths, known: Mapping[str, Shard] = {}, literal: bool = False) -
     """The files that ``paths`` name, in the order of their names.
 
     A path, a pattern (``logs/*.db``, ``logs/**/*.db``), a folder (its files ``*.db``), a URL, or a list of these. Web
-    servers cannot list their files, so their URLs have no patterns. Patterns on object stores need fsspec and its
-    package for that store. Nothing found is an error, for each that is named.
+    servers cannot list their files, so their URLs have no patterns. In an object store, ``s3://bucket/logs/*.db`` and
+    ``s3://bucket/logs/`` need s3fs to list the files. Nothing found is an error, for each that is named.
 
     URLs that are ``known`` are taken from there. All others are opened, for their sizes and versions. Where the names are
     ``literal``, each is that of one file.
@@ -68,7 +73,7 @@ def find(paths: Paths, known: Mapping[str, Shard] = {}, literal: bool = False) -
             if "*" in name.split("?")[0]:
                 raise ValueError(f"{printable(name)}: a web server does not list its files: name each one")
             urls.append(name)
-        elif _PATTERN.search(name):
+        elif _PATTERN.search(name) or name.endswith("/"):
             for shard in _listed(name):
                 found[shard.path] = shard
         else:
@@ -103,17 +108,19 @@ def _some(paths: list[str], name: str, why: str) -> list[str]:
 
 def _listed(pattern: str) -> list[Shard]:
     """What an object store lists, with sizes and ETags, so that no file has to be opened."""
-    scheme = pattern.split("://")[0]
+    if pattern[:5].lower() != "s3://":
+        raise ValueError(f"{printable(pattern)}: only s3:// and local folders can be listed: name each file by its URL")
     try:
         import fsspec
 
-        system = fsspec.filesystem(scheme)
-    except (ImportError, ValueError) as error:
-        package = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}.get(scheme, f"fsspec's for {scheme}")
-        raise ImportError(f"{pattern}: a pattern needs {package} to list the files: pip install {package}") from error
-    details = system.glob(pattern, detail=True)
+        system = fsspec.filesystem("s3")
+    except ImportError as error:
+        raise ImportError(f"{pattern}: a pattern needs s3fs to list the files: pip install s3fs") from error
+    # It remembers what it has listed for as long as the process lives.
+    system.invalidate_cache()
+    details = system.glob(f"{pattern}*.db" if pattern.endswith("/") else pattern, detail=True)
     shards = [
-        Shard(f"{scheme}://{name}", int(entry["size"]), _version(int(entry["size"]), str(entry.get("ETag") or "")))
+        Shard(f"s3://{name}", int(entry["size"]), _version(int(entry["size"]), str(entry.get("ETag") or "")))
         for name, entry in details.items()
         if entry["type"] == "file"
     ]

@@ -21,11 +21,12 @@ from typing import Any
 import pyarrow as pa
 
 from litepack._arrow import connect_adbc, execute
+from litepack._uri import printable
 from litepack.shards import _columns
 from litepack.shards._columns import FILE, Column, Source, quoted
-from litepack.shards._errors import Damaged, Mismatch, Replaced, ShardError, named, printable
+from litepack.shards._errors import Damaged, Mismatch, Replaced, ShardError, named
 from litepack.shards._filters import Filter, compiled
-from litepack.shards._find import Shard, verify
+from litepack.shards._find import Shard, is_url, verify
 from litepack.shards._split import rowid_of
 
 _TRIES = 3
@@ -91,7 +92,7 @@ class Reading:
                     error = Mismatch(str(error).replace(number[0], f"column {name}"))
                 final = isinstance(error, (Damaged, Mismatch, Replaced)) or not isinstance(error, ShardError)
                 if final or handed_out or attempt == _TRIES:
-                    raise error from None
+                    raise (_replaced(part.shard) if isinstance(error, ShardError) else None) or error from None
             time.sleep(_PAUSE * 2 ** (attempt - 1))
 
     def _once(self, part: Part, filters: tuple[Filter, ...]) -> Iterator[pa.RecordBatch]:
@@ -194,6 +195,21 @@ def opened(shard: Shard) -> Iterator[Any]:
         cursor.fetchall()
         verify(shard, cursor)
         yield cursor
+
+
+def _replaced(shard: Shard) -> Replaced | None:
+    """Whether a file that could not be read is another one by now, which is then the reason."""
+    try:
+        if is_url(shard.path):
+            with opened(shard):
+                pass
+        else:
+            verify(shard, None)
+    except Replaced as error:
+        return error
+    except Exception:
+        pass
+    return None
 
 
 def _report(folder: str, part: Part, error: Damaged) -> None:

@@ -10,9 +10,10 @@ from typing import Literal
 
 import pyarrow as pa
 
+from litepack._uri import printable
 from litepack.shards import _catalog, _columns
 from litepack.shards._columns import FILE, Column, Source
-from litepack.shards._errors import Damaged, Mismatch, named, printable
+from litepack.shards._errors import Damaged, Mismatch, named
 from litepack.shards._filters import Filter
 from litepack.shards._find import THREADS, Paths, Shard, find, is_url
 from litepack.shards._read import Part, Reading, opened
@@ -127,8 +128,8 @@ def scan(
 
     Files larger than ``split_bytes`` are split by rowid, if a table is read that has one.
 
-    ``errors="skip"`` with a folder ``skipped`` leaves out files that are damaged or have no such table; :func:`skipped`
-    tells what was left out.
+    ``errors="skip"`` with a folder ``skipped`` leaves out files that are damaged or have no such table, and of a file
+    that is split the parts that are damaged; :func:`skipped` tells what was left out.
 
     ``filters`` leave out rows, as far as SQL can say; of columns that are read. With a ``catalog``, a file that
     ``litepack catalog`` wrote, they leave out whole files of a table, without opening them: those whose version is that
@@ -208,7 +209,7 @@ def _first_schema(
         for shard in files:
             seen = look(shard)
             if not isinstance(seen, Damaged):
-                return seen
+                return seen[0], {column.name: _columns.settled(column, seen[1][column.name]) for column in seen[0]}
             # The task that reads it reports it, unless no file can be read.
             last = seen
         raise last
@@ -221,12 +222,14 @@ def _first_schema(
             continue
         for column in one[0]:
             kind = one[1][column.name]
-            before = types.setdefault(column.name, kind)
             columns.setdefault(column.name, column)
-            if before != kind:
+            before = types.setdefault(column.name, kind)
+            if pa.types.is_null(before):
+                types[column.name] = kind
+            elif before != kind and not pa.types.is_null(kind):
                 if {str(before), str(kind)} != {"int64", "double"}:
                     raise Mismatch(f"{printable(shard.path)}: column {column.name} is {kind}, and {before} in files before")
                 types[column.name] = pa.float64()
     if not columns:
         raise next(one for one in all_seen if isinstance(one, Damaged))
-    return list(columns.values()), types
+    return list(columns.values()), {name: _columns.settled(columns[name], kind) for name, kind in types.items()}

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 from litepack._library import command_path
-from litepack.shards._columns import quoted
+from litepack.shards._columns import FILE, quoted
 from litepack.shards._find import is_url
 
 Mode = Literal["append", "overwrite", "error"]
@@ -103,6 +103,8 @@ def write(
                 if not batch.num_rows:
                     continue
                 if not rows:
+                    if FILE in batch.schema.names:
+                        raise ValueError(f"column {FILE}: readers have the name of the file there; give it another name")
                     declared = ", ".join(f"{quoted(field.name)} {_declared(field)}" for field in batch.schema)
                     cursor.execute(f"CREATE TABLE {quoted(table)} ({declared})")
                 for start in range(0, batch.num_rows, _INGEST_ROWS):
@@ -127,41 +129,47 @@ def write(
 def commit(folder: str, job: str, names: Iterable[str | None], mode: Mode = "error") -> list[str]:
     """Puts the files of a job in place, and returns their paths.
 
-    A new folder appears in one step, and so is one replaced by ``overwrite``. ``append`` renames the files one by one,
-    and takes back those before one that fails.
+    A new folder appears in one step. ``overwrite`` gives the former one another name right before that, under which it
+    stays if the process is killed in between. ``append`` renames the files one by one, and takes back those before one
+    that fails.
+
+    After an error the job is to be discarded.
     """
     folder = os.path.abspath(folder)
     check_target(folder, mode)
-    hidden = staging(folder, job)
     wanted = [name for name in names if name is not None]
+    # Under another name of the folder attempts that still run begin no file any more, and finish none.
+    ready = staging(folder, f"{job}.ready")
+    os.rename(staging(folder, job), ready)
     # What attempts left that were repeated.
-    for name in set(os.listdir(hidden)) - set(wanted):
-        os.remove(os.path.join(hidden, name))
-    if missing := set(wanted) - set(os.listdir(hidden)):
-        raise FileNotFoundError(f"{os.path.join(hidden, min(missing))}: was written by a task, and is not there")
+    for name in set(os.listdir(ready)) - set(wanted):
+        os.remove(os.path.join(ready, name))
+    if missing := set(wanted) - set(os.listdir(ready)):
+        raise FileNotFoundError(f"{os.path.join(ready, min(missing))}: was written by a task, and is not there")
     if mode == "append" and os.path.isdir(folder):
         placed: list[str] = []
         try:
             for name in wanted:
-                os.rename(os.path.join(hidden, name), os.path.join(folder, name))
+                os.rename(os.path.join(ready, name), os.path.join(folder, name))
                 placed.append(name)
         except BaseException:
             for name in placed:
                 os.remove(os.path.join(folder, name))
             raise
-        os.rmdir(hidden)
+        # It is empty, and the work is done: an error would have it done again.
+        shutil.rmtree(ready, ignore_errors=True)
     elif os.path.isdir(folder) and os.listdir(folder):
         former = staging(folder, f"{job}.former")
         os.rename(folder, former)
         try:
-            os.rename(hidden, folder)
+            os.rename(ready, folder)
         except BaseException:
             os.rename(former, folder)
             raise
-        shutil.rmtree(former)
+        shutil.rmtree(former, ignore_errors=True)
     else:
         # An empty folder is replaced.
-        os.rename(hidden, folder)
+        os.rename(ready, folder)
     _sync(folder)
     _sync(os.path.dirname(folder))
     return [os.path.join(folder, name) for name in wanted]
@@ -170,9 +178,11 @@ def commit(folder: str, job: str, names: Iterable[str | None], mode: Mode = "err
 def discard(folder: str, job: str) -> None:
     """Removes what a job has written that is not committed. Tasks may still run: under another name of the folder they
     begin no file any more, and what one just had in hand is gone soon."""
-    hidden, gone = staging(folder, job), staging(folder, f"{job}.gone")
-    with contextlib.suppress(FileNotFoundError):
-        os.rename(hidden, gone)
+    gone = staging(folder, f"{job}.gone")
+    # The second if its commit has failed.
+    for hidden in (staging(folder, job), staging(folder, f"{job}.ready")):
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(hidden, gone)
     for _ in range(_TRIES):
         shutil.rmtree(gone, ignore_errors=True)
         if not os.path.exists(gone):
