@@ -315,6 +315,75 @@ fn a_failed_call_loses_nothing_that_was_committed() {
     }
 }
 
+/// Another process begins to write after a commit that is not flushed, and so makes it durable. Then it goes away: a call
+/// fails, or it dies, before its own commit is published or after. Who made the commit is not told but by the mark.
+#[test]
+fn what_another_handle_made_durable_is_known_to_be() {
+    for seed in seeds(100, 2000) {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let disk = CrashingStorage::default();
+        let mut store = open(&disk);
+        let mut model = Model {
+            current: vec![],
+            committed: vec![],
+            possible: vec![],
+        };
+        let changes = |rng: &mut SmallRng, store: &mut _, model: &mut _| {
+            (0..rng.random_range(1..80)).try_for_each(|_| change(rng, store, model))
+        };
+        for is_flushed in [true, rng.random(), false] {
+            changes(&mut rng, &mut store, &mut model).unwrap();
+            store.commit().unwrap();
+            if is_flushed {
+                store.flush().unwrap();
+                model.possible.clear();
+            }
+            model.possible.push(model.current.clone());
+        }
+        for round in 0..3 {
+            let context = format!("seed {seed}, round {round}");
+            let mut other = open(&disk);
+            let mut its = Model {
+                current: model.current.clone(),
+                committed: vec![],
+                possible: vec![],
+            };
+            let from = disk.calls() + rng.random_range(0..4);
+            disk.fail(from, *[from + 1, u64::MAX].choose(&mut rng).unwrap());
+            let changed = changes(&mut rng, &mut other, &mut its);
+            if rng.random() {
+                disk.fail(disk.calls() + rng.random_range(0..8), u64::MAX);
+            }
+            let _ = changed.and_then(|()| other.commit());
+            disk.fail(0, 0);
+            drop(other);
+            if rng.random() {
+                let from = disk.calls() + rng.random_range(0..2);
+                disk.fail(from, from + 1);
+                let _ = store.flush();
+                disk.fail(0, 0);
+            }
+            store.refresh().unwrap();
+            let found = content(&mut store);
+            let known = found == its.current || model.possible.contains(&found);
+            assert!(known, "{context}: no commit of ours or the other's");
+            // A commit of the other's that failed may have left its record, until the next flush.
+            model.possible.extend([found.clone(), its.current]);
+            model.current = found;
+            check(&mut store, &context);
+            for loss in 0..3 {
+                verify_after_power_loss(&disk, &model, 10 * seed + loss, &context);
+            }
+            changes(&mut rng, &mut store, &mut model).unwrap();
+            store.commit().unwrap();
+            model.possible.push(model.current.clone());
+            for loss in 0..5 {
+                verify_after_power_loss(&disk, &model, 10 * seed + loss, &context);
+            }
+        }
+    }
+}
+
 /// A handle that still reads an old commit meets extents that later commits have reused, as a WAL reader
 /// beside checkpoints does: it gets the newer content, not an error and not a mixture.
 #[test]

@@ -195,7 +195,7 @@ impl<R: ReadAt> Snapshot<R> {
     /// Reads the free-space chain and returns its length in bytes.
     pub(crate) fn walk_space(&self, walk: &mut Walk, head: Pointer) -> Result<u64> {
         let read = |pointer| self.medium().extent(pointer, "free-space chain");
-        let space = Space::load(head, walk.end, read);
+        let space = Space::load(head, walk.end, self.disk().len()?, read);
         let Some(space) = walk.note(space)? else {
             return Ok(0);
         };

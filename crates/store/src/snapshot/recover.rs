@@ -114,6 +114,14 @@ pub(crate) fn read_slots(disk: &impl ReadAt) -> Result<Slots> {
     Ok(SLOT_OFFSETS.map(|offset| part(&bytes, offset)))
 }
 
+/// Whether the marks say that this commit is durable.
+pub(crate) fn is_marked(disk: &impl ReadAt, uuid: FileUuid, seq: CommitNumber) -> Result<bool> {
+    let marks = Head::read(disk)?.marks;
+    Ok(marks
+        .iter()
+        .any(|mark| decode_mark(mark, uuid) == Some(seq)))
+}
+
 /// Decides the current commit. `live` says that this handle has seen the file at an earlier commit,
 /// so that what is there now was written by a running process and cannot be half on the medium.
 pub(crate) fn current<D: ReadAt>(medium: &Medium<D>, live: bool) -> Result<Found> {

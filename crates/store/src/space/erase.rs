@@ -42,10 +42,15 @@ pub(crate) struct Eraser {
 
 impl Eraser {
     /// An extent with content is free, or will be.
-    pub(crate) fn add(&mut self, offset: FileOffset, len: u64) {
-        if self.when != Erase::Never {
-            self.owed.push((offset, len));
+    pub(crate) fn add(&mut self, offset: FileOffset, len: u64) -> Result<()> {
+        if self.when == Erase::Never {
+            return Ok(());
         }
+        match self.owed.last_mut() {
+            Some((before, its)) if *before + *its == offset => *its += len,
+            _ => litepack_io::memory::push(&mut self.owed, (offset, len))?,
+        }
+        Ok(())
     }
 
     /// Whether the commit that was just published is not finished before it is flushed.
@@ -61,8 +66,8 @@ impl Eraser {
     /// Overwrites what is owed and free. The newest commit is durable. What fails is tried again after the next flush,
     /// because the commit is safe already and must not be reported as failed.
     pub(crate) fn erase_owed(&mut self, space: &Space, disk: &impl Storage) {
-        let free = free_among(space, &self.owed);
-        if self.overwrite(&free, disk).is_ok() {
+        let erased = free_among(space, &self.owed).and_then(|free| self.overwrite(&free, disk));
+        if erased.is_ok() {
             self.owed.clear();
         }
     }
@@ -77,7 +82,9 @@ impl Eraser {
         if self.when == Erase::Never {
             return;
         }
-        let mut dropped = free_among(space, &self.owed);
+        let Ok(mut dropped) = free_among(space, &self.owed) else {
+            return;
+        };
         let disjoint = dropped.absorb(&mut space.fresh());
         debug_assert!(disjoint, "what was taken is not free");
         // It is not tried again, and a failure costs no commit anything.
@@ -107,8 +114,8 @@ impl Eraser {
 }
 
 /// The parts of these extents that a transaction could take now, those behind the end included.
-fn free_among(space: &Space, extents: &[(FileOffset, u64)]) -> RangeSet {
-    let mut sorted = extents.to_vec();
+fn free_among(space: &Space, extents: &[(FileOffset, u64)]) -> Result<RangeSet> {
+    let mut sorted = litepack_io::memory::collect(extents.iter().copied())?;
     sorted.sort_unstable();
     let mut found = RangeSet::default();
     let mut done = FileOffset::START;
@@ -120,5 +127,5 @@ fn free_among(space: &Space, extents: &[(FileOffset, u64)]) -> RangeSet {
             debug_assert!(disjoint, "each byte is looked at once");
         }
     }
-    found
+    Ok(found)
 }

@@ -78,20 +78,25 @@ impl Space {
         }
     }
 
-    /// Reads the chain that begins at `head` in a file whose commit is durable.
+    /// Reads the chain that begins at `head` in a file of `file_len` bytes whose commit is durable.
     pub(crate) fn load(
         head: Pointer,
         end: FileOffset,
+        file_len: u64,
         mut read: impl FnMut(Pointer) -> Result<Vec<u8>>,
     ) -> Result<Space> {
         let mut space = Space::new(end);
         let mut links = Vec::new();
-        let mut next = head;
+        let (mut next, mut left) = (head, file_len);
         while !next.is_none() {
             let damaged = |why: &str| Error::damaged("free-space chain", next.offset, why);
             if links.len() > CHAIN_MAX {
                 return Err(damaged("too long"));
             }
+            // Links that overlap could take many times the memory that the file takes on the disk.
+            left = left
+                .checked_sub(next.len.into())
+                .ok_or_else(|| damaged("longer than the file"))?;
             let bytes = read(next)?;
             let link = decode_link(&bytes).ok_or_else(|| damaged("malformed"))?;
             space.chain.push(next);
@@ -275,7 +280,7 @@ impl Space {
         let mut chain = self.chain.iter();
         let within = |link: &Pointer| link.end() > part.start && link.offset < part.end;
         self.renew |= chain.any(within);
-        let free: Vec<_> = self.free.within(part).collect();
+        let free = litepack_io::memory::collect(self.free.within(part))?;
         for (from, len) in free {
             let done = self.free.remove(from, len) && self.after_flush.insert(from, len);
             self.check(done, from)?;
@@ -506,4 +511,41 @@ fn changes_in(bytes: &[u8]) -> Option<impl Iterator<Item = Option<Change>>> {
         }
         Some(change)
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a file made to harm: each link is in the padding of the one before.
+    #[test]
+    fn links_take_no_more_memory_than_the_file_has() {
+        const LEN: u32 = 1000;
+        let link = |number: u32| Pointer {
+            offset: DATA_START + u64::from(number),
+            len: LEN - number,
+            sum: 0,
+        };
+        let links = CHAIN_MAX as u32;
+        let mut read = 0;
+        let mut bytes_of = |pointer: Pointer| {
+            read += pointer.len;
+            let number = LEN - pointer.len;
+            let mut bytes = vec![0; pointer.len as usize];
+            bytes[0] = LINK_SNAPSHOT;
+            if number < links {
+                let before = link(number + 1);
+                bytes[0] = LINK_CHANGES;
+                bytes[1..9].copy_from_slice(&before.offset.0.to_le_bytes());
+                bytes[9..13].copy_from_slice(&before.len.to_le_bytes());
+            }
+            Ok(bytes)
+        };
+        let end = DATA_START + u64::from(LEN);
+        // The links themselves are sound.
+        Space::load(link(0), end, u64::from(LEN * (links + 1)), &mut bytes_of).unwrap();
+        let refused = Space::load(link(0), end, 2 * u64::from(LEN), &mut bytes_of).unwrap_err();
+        assert!(refused.to_string().contains("longer than the file"));
+        assert!(read <= LEN * (links + 3), "{read}");
+    }
 }

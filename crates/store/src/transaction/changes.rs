@@ -72,11 +72,12 @@ pub struct Transaction<'a, D: Storage> {
 }
 
 impl<D: Storage> Store<D> {
-    /// Begins a transaction at the newest commit, with that commit durable.
+    /// Begins a transaction at the newest commit. If this handle has not made it, it is durable then.
     pub(super) fn new_changes(&mut self) -> Result<Changes> {
         // Of a transaction that was dropped.
         self.writer.drop_pending();
         self.refresh()?;
+        self.learn_durable()?;
         let mut commit = match self.snapshot.commit() {
             Some(commit) => commit,
             None => self.create()?,
@@ -88,8 +89,8 @@ impl<D: Storage> Store<D> {
                     self.snapshot.disk().sync()?;
                     commit.durable = true;
                     self.snapshot.set_durable();
-                    self.mark();
                 }
+                self.tell_durable(&commit)?;
                 self.writer.forget_commit();
                 self.load_space(&commit.record)?
             }
@@ -114,7 +115,7 @@ impl<D: Storage> Store<D> {
     /// The free space of a durable commit.
     pub(super) fn load_space(&self, record: &Record) -> Result<Space> {
         let read = |pointer| self.snapshot.medium().extent(pointer, "free-space chain");
-        Space::load(record.space, record.end, read)
+        Space::load(record.space, record.end, self.disk().len()?, read)
     }
 }
 
@@ -246,7 +247,7 @@ impl<D: Storage> Transaction<'_, D> {
 
     /// Gives back an extent with content: when it is free, it may be to be erased.
     pub(crate) fn release_content(&mut self, offset: FileOffset, len: u64) -> Result<()> {
-        self.store.writer.eraser.add(offset, len);
+        self.store.writer.eraser.add(offset, len)?;
         self.changes.space.release(offset, len)
     }
 

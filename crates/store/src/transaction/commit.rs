@@ -221,7 +221,7 @@ impl<D: Storage> Transaction<'_, D> {
         let (eraser, space) = (&mut self.store.writer.eraser, &mut self.changes.space);
         let medium = self.store.snapshot.medium();
         old.map.truncate(0, medium, &mut |offset, len, _| {
-            eraser.add(offset, len.into());
+            eraser.add(offset, len.into())?;
             space.release(offset, len.into())
         })?;
         self.release(old.map.root())

@@ -5,10 +5,10 @@
 
 use litepack_io::storage::Storage;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::layout::{MARK_OFFSETS, SLOT_OFFSETS};
 use crate::format::record::encode_mark;
-use crate::snapshot::recover::Commit;
+use crate::snapshot::recover::{self, Commit};
 use crate::transaction::store::Store;
 
 /// The mark of a commit that wrote more than this is flushed with it, so that opening after a power loss seldom has
@@ -26,6 +26,8 @@ impl<D: Storage> Store<D> {
     /// of the file, it stays.
     pub fn flush(&mut self) -> Result<()> {
         self.commit()?;
+        // If the marks cannot be read, the flush tells.
+        let _ = self.learn_durable();
         let Some(commit) = self.snapshot.commit().filter(|commit| !commit.durable) else {
             return Ok(());
         };
@@ -53,6 +55,35 @@ impl<D: Storage> Store<D> {
     pub fn flush_for_good(&mut self) -> Result<()> {
         self.flush()?;
         self.flush_mark()
+    }
+
+    /// Whether another handle has made the newest commit durable, if it was not. That handle may have begun to write, and
+    /// gone away: then nothing but the mark tells of it, and what only the commit before needs is overwritten.
+    pub(super) fn learn_durable(&mut self) -> Result<()> {
+        if let Some(Commit { record, .. }) = self.snapshot.commit().filter(|commit| !commit.durable)
+            && recover::is_marked(self.disk(), self.uuid(), record.seq)?
+        {
+            self.snapshot.set_durable();
+            self.writer.forget_commit();
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the handle which has made this commit, which is durable, learns that it is.
+    ///
+    /// # Errors
+    /// When the mark cannot be written. Then nothing may be written that the commit before needs.
+    pub(super) fn tell_durable(&mut self, commit: &Commit) -> Result<()> {
+        let seq = commit.record.seq;
+        if recover::is_marked(self.disk(), self.uuid(), seq)? {
+            return Ok(());
+        }
+        self.writer.marked = None;
+        self.mark();
+        if self.writer.marked.is_none() {
+            return Err(no_mark());
+        }
+        Ok(())
     }
 
     fn try_flush(&mut self) -> Result<()> {
@@ -94,10 +125,7 @@ impl<D: Storage> Store<D> {
                 self.writer.marked = Some((seq, true));
                 Ok(())
             }
-            _ => {
-                let text = "the mark of a durable commit could not be written";
-                Err(std::io::Error::other(text).into())
-            }
+            _ => Err(no_mark()),
         }
     }
 
@@ -168,4 +196,8 @@ impl<D: Storage> Store<D> {
             None => Ok(()),
         }
     }
+}
+
+fn no_mark() -> Error {
+    std::io::Error::other("the mark of a durable commit could not be written").into()
 }

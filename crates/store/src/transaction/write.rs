@@ -125,7 +125,7 @@ impl<D: Storage> Transaction<'_, D> {
         map.truncate(units, medium, &mut |offset, len, is_page| {
             if is_page {
                 stored.remove(len);
-                eraser.add(offset, len.into());
+                eraser.add(offset, len.into())?;
             }
             space.release(offset, len.into())
         })
