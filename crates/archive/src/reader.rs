@@ -21,6 +21,9 @@ const HELD_SHARE: u64 = 4;
 /// Of a frame decoded ahead the cache must have room for so many.
 const AHEAD_SHARE: u64 = 16;
 
+/// The header of a zstd frame, which states its size, is no longer (RFC 8878, 3.1.1.1).
+const FRAME_HEADER_MAX: usize = 18;
+
 /// How an archive is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -154,6 +157,26 @@ impl<S: ReadAt> Archive<S> {
             filled += len;
         }
         Ok(filled)
+    }
+
+    /// Compares all sizes in the seek table with what the frames say of themselves, and decodes those that do not say it.
+    /// A wrong size that nobody has noticed would shift all bytes behind its frame.
+    ///
+    /// # Errors
+    /// When the medium fails, or a frame is not what the seek table says.
+    pub fn verify_sizes(&mut self) -> Result<()> {
+        let table = Arc::clone(&self.table);
+        let mut next = table.frame(0);
+        while let Some(frame) = next {
+            let mut head = [0; FRAME_HEADER_MAX];
+            let n = self.source.read_at(&mut head, frame.offset)?;
+            let stated = zstd_safe::get_frame_content_size(head.get(..n).unwrap_or_default());
+            if frame.size > 0 && stated.ok().flatten() != Some(frame.size.into()) {
+                self.load(&frame, frame.start)?;
+            }
+            next = table.next(&frame);
+        }
+        Ok(())
     }
 
     /// The bytes around `position`, which is in `frame`.

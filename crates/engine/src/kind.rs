@@ -42,14 +42,22 @@ pub fn page_size(head: &[u8]) -> Option<u32> {
     }
 }
 
-/// How many bytes shorter a plain database of `len` bytes is than its header says
+/// How long a plain database is in bytes, as the first 100 of them say; `None` if they do not
 /// (<https://sqlite.org/fileformat.html#the_database_header>).
-pub fn missing_bytes(head: &[u8; 100], len: u64) -> Option<u64> {
+pub fn stated_size(head: &[u8]) -> Option<u64> {
     let word = |at: usize| {
         let bytes = head.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
         bytes.map(u32::from_be_bytes)
     };
+    let pages = word(28)?;
     // The page count is valid only if the last writer knew of it.
-    let whole = u64::from(word(28)?) * u64::from(page_size(head)?);
-    (word(24) == word(92) && whole > len).then(|| whole - len)
+    let is_valid = pages > 0 && word(24)? == word(92)?;
+    is_valid.then_some(u64::from(pages) * u64::from(page_size(head)?))
+}
+
+/// How many bytes shorter a plain database of `len` bytes is than its header says.
+pub fn missing_bytes(head: &[u8; 100], len: u64) -> Option<u64> {
+    stated_size(head)?
+        .checked_sub(len)
+        .filter(|missing| *missing > 0)
 }

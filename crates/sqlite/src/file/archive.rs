@@ -9,12 +9,13 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use litepack_archive::{Archive, Cache, Error, FileId, Options, SeekTable};
 use litepack_btree::PageNumber;
-use litepack_engine::page_size;
 use litepack_engine::report::{archive_check_text, archive_info_json};
+use litepack_engine::{page_size, stated_size};
 use litepack_io::storage::ReadAt;
 use serde_json::Value;
 
@@ -30,6 +31,8 @@ use crate::options::{Name, Setting};
 struct Shared {
     file: FileId,
     table: Arc<SeekTable>,
+    /// Whether the sizes in the table were found to be right.
+    has_right_sizes: AtomicBool,
 }
 
 /// Which file an archive is.
@@ -57,8 +60,11 @@ static ARCHIVES: FileRegistry<Which, FileId, Shared> = FileRegistry::new();
 /// What to share for a file with this table; `None` for one that cannot be told from others.
 fn share(which: Option<Which>, table: SeekTable) -> Arc<Shared> {
     let alone = |file, table| {
-        let table = Arc::new(table);
-        Arc::new(Shared { file, table })
+        Arc::new(Shared {
+            file,
+            table: Arc::new(table),
+            has_right_sizes: AtomicBool::new(false),
+        })
     };
     let Some(which) = which else {
         return alone(FileId::unique(), table);
@@ -78,8 +84,7 @@ fn share(which: Option<Which>, table: SeekTable) -> Arc<Shared> {
 #[derive(Debug)]
 pub(crate) struct ArchiveFile<S> {
     archive: Archive<S>,
-    /// Keeps what is shared there for others.
-    _shared: Arc<Shared>,
+    shared: Arc<Shared>,
 }
 
 impl<S: ReadAt> ArchiveFile<S> {
@@ -97,7 +102,7 @@ impl<S: ReadAt> ArchiveFile<S> {
         };
         Ok(ArchiveFile {
             archive: Archive::with_table(source, Arc::clone(&shared.table), options),
-            _shared: shared,
+            shared,
         })
     }
 }
@@ -113,8 +118,27 @@ impl<S: ReadAt> ArchiveFile<S> {
     }
 }
 
+impl<S: ReadAt> ArchiveFile<S> {
+    /// Whether the bytes of the database are where the seek table says. Nothing else vouches for the sizes in it: a bit
+    /// that rots there changes their sum, which the header of the database has, too. Where that is not so, as after a
+    /// very old SQLite, all frames are asked.
+    fn verify_sizes(&mut self) -> Result<(), Failure> {
+        if self.shared.has_right_sizes.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut head = [0; 100];
+        let found = self.archive.read_at(0, &mut head).map_err(failure)?;
+        if stated_size(head.get(..found).unwrap_or_default()) != Some(self.archive.size()) {
+            self.archive.verify_sizes().map_err(failure)?;
+        }
+        self.shared.has_right_sizes.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
 impl<S: ReadAt> File for ArchiveFile<S> {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
+        self.verify_sizes()?;
         self.archive.read_at(offset, buf).map_err(failure)
     }
 
@@ -271,8 +295,8 @@ mod tests {
         };
         let old = Duration::from_secs(1000);
         let (first, second) = (open(old), open(old));
-        assert_eq!(first._shared.file, second._shared.file);
+        assert_eq!(first.shared.file, second.shared.file);
         let (first, second) = (open(now), open(now));
-        assert_ne!(first._shared.file, second._shared.file);
+        assert_ne!(first.shared.file, second.shared.file);
     }
 }
