@@ -289,6 +289,52 @@ fn a_file_that_changes_is_an_error_and_its_new_version_opens() {
     }
 }
 
+/// A proxy, for one, sends wrong bytes once. They must not stay in the caches.
+#[test]
+fn bytes_that_were_wrong_once_are_fetched_again() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    let place = Place::new();
+    let files = Files::default();
+    let plain = all_kinds(&place, 4096, RANDOM_ROWS, &files);
+    let truth = vfs::open_uri(&vfs::uri(&plain, vfs::PLAIN, "mode=ro&immutable=1")).unwrap();
+    let sql = "select count(*), sum(id), sum(length(data)), min(data) from t";
+    for name in ["packed.db", "a.db.zst"] {
+        for (wrong, is_right_later) in [(0, true), (1, true), (3, true), (3, false)] {
+            let what = format!("{name}, request {wrong}, {is_right_later}");
+            let content = files.0.lock().unwrap()[&format!("/{name}")].0.clone();
+            let etag = format!("\"{what}\"");
+            let server = Server::start(move |request| {
+                let mut reply = Reply::part(&content, &etag, request);
+                if request.number == wrong || (!is_right_later && request.number > wrong) {
+                    reply
+                        .body
+                        .iter_mut()
+                        .step_by(999)
+                        .for_each(|byte| *byte ^= 4);
+                }
+                reply
+            });
+            let answer = |connection: rusqlite::Result<Connection>| {
+                connection.map(|connection| Outcome::of(&connection, sql))
+            };
+            let found = answer(open(&server.url(&format!("/{name}")), ""));
+            if is_right_later {
+                let found = found.unwrap();
+                assert!(found == Outcome::of(&truth, sql), "{what}: {found:?}");
+            } else {
+                let wrong = found.unwrap();
+                assert!(
+                    format!("{wrong:?}").contains("malformed"),
+                    "{what}: {wrong:?}"
+                );
+            }
+            assert!(server.requests().len() < 200, "{what}");
+        }
+    }
+}
+
 /// Leaves of the page map lie among the pages, so that to read all of them would be to fetch the file.
 #[test]
 fn a_report_on_a_packed_file_does_not_fetch_it() {

@@ -54,8 +54,10 @@ impl Disk {
             return Err(Error::Settings(format!("cache directory {path}: {error}")));
         }
         settings.check()?;
+        let directory = settings.directory.canonicalize();
         Ok(Disk {
-            directory: settings.directory.clone(),
+            // What was checked, whatever becomes of links on the way there.
+            directory: directory.unwrap_or_else(|_| settings.directory.clone()),
             limit: settings.limit,
             until_tidy: AtomicU64::new(0),
         })
@@ -119,6 +121,27 @@ impl Disk {
         let written = write(&beside, key, block).and_then(|()| fs::rename(&beside, self.path(key)));
         if written.is_err() {
             let _ = fs::remove_file(&beside);
+        }
+    }
+
+    /// Removes a block.
+    pub(crate) fn remove(&self, key: &BlockKey) {
+        let _ = fs::remove_file(self.path(key));
+    }
+
+    /// Removes all blocks of a file.
+    pub(crate) fn remove_all(&self, file: u128) {
+        let prefix = format!("{file:032x}-");
+        for entry in fs::read_dir(&self.directory)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with(&prefix) && name.ends_with(SUFFIX) {
+                let _ = fs::remove_file(entry.path());
+            }
         }
     }
 

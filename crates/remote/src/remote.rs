@@ -6,6 +6,7 @@
 //! the handle.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use ring::digest::{Context, SHA256};
@@ -62,6 +63,8 @@ struct Shared {
     under_way: Mutex<Vec<Range<u64>>>,
     /// There are fewer of them.
     fetched: Condvar,
+    /// Times that all was forgotten.
+    forgotten: AtomicU64,
 }
 
 impl Remote {
@@ -115,11 +118,12 @@ impl Remote {
             disk,
             under_way: Mutex::default(),
             fetched: Condvar::new(),
+            forgotten: AtomicU64::new(0),
         };
         let first = match bytes.is_empty() {
             true => shared.cache.block(&shared.key(0)),
             false => shared
-                .keep(&opening(shared.version.len), &bytes)
+                .keep(&opening(shared.version.len), &bytes, 0)
                 .into_iter()
                 .next(),
         };
@@ -144,8 +148,9 @@ impl Remote {
         self.shared.client.url()
     }
 
-    /// What tells this version of the file from others: its strong ETag or its date of change, as the server wrote it.
-    pub fn validator(&self) -> &str {
+    /// What tells this version of the file from others: its strong ETag, or its date of change with a weak ETag, as the
+    /// server wrote them.
+    pub fn validator(&self) -> String {
         self.shared.version.validator().unwrap_or_default()
     }
 
@@ -158,6 +163,19 @@ impl Remote {
     /// What this handle has done so far.
     pub fn traffic(&self) -> Traffic {
         self.shared.client.counters.now()
+    }
+
+    /// Forgets what is kept of the file, in memory and on disk, for a reader that has found something wrong in it. The
+    /// server is asked for it again.
+    pub fn forget(&self) {
+        *lock(&self.last) = None;
+        let shared = &self.shared;
+        // What is under way is not kept either: it is removed here, or by who keeps it.
+        shared.forgotten.fetch_add(1, Ordering::SeqCst);
+        shared.cache.remove_blocks(shared.file);
+        if let Some(disk) = &shared.disk {
+            disk.remove_all(shared.file);
+        }
     }
 
     /// Fills `buf` from `offset` and returns how many bytes there were; fewer than asked only at the end.
@@ -224,7 +242,7 @@ impl Remote {
         };
         let range = shared.bytes_of(&claim.blocks);
         let (bytes, _) = shared.client.get(&range, Expected::This(&shared.version))?;
-        Ok(shared.keep(&claim.blocks, &bytes))
+        Ok(shared.keep(&claim.blocks, &bytes, claim.forgotten))
     }
 
     /// Lets workers fetch these blocks, in requests for so many.
@@ -271,6 +289,8 @@ fn is_among(under_way: &[Range<u64>], block: u64) -> bool {
 struct Claim<'a> {
     shared: &'a Shared,
     blocks: Range<u64>,
+    /// How often all was forgotten before.
+    forgotten: u64,
 }
 
 impl Drop for Claim<'_> {
@@ -337,11 +357,12 @@ impl Shared {
         Claim {
             shared: self,
             blocks,
+            forgotten: self.forgotten.load(Ordering::SeqCst),
         }
     }
 
-    /// Keeps what came, in blocks.
-    fn keep(&self, blocks: &Range<u64>, bytes: &[u8]) -> Vec<Bytes> {
+    /// Keeps what came, in blocks, unless all was forgotten since it was asked for.
+    fn keep(&self, blocks: &Range<u64>, bytes: &[u8], forgotten: u64) -> Vec<Bytes> {
         let keep = |(block, bytes): (u64, &[u8])| {
             let key = self.key(block);
             let bytes = Arc::new(bytes.to_vec());
@@ -351,11 +372,17 @@ impl Shared {
             }
             bytes
         };
-        blocks
-            .clone()
-            .zip(bytes.chunks(BLOCK_SIZE as usize))
-            .map(keep)
-            .collect()
+        let pieces = blocks.clone().zip(bytes.chunks(BLOCK_SIZE as usize));
+        let kept = pieces.map(keep).collect();
+        if self.forgotten.load(Ordering::SeqCst) != forgotten {
+            for key in blocks.clone().map(|block| self.key(block)) {
+                self.cache.remove_block(&key);
+                if let Some(disk) = &self.disk {
+                    disk.remove(&key);
+                }
+            }
+        }
+        kept
     }
 
     /// Fetches those of the blocks that are neither here nor being fetched. The reader may have overtaken the job.
@@ -369,7 +396,7 @@ impl Shared {
         drop(under_way);
         let range = self.bytes_of(&claim.blocks);
         if let Some(bytes) = self.client.get_once(&range, &self.version) {
-            self.keep(&claim.blocks, &bytes);
+            self.keep(&claim.blocks, &bytes, claim.forgotten);
         }
     }
 }

@@ -49,9 +49,15 @@ impl Version {
         self.etag.as_deref().filter(|etag| !etag.starts_with("W/"))
     }
 
-    /// What tells it from other versions, for people: a strong ETag or a date; `None` if nothing does.
-    pub(crate) fn validator(&self) -> Option<&str> {
-        self.strong().or(self.modified.as_deref())
+    /// What tells it from other versions, all of it: a strong ETag, or a date with the weak ETag if there is one; `None`
+    /// if nothing does.
+    pub(crate) fn validator(&self) -> Option<String> {
+        if let Some(etag) = self.strong() {
+            return Some(etag.into());
+        }
+        let date = self.modified.as_deref()?;
+        let weak = self.etag.as_deref();
+        Some(weak.map_or_else(|| date.into(), |weak| format!("{weak} {date}")))
     }
 
     /// The header that asks the server for nothing if it has another version by now.
@@ -110,7 +116,9 @@ mod tests {
         assert_eq!(both.condition(), Some((header::IF_MATCH, "\"a\"")));
         let weak = version("W/\"a\"", date, 1);
         assert_eq!(weak.condition(), Some((header::IF_UNMODIFIED_SINCE, date)));
-        assert_eq!(weak.validator(), Some(date));
+        // Another weak ETag in the same second is another version.
+        assert_eq!(weak.validator(), Some(format!("W/\"a\" {date}")));
+        assert_eq!(version("", date, 1).validator(), Some(date.into()));
         assert_eq!(version("W/\"a\"", "", 1).validator(), None);
         assert_eq!(version("a", "", 1).validator(), None);
     }

@@ -311,6 +311,16 @@ impl Cache {
         true
     }
 
+    /// The same, but not for long. In a child that was forked while another thread divided, the lock is never free.
+    fn divide_soon(&self, change: impl Fn(&mut Division)) -> bool {
+        (0..DIVIDE_TRIES).any(|tries| {
+            if tries > 0 {
+                std::thread::yield_now();
+            }
+            self.try_divide(&change)
+        })
+    }
+
     fn divide_locked(
         &self,
         mut division: MutexGuard<'_, Division>,
@@ -491,6 +501,16 @@ impl Cache {
     pub fn put_block(&self, key: BlockKey, bytes: Bytes) {
         self.blocks.put(key, bytes);
     }
+
+    /// Drops a block.
+    pub fn remove_block(&self, key: &BlockKey) {
+        self.blocks.remove(key);
+    }
+
+    /// Drops all blocks of a file.
+    pub fn remove_blocks(&self, file: u128) {
+        self.blocks.retain(|key| key.file != file);
+    }
 }
 
 fn keep_copy(
@@ -573,8 +593,8 @@ impl FileSize {
     }
 }
 
-/// Times that a handle which is closed tries to say so.
-const FORGET_TRIES: usize = 100;
+/// Times that a handle tries to change the division before it goes on without.
+const DIVIDE_TRIES: usize = 100;
 
 /// A handle of a packed file whose pages are kept in the cache: how much of those is kept depends on the file's size.
 #[derive(Debug)]
@@ -613,17 +633,9 @@ impl Drop for CachedFile {
         if self.told.is_none() {
             return;
         }
-        // In a child that was forked while another thread divided, the lock is never free. The file then counts as open.
-        let forget = || {
-            self.cache
-                .try_divide(|division| division.forget_file(self.file))
-        };
-        for _ in 0..FORGET_TRIES {
-            if forget() {
-                return;
-            }
-            std::thread::yield_now();
-        }
+        // If that fails, the file counts as open.
+        let forget = |division: &mut Division| division.forget_file(self.file);
+        self.cache.divide_soon(forget);
     }
 }
 
@@ -636,18 +648,22 @@ pub struct CacheReservation {
 }
 
 impl CacheReservation {
-    /// Takes so many bytes out of the part of pages.
+    /// Takes so many bytes out of the part of pages, unless others are dividing the cache all the time.
     pub fn new(cache: &Arc<Cache>, bytes: u64) -> CacheReservation {
-        cache.divide(|division| division.reserved += bytes);
-        let cache = Arc::clone(cache);
-        CacheReservation { cache, bytes }
+        let is_taken = cache.divide_soon(|division| division.reserved += bytes);
+        CacheReservation {
+            cache: Arc::clone(cache),
+            bytes: if is_taken { bytes } else { 0 },
+        }
     }
 }
 
 impl Drop for CacheReservation {
     fn drop(&mut self) {
-        self.cache
-            .divide(|division| division.reserved -= self.bytes);
+        if self.bytes > 0 {
+            let give_back = |division: &mut Division| division.reserved -= self.bytes;
+            self.cache.divide_soon(give_back);
+        }
     }
 }
 

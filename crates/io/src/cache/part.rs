@@ -147,6 +147,13 @@ impl<K: Key, V: Weigh> Part<K, V> {
             .is_some_and(|entries| entries.remove(key).is_some())
     }
 
+    /// Drops all values but those of these keys.
+    pub(super) fn retain(&self, is_kept: impl Fn(&K) -> bool) {
+        if let Some(entries) = self.entries.get() {
+            entries.retain(|key, _| is_kept(key));
+        }
+    }
+
     /// Keeps a value, if there is memory for it, and says what had to go.
     pub(super) fn put(&self, key: K, value: V) -> PushedOut<K, V> {
         let mut out = PushedOut::default();

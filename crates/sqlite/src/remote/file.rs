@@ -13,7 +13,7 @@ use litepack_remote::{Error, Options, Remote};
 use litepack_store::{HEAD_LEN, Snapshot};
 use serde_json::{Value, json};
 
-use crate::codes::{CANTOPEN, ERROR, IOERR_READ, MISUSE, NOTADB, While, code_of};
+use crate::codes::{CANTOPEN, CORRUPT, ERROR, IOERR_READ, MISUSE, NOTADB, While, code_of};
 use crate::file::archive::{ArchiveFile, Which};
 use crate::file::split::split_file;
 use crate::file::{Database, Failure, File};
@@ -46,6 +46,8 @@ impl ReadAt for Medium {
 pub(crate) struct RemoteFile {
     remote: Arc<Remote>,
     content: Content,
+    /// Whether what was kept of the file was forgotten, because something was wrong in it.
+    is_fetched_again: bool,
 }
 
 #[derive(Debug)]
@@ -90,36 +92,66 @@ impl RemoteFile {
             Failure::new(if is_wrong { MISUSE } else { CANTOPEN }, error.to_string())
         })?;
         let remote = Arc::new(remote);
+        let (content, is_fetched_again) = match Content::of(&remote) {
+            Err(failure) if matches!(failure.code, CORRUPT | NOTADB) => {
+                remote.forget();
+                (Content::of(&remote)?, true)
+            }
+            content => (content?, false),
+        };
+        Ok(RemoteFile {
+            remote,
+            content,
+            is_fetched_again,
+        })
+    }
+}
+
+impl Content {
+    fn of(remote: &Arc<Remote>) -> Result<Content, Failure> {
         let mut head = [0; HEAD_LEN];
         let n = remote.read_at(&mut head, 0).map_err(unread)?;
         let head = &head[..n];
-        let content = match FileKind::of(head, remote.len()) {
+        match FileKind::of(head, remote.len()) {
             FileKind::Packed => {
-                let packed = PackedFile::open(&remote).map_err(of_store)?;
-                Content::Packed(Box::new(packed))
+                let packed = PackedFile::open(remote).map_err(of_store)?;
+                Ok(Content::Packed(Box::new(packed)))
             }
             FileKind::Zstd => {
                 let which = || Some(Which::Remote(remote.identity()));
-                let archive = ArchiveFile::open(Medium(Arc::clone(&remote)), which)?;
-                Content::Archive(Box::new(archive))
+                let archive = ArchiveFile::open(Medium(Arc::clone(remote)), which)?;
+                Ok(Content::Archive(Box::new(archive)))
             }
-            FileKind::Plain => Content::Plain,
+            FileKind::Plain => Ok(Content::Plain),
             _ => {
                 let what = "neither a packed file nor an archive nor a SQLite database";
                 let why = format!("{}: {what}", remote.url());
-                return Err(Failure::new(NOTADB, why));
+                Err(Failure::new(NOTADB, why))
             }
-        };
-        Ok(RemoteFile { remote, content })
+        }
+    }
+
+    fn read(&mut self, remote: &Remote, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
+        match self {
+            Content::Plain => remote.read_at(buf, offset).map_err(unread),
+            Content::Packed(file) => file.snapshot.read(offset, buf).map_err(of_store),
+            Content::Archive(archive) => archive.read(buf, offset),
+        }
     }
 }
 
 impl File for RemoteFile {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
-        match &mut self.content {
-            Content::Plain => self.remote.read_at(buf, offset).map_err(unread),
-            Content::Packed(file) => file.snapshot.read(offset, buf).map_err(of_store),
-            Content::Archive(archive) => archive.read(buf, offset),
+        match self.content.read(&self.remote, buf, offset) {
+            // It need not be the file: what is between may have sent something else once, and that was kept.
+            Err(failure) if failure.code == CORRUPT && !self.is_fetched_again => {
+                self.is_fetched_again = true;
+                self.remote.forget();
+                // The table of an archive may be wrong, too.
+                self.content = Content::of(&self.remote).map_err(|_| failure)?;
+                self.content.read(&self.remote, buf, offset)
+            }
+            done => done,
         }
     }
 
