@@ -24,6 +24,7 @@ import litepack  # noqa: E402
 from litepack import shards  # noqa: E402
 from litepack._uri import printable  # noqa: E402
 from litepack.shards import Filter, _read, _split  # noqa: E402
+from litepack.shards._errors import named  # noqa: E402
 
 COLUMNS = "id integer primary key, at date, status int, ms real, what text, body blob"
 
@@ -135,10 +136,13 @@ def test_names_for_people():
 def test_a_path_is_no_reason():
     """Words of an error in the name of a file that cannot be opened."""
     pathlib.Path("malformed.db").mkdir()
-    with pytest.raises(shards.ShardError, match="unable to open") as raised:
-        with _read.opened(shards.Shard(os.path.abspath("malformed.db"), 1)):
+    path = os.path.abspath("malformed.db")
+    with pytest.raises(Exception, match="open") as raised:
+        with _read.opened(shards.Shard(path, 1)):
             pass
-    assert not isinstance(raised.value, shards.Damaged)
+    error = named(path, raised.value)
+    assert str(error).startswith(f"{path}: ") and str(error).count(path) == 1
+    assert type(error) is shards.ShardError
 
 
 def test_wrong_arguments(logs):
@@ -655,11 +659,11 @@ def test_a_file_on_a_server_that_is_replaced(logs, server):
         assert "secret" not in "".join(traceback.format_exception(raised.type, raised.value, raised.tb))
 
 
-def test_arrow_shows_no_secrets():
-    for url in ("http://user:secret@127.0.0.1:9/a.db", "http://127.0.0.1:9/a.db?token=secret"):
+def test_arrow_shows_no_token():
+    for url in ("http://user:s3cret@127.0.0.1:9/a.db", "http://127.0.0.1:9/a.db?token=s3cret"):
         with pytest.raises(Exception, match=r"http://127\.0\.0\.1:9/a\.db: ") as raised:
             litepack.arrow(url, "select 1")
-        assert "secret" not in "".join(traceback.format_exception(raised.type, raised.value, raised.tb))
+        assert "s3cret" not in "".join(traceback.format_exception(raised.type, raised.value, raised.tb))
 
 
 # Writing.
@@ -809,6 +813,6 @@ def test_commits(folder, monkeypatch):
     with pytest.raises(OSError, match="no space"):
         shards.commit("out", last, names, "append")
     assert len(done) == 2 and found() == ["overwrite"]
-    monkeypatch.undo()
+    monkeypatch.setattr(os, "rename", rename)
     shards.discard("out", last)
     assert os.listdir() == ["out"]
