@@ -143,6 +143,7 @@ impl<S: ReadAt> File for ArchiveFile<S> {
     }
 
     fn size(&mut self) -> Result<u64, Failure> {
+        self.verify_sizes()?;
         Ok(self.archive.size())
     }
 

@@ -142,25 +142,15 @@ impl Content {
 
 impl File for RemoteFile {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
-        match self.content.read(&self.remote, buf, offset) {
-            // It need not be the file: what is between may have sent something else once, and that was kept.
-            Err(failure) if failure.code == CORRUPT && !self.is_fetched_again => {
-                self.is_fetched_again = true;
-                self.remote.forget();
-                // The table of an archive may be wrong, too.
-                self.content = Content::of(&self.remote).map_err(|_| failure)?;
-                self.content.read(&self.remote, buf, offset)
-            }
-            done => done,
-        }
+        self.ask(|content, remote| content.read(remote, buf, offset))
     }
 
     fn size(&mut self) -> Result<u64, Failure> {
-        match &mut self.content {
-            Content::Plain => Ok(self.remote.len()),
+        self.ask(|content, remote| match content {
+            Content::Plain => Ok(remote.len()),
             Content::Packed(file) => Ok(file.snapshot.size()),
             Content::Archive(archive) => archive.size(),
-        }
+        })
     }
 
     fn database(&mut self) -> Option<&mut dyn Database> {
@@ -223,6 +213,24 @@ impl Database for RemoteFile {
 }
 
 impl RemoteFile {
+    /// Asks for something, and once more if it is damaged. It need not be the file: what is between may have sent
+    /// something else once, and that was kept.
+    fn ask<T>(
+        &mut self,
+        mut ask: impl FnMut(&mut Content, &Remote) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        match ask(&mut self.content, &self.remote) {
+            Err(failure) if failure.code == CORRUPT && !self.is_fetched_again => {
+                self.is_fetched_again = true;
+                self.remote.forget();
+                // The table of an archive may be wrong, too.
+                self.content = Content::of(&self.remote).map_err(|_| failure)?;
+                ask(&mut self.content, &self.remote)
+            }
+            done => done,
+        }
+    }
+
     /// Where the file is, which version of it, and what reading it took so far. docs/reference/json.md lists the
     /// fields.
     fn traffic(&self) -> Value {
