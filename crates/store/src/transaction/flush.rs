@@ -22,19 +22,18 @@ impl<D: Storage> Store<D> {
     /// from a torn write, unless a power loss comes before anything later reaches the disk.
     ///
     /// # Errors
-    /// The commit is undone: the one before is current again, on disk too. It stays if another handle has made it durable,
-    /// or if all that failed was to cut off the end of the file.
+    /// The commit is undone: the one before is current again, on disk too. Only if all that failed was to cut off the end
+    /// of the file, it stays.
     pub fn flush(&mut self) -> Result<()> {
         self.commit()?;
+        // If the marks cannot be read, the flush tells.
+        let _ = self.learn_durable();
         let Some(commit) = self.snapshot.commit().filter(|commit| !commit.durable) else {
             return Ok(());
         };
         let is_large = self.writer.unflushed_bytes > VERIFIED_AT_OPEN_MAX;
         if let Err(error) = self.try_flush() {
-            // Another handle may have flushed it before: then it must stay.
-            if !matches!(self.learn_durable(), Ok(true)) {
-                self.undo(commit);
-            }
+            self.undo(commit);
             return Err(error);
         }
         self.mark();
@@ -58,17 +57,16 @@ impl<D: Storage> Store<D> {
         self.flush_mark()
     }
 
-    /// Whether another handle has made the newest commit durable, which was not. That handle may have begun to write, and
+    /// Whether another handle has made the newest commit durable, if it was not. That handle may have begun to write, and
     /// gone away: then nothing but the mark tells of it, and what only the commit before needs is overwritten.
-    pub(super) fn learn_durable(&mut self) -> Result<bool> {
+    pub(super) fn learn_durable(&mut self) -> Result<()> {
         if let Some(Commit { record, .. }) = self.snapshot.commit().filter(|commit| !commit.durable)
             && recover::is_marked(self.disk(), self.uuid(), record.seq)?
         {
             self.snapshot.set_durable();
             self.writer.forget_commit();
-            return Ok(true);
         }
-        Ok(false)
+        Ok(())
     }
 
     /// Sees to it that the handle which has made this commit, which is durable, learns that it is.
