@@ -160,7 +160,7 @@ impl<S: ReadAt> Archive<S> {
     }
 
     /// Compares all sizes in the seek table with what the frames say of themselves, and decodes those that do not say it.
-    /// A wrong size that nobody has noticed would shift all bytes behind its frame.
+    /// A wrong size shifts all bytes behind its frame.
     ///
     /// # Errors
     /// When the medium fails, or a frame is not what the seek table says.

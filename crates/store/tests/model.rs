@@ -37,6 +37,7 @@ fn page(rng: &mut SmallRng, len: usize) -> Vec<u8> {
 }
 
 /// What the model knows: contents by commit, from the last flushed one on.
+#[derive(Default)]
 struct Model {
     current: Vec<u8>,
     committed: Vec<u8>,
@@ -281,11 +282,7 @@ fn a_failed_call_loses_nothing_that_was_committed() {
         let mut store = open(&disk);
         let erase = [Erase::Never, Erase::WithFlush, Erase::WithCommit];
         store.set_erase(erase[seed as usize % 3]);
-        let mut model = Model {
-            current: vec![],
-            committed: vec![],
-            possible: vec![],
-        };
+        let mut model = Model::default();
         for _ in 0..40 {
             change(&mut rng, &mut store, &mut model).unwrap();
         }
@@ -323,11 +320,7 @@ fn what_another_handle_made_durable_is_known_to_be() {
         let mut rng = SmallRng::seed_from_u64(seed);
         let disk = CrashingStorage::default();
         let mut store = open(&disk);
-        let mut model = Model {
-            current: vec![],
-            committed: vec![],
-            possible: vec![],
-        };
+        let mut model = Model::default();
         let changes = |rng: &mut SmallRng, store: &mut _, model: &mut _| {
             (0..rng.random_range(1..80)).try_for_each(|_| change(rng, store, model))
         };
@@ -345,8 +338,7 @@ fn what_another_handle_made_durable_is_known_to_be() {
             let mut other = open(&disk);
             let mut its = Model {
                 current: model.current.clone(),
-                committed: vec![],
-                possible: vec![],
+                ..Model::default()
             };
             let from = disk.calls() + rng.random_range(0..4);
             disk.fail(from, *[from + 1, u64::MAX].choose(&mut rng).unwrap());

@@ -57,8 +57,8 @@ impl<D: Storage> Store<D> {
         self.flush_mark()
     }
 
-    /// Whether another handle has made the newest commit durable, if it was not. That handle may have begun to write, and
-    /// gone away: then nothing but the mark tells of it, and what only the commit before needs is overwritten.
+    /// Finds out whether another handle has made the newest commit durable. That handle may have begun to write, and gone
+    /// away: then nothing but the mark tells of it, and what only the commit before needs is overwritten.
     pub(super) fn learn_durable(&mut self) -> Result<()> {
         if let Some(Commit { record, .. }) = self.snapshot.commit().filter(|commit| !commit.durable)
             && recover::is_marked(self.disk(), self.uuid(), record.seq)?

@@ -22,7 +22,7 @@ the reading is an error (:class:`Replaced`), never rows of both.
 | ``_scan`` | all of it together |
 | ``_write`` | a new packed file from batches, in place only when it is whole |
 
-Needs ``pip install litepack[arrow]``; patterns on object stores need fsspec.
+Needs ``pip install litepack[arrow]``; patterns on object stores need s3fs.
 """
 
 from litepack.shards._errors import Damaged, Mismatch, Replaced, ShardError
