@@ -79,7 +79,11 @@ impl Battery {
                 Fault::new(CallSet::WRITES, FaultError::Full).forever(),
             ] {
                 let work = Workload::births(old, self.synchronous, self.seed);
-                self.sweep_over(work, &format!("births, beside an old one: {old}"), fault);
+                let mut campaign = FaultCampaign::new(work, fault, FAULTS, self.seed);
+                // As in `births_survive`.
+                campaign.points = Points::All;
+                campaign.rounds = 3;
+                self.fail_calls(&campaign, &format!("births, beside an old one: {old}"));
             }
         }
     }
@@ -93,15 +97,15 @@ impl Battery {
 
     fn sweep(&self, journal: Journal, attach: bool, fault: Fault) {
         let work = Workload::short(journal, self.synchronous, attach, self.seed);
-        self.sweep_over(work, &format!("{journal:?} attach={attach}"), fault);
+        let campaign = FaultCampaign::new(work, fault, FAULTS, self.seed);
+        self.fail_calls(&campaign, &format!("{journal:?} attach={attach}"));
     }
 
-    fn sweep_over(&self, work: Workload, what: &str, fault: Fault) {
-        let campaign = FaultCampaign::new(work, fault.clone(), FAULTS, self.seed);
-        let report = fault_campaign(&campaign, &self.layer);
+    fn fail_calls(&self, campaign: &FaultCampaign, what: &str) {
+        let report = fault_campaign(campaign, &self.layer);
         println!(
-            "{what} {fault:?}: {} calls, {} runs, {} reported, {:?}",
-            report.calls, report.runs, report.reported, report.elapsed
+            "{what} {:?}: {} calls, {} runs, {} reported, {:?}",
+            campaign.fault, report.calls, report.runs, report.reported, report.elapsed
         );
         assert!(report.reported > 0, "no fault was ever reported");
         report.assert_clean();

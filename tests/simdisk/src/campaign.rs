@@ -233,7 +233,7 @@ pub fn crash_campaign(campaign: &Campaign, layer: &dyn Fn(&str) -> Layer) -> Rep
 fn dice(campaign: &Campaign) -> impl Iterator<Item = (CrashMode, u64)> + '_ {
     campaign.modes.iter().flat_map(|mode| {
         // Rot falls elsewhere each time.
-        let fixed = matches!(mode, CrashMode::LoseAll | CrashMode::KeepAll) && !campaign.rot;
+        let fixed = CrashMode::FIXED.contains(mode) && !campaign.rot;
         (0..if fixed { 1 } else { campaign.rounds }).map(|round| (*mode, round))
     })
 }

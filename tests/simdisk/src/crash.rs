@@ -26,6 +26,12 @@ pub enum CrashMode {
 }
 
 impl CrashMode {
+    /// Those that leave the same each time.
+    pub const FIXED: [CrashMode; 2] = [CrashMode::LoseAll, CrashMode::KeepAll];
+
+    /// Those that follow from a seed.
+    pub const RANDOM: [CrashMode; 3] = [CrashMode::Prefix, CrashMode::Subset, CrashMode::Torn];
+
     /// All modes.
     pub const ALL: [CrashMode; 5] = [
         CrashMode::LoseAll,

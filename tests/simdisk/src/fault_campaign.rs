@@ -27,8 +27,9 @@ pub struct FaultCampaign {
     pub fault: Fault,
     /// At which of the calls that the fault applies to.
     pub points: Points,
-    /// Whether a power loss at the moment of the error must leave the last commit intact too.
-    pub power_loss: bool,
+    /// How often the power fails at the moment of the error in each of the random modes, with other choices. That must
+    /// leave the last commit intact, too.
+    pub rounds: u64,
     /// Stop after so many failures.
     pub max_failures: usize,
     /// What the random choices follow from.
@@ -47,7 +48,7 @@ impl FaultCampaign {
             } else {
                 Points::Spread(quick)
             },
-            power_loss: true,
+            rounds: if long { 3 } else { 1 },
             max_failures: 5,
             seed,
         }
@@ -204,7 +205,7 @@ impl Run<'_> {
             self.note(progress, error)?;
             let allowed = &self.states[index..=index + 1];
             disk.clear_faults();
-            if self.campaign.power_loss && as_asked {
+            if as_asked {
                 self.lose_power(&disk, allowed, call)?;
             }
             session
@@ -239,7 +240,8 @@ impl Run<'_> {
 
     fn lose_power(&self, disk: &SimDisk, allowed: &[Content], call: u64) -> Result<(), String> {
         let mut rng = SplitMix64::derived(self.campaign.seed, call);
-        for mode in [CrashMode::LoseAll, CrashMode::KeepAll, CrashMode::Torn] {
+        let random = (0..self.campaign.rounds).flat_map(|_| CrashMode::RANDOM);
+        for mode in CrashMode::FIXED.into_iter().chain(random) {
             let images = disk.crash_images(disk.op_count(), mode, rng.next_u64());
             let restarted = SimDisk::from_images(images);
             let stack = Stack::new(&restarted, self.layer);

@@ -10,6 +10,9 @@ use crate::storage::{ReadAt, Storage};
 /// Writes are torn at multiples of this.
 const SECTOR: usize = 512;
 
+/// The seed with which a power loss loses nothing.
+const ALL: u64 = 1;
+
 #[derive(Clone, Debug)]
 enum Op {
     Write(u64, Vec<u8>),
@@ -25,6 +28,51 @@ struct State {
     /// Which of the calls were syncs.
     syncs: Vec<u64>,
     fail_from: Option<(u64, u64)>,
+    fails_badly: bool,
+}
+
+impl State {
+    /// Counts a call, which may have to fail.
+    fn count(&mut self) -> io::Result<()> {
+        let call = self.calls;
+        self.calls += 1;
+        match self.fail_from {
+            Some((from, until)) if (from..until).contains(&call) => {
+                Err(io::Error::other("injected"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn after_power_loss(&self, seed: u64) -> Vec<u8> {
+        let mut rng = SplitMix64::new(seed);
+        let mut image = self.durable.clone();
+        for op in &self.pending {
+            match op {
+                _ if seed == 0 => {}
+                Op::Write(offset, bytes) if seed == ALL || rng.below(2) == 0 => {
+                    write(&mut image, *offset as usize, bytes);
+                }
+                Op::Write(offset, bytes) if rng.below(2) == 0 => {
+                    // Torn: each sector arrives or not.
+                    let (mut at, mut rest) = (*offset as usize, bytes.as_slice());
+                    while !rest.is_empty() {
+                        let n = (SECTOR - at % SECTOR).min(rest.len());
+                        if rng.below(2) == 0 {
+                            write(&mut image, at, &rest[..n]);
+                        }
+                        (at, rest) = (at + n, &rest[n..]);
+                    }
+                }
+                Op::Write(..) => {}
+                Op::Truncate(len) if seed == ALL || rng.below(2) == 0 => {
+                    image.truncate(*len as usize);
+                }
+                Op::Truncate(_) => {}
+            }
+        }
+        image
+    }
 }
 
 /// A file in memory that a test shares with what writes it. Calls can be counted and made to fail.
@@ -72,52 +120,20 @@ impl CrashingStorage {
         self.lock().fail_from = Some((from, until));
     }
 
+    /// From now on a sync that fails leaves on the medium what a power loss would, and gives up the rest: the next one that
+    /// succeeds does not write it, as with several file systems of Linux. A write that fails may have been done.
+    pub fn fail_badly(&self) {
+        self.lock().fails_badly = true;
+    }
+
     /// What may be on the medium after a power loss now: any subset of what was not synced, torn at
     /// sectors. Seed 0 loses everything, seed 1 nothing.
     pub fn after_power_loss(&self, seed: u64) -> Vec<u8> {
-        let state = self.lock();
-        let mut rng = SplitMix64::new(seed);
-        let mut image = state.durable.clone();
-        for op in &state.pending {
-            match op {
-                _ if seed == 0 => {}
-                Op::Write(offset, bytes) if seed == 1 || rng.below(2) == 0 => {
-                    write(&mut image, *offset as usize, bytes);
-                }
-                Op::Write(offset, bytes) if rng.below(2) == 0 => {
-                    // Torn: each sector arrives or not.
-                    let (mut at, mut rest) = (*offset as usize, bytes.as_slice());
-                    while !rest.is_empty() {
-                        let n = (SECTOR - at % SECTOR).min(rest.len());
-                        if rng.below(2) == 0 {
-                            write(&mut image, at, &rest[..n]);
-                        }
-                        (at, rest) = (at + n, &rest[n..]);
-                    }
-                }
-                Op::Write(..) => {}
-                Op::Truncate(len) if seed == 1 || rng.below(2) == 0 => {
-                    image.truncate(*len as usize);
-                }
-                Op::Truncate(_) => {}
-            }
-        }
-        image
+        self.lock().after_power_loss(seed)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn count(state: &mut State) -> io::Result<()> {
-        let call = state.calls;
-        state.calls += 1;
-        match state.fail_from {
-            Some((from, until)) if (from..until).contains(&call) => {
-                Err(io::Error::other("injected"))
-            }
-            _ => Ok(()),
-        }
     }
 }
 
@@ -138,25 +154,34 @@ impl ReadAt for CrashingStorage {
 impl Storage for CrashingStorage {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut state = self.lock();
-        CrashingStorage::count(&mut state)?;
-        write(&mut state.live, offset as usize, bytes);
-        state.pending.push(Op::Write(offset, bytes.to_vec()));
-        Ok(())
+        let done = state.count();
+        if done.is_ok() || state.fails_badly && state.calls.is_multiple_of(2) {
+            write(&mut state.live, offset as usize, bytes);
+            state.pending.push(Op::Write(offset, bytes.to_vec()));
+        }
+        done
     }
 
     fn sync(&self) -> io::Result<()> {
         let mut state = self.lock();
         let call = state.calls;
         state.syncs.push(call);
-        CrashingStorage::count(&mut state)?;
-        state.durable = state.live.clone();
+        if let Err(error) = state.count() {
+            if state.fails_badly {
+                state.durable = state.after_power_loss(call);
+                state.pending.clear();
+            }
+            return Err(error);
+        }
+        // Each write, as some of what is live may have been given up.
+        state.durable = state.after_power_loss(ALL);
         state.pending.clear();
         Ok(())
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
         let mut state = self.lock();
-        CrashingStorage::count(&mut state)?;
+        state.count()?;
         state.live.truncate(len as usize);
         state.pending.push(Op::Truncate(len));
         Ok(())

@@ -66,13 +66,13 @@ pub(crate) struct Found {
 
 /// The slots and the marks, as they were at one moment.
 #[derive(PartialEq, Eq)]
-struct Head {
-    slots: Slots,
+pub(crate) struct Head {
+    pub(crate) slots: Slots,
     marks: [[u8; MARK_LEN]; 2],
 }
 
 impl Head {
-    fn read(disk: &impl ReadAt) -> Result<Head> {
+    pub(crate) fn read(disk: &impl ReadAt) -> Result<Head> {
         let mut bytes = [0; HEAD_LEN];
         // A file that ends early has empty slots, which is for the caller to judge.
         disk.read_at(&mut bytes, SLOT_OFFSETS[0].0)?;
@@ -80,6 +80,12 @@ impl Head {
             slots: SLOT_OFFSETS.map(|offset| part(&bytes, offset)),
             marks: MARK_OFFSETS.map(|offset| part(&bytes, offset)),
         })
+    }
+
+    /// Whether the marks say that this commit is durable.
+    pub(crate) fn marks(&self, seq: CommitNumber, uuid: FileUuid) -> bool {
+        let mut marks = self.marks.iter().map(|mark| decode_mark(mark, uuid));
+        marks.any(|mark| mark == Some(seq))
     }
 
     /// Whether a record or a mark is damaged, torn, or half written at the moment.
@@ -112,14 +118,6 @@ pub(crate) fn read_slots(disk: &impl ReadAt) -> Result<Slots> {
     let mut bytes = [0; SLOT_OFFSETS[1].0 as usize + RECORD_LEN - SLOT_OFFSETS[0].0 as usize];
     disk.read_at(&mut bytes, SLOT_OFFSETS[0].0)?;
     Ok(SLOT_OFFSETS.map(|offset| part(&bytes, offset)))
-}
-
-/// Whether the marks say that this commit is durable.
-pub(crate) fn is_marked(disk: &impl ReadAt, uuid: FileUuid, seq: CommitNumber) -> Result<bool> {
-    let marks = Head::read(disk)?.marks;
-    Ok(marks
-        .iter()
-        .any(|mark| decode_mark(mark, uuid) == Some(seq)))
 }
 
 /// Decides the current commit. `live` says that this handle has seen the file at an earlier commit,

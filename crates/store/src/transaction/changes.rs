@@ -133,7 +133,7 @@ impl<D: Storage> Transaction<'_, D> {
         // Some may be of the map that is dropped.
         store.snapshot.pages().forget_leaves();
         // A record that could not be undone on disk yet may refer to what was written.
-        if store.writer.undo.is_none() {
+        if !store.is_to_be_undone() {
             let eraser = &store.writer.eraser;
             eraser.erase_dropped(&changes.space, store.snapshot.disk());
         }

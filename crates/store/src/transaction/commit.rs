@@ -112,16 +112,7 @@ impl<D: Storage> Transaction<'_, D> {
         let space = &mut self.changes.space;
         let published = written.map_err(Error::from);
         if let Err(error) = published.and_then(|()| space.published(link_pointer)) {
-            let right = self.store.snapshot.slots()[slot];
-            // The writer's lock is held, so whatever part of the record is there is ours.
-            if self
-                .medium()
-                .disk
-                .write_at(&right, SLOT_OFFSETS[slot].0)
-                .is_err()
-            {
-                self.store.begin_undo(slot, bytes, right);
-            }
+            self.store.undo_write(slot, bytes);
             return Err(error);
         }
         Ok(record)

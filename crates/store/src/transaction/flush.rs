@@ -8,7 +8,7 @@ use litepack_io::storage::Storage;
 use crate::error::{Error, Result};
 use crate::format::layout::{MARK_OFFSETS, SLOT_OFFSETS};
 use crate::format::record::encode_mark;
-use crate::snapshot::recover::{self, Commit};
+use crate::snapshot::recover::{Commit, Head};
 use crate::transaction::store::Store;
 
 /// The mark of a commit that wrote more than this is flushed with it, so that opening after a power loss seldom has
@@ -22,14 +22,12 @@ impl<D: Storage> Store<D> {
     /// from a torn write, unless a power loss comes before anything later reaches the disk.
     ///
     /// # Errors
-    /// The commit is undone: the one before is current again, on disk too. Only if all that failed was to cut off the end
-    /// of the file, it stays.
+    /// The commit is undone: the one before is current again, on disk too. It stays if another handle has made it durable,
+    /// or if all that failed was to cut off the end of the file.
     pub fn flush(&mut self) -> Result<()> {
         self.commit()?;
-        // If the marks cannot be read, the flush tells.
-        let _ = self.learn_durable();
         let Some(commit) = self.snapshot.commit().filter(|commit| !commit.durable) else {
-            return Ok(());
+            return self.flush_undo();
         };
         let is_large = self.writer.unflushed_bytes > VERIFIED_AT_OPEN_MAX;
         if let Err(error) = self.try_flush() {
@@ -61,7 +59,7 @@ impl<D: Storage> Store<D> {
     /// away: then nothing but the mark tells of it, and what only the commit before needs is overwritten.
     pub(super) fn learn_durable(&mut self) -> Result<()> {
         if let Some(Commit { record, .. }) = self.snapshot.commit().filter(|commit| !commit.durable)
-            && recover::is_marked(self.disk(), self.uuid(), record.seq)?
+            && Head::read(self.disk())?.marks(record.seq, self.uuid())
         {
             self.snapshot.set_durable();
             self.writer.forget_commit();
@@ -75,7 +73,7 @@ impl<D: Storage> Store<D> {
     /// When the mark cannot be written. Then nothing may be written that the commit before needs.
     pub(super) fn tell_durable(&mut self, commit: &Commit) -> Result<()> {
         let seq = commit.record.seq;
-        if recover::is_marked(self.disk(), self.uuid(), seq)? {
+        if Head::read(self.disk())?.marks(seq, self.uuid()) {
             return Ok(());
         }
         self.writer.marked = None;
@@ -91,6 +89,7 @@ impl<D: Storage> Store<D> {
         self.snapshot.set_durable();
         self.writer.unflushed_bytes = 0;
         self.writer.before = None;
+        self.writer.undo = None;
         match &mut self.writer.space {
             Some(space) => space.flushed(),
             None => Ok(()),

@@ -26,7 +26,7 @@ pub(crate) struct Writer {
     pub(super) before: Option<Before>,
     /// Bytes written by commits that are not durable yet.
     pub(super) unflushed_bytes: u64,
-    /// A commit that failed and could not be undone on disk either, yet.
+    /// A commit that failed and is not undone on disk yet, or not durably.
     pub(super) undo: Option<Undo>,
     /// The commit whose mark of durability this handle has written, and whether the mark is durable itself.
     pub(super) marked: Option<(CommitNumber, bool)>,

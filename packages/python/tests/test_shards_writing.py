@@ -1,0 +1,173 @@
+"""Jobs that write many files: what is there afterwards, and what is not, whatever fails on the way."""
+
+from __future__ import annotations
+
+import math
+import os
+import pathlib
+import shutil
+import subprocess
+from contextlib import closing
+
+import pytest
+
+pyarrow = pytest.importorskip("pyarrow")
+pytest.importorskip("adbc_driver_sqlite")
+
+import litepack  # noqa: E402
+from litepack import shards  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_written_files_are_read_back(folder):
+    table = pyarrow.table(
+        {
+            "i": pyarrow.array([1, None, 2**63 - 1]),
+            "f": pyarrow.array([0.5, None, math.inf]),
+            "s": pyarrow.array(["a'b", None, ""]),
+            "b": pyarrow.array([b"\0", None, b""]),
+            "t": pyarrow.array([0, None, 1767323045123456], pyarrow.timestamp("us", "Europe/Berlin")),
+            "d": pyarrow.array([1, None, -1], pyarrow.int32()).cast(pyarrow.date32()),
+            "n": pyarrow.array(["123456789012345678.25", None, "-0.10"]).cast(pyarrow.decimal128(20, 2)),
+            "y": pyarrow.array([True, None, False]),
+        }
+    )
+    job = shards.begin("out")
+    names = [shards.write("out", job, table.to_batches(), table="log", indexes=[["i", "s"]], number=n) for n in range(2)]
+    assert not os.path.exists("out")
+    paths = shards.commit("out", job, names)
+    assert sorted(os.listdir()) == ["out"]
+    schema = table.schema.set(4, pyarrow.field("t", pyarrow.timestamp("us", "UTC")))
+    read = shards.scan("out", table="log", schema=schema).reader().read_all()
+    assert read.slice(0, 3).to_pylist() == table.to_pylist()
+    assert read.num_rows == 6
+    with closing(litepack.connect(paths[0])) as db:
+        assert db.execute("select sql from sqlite_schema where type = 'index'").fetchall() != []
+    assert pathlib.Path(paths[0]).read_bytes()[:15] != b"SQLite format 3"
+
+
+def test_what_cannot_be_stored_is_an_error():
+    for array in (pyarrow.array([math.nan]), pyarrow.array([[1]]), pyarrow.array([2**63], pyarrow.uint64())):
+        with pytest.raises((ValueError, TypeError), match="column c"):
+            shards.write("out", "job", pyarrow.table({"c": array}).to_batches())
+    assert os.listdir() == []
+
+
+def test_a_task_that_outlives_its_job_writes_nothing(folder, monkeypatch):
+    """It has read its rows when the job is discarded, or the command is about to put the file in place."""
+    rows = pyarrow.table({"c": [1]}).to_batches()
+    job = shards.begin("out")
+
+    def discarded():
+        yield from rows
+        shards.discard("out", job)
+
+    with pytest.raises(FileNotFoundError, match="discarded"):
+        shards.write("out", job, discarded())
+    assert os.listdir() == []
+    other, run = shards.begin("out"), subprocess.run
+
+    def late(*arguments, **options):
+        shards.discard("out", other)
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "run", late)
+    with pytest.raises(OSError, match="part-"):
+        shards.write("out", other, rows)
+    assert os.listdir() == []
+
+
+def test_a_file_that_appears_while_a_job_is_discarded_is_removed(folder, monkeypatch):
+    job, remove, late = shards.begin("out"), shutil.rmtree, ["one", "two"]
+
+    def slow(path, **options):
+        if late:
+            pathlib.Path(path, late.pop()).write_text("")
+            return
+        remove(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", slow)
+    shards.discard("out", job)
+    assert os.listdir() == []
+
+
+def test_a_task_that_outlives_the_commit_of_its_job_adds_nothing(folder, monkeypatch):
+    job, rows = shards.begin("out"), pyarrow.table({"c": [1]}).to_batches()
+    first, run = shards.write("out", job, rows), subprocess.run
+
+    def late(*arguments, **options):
+        shards.commit("out", job, [first])
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "run", late)
+    with pytest.raises(OSError, match="part-"):
+        shards.write("out", job, rows)
+    assert os.listdir("out") == [first] and os.listdir() == ["out"]
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_what_cannot_be_tidied_up_is_no_failure(folder, monkeypatch, mode):
+    """The files are in place: an error would have the job done again."""
+    for number in range(2):
+        job = shards.begin("out", mode)
+        name = shards.write("out", job, pyarrow.table({"c": [number]}).to_batches())
+        if number:
+            monkeypatch.setattr(os, "rmdir", lambda *_, **__: (_ for _ in ()).throw(OSError("busy")))
+        shards.commit("out", job, [name], mode)
+    assert len(os.listdir("out")) == (2 if mode == "append" else 1)
+
+
+def test_commits(folder, monkeypatch):
+    def job(mode):
+        name = shards.begin("out", "append")
+        batches = pyarrow.table({"c": [mode]}).to_batches()
+        lost = shards.write("out", name, batches)
+        kept = shards.write("out", name, batches)
+        # An attempt that was repeated leaves a file that nobody names.
+        assert lost != kept
+        try:
+            return shards.commit("out", name, [kept, None], mode)
+        except BaseException:
+            shards.discard("out", name)
+            raise
+
+    def found():
+        return sorted(row["c"] for row in shards.scan("out", table="data").reader().read_all().to_pylist())
+
+    job("error")
+    assert found() == ["error"]
+    with pytest.raises(FileExistsError, match="mode"):
+        job("error")
+    job("append")
+    assert found() == ["append", "error"]
+    job("overwrite")
+    assert found() == ["overwrite"]
+    assert os.listdir() == ["out"]
+    pathlib.Path("out/mine.txt").write_text("keep")
+    with pytest.raises(FileExistsError, match=r"mine\.txt"):
+        job("overwrite")
+    assert found() == ["overwrite"]
+    # A rename that fails takes the others back.
+    last = shards.begin("out", "append")
+    names = [shards.write("out", last, pyarrow.table({"c": ["f"]}).to_batches()) for _ in range(2)]
+    rename, done = os.rename, []
+
+    def failing(source, target):
+        # After the folder of the job and the first file.
+        if len(done) == 2:
+            raise OSError("no space")
+        done.append(target)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", failing)
+    with pytest.raises(OSError, match="no space"):
+        shards.commit("out", last, names, "append")
+    assert len(done) == 2 and found() == ["overwrite"]
+    monkeypatch.setattr(os, "rename", rename)
+    shards.discard("out", last)
+    assert os.listdir() == ["out"]
