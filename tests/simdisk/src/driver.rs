@@ -193,6 +193,14 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Commits something to `main` alone, and returns the content with it.
+    pub fn commit_more(&self) -> rusqlite::Result<Content> {
+        if let Some(db) = &self.db {
+            db.execute_batch("CREATE TABLE main.meanwhile AS SELECT 1 AS one")?;
+        }
+        self.content()
+    }
+
     pub fn content(&self) -> rusqlite::Result<Content> {
         let db = self.db.as_ref().expect("a session has its connection");
         content_of(db, self.work.schemas())

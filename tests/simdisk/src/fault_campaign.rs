@@ -215,8 +215,15 @@ impl Run<'_> {
             if !self.allows(allowed, &found) {
                 return Err("the connection sees neither the old nor the new state".to_owned());
             }
+            let later = session
+                .commit_more()
+                .map_err(|e| format!("a commit after the error: {e}"))?;
+            if as_asked {
+                self.lose_power(&disk, std::slice::from_ref(&later), !call)
+                    .map_err(|what| format!("a commit later: {what}"))?;
+            }
             drop(session);
-            return self.settle(&stack, &[found]);
+            return self.settle(&stack, &[later]);
         }
         progress.step = "the end";
         disk.clear_faults();

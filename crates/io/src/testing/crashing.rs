@@ -126,6 +126,11 @@ impl CrashingStorage {
         self.lock().fails_badly = true;
     }
 
+    /// The system gives up what is not synced: running processes see it, and no sync writes it.
+    pub fn forget(&self) {
+        self.lock().pending.clear();
+    }
+
     /// What may be on the medium after a power loss now: any subset of what was not synced, torn at
     /// sectors. Seed 0 loses everything, seed 1 nothing.
     pub fn after_power_loss(&self, seed: u64) -> Vec<u8> {

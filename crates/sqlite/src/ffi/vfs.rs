@@ -438,10 +438,13 @@ unsafe fn delete_any(shim: &Shim, name: *const c_char, sync: c_int) -> c_int {
     let (api, host) = (shim.api(), shim.host);
     // SAFETY: the host is a VFS that SQLite has registered, and the arguments are those of its call of `xDelete`.
     let body = || unsafe {
-        match call!((*host), xDelete(host, name, sync)) {
+        let is_ours = is_packed_journal(CStr::from_ptr(name));
+        // SQLite may leave it to the next journal of this name that no power loss brings this one back, to be played
+        // over what is committed by then. Ours has no file.
+        match call!((*host), xDelete(host, name, if is_ours { 1 } else { sync })) {
             OK => OK,
             // A journal that never left memory is gone already: the commit must not fail over it.
-            code if is_packed_journal(CStr::from_ptr(name)) => {
+            code if is_ours => {
                 let mut there = 1;
                 match call!((*host), xAccess(host, name, ACCESS_EXISTS, &raw mut there)) {
                     OK if there == 0 => OK,

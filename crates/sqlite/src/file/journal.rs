@@ -107,7 +107,10 @@ impl File for JournalFile {
         if names_super_journal(offset, bytes) && !matches!(self.content, Content::Named(_)) {
             let flags = OPEN_READWRITE | OPEN_CREATE | OPEN_MAIN_JOURNAL;
             let file = self.name.open(flags)?;
-            self.copy_to(&file)?;
+            self.copy_to(&file).inspect_err(|_| {
+                // Whoever finds it must not play it back: SQLite goes on with the one in memory.
+                let _ = file.truncate(0);
+            })?;
             self.content = Content::Named(file);
         } else if let Content::Memory(journal) = &mut self.content {
             if journal.write(offset, bytes) {

@@ -203,7 +203,9 @@ impl<D: Storage> Packed<D> {
             // before is of no use any more. With `synchronous=OFF` no `xSync` comes, and yet this has to hold.
             self.store.flush_for_good()?;
         } else if alone {
-            self.store.commit()?;
+            let done = self.store.commit();
+            self.store.settle();
+            return done;
         }
         Ok(())
     }
@@ -298,6 +300,7 @@ impl<D: Storage> Packed<D> {
 
     /// The checkpointer lets go of its lock.
     pub(crate) fn checkpoint_ends(&mut self) {
+        self.store.settle();
         self.checkpoint_sizes = false;
         self.checkpoint_refused = None;
         self.checkpoint_failed = false;
@@ -322,6 +325,7 @@ impl<D: Storage> Packed<D> {
     pub(crate) fn unlocking(&mut self, level: c_int) {
         if level < LOCK_RESERVED && self.lock >= LOCK_RESERVED {
             self.store.rollback();
+            self.store.settle();
             self.enters_wal = false;
             self.set_vacuuming(false);
         }
@@ -412,7 +416,7 @@ impl<D: Storage> Packed<D> {
 
 #[cfg(test)]
 mod tests {
-    use litepack_io::testing::MemoryStorage;
+    use litepack_io::testing::{CrashingStorage, MemoryStorage};
     use litepack_store::Options;
 
     use super::*;
@@ -492,6 +496,40 @@ mod tests {
         let mut byte = [0];
         one.read(0, &mut byte).unwrap();
         assert_eq!(byte, [2]);
+    }
+
+    /// A commit that failed and could not be undone, either, while the lock was there: others may have read it.
+    #[test]
+    fn what_could_not_be_undone_stays_when_the_lock_is_gone() {
+        type End = fn(&mut Packed<CrashingStorage>);
+        let ends: [End; 2] = [
+            |packed| packed.unlocking(LOCK_NONE),
+            Packed::checkpoint_ends,
+        ];
+        for end in ends {
+            let disk = CrashingStorage::default();
+            let open = || Packed::new(Store::open(disk.clone(), Options::default()).unwrap());
+            let (mut one, mut other) = (open(), open());
+            one.locked(LOCK_SHARED).unwrap();
+            one.locked(LOCK_RESERVED).unwrap();
+            one.write(0, &[1; 4096]).unwrap();
+            one.flush().unwrap();
+            one.write(0, &[3; 4096]).unwrap();
+            one.publish().unwrap();
+            disk.fail(disk.calls(), u64::MAX);
+            one.flush().unwrap_err();
+            end(&mut one);
+            let mut found = [0];
+            other.read(0, &mut found).unwrap();
+            assert_eq!(found, [3]);
+            disk.fail(0, 0);
+            one.unlocking(LOCK_NONE);
+            one.locked(LOCK_SHARED).unwrap();
+            for reader in [&mut one, &mut other] {
+                reader.read(0, &mut found).unwrap();
+                assert_eq!(found, [3]);
+            }
+        }
     }
 
     #[test]

@@ -83,7 +83,11 @@ impl<D: Storage> Store<D> {
             None => self.create()?,
         };
         let space = match self.writer.space.take() {
-            Some(space) => space,
+            Some(space) => {
+                // What this transaction takes may be what the commit before needs, even if it is dropped.
+                self.writer.before = None;
+                space
+            }
             None => {
                 if !commit.durable {
                     self.snapshot.disk().sync()?;

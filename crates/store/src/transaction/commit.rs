@@ -112,7 +112,8 @@ impl<D: Storage> Transaction<'_, D> {
         let space = &mut self.changes.space;
         let published = written.map_err(Error::from);
         if let Err(error) = published.and_then(|()| space.published(link_pointer)) {
-            self.store.undo_write(slot, bytes);
+            let right = self.store.snapshot.slots()[slot];
+            self.store.begin_undo(slot, bytes, right);
             return Err(error);
         }
         Ok(record)

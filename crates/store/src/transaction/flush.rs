@@ -85,6 +85,8 @@ impl<D: Storage> Store<D> {
     }
 
     fn try_flush(&mut self) -> Result<()> {
+        // A flush that failed may have given up what it could not write.
+        self.put_back()?;
         self.snapshot.disk().sync()?;
         self.snapshot.set_durable();
         self.writer.unflushed_bytes = 0;
@@ -120,6 +122,8 @@ impl<D: Storage> Store<D> {
         match self.writer.marked {
             Some((seq, true)) if seq == record.seq => Ok(()),
             Some((seq, false)) if seq == record.seq => {
+                // If this fails, the system may have given up what it could not write.
+                self.writer.marked = None;
                 self.disk().sync()?;
                 self.writer.marked = Some((seq, true));
                 Ok(())
@@ -179,13 +183,19 @@ impl<D: Storage> Store<D> {
         if !self.writer.eraser.is_owed() || self.in_transaction() {
             return;
         }
-        // It was dropped with a transaction.
-        if self.writer.space.is_none() {
-            self.writer.space = self.load_space(&commit.record).ok();
-        }
-        if let Some(space) = &self.writer.space {
-            self.writer.eraser.erase_owed(space, self.snapshot.disk());
-        }
+        let loaded;
+        let space = match &self.writer.space {
+            Some(space) => space,
+            // It was dropped with a transaction. A transaction that begins learns more of the commit than this.
+            None => match self.load_space(&commit.record) {
+                Ok(space) => {
+                    loaded = space;
+                    &loaded
+                }
+                Err(_) => return,
+            },
+        };
+        self.writer.eraser.erase_owed(space, self.snapshot.disk());
     }
 
     /// Overwrites all that is free.
@@ -199,4 +209,35 @@ impl<D: Storage> Store<D> {
 
 fn no_mark() -> Error {
     std::io::Error::other("the mark of a durable commit could not be written").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::options;
+    use litepack_io::testing::CrashingStorage;
+
+    /// The mark of a large commit is flushed at once, and that may fail without harm. What is promised later must hold.
+    #[test]
+    fn a_mark_that_the_system_gave_up_is_written_again() {
+        let disk = CrashingStorage::default();
+        disk.fail_badly();
+        let mut store = Store::open(disk.clone(), options()).unwrap();
+        let mut rng = litepack_io::random::SplitMix64::new(1);
+        for page in 0..VERIFIED_AT_OPEN_MAX / 4096 + 9 {
+            let bytes: Vec<u8> = (0..512)
+                .flat_map(|_| rng.next_u64().to_le_bytes())
+                .collect();
+            store.write(page * 4096, &bytes).unwrap();
+        }
+        store.commit().unwrap();
+        // The commit's flush, its mark, and the flush of that.
+        disk.fail(disk.calls() + 2, disk.calls() + 3);
+        let before = disk.calls();
+        store.flush_for_good().unwrap();
+        assert!(disk.calls() > before + 3, "the mark was not flushed twice");
+        let seq = store.snapshot.commit().unwrap().record.seq;
+        let medium = CrashingStorage::with_image(disk.after_power_loss(0));
+        assert!(Head::read(&medium).unwrap().marks(seq, store.uuid()));
+    }
 }

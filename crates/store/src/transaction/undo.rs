@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::format::layout::SLOT_OFFSETS;
 use crate::format::record::Record;
 use crate::snapshot::image::Image;
-use crate::snapshot::recover::{Commit, Head, SlotBytes, read_slots};
+use crate::snapshot::recover::{Commit, Head, SlotBytes};
 use crate::transaction::store::Store;
 
 /// The state before a commit.
@@ -42,9 +42,9 @@ impl<D: Storage> Store<D> {
         }
     }
 
-    /// Puts the former bytes of a slot back, or notes that this is still to be done: until then the
-    /// handle refuses to work.
-    fn begin_undo(&mut self, slot: usize, wrong: SlotBytes, right: SlotBytes) {
+    /// Puts the former bytes of a slot back, or notes that this is still to be done: until then, or until
+    /// [`Store::settle`], the handle refuses to work.
+    pub(super) fn begin_undo(&mut self, slot: usize, wrong: SlotBytes, right: SlotBytes) {
         self.snapshot.slot_written(slot, right);
         self.writer.undo = Some(Undo {
             slot,
@@ -55,40 +55,45 @@ impl<D: Storage> Store<D> {
         let _ = self.finish_undo();
     }
 
-    /// As [`Store::begin_undo`], of a record that was not written, or not all of it. The writer's lock is held, so whatever
-    /// part of it is there is ours.
-    #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
-    pub(super) fn undo_write(&mut self, slot: usize, wrong: SlotBytes) {
-        let right = self.snapshot.slots()[slot];
-        let put_back = self.disk().write_at(&right, SLOT_OFFSETS[slot].0);
-        self.writer.undo = Some(Undo {
-            slot,
-            wrong,
-            right,
-            written: put_back.is_ok(),
-        });
+    /// Undoes on disk what failed before, unless that is done.
+    pub(super) fn finish_undo(&mut self) -> Result<()> {
+        match &self.writer.undo {
+            Some(undo) if !undo.written => self.put_back(),
+            _ => Ok(()),
+        }
     }
 
-    /// Undoes on disk what failed before, unless the slot has something else by now. It stays if another handle has made
-    /// it durable: that one may have overwritten what the commit before needs.
+    /// Puts the former bytes of a slot back, be they there already. What is no record is left of the one that failed, or
+    /// of its former bytes: the writer's lock is held since. A later record stays, and so does the one that failed if
+    /// another handle has made it durable: that handle may have overwritten what the commit before needs.
     #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
-    pub(super) fn finish_undo(&mut self) -> Result<()> {
+    pub(super) fn put_back(&mut self) -> Result<()> {
         let uuid = self.uuid();
-        let Some(undo) = self.writer.undo.as_mut().filter(|undo| !undo.written) else {
+        let Some(undo) = &mut self.writer.undo else {
             return Ok(());
         };
         let disk = self.snapshot.disk();
         let head = Head::read(disk)?;
-        if head.slots[undo.slot] == undo.wrong {
-            let wrong = Record::decode(&undo.wrong, uuid);
-            if wrong.is_some_and(|wrong| head.marks(wrong.seq, uuid)) {
-                self.writer.undo = None;
-                return Ok(());
-            }
-            disk.write_at(&undo.right, SLOT_OFFSETS[undo.slot].0)?;
+        let found = head.slots[undo.slot];
+        let stays = match Record::decode(&found, uuid) {
+            _ if found == undo.right => false,
+            Some(wrong) if found == undo.wrong => head.marks(wrong.seq, uuid),
+            record => record.is_some(),
+        };
+        if stays {
+            self.writer.undo = None;
+            return Ok(());
         }
+        disk.write_at(&undo.right, SLOT_OFFSETS[undo.slot].0)?;
         undo.written = true;
         Ok(())
+    }
+
+    /// The caller is about to give up the right to write. A commit that failed, and cannot be undone now either, stays:
+    /// from now on others may read it, and go on from it.
+    pub fn settle(&mut self) {
+        let _ = self.finish_undo();
+        self.writer.undo = None;
     }
 
     /// Whether a record that failed is in its slot, as far as running processes see.
@@ -96,25 +101,15 @@ impl<D: Storage> Store<D> {
         self.writer.undo.as_ref().is_some_and(|undo| !undo.written)
     }
 
-    /// Makes durable that a commit is undone, unless another handle has moved on since. The caller keeps others from
-    /// committing. SQLite has it done when it rolls back, before it deletes the journal: in a transaction over several
-    /// databases the other ones are rolled back, too.
-    #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
+    /// Makes durable that a commit is undone. SQLite has it done when it rolls back, before it deletes the journal: in a
+    /// transaction over several databases the other ones are rolled back, too.
     pub(super) fn flush_undo(&mut self) -> Result<()> {
-        self.finish_undo()?;
-        let Some(undo) = &self.writer.undo else {
-            return Ok(());
-        };
-        let (disk, uuid) = (self.snapshot.disk(), self.uuid());
-        let found = read_slots(disk)?[undo.slot];
-        // What is no record is left of the one that failed, or of its former bytes. The next commit, whoever makes it,
-        // goes to this slot.
-        if found == undo.right || Record::decode(&found, uuid).is_none() {
-            // Once more, as a flush that failed may have given up what it could not write.
-            disk.write_at(&undo.right, SLOT_OFFSETS[undo.slot].0)?;
-            disk.sync()?;
+        // Once more, as a flush that failed may have given up what it could not write.
+        self.put_back()?;
+        if self.writer.undo.is_some() {
+            self.disk().sync()?;
+            self.writer.undo = None;
         }
-        self.writer.undo = None;
         Ok(())
     }
 }
@@ -127,58 +122,75 @@ mod tests {
     use super::*;
     use crate::format::offset::FileOffset;
     use crate::snapshot::handle::Snapshot;
+    use crate::snapshot::recover::read_slots;
     use crate::testing::options;
     use litepack_io::testing::{Call, CrashingStorage, MemoryStorage, Watched};
 
-    /// Without a flush the newest commit and the one after it use the same slot.
-    #[test]
-    fn a_record_that_was_half_written_leaves_the_commit_before_it() {
-        let disk = MemoryStorage::default();
-        let tears = Cell::new(false);
-        let torn = Watched::new(&disk, |call| match call {
-            Call::Write { offset, .. }
-                if tears.get() && SLOT_OFFSETS.contains(&FileOffset(offset)) =>
-            {
-                tears.set(false);
-                disk.write_at(&[0xaa; 20], offset)?;
-                Err(io::Error::other("half of it was written"))
-            }
-            _ => Ok(()),
-        });
-        let mut store = Store::open(&torn, options()).unwrap();
-        let page = |content: u8| [content; 4096];
-        store.write(0, &page(1)).unwrap();
-        store.commit().unwrap();
-        store.flush().unwrap();
-        store.write(0, &page(2)).unwrap();
-        store.commit().unwrap();
-        store.write(0, &page(3)).unwrap();
-        tears.set(true);
-        store.commit().unwrap_err();
-        assert!(!tears.get(), "no record was written");
-        let mut found = Snapshot::open(&disk, &options()).unwrap();
-        found.refresh().unwrap();
-        let mut bytes = [0; 4096];
-        found.read(0, &mut bytes).unwrap();
-        assert!(bytes == page(2), "it has {}", bytes[0]);
-    }
-    /// A store at page 2, whose flush has failed, and so many calls from that on. Page 1 is durable.
-    fn after_a_failed_flush(disk: &CrashingStorage, failing_calls: u64) -> Store<CrashingStorage> {
-        let mut store = Store::open(disk.clone(), options()).unwrap();
-        store.write(0, &[1; 4096]).unwrap();
-        store.flush().unwrap();
-        store.write(0, &[2; 4096]).unwrap();
-        store.commit().unwrap();
-        disk.fail(disk.calls(), disk.calls() + failing_calls);
-        store.flush().unwrap_err();
-        store
+    fn page(content: u8) -> [u8; 4096] {
+        [content; 4096]
     }
 
-    fn first_byte(store: &mut Store<CrashingStorage>) -> u8 {
+    fn first_byte(store: &mut Store<impl Storage>) -> u8 {
         let mut bytes = [0; 4096];
         store.refresh().unwrap();
         store.read(0, &mut bytes).unwrap();
         bytes[0]
+    }
+
+    fn after_power_loss(disk: &CrashingStorage, seed: u64) -> u8 {
+        let image = disk.after_power_loss(seed);
+        let disk = CrashingStorage::with_image(image);
+        first_byte(&mut Store::open(disk, options()).unwrap())
+    }
+
+    /// Without a flush the newest commit and the one after it use the same slot. The record of that one is torn, and then
+    /// its former bytes are, so many times.
+    #[test]
+    fn a_record_that_was_half_written_leaves_the_commit_before_it() {
+        for tears in 1..3 {
+            let disk = MemoryStorage::default();
+            let left = Cell::new(0);
+            let torn = Watched::new(&disk, |call| match call {
+                Call::Write { offset, .. }
+                    if left.get() > 0 && SLOT_OFFSETS.contains(&FileOffset(offset)) =>
+                {
+                    left.set(left.get() - 1);
+                    disk.write_at(&[0xaa; 20], offset)?;
+                    Err(io::Error::other("half of it was written"))
+                }
+                _ => Ok(()),
+            });
+            let mut store = Store::open(&torn, options()).unwrap();
+            store.write(0, &page(1)).unwrap();
+            store.flush().unwrap();
+            store.write(0, &page(2)).unwrap();
+            store.commit().unwrap();
+            store.write(0, &page(3)).unwrap();
+            left.set(tears);
+            store.commit().unwrap_err();
+            assert_eq!(first_byte(&mut store), 2, "{tears} tears");
+            assert_eq!(left.get(), 0, "no record was written");
+            let mut found = Snapshot::open(&disk, &options()).unwrap();
+            found.refresh().unwrap();
+            let mut bytes = [0; 4096];
+            found.read(0, &mut bytes).unwrap();
+            assert!(bytes == page(2), "it has {}", bytes[0]);
+            store.write(4096, &page(4)).unwrap();
+            store.flush().unwrap();
+            assert_eq!(first_byte(&mut store), 2, "{tears} tears");
+        }
+    }
+
+    /// A store at page 2, whose flush has failed, and so many calls from that on. Page 1 is durable.
+    fn after_a_failed_flush(disk: &CrashingStorage, failing_calls: u64) -> Store<CrashingStorage> {
+        let mut store = Store::open(disk.clone(), options()).unwrap();
+        store.write(0, &page(1)).unwrap();
+        store.flush().unwrap();
+        store.write(0, &page(2)).unwrap();
+        store.commit().unwrap();
+        disk.fail(disk.calls(), disk.calls() + failing_calls);
+        store.flush().unwrap_err();
+        store
     }
 
     #[test]
@@ -189,7 +201,7 @@ mod tests {
             disk.fail(0, 0);
             let mut other = Store::open(disk.clone(), options()).unwrap();
             for content in 3..3 + commits {
-                other.write(0, &[content; 4096]).unwrap();
+                other.write(0, &page(content)).unwrap();
                 other.flush().unwrap();
             }
             store.flush().unwrap();
@@ -213,38 +225,112 @@ mod tests {
                 disk.fail(disk.calls() + 1, disk.calls() + u64::from(tries < 4) + 1);
             }
             for seed in 0..20 {
-                let image = disk.after_power_loss(seed);
-                let disk = CrashingStorage::with_image(image);
-                let mut found = Store::open(disk, options()).unwrap();
-                assert_eq!(first_byte(&mut found), 1, "{failing_calls} calls, {seed}");
+                let found = after_power_loss(&disk, seed);
+                assert_eq!(found, 1, "{failing_calls} calls, seed {seed}");
             }
         }
     }
-    /// The flush reports an error although all of it is done, and then only some of the former bytes are written.
+    /// The flush reports an error although all of it is done. Then only some of the former bytes are written; or the system
+    /// gives them up, and has the record from the medium again.
     #[test]
-    fn an_undo_that_was_half_written_is_finished_by_the_flush() {
+    fn an_undo_that_came_to_nothing_is_finished_by_the_flush() {
+        for is_given_up in [false, true] {
+            let disk = CrashingStorage::default();
+            let breaks = Cell::new(false);
+            let broken = Watched::new(disk.clone(), |call| match call {
+                Call::Sync if breaks.get() => disk.sync().and(Err(io::Error::other("it is done"))),
+                Call::Write { offset, .. } if breaks.get() && !is_given_up => {
+                    breaks.set(false);
+                    disk.write_at(&[0xaa; 20], offset)?;
+                    Err(io::Error::other("half of it was written"))
+                }
+                _ => Ok(()),
+            });
+            let mut store = Store::open(&broken, options()).unwrap();
+            store.write(0, &page(1)).unwrap();
+            store.flush().unwrap();
+            store.write(0, &page(2)).unwrap();
+            store.commit().unwrap();
+            let slots = read_slots(&disk).unwrap();
+            breaks.set(true);
+            store.flush().unwrap_err();
+            breaks.set(false);
+            if is_given_up {
+                for (slot, offset) in slots.iter().zip(SLOT_OFFSETS) {
+                    disk.write_at(slot, offset.0).unwrap();
+                }
+            }
+            store.flush().unwrap();
+            assert_eq!(after_power_loss(&disk, 0), 1, "given up: {is_given_up}");
+            assert_eq!(after_power_loss(&disk, 1), 1, "given up: {is_given_up}");
+        }
+    }
+
+    /// Of two commits that are not flushed the second is undone, and a flush that the system gives up comes in between.
+    #[test]
+    fn a_flush_of_the_commit_before_has_the_undo_with_it() {
         let disk = CrashingStorage::default();
         let breaks = Cell::new(false);
         let broken = Watched::new(disk.clone(), |call| match call {
             Call::Sync if breaks.get() => disk.sync().and(Err(io::Error::other("it is done"))),
-            Call::Write { offset, .. } if breaks.get() => {
-                breaks.set(false);
-                disk.write_at(&[0xaa; 20], offset)?;
-                Err(io::Error::other("half of it was written"))
-            }
             _ => Ok(()),
         });
         let mut store = Store::open(&broken, options()).unwrap();
-        store.write(0, &[1; 4096]).unwrap();
+        store.write(0, &page(1)).unwrap();
         store.flush().unwrap();
-        store.write(0, &[2; 4096]).unwrap();
-        store.commit().unwrap();
+        for content in [2, 3] {
+            store.write(0, &page(content)).unwrap();
+            store.commit().unwrap();
+        }
         breaks.set(true);
         store.flush().unwrap_err();
-        assert!(!breaks.get(), "nothing was put back");
+        breaks.set(false);
+        disk.forget();
         store.flush().unwrap();
-        let image = disk.after_power_loss(0);
-        let mut found = Store::open(CrashingStorage::with_image(image), options()).unwrap();
-        assert_eq!(first_byte(&mut found), 1);
+        assert_eq!(first_byte(&mut store), 2);
+        assert_eq!(after_power_loss(&disk, 0), 2);
+    }
+
+    /// It may have read what could not be undone, and may be about to write after it.
+    #[test]
+    fn what_another_handle_may_have_read_is_not_undone() {
+        let disk = CrashingStorage::default();
+        let mut store = after_a_failed_flush(&disk, 9);
+        let mut other = Store::open(disk.clone(), options()).unwrap();
+        store.settle();
+        assert_eq!(first_byte(&mut other), 2);
+        disk.fail(0, 0);
+        assert_eq!(first_byte(&mut store), 2);
+        store.flush().unwrap();
+        assert_eq!(first_byte(&mut other), 2);
+        assert_eq!(after_power_loss(&disk, 0), 2);
+    }
+
+    /// What it took, the commit before may need.
+    #[test]
+    fn after_a_transaction_that_was_dropped_nothing_is_undone() {
+        let disk = CrashingStorage::default();
+        let mut store = Store::open(disk.clone(), options()).unwrap();
+        store.write(0, &page(1)).unwrap();
+        store.flush().unwrap();
+        let noise = |seed: u8| -> Vec<u8> {
+            let bytes = (0..4096_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8 ^ seed);
+            bytes.collect()
+        };
+        for content in [2, 3] {
+            store.write(0, &noise(content)).unwrap();
+            store.commit().unwrap();
+        }
+        let mut transaction = store.begin().unwrap();
+        transaction.write(0, &noise(4)).unwrap();
+        transaction.write_batch().unwrap();
+        transaction.write_queue().unwrap();
+        transaction.rollback();
+        disk.fail(disk.calls(), disk.calls() + 1);
+        store.flush().unwrap_err();
+        assert_eq!(first_byte(&mut store), noise(3)[0]);
+        store.flush().unwrap();
+        let report = store.check(&mut |_| Ok(())).unwrap();
+        assert!(report.is_ok(), "{:?}", report.damage);
     }
 }

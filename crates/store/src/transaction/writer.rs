@@ -78,6 +78,7 @@ impl Writer {
         self.space = None;
         self.before = None;
         self.unflushed_bytes = 0;
+        self.marked = None;
     }
 
     /// Whether this handle has written the commit that it is at, or begun to write after it.
