@@ -315,7 +315,8 @@ fn a_failed_call_loses_nothing_that_was_committed() {
                 let from = disk.calls() + rng.random_range(0..4);
                 disk.fail(from, from + 1);
             }
-            // As SQLite does at the end of a rollback, until it succeeds. Then the commit that failed does not come back.
+            // As SQLite does at the end of a rollback, until it succeeds. Then the commit that failed does not come
+            // back.
             if store.flush().or_else(|_| store.flush()).is_ok() {
                 model.possible = vec![model.committed.clone()];
                 for loss in 0..4 {
@@ -326,8 +327,9 @@ fn a_failed_call_loses_nothing_that_was_committed() {
     }
 }
 
-/// Another process begins to write after a commit that is not flushed, and so makes it durable. Then it goes away: a call
-/// fails, or it dies, before its own commit is published or after. Who made the commit is not told but by the mark.
+/// Another process begins to write after a commit that is not flushed, and so makes it durable. Then it goes away: a
+/// call fails, or it dies, before its own commit is published or after. Who made the commit is not told but by the
+/// mark.
 #[test]
 fn what_another_handle_made_durable_is_known_to_be() {
     for seed in seeds(100, 2000) {

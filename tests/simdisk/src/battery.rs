@@ -60,6 +60,14 @@ impl Battery {
         assert!(report.refused < report.crashes, "nothing was answered");
     }
 
+    /// Crashes and kills everywhere while the journal mode changes between commits.
+    pub fn mode_changes_survive(&self, synchronous: &'static str) {
+        let work = Workload::mode_changes(synchronous, self.seed);
+        let mut campaign = Campaign::new(work, Durability::Acknowledged, CRASHES, self.seed);
+        campaign.points = Points::All;
+        self.run(&campaign, &format!("mode changes {synchronous}"));
+    }
+
     /// Crashes and kills everywhere while databases are born in transactions over two: each is in both or in neither.
     pub fn births_survive(&self) {
         for old in [true, false] {

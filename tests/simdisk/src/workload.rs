@@ -137,6 +137,40 @@ impl Workload {
         }
     }
 
+    /// Commits in one journal mode after the other, WAL mode in between.
+    pub fn mode_changes(synchronous: &'static str, seed: u64) -> Self {
+        let mut make = Maker {
+            rng: SplitMix64::derived(seed, 5),
+            steps: Vec::new(),
+            next: 1,
+        };
+        let columns = "(id INTEGER PRIMARY KEY, grp INT, doc TEXT, raw BLOB)";
+        let rows = make.inserts("t", 20);
+        make.transaction(
+            "schema",
+            &format!("CREATE TABLE t{columns}; {rows}"),
+            "COMMIT",
+        );
+        for (label, change) in [
+            ("to DELETE", "PRAGMA journal_mode = DELETE"),
+            ("to WAL", "PRAGMA journal_mode = WAL"),
+            ("to TRUNCATE", "PRAGMA journal_mode = TRUNCATE"),
+            ("back to WAL", "PRAGMA journal_mode = WAL"),
+            ("to PERSIST", "PRAGMA journal_mode = PERSIST"),
+        ] {
+            make.singles(2);
+            make.quiet(label, change);
+        }
+        make.singles(2);
+        Workload {
+            journal: Journal::Wal,
+            synchronous,
+            page_size: 1024,
+            attach: false,
+            steps: make.steps,
+        }
+    }
+
     /// A database is born in a transaction over two: beside one that is there already, or both at once.
     pub fn births(old: bool, synchronous: &'static str, seed: u64) -> Self {
         let mut make = Maker {

@@ -53,6 +53,16 @@ fn two_databases_commit_together() {
 }
 
 #[test]
+fn mode_changes_extra_lose_nothing() {
+    let battery = Battery {
+        layer: plain,
+        synchronous: "EXTRA",
+        seed: seed(),
+    };
+    battery.mode_changes_survive("EXTRA");
+}
+
+#[test]
 fn databases_are_born_together() {
     let battery = Battery {
         layer: plain,

@@ -62,6 +62,13 @@ fn two_databases_commit_together() {
 }
 
 #[test]
+fn mode_changes_lose_nothing() {
+    for synchronous in ["FULL", "EXTRA"] {
+        battery().mode_changes_survive(synchronous);
+    }
+}
+
+#[test]
 fn databases_are_born_together() {
     for layer in PAIRS {
         battery_over(layer).births_survive();

@@ -120,8 +120,9 @@ impl CrashingStorage {
         self.lock().fail_from = Some((from, until));
     }
 
-    /// From now on a sync that fails leaves on the medium what a power loss would, and gives up the rest: the next one that
-    /// succeeds does not write it, as with several file systems of Linux. A write that fails may have been done.
+    /// From now on a sync that fails leaves on the medium what a power loss would, and gives up the rest: the next
+    /// one that succeeds does not write it, as with several file systems of Linux. A write that fails may have been
+    /// done.
     pub fn fail_badly(&self) {
         self.lock().fails_badly = true;
     }

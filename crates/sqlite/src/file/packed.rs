@@ -4,7 +4,8 @@
 //! docs/design.md. In short:
 //! - `FCNTL_SYNC`, `CKPT_DONE` (with the change of size that follows it) and `COMMIT_PHASETWO` publish
 //!   what was written;
-//! - `xSync` makes it durable, the change of size after a checkpoint even for good: SQLite is about to throw the WAL away;
+//! - `xSync` makes it durable, the change of size after a checkpoint even for good: SQLite is about to throw the WAL
+//!   away;
 //! - giving up the write lock without any of these drops it.
 
 use std::ffi::c_int;
@@ -43,6 +44,8 @@ pub(crate) struct Packed<D: Storage> {
     checkpoint_sizes: bool,
     /// A rollback-mode transaction has put the database into WAL mode.
     enters_wal: bool,
+    /// One has taken it out of WAL mode.
+    leaves_wal: bool,
     /// Maintenance that was begun through this handle.
     maintenance: Option<Maintenance>,
     secure_delete: SecureDelete,
@@ -83,6 +86,7 @@ impl<D: Storage> Packed<D> {
             checkpoint_failed: false,
             checkpoint_sizes: false,
             enters_wal: false,
+            leaves_wal: false,
             maintenance: None,
             secure_delete: SecureDelete::new(false),
             checkpoint_refused: None,
@@ -179,6 +183,7 @@ impl<D: Storage> Packed<D> {
         }
         if offset == 0 {
             self.enters_wal = bytes.get(VERSIONS) == Some(&WAL_VERSIONS);
+            self.leaves_wal |= !self.enters_wal && self.is_in_wal_mode()?;
         }
         self.store.write(offset, bytes)
     }
@@ -220,6 +225,12 @@ impl<D: Storage> Packed<D> {
 
     /// `FCNTL_SYNC`: the database is consistent.
     pub(crate) fn publish(&mut self) -> Result<()> {
+        if self.leaves_wal {
+            // SQLite has deleted the WAL, and has the next journal's sync make that durable. Ours is in memory; and a
+            // WAL that a power loss brings back is played over what is committed from now on.
+            self.disk().sync_name()?;
+            self.leaves_wal = false;
+        }
         if std::mem::take(&mut self.enters_wal) {
             // From here on there is a WAL that goes with this commit and no former one.
             return self.store.flush_for_good();
@@ -326,7 +337,7 @@ impl<D: Storage> Packed<D> {
         if level < LOCK_RESERVED && self.lock >= LOCK_RESERVED {
             self.store.rollback();
             self.store.settle();
-            self.enters_wal = false;
+            (self.enters_wal, self.leaves_wal) = (false, false);
             self.set_vacuuming(false);
         }
         self.checkpoint_sizes = false;

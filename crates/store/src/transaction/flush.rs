@@ -22,8 +22,8 @@ impl<D: Storage> Store<D> {
     /// from a torn write, unless a power loss comes before anything later reaches the disk.
     ///
     /// # Errors
-    /// The commit is undone: the one before is current again, on disk too. It stays if another handle has made it durable,
-    /// or if all that failed was to cut off the end of the file.
+    /// The commit is undone: the one before is current again, on disk too. It stays if another handle has made it
+    /// durable, or if all that failed was to cut off the end of the file.
     pub fn flush(&mut self) -> Result<()> {
         self.commit()?;
         let Some(commit) = self.snapshot.commit().filter(|commit| !commit.durable) else {
@@ -55,8 +55,8 @@ impl<D: Storage> Store<D> {
         self.flush_mark()
     }
 
-    /// Finds out whether another handle has made the newest commit durable. That handle may have begun to write, and gone
-    /// away: then nothing but the mark tells of it, and what only the commit before needs is overwritten.
+    /// Finds out whether another handle has made the newest commit durable. That handle may have begun to write, and
+    /// gone away: then nothing but the mark tells of it, and what only the commit before needs is overwritten.
     pub(super) fn learn_durable(&mut self) -> Result<()> {
         if let Some(Commit { record, .. }) = self.snapshot.commit().filter(|commit| !commit.durable)
             && Head::read(self.disk())?.marks(record.seq, self.uuid())

@@ -63,9 +63,9 @@ impl<D: Storage> Store<D> {
         }
     }
 
-    /// Puts the former bytes of a slot back, be they there already. What is no record is left of the one that failed, or
-    /// of its former bytes: the writer's lock is held since. A later record stays, and so does the one that failed if
-    /// another handle has made it durable: that handle may have overwritten what the commit before needs.
+    /// Puts the former bytes of a slot back, be they there already. What is no record is left of the one that failed,
+    /// or of its former bytes: the writer's lock is held since. A later record stays, and so does the one that failed
+    /// if another handle has made it durable: that handle may have overwritten what the commit before needs.
     #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     pub(super) fn put_back(&mut self) -> Result<()> {
         let uuid = self.uuid();
@@ -101,8 +101,8 @@ impl<D: Storage> Store<D> {
         self.writer.undo.as_ref().is_some_and(|undo| !undo.written)
     }
 
-    /// Makes durable that a commit is undone. SQLite has it done when it rolls back, before it deletes the journal: in a
-    /// transaction over several databases the other ones are rolled back, too.
+    /// Makes durable that a commit is undone. SQLite has it done when it rolls back, before it deletes the journal:
+    /// in a transaction over several databases the other ones are rolled back, too.
     pub(super) fn flush_undo(&mut self) -> Result<()> {
         // Once more, as a flush that failed may have given up what it could not write.
         self.put_back()?;
@@ -143,8 +143,8 @@ mod tests {
         first_byte(&mut Store::open(disk, options()).unwrap())
     }
 
-    /// Without a flush the newest commit and the one after it use the same slot. The record of that one is torn, and then
-    /// its former bytes are, so many times.
+    /// Without a flush the newest commit and the one after it use the same slot. The record of that one is torn, and
+    /// then its former bytes are, so many times.
     #[test]
     fn a_record_that_was_half_written_leaves_the_commit_before_it() {
         for tears in 1..3 {
@@ -230,8 +230,8 @@ mod tests {
             }
         }
     }
-    /// The flush reports an error although all of it is done. Then only some of the former bytes are written; or the system
-    /// gives them up, and has the record from the medium again.
+    /// The flush reports an error although all of it is done. Then only some of the former bytes are written; or the
+    /// system gives them up, and has the record from the medium again.
     #[test]
     fn an_undo_that_came_to_nothing_is_finished_by_the_flush() {
         for is_given_up in [false, true] {
