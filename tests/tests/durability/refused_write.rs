@@ -1,5 +1,5 @@
-//! A transaction over three databases, one of which is new: the last is refused its writes when the new one has had all
-//! of its own. SQLite rolls back, and the new one has to be as empty as it was.
+//! Transactions over several databases in which a write is refused. SQLite rolls back, and every database has to be as
+//! it was.
 
 use litepack_simdisk::{CallSet, Fault, FaultError, SimDisk};
 use rusqlite::{Connection, OpenFlags};
@@ -11,6 +11,7 @@ fn count(db: &Connection, what: &str) -> i64 {
     .unwrap_or_else(|error| panic!("{what}: {error}"))
 }
 
+/// The last of three databases, one of which is new, is refused its writes when the new one has had all of its own.
 #[test]
 fn a_new_database_is_empty_again_after_a_refused_write() {
     let modes = ["delete", "truncate", "persist"];
@@ -76,4 +77,52 @@ fn a_new_database_is_empty_again_after_a_refused_write() {
             assert_eq!(said, "ok", "{journal}: {name}");
         }
     }
+}
+
+/// The disk is full when half of a journal has been copied to its name. SQLite goes on with the journal it has, and in
+/// exclusive locking mode it never deletes the one it does not know of.
+#[test]
+fn half_a_journal_is_not_played_back() {
+    let disk = SimDisk::new();
+    let open_on = |disk: &SimDisk, plain: &str| {
+        let vfs = disk.register(plain);
+        let packed = format!("litepack-{plain}");
+        litepack_rusqlite::register().expect("Litepack registers");
+        litepack_rusqlite::register_vfs(&packed, plain).expect("over the simulated disk");
+        let uri = |name: &str| format!("file:/{name}.db?vfs={packed}");
+        let db = Connection::open_with_flags(uri("main"), OpenFlags::default()).expect("it opens");
+        db.execute("attach ? as aux", [uri("aux")])
+            .expect("attached");
+        (vfs, db)
+    };
+    let (_vfs, db) = open_on(&disk, "half-a-journal");
+    db.execute_batch(
+        "pragma locking_mode = exclusive; pragma main.cache_size = 5;
+         create table t(k integer primary key, v); create table aux.t(x);
+         insert into t with recursive n(i) as (select 1 union all select i + 1 from n where i < 500)
+           select i, hex(randomblob(500)) from n;",
+    )
+    .expect("two databases");
+    // So many pages that the cache spills: the journal counts its records then.
+    let both = "begin; update t set v = 'undone' || v; insert into aux.t values (1); commit";
+    let half = Fault::new(CallSet::WRITES, FaultError::ShortWrite);
+    disk.inject(half.on_names_ending("main.db-journal"));
+    db.execute_batch(both).expect_err("the disk is full");
+    disk.clear_faults();
+    if !db.is_autocommit() {
+        db.execute_batch("rollback").expect("it rolls back");
+    }
+    db.execute("update t set v = 'later'", [])
+        .expect("a commit");
+    // Killed.
+    let (_vfs, found) = open_on(
+        &SimDisk::from_images(disk.live_images()),
+        "half-a-journal-later",
+    );
+    assert_eq!(count(&found, "t where v = 'later'"), 500);
+    assert_eq!(count(&found, "aux.t"), 0);
+    let said: String = found
+        .query_row("pragma integrity_check", [], |row| row.get(0))
+        .expect("a check");
+    assert_eq!(said, "ok");
 }
