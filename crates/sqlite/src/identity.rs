@@ -10,11 +10,11 @@ use litepack_store::{FileId, FileUuid};
 use crate::file_registry::FileRegistry;
 use crate::file_stamp::FileStamp;
 
-/// Names of the journals of packed databases that are open in this process, and which files those are.
+/// Names of the journals of packed databases that are open in this process.
 ///
 /// SQLite could tell the database of a journal (`sqlite3_database_file_object`), but only for names that it
 /// made itself: a VFS above ours that makes its own would have it read past them.
-static JOURNALS: LazyLock<Mutex<HashMap<CString, Vec<Inode>>>> = LazyLock::new(Mutex::default);
+static JOURNALS: LazyLock<Mutex<HashMap<CString, Journal>>> = LazyLock::new(Mutex::default);
 /// Files by what the system and the file itself say they are.
 static FILES: FileRegistry<FileKey, Named, FileId> = FileRegistry::new();
 
@@ -32,8 +32,18 @@ struct Named {
 }
 
 const JOURNAL_SUFFIX: &[u8] = b"-journal";
+const WAL_SUFFIX: &[u8] = b"-wal";
 
-fn journals() -> MutexGuard<'static, HashMap<CString, Vec<Inode>>> {
+/// What is known of the packed databases that are open under one name.
+#[derive(Default)]
+struct Journal {
+    /// Which files they are.
+    inodes: Vec<Inode>,
+    /// A journal or WAL was deleted, and it is not known whether for good.
+    is_unsynced: bool,
+}
+
+fn journals() -> MutexGuard<'static, HashMap<CString, Journal>> {
     // The map is consistent between any two statements that touch it.
     JOURNALS.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -53,7 +63,10 @@ impl Identity {
         let journal = CString::new(journal).unwrap_or_default();
         let stamp = FileStamp::of(path.to_bytes());
         let inode = inode_of(stamp);
-        journals().entry(journal.clone()).or_default().push(inode);
+        let mut names = journals();
+        let named = names.entry(journal.clone()).or_default();
+        named.inodes.push(inode);
+        drop(names);
         // A file that is still empty has no identity of its own yet: it shares no pages.
         let known = inode.filter(|_| uuid != FileUuid([0; 16]));
         let key = known.map(|(device, number)| (device, number, uuid));
@@ -66,6 +79,20 @@ impl Identity {
             inode,
             key,
             file,
+        }
+    }
+
+    /// Whether a journal or WAL that was deleted may be back after a power loss.
+    pub(crate) fn is_unsynced(&self) -> bool {
+        let journals = journals();
+        let named = journals.get(&self.journal);
+        named.is_some_and(|named| named.is_unsynced)
+    }
+
+    /// The directory is synced.
+    pub(crate) fn note_synced(&self) {
+        if let Some(named) = journals().get_mut(&self.journal) {
+            named.is_unsynced = false;
         }
     }
 
@@ -99,7 +126,7 @@ impl Drop for Identity {
             FILES.rename(key, |named| named.closed = stamp);
         }
         let mut journals = journals();
-        if let Some(inodes) = journals.get_mut(&self.journal) {
+        if let Some(Journal { inodes, .. }) = journals.get_mut(&self.journal) {
             if let Some(at) = inodes.iter().position(|inode| *inode == self.inode) {
                 inodes.swap_remove(at);
             }
@@ -114,10 +141,32 @@ impl Drop for Identity {
 /// that name.
 pub(crate) fn is_packed_journal(name: &CStr) -> bool {
     let journals = journals();
-    let Some(inodes) = journals.get(name) else {
+    let Some(named) = journals.get(name) else {
         return false;
     };
-    inodes.contains(&inode_of(FileStamp::of(database_of(name))))
+    named
+        .inodes
+        .contains(&inode_of(FileStamp::of(database_of(name))))
+}
+
+/// Whether this is a WAL of such a database, and may hold anything.
+pub(crate) fn is_filled_packed_wal(name: &CStr) -> bool {
+    journal_beside(name).is_some_and(|journal| is_packed_journal(&journal))
+        && FileStamp::of(name.to_bytes()).is_none_or(|stamp| stamp.len > 0)
+}
+
+/// The name of the journal for the database that has a WAL of this name.
+fn journal_beside(wal: &CStr) -> Option<CString> {
+    let path = wal.to_bytes().strip_suffix(WAL_SUFFIX)?;
+    CString::new([path, JOURNAL_SUFFIX].concat()).ok()
+}
+
+/// The deletion of this file may come to nothing in a power loss: [`Identity::is_unsynced`].
+pub(crate) fn note_unsynced_name(name: &CStr) {
+    let journal = journal_beside(name);
+    if let Some(named) = journals().get_mut(journal.as_deref().unwrap_or(name)) {
+        named.is_unsynced = true;
+    }
 }
 
 /// The path of the database that a journal of this name is for.

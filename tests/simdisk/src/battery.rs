@@ -138,11 +138,17 @@ impl Battery {
     }
 
     /// An I/O error at one call after the other of transactions over two databases.
-    pub fn one_io_error_with_two_databases(&self) {
+    pub fn one_io_error_with_two_databases(&self, journal: Journal) {
+        self.sweep(journal, true, Fault::new(CallSet::IO, FaultError::Io));
+    }
+
+    /// Journals are deleted in such transactions, but one after the other not for good.
+    pub fn failing_syncs_of_directories(&self) {
+        let calls = CallSet::of(Call::Delete);
         self.sweep(
             Journal::Delete,
             true,
-            Fault::new(CallSet::IO, FaultError::Io),
+            Fault::new(calls, FaultError::DirSync),
         );
     }
 

@@ -11,7 +11,7 @@ use rusqlite::ffi;
 
 use crate::crash::{self, CrashMode};
 use crate::error::SimError;
-use crate::fault::{Call, Fault, Faults};
+use crate::fault::{Call, Fault, FaultError, Faults};
 use crate::history::{Inode, Op, directory_of};
 use crate::replay::Replay;
 use crate::state::{Node, State};
@@ -208,7 +208,13 @@ impl SimDisk {
     pub fn delete(&self, name: &str, sync_dir: bool) -> Result<(), SimError> {
         let name = full_name(name);
         let mut state = self.lock();
-        state.may(Call::Delete, &name)?;
+        let fault = state.faults.check(Call::Delete, &name, false);
+        let stays_pending = sync_dir && fault == Some(FaultError::DirSync);
+        match fault {
+            None | Some(FaultError::DirSync) => {}
+            Some(FaultError::Io) => return Err(SimError(Call::Delete.code())),
+            Some(_) => return Err(SimError(ffi::SQLITE_FULL)),
+        }
         let Some(inode) = state.names.get(&name).copied() else {
             return Err(SimError(ffi::SQLITE_IOERR_DELETE_NOENT));
         };
@@ -216,8 +222,12 @@ impl SimDisk {
             return Err(SimError(ffi::SQLITE_IOERR_DELETE));
         }
         state.names.remove(&name);
+        let sync_dir = sync_dir && !stays_pending;
         state.record(Op::Delete { name, sync_dir });
         state.forget_unused(inode);
+        if stays_pending {
+            return Err(SimError(ffi::SQLITE_IOERR_DIR_FSYNC));
+        }
         Ok(())
     }
 

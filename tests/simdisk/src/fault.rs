@@ -87,6 +87,8 @@ pub enum FaultError {
     FullWhenExtending,
     /// A write stores the first half of its sectors, then reports `SQLITE_FULL`.
     ShortWrite,
+    /// A deletion is done, but it is not made durable if that is asked for; others go on as usual.
+    DirSync,
 }
 
 /// A plan for calls to fail.
@@ -139,6 +141,7 @@ impl Fault {
             FaultError::Io => true,
             FaultError::Full | FaultError::ShortWrite => call == Call::Write,
             FaultError::FullWhenExtending => call == Call::Write && extends,
+            FaultError::DirSync => call == Call::Delete,
         };
         let named = self
             .suffix

@@ -279,6 +279,8 @@ impl Run<'_> {
         if !self.allows(allowed, &found) {
             return Err("opened again, it holds another state".to_owned());
         }
-        write_more(stack, work).map_err(|e| format!("writing after the error: {e}"))
+        let written = write_more(stack, work);
+        written.map_err(|e| format!("writing after the error: {e}"))?;
+        Ok(())
     }
 }

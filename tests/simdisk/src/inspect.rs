@@ -18,9 +18,9 @@ pub(crate) fn recover(stack: &Stack, work: &Workload) -> Result<Content, String>
     Ok(found)
 }
 
-/// Writes to every database, which must stay sound.
-pub(crate) fn write_more(stack: &Stack, work: &Workload) -> Result<(), String> {
-    let db = stack.open(work.attach).map_err(|e| e.to_string())?;
+/// Writes to every database, with the settings of the workload. They must stay sound. Says what they hold then.
+pub(crate) fn write_more(stack: &Stack, work: &Workload) -> Result<Content, String> {
+    let db = stack.open_for(work).map_err(|e| e.to_string())?;
     for schema in work.schemas() {
         db.execute_batch(&format!(
             "CREATE TABLE {schema}.later(x); \
@@ -30,7 +30,9 @@ pub(crate) fn write_more(stack: &Stack, work: &Workload) -> Result<(), String> {
         .map_err(|e| e.to_string())?;
     }
     check(&db, work)?;
-    close(db).map_err(|e| e.to_string())
+    let found = content_of(&db, work.schemas()).map_err(|e| e.to_string())?;
+    close(db).map_err(|e| e.to_string())?;
+    Ok(found)
 }
 
 /// `integrity_check` of every database.

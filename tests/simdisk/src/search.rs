@@ -132,9 +132,32 @@ impl<'a> Search<'a> {
         if second != found {
             return Err(format!("{}: other content than at first", where_()));
         }
-        write_more(&stack, &self.campaign.workload)
+        let later = write_more(&stack, &self.campaign.workload)
             .map_err(|e| format!("writing after the crash: {e}"))?;
+        if self.campaign.durability == Durability::Acknowledged {
+            self.crash_later(&again, &later, seed)
+                .map_err(|e| format!("crashed after it was written to again: {e}"))?;
+        }
         Ok(found)
+    }
+
+    /// Nothing of the crashes before may come back with another one.
+    fn crash_later(&self, disk: &SimDisk, expected: &Content, seed: u64) -> Result<(), String> {
+        let killed = [CrashMode::KeepAll].as_slice();
+        let modes = if self.campaign.modes == killed {
+            killed
+        } else {
+            &[CrashMode::LoseAll, CrashMode::Subset]
+        };
+        for mode in modes {
+            let images = disk.crash_images(disk.op_count(), *mode, seed);
+            let stack = Stack::new(&SimDisk::from_images(images), self.layer);
+            let found = recover(&stack, &self.campaign.workload)?;
+            if found != *expected {
+                return Err(format!("{mode:?}: what was written then is not there"));
+            }
+        }
+        Ok(())
     }
 
     fn allowed(&self, log: &Log, op: u64, found: &Content) -> bool {

@@ -59,6 +59,10 @@ fn two_databases_commit_together() {
         let battery = battery_over(layer);
         battery.survive(Journal::Delete, "EXTRA", true, Durability::Acknowledged);
     }
+    // Plain SQLite needs more than this.
+    for journal in [Journal::Delete, Journal::Truncate, Journal::Persist] {
+        battery().survive(journal, "NORMAL", true, Durability::Acknowledged);
+    }
 }
 
 #[test]
@@ -143,7 +147,20 @@ fn io_errors_that_stay() {
 
 #[test]
 fn one_io_error_with_two_databases() {
-    battery().one_io_error_with_two_databases();
+    for journal in [Journal::Delete, Journal::Truncate, Journal::Persist] {
+        for synchronous in ["NORMAL", "FULL"] {
+            let battery = Battery {
+                synchronous,
+                ..battery()
+            };
+            battery.one_io_error_with_two_databases(journal);
+        }
+    }
+}
+
+#[test]
+fn failing_syncs_of_directories() {
+    battery().failing_syncs_of_directories();
 }
 
 #[test]

@@ -51,11 +51,11 @@ impl HostName {
         unsafe { CStr::from_ptr(self.name) }
     }
 
-    /// Opens the file, in memory of its own.
+    /// Opens the file, in memory of its own. Gives what the host grants of `flags`, too.
     ///
     /// # Errors
     /// The host's result code.
-    pub(crate) fn open(self, flags: c_int) -> Result<HostFile, Code> {
+    pub(crate) fn open(self, flags: c_int) -> Result<(HostFile, c_int), Code> {
         // SAFETY: the name is SQLite's, kept as long as `new` says.
         unsafe { HostFile::open(self.vfs, self.name, self.path().to_owned(), flags) }
     }
@@ -88,7 +88,9 @@ impl HostName {
         let flags =
             OPEN_READWRITE | OPEN_CREATE | OPEN_EXCLUSIVE | OPEN_DELETEONCLOSE | OPEN_TEMP_JOURNAL;
         // SAFETY: a temporary file has no name.
-        unsafe { HostFile::open(self.vfs, std::ptr::null(), CString::default(), flags) }
+        let opened =
+            unsafe { HostFile::open(self.vfs, std::ptr::null(), CString::default(), flags) };
+        opened.map(|(file, _)| file)
     }
 }
 
@@ -141,7 +143,7 @@ impl HostFile {
         }
     }
 
-    /// Opens a file in memory of its own.
+    /// Opens a file in memory of its own. Gives the flags that the VFS grants, too.
     ///
     /// # Safety
     /// The VFS is registered for ever; `name` is null or a name such as SQLite gives to `xOpen` with these flags, and
@@ -151,14 +153,14 @@ impl HostFile {
         name: *const c_char,
         path: CString,
         flags: c_int,
-    ) -> Result<HostFile, Code> {
+    ) -> Result<(HostFile, c_int), Code> {
         // SAFETY: the VFS is registered for ever, as the caller says.
         let size = super::api::len(unsafe { (*vfs).szOsFile });
         let mut memory = vec![0u128; size.div_ceil(16)];
         let file = HostFile::in_memory(memory.as_mut_ptr().cast(), memory, vfs, path);
         // SAFETY: the memory has the size that the VFS asks for, and stays with the value.
-        unsafe { file.open_now(name, flags) }?;
-        Ok(file)
+        let granted = unsafe { file.open_now(name, flags) }?;
+        Ok((file, granted))
     }
 
     /// Has the VFS open the file, and gives the flags that it grants.

@@ -18,8 +18,8 @@ use super::host::{HostFile, HostName};
 use super::library::Library;
 use super::registration::{Shim, named};
 use crate::codes::{
-    ACCESS_EXISTS, CANTOPEN, MISUSE, NOMEM, NOTADB, OK, OPEN_CREATE, OPEN_EXCLUSIVE, OPEN_MAIN_DB,
-    OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, While,
+    ACCESS_EXISTS, CANTOPEN, IOERR_DIR_FSYNC, MISUSE, NOMEM, NOTADB, OK, OPEN_CREATE,
+    OPEN_EXCLUSIVE, OPEN_MAIN_DB, OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, While,
 };
 use crate::file::archive::{ArchiveFile, Which};
 use crate::file::journal::JournalFile;
@@ -30,7 +30,7 @@ use crate::file::secure_delete::SecureDelete;
 use crate::file::{Database, Failure, File};
 use crate::file_stamp::FileStamp;
 use crate::foreign;
-use crate::identity::{Identity, is_packed_journal};
+use crate::identity::{Identity, is_filled_packed_wal, is_packed_journal, note_unsynced_name};
 use crate::known_absent::{self, KnownAbsent};
 use crate::options::{Setting, from_uri};
 use crate::relief::relieve;
@@ -152,8 +152,14 @@ impl Opening<'_> {
             } else if self.flags & OPEN_CREATE != 0 && is_packed_journal(self.host_name().path()) {
                 self.finish(JournalFile::new(self.host_name()), self.flags);
                 Ok(())
+            } else if self.flags & OPEN_READWRITE != 0 && is_packed_journal(self.host_name().path())
+            {
+                // Without CREATE it is a journal left on disk, to be played back.
+                let (file, granted) = self.host_name().open(self.flags)?;
+                self.finish(JournalFile::of(self.host_name(), file), granted);
+                Ok(())
             } else {
-                // Without CREATE it is a journal left on disk, to be looked at or played back.
+                // To be looked at.
                 self.below(self.flags)
             }
         }
@@ -324,7 +330,7 @@ impl Opening<'_> {
         let name = unsafe { self.host_name() };
         let path = name.path().to_bytes();
         let stamp = FileStamp::of(path);
-        let source = name.open(OPEN_READONLY | OPEN_MAIN_DB)?;
+        let (source, _) = name.open(OPEN_READONLY | OPEN_MAIN_DB)?;
         // Only if the name still means the file that it meant before is it known which file this is.
         let which = || stamp?.confirmed(path).map(Which::Local);
         let mut archive = match ArchiveFile::open(source, which) {
@@ -438,11 +444,21 @@ unsafe fn delete_any(shim: &Shim, name: *const c_char, sync: c_int) -> c_int {
     let (api, host) = (shim.api(), shim.host);
     // SAFETY: the host is a VFS that SQLite has registered, and the arguments are those of its call of `xDelete`.
     let body = || unsafe {
-        let is_ours = is_packed_journal(CStr::from_ptr(name));
-        // SQLite may leave it to the next journal of this name that no power loss brings this one back, to be played
-        // over what is committed by then. Ours has no file.
-        match call!((*host), xDelete(host, name, if is_ours { 1 } else { sync })) {
+        let name_text = CStr::from_ptr(name);
+        let is_ours = is_packed_journal(name_text);
+        // SQLite leaves it to the next journal that no power loss brings this one, or a WAL, back, to be played over
+        // what is committed by then. Ours has no file.
+        let sync = if is_ours || is_filled_packed_wal(name_text) {
+            1
+        } else {
+            sync
+        };
+        match call!((*host), xDelete(host, name, sync)) {
             OK => OK,
+            IOERR_DIR_FSYNC => {
+                note_unsynced_name(name_text);
+                IOERR_DIR_FSYNC
+            }
             // A journal that never left memory is gone already: the commit must not fail over it.
             code if is_ours => {
                 let mut there = 1;

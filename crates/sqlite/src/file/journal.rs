@@ -43,6 +43,23 @@ impl JournalFile {
         }
     }
 
+    /// One that is on disk, to be played back.
+    pub(crate) fn of(name: HostName, file: HostFile) -> JournalFile {
+        JournalFile {
+            name,
+            content: Content::Named(file),
+        }
+    }
+
+    /// Makes durable that a journal under its name is none any more. SQLite leaves that to the next one, which
+    /// overwrites it; ours may be in memory.
+    fn ended(&self) -> Result<(), Failure> {
+        match &self.content {
+            Content::Named(file) => failed(file.sync()),
+            _ => Ok(()),
+        }
+    }
+
     /// Copies what was written so far to `file`.
     fn copy_to(&self, file: &HostFile) -> Result<(), Failure> {
         failed(match &self.content {
@@ -106,7 +123,7 @@ impl File for JournalFile {
     fn write(&mut self, bytes: &[u8], offset: u64) -> Result<(), Failure> {
         if names_super_journal(offset, bytes) && !matches!(self.content, Content::Named(_)) {
             let flags = OPEN_READWRITE | OPEN_CREATE | OPEN_MAIN_JOURNAL;
-            let file = self.name.open(flags)?;
+            let (file, _) = self.name.open(flags)?;
             self.copy_to(&file).inspect_err(|_| {
                 // Whoever finds it must not play it back: SQLite goes on with the one in memory.
                 let _ = file.truncate(0);
@@ -120,14 +137,17 @@ impl File for JournalFile {
             self.copy_to(&file)?;
             self.content = Content::Temporary(file);
         }
-        self.on_file(|file| file.write_at(bytes, offset))
+        self.on_file(|file| file.write_at(bytes, offset))?;
+        let is_ended = offset == 0 && bytes.iter().all(|byte| *byte == 0);
+        if is_ended { self.ended() } else { Ok(()) }
     }
 
     fn truncate(&mut self, size: u64) -> Result<(), Failure> {
         if let Content::Memory(journal) = &mut self.content {
             journal.truncate(size);
         }
-        self.on_file(|file| file.truncate(size))
+        self.on_file(|file| file.truncate(size))?;
+        if size == 0 { self.ended() } else { Ok(()) }
     }
 
     fn sync(&mut self, flags: c_int) -> Result<(), Failure> {

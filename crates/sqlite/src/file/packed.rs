@@ -16,7 +16,7 @@ use litepack_engine::maintenance::{Maintenance, Progress, default_level};
 use litepack_io::storage::Storage;
 use litepack_store::{Cache, CheckReport, FileOffset, FileUuid, Info, Result, Store};
 
-use crate::codes::{LOCK_NONE, LOCK_RESERVED, LOCK_SHARED};
+use crate::codes::{LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED};
 use crate::file::secure_delete::SecureDelete;
 use crate::file::wal_index::Checkpoints;
 use crate::options::{Name, Setting};
@@ -44,8 +44,6 @@ pub(crate) struct Packed<D: Storage> {
     checkpoint_sizes: bool,
     /// A rollback-mode transaction has put the database into WAL mode.
     enters_wal: bool,
-    /// One has taken it out of WAL mode.
-    leaves_wal: bool,
     /// Maintenance that was begun through this handle.
     maintenance: Option<Maintenance>,
     secure_delete: SecureDelete,
@@ -86,7 +84,6 @@ impl<D: Storage> Packed<D> {
             checkpoint_failed: false,
             checkpoint_sizes: false,
             enters_wal: false,
-            leaves_wal: false,
             maintenance: None,
             secure_delete: SecureDelete::new(false),
             checkpoint_refused: None,
@@ -183,7 +180,6 @@ impl<D: Storage> Packed<D> {
         }
         if offset == 0 {
             self.enters_wal = bytes.get(VERSIONS) == Some(&WAL_VERSIONS);
-            self.leaves_wal |= !self.enters_wal && self.is_in_wal_mode()?;
         }
         self.store.write(offset, bytes)
     }
@@ -225,12 +221,6 @@ impl<D: Storage> Packed<D> {
 
     /// `FCNTL_SYNC`: the database is consistent.
     pub(crate) fn publish(&mut self) -> Result<()> {
-        if self.leaves_wal {
-            // SQLite has deleted the WAL, and has the next journal's sync make that durable. Ours is in memory; and a
-            // WAL that a power loss brings back is played over what is committed from now on.
-            self.disk().sync_name()?;
-            self.leaves_wal = false;
-        }
         if std::mem::take(&mut self.enters_wal) {
             // From here on there is a WAL that goes with this commit and no former one.
             return self.store.flush_for_good();
@@ -250,6 +240,11 @@ impl<D: Storage> Packed<D> {
     /// `FCNTL_OVERWRITE`: `VACUUM` is about to write the whole database anew.
     pub(crate) fn overwrite_begins(&mut self) {
         self.set_vacuuming(true);
+    }
+
+    /// Whether WAL mode is in use, whatever the header says: SQLite goes by whether there is a WAL.
+    pub(crate) fn uses_wal(&mut self) -> Result<bool> {
+        Ok(self.index_is_ours || self.is_wal()?)
     }
 
     /// Whether `VACUUM` has written the database anew, and not all of it is in the file.
@@ -328,6 +323,10 @@ impl<D: Storage> Packed<D> {
         if first {
             self.store.refresh()?;
         }
+        if level == LOCK_EXCLUSIVE {
+            // Before a journal gets its name, which is to be played over this commit, and no other one.
+            self.store.take_over()?;
+        }
         Ok(())
     }
 
@@ -337,7 +336,7 @@ impl<D: Storage> Packed<D> {
         if level < LOCK_RESERVED && self.lock >= LOCK_RESERVED {
             self.store.rollback();
             self.store.settle();
-            (self.enters_wal, self.leaves_wal) = (false, false);
+            self.enters_wal = false;
             self.set_vacuuming(false);
         }
         self.checkpoint_sizes = false;
@@ -507,6 +506,28 @@ mod tests {
         let mut byte = [0];
         one.read(0, &mut byte).unwrap();
         assert_eq!(byte, [2]);
+    }
+
+    /// A journal that gets its name is to be played over this commit.
+    #[test]
+    fn what_another_handle_has_published_is_durable_when_the_lock_is_exclusive() {
+        let disk = CrashingStorage::default();
+        let open = |disk: &CrashingStorage| {
+            let store = Store::open(disk.clone(), Options::default()).unwrap();
+            let mut packed = Packed::new(store);
+            packed.locked(LOCK_SHARED).unwrap();
+            packed
+        };
+        let mut killed = open(&disk);
+        killed.write(0, &[1; 4096]).unwrap();
+        killed.publish().unwrap();
+        let mut other = open(&disk);
+        other.locked(LOCK_RESERVED).unwrap();
+        other.locked(LOCK_EXCLUSIVE).unwrap();
+        let left = CrashingStorage::with_image(disk.after_power_loss(0));
+        let mut found = [0];
+        open(&left).read(0, &mut found).unwrap();
+        assert_eq!(found, [1]);
     }
 
     /// A commit that failed and could not be undone, either, while the lock was there: others may have read it.

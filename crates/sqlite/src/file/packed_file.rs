@@ -10,6 +10,7 @@ use std::time::Instant;
 use litepack_btree::PageNumber;
 use litepack_codec::Level;
 use litepack_engine::report::{check_text, info_json};
+use litepack_io::storage::Storage;
 use litepack_store::FileOffset;
 
 use super::packed::{Packed, Upkeep};
@@ -107,8 +108,8 @@ impl PackedFile {
         caught_up.map_err(|error| self.of_read(&error))
     }
 
-    /// The failure of a read. Within a transaction that writes it is an I/O error: after other codes SQLite goes on with
-    /// what it has of the transaction in its memory, and a rollback may leave that there (`sqlite3VdbeHalt` and
+    /// The failure of a read. Within a transaction that writes it is an I/O error: after other codes SQLite goes on
+    /// with what it has of the transaction in its memory, and a rollback may leave that there (`sqlite3VdbeHalt` and
     /// `pager_error` name the codes).
     fn of_read(&self, error: &litepack_store::Error) -> Failure {
         if !self.has_write_lock && self.packed.lock_level() < LOCK_RESERVED {
@@ -161,8 +162,8 @@ impl PackedFile {
         }
     }
 
-    /// Takes the checkpoint lock for ourselves, and settles what the one who had it before left in doubt. `None` without
-    /// an index.
+    /// Takes the checkpoint lock for ourselves, and settles what the one who had it before left in doubt. `None`
+    /// without an index.
     fn lock_checkpoints(&self) -> Option<Code> {
         let lock = SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE;
         let code = self.disk().lock_index(CHECKPOINT_LOCK, 1, lock);
@@ -191,8 +192,20 @@ impl PackedFile {
         }
     }
 
-    /// After the lock has risen from `before`: says what need not be looked for in this transaction, and before the first
-    /// write looks for what was not.
+    /// Before anything is committed: makes durable that journals are gone, where that failed when they were deleted.
+    fn sync_name(&self, level: c_int) -> Result<(), Failure> {
+        if level == LOCK_EXCLUSIVE
+            && let Some(identity) = self.identity.as_ref()
+            && identity.is_unsynced()
+        {
+            written(self.disk().sync_name().map_err(litepack_store::Error::from))?;
+            identity.note_synced();
+        }
+        Ok(())
+    }
+
+    /// After the lock has risen from `before`: says what need not be looked for in this transaction, and before the
+    /// first write looks for what was not.
     fn look_for_journal(&mut self, before: c_int) -> Result<(), Failure> {
         let level = self.packed.lock_level();
         if before == LOCK_NONE && !read(self.packed.is_in_wal_mode())? {
@@ -236,8 +249,8 @@ impl PackedFile {
         answer
     }
 
-    /// Runs `body` with all others kept from writing, as a transaction would: by the RESERVED lock, or in WAL mode, where
-    /// checkpoints write, by theirs. Readers need not be kept out: no byte of the database changes.
+    /// Runs `body` with all others kept from writing, as a transaction would: by the RESERVED lock, or in WAL mode,
+    /// where checkpoints write, by theirs. Readers need not be kept out: no byte of the database changes.
     fn alone<T>(
         &mut self,
         body: impl FnOnce(&mut Self) -> Result<T, Failure>,
@@ -257,15 +270,15 @@ impl PackedFile {
         result
     }
 
-    /// Raises the lock to RESERVED. In WAL mode only `packed` is told so: the lock on the file stays SHARED, which is enough
-    /// to keep the journal mode. RESERVED excludes nobody there, and SQLite 3.54 refuses it while another process has
-    /// the WAL index open (`unixIsSharingShmNode`).
+    /// Raises the lock to RESERVED. In WAL mode only `packed` is told so: the lock on the file stays SHARED, which is
+    /// enough to keep the journal mode. RESERVED excludes nobody there, and SQLite 3.54 refuses it while another
+    /// process has the WAL index open (`unixIsSharingShmNode`).
     fn lock_reserved(&mut self) -> Result<(), Failure> {
         for level in [LOCK_SHARED, LOCK_RESERVED] {
             if self.packed.lock_level() >= level {
                 continue;
             }
-            if level == LOCK_SHARED || !read(self.packed.is_wal())? {
+            if level == LOCK_SHARED || !read(self.packed.uses_wal())? {
                 match self.disk().lock(level) {
                     OK => {}
                     code => return Err(code.into()),
@@ -281,7 +294,7 @@ impl PackedFile {
         body: impl FnOnce(&mut Self) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         // With an exclusive lock on the file nobody else uses the WAL, and there may be no index.
-        if !read(self.packed.is_wal())? || self.packed.lock_level() > LOCK_RESERVED {
+        if !read(self.packed.uses_wal())? || self.packed.lock_level() > LOCK_RESERVED {
             return body(self);
         }
         match self.lock_checkpoints() {
@@ -354,7 +367,11 @@ impl File for PackedFile {
             // From now on SQLite takes no lock of the index, not even to checkpoint as the last one that closes.
             self.settle_doubt(0);
         }
-        let looked = read(self.packed.locked(level)).and_then(|()| self.look_for_journal(before));
+        let locked = self.packed.locked(level);
+        let locked = locked.map_err(|error| self.of_read(&error));
+        let looked = locked
+            .and_then(|()| self.sync_name(level))
+            .and_then(|()| self.look_for_journal(before));
         looked.inspect_err(|_| {
             self.unlocking(before);
             self.disk().unlock(before);

@@ -72,13 +72,34 @@ pub struct Transaction<'a, D: Storage> {
 }
 
 impl<D: Storage> Store<D> {
+    /// Makes the newest commit durable if another handle has made it. The caller has the right to write.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub fn take_over(&mut self) -> Result<()> {
+        if self.in_transaction() {
+            return Ok(());
+        }
+        self.refresh()?;
+        self.learn_durable()?;
+        match self.snapshot.commit() {
+            Some(commit) if self.writer.space.is_none() && !commit.durable => {
+                self.snapshot.disk().sync()?;
+                self.snapshot.set_durable();
+                self.tell_durable(&commit)?;
+                self.writer.forget_commit();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Begins a transaction at the newest commit. If this handle has not made it, it is durable then.
     pub(super) fn new_changes(&mut self) -> Result<Changes> {
         // Of a transaction that was dropped.
         self.writer.drop_pending();
-        self.refresh()?;
-        self.learn_durable()?;
-        let mut commit = match self.snapshot.commit() {
+        self.take_over()?;
+        let commit = match self.snapshot.commit() {
             Some(commit) => commit,
             None => self.create()?,
         };
@@ -89,11 +110,7 @@ impl<D: Storage> Store<D> {
                 space
             }
             None => {
-                if !commit.durable {
-                    self.snapshot.disk().sync()?;
-                    commit.durable = true;
-                    self.snapshot.set_durable();
-                }
+                // Again: it may be durable and unmarked.
                 self.tell_durable(&commit)?;
                 self.writer.forget_commit();
                 self.load_space(&commit.record)?

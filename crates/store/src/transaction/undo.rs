@@ -94,6 +94,8 @@ impl<D: Storage> Store<D> {
     pub fn settle(&mut self) {
         let _ = self.finish_undo();
         self.writer.undo = None;
+        // The newest commit is acknowledged, or as good as that.
+        self.writer.before = None;
     }
 
     /// Whether a record that failed is in its slot, as far as running processes see.
