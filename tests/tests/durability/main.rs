@@ -7,6 +7,6 @@ mod kill9;
 mod leftovers;
 mod power_loss;
 mod processes;
-mod refused_write;
 mod rot;
 mod secure_delete;
+mod several_databases;
