@@ -138,8 +138,9 @@ impl Battery {
     }
 
     /// An I/O error at one call after the other of transactions over two databases.
-    pub fn one_io_error_with_two_databases(&self, journal: Journal) {
-        self.sweep(journal, true, Fault::new(CallSet::IO, FaultError::Io));
+    pub fn one_io_error_with_two_databases(&self) {
+        let fault = Fault::new(CallSet::IO, FaultError::Io);
+        self.sweep(Journal::Delete, true, fault);
     }
 
     /// Journals are deleted in such transactions, but one after the other not for good.

@@ -1,7 +1,7 @@
 //! Plain SQLite on a disk whose calls fail: the errors must be clean, the last commit intact and
 //! the database usable afterwards, which validates both the faults and the campaign.
 
-use litepack_simdisk::{Battery, Journal, plain, seed_or};
+use litepack_simdisk::{Battery, plain, seed_or};
 
 /// EXTRA, as FULL may lose the last commit of a rollback journal (see crash_plain.rs).
 fn battery() -> Battery {
@@ -29,7 +29,7 @@ fn faults_while_a_database_is_born() {
 
 #[test]
 fn one_io_error_with_two_databases() {
-    battery().one_io_error_with_two_databases(Journal::Delete);
+    battery().one_io_error_with_two_databases();
 }
 
 #[test]

@@ -147,14 +147,14 @@ fn io_errors_that_stay() {
 
 #[test]
 fn one_io_error_with_two_databases() {
-    for journal in [Journal::Delete, Journal::Truncate, Journal::Persist] {
-        for synchronous in ["NORMAL", "FULL"] {
-            let battery = Battery {
-                synchronous,
-                ..battery()
-            };
-            battery.one_io_error_with_two_databases(journal);
-        }
+    // Not TRUNCATE and PERSIST: after the commit point SQLite passes over errors, and a journal that it could not
+    // truncate stays. Plain SQLite fails there, too.
+    for synchronous in ["NORMAL", "FULL"] {
+        let battery = Battery {
+            synchronous,
+            ..battery()
+        };
+        battery.one_io_error_with_two_databases();
     }
 }
 
