@@ -24,6 +24,8 @@ pub(crate) struct Replacement {
     content: Content,
     target: PathBuf,
     overwrite: bool,
+    /// The caller sees to it that no database of that name is in use.
+    is_held: bool,
 }
 
 enum Content {
@@ -47,6 +49,7 @@ impl Replacement {
                 ),
                 target: target.to_owned(),
                 overwrite: replace,
+                is_held: true,
             });
         }
         let target = match target.symlink_metadata() {
@@ -72,14 +75,10 @@ impl Replacement {
             }
             Err(_) => target.to_owned(),
         };
-        for suffix in ["-wal", "-journal"] {
-            let beside = with_suffix(&target, suffix);
-            if beside.metadata().is_ok_and(|found| found.len() > 0) {
-                let beside = beside.display();
-                refuse!("{beside} exists and would be applied to the new file; remove it first");
-            }
-        }
-        Replacement::beside(target, replace)
+        expect_nothing_beside(&target)?;
+        let mut replacement = Replacement::beside(target, replace)?;
+        replacement.is_held = false;
+        Ok(replacement)
     }
 
     /// For the file `target` itself, which the caller has locked.
@@ -104,6 +103,7 @@ impl Replacement {
             content: Content::Beside(temp),
             target,
             overwrite,
+            is_held: true,
         })
     }
 
@@ -143,6 +143,10 @@ impl Replacement {
         temp.as_file()
             .sync_all()
             .with_context(|| format!("cannot write {name}"))?;
+        if !self.is_held {
+            // Somebody may have opened it meanwhile.
+            expect_nothing_beside(&self.target)?;
+        }
         if self.overwrite {
             temp.persist(&self.target)
                 .with_context(|| format!("cannot replace {name}"))?;
@@ -153,6 +157,25 @@ impl Replacement {
         sync_directory(&directory(&self.target))
             .with_context(|| format!("{name} is written but may not survive a power loss"))
     }
+}
+
+/// An error if there is a journal or a WAL for a database of this name. An empty WAL is one in use: who has it open goes
+/// on with it, beside the new file.
+fn expect_nothing_beside(target: &Path) -> Result<()> {
+    for suffix in ["-wal", "-journal"] {
+        let beside = with_suffix(target, suffix);
+        let Ok(found) = beside.metadata() else {
+            continue;
+        };
+        let (beside, name) = (beside.display(), target.display());
+        if found.len() > 0 {
+            refuse!("{beside} exists and would be applied to the new file; remove it first");
+        }
+        if suffix == "-wal" {
+            refuse!("{beside} exists: {name} is open in WAL mode; close it, or remove {beside}");
+        }
+    }
+    Ok(())
 }
 
 /// The error without the temporary file's name, which means nothing to the user.
@@ -215,4 +238,33 @@ fn sync_directory(path: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who has the old file open in WAL mode goes on with its WAL: the new one must not come beside it.
+    #[test]
+    fn a_database_that_is_open_is_not_replaced_even_if_it_is_opened_late() {
+        let place = tempfile::tempdir().unwrap();
+        let target = place.path().join("a.db");
+        std::fs::write(&target, "old").unwrap();
+        let new = || Replacement::of(&target, Path::new(""), true);
+        let replacement = new().unwrap();
+        let wal = with_suffix(&target, "-wal");
+        for content in ["", "frames"] {
+            std::fs::write(&wal, content).unwrap();
+            let refused = new().err().unwrap().to_string();
+            assert!(refused.contains("a.db-wal exists"), "{refused}");
+        }
+        let like = target.metadata().unwrap();
+        let refused = replacement.publish(&like, &Job::default()).unwrap_err();
+        assert!(refused.to_string().contains("a.db-wal exists"), "{refused}");
+        assert_eq!(std::fs::read(&target).unwrap(), b"old");
+        std::fs::remove_file(wal).unwrap();
+        new().unwrap().publish(&like, &Job::default()).unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"");
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
+    }
 }
