@@ -128,7 +128,7 @@ def test_commits(folder, monkeypatch):
         batches = pyarrow.table({"c": [mode]}).to_batches()
         lost = shards.write("out", name, batches)
         kept = shards.write("out", name, batches)
-        # An attempt that was repeated leaves a file that nobody names.
+        # A repeated attempt makes a second file. The job names only one of them.
         assert lost != kept
         try:
             return shards.commit("out", name, [kept, None], mode)

@@ -279,8 +279,7 @@ impl Run<'_> {
         if !self.allows(allowed, &found) {
             return Err("opened again, it holds another state".to_owned());
         }
-        let written = write_more(stack, work);
-        written.map_err(|e| format!("writing after the error: {e}"))?;
-        Ok(())
+        let written = write_more(stack, work).map(drop);
+        written.map_err(|e| format!("writing after the error: {e}"))
     }
 }

@@ -87,11 +87,7 @@ impl Workload {
 
     /// The mixed workload: some 60 transactions on a database of a few hundred KiB.
     pub fn mixed(journal: Journal, synchronous: &'static str, attach: bool, seed: u64) -> Self {
-        let mut make = Maker {
-            rng: SplitMix64::derived(seed, 1),
-            steps: Vec::new(),
-            next: 1,
-        };
+        let mut make = Maker::new(seed, 1);
         make.basics();
         make.large();
         if journal == Journal::Wal {
@@ -114,11 +110,7 @@ impl Workload {
 
     /// A short workload of the same kinds of steps, for sweeps that run it once per call.
     pub fn short(journal: Journal, synchronous: &'static str, attach: bool, seed: u64) -> Self {
-        let mut make = Maker {
-            rng: SplitMix64::derived(seed, 2),
-            steps: Vec::new(),
-            next: 1,
-        };
+        let mut make = Maker::new(seed, 2);
         make.basics();
         if journal == Journal::Wal {
             make.quiet("checkpoint", "PRAGMA wal_checkpoint(TRUNCATE)");
@@ -139,16 +131,11 @@ impl Workload {
 
     /// Commits in one journal mode after the other, WAL mode in between.
     pub fn mode_changes(synchronous: &'static str, seed: u64) -> Self {
-        let mut make = Maker {
-            rng: SplitMix64::derived(seed, 5),
-            steps: Vec::new(),
-            next: 1,
-        };
-        let columns = "(id INTEGER PRIMARY KEY, grp INT, doc TEXT, raw BLOB)";
+        let mut make = Maker::new(seed, 5);
         let rows = make.inserts("t", 20);
         make.transaction(
             "schema",
-            &format!("CREATE TABLE t{columns}; {rows}"),
+            &format!("CREATE TABLE t{COLUMNS}; {rows}"),
             "COMMIT",
         );
         for (label, change) in [
@@ -173,15 +160,10 @@ impl Workload {
 
     /// A database is born in a transaction over two: beside one that is there already, or both at once.
     pub fn births(old: bool, synchronous: &'static str, seed: u64) -> Self {
-        let mut make = Maker {
-            rng: SplitMix64::derived(seed, 4),
-            steps: Vec::new(),
-            next: 1,
-        };
-        let columns = "(id INTEGER PRIMARY KEY, grp INT, doc TEXT, raw BLOB)";
+        let mut make = Maker::new(seed, 4);
         let (table, twin) = (
-            format!("CREATE TABLE t{columns};"),
-            format!("CREATE TABLE aux.a{columns};"),
+            format!("CREATE TABLE t{COLUMNS};"),
+            format!("CREATE TABLE aux.a{COLUMNS};"),
         );
         let mut both = String::new();
         if old {
@@ -210,6 +192,9 @@ impl Workload {
     }
 }
 
+/// Of the tables that rows are put into.
+const COLUMNS: &str = "(id INTEGER PRIMARY KEY, grp INT, doc TEXT, raw BLOB)";
+
 struct Maker {
     rng: SplitMix64,
     steps: Vec<Step>,
@@ -217,6 +202,15 @@ struct Maker {
 }
 
 impl Maker {
+    /// No steps yet; another `stream` makes other choices of the same seed.
+    fn new(seed: u64, stream: u64) -> Maker {
+        Maker {
+            rng: SplitMix64::derived(seed, stream),
+            steps: Vec::new(),
+            next: 1,
+        }
+    }
+
     fn sql(&mut self, label: &'static str, sql: String) {
         self.steps.push(Step::Sql(label, sql));
     }
@@ -268,11 +262,10 @@ impl Maker {
     }
 
     fn basics(&mut self) {
-        let columns = "(id INTEGER PRIMARY KEY, grp INT, doc TEXT, raw BLOB)";
         self.sql(
             "schema",
             format!(
-                "BEGIN; CREATE TABLE t{columns}; CREATE INDEX t_grp ON t(grp, doc); \
+                "BEGIN; CREATE TABLE t{COLUMNS}; CREATE INDEX t_grp ON t(grp, doc); \
                  CREATE TABLE k(word TEXT PRIMARY KEY, n INT) WITHOUT ROWID; COMMIT;"
             ),
         );
@@ -344,10 +337,7 @@ impl Maker {
     }
 
     fn two_databases(&mut self) {
-        self.sql(
-            "aux schema",
-            "CREATE TABLE aux.a(id INTEGER PRIMARY KEY, grp INT, doc TEXT, raw BLOB)".to_owned(),
-        );
+        self.sql("aux schema", format!("CREATE TABLE aux.a{COLUMNS}"));
         let rows = self.inserts("aux.a", 20);
         self.transaction("aux alone", &rows, "COMMIT");
         for round in 0..3 {

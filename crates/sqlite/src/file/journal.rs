@@ -125,7 +125,7 @@ impl File for JournalFile {
             let flags = OPEN_READWRITE | OPEN_CREATE | OPEN_MAIN_JOURNAL;
             let (file, _) = self.name.open(flags)?;
             self.copy_to(&file).inspect_err(|_| {
-                // Whoever finds it must not play it back: SQLite goes on with the one in memory.
+                // SQLite goes on with the journal that it has. This one must not be played back.
                 let _ = file.truncate(0);
             })?;
             self.content = Content::Named(file);

@@ -145,8 +145,8 @@ mod tests {
         first_byte(&mut Store::open(disk, options()).unwrap())
     }
 
-    /// Without a flush the newest commit and the one after it use the same slot. The record of that one is torn, and
-    /// then its former bytes are, so many times.
+    /// Without a flush the newest commit and the one after it use the same slot. The write of the second record is torn,
+    /// and in the second round the write that puts the former bytes back, too.
     #[test]
     fn a_record_that_was_half_written_leaves_the_commit_before_it() {
         for tears in 1..3 {
