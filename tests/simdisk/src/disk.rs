@@ -210,11 +210,10 @@ impl SimDisk {
         let mut state = self.lock();
         let fault = state.faults.check(Call::Delete, &name, false);
         let stays_pending = sync_dir && fault == Some(FaultError::DirSync);
-        match fault {
-            None | Some(FaultError::DirSync) => {}
-            Some(FaultError::Io) => return Err(SimError(Call::Delete.code())),
-            Some(_) => return Err(SimError(ffi::SQLITE_FULL)),
-        }
+        State::outcome(
+            Call::Delete,
+            fault.filter(|fault| *fault != FaultError::DirSync),
+        )?;
         let Some(inode) = state.names.get(&name).copied() else {
             return Err(SimError(ffi::SQLITE_IOERR_DELETE_NOENT));
         };

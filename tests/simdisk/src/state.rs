@@ -46,7 +46,12 @@ pub(crate) struct State {
 impl State {
     /// Counts a call; an error if it is to fail.
     pub fn may(&mut self, call: Call, name: &str) -> Result<(), SimError> {
-        match self.faults.check(call, name, false) {
+        State::outcome(call, self.faults.check(call, name, false))
+    }
+
+    /// What a call reports that is to fail so.
+    pub fn outcome(call: Call, fault: Option<FaultError>) -> Result<(), SimError> {
+        match fault {
             Some(FaultError::Io) => Err(SimError(call.code())),
             Some(_) => Err(SimError(ffi::SQLITE_FULL)),
             None => Ok(()),

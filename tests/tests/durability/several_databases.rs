@@ -12,6 +12,17 @@ fn count(db: &Connection, what: &str) -> i64 {
     .unwrap_or_else(|error| panic!("{what}: {error}"))
 }
 
+fn expect_sound(db: &Connection) {
+    let said: String = db
+        .query_row("pragma integrity_check", [], |row| row.get(0))
+        .expect("a check");
+    assert_eq!(said, "ok");
+}
+
+const FIFTY_ROWS: &str = "create table t(k integer primary key, v); create table aux.t(x);
+    insert into t with recursive n(i) as (select 1 union all select i + 1 from n where i < 50)
+      select i, 'old' from n;";
+
 /// The last of three databases, one of which is new, is refused its writes when the new one has had all of its own.
 #[test]
 fn a_new_database_is_empty_again_after_a_refused_write() {
@@ -124,10 +135,7 @@ fn half_a_journal_is_not_played_back() {
     let (_vfs, found) = open_two(&SimDisk::from_images(disk.live_images()), "half-a-journal");
     assert_eq!(count(&found, "t where v = 'later'"), 500);
     assert_eq!(count(&found, "aux.t"), 0);
-    let said: String = found
-        .query_row("pragma integrity_check", [], |row| row.get(0))
-        .expect("a check");
-    assert_eq!(said, "ok");
+    expect_sound(&found);
 }
 
 /// A transaction is rolled back, and its journal is deleted, but the directory cannot be synced then.
@@ -135,12 +143,7 @@ fn half_a_journal_is_not_played_back() {
 fn a_journal_whose_deletion_was_not_synced_stays_deleted() {
     let disk = SimDisk::new();
     let (_vfs, db) = open_two(&disk, "unsynced-name");
-    db.execute_batch(
-        "create table t(k integer primary key, v); create table aux.t(x);
-         insert into t with recursive n(i) as (select 1 union all select i + 1 from n where i < 50)
-           select i, 'old' from n;",
-    )
-    .expect("two databases");
+    db.execute_batch(FIFTY_ROWS).expect("two databases");
     let refused = Fault::new(CallSet::of(Call::Sync), FaultError::Io);
     disk.inject(refused.on_names_ending("aux.db"));
     let unsynced = Fault::new(CallSet::of(Call::Delete), FaultError::DirSync);
@@ -178,13 +181,7 @@ fn a_journal_that_was_played_back_does_not_come_back() {
             let disk = SimDisk::new();
             let name = "played-back";
             let (vfs, writer) = open_two(&disk, name);
-            writer
-                .execute_batch(
-                    "create table t(k integer primary key, v); create table aux.t(x);
-                     insert into t with recursive n(i) as (select 1 union all select i + 1 from n where i < 50)
-                       select i, 'old' from n;",
-                )
-                .expect("two databases");
+            writer.execute_batch(FIFTY_ROWS).expect("two databases");
             let (_other_vfs, other) = open_two(&disk, name);
             for schema in ["main", "aux"] {
                 other
