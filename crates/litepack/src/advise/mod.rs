@@ -36,8 +36,9 @@ use litepack_engine::FileKind;
 use serde::Serialize;
 
 use crate::error::{Context, refuse};
+use crate::files::names::{is_same_file, with_suffix};
 use crate::files::origin::Origin;
-use crate::files::replacement::{Replacement, is_same_file, with_suffix};
+use crate::files::replacement::Replacement;
 use crate::job::Unit;
 
 use crate::{Info, Job, Result, register};

@@ -18,8 +18,8 @@ use litepack_io::storage::ReadAt;
 use litepack_store::{Store, Unit};
 
 use crate::error::{Context, cannot_read, refuse};
+use crate::files::names::with_suffix;
 use crate::files::reader;
-use crate::files::replacement::with_suffix;
 use crate::{Result, archive};
 
 /// Length of the header of a WAL, and of a frame in it (sqlite.org/fileformat2.html, section 4.1).

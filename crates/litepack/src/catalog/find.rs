@@ -10,8 +10,8 @@ use litepack_sqlite::{Listed, RemoteOptions};
 use super::identity::{self, Identity};
 use super::{absolute, text_of};
 use crate::error::{Context, cannot_read, refuse};
+use crate::files::names::is_same_file;
 use crate::files::patterns::expand;
-use crate::files::replacement::is_same_file;
 use crate::{Error, Job, Result};
 
 /// What files in directories and prefixes are called.

@@ -6,11 +6,13 @@
 //! content.rs      its bytes, plain or packed                           reader.rs       a packed file, on all cores
 //! replacement.rs  a new file in place of a name, or everything     object.rs       a target in an object store
 //!                 as it was                                    patterns.rs     files that are named by patterns
+//! names.rs        names of files
 //! ```
 
 pub(crate) mod content;
 pub(crate) mod header;
 pub(crate) mod held;
+pub(crate) mod names;
 pub(crate) mod object;
 // Most of it is for copies.
 #[cfg_attr(not(feature = "tune"), allow(dead_code))]

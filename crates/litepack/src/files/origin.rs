@@ -12,7 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::error::{Context, cannot_read, refuse};
 use crate::files::held::Held;
-use crate::files::replacement::with_suffix;
+use crate::files::names::with_suffix;
 use crate::files::source::{distrust, open_file};
 use crate::files::{header, reader};
 use crate::{Error, Job, Result, archive};

@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::error::{Context, refuse};
+use crate::files::names::{is_same_file, remove_wal, with_suffix};
 use crate::files::object;
+use crate::files::source::Source;
 use crate::{Error, Job, Result};
 
 /// A file on its way to its name.
@@ -75,7 +77,7 @@ impl Replacement {
             }
             Err(_) => target.to_owned(),
         };
-        expect_nothing_beside(&target)?;
+        vacate(&target)?;
         let mut replacement = Replacement::beside(target, replace)?;
         replacement.is_held = false;
         Ok(replacement)
@@ -143,9 +145,14 @@ impl Replacement {
         temp.as_file()
             .sync_all()
             .with_context(|| format!("cannot write {name}"))?;
-        if !self.is_held {
-            // Somebody may have opened it meanwhile.
-            expect_nothing_beside(&self.target)?;
+        // Somebody may have opened it meanwhile. From here on nobody can.
+        let mut old = if self.is_held {
+            None
+        } else {
+            vacate(&self.target)?
+        };
+        if let Some(old) = &mut old {
+            old.drop_wal()?;
         }
         if self.overwrite {
             temp.persist(&self.target)
@@ -159,23 +166,39 @@ impl Replacement {
     }
 }
 
-/// An error if there is a journal or a WAL for a database of this name. An empty WAL is one in use: who has it open goes
-/// on with it, beside the new file.
-fn expect_nothing_beside(target: &Path) -> Result<()> {
+/// Sees to it that nothing of another database is beside the new file. It is an error if there is a journal, or a WAL
+/// with something in it, or if somebody has the database open in WAL mode: he would go on with his WAL beside the new
+/// file. What was left behind empty goes with what is returned: the old database, which nobody else has open.
+fn vacate(target: &Path) -> Result<Option<Source>> {
+    let name = target.display();
     for suffix in ["-wal", "-journal"] {
         let beside = with_suffix(target, suffix);
-        let Ok(found) = beside.metadata() else {
-            continue;
-        };
-        let (beside, name) = (beside.display(), target.display());
-        if found.len() > 0 {
+        if beside.metadata().is_ok_and(|found| found.len() > 0) {
+            let beside = beside.display();
             refuse!("{beside} exists and would be applied to the new file; remove it first");
         }
-        if suffix == "-wal" {
-            refuse!("{beside} exists: {name} is open in WAL mode; close it, or remove {beside}");
+    }
+    let wal = with_suffix(target, "-wal");
+    if !wal.exists() {
+        return Ok(None);
+    }
+    if !target.exists() {
+        return remove_wal(target).map(|()| None);
+    }
+    let alone = Source::open(target, true).and_then(|mut old| {
+        old.expect_database()?;
+        old.hold_alone()?;
+        Ok(old)
+    });
+    match alone {
+        Ok(old) => Ok(Some(old)),
+        Err(in_use @ Error::InUse { .. }) => Err(in_use),
+        // It cannot be told.
+        Err(_) => {
+            let wal = wal.display();
+            refuse!("{wal} exists: {name} may be open in WAL mode; close it, or remove {wal}")
         }
     }
-    Ok(())
 }
 
 /// The error without the temporary file's name, which means nothing to the user.
@@ -187,13 +210,6 @@ fn without_path(error: io::Error) -> io::Error {
         | ErrorKind::StorageFull) => kind.into(),
         _ => error,
     }
-}
-
-/// The path with something appended to its last component, as SQLite names its files.
-pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }
 
 fn directory(path: &Path) -> PathBuf {
@@ -214,21 +230,6 @@ fn adopt(file: &File, like: &Metadata) {
 
 #[cfg(not(unix))]
 fn adopt(_: &File, _: &Metadata) {}
-
-/// Whether both names mean one file.
-#[cfg(unix)]
-pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let id = |path: &Path| path.metadata().map(|m| (m.dev(), m.ino())).ok();
-    id(a).is_some() && id(a) == id(b)
-}
-
-/// Whether both names mean one file.
-#[cfg(not(unix))]
-pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
-    let id = |path: &Path| path.canonicalize().ok();
-    id(a).is_some() && id(a) == id(b)
-}
 
 #[cfg(unix)]
 fn sync_directory(path: &Path) -> io::Result<()> {
@@ -266,5 +267,53 @@ mod tests {
         new().unwrap().publish(&like, &Job::default()).unwrap();
         assert_eq!(std::fs::read(&target).unwrap(), b"");
         assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
+    }
+
+    /// A reader that may not write leaves an empty WAL. That is none of one who has it open.
+    #[test]
+    fn an_empty_wal_that_was_left_behind_is_removed() {
+        crate::register().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let target = place.path().join("a.db");
+        let open = |flags| rusqlite::Connection::open_with_flags(&target, flags).unwrap();
+        let write = || open(rusqlite::OpenFlags::default());
+        write()
+            .execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(a);")
+            .unwrap();
+        let read = || {
+            let reader = open(rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY);
+            let count = "SELECT count(*) FROM t";
+            reader.query_row(count, [], |_| Ok(())).unwrap();
+            reader
+        };
+        let like = target.metadata().unwrap();
+        let new = || Replacement::of(&target, Path::new(""), true);
+        let reader = read();
+        assert!(matches!(new(), Err(Error::InUse { .. })));
+        drop(reader);
+        let wal = with_suffix(&target, "-wal");
+        assert_eq!(wal.metadata().unwrap().len(), 0);
+        let replacement = new().unwrap();
+        // Once more while the command runs.
+        let reader = read();
+        let late = new_beside(&target, &like);
+        assert!(matches!(late, Err(Error::InUse { .. })));
+        drop(reader);
+        assert!(wal.exists());
+        replacement.publish(&like, &Job::default()).unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"");
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
+        // Without a database nobody has it open.
+        std::fs::remove_file(&target).unwrap();
+        std::fs::write(&wal, "").unwrap();
+        new().unwrap().publish(&like, &Job::default()).unwrap();
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
+    }
+
+    /// As [`Replacement::of`], and the file was opened after that.
+    fn new_beside(target: &Path, like: &Metadata) -> Result<()> {
+        let mut replacement = Replacement::beside(target.to_owned(), true)?;
+        replacement.is_held = false;
+        replacement.publish(like, &Job::default())
     }
 }

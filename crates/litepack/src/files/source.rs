@@ -22,7 +22,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::header;
 use super::held::Held;
-use super::replacement::with_suffix;
+use super::names::{remove_wal, with_suffix};
 use crate::error::{Context, cannot_read, refuse};
 use crate::{Error, Job, Result};
 
@@ -317,17 +317,7 @@ impl Source {
             let set = connection.set_db_config(config, true);
             set.map_err(|error| Error::of_sqlite(&self.shown, error))?;
         }
-        for suffix in ["-wal", "-shm"] {
-            let beside = with_suffix(&self.path, suffix);
-            match std::fs::remove_file(&beside) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(error)
-                        .with_context(|| format!("cannot remove {}", beside.display()));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+        remove_wal(&self.path)
     }
 
     /// Makes a file that was held alone and then replaced unreadable for those who opened it before
