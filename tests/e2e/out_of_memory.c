@@ -232,7 +232,7 @@ static long trial(const char *what, long from, long many, long least) {
     char wal[700];
     copy_file(template, path);
     for (int i = 0; i < 3; i++) {
-        snprintf(wal, sizeof wal, "%s%s", path, i == 0 ? "-wal" : i == 1 ? "-shm" : "-journal");
+        snprintf(wal, sizeof wal, "%s%s", path, i == 0 ? "-lpw" : i == 1 ? "-shm" : "-lpjourn");
         unlink(wal);
     }
     if (pipe(pipes)) exit(2);

@@ -148,6 +148,6 @@ else
     check "the command exists" "${LITEPACK_COMMAND:-not set}" "an executable file"
 fi
 
-leftovers=$(echo ./*-journal ./*-wal ./*-shm)
+leftovers=$(echo ./*-journal ./*-wal ./*-shm ./*-lpjourn ./*-lpw)
 check "no journals, WALs or temporary files are left" "$leftovers" "?(./persist.db-journal)?( )?(./truncate.db-journal)"
 echo "end of part"

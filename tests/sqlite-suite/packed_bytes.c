@@ -57,9 +57,9 @@ static int fails(Tcl_Interp *interp, const char *what, int rc){
 
 /* Journals and WALs are never packed; to open them as databases would disturb some tests' counts. */
 static int may_be_database(const char *path){
-  static const char *const others[] = { "-journal", "-wal", "-shm" };
+  static const char *const others[] = { "-journal", "-wal", "-shm", "-lpjourn", "-lpw" };
   int i;
-  for(i=0; i<3; i++){
+  for(i=0; i<5; i++){
     size_t all = strlen(path), end = strlen(others[i]);
     if( all>=end && strcmp(path+all-end, others[i])==0 ) return 0;
   }

@@ -43,6 +43,10 @@ PLAIN_LIMIT = 100
 # How many times as long as plain SQLite a file may take, once that is more than the time limit.
 SLOWDOWN = 20
 
+# What a packed database has in place of `-wal` and `-journal`, where a test names such a file of a database's.
+OTHER_NAMES = {"wal": "lpw", "journal": "lpjourn"}
+BESIDE = re.compile(r"(\.db\d?|\.database|\bbak|mydir|\}|\$name)-(wal|journal)\b")
+
 # A test gone wild must not take the machine with it.
 LIMITS = ["prlimit", "--core=0", "--nofile=1024", f"--as={8 << 30}", f"--fsize={8 << 30}"]
 
@@ -97,7 +101,7 @@ class Suite:
         self.options = options
         self.user = UNPRIVILEGED if os.getuid() == 0 else None
         self.work_numbers = itertools.count(1)
-        shutil.copytree(options.cache / SOURCE, stage / SOURCE, ignore=shutil.ignore_patterns("fuzzdata*.db", "www"))
+        self.copy_source("plain")
         shutil.copy(options.cache / "build" / "testfixture", stage / "testfixture")
         shutil.copy(options.cache / "build" / "sqlite3-shell", stage / "sqlite3")
         for script in ["list_files.tcl", "evaluate.tcl"]:
@@ -106,11 +110,21 @@ class Suite:
             if not options.extension.exists():
                 fail(f"{options.extension} does not exist\n\nhint: cargo build --release -p litepack-extension")
             shutil.copy(options.extension, stage / "extension.so")
+            self.copy_source("packed")
+            for path in (stage / "packed").rglob("*"):
+                if path.suffix in {".test", ".tcl"}:
+                    rename_beside(path)
         subprocess.run(["chmod", "-R", "a+rX", stage], check=True)
         if self.user:
             owner = pwd.getpwnam(self.user)
             os.chown(stage, owner.pw_uid, owner.pw_gid)
-        self.tests = stage / SOURCE / "test"
+
+    def copy_source(self, label):
+        ignored = shutil.ignore_patterns("fuzzdata*.db", "www")
+        shutil.copytree(self.options.cache / SOURCE, self.stage / label / SOURCE, ignore=ignored)
+
+    def tests(self, label):
+        return str(self.stage / label / SOURCE / "test")
 
     def compare(self):
         files = self.select_files()
@@ -134,7 +148,7 @@ class Suite:
 
     def select_files(self):
         work = self.new_work_directory()
-        command = ["./testfixture", "list_files.tcl", str(self.tests), str(work)]
+        command = ["./testfixture", "list_files.tcl", self.tests("plain"), str(work)]
         # With the extension, to find out now if it does not load.
         environment = {} if self.options.baseline_only else self.extension_environment()
         listing = self.start(command, work, environment, subprocess.PIPE)
@@ -147,7 +161,7 @@ class Suite:
             if unknown := left_out.difference(full):
                 fail(f"left_out.tsv: no such test file: {', '.join(sorted(unknown))}")
             return [file for file in full if file not in left_out]
-        everything = sorted({path.name for path in (self.stage / SOURCE).rglob("*.test")})
+        everything = sorted({path.name for path in (self.stage / "plain").rglob("*.test")})
         chosen = []
         for pattern in self.options.files:
             matches = fnmatch.filter(everything, pattern) or fnmatch.filter(everything, pattern + ".test")
@@ -182,7 +196,7 @@ class Suite:
         results = {}
         files = list(limits)
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
-            runs = {pool.submit(self.run_file, file, limits[file], environment, logs): file for file in files}
+            runs = {pool.submit(self.run_file, label, file, limits[file], environment, logs): file for file in files}
             for run in concurrent.futures.as_completed(runs):
                 results[runs[run]] = run.result()
                 if sys.stderr.isatty():
@@ -192,9 +206,9 @@ class Suite:
         print(f"{label}: {len(files)} files in {time.monotonic() - started:.0f} s, logs in {logs}")
         return {file: results[file] for file in files}
 
-    def run_file(self, file, limit, environment, logs):
+    def run_file(self, label, file, limit, environment, logs):
         work = self.new_work_directory()
-        command = ["./testfixture", "evaluate.tcl", str(self.tests), file, str(work)]
+        command = ["./testfixture", "evaluate.tcl", self.tests(label), file, str(work)]
         log = logs / f"{file}.log"
         started = time.monotonic()
         timed_out = False
@@ -227,6 +241,14 @@ class Suite:
             owner = pwd.getpwnam(self.user)
             os.chown(work, owner.pw_uid, owner.pw_gid)
         return work
+
+
+def rename_beside(path):
+    """Names the files beside databases in a script as those of packed ones are named."""
+    script = path.read_bytes().decode("latin-1")
+    named = BESIDE.sub(lambda found: f"{found[1]}-{OTHER_NAMES[found[2]]}", script)
+    if named != script:
+        path.write_bytes(named.encode("latin-1"))
 
 
 def kill_group(process):

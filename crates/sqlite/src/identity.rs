@@ -2,19 +2,19 @@
 //! theirs.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use litepack_store::{FileId, FileUuid};
+use litepack_store::{FileId, FileUuid, JOURNAL_SUFFIX, WAL_SUFFIX};
 
 use crate::file_registry::FileRegistry;
 use crate::file_stamp::FileStamp;
 
-/// Names of the journals of packed databases that are open in this process.
+/// The packed databases that are open in this process, by path.
 ///
 /// SQLite could tell the database of a journal (`sqlite3_database_file_object`), but only for names that it
 /// made itself: a VFS above ours that makes its own would have it read past them.
-static JOURNALS: LazyLock<Mutex<HashMap<CString, Journal>>> = LazyLock::new(Mutex::default);
+static OPEN: LazyLock<Mutex<HashMap<Vec<u8>, Open>>> = LazyLock::new(Mutex::default);
 /// Files by what the system and the file itself say they are.
 static FILES: FileRegistry<FileKey, Named, FileId> = FileRegistry::new();
 
@@ -31,26 +31,23 @@ struct Named {
     closed: Option<FileStamp>,
 }
 
-const JOURNAL_SUFFIX: &[u8] = b"-journal";
-const WAL_SUFFIX: &[u8] = b"-wal";
-
 /// What is known of the packed databases that are open under one name.
 #[derive(Default)]
-struct Journal {
+struct Open {
     /// Which files they are.
     inodes: Vec<Inode>,
     /// A journal or WAL was deleted, and it is not known whether for good.
     is_unsynced: bool,
 }
 
-fn journals() -> MutexGuard<'static, HashMap<CString, Journal>> {
+fn open() -> MutexGuard<'static, HashMap<Vec<u8>, Open>> {
     // The map is consistent between any two statements that touch it.
-    JOURNALS.lock().unwrap_or_else(PoisonError::into_inner)
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a packed database holds in the process-wide tables for as long as it is open.
 pub(crate) struct Identity {
-    journal: CString,
+    path: Vec<u8>,
     inode: Inode,
     key: Option<FileKey>,
     file: Arc<FileId>,
@@ -58,15 +55,12 @@ pub(crate) struct Identity {
 
 impl Identity {
     pub(crate) fn new(path: &CStr, uuid: FileUuid) -> Identity {
-        let mut journal = path.to_bytes().to_vec();
-        journal.extend(JOURNAL_SUFFIX);
-        let journal = CString::new(journal).unwrap_or_default();
-        let stamp = FileStamp::of(path.to_bytes());
+        let path = path.to_bytes().to_vec();
+        let stamp = FileStamp::of(&path);
         let inode = inode_of(stamp);
-        let mut names = journals();
-        let named = names.entry(journal.clone()).or_default();
-        named.inodes.push(inode);
-        drop(names);
+        let mut all = open();
+        all.entry(path.clone()).or_default().inodes.push(inode);
+        drop(all);
         // A file that is still empty has no identity of its own yet: it shares no pages.
         let known = inode.filter(|_| uuid != FileUuid([0; 16]));
         let key = known.map(|(device, number)| (device, number, uuid));
@@ -75,7 +69,7 @@ impl Identity {
             None => Arc::new(FileId::unique()),
         };
         Identity {
-            journal,
+            path,
             inode,
             key,
             file,
@@ -84,15 +78,13 @@ impl Identity {
 
     /// Whether a journal or WAL that was deleted may be back after a power loss.
     pub(crate) fn is_unsynced(&self) -> bool {
-        let journals = journals();
-        let named = journals.get(&self.journal);
-        named.is_some_and(|named| named.is_unsynced)
+        open().get(&self.path).is_some_and(|open| open.is_unsynced)
     }
 
     /// The directory is synced.
     pub(crate) fn note_synced(&self) {
-        if let Some(named) = journals().get_mut(&self.journal) {
-            named.is_unsynced = false;
+        if let Some(open) = open().get_mut(&self.path) {
+            open.is_unsynced = false;
         }
     }
 
@@ -122,57 +114,75 @@ fn share(
 impl Drop for Identity {
     fn drop(&mut self) {
         if let Some(key) = &self.key {
-            let stamp = FileStamp::of(database_of(&self.journal));
+            let stamp = FileStamp::of(&self.path);
             FILES.rename(key, |named| named.closed = stamp);
         }
-        let mut journals = journals();
-        if let Some(Journal { inodes, .. }) = journals.get_mut(&self.journal) {
+        let mut all = open();
+        if let Some(Open { inodes, .. }) = all.get_mut(&self.path) {
             if let Some(at) = inodes.iter().position(|inode| *inode == self.inode) {
                 inodes.swap_remove(at);
             }
             if inodes.is_empty() {
-                journals.remove(&self.journal);
+                all.remove(&self.path);
             }
         }
     }
 }
 
-/// Whether this is the journal of a packed database that is open in this process and still the file of
-/// that name.
-pub(crate) fn is_packed_journal(name: &CStr) -> bool {
-    let journals = journals();
-    let Some(named) = journals.get(name) else {
-        return false;
-    };
-    named
-        .inodes
-        .contains(&inode_of(FileStamp::of(database_of(name))))
+/// What a file is to a packed database that is open in this process and still the file of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beside {
+    Journal,
+    Wal,
+    /// These have SQLite's usual names. Somebody between SQLite and us has made them: others look elsewhere.
+    ForeignJournal,
+    ForeignWal,
 }
 
-/// Whether this is a WAL of such a database, and may hold anything.
-pub(crate) fn is_filled_packed_wal(name: &CStr) -> bool {
-    journal_beside(name).is_some_and(|journal| is_packed_journal(&journal))
-        && FileStamp::of(name.to_bytes()).is_none_or(|stamp| stamp.len > 0)
+/// Why a file cannot be opened under a foreign name.
+pub(crate) const FOREIGN_NAME: &str = "a VFS above makes its own names of files: a packed database has no WAL and no journal on disk then";
+
+/// What a file of this name is, if it belongs to such a database.
+pub(crate) fn beside(name: &CStr) -> Option<Beside> {
+    let (path, beside) = split(name)?;
+    let all = open();
+    let inodes = &all.get(path)?.inodes;
+    inodes
+        .contains(&inode_of(FileStamp::of(path)))
+        .then_some(beside)
 }
 
-/// The name of the journal for the database that has a WAL of this name.
-fn journal_beside(wal: &CStr) -> Option<CString> {
-    let path = wal.to_bytes().strip_suffix(WAL_SUFFIX)?;
-    CString::new([path, JOURNAL_SUFFIX].concat()).ok()
+/// Whether this is a journal of such a database, or a WAL of one that may hold anything.
+pub(crate) fn is_filled(beside: Beside, name: &CStr) -> bool {
+    match beside {
+        Beside::Journal | Beside::ForeignJournal => true,
+        Beside::Wal | Beside::ForeignWal => {
+            FileStamp::of(name.to_bytes()).is_none_or(|stamp| stamp.len > 0)
+        }
+    }
 }
 
 /// The deletion of this file may come to nothing in a power loss: [`Identity::is_unsynced`].
 pub(crate) fn note_unsynced_name(name: &CStr) {
-    let journal = journal_beside(name);
-    if let Some(named) = journals().get_mut(journal.as_deref().unwrap_or(name)) {
-        named.is_unsynced = true;
+    if let Some((path, _)) = split(name)
+        && let Some(open) = open().get_mut(path)
+    {
+        open.is_unsynced = true;
     }
 }
 
-/// The path of the database that a journal of this name is for.
-fn database_of(journal: &CStr) -> &[u8] {
-    let path = journal.to_bytes().strip_suffix(JOURNAL_SUFFIX);
-    path.unwrap_or_default()
+/// The path of the database, and what a file of this name is to it.
+fn split(name: &CStr) -> Option<(&[u8], Beside)> {
+    let suffixes = [
+        (JOURNAL_SUFFIX, Beside::Journal),
+        ("-journal", Beside::ForeignJournal),
+        (WAL_SUFFIX, Beside::Wal),
+        ("-wal", Beside::ForeignWal),
+    ];
+    suffixes.into_iter().find_map(|(suffix, beside)| {
+        let path = name.to_bytes().strip_suffix(suffix.as_bytes())?;
+        Some((path, beside))
+    })
 }
 
 fn inode_of(stamp: Option<FileStamp>) -> Inode {

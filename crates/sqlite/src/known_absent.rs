@@ -19,7 +19,7 @@ use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, PoisonError, RwLock, RwLockWriteGuard};
 
-use litepack_store::FileUuid;
+use litepack_store::{FileUuid, JOURNAL_SUFFIX, WAL_SUFFIX};
 
 /// The names of open handles, by address.
 #[derive(Debug, Default)]
@@ -74,18 +74,19 @@ impl KnownAbsent {
     fn among(names: &'static Names, path: &CStr, journal: usize) -> KnownAbsent {
         let known = Arc::new(Known::default());
         let mut address = journal;
-        let addresses = [(Kind::Journal, "-journal"), (Kind::Wal, "-wal")].map(|(kind, suffix)| {
-            let text = [path.to_bytes(), suffix.as_bytes()].concat();
-            let at = address;
-            address += text.len() + 1;
-            let name = Name {
-                text: CString::new(text).unwrap_or_default(),
-                kind,
-                known: Arc::clone(&known),
-            };
-            names.write().insert(at, name);
-            at
-        });
+        let addresses =
+            [(Kind::Journal, JOURNAL_SUFFIX), (Kind::Wal, WAL_SUFFIX)].map(|(kind, suffix)| {
+                let text = [path.to_bytes(), suffix.as_bytes()].concat();
+                let at = address;
+                address += text.len() + 1;
+                let name = Name {
+                    text: CString::new(text).unwrap_or_default(),
+                    kind,
+                    known: Arc::clone(&known),
+                };
+                names.write().insert(at, name);
+                at
+            });
         KnownAbsent {
             names,
             addresses,
@@ -196,7 +197,7 @@ mod tests {
     const UUID: FileUuid = FileUuid([7; 16]);
 
     /// As SQLite lays them out: the path, no parameters, the journal, the WAL.
-    const MEMORY: &[u8] = b"/a.db\0\0/a.db-journal\0/a.db-wal\0\0";
+    const MEMORY: &[u8] = b"/a.db\0\0/a.db-lpjourn\0/a.db-lpw\0\0";
 
     /// A test's own, as other tests of this process open and close files meanwhile.
     fn table() -> &'static Names {

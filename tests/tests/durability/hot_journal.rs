@@ -4,7 +4,7 @@
 use litepack_tests::commandline::Place;
 use litepack_tests::vfs;
 use rusqlite::{Connection, ErrorCode};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const PAGE: usize = 4096;
 
@@ -32,6 +32,15 @@ fn journal_of(image: &[u8]) -> Vec<u8> {
         journal.extend(sum.to_be_bytes());
     }
     journal
+}
+
+/// Where a database of this VFS has its journal.
+fn journal_beside(path: &Path, vfs: &str) -> PathBuf {
+    let suffix = match vfs {
+        vfs::PLAIN => "journal",
+        _ => "lpjourn",
+    };
+    path.with_extension(format!("db-{suffix}"))
 }
 
 /// A database with one text, and its bytes.
@@ -63,7 +72,8 @@ fn one_that_came_with_a_commit_is_played_back() {
     writer
         .execute("update t set a = 'new'", [])
         .expect("an update");
-    std::fs::write(place.path("app.db-journal"), journal_of(&image)).expect("a journal");
+    std::fs::write(journal_beside(&path, vfs::under_test()), journal_of(&image))
+        .expect("a journal");
     assert_eq!(texts(&reader), "old");
 }
 
@@ -79,7 +89,7 @@ fn one_that_came_without_a_commit_is_played_back_before_anything_is_written() {
         for _ in 0..2 {
             assert_eq!(texts(&writer), "new");
         }
-        let journal = place.path("app.db-journal");
+        let journal = journal_beside(&path, vfs::under_test());
         std::fs::write(&journal, journal_of(&image)).expect("a journal");
         if in_transaction && vfs::is_litepack() {
             // Too late to begin anew: SQLite cannot go on in this transaction.
@@ -118,7 +128,7 @@ fn that_of_another_file_of_the_same_name_is_played_back() {
             .expect("an update");
         drop(writer);
         std::fs::rename(&other, &path).expect("renamable");
-        std::fs::write(place.path("app.db-journal"), journal_of(&image)).expect("a journal");
+        std::fs::write(journal_beside(&path, kind), journal_of(&image)).expect("a journal");
         assert_eq!(texts(&vfs::open(&path).expect("it opens")), "old");
     }
     assert_eq!(texts(&reader), "packed");

@@ -65,7 +65,7 @@ fn unpacking_takes_in_the_wal_of_a_packed_file() {
         return;
     }
     let place = Place::new();
-    let content = crashed(&place, "packed.db", vfs::under_test(), IN_WAL, "-wal");
+    let content = crashed(&place, "packed.db", vfs::under_test(), IN_WAL, "-lpw");
     let (packed, back) = (place.path("packed.db"), place.path("back.db"));
     succeed("check", &run_litepack([Path::new("check"), &packed]));
     succeed("info", &run_litepack([Path::new("info"), &packed]));

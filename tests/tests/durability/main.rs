@@ -10,3 +10,4 @@ mod processes;
 mod rot;
 mod secure_delete;
 mod several_databases;
+mod without_litepack;

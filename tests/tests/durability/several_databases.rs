@@ -2,7 +2,7 @@
 //! it was.
 
 use litepack_simdisk::{Call, CallSet, CrashMode, Fault, FaultError, SimDisk, SimVfs};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 fn count(db: &Connection, what: &str) -> i64 {
@@ -123,7 +123,7 @@ fn half_a_journal_is_not_played_back() {
     // So many pages that the cache spills: the journal counts its records then.
     let both = "begin; update t set v = 'undone' || v; insert into aux.t values (1); commit";
     let half = Fault::new(CallSet::WRITES, FaultError::ShortWrite);
-    disk.inject(half.on_names_ending("main.db-journal"));
+    disk.inject(half.on_names_ending("main.db-lpjourn"));
     db.execute_batch(both).expect_err("the disk is full");
     disk.clear_faults();
     if !db.is_autocommit() {
@@ -148,7 +148,7 @@ fn a_journal_whose_deletion_was_not_synced_stays_deleted() {
     disk.inject(refused.on_names_ending("aux.db"));
     let unsynced = Fault::new(CallSet::of(Call::Delete), FaultError::DirSync);
     // The last one that is deleted.
-    disk.inject(unsynced.on_names_ending("aux.db-journal"));
+    disk.inject(unsynced.on_names_ending("aux.db-lpjourn"));
     db.execute_batch("begin; update t set v = 'undone'; insert into aux.t values (1); commit")
         .expect_err("one database cannot be synced");
     assert_eq!(disk.fault_hits(), 2);
@@ -165,6 +165,48 @@ fn a_journal_whose_deletion_was_not_synced_stays_deleted() {
         assert_eq!(count(&found, "aux.t where x = 2"), 1, "{mode:?}");
         assert_eq!(count(&found, "aux.t"), 1, "{mode:?}");
     }
+}
+
+/// A writer can do nothing any more, from one call on after the other, in a transaction over both. Then a program comes
+/// that has no Litepack: it would play a journal back into the packed file.
+#[test]
+fn a_program_without_litepack_finds_no_journal() {
+    let mut found_journals = 0;
+    for call in 1.. {
+        let disk = SimDisk::new();
+        let name = "no-litepack";
+        let (vfs, writer) = open_two(&disk, name);
+        writer.execute_batch(FIFTY_ROWS).expect("two databases");
+        let all = Fault::new(CallSet::IO, FaultError::Io);
+        disk.inject(all.at(call).forever());
+        let both = "begin; update t set v = 'new'; insert into aux.t values (1); commit";
+        let done = writer.execute_batch(both);
+        drop((writer, vfs));
+        disk.clear_faults();
+        let context = format!("from call {call} on");
+        let images = disk.live_images();
+        let journal = images.get("/no-litepack-main.db-lpjourn");
+        found_journals += u32::from(journal.is_some_and(|bytes| !bytes.is_empty()));
+        let disk = SimDisk::from_images(images);
+        let plain = format!("{name}-plain");
+        let vfs = disk.register(&plain);
+        for database in ["/no-litepack-main.db", "/no-litepack-aux.db"] {
+            let uri = format!("file:{database}?vfs={plain}");
+            let stranger = Connection::open_with_flags(uri, OpenFlags::default()).expect("opened");
+            let heard = stranger.execute_batch("select * from t");
+            let code = heard.expect_err("no database").sqlite_error_code();
+            assert_eq!(code, Some(ErrorCode::NotADatabase), "{context}");
+        }
+        drop(vfs);
+        let (_vfs, found) = open_two(&SimDisk::from_images(disk.live_images()), name);
+        let new = count(&found, "aux.t");
+        assert_eq!(count(&found, "t where v = 'new'"), 50 * new, "{context}");
+        expect_sound(&found);
+        if done.is_ok() {
+            break;
+        }
+    }
+    assert!(found_journals > 0);
 }
 
 /// A writer can do nothing any more, from one call on after the other, in a transaction over both. Who plays its
@@ -199,7 +241,7 @@ fn a_journal_that_was_played_back_does_not_come_back() {
             disk.clear_faults();
             let context = format!("{mode}, {synchronous}, from call {call} on");
             let journal = disk.live_images();
-            let journal = journal.get("/played-back-main.db-journal");
+            let journal = journal.get("/played-back-main.db-lpjourn");
             played_back += u32::from(journal.is_some_and(|bytes| !bytes.is_empty()));
             other
                 .execute_batch(

@@ -271,7 +271,7 @@ fn the_last_connection_does_not_believe_it() {
                 .unwrap();
         }
         drop(reader);
-        assert!(!database.with_extension("db-wal").exists());
+        assert!(!database.with_extension("db-lpw").exists());
         assert_eq!(sum(&open(&uri)), Ok(750));
     }
 }

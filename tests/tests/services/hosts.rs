@@ -2,7 +2,8 @@
 
 use litepack_tests::commandline::Place;
 use litepack_tests::{content, vfs};
-use rusqlite::Connection;
+use rusqlite::{Connection, ffi};
+use std::ffi::{CStr, CString, c_int};
 use std::path::Path;
 
 /// SQLite's VFS without locks and shared memory, and ours over it.
@@ -58,5 +59,54 @@ fn without_shared_memory_there_is_no_wal() {
         connection.close().expect("it closes");
         let connection = open(&path, usual);
         assert_eq!(one(&connection, "select count(*) from t"), Ok(3));
+    }
+}
+
+/// A VFS above ours that makes its own names opens a WAL under SQLite's usual one. Others have theirs under another.
+#[test]
+fn a_wal_under_sqlites_own_name_is_refused() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    let place = Place::new();
+    for (name, kind, expected) in [
+        ("plain.db", vfs::PLAIN, ffi::SQLITE_OK),
+        ("packed.db", vfs::under_test(), ffi::SQLITE_CANTOPEN),
+    ] {
+        let path = place.path(name);
+        let connection = open(&path, kind);
+        connection
+            .execute_batch("create table t(x)")
+            .expect("a table");
+        let wal = CString::new(format!("{}-wal", path.display())).expect("no zero byte");
+        assert_eq!(open_wal(vfs::under_test(), &wal), expected, "{name}");
+        drop(connection);
+        assert_eq!(
+            Path::new(&format!("{}-wal", path.display())).exists(),
+            expected == ffi::SQLITE_OK
+        );
+    }
+}
+
+/// The result of `xOpen` for a WAL, which is closed again.
+fn open_wal(vfs: &str, name: &CStr) -> c_int {
+    let vfs = CString::new(vfs).expect("no zero byte");
+    let flags = ffi::SQLITE_OPEN_WAL | ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE;
+    // SAFETY: the VFS is registered, the file's memory has the size that it asks for, and a name between zero bytes is
+    // what a WAL is opened by.
+    unsafe {
+        let vfs = ffi::sqlite3_vfs_find(vfs.as_ptr());
+        let mut memory = vec![0_u64; (*vfs).szOsFile as usize / 8 + 1];
+        let file = memory.as_mut_ptr().cast::<ffi::sqlite3_file>();
+        let empty = c"".as_ptr();
+        let mut none = std::ptr::null();
+        let name = ffi::sqlite3_create_filename(name.as_ptr(), empty, empty, 0, &raw mut none);
+        let open = (*vfs).xOpen.expect("a method");
+        let code = open(vfs, name, file, flags, std::ptr::null_mut());
+        if let Some(methods) = (*file).pMethods.as_ref() {
+            methods.xClose.expect("a method")(file);
+        }
+        ffi::sqlite3_free_filename(name);
+        code
     }
 }

@@ -253,7 +253,7 @@ pub fn file_uri(path: &Path) -> String {
 
 /// All bytes that a database takes: the file and what SQLite keeps beside it.
 pub fn stored_bytes(path: &Path) -> u64 {
-    ["", "-wal", "-journal", "-shm"]
+    ["", "-wal", "-journal", "-shm", "-lpw", "-lpjourn"]
         .iter()
         .filter_map(|suffix| std::fs::metadata(beside(path, suffix)).ok())
         .map(|file| file.len())

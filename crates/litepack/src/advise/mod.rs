@@ -36,7 +36,7 @@ use litepack_engine::FileKind;
 use serde::Serialize;
 
 use crate::error::{Context, refuse};
-use crate::files::names::{is_same_file, with_suffix};
+use crate::files::names::{Suffixes, is_same_file, with_suffix};
 use crate::files::origin::Origin;
 use crate::files::replacement::Replacement;
 use crate::job::Unit;
@@ -251,7 +251,8 @@ impl<'a> Target<'a> {
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
         let folder = folder.unwrap_or(Path::new(".")).canonicalize();
         let real = folder.map_or(path.clone(), |folder| folder.join(name));
-        for suffix in ["", "-wal", "-journal", "-shm"] {
+        let beside = Suffixes::of(origin.kind()).all();
+        for suffix in ["", "-shm"].into_iter().chain(beside) {
             let own = with_suffix(origin.path(), suffix);
             if own == real || is_same_file(&own, path) {
                 refuse!("{} is part of the database", path.display());

@@ -18,7 +18,7 @@ use litepack_io::storage::ReadAt;
 use litepack_store::{Store, Unit};
 
 use crate::error::{Context, cannot_read, refuse};
-use crate::files::names::with_suffix;
+use crate::files::names::{Suffixes, with_suffix};
 use crate::files::reader;
 use crate::{Result, archive};
 
@@ -72,7 +72,9 @@ impl<'a> Pages<'a> {
             _ => (Medium::Plain(file), ReadAt::len(file).with_context(cannot)?),
         };
         // An archive is read as it is, whatever lies beside it.
-        let wal = (kind != FileKind::Zstd).then(|| Wal::open(path)).flatten();
+        let wal = (kind != FileKind::Zstd)
+            .then(|| Wal::open(path, kind))
+            .flatten();
         let size = wal.as_ref().map_or(len, |wal| wal.size);
         let mut bytes = Bytes { medium, wal };
         let mut head = [0; HEADER_LEN];
@@ -198,8 +200,8 @@ impl Wal {
     ///
     /// A frame counts if it has the salts of the header, as those of an earlier round do not. Their checksums are not
     /// looked at: no more depends on them than a number in a report.
-    fn open(path: &Path) -> Option<Wal> {
-        let path = with_suffix(path, "-wal");
+    fn open(path: &Path, kind: FileKind) -> Option<Wal> {
+        let path = with_suffix(path, Suffixes::of(kind).wal);
         // Opening a pipe would wait for its other end.
         if !path.metadata().ok()?.is_file() {
             return None;

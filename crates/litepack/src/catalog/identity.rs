@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::files::names::with_suffix;
+use crate::files::names::{PACKED, PLAIN, with_suffix};
 
 /// The clock of file systems with fine times goes in steps of at most this.
 const FINE: Duration = Duration::from_millis(20);
@@ -27,10 +27,12 @@ pub(super) fn of_file(path: &Path) -> io::Result<Identity> {
     let found = path.metadata()?;
     let inode = time(found.ctime(), found.ctime_nsec());
     let mut text = format!("{} {inode} {}", state(&found), found.ino());
-    match wal_of(path)?.metadata() {
-        Ok(wal) if wal.len() > 0 => text += &format!(" {}", state(&wal)),
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
+    for wal in wals_of(path)? {
+        match wal.metadata() {
+            Ok(wal) if wal.len() > 0 => text += &format!(" {}", state(&wal)),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
     }
     Ok(Identity {
         text,
@@ -59,8 +61,9 @@ pub(super) fn of_object(size: u64, validator: &str) -> Identity {
 
 /// Waits until a change of the file would show in its time: one that comes right after another may not.
 pub(super) fn wait_until_distinct(path: &Path) {
-    for path in [Ok(path.to_owned()), wal_of(path)] {
-        let Ok(found) = path.and_then(|path| path.metadata()) else {
+    let wals = wals_of(path).into_iter().flatten();
+    for path in std::iter::once(path.to_owned()).chain(wals) {
+        let Ok(found) = path.metadata() else {
             continue;
         };
         // A change sets both, but some file systems have only one of them.
@@ -77,9 +80,11 @@ fn inode_changed(found: &Metadata) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(since)
 }
 
-/// SQLite has it beside the file itself, where that has another name.
-fn wal_of(path: &Path) -> io::Result<PathBuf> {
-    Ok(with_suffix(&path.canonicalize()?, "-wal"))
+/// Where the WAL is, if the file is a plain database and if it is a packed one. SQLite has it beside the file itself,
+/// where that has another name.
+fn wals_of(path: &Path) -> io::Result<[PathBuf; 2]> {
+    let path = path.canonicalize()?;
+    Ok([PLAIN, PACKED].map(|suffixes| with_suffix(&path, suffixes.wal)))
 }
 
 /// How long a change may still get the time of the last one.

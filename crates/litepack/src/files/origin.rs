@@ -12,7 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::error::{Context, cannot_read, refuse};
 use crate::files::held::Held;
-use crate::files::names::with_suffix;
+use crate::files::names::{Suffixes, with_suffix};
 use crate::files::source::{distrust, open_file};
 use crate::files::{header, reader};
 use crate::{Error, Job, Result, archive};
@@ -63,7 +63,7 @@ impl Origin {
             before,
             immutable: false,
         };
-        origin.immutable = origin.is_wal()? && !origin.has_beside("-wal");
+        origin.immutable = origin.is_wal()? && !origin.has_wal();
         Ok(origin)
     }
 
@@ -134,7 +134,7 @@ impl Origin {
         let now = now.with_context(|| cannot_read(&self.shown))?;
         let same = now.len() == self.before.len()
             && now.modified().ok() == self.before.modified().ok()
-            && !self.has_beside("-wal");
+            && !self.has_wal();
         if self.immutable && !same {
             refuse!("{name} was written while it was read; try again");
         }
@@ -148,7 +148,7 @@ impl Origin {
             error.sqlite_error_code(),
             Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
         );
-        for suffix in ["-wal", "-journal"] {
+        for suffix in Suffixes::of(self.kind).all() {
             if unwritable && self.has_beside(suffix) {
                 return Error::Refused(format!(
                     "{name} has changes in {name}{suffix} that must be applied first, which this command does not do; \
@@ -157,6 +157,10 @@ impl Origin {
             }
         }
         Error::of_sqlite(&self.shown, error)
+    }
+
+    fn has_wal(&self) -> bool {
+        self.has_beside(Suffixes::of(self.kind).wal)
     }
 
     fn has_beside(&self, suffix: &str) -> bool {

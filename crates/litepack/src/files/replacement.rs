@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::error::{Context, refuse};
-use crate::files::names::{is_same_file, remove_wal, with_suffix};
+use crate::files::names::{PACKED, PLAIN, is_same_file, remove_wal, with_suffix};
 use crate::files::object;
-use crate::files::source::Source;
+use crate::files::source::{Source, applied};
 use crate::{Error, Job, Result};
 
 /// A file on its way to its name.
@@ -171,17 +171,14 @@ impl Replacement {
 /// file. What was left behind empty goes with what is returned: the old database, which nobody else has open.
 fn vacate(target: &Path) -> Result<Option<Source>> {
     let name = target.display();
-    for suffix in ["-wal", "-journal"] {
-        let beside = with_suffix(target, suffix);
-        if beside.metadata().is_ok_and(|found| found.len() > 0) {
-            let beside = beside.display();
-            refuse!("{beside} exists and would be applied to the new file; remove it first");
-        }
+    let [plain, packed] = [PLAIN, PACKED].map(|suffixes| (suffixes.pending(target), suffixes.wal));
+    if let Some(beside) = plain.0.or(packed.0) {
+        return Err(applied(&beside));
     }
-    let wal = with_suffix(target, "-wal");
-    if !wal.exists() {
+    let wals = [plain.1, packed.1].map(|suffix| with_suffix(target, suffix));
+    let Some(wal) = wals.into_iter().find(|wal| wal.exists()) else {
         return Ok(None);
-    }
+    };
     if !target.exists() {
         return remove_wal(target).map(|()| None);
     }

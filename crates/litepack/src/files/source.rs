@@ -22,7 +22,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::header;
 use super::held::Held;
-use super::names::{remove_wal, with_suffix};
+use super::names::{PACKED, PLAIN, Suffixes, remove_wal, with_suffix};
 use crate::error::{Context, cannot_read, refuse};
 use crate::{Error, Job, Result};
 
@@ -30,6 +30,14 @@ use crate::{Error, Job, Result};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// A writer may slip in between a checkpoint and our lock this often.
 const ATTEMPTS: usize = 20;
+
+/// Why there cannot be a new file.
+pub(crate) fn applied(beside: &Path) -> Error {
+    Error::Refused(format!(
+        "{} exists and would be applied to the new file; remove it first",
+        beside.display()
+    ))
+}
 
 /// Lets the schema of a database, which somebody else may have written, call innocuous functions only.
 pub(crate) fn distrust(connection: &Connection) -> rusqlite::Result<()> {
@@ -156,8 +164,13 @@ impl Source {
         self.take(false).map_err(|stopped| self.explain(stopped))
     }
 
-    /// From now on the file holds the whole database and nobody else has it open.
+    /// From now on the file holds the whole database and nobody else has it open. Nothing is beside it that would be
+    /// applied to a file of the other kind under this name.
     pub(crate) fn hold_alone(&mut self) -> Result<()> {
+        let other = if self.is_packed() { PLAIN } else { PACKED };
+        if let Some(beside) = other.pending(&self.path) {
+            return Err(applied(&beside));
+        }
         self.take(true).map_err(|stopped| self.explain(stopped))
     }
 
@@ -215,7 +228,7 @@ impl Source {
                 return Ok(());
             }
             if read_only {
-                return Err(Untaken::Other(self.needs_writing("-wal")));
+                return Err(Untaken::Other(self.needs_writing(self.suffixes().wal)));
             }
             connection.execute_batch("ROLLBACK")?;
         }
@@ -241,8 +254,12 @@ impl Source {
         Ok(connection)
     }
 
+    fn suffixes(&self) -> Suffixes {
+        Suffixes::of(self.kind)
+    }
+
     fn wal_len(&self) -> u64 {
-        self.beside_len("-wal")
+        self.beside_len(self.suffixes().wal)
     }
 
     fn beside_len(&self, suffix: &str) -> u64 {
@@ -252,9 +269,8 @@ impl Source {
 
     /// The suffix of a file beside this one that may hold a part of the database.
     fn pending(&self) -> Option<&'static str> {
-        ["-wal", "-journal"]
-            .into_iter()
-            .find(|suffix| self.beside_len(suffix) > 0)
+        let mut suffixes = self.suffixes().all().into_iter();
+        suffixes.find(|suffix| self.beside_len(suffix) > 0)
     }
 
     fn in_use(&self) -> Error {

@@ -2,8 +2,13 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
+use litepack_store::{JOURNAL_SUFFIX, WAL_SUFFIX};
+
 use super::bindings::{sqlite3, sqlite3_api_routines, sqlite3_context, sqlite3_value, sqlite3_vfs};
 use crate::codes::Code;
+
+/// Finds a name that belongs to that of a database.
+type FindName = Option<unsafe extern "C" fn(*const c_char) -> *const c_char>;
 
 /// Oldest SQLite whose table has everything used here: that of the bindings.
 pub(crate) const VERSION_MIN: c_int = 3_034_000;
@@ -206,6 +211,51 @@ impl Api {
     pub(crate) unsafe fn journal_of(&self, name: *const c_char) -> usize {
         // SAFETY: `name` is one that SQLite gave to a VFS, as the caller says, so parameters stand behind it.
         unsafe { call!(self.table(), filename_journal(name)) }.addr()
+    }
+
+    /// Gives the journal and the WAL of a packed database names of their own, in SQLite's memory, from where it takes them
+    /// for all it does with these files. Their letters are changed in place, as SQLite's own RBU extension does. Names that
+    /// are not there are those of a file that is opened without SQLite's pager, or through a VFS that makes its own.
+    ///
+    /// # Errors
+    /// If there are others than SQLite's usual ones.
+    ///
+    /// # Safety
+    /// As [`Api::uri_parameter`], and SQLite is opening a database by this name at the moment.
+    pub(super) unsafe fn rename_beside(&self, name: *const c_char) -> Result<(), CString> {
+        let table = self.table();
+        // SAFETY: `name` is one that SQLite gave to a VFS, as the caller says, so parameters and the names of the files
+        // beside stand behind it.
+        let (path, journal, wal) = unsafe {
+            let path = CStr::from_ptr(name).to_bytes();
+            let (journal, wal) = (table.filename_journal, table.filename_wal);
+            let of = |find: FindName| find.map_or(std::ptr::null(), |find| find(name));
+            (path, of(journal), of(wal))
+        };
+        let renamed = [
+            (journal, JOURNAL_SUFFIX, "-journal"),
+            (wal, WAL_SUFFIX, "-wal"),
+        ];
+        for (found, ours, theirs) in renamed.into_iter().filter(|(found, ..)| !found.is_null()) {
+            // SAFETY: it is a string of SQLite's.
+            let text = unsafe { CStr::from_ptr(found) };
+            let is = |suffix: &str| text.to_bytes().strip_prefix(path) == Some(suffix.as_bytes());
+            if text.is_empty() || is(ours) {
+                continue;
+            }
+            if !is(theirs) {
+                return Err(text.to_owned());
+            }
+            debug_assert_eq!(ours.len(), theirs.len());
+            // SAFETY: the suffix of the string, which is as long as ours, is written over. It is in memory that SQLite
+            // has allocated for these names, and nobody else reads them while the database is being opened. `text` is
+            // not used any more.
+            unsafe {
+                let suffix = found.cast_mut().byte_add(path.len()).cast::<u8>();
+                suffix.copy_from_nonoverlapping(ours.as_ptr(), ours.len());
+            }
+        }
+        Ok(())
     }
 
     /// The URI parameters of a database, in order.
@@ -412,6 +462,46 @@ pub(super) mod tests {
         };
         Api {
             table: Box::leak(Box::new(table)),
+        }
+    }
+
+    /// As SQLite lays them out; `a.db` takes five bytes, and there are no parameters.
+    #[test]
+    fn names_beside_are_changed_in_place() {
+        unsafe extern "C" fn journal(name: *const c_char) -> *const c_char {
+            // SAFETY: the memory below is longer.
+            unsafe { name.add(6) }
+        }
+        unsafe extern "C" fn wal(name: *const c_char) -> *const c_char {
+            // SAFETY: the journal's name ends with a zero byte, before the end of the memory.
+            unsafe { journal(name).add(CStr::from_ptr(journal(name)).count_bytes() + 1) }
+        }
+        let rename = |memory: &str, has_wal: bool| {
+            let table = sqlite3_api_routines {
+                filename_journal: Some(journal),
+                filename_wal: has_wal.then_some(wal),
+                ..empty()
+            };
+            let table: *const _ = &raw const table;
+            let mut bytes = memory.as_bytes().to_vec();
+            // SAFETY: the memory is laid out as SQLite's, and nobody else has it.
+            let result = unsafe { Api { table }.rename_beside(bytes.as_mut_ptr().cast()) };
+            (result.is_ok(), String::from_utf8(bytes).unwrap())
+        };
+        let usual = "a.db\0\0a.db-journal\0a.db-wal\0\0\0";
+        let ours = "a.db\0\0a.db-lpjourn\0a.db-lpw\0\0\0";
+        let done = |text: &str| (true, text.to_owned());
+        assert_eq!(rename(usual, true), done(ours));
+        assert_eq!(rename(ours, true), done(ours), "it has them already");
+        let without_wal = "a.db\0\0a.db-lpjourn\0a.db-wal\0\0\0";
+        assert_eq!(rename(usual, false), done(without_wal));
+        let none = "a.db\0\0\0\0\0\0";
+        assert_eq!(rename(none, true), done(none), "not by SQLite's pager");
+        for short in [
+            "a.db\0\0a.nal\0a.wal\0\0\0",
+            "a.db\0\0b.db-journal\0b.db-wal\0\0\0",
+        ] {
+            assert_eq!(rename(short, true), (false, short.to_owned()));
         }
     }
 

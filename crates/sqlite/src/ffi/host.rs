@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
 use litepack_io::storage::{ReadAt, Storage};
+use litepack_store::JOURNAL_SUFFIX;
 
 use super::api::{Api, call};
 use super::bindings::{
@@ -46,7 +47,7 @@ impl HostName {
         HostName { vfs, name }
     }
 
-    pub(super) fn path(&self) -> &CStr {
+    pub(crate) fn path(&self) -> &CStr {
         // SAFETY: SQLite's names are strings, kept as long as `new` says.
         unsafe { CStr::from_ptr(self.name) }
     }
@@ -238,7 +239,7 @@ impl HostFile {
     /// # Errors
     /// The host's result code.
     pub(crate) fn has_journal(&self) -> Result<bool, Code> {
-        let name = [self.path.to_bytes(), b"-journal\0"].concat();
+        let name = [self.path.to_bytes(), JOURNAL_SUFFIX.as_bytes(), b"\0"].concat();
         let mut there = 0;
         // SAFETY: the host's VFS is registered for ever, and the name ends with a zero byte.
         let code = unsafe {
@@ -450,7 +451,7 @@ impl Storage for HostFile {
     }
 
     /// SQLite's VFSes sync a directory when a file in it is deleted, if they are asked to. So an empty file is made and
-    /// deleted. It has a name of our own that nobody else has: whatever ends in `-journal`, `-wal` or `-mj...` is
+    /// deleted. It has a name of our own that nobody else has: whatever ends in `-lpjourn`, `-lpw` or `-mj...` is
     /// SQLite's, and may be what a transaction over several databases hangs on at this moment.
     fn sync_name(&self) -> io::Result<()> {
         let mut tries = 0;

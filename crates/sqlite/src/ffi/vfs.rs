@@ -19,7 +19,8 @@ use super::library::Library;
 use super::registration::{Shim, named};
 use crate::codes::{
     ACCESS_EXISTS, CANTOPEN, IOERR_DIR_FSYNC, MISUSE, NOMEM, NOTADB, OK, OPEN_CREATE,
-    OPEN_EXCLUSIVE, OPEN_MAIN_DB, OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, While,
+    OPEN_EXCLUSIVE, OPEN_MAIN_DB, OPEN_MAIN_JOURNAL, OPEN_READONLY, OPEN_READWRITE, OPEN_WAL,
+    While,
 };
 use crate::file::archive::{ArchiveFile, Which};
 use crate::file::journal::JournalFile;
@@ -30,7 +31,7 @@ use crate::file::secure_delete::SecureDelete;
 use crate::file::{Database, Failure, File};
 use crate::file_stamp::FileStamp;
 use crate::foreign;
-use crate::identity::{Identity, is_filled_packed_wal, is_packed_journal, note_unsynced_name};
+use crate::identity::{Beside, FOREIGN_NAME, Identity, beside, is_filled, note_unsynced_name};
 use crate::known_absent::{self, KnownAbsent};
 use crate::options::{Setting, from_uri};
 use crate::relief::relieve;
@@ -145,22 +146,30 @@ impl Opening<'_> {
         // SAFETY: the arguments are SQLite's, as the caller says. Each function below is called for the kind of file
         // that it is for, and with a name where it looks at one.
         unsafe {
-            if self.name.is_null() || self.flags & (OPEN_MAIN_DB | OPEN_MAIN_JOURNAL) == 0 {
-                self.below(self.flags)
-            } else if self.flags & OPEN_MAIN_DB != 0 {
-                self.main()
-            } else if self.flags & OPEN_CREATE != 0 && is_packed_journal(self.host_name().path()) {
-                self.finish(JournalFile::new(self.host_name()), self.flags);
-                Ok(())
-            } else if self.flags & OPEN_READWRITE != 0 && is_packed_journal(self.host_name().path())
-            {
-                // Without CREATE it is a journal left on disk, to be played back.
-                let (file, granted) = self.host_name().open(self.flags)?;
-                self.finish(JournalFile::of(self.host_name(), file), granted);
-                Ok(())
-            } else {
-                // To be looked at.
-                self.below(self.flags)
+            let kind = self.flags & (OPEN_MAIN_DB | OPEN_MAIN_JOURNAL | OPEN_WAL);
+            if self.name.is_null() || kind == 0 {
+                return self.below(self.flags);
+            }
+            if kind == OPEN_MAIN_DB {
+                return self.main();
+            }
+            let name = self.host_name();
+            match beside(name.path()) {
+                Some(Beside::Journal | Beside::ForeignJournal) if self.flags & OPEN_CREATE != 0 => {
+                    self.finish(JournalFile::new(name), self.flags);
+                    Ok(())
+                }
+                Some(Beside::Journal) if self.flags & OPEN_READWRITE != 0 => {
+                    // Without CREATE it is a journal left on disk, to be played back.
+                    let (file, granted) = name.open(self.flags)?;
+                    self.finish(JournalFile::of(name, file), granted);
+                    Ok(())
+                }
+                Some(Beside::ForeignJournal | Beside::ForeignWal) => {
+                    Err(Failure::new(CANTOPEN, FOREIGN_NAME))
+                }
+                // A journal is to be looked at.
+                _ => self.below(self.flags),
             }
         }
     }
@@ -292,6 +301,15 @@ impl Opening<'_> {
         settings: Vec<Setting>,
     ) -> Result<(), Failure> {
         let path = disk.path().to_owned();
+        // SAFETY: the name is a main database's, and this is a call of `xOpen` for it.
+        unsafe { self.shim.api().rename_beside(self.name) }.map_err(|name| {
+            let name = name.to_string_lossy();
+            let why = format!(
+                "{}: {name} cannot be its journal or WAL",
+                path.to_string_lossy()
+            );
+            Failure::new(CANTOPEN, why)
+        })?;
         let mut store = Store::open(disk, Options::default()).map_err(|error| {
             let failure = Failure::of_store(&error, While::Reading);
             Failure::new(failure.code, format!("{}: {error}", path.to_string_lossy()))
@@ -445,14 +463,12 @@ unsafe fn delete_any(shim: &Shim, name: *const c_char, sync: c_int) -> c_int {
     // SAFETY: the host is a VFS that SQLite has registered, and the arguments are those of its call of `xDelete`.
     let body = || unsafe {
         let name_text = CStr::from_ptr(name);
-        let is_ours = is_packed_journal(name_text);
+        let found = beside(name_text);
+        let is_ours = matches!(found, Some(Beside::Journal | Beside::ForeignJournal));
         // SQLite leaves it to the next journal that no power loss brings this one, or a WAL, back, to be played over
         // what is committed by then. Ours has no file.
-        let sync = if is_ours || is_filled_packed_wal(name_text) {
-            1
-        } else {
-            sync
-        };
+        let is_filled = found.is_some_and(|found| is_filled(found, name_text));
+        let sync = if is_filled { 1 } else { sync };
         match call!((*host), xDelete(host, name, sync)) {
             OK => OK,
             IOERR_DIR_FSYNC => {

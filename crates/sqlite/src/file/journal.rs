@@ -7,10 +7,12 @@
 use std::ffi::c_int;
 
 use litepack_io::storage::{ReadAt, Storage};
+use litepack_store::JOURNAL_SUFFIX;
 
 use super::{Failure, File, Methods};
-use crate::codes::{OK, OPEN_CREATE, OPEN_MAIN_JOURNAL, OPEN_READWRITE, While};
+use crate::codes::{CANTOPEN, OK, OPEN_CREATE, OPEN_MAIN_JOURNAL, OPEN_READWRITE, While};
 use crate::ffi::{HostFile, HostName};
+use crate::identity::FOREIGN_NAME;
 
 /// Bytes kept in memory before the journal goes to a temporary file.
 const MEMORY_MAX: usize = 4 << 20;
@@ -122,6 +124,14 @@ impl File for JournalFile {
 
     fn write(&mut self, bytes: &[u8], offset: u64) -> Result<(), Failure> {
         if names_super_journal(offset, bytes) && !matches!(self.content, Content::Named(_)) {
+            if !self
+                .name
+                .path()
+                .to_bytes()
+                .ends_with(JOURNAL_SUFFIX.as_bytes())
+            {
+                return Err(Failure::new(CANTOPEN, FOREIGN_NAME));
+            }
             let flags = OPEN_READWRITE | OPEN_CREATE | OPEN_MAIN_JOURNAL;
             let (file, _) = self.name.open(flags)?;
             self.copy_to(&file).inspect_err(|_| {

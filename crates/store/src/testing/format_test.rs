@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use crate::format::beside::{JOURNAL_SUFFIX, WAL_SUFFIX};
 use crate::format::catalog::{
     Catalog, DICTIONARIES_MAX, DICTIONARY_LEN_MAX, DICTIONARY_STORED_MAX,
 };
@@ -87,6 +88,25 @@ fn constants_are_as_documented() {
     assert_eq!(documented.len(), code.len());
     for (name, value) in code {
         assert_eq!(documented.get(name), Some(&value), "{name}");
+    }
+}
+
+#[test]
+fn files_beside_are_named_as_documented() {
+    let code = [
+        ("WAL_SUFFIX", WAL_SUFFIX, "-wal"),
+        ("JOURNAL_SUFFIX", JOURNAL_SUFFIX, "-journal"),
+    ];
+    let code = code
+        .map(|(name, ours, theirs)| vec![name.into(), format!("`{ours}`"), format!("`{theirs}`")]);
+    assert_eq!(table("Files beside it"), code);
+    for (ours, theirs) in [(WAL_SUFFIX, "-wal"), (JOURNAL_SUFFIX, "-journal")] {
+        assert_eq!(ours.len(), theirs.len());
+        assert_eq!(
+            ours.rfind('-'),
+            Some(0),
+            "the Unix VFS looks for the last one"
+        );
     }
 }
 

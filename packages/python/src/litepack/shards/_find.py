@@ -157,12 +157,15 @@ def local_version(path: str) -> str:
     status = os.stat(path)
     # Programs can set the time of the content, but not that of the inode.
     version = f"{_state(status)} {status.st_ctime_ns} {status.st_ino}"
-    try:
-        # SQLite has it beside the file itself, where that has another name.
-        wal = os.stat(os.path.realpath(path) + "-wal")
-    except FileNotFoundError:
-        return version
-    return f"{version} {_state(wal)}" if wal.st_size else version
+    for suffix in ("-wal", "-lpw"):
+        try:
+            # SQLite has it beside the file itself, where that has another name.
+            wal = os.stat(os.path.realpath(path) + suffix)
+        except FileNotFoundError:
+            continue
+        if wal.st_size:
+            version += f" {_state(wal)}"
+    return version
 
 
 def _state(status: os.stat_result) -> str:
