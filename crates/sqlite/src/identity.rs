@@ -2,7 +2,7 @@
 //! theirs.
 
 use std::collections::HashMap;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use litepack_store::{FileId, FileUuid, JOURNAL_SUFFIX, WAL_SUFFIX};
@@ -34,8 +34,8 @@ struct Named {
 /// What is known of the packed databases that are open under one name.
 #[derive(Default)]
 struct Open {
-    /// Which files they are.
-    inodes: Vec<Inode>,
+    /// Which files they are, and under whose names the files beside are.
+    handles: Vec<(Inode, Names)>,
     /// A journal or WAL was deleted, and it is not known whether for good.
     is_unsynced: bool,
 }
@@ -45,21 +45,32 @@ fn open() -> MutexGuard<'static, HashMap<Vec<u8>, Open>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Who has named the files beside a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// We, in SQLite's memory.
+    Ours,
+    /// Nobody yet: a VFS above ours may make names of its own, which are SQLite's usual ones.
+    Unknown,
+}
+
 /// What a packed database holds in the process-wide tables for as long as it is open.
 pub(crate) struct Identity {
     path: Vec<u8>,
     inode: Inode,
+    names: Names,
     key: Option<FileKey>,
     file: Arc<FileId>,
 }
 
 impl Identity {
-    pub(crate) fn new(path: &CStr, uuid: FileUuid) -> Identity {
+    pub(crate) fn new(path: &CStr, names: Names, uuid: FileUuid) -> Identity {
         let path = path.to_bytes().to_vec();
         let stamp = FileStamp::of(&path);
         let inode = inode_of(stamp);
         let mut all = open();
-        all.entry(path.clone()).or_default().inodes.push(inode);
+        let open = all.entry(path.clone()).or_default();
+        open.handles.push((inode, names));
         drop(all);
         // A file that is still empty has no identity of its own yet: it shares no pages.
         let known = inode.filter(|_| uuid != FileUuid([0; 16]));
@@ -71,6 +82,7 @@ impl Identity {
         Identity {
             path,
             inode,
+            names,
             key,
             file,
         }
@@ -86,6 +98,18 @@ impl Identity {
         if let Some(open) = open().get_mut(&self.path) {
             open.is_unsynced = false;
         }
+    }
+
+    /// Whether another file has taken the name of this one. What is beside it belongs to that.
+    pub(crate) fn is_replaced(&self) -> bool {
+        let found = inode_of(FileStamp::of(&self.path));
+        found.is_some() && found != self.inode
+    }
+
+    /// Files of SQLite's usual names beside this one that hold something. They are none of its own; a program without
+    /// Litepack would write them into it.
+    pub(crate) fn strangers(&self) -> impl Iterator<Item = CString> {
+        strangers(&self.path)
     }
 
     /// The name of the file's pages in the cache.
@@ -118,11 +142,12 @@ impl Drop for Identity {
             FILES.rename(key, |named| named.closed = stamp);
         }
         let mut all = open();
-        if let Some(Open { inodes, .. }) = all.get_mut(&self.path) {
-            if let Some(at) = inodes.iter().position(|inode| *inode == self.inode) {
-                inodes.swap_remove(at);
+        if let Some(Open { handles, .. }) = all.get_mut(&self.path) {
+            let own = (self.inode, self.names);
+            if let Some(at) = handles.iter().position(|handle| *handle == own) {
+                handles.swap_remove(at);
             }
-            if inodes.is_empty() {
+            if handles.is_empty() {
                 all.remove(&self.path);
             }
         }
@@ -137,7 +162,39 @@ pub(crate) enum Beside {
     /// These have SQLite's usual names. Somebody between SQLite and us has made them: others look elsewhere.
     ForeignJournal,
     ForeignWal,
+    /// A WAL of another file, which has taken the name of the one that is open.
+    OthersWal,
 }
+
+fn strangers(path: &[u8]) -> impl Iterator<Item = CString> {
+    let names = ["-wal", "-journal"].map(|suffix| [path, suffix.as_bytes()].concat());
+    let found = names.into_iter().filter(|name| {
+        let is_filled = FileStamp::of(name).is_some_and(|stamp| stamp.len > 0);
+        is_filled && (name.ends_with(b"-wal") || is_hot(name))
+    });
+    found.filter_map(|name| CString::new(name).ok())
+}
+
+/// Whether a journal is to be played back. One that begins with a zero was kept for the next transaction.
+#[cfg(unix)]
+fn is_hot(journal: &[u8]) -> bool {
+    use std::io::Read as _;
+    use std::os::unix::ffi::OsStrExt as _;
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(journal));
+    let mut first = [0];
+    // Opening a pipe would wait for its other end.
+    let is_file = path.metadata().is_ok_and(|found| found.is_file());
+    let read = |mut file: std::fs::File| file.read(&mut first);
+    is_file && std::fs::File::open(path).and_then(read).is_ok() && first != [0]
+}
+
+#[cfg(not(unix))]
+fn is_hot(_: &[u8]) -> bool {
+    false
+}
+
+/// Why a WAL cannot be opened that belongs to another file.
+pub(crate) const REPLACED: &str = "the file was replaced while it was open; open it anew";
 
 /// Why a file cannot be opened under a foreign name.
 pub(crate) const FOREIGN_NAME: &str = "a VFS above makes its own names of files: a packed database has no WAL and no journal on disk then";
@@ -146,17 +203,25 @@ pub(crate) const FOREIGN_NAME: &str = "a VFS above makes its own names of files:
 pub(crate) fn beside(name: &CStr) -> Option<Beside> {
     let (path, beside) = split(name)?;
     let all = open();
-    let inodes = &all.get(path)?.inodes;
-    inodes
-        .contains(&inode_of(FileStamp::of(path)))
-        .then_some(beside)
+    let handles = &all.get(path)?.handles;
+    let now = inode_of(FileStamp::of(path));
+    let is = |(inode, names): &(Inode, Names)| match beside {
+        // Beside a plain database that has taken the place of the packed one they are its own.
+        Beside::ForeignJournal | Beside::ForeignWal => *inode == now && *names == Names::Unknown,
+        _ => *inode == now,
+    };
+    match beside {
+        _ if handles.iter().any(is) => Some(beside),
+        Beside::Wal if now.is_some() => Some(Beside::OthersWal),
+        _ => None,
+    }
 }
 
 /// Whether this is a journal of such a database, or a WAL of one that may hold anything.
 pub(crate) fn is_filled(beside: Beside, name: &CStr) -> bool {
     match beside {
         Beside::Journal | Beside::ForeignJournal => true,
-        Beside::Wal | Beside::ForeignWal => {
+        Beside::Wal | Beside::ForeignWal | Beside::OthersWal => {
             FileStamp::of(name.to_bytes()).is_none_or(|stamp| stamp.len > 0)
         }
     }

@@ -78,35 +78,53 @@ fn a_wal_under_sqlites_own_name_is_refused() {
         connection
             .execute_batch("create table t(x)")
             .expect("a table");
+        let path_text = CString::new(path.to_str().expect("UTF-8")).expect("no zero byte");
         let wal = CString::new(format!("{}-wal", path.display())).expect("no zero byte");
-        assert_eq!(open_wal(vfs::under_test(), &wal), expected, "{name}");
-        drop(connection);
+        let database = ffi::SQLITE_OPEN_MAIN_DB | ffi::SQLITE_OPEN_READWRITE;
+        let flags = ffi::SQLITE_OPEN_WAL | ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE;
+        let codes = open_files(vfs::under_test(), &[(&path_text, database), (&wal, flags)]);
+        assert_eq!(codes, [ffi::SQLITE_OK, expected], "{name}");
+        // Who passes SQLite's names on does not ask for it. It would be a plain database's, under the same name.
         assert_eq!(
-            Path::new(&format!("{}-wal", path.display())).exists(),
-            expected == ffi::SQLITE_OK
+            open_files(vfs::under_test(), &[(&wal, flags)]),
+            [ffi::SQLITE_OK]
         );
+        drop(connection);
     }
 }
 
-/// The result of `xOpen` for a WAL, which is closed again.
-fn open_wal(vfs: &str, name: &CStr) -> c_int {
+/// The results of `xOpen` for these files, with these flags. They are closed again when all are open.
+fn open_files(vfs: &str, files: &[(&CStr, c_int)]) -> Vec<c_int> {
     let vfs = CString::new(vfs).expect("no zero byte");
-    let flags = ffi::SQLITE_OPEN_WAL | ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE;
     // SAFETY: the VFS is registered, the file's memory has the size that it asks for, and a name between zero bytes is
-    // what a WAL is opened by.
+    // what files are opened by.
     unsafe {
         let vfs = ffi::sqlite3_vfs_find(vfs.as_ptr());
-        let mut memory = vec![0_u64; (*vfs).szOsFile as usize / 8 + 1];
-        let file = memory.as_mut_ptr().cast::<ffi::sqlite3_file>();
         let empty = c"".as_ptr();
-        let mut none = std::ptr::null();
-        let name = ffi::sqlite3_create_filename(name.as_ptr(), empty, empty, 0, &raw mut none);
-        let open = (*vfs).xOpen.expect("a method");
-        let code = open(vfs, name, file, flags, std::ptr::null_mut());
-        if let Some(methods) = (*file).pMethods.as_ref() {
-            methods.xClose.expect("a method")(file);
-        }
-        ffi::sqlite3_free_filename(name);
-        code
+        let opened: Vec<_> = files
+            .iter()
+            .map(|(name, flags)| {
+                let mut memory = vec![0_u64; (*vfs).szOsFile as usize / 8 + 1];
+                let file = memory.as_mut_ptr().cast::<ffi::sqlite3_file>();
+                let mut none = std::ptr::null();
+                let name =
+                    ffi::sqlite3_create_filename(name.as_ptr(), empty, empty, 0, &raw mut none);
+                let open = (*vfs).xOpen.expect("a method");
+                (
+                    open(vfs, name, file, *flags, std::ptr::null_mut()),
+                    file,
+                    memory,
+                    name,
+                )
+            })
+            .collect();
+        let close = |(code, file, _memory, name): (c_int, *mut ffi::sqlite3_file, Vec<u64>, _)| {
+            if let Some(methods) = (*file).pMethods.as_ref() {
+                methods.xClose.expect("a method")(file);
+            }
+            ffi::sqlite3_free_filename(name);
+            code
+        };
+        opened.into_iter().map(close).collect()
     }
 }

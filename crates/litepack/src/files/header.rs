@@ -9,6 +9,7 @@ use litepack_io::storage::ReadAt;
 use litepack_store::HEAD_LEN;
 
 use crate::error::{Context, cannot_read};
+use crate::files::reader;
 use crate::{Error, Result};
 
 /// The kind of a file.
@@ -39,6 +40,17 @@ pub(crate) fn expect_whole(file: &File, kind: FileKind, name: &Path) -> Result<(
         }),
         None => Ok(()),
     }
+}
+
+/// Whether the header of the database asks for WAL mode. In an archive that means nothing.
+pub(crate) fn is_wal(file: &File, kind: FileKind) -> litepack_store::Result<bool> {
+    let mut version = [0; 20];
+    let found = match kind {
+        FileKind::Plain => file.read_at(&mut version, 0)?,
+        FileKind::Packed => reader::open(file, &reader::options())?.read(0, &mut version)?,
+        _ => 0,
+    };
+    Ok(found == version.len() && version[18..] == [2, 2])
 }
 
 /// The header of a database; `None` if the file is too short for one.

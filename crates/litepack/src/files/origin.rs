@@ -11,10 +11,10 @@ use litepack_engine::FileKind;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::error::{Context, cannot_read, refuse};
+use crate::files::header;
 use crate::files::held::Held;
 use crate::files::names::{Suffixes, with_suffix};
 use crate::files::source::{distrust, open_file};
-use crate::files::{header, reader};
 use crate::{Error, Job, Result, archive};
 
 /// The user's database.
@@ -63,7 +63,8 @@ impl Origin {
             before,
             immutable: false,
         };
-        origin.immutable = origin.is_wal()? && !origin.has_wal();
+        let is_wal = header::is_wal(&origin.file, kind).with_context(cannot)?;
+        origin.immutable = is_wal && !origin.has_wal();
         Ok(origin)
     }
 
@@ -166,23 +167,6 @@ impl Origin {
     fn has_beside(&self, suffix: &str) -> bool {
         let beside = with_suffix(&self.path, suffix).metadata();
         beside.is_ok_and(|found| found.len() > 0)
-    }
-
-    /// Whether the header asks for WAL mode. In an archive that means nothing.
-    fn is_wal(&self) -> Result<bool> {
-        let cannot = || cannot_read(&self.shown);
-        let mut version = [0; 20];
-        let found = match self.kind {
-            FileKind::Plain => litepack_io::storage::ReadAt::read_at(&self.file, &mut version, 0)
-                .with_context(cannot)?,
-            FileKind::Packed => {
-                let mut store =
-                    reader::open(&self.file, &reader::options()).with_context(cannot)?;
-                store.read(0, &mut version).with_context(cannot)?
-            }
-            _ => 0,
-        };
-        Ok(found == version.len() && version[18..] == [2, 2])
     }
 }
 

@@ -162,39 +162,44 @@ impl Replacement {
                 .with_context(|| format!("cannot create {name}"))?;
         }
         sync_directory(&directory(&self.target))
-            .with_context(|| format!("{name} is written but may not survive a power loss"))
+            .with_context(|| format!("{name} is written but may not survive a power loss"))?;
+        if let Some(old) = old {
+            old.retire();
+        }
+        Ok(())
     }
 }
 
 /// Sees to it that nothing of another database is beside the new file. It is an error if there is a journal, or a WAL
 /// with something in it, or if somebody has the database open in WAL mode: he would go on with his WAL beside the new
-/// file. What was left behind empty goes with what is returned: the old database, which nobody else has open.
+/// file. Who has opened such a database and not read it yet would do so, too, and is not seen; so it has to be retired
+/// when it is replaced. It is returned, held, and its empty WAL goes with it.
 fn vacate(target: &Path) -> Result<Option<Source>> {
-    let name = target.display();
-    let [plain, packed] = [PLAIN, PACKED].map(|suffixes| (suffixes.pending(target), suffixes.wal));
-    if let Some(beside) = plain.0.or(packed.0) {
+    if let Some(beside) = PLAIN.pending(target).or(PACKED.pending(target)) {
         return Err(applied(&beside));
     }
-    let wals = [plain.1, packed.1].map(|suffix| with_suffix(target, suffix));
-    let Some(wal) = wals.into_iter().find(|wal| wal.exists()) else {
-        return Ok(None);
-    };
+    let wals = [PLAIN, PACKED].map(|suffixes| with_suffix(target, suffixes.wal));
+    let wal = wals.into_iter().find(|wal| wal.exists());
     if !target.exists() {
         return remove_wal(target).map(|()| None);
     }
     let alone = Source::open(target, true).and_then(|mut old| {
         old.expect_database()?;
+        if wal.is_none() && !old.is_wal() {
+            return Ok(None);
+        }
         old.hold_alone()?;
-        Ok(old)
+        Ok(Some(old))
     });
-    match alone {
-        Ok(old) => Ok(Some(old)),
-        Err(in_use @ Error::InUse { .. }) => Err(in_use),
+    match (alone, wal) {
+        (Err(told @ (Error::InUse { .. } | Error::Refused(_))), _) => Err(told),
         // It cannot be told.
-        Err(_) => {
-            let wal = wal.display();
+        (Err(_), Some(wal)) => {
+            let (name, wal) = (target.display(), wal.display());
             refuse!("{wal} exists: {name} may be open in WAL mode; close it, or remove {wal}")
         }
+        (Err(_), None) => Ok(None),
+        (Ok(old), _) => Ok(old),
     }
 }
 

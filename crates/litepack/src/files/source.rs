@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use litepack_engine::FileKind;
 use litepack_io::storage::Storage;
-use litepack_store::HEADER_LEN;
+use litepack_store::HEAD_LEN;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
@@ -171,6 +171,13 @@ impl Source {
         if let Some(beside) = other.pending(&self.path) {
             return Err(applied(&beside));
         }
+        if self.is_wal() && links(&self.metadata()?) > 1 {
+            refuse!(
+                "{0} is in WAL mode and has other names (hard links); a program that has it open under one of them \
+                 would take the new file's WAL for its own. Leave WAL mode first (PRAGMA journal_mode = DELETE)",
+                self.shown.display()
+            );
+        }
         self.take(true).map_err(|stopped| self.explain(stopped))
     }
 
@@ -252,6 +259,11 @@ impl Source {
         distrust(&connection)?;
         connection.busy_timeout(PATIENCE)?;
         Ok(connection)
+    }
+
+    /// Whether the header asks for WAL mode, as far as it can be told.
+    pub(crate) fn is_wal(&self) -> bool {
+        header::is_wal(&self.file, self.kind).unwrap_or(false)
     }
 
     fn suffixes(&self) -> Suffixes {
@@ -340,7 +352,7 @@ impl Source {
     /// that and wait for its lock, unless it has other names.
     pub(crate) fn retire(self) {
         if nothing_links_to(&self.file) {
-            let _ = Storage::write_at(&*self.file, &[0; HEADER_LEN], 0);
+            let _ = Storage::write_at(&*self.file, &[0; HEAD_LEN], 0);
         }
     }
 }

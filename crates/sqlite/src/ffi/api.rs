@@ -6,6 +6,7 @@ use litepack_store::{JOURNAL_SUFFIX, WAL_SUFFIX};
 
 use super::bindings::{sqlite3, sqlite3_api_routines, sqlite3_context, sqlite3_value, sqlite3_vfs};
 use crate::codes::Code;
+use crate::identity::Names;
 
 /// Finds a name that belongs to that of a database.
 type FindName = Option<unsafe extern "C" fn(*const c_char) -> *const c_char>;
@@ -218,11 +219,11 @@ impl Api {
     /// are not there are those of a file that is opened without SQLite's pager, or through a VFS that makes its own.
     ///
     /// # Errors
-    /// If there are others than SQLite's usual ones.
+    /// If there are others than SQLite's usual ones: one of these.
     ///
     /// # Safety
     /// As [`Api::uri_parameter`], and SQLite is opening a database by this name at the moment.
-    pub(super) unsafe fn rename_beside(&self, name: *const c_char) -> Result<(), CString> {
+    pub(super) unsafe fn rename_beside(&self, name: *const c_char) -> Result<Names, CString> {
         let table = self.table();
         // SAFETY: `name` is one that SQLite gave to a VFS, as the caller says, so parameters and the names of the files
         // beside stand behind it.
@@ -236,11 +237,16 @@ impl Api {
             (journal, JOURNAL_SUFFIX, "-journal"),
             (wal, WAL_SUFFIX, "-wal"),
         ];
+        let mut names = Names::Unknown;
         for (found, ours, theirs) in renamed.into_iter().filter(|(found, ..)| !found.is_null()) {
             // SAFETY: it is a string of SQLite's.
             let text = unsafe { CStr::from_ptr(found) };
             let is = |suffix: &str| text.to_bytes().strip_prefix(path) == Some(suffix.as_bytes());
-            if text.is_empty() || is(ours) {
+            if text.is_empty() {
+                continue;
+            }
+            names = Names::Ours;
+            if is(ours) {
                 continue;
             }
             if !is(theirs) {
@@ -255,7 +261,7 @@ impl Api {
                 suffix.copy_from_nonoverlapping(ours.as_ptr(), ours.len());
             }
         }
-        Ok(())
+        Ok(names)
     }
 
     /// The URI parameters of a database, in order.
@@ -486,22 +492,23 @@ pub(super) mod tests {
             let mut bytes = memory.as_bytes().to_vec();
             // SAFETY: the memory is laid out as SQLite's, and nobody else has it.
             let result = unsafe { Api { table }.rename_beside(bytes.as_mut_ptr().cast()) };
-            (result.is_ok(), String::from_utf8(bytes).unwrap())
+            (result.ok(), String::from_utf8(bytes).unwrap())
         };
         let usual = "a.db\0\0a.db-journal\0a.db-wal\0\0\0";
         let ours = "a.db\0\0a.db-lpjourn\0a.db-lpw\0\0\0";
-        let done = |text: &str| (true, text.to_owned());
+        let done = |text: &str| (Some(Names::Ours), text.to_owned());
         assert_eq!(rename(usual, true), done(ours));
         assert_eq!(rename(ours, true), done(ours), "it has them already");
         let without_wal = "a.db\0\0a.db-lpjourn\0a.db-wal\0\0\0";
         assert_eq!(rename(usual, false), done(without_wal));
         let none = "a.db\0\0\0\0\0\0";
-        assert_eq!(rename(none, true), done(none), "not by SQLite's pager");
+        let unknown = (Some(Names::Unknown), none.to_owned());
+        assert_eq!(rename(none, true), unknown, "not by SQLite's pager");
         for short in [
             "a.db\0\0a.nal\0a.wal\0\0\0",
             "a.db\0\0b.db-journal\0b.db-wal\0\0\0",
         ] {
-            assert_eq!(rename(short, true), (false, short.to_owned()));
+            assert_eq!(rename(short, true), (None, short.to_owned()));
         }
     }
 

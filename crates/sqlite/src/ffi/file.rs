@@ -381,6 +381,9 @@ unsafe extern "C" fn shm_map<F: File>(
     to: *mut *mut c_void,
 ) -> c_int {
     let map = |state: &mut State<F>| {
+        if region == 0 {
+            state.file.index_mapping()?;
+        }
         let Some(host) = state.file.host() else {
             return Err(CANTOPEN.into());
         };

@@ -253,6 +253,12 @@ impl HostFile {
         }
     }
 
+    /// Deletes a file beside this one, for good.
+    pub(crate) fn delete_beside(&self, name: &CStr) -> Code {
+        // SAFETY: the host's VFS is registered for ever.
+        unsafe { call!((*self.vfs), xDelete(self.vfs, name.as_ptr(), 1)) }
+    }
+
     pub(crate) fn lock(&self, level: c_int) -> Code {
         // SAFETY: the file is open.
         unsafe { call!(self.methods(), xLock(self.file, level)) }

@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use litepack_archive::begins_like_zstd;
 use litepack_io::storage::ReadAt;
-use litepack_store::{HEAD_LEN, HeaderKind, Options, Store, kind_of};
+use litepack_store::{HEAD_LEN, HeaderKind, JOURNAL_SUFFIX, Options, Store, WAL_SUFFIX, kind_of};
 
 use super::api::{Api, call};
 use super::bindings::{sqlite3_file, sqlite3_syscall_ptr, sqlite3_vfs};
@@ -31,7 +31,9 @@ use crate::file::secure_delete::SecureDelete;
 use crate::file::{Database, Failure, File};
 use crate::file_stamp::FileStamp;
 use crate::foreign;
-use crate::identity::{Beside, FOREIGN_NAME, Identity, beside, is_filled, note_unsynced_name};
+use crate::identity::{
+    Beside, FOREIGN_NAME, Identity, REPLACED, beside, is_filled, note_unsynced_name,
+};
 use crate::known_absent::{self, KnownAbsent};
 use crate::options::{Setting, from_uri};
 use crate::relief::relieve;
@@ -168,6 +170,7 @@ impl Opening<'_> {
                 Some(Beside::ForeignJournal | Beside::ForeignWal) => {
                     Err(Failure::new(CANTOPEN, FOREIGN_NAME))
                 }
+                Some(Beside::OthersWal) => Err(Failure::new(CANTOPEN, REPLACED)),
                 // A journal is to be looked at.
                 _ => self.below(self.flags),
             }
@@ -302,7 +305,7 @@ impl Opening<'_> {
     ) -> Result<(), Failure> {
         let path = disk.path().to_owned();
         // SAFETY: the name is a main database's, and this is a call of `xOpen` for it.
-        unsafe { self.shim.api().rename_beside(self.name) }.map_err(|name| {
+        let names = unsafe { self.shim.api().rename_beside(self.name) }.map_err(|name| {
             let name = name.to_string_lossy();
             let why = format!(
                 "{}: {name} cannot be its journal or WAL",
@@ -314,7 +317,15 @@ impl Opening<'_> {
             let failure = Failure::of_store(&error, While::Reading);
             Failure::new(failure.code, format!("{}: {error}", path.to_string_lossy()))
         })?;
-        let identity = Identity::new(&path, store.uuid());
+        let identity = Identity::new(&path, names, store.uuid());
+        // Those beside a new database go with its first commit, as SQLite has it.
+        let stranger = identity.strangers().next();
+        if let Some(stranger) = stranger.filter(|_| !store.is_new()) {
+            drop((store, identity));
+            // SAFETY: nothing is open in SQLite's memory any more.
+            unsafe { self.refuse(beside_in_words(&stranger)) };
+            return Ok(());
+        }
         store.set_file(identity.file());
         let mut packed = Packed::new(store);
         let by_default = self.shim.api().compiled_with(c"SECURE_DELETE");
@@ -392,6 +403,21 @@ impl Opening<'_> {
         }
         Ok(())
     }
+}
+
+/// Why a packed database is not opened beside this file.
+fn beside_in_words(stranger: &CStr) -> String {
+    let name = stranger.to_string_lossy();
+    let suffixes = [("-wal", WAL_SUFFIX), ("-journal", JOURNAL_SUFFIX)];
+    let ours = suffixes.iter().find_map(|(theirs, ours)| {
+        let path = name.strip_suffix(theirs)?;
+        Some(format!("{path}{ours}"))
+    });
+    format!(
+        "{name} is not this packed file's, and a program without Litepack would write it into it: remove it. \
+         (If an early Litepack wrote it, rename it to {}.)",
+        ours.unwrap_or_default()
+    )
 }
 
 /// What a main database is, by its first bytes.

@@ -76,6 +76,11 @@ pub(crate) trait File {
     /// SQLite has mapped the WAL index, or let go of it.
     fn index_mapped(&mut self, _mapped: bool) {}
 
+    /// It is about to be mapped.
+    fn index_mapping(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// SQLite is about to take or release these locks of the WAL index. An error if it may not.
     fn index_locking(&mut self, _locks: Range<c_int>, _flags: c_int) -> Result<(), Failure> {
         Ok(())

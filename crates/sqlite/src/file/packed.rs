@@ -219,6 +219,11 @@ impl<D: Storage> Packed<D> {
         Ok(())
     }
 
+    /// Whether nothing was ever committed.
+    pub(crate) fn is_new(&self) -> bool {
+        self.store.is_new()
+    }
+
     /// `FCNTL_SYNC`: the database is consistent.
     pub(crate) fn publish(&mut self) -> Result<()> {
         if std::mem::take(&mut self.enters_wal) {

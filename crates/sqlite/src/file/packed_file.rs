@@ -19,14 +19,14 @@ use super::split::split;
 use super::wal_index::{self, Checkpoints};
 use super::{Database, Event, Failure, File, Methods, NOT_WRITTEN, READ_FIRST};
 use crate::codes::{
-    BUSY, Code, ERROR, IOCAP_KEPT, IOERR_READ, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED,
+    BUSY, CANTOPEN, Code, ERROR, IOCAP_KEPT, IOERR_READ, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED,
     LOCK_SHARED, OK, READONLY, While, as_io_error,
 };
 use crate::ffi::bindings::{
     SQLITE_SHM_EXCLUSIVE, SQLITE_SHM_LOCK, SQLITE_SHM_SHARED, SQLITE_SHM_UNLOCK,
 };
 use crate::ffi::{BusyHandler, HostFile};
-use crate::identity::Identity;
+use crate::identity::{Identity, REPLACED};
 use crate::known_absent::KnownAbsent;
 use crate::options::{Name, Setting};
 
@@ -192,6 +192,19 @@ impl PackedFile {
         }
     }
 
+    /// Before a new database has content: removes what lies beside of a former one, as SQLite does with a WAL and a
+    /// journal that it finds beside an empty file. Under these names it does not look for them.
+    fn remove_strangers(&self) -> Result<(), Failure> {
+        let strangers = self.identity.iter().flat_map(Identity::strangers);
+        for stranger in strangers {
+            match self.disk().delete_beside(&stranger) {
+                OK => {}
+                code => return Err(code.into()),
+            }
+        }
+        Ok(())
+    }
+
     /// Before anything is committed: makes durable that journals are gone, where that failed when they were deleted.
     fn sync_name(&self, level: c_int) -> Result<(), Failure> {
         if level == LOCK_EXCLUSIVE
@@ -342,6 +355,9 @@ impl File for PackedFile {
     }
 
     fn write(&mut self, bytes: &[u8], offset: u64) -> Result<(), Failure> {
+        if self.packed.is_new() {
+            self.remove_strangers()?;
+        }
         written(self.packed.write(offset, bytes))
     }
 
@@ -387,6 +403,14 @@ impl File for PackedFile {
 
     fn host(&self) -> Option<&HostFile> {
         Some(self.disk())
+    }
+
+    /// The index is beside the name, as the WAL is. It may be that of another file by now.
+    fn index_mapping(&mut self) -> Result<(), Failure> {
+        if self.identity.as_ref().is_some_and(Identity::is_replaced) {
+            return Err(Failure::new(CANTOPEN, REPLACED));
+        }
+        Ok(())
     }
 
     fn index_mapped(&mut self, mapped: bool) {

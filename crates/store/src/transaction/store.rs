@@ -255,6 +255,11 @@ impl<D: Storage> Store<D> {
         &mut self.writer
     }
 
+    /// Whether the file is still empty.
+    pub fn is_new(&self) -> bool {
+        self.uuid() == FileUuid([0; 16])
+    }
+
     /// The file's identity on disk; all zero while it is empty.
     pub fn uuid(&self) -> FileUuid {
         self.snapshot.uuid()
