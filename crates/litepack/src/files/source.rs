@@ -22,7 +22,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::header;
 use super::held::Held;
-use super::names::{PACKED, PLAIN, Suffixes, remove_wal, with_suffix};
+use super::names::{PACKED, Suffixes, remove_wal, with_suffix};
 use crate::error::{Context, cannot_read, refuse};
 use crate::{Error, Job, Result};
 
@@ -167,8 +167,9 @@ impl Source {
     /// From now on the file holds the whole database and nobody else has it open. Nothing is beside it that would be
     /// applied to a file of the other kind under this name.
     pub(crate) fn hold_alone(&mut self) -> Result<()> {
-        let other = if self.is_packed() { PLAIN } else { PACKED };
-        if let Some(beside) = other.pending(&self.path) {
+        // The VFS refuses a packed file beside the others.
+        let beside = (!self.is_packed()).then(|| PACKED.pending(&self.path));
+        if let Some(beside) = beside.flatten() {
             return Err(applied(&beside));
         }
         if self.is_wal() && links(&self.metadata()?) > 1 {
