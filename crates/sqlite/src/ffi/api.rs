@@ -8,9 +8,6 @@ use super::bindings::{sqlite3, sqlite3_api_routines, sqlite3_context, sqlite3_va
 use crate::codes::Code;
 use crate::identity::Names;
 
-/// Finds a name that belongs to that of a database.
-type FindName = Option<unsafe extern "C" fn(*const c_char) -> *const c_char>;
-
 /// Oldest SQLite whose table has everything used here: that of the bindings.
 pub(crate) const VERSION_MIN: c_int = 3_034_000;
 /// Oldest SQLite whose table has what a message needs.
@@ -224,14 +221,12 @@ impl Api {
     /// # Safety
     /// As [`Api::uri_parameter`], and SQLite is opening a database by this name at the moment.
     pub(super) unsafe fn rename_beside(&self, name: *const c_char) -> Result<Names, CString> {
-        let table = self.table();
         // SAFETY: `name` is one that SQLite gave to a VFS, as the caller says, so parameters and the names of the files
         // beside stand behind it.
         let (path, journal, wal) = unsafe {
-            let path = CStr::from_ptr(name).to_bytes();
-            let (journal, wal) = (table.filename_journal, table.filename_wal);
-            let of = |find: FindName| find.map_or(std::ptr::null(), |find| find(name));
-            (path, of(journal), of(wal))
+            let journal = call!(self.table(), filename_journal(name));
+            let wal = call!(self.table(), filename_wal(name));
+            (CStr::from_ptr(name).to_bytes(), journal, wal)
         };
         let renamed = [
             (journal, JOURNAL_SUFFIX, "-journal"),
@@ -482,10 +477,13 @@ pub(super) mod tests {
             // SAFETY: the journal's name ends with a zero byte, before the end of the memory.
             unsafe { journal(name).add(CStr::from_ptr(journal(name)).count_bytes() + 1) }
         }
+        unsafe extern "C" fn none(_: *const c_char) -> *const c_char {
+            std::ptr::null()
+        }
         let rename = |memory: &str, has_wal: bool| {
             let table = sqlite3_api_routines {
                 filename_journal: Some(journal),
-                filename_wal: has_wal.then_some(wal),
+                filename_wal: Some(if has_wal { wal } else { none }),
                 ..empty()
             };
             let table: *const _ = &raw const table;
