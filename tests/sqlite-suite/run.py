@@ -45,7 +45,7 @@ SLOWDOWN = 20
 
 # What a packed database has in place of `-wal` and `-journal`, where a test names such a file of a database's.
 OTHER_NAMES = {"wal": "lpw", "journal": "lpjourn"}
-BESIDE = re.compile(r"(\.db\d?|\.database|\bbak|mydir|\}|\$name)-(wal|journal)\b")
+BESIDE = re.compile(r"(\.db\d?-|\.database-|\bbak-|mydir-|\}-|\$name-|\*)(wal|journal)\b")
 
 # A test gone wild must not take the machine with it.
 LIMITS = ["prlimit", "--core=0", "--nofile=1024", f"--as={8 << 30}", f"--fsize={8 << 30}"]
@@ -246,7 +246,7 @@ class Suite:
 def rename_beside(path):
     """Names the files beside databases in a script as those of packed ones are named."""
     script = path.read_bytes().decode("latin-1")
-    named = BESIDE.sub(lambda found: f"{found[1]}-{OTHER_NAMES[found[2]]}", script)
+    named = BESIDE.sub(lambda found: found[1] + OTHER_NAMES[found[2]], script)
     if named != script:
         path.write_bytes(named.encode("latin-1"))
 

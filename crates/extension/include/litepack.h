@@ -69,7 +69,7 @@ LITEPACK_FUNCTION const struct sqlite3_api_routines *litepack_table(void){
   LITEPACK_HAS(column_type); LITEPACK_HAS(context_db_handle);
   LITEPACK_HAS(create_function_v2); LITEPACK_HAS(db_config); LITEPACK_HAS(errmsg);
   LITEPACK_HAS(extended_errcode); LITEPACK_HAS(file_control); LITEPACK_HAS(filename_journal);
-  LITEPACK_HAS(filename_wal); LITEPACK_HAS(finalize); LITEPACK_HAS(free); LITEPACK_HAS(get_autocommit);
+  LITEPACK_HAS(finalize); LITEPACK_HAS(free); LITEPACK_HAS(get_autocommit);
   LITEPACK_HAS(get_auxdata); LITEPACK_HAS(libversion_number); LITEPACK_HAS(limit);
   LITEPACK_HAS(log); LITEPACK_HAS(malloc64); LITEPACK_HAS(prepare_v2); LITEPACK_HAS(reset);
   LITEPACK_HAS(result_blob64); LITEPACK_HAS(result_double); LITEPACK_HAS(result_error);

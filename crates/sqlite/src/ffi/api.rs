@@ -212,51 +212,53 @@ impl Api {
     }
 
     /// Gives the journal and the WAL of a packed database names of their own, in SQLite's memory, from where it takes them
-    /// for all it does with these files. Their letters are changed in place, as SQLite's own RBU extension does. Names that
-    /// are not there are those of a file that is opened without SQLite's pager, or through a VFS that makes its own.
+    /// for all it does with these files. Their letters are changed in place, as SQLite's own RBU extension does.
+    ///
+    /// Where SQLite's names are not, the file is opened without its pager, or through a VFS that makes its own; what is
+    /// there instead may be anything.
     ///
     /// # Errors
-    /// If there are others than SQLite's usual ones: one of these.
+    /// If SQLite may have given short names, with three letters behind a dot.
     ///
     /// # Safety
     /// As [`Api::uri_parameter`], and SQLite is opening a database by this name at the moment.
-    pub(super) unsafe fn rename_beside(&self, name: *const c_char) -> Result<Names, CString> {
-        // SAFETY: `name` is one that SQLite gave to a VFS, as the caller says, so parameters and the names of the files
-        // beside stand behind it.
-        let (path, journal, wal) = unsafe {
-            let journal = call!(self.table(), filename_journal(name));
-            let wal = call!(self.table(), filename_wal(name));
-            (CStr::from_ptr(name).to_bytes(), journal, wal)
+    pub(super) unsafe fn rename_beside(&self, name: *const c_char) -> Result<Names, &'static str> {
+        // SAFETY: `name` is one that SQLite gave to a VFS, as the caller says, so parameters stand behind it, and behind
+        // these at least one more byte.
+        let (path, journal) = unsafe {
+            let journal = call!(self.table(), filename_journal(name)).cast_mut();
+            (CStr::from_ptr(name).to_bytes(), journal)
         };
-        let renamed = [
-            (journal, JOURNAL_SUFFIX, "-journal"),
-            (wal, WAL_SUFFIX, "-wal"),
-        ];
-        let mut names = Names::Unknown;
-        for (found, ours, theirs) in renamed.into_iter().filter(|(found, ..)| !found.is_null()) {
-            // SAFETY: it is a string of SQLite's.
-            let text = unsafe { CStr::from_ptr(found) };
-            let is = |suffix: &str| text.to_bytes().strip_prefix(path) == Some(suffix.as_bytes());
-            if text.is_empty() {
-                continue;
-            }
-            names = Names::Ours;
-            if is(ours) {
-                continue;
-            }
-            if !is(theirs) {
-                return Err(text.to_owned());
-            }
-            debug_assert_eq!(ours.len(), theirs.len());
-            // SAFETY: the suffix of the string, which is as long as ours, is written over. It is in memory that SQLite
-            // has allocated for these names, and nobody else reads them while the database is being opened. `text` is
-            // not used any more.
-            unsafe {
-                let suffix = found.cast_mut().byte_add(path.len()).cast::<u8>();
-                suffix.copy_from_nonoverlapping(ours.as_ptr(), ours.len());
-            }
+        // SAFETY: bytes are read from there on as long as they are those of a name, which begins there and ends with a
+        // zero byte.
+        let is = |at: *mut c_char, suffix: &str| unsafe {
+            let mut name = path.iter().chain(suffix.as_bytes()).chain(&[0]);
+            let mut bytes = (0..).map(|n| at.add(n).cast::<u8>().read());
+            name.all(|byte| bytes.next() == Some(*byte))
+        };
+        // SAFETY: a name was found there; its suffix is as long as ours. It is in memory that SQLite has allocated for
+        // these names, and nobody else reads them while the database is being opened.
+        let rename = |at: *mut c_char, suffix: &str| unsafe {
+            let to = at.add(path.len()).cast::<u8>();
+            to.copy_from_nonoverlapping(suffix.as_ptr(), suffix.len());
+        };
+        const { assert!(JOURNAL_SUFFIX.len() == "-journal".len() && WAL_SUFFIX.len() == "-wal".len()) };
+        if is(journal, "-journal") {
+            rename(journal, JOURNAL_SUFFIX);
+        } else if !is(journal, JOURNAL_SUFFIX) {
+            return match self.compiled_with(c"ENABLE_8_3_NAMES") {
+                true => Err(
+                    "this SQLite can give the journal and the WAL short names, and a packed database has none",
+                ),
+                false => Ok(Names::Unknown),
+            };
         }
-        Ok(names)
+        // SAFETY: a SQLite that has WALs has the name of this one behind that of the journal. One without has zeros there.
+        let wal = unsafe { journal.add(path.len() + JOURNAL_SUFFIX.len() + 1) };
+        if is(wal, "-wal") {
+            rename(wal, WAL_SUFFIX);
+        }
+        Ok(Names::Ours)
     }
 
     /// The URI parameters of a database, in order.
@@ -473,17 +475,16 @@ pub(super) mod tests {
             // SAFETY: the memory below is longer.
             unsafe { name.add(6) }
         }
-        unsafe extern "C" fn wal(name: *const c_char) -> *const c_char {
-            // SAFETY: the journal's name ends with a zero byte, before the end of the memory.
-            unsafe { journal(name).add(CStr::from_ptr(journal(name)).count_bytes() + 1) }
+        unsafe extern "C" fn yes(_: *const c_char) -> c_int {
+            1
         }
-        unsafe extern "C" fn none(_: *const c_char) -> *const c_char {
-            std::ptr::null()
+        unsafe extern "C" fn no(_: *const c_char) -> c_int {
+            0
         }
-        let rename = |memory: &str, has_wal: bool| {
+        let rename = |memory: &str, has_short: bool| {
             let table = sqlite3_api_routines {
                 filename_journal: Some(journal),
-                filename_wal: Some(if has_wal { wal } else { none }),
+                compileoption_used: Some(if has_short { yes } else { no }),
                 ..empty()
             };
             let table: *const _ = &raw const table;
@@ -494,20 +495,24 @@ pub(super) mod tests {
         };
         let usual = "a.db\0\0a.db-journal\0a.db-wal\0\0\0";
         let ours = "a.db\0\0a.db-lpjourn\0a.db-lpw\0\0\0";
-        let done = |text: &str| (Some(Names::Ours), text.to_owned());
-        assert_eq!(rename(usual, true), done(ours));
-        assert_eq!(rename(ours, true), done(ours), "it has them already");
-        let without_wal = "a.db\0\0a.db-lpjourn\0a.db-wal\0\0\0";
-        assert_eq!(rename(usual, false), done(without_wal));
-        let none = "a.db\0\0\0\0\0\0";
-        let unknown = (Some(Names::Unknown), none.to_owned());
-        assert_eq!(rename(none, true), unknown, "not by SQLite's pager");
-        for short in [
-            "a.db\0\0a.nal\0a.wal\0\0\0",
-            "a.db\0\0b.db-journal\0b.db-wal\0\0\0",
-        ] {
-            assert_eq!(rename(short, true), (None, short.to_owned()));
+        for has_short in [false, true] {
+            for before in [usual, ours] {
+                assert_eq!(rename(before, has_short), (Some(Names::Ours), ours.into()));
+            }
         }
+        let without_wal = rename("a.db\0\0a.db-journal\0\0\0", false);
+        assert_eq!(without_wal.1, "a.db\0\0a.db-lpjourn\0\0\0");
+        // Without SQLite's pager, also with the bytes of something else behind; the last ones end where the memory does.
+        for other in [
+            "a.db\0\0\0",
+            "a.db\0\0?",
+            "a.db\0\0a.db-jour?",
+            "a.db\0\0a.db-journal?",
+        ] {
+            assert_eq!(rename(other, false), (Some(Names::Unknown), other.into()));
+        }
+        let short = "a.db\0\0a.nal\0a.wal\0\0\0";
+        assert_eq!(rename(short, true), (None, short.into()));
     }
 
     /// As [`silent`], and there is no memory to be had.

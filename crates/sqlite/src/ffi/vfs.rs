@@ -305,14 +305,8 @@ impl Opening<'_> {
     ) -> Result<(), Failure> {
         let path = disk.path().to_owned();
         // SAFETY: the name is a main database's, and this is a call of `xOpen` for it.
-        let names = unsafe { self.shim.api().rename_beside(self.name) }.map_err(|name| {
-            let name = name.to_string_lossy();
-            let why = format!(
-                "{}: {name} cannot be its journal or WAL",
-                path.to_string_lossy()
-            );
-            Failure::new(CANTOPEN, why)
-        })?;
+        let names = unsafe { self.shim.api().rename_beside(self.name) }
+            .map_err(|why| Failure::new(CANTOPEN, why))?;
         let mut store = Store::open(disk, Options::default()).map_err(|error| {
             let failure = Failure::of_store(&error, While::Reading);
             Failure::new(failure.code, format!("{}: {error}", path.to_string_lossy()))
