@@ -176,6 +176,8 @@ fn a_packed_file_is_not_opened_beside_what_is_none_of_its_own() {
         let refused = refused.and_then(|db| db.execute_batch("select * from t"));
         let why = refused.expect_err("refused").to_string();
         assert!(why.contains(suffix) && why.contains(own), "{why}");
+        let immutable = vfs::open_uri(&vfs::uri(&path, "litepack", "immutable=1"));
+        content::assert_sound(&immutable.expect("it opens"), "what cannot change");
         let unpacked = run_litepack([Path::new("unpack"), Path::new("--in-place"), &path]);
         assert_eq!(unpacked.status.code(), Some(2));
         let why = String::from_utf8_lossy(&unpacked.stderr);

@@ -312,9 +312,12 @@ impl Opening<'_> {
             Failure::new(failure.code, format!("{}: {error}", path.to_string_lossy()))
         })?;
         let identity = Identity::new(&path, names, store.uuid());
-        // Those beside a new database go with its first commit, as SQLite has it.
+        // SAFETY: the name is a main database's.
+        let is_immutable = unsafe { self.shim.api().uri_is_on(self.name, c"immutable") };
+        // Those beside a new database go with its first commit, as SQLite has it. SQLite looks for none where nothing can
+        // change.
         let stranger = identity.strangers().next();
-        if let Some(stranger) = stranger.filter(|_| !store.is_new()) {
+        if let Some(stranger) = stranger.filter(|_| !store.is_new() && !is_immutable) {
             drop((store, identity));
             // SAFETY: nothing is open in SQLite's memory any more.
             unsafe { self.refuse(beside_in_words(&stranger)) };
@@ -328,8 +331,6 @@ impl Opening<'_> {
             packed.apply(setting);
         }
         // SQLite writes nothing of a file that is said not to change, but the host may have it open for writing.
-        // SAFETY: the name is a main database's.
-        let is_immutable = unsafe { self.shim.api().uri_is_on(self.name, c"immutable") };
         let writable = granted & OPEN_READONLY == 0 && !is_immutable;
         // SAFETY: the name is a main database's.
         let journal = unsafe { self.shim.api().journal_of(self.name) };
