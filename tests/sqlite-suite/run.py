@@ -45,7 +45,7 @@ SLOWDOWN = 20
 
 # What a packed database has in place of `-wal` and `-journal`, where a test names such a file of a database's.
 OTHER_NAMES = {"wal": "lpw", "journal": "lpjourn"}
-BESIDE = re.compile(r"(\.db\d?-|\.database-|\bbak-|mydir-|\}-|\$name-|\*)(wal|journal)\b")
+BESIDE = re.compile(r"(\.db\d?-|\.database-|\bbak-|mydir-|\}-|\$name-|crashfile -|\*)(wal|journal)\b")
 
 # A test gone wild must not take the machine with it.
 LIMITS = ["prlimit", "--core=0", "--nofile=1024", f"--as={8 << 30}", f"--fsize={8 << 30}"]
