@@ -24,18 +24,19 @@ impl FileStamp {
         use std::os::unix::fs::MetadataExt;
         let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
         let found = std::fs::metadata(path).ok()?;
+        // Programs may set a time before 1970. Then the other one tells states apart.
         let time = |seconds: i64, nanos: i64| {
-            Some(Duration::new(
-                seconds.try_into().ok()?,
-                nanos.try_into().ok()?,
-            ))
+            Duration::new(
+                seconds.try_into().unwrap_or(0),
+                nanos.try_into().unwrap_or(0),
+            )
         };
         Some(FileStamp {
             device: found.dev(),
             number: found.ino(),
             len: found.len(),
-            modified: time(found.mtime(), found.mtime_nsec())?,
-            changed: time(found.ctime(), found.ctime_nsec())?,
+            modified: time(found.mtime(), found.mtime_nsec()),
+            changed: time(found.ctime(), found.ctime_nsec()),
         })
     }
 

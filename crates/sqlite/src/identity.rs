@@ -103,7 +103,7 @@ impl Identity {
     /// Whether another file has taken the name of this one. What is beside it belongs to that.
     pub(crate) fn is_replaced(&self) -> bool {
         let found = inode_of(FileStamp::of(&self.path));
-        found.is_some() && found != self.inode
+        self.inode.is_some() && found.is_some() && found != self.inode
     }
 
     /// Files of SQLite's usual names beside this one that hold something. They are none of its own; a program without
@@ -167,30 +167,37 @@ pub(crate) enum Beside {
 }
 
 fn strangers(path: &[u8]) -> impl Iterator<Item = CString> {
-    let names = ["-wal", "-journal"].map(|suffix| [path, suffix.as_bytes()].concat());
-    let found = names.into_iter().filter(|name| {
-        let is_filled = FileStamp::of(name).is_some_and(|stamp| stamp.len > 0);
-        is_filled && (name.ends_with(b"-wal") || is_hot(name))
-    });
+    let of = |suffix: &str| [path, suffix.as_bytes()].concat();
+    let wal = Some(of("-wal")).filter(|wal| first_byte(wal).is_some());
+    // One that begins with a zero was kept for the next transaction.
+    let is_hot = |journal: &Vec<u8>| first_byte(journal).is_some_and(|first| first != 0);
+    let journal = Some(of("-journal")).filter(is_hot);
+    let found = wal.into_iter().chain(journal);
     found.filter_map(|name| CString::new(name).ok())
 }
 
-/// Whether a journal is to be played back. One that begins with a zero was kept for the next transaction.
+/// The first byte of a file, if it is one and can be read.
 #[cfg(unix)]
-fn is_hot(journal: &[u8]) -> bool {
+fn first_byte(path: &[u8]) -> Option<u8> {
     use std::io::Read as _;
     use std::os::unix::ffi::OsStrExt as _;
-    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(journal));
-    let mut first = [0];
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
     // Opening a pipe would wait for its other end.
-    let is_file = path.metadata().is_ok_and(|found| found.is_file());
-    let read = |mut file: std::fs::File| file.read(&mut first);
-    is_file && std::fs::File::open(path).and_then(read).is_ok() && first != [0]
+    let is_filled = |found: std::fs::Metadata| found.is_file() && found.len() > 0;
+    let mut first = [0];
+    if path.metadata().is_ok_and(is_filled) {
+        std::fs::File::open(path)
+            .ok()?
+            .read_exact(&mut first)
+            .ok()?;
+        return Some(first[0]);
+    }
+    None
 }
 
 #[cfg(not(unix))]
-fn is_hot(_: &[u8]) -> bool {
-    false
+fn first_byte(_: &[u8]) -> Option<u8> {
+    None
 }
 
 /// Why a WAL cannot be opened that belongs to another file.

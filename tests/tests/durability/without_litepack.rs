@@ -158,6 +158,58 @@ fn what_a_former_database_has_left_goes_when_there_is_a_new_one() {
     }
 }
 
+/// A file was opened while it was empty, and a finished database has taken its name. What is beside that is not removed.
+#[test]
+fn what_belongs_to_a_file_that_has_taken_the_name_stays() {
+    vfs::under_test();
+    let place = Place::new();
+    let [file, wal, journal] = former(&place);
+    for (left, suffix) in [(&wal, "db-wal"), (&journal, "db-journal")] {
+        let path = place.path(&format!("{suffix}.db"));
+        let early = packed(&path);
+        early.execute_batch("pragma user_version").expect("a look");
+        let finished = place.path("finished.db");
+        copy_elsewhere(&file, &finished);
+        std::fs::rename(&finished, &path).expect("renamable");
+        let beside = path.with_extension(suffix);
+        copy_elsewhere(left, &beside);
+        early
+            .execute_batch("create table t(a)")
+            .expect_err("the name is another's");
+        drop(early);
+        assert!(read(&beside) == read(left), "{suffix}");
+    }
+}
+
+/// As archives leave it that have no times.
+#[test]
+fn a_time_before_1970_is_one() {
+    vfs::under_test();
+    let place = Place::new();
+    let path = place.path("app.db");
+    packed(&path)
+        .execute_batch(&format!("pragma journal_mode = wal; {ROWS}"))
+        .expect("rows");
+    let file = std::fs::File::options()
+        .write(true)
+        .open(&path)
+        .expect("it opens");
+    let before = std::time::SystemTime::UNIX_EPOCH - std::time::Duration::from_secs(100);
+    file.set_modified(before).expect("a time");
+    drop(file);
+    let [one, other] = [packed(&path), packed(&path)];
+    one.execute_batch("select * from t").expect("a read");
+    other
+        .execute_batch(
+            "update t set v = 'new'; pragma wal_checkpoint(truncate); update t set v = 'newer'",
+        )
+        .expect("commits");
+    one.execute_batch("select * from t; update t set v = 'newest'")
+        .expect("the same file");
+    drop((one, other));
+    content::assert_sound(&packed(&path), "afterwards");
+}
+
 #[test]
 fn a_packed_file_is_not_opened_beside_what_is_none_of_its_own() {
     vfs::under_test();
@@ -276,7 +328,7 @@ fn a_file_with_other_names_is_not_replaced_in_wal_mode() {
     let pack = || run_litepack([Path::new("pack"), Path::new("--in-place"), &path]);
     let refused = pack();
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("journal_mode = DELETE"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("hard links"));
     let connection = vfs::open_plain(&path).expect("it opens");
     connection
         .execute_batch("pragma journal_mode = delete")

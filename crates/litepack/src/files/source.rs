@@ -175,7 +175,7 @@ impl Source {
         if self.is_wal() && links(&self.metadata()?) > 1 {
             refuse!(
                 "{0} is in WAL mode and has other names (hard links); a program that has it open under one of them \
-                 would take the new file's WAL for its own. Leave WAL mode first (PRAGMA journal_mode = DELETE)",
+                 would take the new file's WAL for its own. Close it everywhere, and give this name a copy of its own first",
                 self.shown.display()
             );
         }

@@ -195,6 +195,10 @@ impl PackedFile {
     /// Before a new database has content: removes what lies beside of a former one, as SQLite does with a WAL and a
     /// journal that it finds beside an empty file. Under these names it does not look for them.
     fn remove_strangers(&self) -> Result<(), Failure> {
+        // Another database may have taken the name of the empty file, and they are its own.
+        if self.identity.as_ref().is_some_and(Identity::is_replaced) {
+            return Err(Failure::new(CANTOPEN, REPLACED));
+        }
         let strangers = self.identity.iter().flat_map(Identity::strangers);
         for stranger in strangers {
             match self.disk().delete_beside(&stranger) {
