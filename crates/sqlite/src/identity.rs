@@ -31,6 +31,12 @@ struct Named {
     closed: Option<FileStamp>,
 }
 
+/// Why a WAL cannot be opened that belongs to another file.
+pub(crate) const REPLACED: &str = "the file was replaced while it was open; open it anew";
+
+/// Why a file cannot be opened under a foreign name.
+pub(crate) const FOREIGN_NAME: &str = "a VFS above makes its own names of files: a packed database has no WAL and no journal on disk then";
+
 /// What is known of the packed databases that are open under one name.
 #[derive(Default)]
 struct Open {
@@ -48,9 +54,9 @@ fn open() -> MutexGuard<'static, HashMap<Vec<u8>, Open>> {
 /// Who has named the files beside a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
-    /// We, in SQLite's memory.
+    /// This VFS, in SQLite's memory.
     Ours,
-    /// Nobody yet: a VFS above ours may make names of its own, which are SQLite's usual ones.
+    /// It is not known: a VFS above ours may make SQLite's usual names by itself.
     Unknown,
 }
 
@@ -109,7 +115,13 @@ impl Identity {
     /// Files of SQLite's usual names beside this one that hold something. They are none of its own; a program without
     /// Litepack would write them into it.
     pub(crate) fn strangers(&self) -> impl Iterator<Item = CString> {
-        strangers(&self.path)
+        let of = |suffix: &str| [&self.path, suffix.as_bytes()].concat();
+        let wal = Some(of("-wal")).filter(|wal| first_byte(wal).is_some());
+        // One that begins with a zero was kept for the next transaction.
+        let is_hot = |journal: &Vec<u8>| first_byte(journal).is_some_and(|first| first != 0);
+        let journal = Some(of("-journal")).filter(is_hot);
+        let found = wal.into_iter().chain(journal);
+        found.filter_map(|name| CString::new(name).ok())
     }
 
     /// The name of the file's pages in the cache.
@@ -159,52 +171,12 @@ impl Drop for Identity {
 pub(crate) enum Beside {
     Journal,
     Wal,
-    /// These have SQLite's usual names. Somebody between SQLite and us has made them: others look elsewhere.
+    /// These have SQLite's usual names, made by a VFS above ours. Other connections use the other names.
     ForeignJournal,
     ForeignWal,
     /// A WAL of another file, which has taken the name of the one that is open.
     OthersWal,
 }
-
-fn strangers(path: &[u8]) -> impl Iterator<Item = CString> {
-    let of = |suffix: &str| [path, suffix.as_bytes()].concat();
-    let wal = Some(of("-wal")).filter(|wal| first_byte(wal).is_some());
-    // One that begins with a zero was kept for the next transaction.
-    let is_hot = |journal: &Vec<u8>| first_byte(journal).is_some_and(|first| first != 0);
-    let journal = Some(of("-journal")).filter(is_hot);
-    let found = wal.into_iter().chain(journal);
-    found.filter_map(|name| CString::new(name).ok())
-}
-
-/// The first byte of a file, if it is one and can be read.
-#[cfg(unix)]
-fn first_byte(path: &[u8]) -> Option<u8> {
-    use std::io::Read as _;
-    use std::os::unix::ffi::OsStrExt as _;
-    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
-    // Opening a pipe would wait for its other end.
-    let is_filled = |found: std::fs::Metadata| found.is_file() && found.len() > 0;
-    let mut first = [0];
-    if path.metadata().is_ok_and(is_filled) {
-        std::fs::File::open(path)
-            .ok()?
-            .read_exact(&mut first)
-            .ok()?;
-        return Some(first[0]);
-    }
-    None
-}
-
-#[cfg(not(unix))]
-fn first_byte(_: &[u8]) -> Option<u8> {
-    None
-}
-
-/// Why a WAL cannot be opened that belongs to another file.
-pub(crate) const REPLACED: &str = "the file was replaced while it was open; open it anew";
-
-/// Why a file cannot be opened under a foreign name.
-pub(crate) const FOREIGN_NAME: &str = "a VFS above makes its own names of files: a packed database has no WAL and no journal on disk then";
 
 /// What a file of this name is, if it belongs to such a database.
 pub(crate) fn beside(name: &CStr) -> Option<Beside> {
@@ -255,6 +227,30 @@ fn split(name: &CStr) -> Option<(&[u8], Beside)> {
         let path = name.to_bytes().strip_suffix(suffix.as_bytes())?;
         Some((path, beside))
     })
+}
+
+/// The first byte of a file, if it is one and can be read.
+#[cfg(unix)]
+fn first_byte(path: &[u8]) -> Option<u8> {
+    use std::io::Read as _;
+    use std::os::unix::ffi::OsStrExt as _;
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
+    // Opening a pipe would wait for its other end.
+    let is_filled = |found: std::fs::Metadata| found.is_file() && found.len() > 0;
+    let mut first = [0];
+    if path.metadata().is_ok_and(is_filled) {
+        std::fs::File::open(path)
+            .ok()?
+            .read_exact(&mut first)
+            .ok()?;
+        return Some(first[0]);
+    }
+    None
+}
+
+#[cfg(not(unix))]
+fn first_byte(_: &[u8]) -> Option<u8> {
+    None
 }
 
 fn inode_of(stamp: Option<FileStamp>) -> Inode {

@@ -167,6 +167,17 @@ fn a_journal_whose_deletion_was_not_synced_stays_deleted() {
     }
 }
 
+/// The writer changes both databases, and from this call on each one fails. Then it is gone. Whether it committed.
+fn die_in_a_commit(disk: &SimDisk, writer: Connection, vfs: SimVfs, call: u64) -> bool {
+    let all = Fault::new(CallSet::IO, FaultError::Io);
+    disk.inject(all.at(call).forever());
+    let both = "begin; update t set v = 'new'; insert into aux.t values (1); commit";
+    let done = writer.execute_batch(both).is_ok();
+    drop((writer, vfs));
+    disk.clear_faults();
+    done
+}
+
 /// A writer can do nothing any more, from one call on after the other, in a transaction over both. Then a program comes
 /// that has no Litepack: it would play a journal back into the packed file.
 #[test]
@@ -177,12 +188,7 @@ fn a_program_without_litepack_finds_no_journal() {
         let name = "no-litepack";
         let (vfs, writer) = open_two(&disk, name);
         writer.execute_batch(FIFTY_ROWS).expect("two databases");
-        let all = Fault::new(CallSet::IO, FaultError::Io);
-        disk.inject(all.at(call).forever());
-        let both = "begin; update t set v = 'new'; insert into aux.t values (1); commit";
-        let done = writer.execute_batch(both);
-        drop((writer, vfs));
-        disk.clear_faults();
+        let done = die_in_a_commit(&disk, writer, vfs, call);
         let context = format!("from call {call} on");
         let images = disk.live_images();
         let journal = images.get("/no-litepack-main.db-lpjourn");
@@ -202,7 +208,7 @@ fn a_program_without_litepack_finds_no_journal() {
         let new = count(&found, "aux.t");
         assert_eq!(count(&found, "t where v = 'new'"), 50 * new, "{context}");
         expect_sound(&found);
-        if done.is_ok() {
+        if done {
             break;
         }
     }
@@ -233,12 +239,7 @@ fn a_journal_that_was_played_back_does_not_come_back() {
                     ))
                     .expect("modes");
             }
-            let all = Fault::new(CallSet::IO, FaultError::Io);
-            disk.inject(all.at(call).forever());
-            let both = "begin; update t set v = 'new'; insert into aux.t values (1); commit";
-            let done = writer.execute_batch(both);
-            drop((writer, vfs));
-            disk.clear_faults();
+            let done = die_in_a_commit(&disk, writer, vfs, call);
             let context = format!("{mode}, {synchronous}, from call {call} on");
             let journal = disk.live_images();
             let journal = journal.get("/played-back-main.db-lpjourn");
@@ -253,7 +254,7 @@ fn a_journal_that_was_played_back_does_not_come_back() {
             let lost = SimDisk::from_images(images);
             let (_vfs, found) = open_two(&lost, name);
             assert_eq!(count(&found, "t where v = 'later'"), 50, "{context}");
-            if done.is_ok() {
+            if done {
                 break;
             }
         }

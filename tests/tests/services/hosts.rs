@@ -1,4 +1,4 @@
-//! Packed files over VFSes that have less than SQLite's usual one.
+//! Packed files over VFSes that have less than SQLite's usual one, and below one that names files by itself.
 
 use litepack_tests::commandline::Place;
 use litepack_tests::{content, vfs};

@@ -145,7 +145,7 @@ impl Replacement {
         temp.as_file()
             .sync_all()
             .with_context(|| format!("cannot write {name}"))?;
-        // Somebody may have opened it meanwhile. From here on nobody can.
+        // The old file may have been opened meanwhile. From here on it is locked.
         let mut old = if self.is_held {
             None
         } else {
@@ -305,7 +305,7 @@ mod tests {
         replacement.publish(&like, &Job::default()).unwrap();
         assert_eq!(std::fs::read(&target).unwrap(), b"");
         assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
-        // Without a database nobody has it open.
+        // A WAL without a database is not in use.
         std::fs::remove_file(&target).unwrap();
         std::fs::write(&wal, "").unwrap();
         new().unwrap().publish(&like, &Job::default()).unwrap();

@@ -164,8 +164,8 @@ impl Source {
         self.take(false).map_err(|stopped| self.explain(stopped))
     }
 
-    /// From now on the file holds the whole database and nobody else has it open. Nothing is beside it that would be
-    /// applied to a file of the other kind under this name.
+    /// From now on the file holds the whole database, and no other connection has it open. It is an error if a WAL or a
+    /// journal lies beside it that would be applied to the new file.
     pub(crate) fn hold_alone(&mut self) -> Result<()> {
         // The VFS refuses a packed file beside the others.
         let beside = (!self.is_packed()).then(|| PACKED.pending(&self.path));

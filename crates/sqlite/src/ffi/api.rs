@@ -237,7 +237,7 @@ impl Api {
             name.all(|byte| bytes.next() == Some(*byte))
         };
         // SAFETY: a name was found there; its suffix is as long as ours. It is in memory that SQLite has allocated for
-        // these names, and nobody else reads them while the database is being opened.
+        // these names, and no other thread reads them while the database is being opened.
         let rename = |at: *mut c_char, suffix: &str| unsafe {
             let to = at.add(path.len()).cast::<u8>();
             to.copy_from_nonoverlapping(suffix.as_ptr(), suffix.len());
@@ -489,7 +489,7 @@ pub(super) mod tests {
             };
             let table: *const _ = &raw const table;
             let mut bytes = memory.as_bytes().to_vec();
-            // SAFETY: the memory is laid out as SQLite's, and nobody else has it.
+            // SAFETY: the memory is laid out as SQLite's, and belongs to this test.
             let result = unsafe { Api { table }.rename_beside(bytes.as_mut_ptr().cast()) };
             (result.ok(), String::from_utf8(bytes).unwrap())
         };

@@ -457,7 +457,7 @@ impl Storage for HostFile {
     }
 
     /// SQLite's VFSes sync a directory when a file in it is deleted, if they are asked to. So an empty file is made and
-    /// deleted. It has a name of our own that nobody else has: whatever ends in `-lpjourn`, `-lpw` or `-mj...` is
+    /// deleted. Its name is used for nothing else: whatever ends in `-lpjourn`, `-lpw` or `-mj...` is
     /// SQLite's, and may be what a transaction over several databases hangs on at this moment.
     fn sync_name(&self) -> io::Result<()> {
         let mut tries = 0;

@@ -192,13 +192,18 @@ impl PackedFile {
         }
     }
 
-    /// Before a new database has content: removes what lies beside of a former one, as SQLite does with a WAL and a
-    /// journal that it finds beside an empty file. Under these names it does not look for them.
-    fn remove_strangers(&self) -> Result<(), Failure> {
-        // Another database may have taken the name of the empty file, and they are its own.
+    /// An error if another file has taken the name of this one. The WAL, its index and the journal beside belong to that.
+    fn expect_own_name(&self) -> Result<(), Failure> {
         if self.identity.as_ref().is_some_and(Identity::is_replaced) {
             return Err(Failure::new(CANTOPEN, REPLACED));
         }
+        Ok(())
+    }
+
+    /// Before a new database has content: removes what lies beside of a former one, as SQLite does with a WAL and a
+    /// journal that it finds beside an empty file. Under these names it does not look for them.
+    fn remove_strangers(&self) -> Result<(), Failure> {
+        self.expect_own_name()?;
         let strangers = self.identity.iter().flat_map(Identity::strangers);
         for stranger in strangers {
             match self.disk().delete_beside(&stranger) {
@@ -409,12 +414,8 @@ impl File for PackedFile {
         Some(self.disk())
     }
 
-    /// The index is beside the name, as the WAL is. It may be that of another file by now.
     fn index_mapping(&mut self) -> Result<(), Failure> {
-        if self.identity.as_ref().is_some_and(Identity::is_replaced) {
-            return Err(Failure::new(CANTOPEN, REPLACED));
-        }
-        Ok(())
+        self.expect_own_name()
     }
 
     fn index_mapped(&mut self, mapped: bool) {
