@@ -39,7 +39,7 @@ def make(path):
 
 
 def advise(*arguments, expect=0):
-    done = subprocess.run([COMMAND, "advise", *arguments], capture_output=True, timeout=60)
+    done = subprocess.run([COMMAND, "advise", *arguments], capture_output=True, timeout=600)
     assert done.returncode == expect, (done.returncode, done.stderr.decode())
     return (done.stdout if expect == 0 else done.stderr).decode()
 

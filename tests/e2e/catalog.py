@@ -178,7 +178,8 @@ def a_run_that_is_killed_leaves_the_catalog_before_or_after_it():
     time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     process.communicate()
-    assert process.returncode in (0, 130)
+    # It may not have come to the point where it hears the signal.
+    assert process.returncode in (0, 130, -signal.SIGINT)
     assert counts(catalog("logs", "-o", "catalog.db"))[0] == 60
 
 

@@ -596,7 +596,7 @@ def main():
     for check in CHECKS:
         name = check.__name__
         alone = [sys.executable, "-X", "faulthandler", __file__, name]
-        result = subprocess.run(alone, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+        result = subprocess.run(alone, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1800)
         print("ok" if result.returncode == 0 else "FAILED", "libraries:", name.replace("_", " "))
         print(result.stdout, end="")
         if result.returncode < 0:

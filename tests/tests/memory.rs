@@ -132,6 +132,8 @@ fn work_of_a_child() {
         let is_running = || !is_done.load(Ordering::Relaxed);
         let watch = scope.spawn(move || Memory::peak_while(std::process::id(), is_running));
         let done = db.execute_batch(&sql);
+        // The watch may not have run meanwhile.
+        std::thread::sleep(std::time::Duration::from_millis(50));
         is_done.store(true, Ordering::Relaxed);
         done.expect("the work is done");
         watch.join().expect("it only looks")

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use litepack_tests::archives::{self, Writer};
 use litepack_tests::commandline::{JSON_ROWS, Place};
@@ -25,11 +25,16 @@ const QUERIES: [&str; 9] = [
     "pragma integrity_check",
 ];
 
-/// Settings are the process's: who changes them, or counts requests, which a small cache makes more, is alone.
-static SETTINGS: Mutex<()> = Mutex::new(());
+/// Settings are the process's. Who changes them is alone: others would use the cache on its disk, or count requests,
+/// which a small cache makes more.
+static SETTINGS: RwLock<()> = RwLock::new(());
 
-fn alone_with_settings() -> MutexGuard<'static, ()> {
-    SETTINGS.lock().unwrap_or_else(PoisonError::into_inner)
+fn alone_with_settings() -> RwLockWriteGuard<'static, ()> {
+    SETTINGS.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn with_settings_as_they_are() -> RwLockReadGuard<'static, ()> {
+    SETTINGS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Serves files by name, with an ETag of its own for each, and each can be replaced.
@@ -127,6 +132,7 @@ fn every_kind_of_file_gives_the_rows_of_the_plain_one_and_is_only_read() {
     if !vfs::is_litepack() {
         return;
     }
+    let _settings = with_settings_as_they_are();
     for page_size in [4096, 65536] {
         let place = Place::new();
         let files = Files::default();
@@ -202,6 +208,7 @@ fn a_database_in_wal_mode() {
     if !vfs::is_litepack() {
         return;
     }
+    let _settings = with_settings_as_they_are();
     let place = Place::new();
     let files = Files::default();
     let plain = archives::plain(&place, 4096, |c| {
@@ -227,6 +234,7 @@ fn urls_under_one_path_are_different_databases() {
     if !vfs::is_litepack() {
         return;
     }
+    let _settings = with_settings_as_they_are();
     let place = Place::new();
     let files = Files::default();
     for number in [1, 2] {
@@ -270,6 +278,7 @@ fn a_file_that_changes_is_an_error_and_its_new_version_opens() {
     if !vfs::is_litepack() {
         return;
     }
+    let _settings = with_settings_as_they_are();
     let place = Place::new();
     let files = Files::default();
     all_kinds(&place, 4096, RANDOM_ROWS, &files);
@@ -295,6 +304,7 @@ fn bytes_that_were_wrong_once_are_fetched_again() {
     if !vfs::is_litepack() {
         return;
     }
+    let _settings = with_settings_as_they_are();
     let place = Place::new();
     let files = Files::default();
     let plain = all_kinds(&place, 4096, RANDOM_ROWS, &files);
@@ -341,6 +351,7 @@ fn a_report_on_a_packed_file_does_not_fetch_it() {
     if !vfs::is_litepack() {
         return;
     }
+    let _settings = with_settings_as_they_are();
     let place = Place::new();
     let files = Files::default();
     all_kinds(&place, 4096, RANDOM_ROWS, &files);
@@ -369,6 +380,7 @@ fn what_cannot_be_opened_says_so() {
     if !vfs::is_litepack() {
         return;
     }
+    let _settings = with_settings_as_they_are();
     let files = Files::default();
     files.put("text", b"hello".to_vec());
     let server = files.serve();
@@ -417,7 +429,7 @@ fn settings_reach_the_server_and_the_disk() {
     if !vfs::is_litepack() {
         return;
     }
-    let _alone = alone_with_settings();
+    let _settings = alone_with_settings();
     let place = Place::new();
     let files = Files::default();
     let plain = all_kinds(&place, 4096, JSON_ROWS, &files);
@@ -510,7 +522,7 @@ fn a_row_of_a_maintained_file_takes_few_requests() {
     if !vfs::is_litepack() {
         return;
     }
-    let _alone = alone_with_settings();
+    let _settings = with_settings_as_they_are();
     let place = Place::new();
     let files = Files::default();
     // The same bytes each time: where a leaf lies in the blocks that are fetched decides about a request.
@@ -563,7 +575,7 @@ fn a_row_of_a_file_that_was_packed_takes_two_requests_and_one_by_an_index_three(
     if !vfs::is_litepack() {
         return;
     }
-    let _alone = alone_with_settings();
+    let _settings = with_settings_as_they_are();
     let place = Place::new();
     let plain = archives::plain(&place, 4096, |c| {
         c.execute_batch(

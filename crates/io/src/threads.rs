@@ -19,7 +19,8 @@ const STACK: usize = 2 << 20;
 /// tried in pieces, because the C library keeps more of what is freed after it has freed a larger piece.
 const TRIED: [usize; 3] = [STACK / 2; 3];
 /// The longest wait for a thread. One that is started while a library is loaded may not run before that is done.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// In tests it is longer: a busy machine may not run a thread for a second.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 10 } else { 1 });
 
 /// Whether threads may be started now.
 ///

@@ -253,14 +253,19 @@ mod tests {
         job.check().unwrap();
         let connection = Connection::open_in_memory().unwrap();
         let guard = job.interrupts(&connection);
-        let other = stop.clone();
+        let (other, ended) = (stop.clone(), Arc::new(AtomicBool::new(false)));
+        let is_over = Arc::clone(&ended);
         let thread = std::thread::spawn(move || {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-            other.stop();
+            // A statement that has not begun yet hears nothing of a stop.
+            while !is_over.load(Ordering::Relaxed) {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                other.stop();
+            }
         });
         let endless =
             "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n";
         let error = connection.execute_batch(endless).unwrap_err();
+        ended.store(true, Ordering::Relaxed);
         assert_eq!(
             error.sqlite_error_code(),
             Some(rusqlite::ErrorCode::OperationInterrupted)

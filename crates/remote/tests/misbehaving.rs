@@ -318,8 +318,9 @@ fn a_slow_answer_is_given_up_and_asked_for_again() {
                 reply
             }
         });
+        // A busy machine is not to be taken for a slow server.
         let options = Options {
-            read_timeout: Duration::from_millis(300),
+            read_timeout: Duration::from_secs(3),
             ..options()
         };
         let remote = Remote::open(&server.url("/"), options).unwrap();
@@ -365,7 +366,7 @@ fn a_busy_server_is_not_waited_for_longer_than_the_timeout() {
         _ => Reply::part(&file, "\"one\"", request),
     });
     let options = Options {
-        read_timeout: Duration::from_secs(1),
+        read_timeout: Duration::from_secs(3),
         longest_wait: Duration::from_secs(3600),
         ..options()
     };
@@ -373,8 +374,8 @@ fn a_busy_server_is_not_waited_for_longer_than_the_timeout() {
     let remote = Remote::open(&server.url("/"), options).unwrap();
     let took = began.elapsed();
     assert_eq!(remote.traffic().retries, 3);
-    assert!(took >= Duration::from_secs(1), "{took:?}");
-    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert!(took >= Duration::from_secs(3), "{took:?}");
+    assert!(took < Duration::from_secs(60), "{took:?}");
 }
 
 #[test]

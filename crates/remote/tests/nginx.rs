@@ -19,12 +19,10 @@ struct Nginx {
     https: u16,
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
+fn free_ports() -> [u16; 2] {
+    // Both are held at once, so that they are not the same.
+    let held = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    held.map(|listener| listener.local_addr().unwrap().port())
 }
 
 fn run(program: &str, arguments: &[&str], directory: &Path) {
@@ -59,7 +57,7 @@ impl Nginx {
             at,
         );
         fs::write(at.join("users"), "user:{PLAIN}s3cret\n").unwrap();
-        let (http, https) = (free_port(), free_port());
+        let [http, https] = free_ports();
         let configuration = format!(
             "pid nginx.pid; daemon off; error_log stderr; worker_processes 1;
              events {{ worker_connections 64; }}

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use litepack_remote::{Error, UploadOptions, upload};
+use litepack_remote::{Error, Options, UploadOptions, upload};
 use litepack_webserver::{Reply, Request, Server};
 use md5::{Digest as _, Md5};
 
@@ -37,12 +37,12 @@ fn storing(wrong: impl Fn(&Request) -> Option<Reply> + Send + Sync + 'static) ->
     })
 }
 
-/// An upload in four parts that does not wait long.
+/// An upload in four parts that does not look long for what the store may have made.
 fn how() -> UploadOptions {
     UploadOptions {
         replace: true,
         part_size: 300,
-        end_timeout: Duration::from_secs(5),
+        end_timeout: Duration::from_secs(60),
         look_for: Duration::from_millis(100),
     }
 }
@@ -52,9 +52,16 @@ fn store(server: &Server) -> Result<(), Error> {
 }
 
 fn store_as(server: &Server, how: &UploadOptions) -> Result<(), Error> {
+    // Long enough that a request is not sent again because the machine is busy: tests count them.
+    store_within(server, how, Duration::from_secs(20))
+}
+
+fn store_within(server: &Server, how: &UploadOptions, read_timeout: Duration) -> Result<(), Error> {
     let go_on = &mut |_| ControlFlow::Continue(());
-    let mut options = asking(server, &[]);
-    options.read_timeout = Duration::from_secs(1);
+    let options = Options {
+        read_timeout,
+        ..asking(server, &[])
+    };
     upload(URL, &&file(1000)[..], 1000, how, &options, go_on)
 }
 
@@ -184,7 +191,7 @@ fn an_upload_that_ended_well_is_not_an_error_because_an_answer_was_lost() {
 fn a_store_may_take_long_to_make_an_object_of_the_parts() {
     let server = storing(|request| {
         is_end(request).then(|| Reply {
-            delay: Duration::from_millis(1500),
+            delay: Duration::from_secs(4),
             ..Reply::whole(
                 b"<CompleteMultipartUploadResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><ETag>x</ETag>\
                   </CompleteMultipartUploadResult>",
@@ -192,7 +199,7 @@ fn a_store_may_take_long_to_make_an_object_of_the_parts() {
             )
         })
     });
-    store(&server).unwrap();
+    store_within(&server, &how(), Duration::from_secs(3)).unwrap();
     assert_eq!(ends(&server), 1);
     assert!(!took_back(&server));
 }
@@ -227,7 +234,7 @@ fn parts_are_not_taken_back_while_the_store_may_be_at_work() {
             }
         });
         let how = UploadOptions {
-            look_for: Duration::from_secs(10),
+            look_for: Duration::from_secs(60),
             ..how()
         };
         store_as(&server, &how).unwrap();

@@ -81,7 +81,7 @@ fn dictionaries_larger_than_memory_are_read_one_after_the_other() {
     );
     assert!(reader.dictionaries().unwrap().len() <= 16);
     let took = begun.elapsed();
-    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert!(took < Duration::from_secs(120), "{took:?}");
     if let Some(peak) = peak() {
         assert!(peak < MEMORY, "{} MB", peak >> 20);
     }

@@ -5,7 +5,7 @@ use litepack::{Job, PackOptions, archive, pack};
 use litepack_testdata::titles;
 use rusqlite::Connection;
 
-use super::{Db, NUMBERS};
+use super::{Db, NUMBERS, unhurried};
 
 /// Every byte is somewhere, and what is said of trees and columns is what SQLite says.
 #[test]
@@ -133,7 +133,7 @@ fn other_forms_are_read_too() {
     let options = archive::CreateOptions::default();
     archive::create(&db.path, &zst, &options, &Job::default()).unwrap();
     for (path, kind) in [(&packed, "packed"), (&zst, "archive")] {
-        let report = advise(path, &AdviseOptions::default(), &Job::default()).unwrap();
+        let report = advise(path, &unhurried(), &Job::default()).unwrap();
         assert_eq!(report.kind, kind);
         assert_eq!(report.trees, plain.trees);
         assert_eq!(report.file_bytes, path.metadata().unwrap().len());

@@ -146,5 +146,6 @@ fn claims_cost_nothing() {
     let columns: usize = report.trees.iter().map(|tree| tree.columns.len()).sum();
     assert_eq!(report.bad_pages, 0);
     assert!((60_000..=66_000).contains(&columns), "{columns}");
-    assert!(report.seconds < 60.0, "{}", report.seconds);
+    // Of the 600 that it may take.
+    assert!(report.seconds < 300.0, "{}", report.seconds);
 }

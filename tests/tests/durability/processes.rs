@@ -69,8 +69,9 @@ fn run_processes(journal: &str) {
     let mut transfers = Vec::new();
     // A writer that commits without a pause can keep readers out for seconds, as with plain SQLite, when the machine has
     // other work. Then they play on: a round in which nobody reads shows nothing.
-    for _ in 0..5 {
-        let (done, reads) = play_as_processes(journal, &path);
+    for round in 1..=5 {
+        let seconds = scale(4.0, 60.0) * f64::from(round);
+        let (done, reads) = play_as_processes(journal, &path, seconds);
         transfers.extend(done);
         if reads > 0 && !transfers.is_empty() {
             return bank::audit(&path, &transfers, true);
@@ -80,8 +81,7 @@ fn run_processes(journal: &str) {
 }
 
 /// Lets the whole cast play. The transfers they did, and how often somebody added up.
-fn play_as_processes(journal: &str, path: &Path) -> (Vec<(i64, i64)>, u64) {
-    let seconds = scale(4.0, 60.0);
+fn play_as_processes(journal: &str, path: &Path, seconds: f64) -> (Vec<(i64, i64)>, u64) {
     let workers = (0_i64..).zip(CAST);
     let children: Vec<_> = workers
         .map(|(worker, role)| (worker, role, spawn(path, role, worker, seconds)))

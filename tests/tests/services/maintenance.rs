@@ -9,7 +9,7 @@ use rusqlite::{Connection, types::Value};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const ROWS: u64 = 30_000;
 
@@ -387,7 +387,18 @@ fn a_checkpoint_keeps_it_waiting() {
         let sql = "pragma wal_checkpoint(full)";
         checkpointer.query_row(sql, [], |row| row.get::<_, i64>(0))
     });
-    std::thread::sleep(Duration::from_secs(1));
+    // It has its lock when another is refused.
+    let began = Instant::now();
+    let probe = vfs::open(&packed).expect("it opens");
+    let is_busy = || {
+        probe.query_row("pragma wal_checkpoint(passive)", [], |row| {
+            row.get::<_, i64>(0)
+        })
+    };
+    while is_busy().expect("an answer") == 0 {
+        assert!(began.elapsed() < Duration::from_secs(60), "no checkpoint");
+        std::thread::sleep(Duration::from_millis(100));
+    }
     let commit = commit_of(&one);
     assert_eq!(maintain(&one, "1, 1").expect("waits"), 1);
     assert!(!waiting.is_finished(), "the checkpoint did not wait");

@@ -405,6 +405,6 @@ mod tests {
         let plan = Plan::make(size, 4096, Effort::ordinary(3, 1), Vec::new(), &mut source);
         assert!(plan.unwrap().planned().is_empty());
         assert!((1..1 << 20).contains(&source.reads), "{}", source.reads);
-        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+        assert!(begun.elapsed().as_secs() < 120, "{:?}", begun.elapsed());
     }
 }

@@ -393,7 +393,7 @@ mod tests {
             let _ = done.send((loaded, read(&pipe)));
         });
         let (loaded, read) = waits
-            .recv_timeout(std::time::Duration::from_secs(5))
+            .recv_timeout(std::time::Duration::from_secs(60))
             .unwrap();
         for error in [loaded.unwrap_err(), read.unwrap_err()] {
             assert!(error.to_string().contains("not a regular file"), "{error}");

@@ -242,7 +242,7 @@ mod tests {
             assert!(store.verify_map().is_err());
             assert!(store.compact().is_err());
         }
-        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+        assert!(begun.elapsed().as_secs() < 120, "{:?}", begun.elapsed());
     }
 
     /// How long the database is, is a mere claim.
@@ -271,7 +271,7 @@ mod tests {
         store.set_maintained().unwrap();
         store.truncate(4096).unwrap();
         store.flush().unwrap();
-        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+        assert!(begun.elapsed().as_secs() < 120, "{:?}", begun.elapsed());
 
         // More than SQLite's limit is damage.
         let record = Record {
