@@ -16,7 +16,9 @@
 //!   at once, but has other processors forget where it was a little later (`try_to_unmap_one` in
 //!   <https://github.com/torvalds/linux/blob/master/mm/rmap.c>: "we clear the PTE but do not flush"). Meanwhile another
 //!   thread may have written the slot, in new memory. There is no copy then. Once a processor has seen the stamp it has
-//!   forgotten the old place, so the copy is from the new one.
+//!   forgotten the old place, so the copy is from the new one. (A thread that moves to a third processor between the
+//!   stamp and the copy, and finds there what the first has forgotten, is not caught unless the old place is gone before
+//!   the stamp is compared again. It has to happen within the microsecond of a copy, and was never seen.)
 
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};

@@ -112,6 +112,11 @@ impl Identity {
         self.inode.is_some() && found.is_some() && found != self.inode
     }
 
+    /// Whether there was a file of this name when this was made. It may be another than the one that was opened.
+    pub(crate) fn has_file(&self) -> bool {
+        self.inode.is_some()
+    }
+
     /// Files of SQLite's usual names beside this one that hold something. They are none of its own; a program without
     /// Litepack would write them into it.
     pub(crate) fn strangers(&self) -> impl Iterator<Item = CString> {

@@ -93,6 +93,58 @@ fn a_wal_under_sqlites_own_name_is_refused() {
     }
 }
 
+/// Opens files as SQLite's usual VFS does; then, if there is a file `next`, that gets the name.
+unsafe extern "C" fn open_and_rename(
+    _: *mut ffi::sqlite3_vfs,
+    name: ffi::sqlite3_filename,
+    file: *mut ffi::sqlite3_file,
+    flags: c_int,
+    granted: *mut c_int,
+) -> c_int {
+    // SAFETY: the arguments are SQLite's, and a file of this VFS is one of the usual VFS.
+    unsafe {
+        let usual = ffi::sqlite3_vfs_find(std::ptr::null());
+        let code = (*usual).xOpen.expect("a method")(usual, name, file, flags, granted);
+        if flags & ffi::SQLITE_OPEN_MAIN_DB != 0 {
+            let path = Path::new(CStr::from_ptr(name).to_str().expect("UTF-8"));
+            let _ = std::fs::rename(path.with_file_name("next"), path);
+        }
+        code
+    }
+}
+
+/// A file that gets its name from another while that is opened: the WAL beside it is none of the opened one's.
+#[test]
+fn a_file_that_is_replaced_while_it_is_opened_is_not_used() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    // SAFETY: a VFS may be a copy of another under another name. It is never taken away.
+    unsafe {
+        let usual = ffi::sqlite3_vfs_find(std::ptr::null());
+        let renames = Box::leak(Box::new(std::ptr::read(usual)));
+        renames.zName = c"renames".as_ptr();
+        renames.xOpen = Some(open_and_rename);
+        renames.pNext = std::ptr::null_mut();
+        assert_eq!(ffi::sqlite3_vfs_register(renames, 0), ffi::SQLITE_OK);
+    }
+    litepack_rusqlite::register_vfs("litepack-over-renames", "renames").expect("a VFS");
+    let place = Place::new();
+    let path = place.path("app.db");
+    for (name, row) in [("app.db", 1), ("next", 2)] {
+        let connection = open(&place.path(name), vfs::under_test());
+        let sql = format!("create table t(x); insert into t values ({row})");
+        connection.execute_batch(&sql).expect("a row");
+        connection.close().expect("it closes");
+    }
+    let uri = vfs::uri(&path, "litepack-over-renames", "");
+    let error = vfs::open_uri(&uri).expect_err("it was replaced");
+    let code = error.sqlite_error().map(|error| error.code);
+    assert_eq!(code, Some(ffi::ErrorCode::CannotOpen), "{error}");
+    let again = vfs::open_uri(&uri).expect("it opens");
+    assert_eq!(one(&again, "select x from t"), Ok(2));
+}
+
 /// The results of `xOpen` for these files, with these flags. They are closed again when all are open.
 fn open_files(vfs: &str, files: &[(&CStr, c_int)]) -> Vec<c_int> {
     let vfs = CString::new(vfs).expect("no zero byte");

@@ -19,7 +19,8 @@ use super::host::{HostFile, HostName};
 
 use crate::codes::{
     BUSY, CORRUPT, INTERNAL, IOERR_DATA, IOERR_FSTAT, IOERR_FSYNC, IOERR_READ, IOERR_SHORT_READ,
-    IOERR_TRUNCATE, IOERR_WRITE, LOCK_EXCLUSIVE, MISUSE, NOTFOUND, OK, READONLY,
+    IOERR_TRUNCATE, IOERR_WRITE, LOCK_EXCLUSIVE, LOCK_SHARED, MISUSE, NOTFOUND, OK, READONLY,
+    fcntl,
 };
 use crate::file::journal::JournalFile;
 use crate::file::packed::Packed;
@@ -103,6 +104,17 @@ unsafe extern "C" fn lock(file: *mut sqlite3_file, level: c_int) -> c_int {
     OK
 }
 
+unsafe extern "C" fn unlock(file: *mut sqlite3_file, level: c_int) -> c_int {
+    // No VFS knows another way down. A panic here ends the tests.
+    assert!(level <= LOCK_SHARED, "unlocked to {level}");
+    // SAFETY: as for `lock`.
+    unsafe { lock(file, level) }
+}
+
+unsafe extern "C" fn sync_fails(_: *mut sqlite3_file, _: c_int) -> c_int {
+    IOERR_FSYNC
+}
+
 unsafe extern "C" fn check_reserved_lock(_: *mut sqlite3_file, held: *mut c_int) -> c_int {
     // SAFETY: called with a place for the result.
     unsafe { held.write(0) };
@@ -126,7 +138,7 @@ const HOST_METHODS: sqlite3_io_methods = sqlite3_io_methods {
     xSync: Some(sync),
     xFileSize: Some(file_size),
     xLock: Some(lock),
-    xUnlock: Some(lock),
+    xUnlock: Some(unlock),
     xCheckReservedLock: Some(check_reserved_lock),
     xFileControl: Some(file_control),
     xSectorSize: Some(zero),
@@ -139,6 +151,10 @@ const HOST_METHODS: sqlite3_io_methods = sqlite3_io_methods {
     xUnfetch: None,
 };
 static HOST: sqlite3_io_methods = HOST_METHODS;
+static SYNC_FAILS: sqlite3_io_methods = sqlite3_io_methods {
+    xSync: Some(sync_fails),
+    ..HOST_METHODS
+};
 
 /// Calls `body` with an open packed file that has these bytes, and the host's; gives the flags of every sync.
 fn over_memory(
@@ -221,6 +237,48 @@ fn syncs_are_as_full_as_sqlite_asks() {
             synced[1..].iter().all(|flags| *flags == expected),
             "{synced:?}"
         );
+    }
+}
+
+/// Who takes over makes the last commit durable first. If that fails, SQLite has the lock that it had before.
+#[test]
+fn an_exclusive_lock_that_fails_leaves_the_host_to_go_down_by_itself() {
+    let mut bytes = packed();
+    let page = [9; 4096];
+    // SAFETY: the file is open, and the buffer as long as said.
+    over_memory(&mut bytes, |file, _| unsafe {
+        let methods = &*(*file).pMethods;
+        for level in [1, 2, LOCK_EXCLUSIVE] {
+            assert_eq!(call!(methods, xLock(file, level)), OK);
+        }
+        let from = page.as_ptr().cast();
+        assert_eq!(call!(methods, xWrite(file, from, 4096, 0)), OK);
+        // The end of a transaction without syncs.
+        let none = std::ptr::null_mut();
+        call!(methods, xFileControl(file, fcntl::COMMIT_PHASETWO, none));
+        assert_eq!(call!(methods, xUnlock(file, 0)), OK);
+        assert_eq!(call!(methods, xClose(file)), OK);
+    });
+    for reserved in [false, true] {
+        // SAFETY: as above.
+        over_host(&SYNC_FAILS, &mut bytes, |file, host| unsafe {
+            let methods = &*(*file).pMethods;
+            assert_eq!(call!(methods, xLock(file, 1)), OK);
+            if reserved {
+                assert_eq!(call!(methods, xLock(file, 2)), OK);
+            }
+            assert_eq!(call!(methods, xLock(file, LOCK_EXCLUSIVE)), IOERR_FSYNC);
+            let expected = if reserved {
+                LOCK_EXCLUSIVE
+            } else {
+                LOCK_SHARED
+            };
+            assert_eq!((*host).lock, expected);
+            assert_eq!(call!(methods, xUnlock(file, 1)), OK);
+            assert_eq!((*host).lock, LOCK_SHARED);
+            assert_eq!(call!(methods, xUnlock(file, 0)), OK);
+            assert_eq!(call!(methods, xClose(file)), OK);
+        });
     }
 }
 

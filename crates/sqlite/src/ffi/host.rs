@@ -298,6 +298,14 @@ impl HostFile {
         unsafe { call!(self.methods(), xFileControl(self.file, op, arg)) }
     }
 
+    /// Whether the name of this file is another's by now, or nobody's, as far as the host can tell.
+    pub(super) fn has_moved(&self) -> bool {
+        let mut has_moved: c_int = 0;
+        // SAFETY: the argument is where a number goes.
+        let code = unsafe { self.control(fcntl::HAS_MOVED, (&raw mut has_moved).cast()) };
+        code == OK && has_moved != 0
+    }
+
     /// What the host calls its VFS, if it says.
     pub(super) fn vfs_name(&self, api: Api) -> Option<String> {
         let mut name: *mut c_char = std::ptr::null_mut();

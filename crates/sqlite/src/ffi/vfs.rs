@@ -312,6 +312,10 @@ impl Opening<'_> {
             Failure::new(failure.code, format!("{}: {error}", path.to_string_lossy()))
         })?;
         let identity = Identity::new(&path, names, store.uuid());
+        // Else the WAL of the file that has the name by now would be taken for this one's.
+        if identity.has_file() && store.disk().has_moved() {
+            return Err(Failure::new(CANTOPEN, REPLACED));
+        }
         // SAFETY: the name is a main database's.
         let is_immutable = unsafe { self.shim.api().uri_is_on(self.name, c"immutable") };
         // Those beside a new database go with its first commit, as SQLite has it. SQLite looks for none where nothing can

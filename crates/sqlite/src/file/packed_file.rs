@@ -399,7 +399,10 @@ impl File for PackedFile {
             .and_then(|()| self.look_for_journal(before));
         looked.inspect_err(|_| {
             self.unlocking(before);
-            self.disk().unlock(before);
+            // A host goes down to SHARED or to nothing only. From RESERVED, SQLite does that after the error.
+            if before <= LOCK_SHARED {
+                self.disk().unlock(before);
+            }
         })
     }
 

@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use litepack_codec::Dictionary;
+use litepack_codec::{Dictionary, Encoding};
 use litepack_io::cache::{Cache, FileId, OBJECT_COPY, PageKey, PageRole, Spare};
 
 use crate::format::layout::Pointer;
@@ -150,12 +150,16 @@ fn is_upper(unit: Unit, page: &[u8]) -> bool {
     unit == Unit(0) || matches!(page.first(), Some(2 | 5))
 }
 
+/// The same bytes are another page with another dictionary or codec, so these are part of the checksum.
 fn page_key(file: FileId, entry: &Entry) -> PageKey {
+    let Encoding { codec, dict, .. } = entry.storage;
+    let encoding = u32::from(dict) << 8 | codec as u32;
     PageKey::Page {
         file,
         offset: entry.offset.0,
         len: entry.len,
-        sum: entry.sum,
+        // An odd factor: different ones stay different.
+        sum: entry.sum ^ encoding.wrapping_mul(0x9e37_79b1),
     }
 }
 
@@ -183,7 +187,7 @@ fn dictionary_key(file: FileId, pointer: &Pointer) -> PageKey {
 mod tests {
     use super::*;
     use crate::format::offset::FileOffset;
-    use litepack_codec::Encoding;
+    use litepack_codec::Codec;
     use litepack_io::cache::{CacheKind, CachedFile, FileSize};
 
     #[test]
@@ -223,6 +227,29 @@ mod tests {
             cache.replace_page(unit, &entry(2), &Entry::ZERO, &page(0), spare);
             assert!(!cache.read_page(&entry(2), &mut found, true));
         }
+    }
+
+    #[test]
+    fn the_same_bytes_decoded_otherwise_are_another_page() {
+        let entry = |codec, dict, up_to_date| Entry {
+            offset: FileOffset(1),
+            len: 700,
+            sum: 1,
+            storage: Encoding {
+                codec,
+                dict,
+                up_to_date,
+            },
+        };
+        let file = FileId::unique();
+        let key = |codec, dict| page_key(file, &entry(codec, dict, false));
+        let mut keys = std::collections::HashSet::new();
+        for codec in Codec::ALL {
+            keys.extend((0..1000).map(|dict| key(codec, dict)));
+        }
+        assert_eq!(keys.len(), 3000);
+        let newer = page_key(file, &entry(Codec::Zstd, 1, true));
+        assert_eq!(newer, key(Codec::Zstd, 1));
     }
 
     /// A cache for a file of 10 GB; nothing where the system has no memory that it can take back.
