@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -110,6 +111,18 @@ def what_cannot_be_read_is_named_and_the_rest_is_there():
     assert counts(catalog("logs", "-o", "catalog.db", expect=1)) == (5, 3, 2, 0)
 
 
+def dots_behind_a_link_are_what_the_system_takes_them_for():
+    os.makedirs("volume/2026")
+    make("volume/x.db", 7)
+    os.mkdir("data")
+    make("data/x.db", 100)
+    os.symlink(os.path.abspath("volume/2026"), "data/current")
+    catalog("data/current/../x.db", "-o", "catalog.db")
+    assert query("select path from files") == [("volume/x.db",)]
+    catalog("data/../data/x.db", "-o", "catalog.db")
+    assert query("select path from files") == [("data/x.db",)]
+
+
 def errors_leave_everything_as_it_was():
     folder()
     catalog("logs", "-o", "catalog.db")
@@ -193,6 +206,15 @@ def permissions_are_those_of_the_files_and_stay():
     catalog("logs", "-o", "catalog.db")
     assert os.stat("catalog.db").st_mode & 0o777 == 0o644
     os.chmod("logs", 0o755)
+    # Nobody may read of a file who may not read it.
+    shutil.rmtree("logs")
+    folder(3)
+    for modes, mode in [((0o644, 0o600, 0o644), 0o600), ((0o644, 0o640, 0o644), 0o640), ((0o644, 0o640, 0o604), 0o600)]:
+        os.remove("catalog.db")
+        for number, one in enumerate(modes):
+            os.chmod(f"logs/{number}.db", one)
+        catalog("logs", "-o", "catalog.db")
+        assert os.stat("catalog.db").st_mode & 0o777 == mode, modes
 
 
 def a_terminal_sees_how_far_it_is():
@@ -218,6 +240,7 @@ CHECKS = [
     only_what_changed_is_read,
     a_commit_that_is_in_the_wal_is_a_change,
     what_cannot_be_read_is_named_and_the_rest_is_there,
+    dots_behind_a_link_are_what_the_system_takes_them_for,
     errors_leave_everything_as_it_was,
     files_that_are_written_meanwhile_are_whole_or_said_to_be_written,
     a_run_that_is_killed_leaves_the_catalog_before_or_after_it,

@@ -256,6 +256,32 @@ def tables_of_others_are_refused():
         assert done["rows"] == rows and done["sources"][0]["error"], done
 
 
+def lines_of_csv_keep_carriage_returns():
+    with open("a.csv", "wb") as file:
+        file.write(b"time,path,msg\r\n2026-11-24T10:00:00Z,/a,ok\rthe rest\n2026-11-24T10:00:01Z,/b,x\r\n")
+    done = ingest("a.csv", "--into", "a.db", "--format", "csv")
+    assert (done["rows"], done["unparsed"]) == (2, 0), done
+    assert query("a.db", "select path, msg from logs order by path") == [("/a", "ok\rthe rest"), ("/b", "x")]
+
+
+def a_header_that_cannot_be_read_is_an_error():
+    """The next line is not taken for it."""
+    rows = b"2026-11-24T10:00:00Z,17\n2026-11-24T10:01:00Z,18\n"
+    headers = {"latin": b"zeit,gr\xf6sse\n", "quote": b'time,"n\n', "long": b"time," + b"n" * 2_000_000 + b"\n"}
+    for name, header in headers.items():
+        with open(name, "wb") as file:
+            file.write(header + rows)
+        done = ingest(name, "--into", f"{name}.db", "--format", "csv", expect=2)
+        assert done["rows"] == 0 and "names of its columns" in done["sources"][0]["error"], done
+        assert query(f"{name}.db", "select count(*) from litepack_unparsed") == [(0,)]
+        with open(name, "wb") as file:
+            file.write(b"time,n\n" + rows)
+        assert ingest(name, "--into", f"{name}.db", "--format", "csv")["rows"] == 2
+    with gzip.open("mac.gz", "wb") as file:
+        file.write(b"time,n\r" + rows.replace(b"\n", b"\r"))
+    assert "carriage return" in json.dumps(ingest("mac.gz", "--into", "mac.db", "--format", "csv", expect=2))
+
+
 def old_rows_are_deleted():
     lines = [{"time": time.strftime("%FT%TZ", time.gmtime(time.time() - age)), "age": age} for age in (10, 86400 * 40)]
     with open("app.log", "w") as file:
@@ -461,6 +487,8 @@ CHECKS = [
     hostile_lines_cost_nothing_but_themselves,
     memory_is_bounded,
     tables_of_others_are_refused,
+    lines_of_csv_keep_carriage_returns,
+    a_header_that_cannot_be_read_is_an_error,
     old_rows_are_deleted,
     following_survives_kills_rotation_and_truncation,
     a_copy_that_is_not_finished_is_not_read_twice,

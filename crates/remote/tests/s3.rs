@@ -344,8 +344,8 @@ fn a_folder_is_listed_in_pages_with_what_opening_says_of_each_object() {
         fs::write(store.file(&format!("2026/{number:04}.db")), [0; 7]).unwrap();
     }
     let mut found = Vec::new();
-    let each = &mut |object| {
-        found.push(object);
+    let each = &mut |objects| {
+        found.extend(objects);
         ControlFlow::Continue(())
     };
     list(&store.url("2026/"), &options, each).unwrap();
@@ -361,7 +361,10 @@ fn a_folder_is_listed_in_pages_with_what_opening_says_of_each_object() {
     let stop = &mut |_| ControlFlow::Break(());
     let error = list(&store.url("2026/"), &options, stop).unwrap_err();
     assert!(matches!(error, Error::Stopped), "{error}");
-    let none = &mut |_| panic!("nothing is there");
+    let none = &mut |objects: Vec<_>| {
+        assert!(objects.is_empty());
+        ControlFlow::Continue(())
+    };
     list(&store.url("none/"), &options, none).unwrap();
     let error = list("s3://nobucket/x/", &options, none).unwrap_err();
     says(&error, "NoSuchBucket");

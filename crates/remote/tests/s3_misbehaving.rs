@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use litepack_remote::{
@@ -375,8 +375,8 @@ fn lists_are_not_believed_and_end() {
     let listed = |text: String| {
         let server = Server::start(move |_| Reply::whole(text.as_bytes(), "\"x\""));
         let mut count = 0;
-        let each = &mut |_| {
-            count += 1;
+        let each = &mut |objects: Vec<_>| {
+            count += objects.len();
             ControlFlow::Continue(())
         };
         let result = list("s3://shards/a/", &asking(&server, &[]), each);
@@ -385,6 +385,24 @@ fn lists_are_not_believed_and_end() {
         }
         (result, count)
     };
+    // Pages without objects can be stopped, too.
+    let next = AtomicUsize::new(0);
+    let endless = Server::start(move |_| {
+        let token = next.fetch_add(1, Ordering::SeqCst).to_string();
+        Reply::whole(page("", Some(&token)).as_bytes(), "\"x\"")
+    });
+    let mut pages = 0;
+    let stop = &mut |objects: Vec<_>| {
+        assert!(objects.is_empty());
+        pages += 1;
+        match pages < 3 {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    };
+    let stopped = list("s3://shards/a/", &asking(&endless, &[]), stop);
+    assert!(matches!(stopped, Err(Error::Stopped)), "{stopped:?}");
+    assert_eq!(endless.requests().len(), 3);
     let good = page(&(object("a/x.db") + &object("a/") + &object("a/b/c")), None);
     let (result, count) = listed(good);
     result.unwrap();

@@ -5,7 +5,7 @@ use std::fs::Metadata;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use litepack_sqlite::{Listed, RemoteOptions};
+use litepack_sqlite::Listed;
 
 use super::identity::{self, Identity};
 use super::{absolute, text_of};
@@ -101,6 +101,10 @@ fn of_url(url: &str, job: &Job<'_>, shards: &mut Vec<Shard>) -> Result<()> {
         "s3" => {}
         "http" | "https" => {
             let authority = rest.split('/').next().unwrap_or_default();
+            // In a URL, slashes before the host and control characters anywhere are passed over.
+            if authority.is_empty() || url.contains(|c: char| c.is_ascii_control()) {
+                refuse!("a URL of a web server is written https://HOST/PATH");
+            }
             if url.contains(['?', '#', '\\']) || authority.contains('@') {
                 refuse!(
                     "a URL in a catalog has no user, password or query, which may be secrets: whoever may read the \
@@ -119,21 +123,22 @@ fn of_url(url: &str, job: &Job<'_>, shards: &mut Vec<Shard>) -> Result<()> {
 
 fn of_prefix(url: &str, job: &Job<'_>, shards: &mut Vec<Shard>) -> Result<()> {
     let before = shards.len();
-    let mut each = |object: Listed| {
-        if object.url.ends_with(SUFFIX) {
+    let mut each = |objects: Vec<Listed>| {
+        let wanted = |object: &Listed| object.url.ends_with(SUFFIX);
+        shards.extend(objects.into_iter().filter(wanted).map(|object| {
             let has_etag = !object.etag.is_empty();
             let listed = identity::of_object(object.size, &object.etag);
-            shards.push(Shard {
+            Shard {
                 path: object.url,
                 listed: has_etag.then_some(listed),
-            });
-        }
+            }
+        }));
         match job.check().is_err() || shards.len() - before > OBJECTS_MAX {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
     };
-    let options = RemoteOptions::default();
+    let options = litepack_sqlite::remote_options(url).map_err(Error::Refused)?;
     let listed = litepack_sqlite::list(url, &options, &mut each);
     job.check()?;
     if shards.len() - before > OBJECTS_MAX {
@@ -161,6 +166,8 @@ mod tests {
             "https://h/a.db?s3cret",
             "ftp://h/s3cret",
             "https:\\\\s3cret@h/a://",
+            "https:///u:s3cret@h/a.db",
+            "https://\t/u:s3cret@h/a.db",
         ] {
             let error = find(url).err().unwrap().to_string();
             assert!(

@@ -15,6 +15,7 @@ mod find;
 mod identity;
 mod look;
 
+use std::fs::Metadata;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -26,6 +27,7 @@ use self::book::{Book, File};
 use self::find::Shard;
 use self::look::Looker;
 use crate::error::{Context as _, refuse};
+use crate::files::names::is_same_file;
 use crate::files::reader::threads;
 use crate::job::Unit;
 use crate::{Access, Error, Job, Result};
@@ -97,6 +99,8 @@ pub fn catalog(
     crate::register()?;
     let before = Book::read(target)?;
     let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
+    // Listing needs the certificates; which origins get headers is known after it.
+    options.access.apply(std::iter::empty())?;
     let shards = find::find(&paths, target, job)?;
     let urls = shards.iter().filter(|shard| shard.is_remote());
     options
@@ -116,9 +120,28 @@ pub fn catalog(
     };
     // Somebody else may have written a file under this name meanwhile.
     Book::read(target)?;
-    let like = shards.iter().find_map(Shard::metadata);
-    Book::of(files, options.columns.clone()).write(target, like, job)?;
+    Book::of(files, options.columns.clone()).write(target, like_all(&shards), job)?;
     Ok(report)
+}
+
+/// The metadata of a shard that nobody may read who may not read all of them. `None` if there is no such shard: then the
+/// catalog is its maker's alone.
+fn like_all(shards: &[Shard]) -> Option<Metadata> {
+    let all: Vec<Metadata> = shards.iter().map(Shard::metadata).collect::<Option<_>>()?;
+    let least = |one: &&Metadata| all.iter().all(|other| is_no_more_open(one, other));
+    all.iter().find(least).cloned()
+}
+
+#[cfg(unix)]
+fn is_no_more_open(one: &Metadata, other: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let owners = |file: &Metadata| (file.uid(), file.gid());
+    owners(one) == owners(other) && one.mode() & !other.mode() & 0o777 == 0
+}
+
+#[cfg(not(unix))]
+fn is_no_more_open(_: &Metadata, _: &Metadata) -> bool {
+    true
 }
 
 /// What is in each file, in the order of the shards, and how many of them are as they were.
@@ -169,8 +192,17 @@ fn unreadable(file: &File) -> Option<Unreadable> {
     })
 }
 
-/// An absolute path without `.` and `..`, as readers make it of what they are given. Links stay what they are.
+/// An absolute path without `.` and `..`, as readers make it of what they are given. Links stay what they are; only where
+/// `..` behind a link leads to another file than the text says, they are followed.
 fn absolute(path: &Path) -> Result<PathBuf> {
+    let plain = without_dots(path)?;
+    match path.canonicalize() {
+        Ok(real) if !is_same_file(&plain, path) => Ok(real),
+        _ => Ok(plain),
+    }
+}
+
+fn without_dots(path: &Path) -> Result<PathBuf> {
     let path = std::path::absolute(path);
     let path = path.context("the working directory is not known")?;
     let mut plain = PathBuf::new();

@@ -55,8 +55,13 @@ mod of_store {
         }
     }
 
+    /// As the process was told to ask this store.
+    fn options(url: &str) -> Result<RemoteOptions> {
+        litepack_sqlite::remote_options(url).map_err(Error::Refused)
+    }
+
     pub(super) fn expect_absent(url: &str, replace: bool) -> Result<()> {
-        match litepack_sqlite::expect_absent(url, &RemoteOptions::default()) {
+        match litepack_sqlite::expect_absent(url, &options(url)?) {
             Err(RemoteError::Exists { .. }) if replace => Ok(()),
             found => found.map_err(|error| explained(url, error)),
         }
@@ -76,8 +81,7 @@ mod of_store {
                 Err(_) => ControlFlow::Break(()),
             }
         };
-        let options = RemoteOptions::default();
-        litepack_sqlite::upload(url, file, len, &how, &options, &mut progress)
+        litepack_sqlite::upload(url, file, len, &how, &options(url)?, &mut progress)
             .map_err(|error| explained(url, error))
     }
 }

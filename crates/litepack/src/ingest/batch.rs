@@ -19,6 +19,17 @@ const LINES: u64 = 10_000;
 /// and a stream is read for so long before it is committed what came.
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// What a transaction did.
+enum Stored {
+    Lines,
+    /// There was no line.
+    Nothing,
+    /// Nothing: another program stored lines of this source meanwhile.
+    Overtaken,
+    /// Nothing: the line with the names cannot be read, and why. The next line must not be taken for it.
+    NoHeader(&'static str),
+}
+
 impl Session<'_> {
     /// Reads a source to its end.
     pub(super) fn read_to_end(&mut self, source: &mut Source) -> Result<()> {
@@ -108,12 +119,19 @@ impl Session<'_> {
         let before = source.counted;
         let offset = source.lines.offset();
         match self.transaction(source, complete) {
-            Ok(Some(true)) => {}
-            Ok(Some(false)) => return Ok(false),
-            Ok(None) => refuse!(
+            Ok(Stored::Lines) => {}
+            Ok(Stored::Nothing) => return Ok(false),
+            Ok(Stored::Overtaken) => refuse!(
                 "another program reads {} into this database",
                 source.path.display()
             ),
+            Ok(Stored::NoHeader(why)) => {
+                source.counted = before;
+                refuse!(
+                    "the first line of {} has to have the names of its columns, and cannot be read: {why}",
+                    source.path.display()
+                )
+            }
             Err(error) => {
                 source.counted = before;
                 return Err(self.sqlite(error));
@@ -128,16 +146,11 @@ impl Session<'_> {
         Ok(true)
     }
 
-    /// None if another program stored lines of this source meanwhile.
-    fn transaction(
-        &mut self,
-        source: &mut Source,
-        complete: bool,
-    ) -> rusqlite::Result<Option<bool>> {
+    fn transaction(&mut self, source: &mut Source, complete: bool) -> rusqlite::Result<Stored> {
         // The lock is not taken for nothing.
         let is_there = source.lines.has_line() || complete && source.lines.half() > 0;
         if !is_there {
-            return Ok(Some(false));
+            return Ok(Stored::Nothing);
         }
         let (now, read_at) = (now(), now_text());
         let (table, columns) = (&self.options.table, &mut self.columns);
@@ -146,13 +159,13 @@ impl Session<'_> {
         let id = match source.id {
             Some(id) => {
                 if !Source::is_current(&transaction, id, source.stored)? {
-                    return Ok(None);
+                    return Ok(Stored::Overtaken);
                 }
                 id
             }
             None => {
                 if source.is_taken(&transaction)? {
-                    return Ok(None);
+                    return Ok(Stored::Overtaken);
                 }
                 let new =
                     "insert into main.litepack_sources(offset, lines, unparsed) values (0, 0, 0)";
@@ -162,7 +175,7 @@ impl Session<'_> {
         };
         let before = source.counted;
         let Some((_, format)) = &mut source.format else {
-            return Ok(Some(false));
+            return Ok(Stored::Nothing);
         };
         let mut insert = transaction.prepare_cached(&tables::insert(table, columns))?;
         while source.counted[0] - before[0] < LINES {
@@ -177,9 +190,16 @@ impl Session<'_> {
             if line.bytes.is_empty() {
                 continue;
             }
-            if source.header.is_none() && format.takes_header(line.bytes) == Ok(true) {
-                source.header = Some(line.bytes.to_vec());
-                continue;
+            if source.header.is_none() {
+                match format.takes_header(line.bytes) {
+                    Ok(false) => {}
+                    Ok(true) if line.is_cut() => return Ok(Stored::NoHeader("it is too long")),
+                    Ok(true) => {
+                        source.header = Some(line.bytes.to_vec());
+                        continue;
+                    }
+                    Err(why) => return Ok(Stored::NoHeader(why)),
+                }
             }
             source.counted[0] += 1;
             let row = match line.is_cut() {
@@ -224,7 +244,7 @@ impl Session<'_> {
         transaction.commit()?;
         source.id = Some(id);
         source.stored = source.lines.offset();
-        Ok(Some(true))
+        Ok(Stored::Lines)
     }
 }
 

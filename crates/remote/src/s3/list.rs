@@ -36,7 +36,8 @@ pub struct Listed {
 }
 
 /// Tells `each` the objects whose keys begin as the URL does, without those that have another `/` behind that: what would
-/// be in a folder. `each` may stop it. The URL is `s3://bucket/` or `s3://bucket/prefix/`.
+/// be in a folder. It is called for every page of the answer, also for one that has none of them, and may stop it. The
+/// URL is `s3://bucket/` or `s3://bucket/prefix/`.
 ///
 /// # Errors
 /// A URL, settings or credentials that are not valid, a store that refuses or does not answer, or an answer that does not
@@ -44,7 +45,7 @@ pub struct Listed {
 pub fn list(
     url: &str,
     options: &Options,
-    each: &mut dyn FnMut(Listed) -> ControlFlow<()>,
+    each: &mut dyn FnMut(Vec<Listed>) -> ControlFlow<()>,
 ) -> Result<()> {
     options.check()?;
     let folder = Folder {
@@ -56,12 +57,17 @@ pub fn list(
     let mut token = None;
     for _ in 0..PAGES_MAX {
         let page = folder.page(token.as_deref())?;
-        for content in page.contents {
-            if let Some(listed) = folder.listed(&content.key, content.size, content.etag)?
-                && each(listed).is_break()
-            {
-                return Err(Error::Stopped);
-            }
+        let contents = page.contents.into_iter();
+        let listed =
+            contents.map(|content| folder.listed(&content.key, content.size, content.etag));
+        if each(
+            listed
+                .filter_map(Result::transpose)
+                .collect::<Result<_>>()?,
+        )
+        .is_break()
+        {
+            return Err(Error::Stopped);
         }
         if page.next_continuation_token.is_none() {
             return Ok(());

@@ -99,6 +99,9 @@ pub fn upload(
         Ok(found) => Err(Error::Answer {
             url: upload.object.shown(),
             why: match found {
+                Some(_) if is_right => {
+                    "it was written, and is another by now: somebody else has written it".into()
+                }
                 Some(found) => format!(
                     "the object is there and is bad: of {len} bytes that were written, it has {}; write it again, or \
                      remove it",

@@ -85,6 +85,16 @@ pub(crate) fn apply(url: &str, options: &mut Options) -> std::result::Result<(),
     Ok(())
 }
 
+/// How the server of `url` is asked, as the process was told.
+///
+/// # Errors
+/// If the URL is none; in words without a secret.
+pub fn remote_options(url: &str) -> std::result::Result<Options, String> {
+    let mut options = Options::default();
+    apply(url, &mut options)?;
+    Ok(options)
+}
+
 /// Sets the headers, one in a line, that go with every request to an origin; NULL takes them away. Answers how many
 /// there are.
 pub(crate) fn headers(call: &Call<'_>) -> Result<()> {

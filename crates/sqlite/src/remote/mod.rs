@@ -17,6 +17,8 @@ mod parameters;
 #[cfg(not(feature = "remote"))]
 pub(crate) use absent::{Location, from_uri, names};
 #[cfg(feature = "remote")]
+pub use config::remote_options;
+#[cfg(feature = "remote")]
 pub(crate) use config::{configure, headers};
 #[cfg(feature = "remote")]
 pub use file::remote_info;

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
+use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 
 use super::{Parsed, put};
 use crate::ingest::row::{Columns, Row, Value};
@@ -20,7 +20,11 @@ pub(in crate::ingest) struct Delimited {
 impl Delimited {
     pub(super) fn new(delimiter: u8) -> Delimited {
         Delimited {
-            reader: ReaderBuilder::new().delimiter(delimiter).build(),
+            // A line is one record, also where it has a carriage return in it.
+            reader: ReaderBuilder::new()
+                .delimiter(delimiter)
+                .terminator(Terminator::Any(b'\n'))
+                .build(),
             header: Vec::new(),
         }
     }
@@ -38,7 +42,8 @@ impl Delimited {
             let first = field
                 .first()
                 .is_some_and(|b| b.is_ascii_alphabetic() || b"_@#".contains(b));
-            first && field.len() < 64 && std::str::from_utf8(field).is_ok()
+            let is_text = std::str::from_utf8(field).is_ok() && !field.contains(&b'\r');
+            first && field.len() < 64 && is_text
         };
         let mut names = fields.clone();
         names.sort();
@@ -48,7 +53,11 @@ impl Delimited {
 
     pub(super) fn set_header(&mut self, line: &[u8]) -> Result<(), &'static str> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-        let names = self.split(line)?.into_iter();
+        let names = self.split(line)?;
+        if names.iter().any(|name| name.contains(&b'\r')) {
+            return Err("its lines end with a carriage return alone");
+        }
+        let names = names.into_iter();
         let names = names.map(|name| String::from_utf8(name).map_err(|_| "a name is not UTF-8"));
         self.header = names.collect::<Result<_, _>>()?;
         Ok(())
