@@ -13,6 +13,7 @@ import threading
 import traceback
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import quote
 
 import pytest
 
@@ -22,7 +23,7 @@ pytest.importorskip("adbc_driver_sqlite")
 import litepack  # noqa: E402
 from litepack import shards  # noqa: E402
 from litepack._uri import printable  # noqa: E402
-from litepack.shards import Filter, _read, _split  # noqa: E402
+from litepack.shards import Filter, _find, _read, _split  # noqa: E402
 from litepack.shards._errors import named  # noqa: E402
 
 COLUMNS = "id integer primary key, at date, status int, ms real, what text, body blob"
@@ -106,6 +107,9 @@ class Store:
     def invalidate_cache(self, path=None):
         self.remembered = None
 
+    def isfile(self, name):
+        return name.partition("://")[2] in self.files
+
     def glob(self, pattern, detail):
         assert detail
         self.patterns.append(pattern)
@@ -124,10 +128,88 @@ def test_an_object_store_is_listed_anew(monkeypatch):
     assert store.patterns == ["s3://b/*.db", "s3://b/logs/*.db"]
 
 
+def test_folders_and_keys_named_like_patterns(monkeypatch):
+    """As on a disk: a folder is that of its name, and so is a key."""
+    fsspec = pytest.importorskip("fsspec")
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    class Memory(MemoryFileSystem):
+        store, pseudo_dirs = {}, [""]
+
+        @classmethod
+        def _strip_protocol(cls, path):
+            return super()._strip_protocol(path.replace("s3://", "/"))
+
+        def glob(self, path, **options):
+            found = super().glob(path, **options)
+            return {name.lstrip("/"): {**entry, "ETag": "e"} for name, entry in found.items()}
+
+    store = Memory(skip_instance_cache=True)
+    monkeypatch.setattr(fsspec, "filesystem", lambda scheme: store)
+    monkeypatch.setattr(_find, "_opened", lambda url: shards.Shard(url, 7, "7 opened"))
+    for name in ("logs1/a.db", "logs[1]/a.db", "l*s/a.db", "x1.db", "x[1].db", "x?.db"):
+        store.pipe(f"/b/{name}", b"x")
+
+    def found(pattern):
+        return [shard.path for shard in shards.find(f"s3://b/{pattern}")]
+
+    assert found("logs[1]/") == ["s3://b/logs[1]/a.db"]
+    assert found("l*s/") == ["s3://b/l*s/a.db"]
+    assert found("x[1].db") == ["s3://b/x[1].db"]
+    assert found("x?.db") == ["s3://b/x?.db"]
+    assert found("x[12].db") == ["s3://b/x1.db"]
+
+
+def test_what_is_listed_without_a_version_is_opened(monkeypatch):
+    """Parts of a file that is replaced between them would be of both."""
+    fsspec, store = pytest.importorskip("fsspec"), Store()
+    monkeypatch.setattr(fsspec, "filesystem", lambda scheme: store)
+    monkeypatch.setattr(_find, "_opened", lambda url: shards.Shard(url, 9, "9 date"))
+    store.files.update({"b/1.db": None, "b/2.db": '"two"'})
+    found = shards.find("s3://b/*.db")
+    assert found == [shards.Shard("s3://b/1.db", 9, "9 date"), shards.Shard("s3://b/2.db", 7, "7 two")]
+
+
+def test_names_behind_links(folder):
+    """What is behind .. is what the system finds there, not what the text says."""
+    for name in ("data", "volume/2026"):
+        pathlib.Path(name).mkdir(parents=True)
+    os.symlink("../volume/2026", "data/current")
+    make("data/x.db", [(1,)], "a int")
+    make("volume/x.db", [(2,)], "a int")
+    for paths in ("data/current/../x.db", "data/current/..", "data/current/../*.db", ["data/current/../x.db"]):
+        scan = shards.scan(paths, table="log")
+        assert rows_of(scan) == [{"a": 2}]
+        assert [shard.path for shard in scan.shards] == [str(folder / "volume/x.db")]
+    # Where both are the same, it is the text, as in a catalog.
+    assert shards.find("data/../data/current/../../data/x.db")[0].path == str(folder / "data/x.db")
+    pathlib.Path("volume/bad.db").write_text("no database, but long enough to look at. " * 100)
+    left = "data/current/../left-out"
+    rows_of(shards.scan("volume", table="log", schema=pyarrow.schema([("a", "int64")]), errors="skip", skipped=left))
+    assert len(shards.skipped(left)) == 1
+    job = shards.begin("data/current/../out")
+    name = shards.write("data/current/../out", job, pyarrow.table({"a": [3]}).to_batches())
+    assert shards.commit("data/current/../out", job, [name]) == [str(folder / "volume/out" / name)]
+    assert sorted(os.listdir("data")) == ["current", "x.db"]
+
+
 def test_names_for_people():
     assert printable("https://user:secret@h:8080/a.db?token=secret") == "https://h:8080/a.db"
     # Nothing in the key of an object is a query.
     assert printable("s3://b/a?1#2.db") == "s3://b/a?1#2.db"
+    assert printable("s3://b/a@2.db") == "s3://b/a@2.db"
+    assert printable("https://user:p@ss[@[::1]:8080/a.db") == "https://[::1]:8080/a.db"
+    assert printable("https://cdn.example/npm/@a/b@1.2/c.db?x=y@z") == "https://cdn.example/npm/@a/b@1.2/c.db"
+    assert printable("/data/http://h?x") == "/data/http://h?x"
+    # Where it is not certain what is the password.
+    for rest in (
+        "user:12/secret@h/a.db", "user:12?secret@h/a.db", "user:12#secret@h/a.db", "user:12\\secret@h/a.db",
+        "user:sec/ret@h/a.db", "user:secret", "/user:secret@h/a.db", "\t/user:secret@h/a.db", "us/er:secret@h.x/a.db",
+        "secret/2@h/a.db", "user:secret@/a.db", "user:secret@h:port/a.db", "[secret", "",
+    ):
+        assert printable(f"https://{rest}") == "https://…"
+        assert "secret" not in litepack.uri(f"https://{rest}").partition("?")[0]
+    assert printable("s3://user:secret@b/a.db") == printable("s3:///user:secret@b/a.db") == "s3://…"
     shard = shards.Shard("https://h/a.db?token=secret", 1, "1 x")
     assert "secret" not in repr(shards.Part(shard)) and "h/a.db" in repr(shard)
 
@@ -142,6 +224,33 @@ def test_a_path_is_no_reason():
     error = named(path, raised.value)
     assert str(error).startswith(f"{path}: ") and str(error).count(path) == 1
     assert type(error) is shards.ShardError
+
+
+def test_names_of_tables_and_columns_are_no_reason():
+    """Words of an error in what SQLite says of something else."""
+    make("a.db", [(b"x",)], "malformed text")
+    make("b.db", [("x",)], "b text")
+    skip = {"errors": "skip", "skipped": "left-out"}
+    with pytest.raises(shards.Mismatch, match="column malformed is read as string"):
+        rows_of(shards.scan("a.db", table="log", **skip))
+    for what in (
+        "malformed", "[no such table: log]", "[file is not a database]", "json_extract('{}', 'malformed')",
+        "json('malformed')",
+    ):
+        with pytest.raises(shards.ShardError) as raised:
+            rows_of(shards.scan("b.db", query=f"select {what} as a from log", **skip))
+        assert not isinstance(raised.value, shards.Damaged), what
+    assert shards.skipped("left-out") == []
+    # Those are reasons.
+    for words in (
+        "IO: Failed to step query: database disk image is malformed", "database disk image is malformed",
+        "INVALID_ARGUMENT: [SQLite] Failed to prepare query: file is not a database\nquery: select * from log",
+        "INVALID_ARGUMENT: [SQLite] Failed to prepare query: malformed database schema (x) - near y\nquery: select 1",
+        "INVALID_ARGUMENT: [SQLite] Failed to prepare query: no such table: x\nquery: select 1",
+    ):
+        assert type(named("a.db", Exception(words))) is shards.Damaged, words
+    for words in ("malformed JSON", "malformed MATCH expression: [x]"):
+        assert type(named("a.db", Exception(f"IO: Failed to step query: {words}"))) is shards.ShardError, words
 
 
 def test_wrong_arguments(logs):
@@ -305,8 +414,12 @@ def test_a_column_with_the_name_of_ours():
         with pytest.raises(shards.Mismatch, match=r"a\.db: has a column _file"):
             rows_of(shards.scan(paths, table="log", columns=["id"]))
     assert rows_of(shards.scan("a.db", query="select _file as name from log")) == [{"name": "x"}]
-    with pytest.raises(ValueError, match="_file"):
-        shards.write("out", shards.begin("out"), pyarrow.table({"_file": ["x"]}).to_batches())
+    make("c.db", [(1, "x")], "id int, _FILE text")
+    with pytest.raises(shards.Mismatch, match=r"c\.db: has a column _file"):
+        shards.scan("c.db", table="log")
+    for name in ("_file", "_File"):
+        with pytest.raises(ValueError, match="_file"):
+            shards.write("out", shards.begin("out"), pyarrow.table({name: ["x"]}).to_batches())
 
 
 def test_files_without_values_have_no_say():
@@ -333,6 +446,40 @@ def test_files_whose_columns_differ():
     assert merged == [{"id": 1, "t": "x", "r": None}, {"id": 2, "t": "y", "r": 1.5}, {"id": 3, "t": None, "r": None}]
     with pytest.raises(shards.Mismatch, match=r"d\.db: column id is string"):
         shards.scan(["a.db", "d.db"], table="log", merge_schema=True)
+
+
+def test_names_whose_case_differs():
+    """SQLite takes A to Z for a to z in names, and no other letters."""
+    make("a.db", [(1, "x", 1)], 'id integer primary key, at text, "é" int')
+    make("b.db", [(2, "y", 2)], 'ID integer primary key, At text, "É" int', table="Log")
+    names = ["a.db", "b.db"]
+    merged = shards.scan(names, table="log", merge_schema=True)
+    assert merged.schema.names == ["id", "at", "é", "É"]
+    assert rows_of(merged) == [{"id": 1, "at": "x", "é": 1, "É": None}, {"id": 2, "at": "y", "é": None, "É": 2}]
+    columns = {"table": "LOG", "columns": ["id", "at"]}
+    assert rows_of(shards.scan(names, **columns)) == [{"id": 1, "at": "x"}, {"id": 2, "at": "y"}]
+    schema = pyarrow.schema([("AT", "string")])
+    for merge in (True, False):
+        assert rows_of(shards.scan("b.db", table="log", schema=schema, merge_schema=merge)) == [{"AT": "y"}]
+    # Conditions, and parts by rowid.
+    for scan in (
+        shards.scan(names, filters=[Filter("at", "=", "y")], **columns),
+        shards.scan(names, filters=[Filter("AT", "=", "y")], table="log", schema=schema),
+    ):
+        sql, values = read_sql(scan, "b.db")
+        assert '"At" COLLATE BINARY = ?' in sql and values == ["y"]
+    make("c.db", ((i, "z") for i in range(5000)), "Id integer primary key, AT text", table="LOG", is_packed=False)
+    scan = shards.scan("c.db", table="log", split_bytes=4096)
+    assert len(scan.parts) > 1 and len(rows_of(scan)) == 5000
+    # A column that a file has not is missed, however the schema spells it.
+    make("d.db", [(1,)], "id int")
+    with pytest.raises(shards.Mismatch, match=r"d\.db: no column at"):
+        rows_of(shards.scan(["a.db", "d.db"], table="log", schema=schema))
+
+
+def read_sql(scan, path):
+    with _read.opened(shards.find(path)[0]) as cursor:
+        return scan.reading._sql(cursor, shards.Part(shards.find(path)[0]), scan.filters)
 
 
 VALUES = {
@@ -657,6 +804,24 @@ def test_a_file_on_a_server_that_is_replaced(logs, server):
         with pytest.raises(shards.ShardError, match=r"127\.0\.0\.1:\d+/\w+\.db: ") as raised:
             shards.scan(url, table="log")
         assert "secret" not in "".join(traceback.format_exception(raised.type, raised.value, raised.tb))
+
+
+@pytest.mark.parametrize("sign", "#/?[]\\@")
+def test_no_password_is_shown_whatever_is_in_it(sign):
+    for start in (f"http://user:s3cret{sign}pa55", f"http:///user:s3cret{sign}pa55"):
+        url = f"{start}@127.0.0.1:9/a.db"
+        for call in (
+            lambda: shards.scan(url, table="log"), lambda: litepack.arrow(url, "select 1"),
+            lambda: litepack.connect(url).execute("select 1").fetchall(), lambda: shards.begin(url),
+            lambda: shards.scan("a.db", table="log", catalog=url),
+        ):
+            with pytest.raises(Exception) as raised:
+                call()
+            shown = "".join(traceback.format_exception(raised.type, raised.value, raised.tb))
+            # The lines of this file are in it, too.
+            said = [line for line in shown.splitlines() if not line.startswith("    ")]
+            assert said and not [line for line in said if "s3cret" in line or "pa55" in line], shown
+            assert url not in shown and quote(url, safe="") not in shown
 
 
 def test_arrow_shows_no_token():

@@ -122,6 +122,70 @@ def test_what_cannot_be_tidied_up_is_no_failure(folder, monkeypatch, mode):
     assert len(os.listdir("out")) == (2 if mode == "append" else 1)
 
 
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("mode", ["error", "append", "overwrite"])
+def test_a_folder_that_another_job_makes_meanwhile(folder, monkeypatch, mode, last):
+    """Right after the check, or at the last moment: its rows stay, and so do files of somebody else."""
+    rename = os.rename
+    job = shards.begin("out", mode)
+    name = shards.write("out", job, pyarrow.table({"c": ["mine"]}).to_batches())
+    other = shards.begin("other")
+    there = shards.write("other", other, pyarrow.table({"c": ["other"]}).to_batches())
+    shards.commit("other", other, [there])
+
+    def late(source, target):
+        if not last:
+            rename(source, target)
+        if os.path.exists("other") and str(source if last else target).endswith(".ready.unfinished"):
+            rename("other", "out")
+            pathlib.Path("out/mine.txt").write_text("keep")
+        if last:
+            rename(source, target)
+
+    monkeypatch.setattr(os, "rename", late)
+    if mode == "append":
+        shards.commit("out", job, [name], mode)
+    else:
+        with pytest.raises(FileExistsError, match="there are files" if mode == "error" else r"mine\.txt"):
+            shards.commit("out", job, [name], mode)
+        shards.discard("out", job)
+    assert sorted(os.listdir("out")) == sorted(["mine.txt", there, *([name] if mode == "append" else [])])
+    assert os.listdir() == ["out"]
+
+
+def test_a_file_that_comes_while_a_folder_is_replaced(folder, monkeypatch):
+    """After both checks by name: it is seen when the former folder has its other name, and that is taken back."""
+    rename, names = os.rename, []
+    for _ in range(2):
+        job = shards.begin("out", "overwrite")
+        names.append(shards.write("out", job, pyarrow.table({"c": [1]}).to_batches()))
+        if not names[1:]:
+            shards.commit("out", job, names, "overwrite")
+
+    def late(source, target):
+        if str(target).endswith(".former.unfinished"):
+            pathlib.Path("out/mine.txt").write_text("keep")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", late)
+    with pytest.raises(FileExistsError, match=r"mine\.txt"):
+        shards.commit("out", job, names[1:], "overwrite")
+    shards.discard("out", job)
+    assert sorted(os.listdir("out")) == sorted(["mine.txt", names[0]])
+    assert os.listdir() == ["out"]
+
+
+@pytest.mark.parametrize("mode", ["error", "append", "overwrite"])
+def test_what_cannot_be_synced_is_a_warning(folder, monkeypatch, mode):
+    """The files are in place: an error would have the job done again, and append would add its rows twice."""
+    job = shards.begin("out", mode)
+    name = shards.write("out", job, pyarrow.table({"c": [1]}).to_batches())
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("no space")))
+    with pytest.warns(UserWarning, match="in place.*no space"):
+        paths = shards.commit("out", job, [name], mode)
+    assert os.listdir("out") == [name] and [os.path.basename(path) for path in paths] == [name]
+
+
 def test_commits(folder, monkeypatch):
     def job(mode):
         name = shards.begin("out", "append")

@@ -62,11 +62,12 @@ def connect_adbc(database: Database) -> Any:
             with closing(dbapi.connect()) as connection:
                 load(connection)
             _loaded = True
+    shown, named = printable(os.fsdecode(database)), uri(database, mode="ro")
     try:
-        return dbapi.connect(uri(database, mode="ro"))
+        return dbapi.connect(named)
     except Exception as error:
         # The driver shows the URI.
-        error.args = (f"{printable(os.fsdecode(database))}: {without_uri(str(error))}",)
+        error.args = (f"{shown}: {without_uri(str(error))}",)
         raise
 
 

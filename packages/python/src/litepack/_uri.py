@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, quote
 
 if TYPE_CHECKING:
     from litepack._typing import Database, Parameter
@@ -34,9 +34,9 @@ def uri(database: Database, **parameters: Parameter) -> str:
         name, chosen = "file:", {}
     elif path[:8].lower().startswith((b"http://", b"https://")):
         url = os.fsdecode(path)
-        parts = urlsplit(url)
         # A name only, which is shown to people: so without user, password and query.
-        name = f"file:/{quote(f'{parts.hostname}{parts.path}')}"
+        shown = _shown(url)
+        name = f"file:/{quote(shown[0] + shown[2] if shown else '…')}"
         chosen.update(mode="ro", url=url)
     elif path[:5].lower() == b"s3://":
         url = os.fsdecode(path)
@@ -50,14 +50,38 @@ def uri(database: Database, **parameters: Parameter) -> str:
     return f"{name}?{query}" if query else name
 
 
+_SCHEME = re.compile(r"[\0- ]*([A-Za-z][A-Za-z0-9+.-]*)://")
+_BUCKET = re.compile(r"[\w.*?-]+(?:/|\Z)")
+_HOST = re.compile(r"([\w.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+
+
 def printable(path: str) -> str:
-    """A path as it is, a URL without user, password and query."""
-    # Everything behind the bucket is the key of an object.
-    if "://" not in path or path[:5].lower() == "s3://":
+    """A path as it is, a URL without user, password and query. Where it is not certain where those are, only the scheme
+    is left. This never fails: it is for messages about what has failed."""
+    scheme = _SCHEME.match(path)
+    if scheme is None:
         return path
-    parts = urlsplit(path)
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+    name, rest = scheme[1].lower(), path[scheme.end() :]
+    if name == "s3" and _BUCKET.match(rest):
+        # Everything behind the bucket is the key of an object.
+        return path
+    shown = None if name == "s3" else _shown(path)
+    return f"{name}://{''.join(shown) if shown else '…'}"
+
+
+def _shown(url: str) -> tuple[str, str, str] | None:
+    """Host, port and path of a URL; None where a password may be in them, as one has signs that end it too early."""
+    rest = url.partition("://")[2]
+    authority = re.split(r"[/?#\\]", rest, maxsplit=1)[0]
+    host = _HOST.fullmatch(authority.rpartition("@")[2])
+    if host is None:
+        return None
+    before, at, _ = rest.rpartition("@")
+    # An @ behind the host may be in the path or query, if this looks like a host, and like no user with a password.
+    if at and len(before) > len(authority) and (":" in before or "." not in host[1]):
+        return None
+    path = re.split("[?#]", rest[len(authority) :], maxsplit=1)[0]
+    return host[1].lower(), host[2] or "", path
 
 
 _URI = re.compile(r"(?:file:[^\s']*)?\?vfs=litepack[^\s']*")

@@ -29,6 +29,7 @@ from pyspark.sql.types import DecimalType, StructType
 
 from litepack import shards
 from litepack.shards import Filter, Part, Scan
+from litepack.shards._columns import folded
 from litepack.shards._write import Mode
 
 READ_OPTIONS = (
@@ -54,7 +55,8 @@ class Litepack(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         scan = self._scan(arrow_schema(schema))
         # Spark always gives a schema, mostly the one that it got: it says that columns were chosen only if some are missing.
-        if "columns" not in self._options(READ_OPTIONS) and {one.name for one in scan.reading.columns} <= set(schema.names):
+        all_names = {folded(one.name) for one in scan.reading.columns}
+        if "columns" not in self._options(READ_OPTIONS) and all_names <= set(map(folded, schema.names)):
             scan = replace(scan, reading=replace(scan.reading, all_columns=True))
         group_bytes = _number("groupBytes", self._options(READ_OPTIONS).get("groupbytes"), scan.split_bytes)
         return PushingReader(scan, group_bytes) if self._pushes() else Reader(scan, group_bytes)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from litepack.shards._columns import FILE
 from litepack.shards._filters import Bounds, Filter, is_impossible
-from litepack.shards._find import Shard, is_url
+from litepack.shards._find import Shard, absolute, is_url
 
 _APPLICATION_ID, _VERSION = 0x4C506374, 1
 # Names in one statement, of which SQLite takes at least 999.
@@ -43,6 +43,7 @@ def without_impossible(
 ) -> list[Shard]:
     """The files in which there may be a row that meets all conditions."""
     usable = [one for one in filters if one.column in schema.names and one.column != FILE]
+    # As they are spelled there: of a name that has another case it says nothing, and the file is read.
     names = sorted({one.column for one in usable})
     if not 0 < len(names) <= _MAX_NAMES:
         return list(shards)
@@ -67,7 +68,7 @@ def without_impossible(
 def _opened(catalog: str) -> Iterator[sqlite3.Connection]:
     if not os.path.isfile(catalog):
         raise FileNotFoundError(f"{catalog}: no such file; 'litepack catalog' writes one")
-    uri = f"file://{quote(os.path.abspath(catalog))}?mode=ro"
+    uri = f"file://{quote(absolute(catalog))}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True)) as connection:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("BEGIN")
@@ -109,4 +110,4 @@ def _resolved(catalog: str, path: object) -> str:
     """The name that :func:`find` gives a file."""
     if not isinstance(path, str):
         raise _Odd("a path that is no text")
-    return path if is_url(path) else os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(catalog)), path))
+    return path if is_url(path) else absolute(os.path.join(os.path.dirname(absolute(catalog)), path))

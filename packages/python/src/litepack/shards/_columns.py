@@ -7,6 +7,7 @@ that does not fit is an error, wherever in a file it is: nothing is rounded or c
 
 from __future__ import annotations
 
+import string
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,14 @@ class Source:
         return quoted(self.table) if self.table is not None else f"({self.query}\n)"
 
 
+_LETTERS = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+def folded(name: str) -> str:
+    """Equal for names of tables and columns that SQLite takes for the same: only A to Z have no case there."""
+    return name.translate(_LETTERS)
+
+
 def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
@@ -65,7 +74,7 @@ def affinity(declared: str) -> str:
 def columns_of(cursor: Any, source: Source, path: str) -> list[Column]:
     """The columns that a file has. A missing table is :class:`Damaged`, and so can be skipped."""
     found = _columns_of(cursor, source, path)
-    if any(column.name == FILE for column in found):
+    if any(folded(column.name) == FILE for column in found):
         raise Mismatch(
             f"{printable(path)}: has a column {FILE}, which is the name of the file here: "
             f"read a query that gives it another name, 'select {FILE} as file, ... from ...'"
@@ -75,7 +84,8 @@ def columns_of(cursor: Any, source: Source, path: str) -> list[Column]:
 
 def _columns_of(cursor: Any, source: Source, path: str) -> list[Column]:
     if source.table is not None:
-        cursor.execute("SELECT type FROM pragma_table_list WHERE schema = 'main' AND name = ?", (source.table,))
+        sql = "SELECT type FROM pragma_table_list WHERE schema = 'main' AND name = ? COLLATE NOCASE"
+        cursor.execute(sql, (source.table,))
         row = cursor.fetchone()
         if row is None:
             raise Damaged(f"{printable(path)}: no such table: {source.table}")

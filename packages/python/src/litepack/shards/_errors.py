@@ -23,10 +23,16 @@ class Mismatch(ShardError):
     """The columns of a file, or a value in it, are not of the kind that the scan has."""
 
 
-# SQLITE_CORRUPT and SQLITE_NOTADB; the driver gives no codes.
-_DAMAGE = re.compile(r"malformed(?! JSON)|file is not a database|no such table|missing from the file")
-_VALUE = re.compile(r"Type mismatch in column|bad JSON path")
-_MARK = re.compile(r"bad JSON path: '(.*)'", re.DOTALL)
+# What the driver sets before SQLite's words. It has the query behind them, if that could not be prepared.
+_DRIVER = r"(?:[A-Z_]+: )?(?:\[SQLite\] )?(?:[Ff]ailed to \w+(?: query| '[^']*')?: )?"
+# SQLITE_CORRUPT and SQLITE_NOTADB; the driver gives no codes. Whole sentences: there are names and values in others.
+_DAMAGE = re.compile(
+    _DRIVER + r"(?:database disk image is malformed|file is not a database|malformed database schema \(.*|"
+    r"no such table: .*)(?:\nquery: .*)?",
+    re.DOTALL,
+)
+_VALUE = re.compile(_DRIVER + r"(?:Type mismatch in column|bad JSON path: )")
+_MARK = re.compile(_DRIVER + r"bad JSON path: '(.*)'", re.DOTALL)
 
 
 def named(path: str, error: Exception) -> Exception:
@@ -36,8 +42,8 @@ def named(path: str, error: Exception) -> Exception:
         return error
     # A path may have any of those words in it.
     text = without_uri(str(error).strip()).removeprefix(f"{printable(path)}: ")
-    kind = Damaged if _DAMAGE.search(text) else Mismatch if _VALUE.search(text) else ShardError
-    if marked := _MARK.search(text):
+    kind = Damaged if _DAMAGE.fullmatch(text) else Mismatch if _VALUE.match(text) else ShardError
+    if marked := _MARK.match(text):
         # SQLite quotes what it shows.
         text = marked[1].replace("''", "'")
     return kind(f"{printable(path)}: {text}")

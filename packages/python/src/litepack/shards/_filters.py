@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from litepack.shards._columns import Column, quoted
+from litepack.shards._columns import Column, folded, quoted
 
 # The opposites of those that are about order, for values that are not NULL.
 _OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -39,13 +39,15 @@ class Filter:
 def compiled(
     filters: tuple[Filter, ...], columns: dict[str, Column], schema: pa.Schema, utf8: bool
 ) -> tuple[str, list[Any]]:
-    """SQL of those that can be expressed for a file with these columns, joined by AND; "" if none can."""
+    """SQL of those that can be expressed for a file with these columns, joined by AND; "" if none can. ``columns`` are
+    by their folded names."""
     parts, values = [], []
     for one in filters:
         # One that this file does not have is NULL in all its rows; the engine sees to that.
-        if one.column not in columns or one.column not in schema.names:
+        column = columns.get(folded(one.column))
+        if column is None or one.column not in schema.names:
             continue
-        made = _one(one, columns[one.column], schema.field(one.column).type, utf8)
+        made = _one(one, column, schema.field(one.column).type, utf8)
         if made is not None:
             parts.append(f"({made[0]})")
             values.extend(made[1])

@@ -44,6 +44,16 @@ def is_url(path: str) -> bool:
     return _URL.match(path) is not None
 
 
+def absolute(path: str) -> str:
+    """The absolute path of the same file, without ``.`` and ``..``. Links stay what they are, as in a catalog. But what
+    ``..`` is behind a link depends on where that leads, which the text does not tell."""
+    plain = os.path.abspath(path)
+    if os.pardir not in path.split(os.sep):
+        return plain
+    real = os.path.realpath(path)
+    return plain if os.path.realpath(plain) == real else real
+
+
 def find(paths: Paths, known: Mapping[str, Shard] = {}, literal: bool = False) -> list[Shard]:
     """The files that ``paths`` name, in the order of their names.
 
@@ -75,7 +85,10 @@ def find(paths: Paths, known: Mapping[str, Shard] = {}, literal: bool = False) -
             urls.append(name)
         elif _PATTERN.search(name) or name.endswith("/"):
             for shard in _listed(name):
-                found[shard.path] = shard
+                if shard.version is None:
+                    urls.append(shard.path)
+                else:
+                    found[shard.path] = shard
         else:
             urls.append(name)
     with ThreadPoolExecutor(THREADS) as pool:
@@ -97,17 +110,18 @@ def _local(name: str) -> list[str]:
 def _file(name: str) -> str:
     if not os.path.isfile(name):
         raise FileNotFoundError(f"{name}: no such file")
-    return os.path.abspath(name)
+    return absolute(name)
 
 
 def _some(paths: list[str], name: str, why: str) -> list[str]:
     if not paths:
         raise FileNotFoundError(f"{name}: {why}")
-    return [os.path.abspath(path) for path in paths]
+    return [absolute(path) for path in paths]
 
 
 def _listed(pattern: str) -> list[Shard]:
-    """What an object store lists, with sizes and ETags, so that no file has to be opened."""
+    """What an object store lists, with sizes and ETags, so that no file has to be opened; without a version where there
+    is no ETag."""
     if pattern[:5].lower() != "s3://":
         raise ValueError(f"{printable(pattern)}: only s3:// and local folders can be listed: name each file by its URL")
     try:
@@ -115,17 +129,23 @@ def _listed(pattern: str) -> list[Shard]:
 
         system = fsspec.filesystem("s3")
     except ImportError as error:
-        raise ImportError(f"{pattern}: a pattern needs s3fs to list the files: pip install s3fs") from error
+        raise ImportError(f"{printable(pattern)}: a pattern needs s3fs to list the files: pip install s3fs") from error
     # It remembers what it has listed for as long as the process lives.
     system.invalidate_cache()
-    details = system.glob(f"{pattern}*.db" if pattern.endswith("/") else pattern, detail=True)
+    if pattern.endswith("/"):
+        details = system.glob(f"{glob.escape(pattern)}*.db", detail=True)
+    elif system.isfile(pattern):
+        # A file may be named like a pattern.
+        return [Shard(pattern, 0)]
+    else:
+        details = system.glob(pattern, detail=True)
     shards = [
         Shard(f"s3://{name}", int(entry["size"]), _version(int(entry["size"]), str(entry.get("ETag") or "")))
         for name, entry in details.items()
         if entry["type"] == "file"
     ]
     if not shards:
-        raise FileNotFoundError(f"{pattern}: no file matches")
+        raise FileNotFoundError(f"{printable(pattern)}: no file matches")
     return shards
 
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from litepack._arrow import connect_adbc, execute
 from litepack._uri import printable
 from litepack.shards import _columns
-from litepack.shards._columns import FILE, Column, Source, quoted
+from litepack.shards._columns import FILE, Column, Source, folded, quoted
 from litepack.shards._errors import Damaged, Mismatch, Replaced, ShardError, named
 from litepack.shards._filters import Filter, compiled
 from litepack.shards._find import Shard, is_url, verify
@@ -122,13 +122,13 @@ class Reading:
         return [field for field in self.schema if field.name != FILE] or [pa.field("", pa.int64())]
 
     def _sql(self, cursor: Any, part: Part, filters: tuple[Filter, ...]) -> tuple[str, list[Any]]:
-        found = {column.name: column for column in _columns.columns_of(cursor, self.source, part.shard.path)}
+        found = {folded(column.name): column for column in _columns.columns_of(cursor, self.source, part.shard.path)}
         self._compare(found, part.shard.path)
         sentinels, expressions = [], []
         for field in self._fields():
             raw = _columns.raw_type(field.type)
             sentinels.append(f"{_columns.RAW[raw]} AS {quoted(field.name)}")
-            column = found.get(field.name)
+            column = found.get(folded(field.name))
             expressions.append(_columns.expression(column, field.type) if column is not None else "NULL")
         cursor.execute("PRAGMA encoding")
         where, values = compiled(filters, found, self.schema, cursor.fetchone()[0] == "UTF-8")
@@ -144,10 +144,11 @@ class Reading:
 
     def _compare(self, found: dict[str, Column], path: str) -> None:
         """Whether a file has the columns of the scan; with ``merge_schema`` it may have less of them."""
+        names = {folded(name) for name in self.schema.names}
         for column in self.columns:
-            if column.name not in self.schema.names:
+            if folded(column.name) not in names:
                 continue
-            here = found.get(column.name)
+            here = found.get(folded(column.name))
             if here is None:
                 if self.merge_schema:
                     continue
@@ -160,7 +161,7 @@ class Reading:
                     f"{printable(path)}: column {column.name} is declared {here.declared or 'without a type'}, "
                     f"and {column.declared or 'without a type'} in the first file"
                 )
-        more = [name for name in found if name not in self.schema.names]
+        more = [column.name for name, column in found.items() if name not in names]
         if more and self.all_columns and not self.merge_schema:
             raise Mismatch(
                 f"{printable(path)}: has a column {more[0]}, which the first file does not have; "

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from litepack._uri import printable
 from litepack.shards import _catalog, _columns
-from litepack.shards._columns import FILE, Column, Source
+from litepack.shards._columns import FILE, Column, Source, folded
 from litepack.shards._errors import Damaged, Mismatch, named
 from litepack.shards._filters import Filter
-from litepack.shards._find import THREADS, Paths, Shard, find, is_url
+from litepack.shards._find import THREADS, Paths, Shard, absolute, find, is_url
 from litepack.shards._read import Part, Reading, opened
 from litepack.shards._split import ranges, rowid_of
 
@@ -155,7 +155,9 @@ def scan(
     trusted: dict[str, Shard] = {}
     listed: list[Shard] = []
     if catalog is not None:
-        catalog = os.path.abspath(catalog)
+        if is_url(os.fspath(catalog)):
+            raise ValueError(f"{printable(os.fspath(catalog))}: a catalog is a file on this machine")
+        catalog = absolute(os.fspath(catalog))
         listed = _catalog.listed(catalog)
         if catalog_trusted:
             trusted = {shard.path: shard for shard in listed if shard.version is not None and is_url(shard.path)}
@@ -164,7 +166,7 @@ def scan(
     files = [shard for shard in found if shard.path != catalog]
     if not files:
         raise FileNotFoundError("no files to read")
-    folder = None if skipped is None else os.path.abspath(skipped)
+    folder = None if skipped is None else absolute(os.fspath(skipped))
     first, types = _first_schema(files, source, merge_schema, folder)
     if schema is not None:
         wanted = schema
@@ -182,9 +184,10 @@ def scan(
         wanted = pa.schema([fields[name] for name in columns])
     if missing := [one.column for one in filters if one.column not in wanted.names]:
         raise ValueError(f"filters are on columns that are read, and {missing[0]!r} is none of {', '.join(wanted.names)}")
-    known = {column.name for column in first} | {FILE}
-    if not merge_schema and (missing := [name for name in wanted.names if name not in known]):
-        raise Mismatch(f"{printable(files[0].path)}: no column {missing[0]}; there are {', '.join(sorted(known))}")
+    known = {folded(column.name) for column in first} | {FILE}
+    if not merge_schema and (missing := [name for name in wanted.names if folded(name) not in known]):
+        there = ", ".join(sorted([column.name for column in first] + [FILE]))
+        raise Mismatch(f"{printable(files[0].path)}: no column {missing[0]}; there are {there}")
     reading = Reading(source, wanted, tuple(first), merge_schema, columns is None and schema is None, folder, batch_rows)
     return Scan(wanted, tuple(files), reading, split_bytes, tuple(filters), catalog)
 
@@ -215,21 +218,24 @@ def _first_schema(
         raise last
     with ThreadPoolExecutor(THREADS) as pool:
         all_seen = list(pool.map(look, files))
+    # By their folded names.
     columns: dict[str, Column] = {}
     types: dict[str, pa.DataType] = {}
     for shard, one in zip(files, all_seen):
         if isinstance(one, Damaged):
             continue
         for column in one[0]:
-            kind = one[1][column.name]
-            columns.setdefault(column.name, column)
-            before = types.setdefault(column.name, kind)
+            kind, name = one[1][column.name], folded(column.name)
+            columns.setdefault(name, column)
+            before = types.setdefault(name, kind)
             if pa.types.is_null(before):
-                types[column.name] = kind
+                types[name] = kind
             elif before != kind and not pa.types.is_null(kind):
                 if {str(before), str(kind)} != {"int64", "double"}:
                     raise Mismatch(f"{printable(shard.path)}: column {column.name} is {kind}, and {before} in files before")
-                types[column.name] = pa.float64()
+                types[name] = pa.float64()
     if not columns:
         raise next(one for one in all_seen if isinstance(one, Damaged))
-    return list(columns.values()), {name: _columns.settled(columns[name], kind) for name, kind in types.items()}
+    return list(columns.values()), {
+        column.name: _columns.settled(column, types[name]) for name, column in columns.items()
+    }

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from litepack.shards._columns import quoted
+from litepack.shards._columns import folded, quoted
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 _CELLS = 8  # for each part
@@ -26,10 +26,10 @@ _PARTS_MAX = 10_000  # of the pragma
 
 def rowid_of(cursor: Any, table: str, names: list[str]) -> str | None:
     """By which name the rowid can be read; None for a table that has none, or is not an ordinary one."""
-    cursor.execute("SELECT type, wr FROM pragma_table_list WHERE schema = 'main' AND name = ?", (table,))
+    cursor.execute("SELECT type, wr FROM pragma_table_list WHERE schema = 'main' AND name = ? COLLATE NOCASE", (table,))
     if cursor.fetchone() != ("table", 0):
         return None
-    taken = {name.lower() for name in names}
+    taken = {folded(name) for name in names}
     return next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), None)
 
 

@@ -13,12 +13,14 @@ file, and that all values can be read back as they were, or are an error.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import subprocess
 import tempfile
 import time
 import uuid
+import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Literal
@@ -27,8 +29,9 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 from litepack._library import command_path
-from litepack.shards._columns import FILE, quoted
-from litepack.shards._find import is_url
+from litepack._uri import printable
+from litepack.shards._columns import FILE, folded, quoted
+from litepack.shards._find import absolute, is_url
 
 Mode = Literal["append", "overwrite", "error"]
 _PREFIX, _SUFFIX = "part-", ".db"
@@ -39,8 +42,8 @@ _TRIES, _PAUSE = 50, 0.1  # seconds
 def staging(folder: str, job: str) -> str:
     """Where the files of a job are until it is committed: beside the folder, so that renaming is enough."""
     if is_url(folder):
-        raise ValueError(f"{folder}: files are written to a folder; copy them to where they shall be")
-    folder = os.path.abspath(folder)
+        raise ValueError(f"{printable(folder)}: files are written to a folder; copy them to where they shall be")
+    folder = absolute(folder)
     return os.path.join(os.path.dirname(folder), f".{os.path.basename(folder)}.{job}.unfinished")
 
 
@@ -49,16 +52,22 @@ def check_target(folder: str, mode: Mode) -> None:
     if mode not in ("append", "overwrite", "error"):
         raise ValueError(f"mode is 'append', 'overwrite' or 'error', not {mode!r}")
     staging(folder, "")
-    if not os.path.exists(folder):
+    folder = absolute(folder)
+    if not os.path.lexists(folder):
         return
     if not os.path.isdir(folder) or os.path.islink(folder):
         raise NotADirectoryError(f"{folder}: not a folder")
     present = os.listdir(folder)
     if mode == "error" and present:
         raise FileExistsError(f"{folder}: there are files in it; mode 'append' or 'overwrite'")
-    # Files that were not written here are not deleted.
+    if mode == "overwrite":
+        _check_replaceable(folder, present)
+
+
+def _check_replaceable(folder: str, present: Sequence[str]) -> None:
+    """Files that were not written here are not deleted."""
     others = [name for name in present if not (name.startswith(_PREFIX) and name.endswith(_SUFFIX))]
-    if mode == "overwrite" and others:
+    if others:
         raise FileExistsError(f"{folder}: has {others[0]}, which is none of the files that are written here: not replaced")
 
 
@@ -103,7 +112,7 @@ def write(
                 if not batch.num_rows:
                     continue
                 if not rows:
-                    if FILE in batch.schema.names:
+                    if FILE in map(folded, batch.schema.names):
                         raise ValueError(f"column {FILE}: readers have the name of the file there; give it another name")
                     declared = ", ".join(f"{quoted(field.name)} {_declared(field)}" for field in batch.schema)
                     cursor.execute(f"CREATE TABLE {quoted(table)} ({declared})")
@@ -129,14 +138,14 @@ def write(
 def commit(folder: str, job: str, names: Iterable[str | None], mode: Mode = "error") -> list[str]:
     """Puts the files of a job in place, and returns their paths.
 
-    A new folder appears in one step. ``overwrite`` gives the former one another name right before that, under which it
-    stays if the process is killed in between. ``append`` renames the files one by one, and takes back those before one
-    that fails.
+    A new folder appears in one step, and takes the place of no files. ``overwrite`` gives the former one another name
+    right before that, under which it stays if the process is killed in between. ``append`` renames the files one by
+    one, and takes back those before one that fails.
 
     After an error the job is to be discarded.
     """
-    folder = os.path.abspath(folder)
     check_target(folder, mode)
+    folder = absolute(folder)
     wanted = [name for name in names if name is not None]
     # Under another name of the folder attempts that still run begin no file any more, and finish none.
     ready = staging(folder, f"{job}.ready")
@@ -146,33 +155,58 @@ def commit(folder: str, job: str, names: Iterable[str | None], mode: Mode = "err
         os.remove(os.path.join(ready, name))
     if missing := set(wanted) - set(os.listdir(ready)):
         raise FileNotFoundError(f"{os.path.join(ready, min(missing))}: was written by a task, and is not there")
-    if mode == "append" and os.path.isdir(folder):
-        placed: list[str] = []
-        try:
-            for name in wanted:
-                os.rename(os.path.join(ready, name), os.path.join(folder, name))
-                placed.append(name)
-        except BaseException:
-            for name in placed:
-                os.remove(os.path.join(folder, name))
-            raise
-        # It is empty, and the work is done: an error would have it done again.
-        shutil.rmtree(ready, ignore_errors=True)
-    elif os.path.isdir(folder) and os.listdir(folder):
-        former = staging(folder, f"{job}.former")
-        os.rename(folder, former)
-        try:
-            os.rename(ready, folder)
-        except BaseException:
-            os.rename(former, folder)
-            raise
-        shutil.rmtree(former, ignore_errors=True)
-    else:
-        # An empty folder is replaced.
-        os.rename(ready, folder)
-    _sync(folder)
-    _sync(os.path.dirname(folder))
+    if (mode == "append" and os.path.isdir(folder)) or not _is_placed(ready, folder, mode):
+        if mode == "append":
+            _append(ready, folder, wanted)
+        else:
+            _replace(ready, folder, staging(folder, f"{job}.former"))
+    # The work is done: an error would have it done again.
+    try:
+        _sync(folder)
+        _sync(os.path.dirname(folder))
+    except OSError as error:
+        warnings.warn(f"{folder}: the files are in place, but may be lost if power fails now: {error}", stacklevel=2)
     return [os.path.join(folder, name) for name in wanted]
+
+
+def _is_placed(ready: str, folder: str, mode: Mode) -> bool:
+    """Puts a folder where there is none, or an empty one. Where another job may have put its files since the folder was
+    checked, the system refuses."""
+    try:
+        os.rename(ready, folder)
+    except OSError as error:
+        # If it is that, in the same words as before the work.
+        check_target(folder, mode)
+        if mode == "error" or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
+
+
+def _append(ready: str, folder: str, names: Sequence[str]) -> None:
+    placed: list[str] = []
+    try:
+        for name in names:
+            os.rename(os.path.join(ready, name), os.path.join(folder, name))
+            placed.append(name)
+    except BaseException:
+        for name in placed:
+            os.remove(os.path.join(folder, name))
+        raise
+    # It is empty, and the work is done: an error would have it done again.
+    shutil.rmtree(ready, ignore_errors=True)
+
+
+def _replace(ready: str, folder: str, former: str) -> None:
+    os.rename(folder, former)
+    try:
+        # Again, now that nobody finds it any more: a file may have come since the folder was checked.
+        _check_replaceable(folder, os.listdir(former))
+        os.rename(ready, folder)
+    except BaseException:
+        os.rename(former, folder)
+        raise
+    shutil.rmtree(former, ignore_errors=True)
 
 
 def discard(folder: str, job: str) -> None:
