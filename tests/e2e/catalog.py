@@ -206,7 +206,7 @@ def permissions_are_those_of_the_files_and_stay():
     catalog("logs", "-o", "catalog.db")
     assert os.stat("catalog.db").st_mode & 0o777 == 0o644
     os.chmod("logs", 0o755)
-    # Nobody may read of a file who may not read it.
+    # Who can read a new catalog can read all the files it describes.
     shutil.rmtree("logs")
     folder(3)
     for modes, mode in [((0o644, 0o600, 0o644), 0o600), ((0o644, 0o640, 0o644), 0o640), ((0o644, 0o640, 0o604), 0o600)]:

@@ -124,8 +124,8 @@ pub fn catalog(
     Ok(report)
 }
 
-/// The metadata of a shard that nobody may read who may not read all of them. `None` if there is no such shard: then the
-/// catalog is its maker's alone.
+/// The metadata of a shard whose readers may read all the others, too. `None` if there is no such shard, or if one is on
+/// a server: then only the owner can read the catalog.
 fn like_all(shards: &[Shard]) -> Option<Metadata> {
     let all: Vec<Metadata> = shards.iter().map(Shard::metadata).collect::<Option<_>>()?;
     let least = |one: &&Metadata| all.iter().all(|other| is_no_more_open(one, other));
@@ -196,6 +196,10 @@ fn unreadable(file: &File) -> Option<Unreadable> {
 /// `..` behind a link leads to another file than the text says, they are followed.
 fn absolute(path: &Path) -> Result<PathBuf> {
     let plain = without_dots(path)?;
+    // There may be thousands of files, and nearly all have none: then nothing has to be looked up.
+    if !path.components().any(|part| part == Component::ParentDir) {
+        return Ok(plain);
+    }
     match path.canonicalize() {
         Ok(real) if !is_same_file(&plain, path) => Ok(real),
         _ => Ok(plain),

@@ -298,7 +298,7 @@ impl HostFile {
         unsafe { call!(self.methods(), xFileControl(self.file, op, arg)) }
     }
 
-    /// Whether the name of this file is another's by now, or nobody's, as far as the host can tell.
+    /// Whether the file was renamed or deleted since it was opened. False if the host cannot tell.
     pub(super) fn has_moved(&self) -> bool {
         let mut has_moved: c_int = 0;
         // SAFETY: the argument is where a number goes.

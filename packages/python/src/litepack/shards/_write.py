@@ -200,7 +200,7 @@ def _append(ready: str, folder: str, names: Sequence[str]) -> None:
 def _replace(ready: str, folder: str, former: str) -> None:
     os.rename(folder, former)
     try:
-        # Again, now that nobody finds it any more: a file may have come since the folder was checked.
+        # A file may have come since the folder was checked. Under this name none comes any more.
         _check_replaceable(folder, os.listdir(former))
         os.rename(ready, folder)
     except BaseException:
