@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help build lint test test-long test-threads e2e test-sqlite demo bench bench-quick \
+.PHONY: help build dist dist-bench lint test test-long test-threads e2e test-sqlite demo bench bench-quick \
 	bench-integers bench-integers-quick fuzz check-all deny packages packages-arm64 test-packages \
 	test-arm64 test-core demo-scale
 
@@ -14,17 +14,25 @@ PACKAGES ?=
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 RELEASE := $(TARGET)/release
+# The profile of what is shipped and measured: with link-time optimisation, which `make build` does without.
+DIST := $(TARGET)/dist
 # Many tests wait, for locks, clocks and the disk: more of them run at once than there are processors.
 THREADS = RUST_TEST_THREADS=$$(($$(nproc) * 2))
-E2E = LITEPACK_EXTENSION=$(1)/liblitepack.so LITEPACK_COMMAND=$(1)/litepack tests/e2e/run
+# The list of tests that were left out, which scripts/skipped prints.
+SKIPPED := $(TARGET)/skipped
+E2E = LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_EXTENSION=$(1)/liblitepack.so LITEPACK_COMMAND=$(1)/litepack tests/e2e/run
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
 build: ## the extension target/release/liblitepack.so and the command target/release/litepack
 	@scripts/need cargo cc
-	cargo build --release -p litepack-extension
-	cargo build --release -p litepack-cli
+# In one go: alone, each would have its dependencies with other features, and most would be compiled twice.
+	cargo build --release -p litepack-extension -p litepack-cli
+
+dist: ## the same with link-time optimisation, as packages have it, in target/dist
+	@scripts/need cargo cc
+	cargo build --profile dist -p litepack-extension -p litepack-cli
 
 lint: ## formatting, clippy and the docs
 	@scripts/need cargo cc python3
@@ -34,10 +42,13 @@ lint: ## formatting, clippy and the docs
 
 test: lint ## what has to pass before each commit reaches main
 	@scripts/need cargo cc make nginx openssl sqlite3 python3 zstd
+	@rm -f $(SKIPPED)
 # All at once, so that nothing is built twice; the extension and the command with debug assertions, as the tests are.
 	cargo build --workspace --exclude litepack-integers --all-targets
-	LITEPACK_BIN=$(TARGET)/debug/litepack $(THREADS) cargo test --workspace --exclude litepack-integers
+	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_BIN=$(TARGET)/debug/litepack $(THREADS) \
+		cargo test --workspace --exclude litepack-integers
 	$(call E2E,$(TARGET)/debug)
+	@scripts/skipped $(SKIPPED)
 
 e2e: build ## the extension and command as released, used by the sqlite3 shell and Python
 	@scripts/need cc nginx sqlite3 python3 zstd
@@ -45,8 +56,10 @@ e2e: build ## the extension and command as released, used by the sqlite3 shell a
 
 test-long: e2e ## the same tests with many more rounds, and the slow ones; the released build
 	@scripts/need cargo cc nginx openssl sqlite3 python3
-	CARGO_PROFILE_RELEASE_LTO=off LITEPACK_LONG=1 LITEPACK_BIN=$(RELEASE)/litepack $(THREADS) \
+	@rm -f $(SKIPPED)
+	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_LONG=1 LITEPACK_BIN=$(RELEASE)/litepack $(THREADS) \
 		cargo test --release --workspace --no-fail-fast -- --include-ignored
+	@scripts/skipped $(SKIPPED)
 
 test-threads: ## tests with several threads, under ThreadSanitizer (LITEPACK_SEED=N for another run)
 	@scripts/need cargo cc nginx nightly openssl
@@ -65,8 +78,14 @@ test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager
 	cargo build --release -p litepack-extension
 	tests/sqlite-suite/run.py --extension $(RELEASE)/liblitepack.so $(FILES)
 
-demo: build ## create a database, pack it, and compare both
-	cargo run --release -p litepack-bench --bin demo
+demo: ## create a database, pack it, and compare both; then once more with link-time optimisation, as shipped
+	@scripts/need cargo cc
+	cargo build --release -p litepack-cli -p litepack-bench --bin litepack --bin demo
+	$(RELEASE)/demo
+	@echo
+	@echo "Once more as it is shipped, with link-time optimisation, which takes minutes to build (Ctrl-C: not now)"
+	cargo build --profile dist -p litepack-cli -p litepack-bench --bin litepack --bin demo
+	$(DIST)/demo
 
 # SCALE="--shards 20 --url http://..." for another run: see tests/scale/demo.py.
 demo-scale: ## 200 packed files in a local object store (with Go), the same query by Spark, Dask and one process (SCALE="--shards 20")
@@ -74,20 +93,26 @@ demo-scale: ## 200 packed files in a local object store (with Go), the same quer
 	packages/build python
 	tests/scale/run $(TARGET)/packages $(TARGET)/scale $(SCALE)
 
-bench: build ## all measurements against plain SQLite; renews docs/benchmarks.md and its charts
-	cargo run --release -p litepack-bench --bin bench -- --write-docs
+BENCH := $(DIST)/bench
 
-bench-quick: build ## the same on small data
-	cargo run --release -p litepack-bench --bin bench -- --quick
+bench: dist-bench ## all measurements against plain SQLite, with link-time optimisation; renews docs/benchmarks.md
+	$(BENCH) --write-docs
+
+bench-quick: dist-bench ## the same on small data; writes nothing
+	$(BENCH) --quick
+
+dist-bench:
+	@scripts/need cargo cc
+	cargo build --profile dist -p litepack-cli -p litepack-bench --bin litepack --bin bench
 
 # Parts whose tools are missing are left out, and the page says so.
-INTEGERS := cargo run --release -p litepack-integers --features parquet --bin bench-integers --
+INTEGERS := cargo run --profile dist -p litepack-integers --features parquet --bin bench-integers --
 
-bench-integers: build ## study of integers, 25 minutes; renews docs/integers.md and its charts
+bench-integers: dist ## study of integers, 25 minutes; renews docs/integers.md and its charts
 	@scripts/need sqlite3 valgrind || true
-	$(INTEGERS) --write-docs --json $(RELEASE)/integers.json
+	$(INTEGERS) --write-docs --json $(DIST)/integers.json
 
-bench-integers-quick: build ## the same on small data, 3 minutes; leaves the page alone
+bench-integers-quick: dist ## the same on small data, 3 minutes; leaves the page alone
 	@scripts/need sqlite3 valgrind || true
 	$(INTEGERS) --quick
 

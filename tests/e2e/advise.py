@@ -185,7 +185,7 @@ def browse(width, *options):
 
 def a_browser_shows_the_page_without_an_error():
     if not BROWSER:
-        print("no Chromium here: skipped", flush=True)
+        print("skipped: advise.py: no Chromium to show the page in", flush=True)
         return
     make("a.db")
     report = json.loads(advise("--json", "a.db", "--html", "page.html"))

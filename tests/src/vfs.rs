@@ -1,6 +1,7 @@
 //! Owns the choice of VFS: every test opens its databases here, so that all of them can be run on
 //! plain SQLite (`LITEPACK_TEST_VFS=unix`) to validate the tests themselves.
 
+use litepack_skip::{Expected, skip};
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -17,8 +18,6 @@ pub fn under_test() -> &'static str {
         let name = std::env::var("LITEPACK_TEST_VFS").unwrap_or_else(|_| PACKED.to_string());
         if name == PACKED {
             register();
-        } else {
-            eprintln!("LITEPACK_TEST_VFS={name}: not testing packed databases");
         }
         name
     })
@@ -27,6 +26,12 @@ pub fn under_test() -> &'static str {
 /// Whether the VFS under test really is Litepack.
 pub fn is_litepack() -> bool {
     under_test() == PACKED
+}
+
+/// Says that the running test is left out, as it is of packed databases alone and none are tested.
+pub fn skip_packed() {
+    let why = format!("LITEPACK_TEST_VFS={}: no packed database", under_test());
+    skip(Expected::ByChoice, why);
 }
 
 fn register() {

@@ -2,6 +2,7 @@
 //! full scan either fails with a SQLite error or answers exactly right; it never answers wrong, and
 //! nothing panics, hangs or eats memory.
 
+use litepack_skip::{Expected, skip};
 use litepack_tests::content::{self, Fingerprint};
 use litepack_tests::damage::{Damage, Victim};
 use litepack_tests::rng::Rng;
@@ -199,7 +200,9 @@ fn assert_memory_is_bounded() {
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let Some(peak) = peak.and_then(|text| text.trim().trim_end_matches(" kB").parse::<u64>().ok())
     else {
-        return;
+        let why = "no peak of memory is told here";
+        assert!(!cfg!(target_os = "linux"), "{why}");
+        return skip(Expected::ByChoice, why);
     };
     println!("peak memory: {} MB", peak / 1024);
     assert!(
@@ -246,7 +249,7 @@ fn a_flipped_bit_in_any_byte_is_never_a_wrong_answer() {
 #[test]
 fn a_file_cut_short_anywhere_is_never_a_wrong_answer() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     watch();
     let victim = victim(4096, "delete", "full");
@@ -264,7 +267,7 @@ fn a_file_cut_short_anywhere_is_never_a_wrong_answer() {
 #[test]
 fn writing_to_a_damaged_file_neither_panics_nor_hangs() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     watch();
     let victim = victim(4096, "delete", "full");

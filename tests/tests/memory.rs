@@ -2,6 +2,7 @@
 //! than with a plain one, and one that writes 32 MB; all memory together, with `cache_mb=40`, 64 MB more. Packing,
 //! checking and unpacking a database far larger than that, or compressing a column of it, less than 200 MB.
 
+use litepack_skip::{Expected, skip};
 use litepack_tests::programs::litepack;
 use litepack_tests::{scale, vfs};
 use std::path::Path;
@@ -107,7 +108,7 @@ fn peak_of_work(path: &Path, work: &str, parameters: &str) -> Memory {
 #[ignore = "a part of another test"]
 fn work_of_a_child() {
     let Some(path) = std::env::var_os("LITEPACK_TEST_CHILD_PATH") else {
-        return;
+        return skip(Expected::ByChoice, "a part of another test");
     };
     let variable = |name| std::env::var(name).expect("the parent sets it");
     let work = variable("LITEPACK_TEST_CHILD_WORK");
@@ -144,7 +145,7 @@ fn work_of_a_child() {
 #[test]
 fn programs_take_little_more_than_with_plain_databases() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
     let (plain, packed) = (
@@ -163,7 +164,8 @@ fn programs_take_little_more_than_with_plain_databases() {
     // Without memory that the system can take back, and in small machines, it is not much.
     let is_elastic = limit > 150;
     if !is_elastic {
-        println!("left out: the cache has {limit} MiB here, less than the database");
+        let why = format!("the cache has {limit} MiB here, less than the database: no speed");
+        skip(Expected::ByChoice, why);
     }
     for (work, most) in [("scan", 16), ("points", 16), ("updates", 32)] {
         let less = peak_of_work(&plain, work, "");
@@ -195,7 +197,7 @@ fn programs_take_little_more_than_with_plain_databases() {
 #[test]
 fn the_command_takes_little_memory_however_large_the_database() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
     let (source, packed) = (

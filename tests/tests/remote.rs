@@ -130,7 +130,7 @@ fn cuts_of(connection: &Connection) -> String {
 #[test]
 fn every_kind_of_file_gives_the_rows_of_the_plain_one_and_is_only_read() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let _settings = with_settings_as_they_are();
     for page_size in [4096, 65536] {
@@ -206,7 +206,7 @@ fn every_kind_of_file_gives_the_rows_of_the_plain_one_and_is_only_read() {
 #[test]
 fn a_database_in_wal_mode() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let _settings = with_settings_as_they_are();
     let place = Place::new();
@@ -232,7 +232,7 @@ fn a_database_in_wal_mode() {
 #[test]
 fn urls_under_one_path_are_different_databases() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let _settings = with_settings_as_they_are();
     let place = Place::new();
@@ -276,7 +276,7 @@ fn urls_under_one_path_are_different_databases() {
 #[test]
 fn a_file_that_changes_is_an_error_and_its_new_version_opens() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let _settings = with_settings_as_they_are();
     let place = Place::new();
@@ -302,7 +302,7 @@ fn a_file_that_changes_is_an_error_and_its_new_version_opens() {
 #[test]
 fn bytes_that_were_wrong_once_are_fetched_again() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let _settings = with_settings_as_they_are();
     let place = Place::new();
@@ -349,7 +349,7 @@ fn bytes_that_were_wrong_once_are_fetched_again() {
 #[test]
 fn a_report_on_a_packed_file_does_not_fetch_it() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let _settings = with_settings_as_they_are();
     let place = Place::new();
@@ -378,7 +378,7 @@ fn a_report_on_a_packed_file_does_not_fetch_it() {
 #[test]
 fn what_cannot_be_opened_says_so() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let _settings = with_settings_as_they_are();
     let files = Files::default();
@@ -427,7 +427,7 @@ fn what_cannot_be_opened_says_so() {
 #[test]
 fn settings_reach_the_server_and_the_disk() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let _settings = alone_with_settings();
     let place = Place::new();
@@ -520,7 +520,7 @@ fn settings_reach_the_server_and_the_disk() {
 #[test]
 fn a_row_of_a_maintained_file_takes_few_requests() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let _settings = with_settings_as_they_are();
     let place = Place::new();
@@ -573,7 +573,7 @@ fn a_row_of_a_maintained_file_takes_few_requests() {
 #[test]
 fn a_row_of_a_file_that_was_packed_takes_two_requests_and_one_by_an_index_three() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let _settings = with_settings_as_they_are();
     let place = Place::new();

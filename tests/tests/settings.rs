@@ -37,7 +37,7 @@ fn create(path: &Path, parameters: &str) -> Connection {
 #[test]
 fn a_higher_level_makes_a_smaller_file() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
     let sizes = [1, 19].map(|level| {
@@ -57,7 +57,7 @@ fn a_higher_level_makes_a_smaller_file() {
 #[test]
 fn settings_can_be_asked_for_and_changed_while_the_database_is_open() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
     let connection = create(
@@ -111,7 +111,7 @@ fn settings_can_be_asked_for_and_changed_while_the_database_is_open() {
 #[test]
 fn the_report_agrees_with_sqlite_and_the_file_system() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("a.db");
@@ -151,7 +151,7 @@ fn the_report_agrees_with_sqlite_and_the_file_system() {
 #[test]
 fn dbstat_reports_stored_bytes() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
     let connection = create(&directory.path().join("a.db"), "");
@@ -168,7 +168,7 @@ fn dbstat_reports_stored_bytes() {
 #[test]
 fn on_plain_and_temporary_databases_there_is_nothing_to_report() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
     let plain = vfs::open_plain(&directory.path().join("plain.db")).expect("it opens");
@@ -185,7 +185,7 @@ fn on_plain_and_temporary_databases_there_is_nothing_to_report() {
 #[test]
 fn functions_that_look_at_files_are_not_for_views_and_triggers() {
     if !vfs::is_litepack() {
-        return;
+        return vfs::skip_packed();
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
     let connection = create(&directory.path().join("a.db"), "");

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use litepack_archive::{Archive, Cache, Created, Error, FileId, LEVELS, Options, Settings, create};
 use litepack_io::storage::ReadAt;
+use litepack_skip::{Expected, skip};
 use proptest::prelude::*;
 
 mod handmade;
@@ -132,8 +133,7 @@ fn the_command_zstd_gives_the_database_back() {
         .stdout(Stdio::piped())
         .spawn();
     let Ok(mut zstd) = zstd else {
-        eprintln!("the command zstd is not here, left out");
-        return;
+        return skip(Expected::InCi, "the command zstd is not here");
     };
     let mut stdin = zstd.stdin.take().unwrap();
     let writer = std::thread::spawn(move || stdin.write_all(&file));

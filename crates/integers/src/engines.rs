@@ -93,7 +93,7 @@ impl Shell {
         let extension = program.with_file_name(name);
         ensure!(
             extension.is_file(),
-            "there is no {} beside this program (cargo build --release -p litepack-extension)",
+            "there is no {} beside this program (cargo build --profile dist -p litepack-extension)",
             extension.display()
         );
         let shell = Self { extension, version };

@@ -32,7 +32,7 @@ pub fn command() -> Result<PathBuf> {
     ensure!(
         command.is_file(),
         "there is no litepack command beside this program; \
-         build it with `cargo build --release -p litepack-cli`"
+         build it with the same profile, `cargo build --profile dist -p litepack-cli`"
     );
     Ok(command)
 }

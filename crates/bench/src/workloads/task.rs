@@ -181,12 +181,14 @@ fn kept_bytes() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use litepack_skip::{Expected, skip};
 
     #[test]
     fn the_peak_stays_when_memory_is_given_back() {
         const MUCH: usize = 48 << 20;
-        if peak_bytes().is_err() {
-            return;
+        if let Err(error) = peak_bytes() {
+            assert!(!cfg!(target_os = "linux"), "{error}");
+            return skip(Expected::ByChoice, error);
         }
         let memory = std::hint::black_box(vec![1_u8; MUCH]);
         drop(memory);
