@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help build dist dist-bench lint test test-long test-threads e2e test-sqlite demo bench bench-quick \
+.PHONY: help build dist dist-bench install uninstall lint test test-long test-threads e2e test-sqlite demo bench bench-quick \
 	bench-integers bench-integers-quick fuzz check-all deny packages packages-arm64 test-packages \
 	test-arm64 test-core demo-scale
 
@@ -8,6 +8,7 @@
 FUZZ_SECONDS ?= 60
 # Limits for one input: seconds, MiB in all, MiB in one allocation.
 FUZZ_BOUNDS := -timeout=30 -rss_limit_mb=1024 -malloc_limit_mb=512
+PREFIX ?= /usr/local
 FILES ?=
 SCALE ?=
 PACKAGES ?=
@@ -33,6 +34,16 @@ build: ## the extension target/release/liblitepack.so and the command target/rel
 dist: ## the same with link-time optimisation, as packages have it, in target/dist
 	@scripts/need cargo cc
 	cargo build --profile dist -p litepack-extension -p litepack-cli
+
+# As Debian's package has them: the command finds the extension in ../lib/litepack.
+install: ## what `make build` has made, into PREFIX (/usr/local); DESTDIR for packagers
+	@test -x $(RELEASE)/litepack || { echo "there is nothing to install: run make build first" >&2; exit 1; }
+	install -D -m 755 $(RELEASE)/litepack $(DESTDIR)$(PREFIX)/bin/litepack
+	install -D -m 644 $(RELEASE)/liblitepack.so $(DESTDIR)$(PREFIX)/lib/litepack/liblitepack.so
+
+uninstall: ## what `make install` has put into PREFIX
+	rm -f $(DESTDIR)$(PREFIX)/bin/litepack $(DESTDIR)$(PREFIX)/lib/litepack/liblitepack.so
+	if [ -d $(DESTDIR)$(PREFIX)/lib/litepack ]; then rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX)/lib/litepack; fi
 
 lint: ## formatting, clippy and the docs
 	@scripts/need cargo cc python3

@@ -1,4 +1,5 @@
-//! Archives: a database in a file of zstd's seekable format, read in place. Nothing of SQLite in here.
+//! Archives: a database in a file of zstd's seekable format, read in place. Of SQLite it knows where a
+//! database has its page size.
 //!
 //! ```text
 //! source.rs      all that was asked for           error.rs   what can go wrong
