@@ -50,7 +50,7 @@ struct Options {
     /// again after each workload
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
-    /// Renew docs/benchmarks.md and its charts from this run
+    /// Renew docs/benchmarks.md, its charts and docs/benchmarks from this run
     #[arg(long)]
     write_docs: bool,
     /// List the workloads and exit

@@ -4,6 +4,7 @@ mod charts;
 mod json;
 mod markdown;
 pub mod name;
+mod summary;
 mod terminal;
 mod words;
 mod wrap;

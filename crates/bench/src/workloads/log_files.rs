@@ -344,7 +344,7 @@ impl Workload for Questions {
     }
 
     fn about(&self) -> &'static str {
-        "The questions of [logs.md](logs.md): by SQL, by `zcat` or `zgrep` and `awk`, `sort` from the text under gzip, and \
+        "The questions of [logs.md](../logs.md): by SQL, by `zcat` or `zgrep` and `awk`, `sort` from the text under gzip, and \
          where it can by clp-s (a process each). The address has an index in the databases."
     }
 
