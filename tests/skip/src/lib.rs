@@ -12,7 +12,9 @@ const LIST: &str = "LITEPACK_SKIPPED";
 /// Where a thing that a test needs has to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Where `CI` is set: `.ci/run` sees to it, or every system that it runs on has it.
+    /// On Linux, whose kernel has it.
+    OnLinux,
+    /// Where `CI` is set: `.ci/run` sees to it.
     InCi,
     /// Nowhere: whoever wants the test to run provides it.
     ByChoice,
@@ -22,11 +24,11 @@ pub enum Expected {
 ///
 /// # Panics
 ///
-/// Where `CI` is set and the thing should be there.
+/// Where the thing should be there.
 #[track_caller]
 pub fn skip(expected: Expected, why: impl Display) {
     let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
-    if let Err(failure) = judge(expected, in_ci) {
+    if let Err(failure) = judge(expected, in_ci, cfg!(target_os = "linux")) {
         panic!("{failure}: {why}");
     }
     let thread = std::thread::current();
@@ -40,10 +42,11 @@ pub fn skip(expected: Expected, why: impl Display) {
     }
 }
 
-fn judge(expected: Expected, in_ci: bool) -> Result<(), &'static str> {
+fn judge(expected: Expected, in_ci: bool, on_linux: bool) -> Result<(), &'static str> {
     match expected {
+        Expected::OnLinux if on_linux => Err("Linux has this, and it has to be tested there"),
         Expected::InCi if in_ci => Err("CI is set, and this has to be tested there"),
-        Expected::InCi | Expected::ByChoice => Ok(()),
+        Expected::OnLinux | Expected::InCi | Expected::ByChoice => Ok(()),
     }
 }
 
@@ -52,10 +55,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_continuous_integration_has_may_not_be_left_out_there() {
-        assert!(judge(Expected::InCi, true).is_err());
-        assert!(judge(Expected::InCi, false).is_ok());
-        assert!(judge(Expected::ByChoice, true).is_ok());
-        assert!(judge(Expected::ByChoice, false).is_ok());
+    fn what_should_be_there_may_not_be_left_out() {
+        for (expected, in_ci, on_linux, fails) in [
+            (Expected::InCi, true, false, true),
+            (Expected::InCi, false, true, false),
+            (Expected::OnLinux, false, true, true),
+            (Expected::OnLinux, true, false, false),
+            (Expected::ByChoice, true, true, false),
+        ] {
+            let judged = judge(expected, in_ci, on_linux);
+            assert_eq!(judged.is_err(), fails, "{expected:?} {in_ci} {on_linux}");
+        }
     }
 }
