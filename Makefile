@@ -17,8 +17,11 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 RELEASE := $(TARGET)/release
 # The profile of what is shipped and measured: with link-time optimisation, which `make build` does without.
 DIST := $(TARGET)/dist
-# Many tests wait, for locks, clocks and the disk: more of them run at once than there are processors.
+# Many tests wait, for locks, clocks and the disk: more of them run at once than there are processors. tests/run has as
+# many programs at once as processors, `cargo test` one.
 THREADS = RUST_TEST_THREADS=$$(($$(nproc) * 2))
+# All but the study of integers, which nothing depends on.
+TESTED := --workspace --exclude litepack-integers
 # The list of tests that were left out, which scripts/skipped prints.
 SKIPPED := $(TARGET)/skipped
 E2E = LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_EXTENSION=$(1)/liblitepack.so LITEPACK_COMMAND=$(1)/litepack tests/e2e/run
@@ -55,9 +58,9 @@ test: lint ## what has to pass before each commit reaches main
 	@scripts/need cargo cc make nginx openssl sqlite3 python3 zstd
 	@rm -f $(SKIPPED)
 # All at once, so that nothing is built twice; the extension and the command with debug assertions, as the tests are.
-	cargo build --workspace --exclude litepack-integers --all-targets
-	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_BIN=$(TARGET)/debug/litepack $(THREADS) \
-		cargo test --workspace --exclude litepack-integers
+	cargo build $(TESTED) --all-targets
+	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_BIN=$(TARGET)/debug/litepack RUST_TEST_THREADS=$$(nproc) tests/run $(TESTED)
+	cargo test $(TESTED) --doc --quiet
 	$(call E2E,$(TARGET)/debug)
 	@scripts/skipped $(SKIPPED)
 

@@ -2,6 +2,14 @@
 //! a guest from harming its host: an allocator that does not end the process, and silence.
 //!
 //! `sqlite3_litepack_init` is the one SQLite finds by the library's name.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Once;

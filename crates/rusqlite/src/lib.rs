@@ -2,6 +2,14 @@
 //!
 //! SQLite's functions are declared here, not taken from a bindings crate: whichever crate or build script brings
 //! SQLite into the program, in whichever version, this one goes with it.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -17,12 +17,18 @@ const VERSION: &str = "0.3.5";
 const SCRATCH: &str =
     "[package]\nname = \"scratch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n";
 
+/// Tests compare answers, and measurements times: only those need all optimisation, which takes a minute more.
+const IS_QUICK: bool = cfg!(debug_assertions);
+
 /// The extension, built in this workspace's target directory if it is not there yet.
 ///
 /// # Errors
 /// Without cargo, a C compiler or the package registry.
 pub fn extension() -> Result<PathBuf> {
-    let folder = folder(NAME)?;
+    let folder = match IS_QUICK {
+        true => folder(NAME)?.join("quick"),
+        false => folder(NAME)?,
+    };
     let library = folder.join(format!(
         "release/{}sqlite_zstd{}",
         std::env::consts::DLL_PREFIX,
@@ -60,14 +66,18 @@ pub fn load(conn: &Connection, extension: &Path) -> Result<()> {
 fn build(folder: &Path) -> Result<()> {
     let manifest = fetch(&folder.join("scratch"))?;
     // Its own lock file: what its author released, not what is newest.
-    output_of(
-        cargo(folder)?
-            .args(["build", "--release", "--locked"])
-            .args(["--features", "build_extension", "--manifest-path"])
-            .arg(manifest)
-            .arg("--target-dir")
-            .arg(folder),
-    )?;
+    let mut build = cargo(folder)?;
+    build
+        .args(["build", "--release", "--locked"])
+        .args(["--features", "build_extension", "--manifest-path"])
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(folder);
+    if IS_QUICK {
+        build.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+        build.env("CARGO_PROFILE_RELEASE_LTO", "off");
+    }
+    output_of(&mut build)?;
     Ok(())
 }
 
