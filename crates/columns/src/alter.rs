@@ -59,15 +59,15 @@ fn parse(action: &str) -> Result<Action> {
         ))
     };
     let verb = text.solid(0).ok_or_else(wrong)?;
-    let is_verb = |word: &str| text.0[verb].is(word);
+    let is_verb = |word: &str| text.token(verb).is(word);
     let after = text.keyword(verb + 1, "column").unwrap_or(verb);
     let first = text.solid(after + 1).ok_or_else(wrong)?;
     if text.0.iter().any(|token| token.is(";")) {
         return Err(wrong());
     }
-    let name = text.0[first].name().ok_or_else(wrong)?;
+    let name = text.token(first).name().ok_or_else(wrong)?;
     if is_verb("add") {
-        Ok(Action::Add(Text(text.0[first..].to_vec()).to_string()))
+        Ok(Action::Add(text.part(first..text.0.len()).to_string()))
     } else if is_verb("drop") && text.solid(first + 1).is_none() {
         Ok(Action::Drop(name))
     } else if is_verb("rename") {
@@ -77,7 +77,7 @@ fn parse(action: &str) -> Result<Action> {
                  litepack_disable_transparent first, or RENAME COLUMN a TO b",
             )
         })?;
-        let to = text.solid(to + 1).and_then(|to| text.0[to].name());
+        let to = text.solid(to + 1).and_then(|to| text.token(to).name());
         Ok(Action::Rename(name, to.ok_or_else(wrong)?))
     } else {
         Err(wrong())
@@ -225,7 +225,7 @@ impl<S: Sql> Alter<'_, S> {
             if let Some(column) = self
                 .table
                 .compressed_columns()
-                .find(|column| text.0[at].names(&column.name))
+                .find(|column| text.token(at).names(&column.name))
             {
                 text.replace(at, view::plain(column));
             }

@@ -70,9 +70,8 @@ impl BatchCompressor {
         let wanted = (bytes / ALONE_BYTES).clamp(1, most);
         let (level, next) = (self.level, AtomicUsize::new(0));
         let count = wanted.min(self.workers.len());
-        let parts = parallel(&mut self.workers[..count], |worker| {
-            worker.work(level, tasks, &next, portion)
-        });
+        let workers = self.workers.get_mut(..count).unwrap_or_default();
+        let parts = parallel(workers, |worker| worker.work(level, tasks, &next, portion));
         in_order(tasks, parts)
     }
 }
@@ -85,7 +84,9 @@ fn in_order(
     let mut frames = vec![Vec::new(); tasks.len()];
     for part in parts {
         for (index, frame) in part? {
-            frames[index] = frame;
+            if let Some(place) = frames.get_mut(index) {
+                *place = frame;
+            }
         }
     }
     Ok(frames)

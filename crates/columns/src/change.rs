@@ -159,11 +159,9 @@ pub fn dependents(db: &impl Sql, names: &[&str]) -> Result<Vec<Object>> {
     let mut next = 0;
     while let Some(name) = names.get(next).cloned() {
         next += 1;
-        for (at, object) in all.iter().enumerate() {
-            if !chosen[at]
-                && (texts[at].mentions(&name) || object.table.eq_ignore_ascii_case(&name))
-            {
-                chosen[at] = true;
+        for ((chosen, text), object) in chosen.iter_mut().zip(&texts).zip(&all) {
+            if !*chosen && (text.mentions(&name) || object.table.eq_ignore_ascii_case(&name)) {
+                *chosen = true;
                 if object.kind == "view" {
                     names.push(object.name.clone());
                 }

@@ -398,14 +398,14 @@ fn kind(db: &impl Sql, config: &Config) -> Result<bool> {
 /// `1` or not in `zstd_decompress_col(column, 1, …)`.
 fn second_argument(text: &Text, column: &str) -> Option<bool> {
     (0..text.0.len())
-        .filter(|&at| text.0[at].names("zstd_decompress_col"))
+        .filter(|&at| text.token(at).names("zstd_decompress_col"))
         .find_map(|at| {
             let open = text.keyword(at + 1, "(")?;
             let name = text
                 .solid(open + 1)
-                .filter(|&at| text.0[at].names(column))?;
+                .filter(|&at| text.token(at).names(column))?;
             let comma = text.keyword(name + 1, ",")?;
             let value = text.solid(comma + 1)?;
-            Some(text.0[value].text != "0" && !text.0[value].is("false"))
+            Some(text.token(value).text != "0" && !text.token(value).is("false"))
         })
 }

@@ -128,7 +128,9 @@ impl Config {
                     "\"{key}\" cannot be changed; litepack_alter_table renames columns"
                 )));
             }
-            whole[key] = value;
+            if let Some(fields) = whole.as_object_mut() {
+                fields.insert(key, value);
+            }
         }
         Config::parse(&whole.to_string())
     }

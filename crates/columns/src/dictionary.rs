@@ -37,7 +37,9 @@ pub fn content_id(bytes: &[u8]) -> i64 {
 }
 
 fn id_of_hash(hash: u128) -> i64 {
-    -2 - (hash as u64 % CONTENT_IDS) as i64
+    #[expect(clippy::cast_possible_truncation, reason = "half of it is meant")]
+    let hash = hash as u64;
+    -2 - (hash % CONTENT_IDS).cast_signed()
 }
 
 /// Whether such an id follows from content.

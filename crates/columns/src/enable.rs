@@ -99,7 +99,7 @@ impl Foreseen {
             )?;
         let mut text = Text::new(&after);
         let own = text.body().and_then(|(parts, _)| {
-            let is_own = |at: usize| text.0[at].names(&plain) && !text.is_constraint(at);
+            let is_own = |at: usize| text.token(at).names(&plain) && !text.is_constraint(at);
             parts
                 .into_iter()
                 .map(|part| part.start)
@@ -257,10 +257,9 @@ impl<S: Sql> Cover<'_, S> {
                 None => Some(close),
             }
         });
-        if let Some(at) = place {
-            text.0[at]
-                .text
-                .insert_str(0, &format!(", {}", columns.join(", ")));
+        if let Some(token) = place.and_then(|at| text.0.get_mut(at)) {
+            let added = format!(", {}", columns.join(", "));
+            token.text.insert_str(0, &added);
         }
         let stored = stored_columns(self.table, None);
         let copy = Copy {

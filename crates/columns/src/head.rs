@@ -36,7 +36,7 @@ impl Head {
         }
         let name = text.solid(text.solid(at)? + 1)?;
         let next = text.solid(name + 1)?;
-        let next = &text.0[next];
+        let next = text.token(next);
         let fits = match kind {
             // A table made of a SELECT is stored with its columns, so the statement would not be SQLite's.
             "table" => next.is("("),
@@ -48,12 +48,12 @@ impl Head {
             return None;
         }
         let table = match kind {
-            "index" | "trigger" => Some(text.0[text.on()?].name()?),
+            "index" | "trigger" => Some(text.token(text.on()?).name()?),
             _ => None,
         };
         Some(Head {
             kind,
-            name: text.0[name].name()?,
+            name: text.token(name).name()?,
             table,
         })
     }
@@ -95,7 +95,7 @@ fn is_one_statement(text: &Text) -> bool {
         if text.solid(at) != Some(at) {
             continue;
         }
-        let token = &text.0[at];
+        let token = text.token(at);
         let is_semicolon = token.is(";");
         if ended && !is_semicolon {
             return false;

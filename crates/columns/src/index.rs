@@ -16,7 +16,7 @@ use crate::transaction::atomically;
 pub fn create_index(db: &impl Sql, sql: &str) -> Result<()> {
     let text = Text::new(sql);
     let name = text.created_name();
-    let on = text.on().and_then(|on| text.0[on].name());
+    let on = text.on().and_then(|on| text.token(on).name());
     let (Some(name), Some(on)) = (name, on) else {
         return Err(Error::new(
             "a statement like create index i on t(c) is needed",
@@ -88,7 +88,7 @@ fn foresee(db: &impl Sql, table: &Table, sql: &str, name: &str) -> Result<(Strin
     let text = Text::new(sql);
     let written = text
         .on()
-        .map(|on| text.0[on].text.clone())
+        .map(|on| text.token(on).text.clone())
         .unwrap_or_default();
     Ok((on(&before, written), on(&after, quote(&table.physical))))
 }

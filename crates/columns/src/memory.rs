@@ -141,7 +141,7 @@ pub fn is_helper(table: &Table, object: &Object) -> bool {
             first.is_some_and(|first| {
                 table
                     .compressed_columns()
-                    .any(|column| text.0[first].names(&dict_column(&column.name)))
+                    .any(|column| text.token(first).names(&dict_column(&column.name)))
             })
         }
         _ => view::is_own(table, object),
@@ -159,9 +159,12 @@ pub fn plain_text(kind: &str, sql: &str, table: Option<&str>, columns: &[&str]) 
         }
     }
     for at in 0..text.0.len() {
-        if let Some(column) = columns.iter().find(|c| text.0[at].names(&plain_column(c))) {
+        if let Some(column) = columns
+            .iter()
+            .find(|c| text.token(at).names(&plain_column(c)))
+        {
             text.replace(at, quote(column));
-        } else if let Some(table) = table.filter(|table| text.0[at].names(&backing(table))) {
+        } else if let Some(table) = table.filter(|table| text.token(at).names(&backing(table))) {
             text.replace(at, quote(table));
         }
     }
@@ -182,10 +185,10 @@ fn remove_part(text: &mut Text, column: &str) {
     let part = parts
         .into_iter()
         .skip(1)
-        .find(|part| text.0[part.start].names(column));
+        .find(|part| text.token(part.start).names(column));
     if let Some(part) = part
         && let Some(comma) = text.before(part.start)
     {
-        text.0.drain(comma..part.end);
+        text.remove(comma..part.end);
     }
 }

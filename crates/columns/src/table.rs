@@ -375,8 +375,7 @@ fn options(text: &Text) -> (bool, bool) {
     let Some((_, close)) = text.body() else {
         return (false, false);
     };
-    let after = &text.0[close..];
-    let has = |word: &str| after.iter().any(|token| token.is(word));
+    let has = |word: &str| text.0.iter().skip(close).any(|token| token.is(word));
     (has("without"), has("strict"))
 }
 
@@ -417,16 +416,18 @@ fn collation(text: &Text, column: &str) -> Option<String> {
     let (parts, _) = text.body()?;
     let part = parts
         .into_iter()
-        .find(|part| text.0[part.start].names(column) && !text.is_constraint(part.start))?;
+        .find(|part| text.token(part.start).names(column) && !text.is_constraint(part.start))?;
     let (mut depth, mut found) = (0, None);
     for index in part {
-        let token = &text.0[index];
+        let token = text.token(index);
         if token.is("(") {
             depth += 1;
         } else if token.is(")") {
             depth -= 1;
         } else if depth == 0 && token.is("collate") {
-            found = text.solid(index + 1).and_then(|name| text.0[name].name());
+            found = text
+                .solid(index + 1)
+                .and_then(|name| text.token(name).name());
         }
     }
     found
@@ -436,15 +437,15 @@ fn collation(text: &Text, column: &str) -> Option<String> {
 fn decoded_as_text(view: &str, column: &str) -> Option<bool> {
     let text = Text::new(view);
     (0..text.0.len()).find_map(|call| {
-        if !text.0[call].is("zstd_decompress_col") {
+        if !text.token(call).is("zstd_decompress_col") {
             return None;
         }
         let (arguments, _) = text.list(text.keyword(call + 1, "(")?)?;
         let name = arguments.first()?.start;
         let is_text = arguments.get(1)?.start;
-        text.0[name]
+        text.token(name)
             .names(column)
-            .then(|| text.0[is_text].text != "0")
+            .then(|| text.token(is_text).text != "0")
     })
 }
 

@@ -98,27 +98,59 @@ impl Text {
         Text(tokens)
     }
 
+    /// The token at `at`; space, where there is none.
+    pub fn token(&self, at: usize) -> &Token {
+        static NOTHING: Token = Token {
+            kind: TokenKind::Space,
+            text: String::new(),
+        };
+        self.0.get(at).unwrap_or(&NOTHING)
+    }
+
+    /// The tokens of a range, as far as they are there.
+    pub fn part(&self, range: Range<usize>) -> Text {
+        let there = range.start..range.end.min(self.0.len());
+        Text(self.0.get(there).unwrap_or_default().to_vec())
+    }
+
+    /// Removes the tokens of a range, as far as they are there.
+    pub fn remove(&mut self, range: Range<usize>) {
+        let there = range.start..range.end.min(self.0.len());
+        if !there.is_empty() {
+            self.0.drain(there);
+        }
+    }
+
+    /// Adds to the text of the token at `at`.
+    pub fn append(&mut self, at: usize, more: &str) {
+        if let Some(token) = self.0.get_mut(at) {
+            token.text += more;
+        }
+    }
+
     /// The first token from `at` on that is not space.
     pub fn solid(&self, at: usize) -> Option<usize> {
-        (at..self.0.len()).find(|&index| self.0[index].kind != TokenKind::Space)
+        (at..self.0.len()).find(|&index| self.token(index).kind != TokenKind::Space)
     }
 
     /// The token before `at` that is not space.
     pub fn before(&self, at: usize) -> Option<usize> {
         (0..at)
             .rev()
-            .find(|&index| self.0[index].kind != TokenKind::Space)
+            .find(|&index| self.token(index).kind != TokenKind::Space)
     }
 
     /// Whether the token at `at`, spaces skipped, is the keyword `text`; then its place.
     pub fn keyword(&self, at: usize, text: &str) -> Option<usize> {
-        self.solid(at).filter(|&index| self.0[index].is(text))
+        self.solid(at).filter(|&index| self.token(index).is(text))
     }
 
     /// Puts `text` in the place of the token at `at`.
     pub fn replace(&mut self, at: usize, text: impl Into<String>) {
-        self.0[at].text = text.into();
-        self.0[at].kind = TokenKind::Quoted;
+        if let Some(token) = self.0.get_mut(at) {
+            token.text = text.into();
+            token.kind = TokenKind::Quoted;
+        }
     }
 
     /// The place of the name in `CREATE [TEMP] [UNIQUE] kind [IF NOT EXISTS] [schema.]name`.
@@ -144,13 +176,13 @@ impl Text {
 
     /// The name that a `CREATE` statement creates.
     pub fn created_name(&self) -> Option<String> {
-        self.0[self.created()?].name()
+        self.token(self.created()?).name()
     }
 
     /// The place of the table's name in `CREATE INDEX … ON [schema.]table`, and in `CREATE TRIGGER`.
     pub fn on(&self) -> Option<usize> {
         let name = self.created()?;
-        let on = (name + 1..self.0.len()).find(|&index| self.0[index].is("on"))?;
+        let on = (name + 1..self.0.len()).find(|&index| self.token(index).is("on"))?;
         let table = self.solid(on + 1)?;
         match self.keyword(table + 1, ".") {
             Some(dot) => self.solid(dot + 1),
@@ -164,7 +196,7 @@ impl Text {
         let (mut depth, mut parts) = (0, Vec::new());
         let mut start = open + 1;
         for index in open..self.0.len() {
-            let token = &self.0[index];
+            let token = self.token(index);
             let ends = if token.is("(") {
                 depth += 1;
                 false
@@ -195,7 +227,7 @@ impl Text {
     pub fn is_constraint(&self, at: usize) -> bool {
         ["constraint", "primary", "unique", "check", "foreign"]
             .iter()
-            .any(|word| self.0[at].is(word))
+            .any(|word| self.token(at).is(word))
     }
 
     /// Whether some token spells `name`.
@@ -210,9 +242,9 @@ pub fn create_as(sql: &str, name: &str) -> String {
     let mut tokens = Text::new(sql);
     if let Some(at) = tokens.created() {
         tokens.replace(at, name);
-        if let Some(dot) = tokens.before(at).filter(|&dot| tokens.0[dot].is(".")) {
+        if let Some(dot) = tokens.before(at).filter(|&dot| tokens.token(dot).is(".")) {
             let schema = tokens.before(dot).unwrap_or(dot);
-            tokens.0.drain(schema..at);
+            tokens.remove(schema..at);
         }
     }
     tokens.to_string()
@@ -222,7 +254,7 @@ pub fn create_as(sql: &str, name: &str) -> String {
 pub fn create_in(sql: &str, schema: &str) -> String {
     let tokens = Text::new(sql);
     match tokens.created() {
-        Some(at) => create_as(sql, &format!("{schema}.{}", tokens.0[at].text)),
+        Some(at) => create_as(sql, &format!("{schema}.{}", tokens.token(at).text)),
         None => sql.to_string(),
     }
 }

@@ -77,7 +77,8 @@ impl Reservoir {
             return;
         }
         // Without memory for it, it is not in the sample.
-        let value = &value[..value.len().min(SAMPLE_MAX).min(self.bytes_max)];
+        let kept = value.get(..SAMPLE_MAX.min(self.bytes_max));
+        let value = kept.unwrap_or(value);
         let Ok(value) = litepack_io::memory::copy(value).map(Vec::into_boxed_slice) else {
             return;
         };

@@ -18,19 +18,19 @@ pub fn carry(sql: &str, backing: &str, columns: &[&str]) -> String {
         text.replace(at, quote(backing));
     }
     for at in 0..text.0.len() {
-        if !(text.0[at].names("new") || text.0[at].names("old")) {
+        if !(text.token(at).names("new") || text.token(at).names("old")) {
             continue;
         }
         let name = text
             .keyword(at + 1, ".")
             .and_then(|dot| text.solid(dot + 1));
         let Some(name) = name else { continue };
-        if let Some(column) = columns.iter().find(|column| text.0[name].names(column)) {
+        if let Some(column) = columns.iter().find(|column| text.token(name).names(column)) {
             text.replace(name, quote(&plain_column(column)));
         }
     }
     for at in watched(&text).unwrap_or_default() {
-        if let Some(column) = columns.iter().find(|column| text.0[at].names(column)) {
+        if let Some(column) = columns.iter().find(|column| text.token(at).names(column)) {
             text.replace(at, quote(&plain_column(column)));
         }
     }
@@ -55,16 +55,20 @@ pub fn redirect(
             "trigger {name} writes the table and selects *; create it anew with the columns' names"
         )));
     }
-    let own = text.on().is_some_and(|at| text.0[at].names(backing));
+    let own = text.on().is_some_and(|at| text.token(at).names(backing));
     let mut at = 0;
     while at < text.0.len() {
         if let Some(set) = assignments(&text, at, backing) {
             assign_stored(&mut text, set, columns);
-        } else if let Some(table) = text.0[at].is("into").then(|| text.solid(at + 1)).flatten()
-            && text.0[table].names(backing)
+        } else if let Some(table) = text
+            .token(at)
+            .is("into")
+            .then(|| text.solid(at + 1))
+            .flatten()
+            && text.token(table).names(backing)
         {
             insert_stored(&mut text, table, columns, all);
-        } else if text.0[at].names("excluded")
+        } else if text.token(at).names("excluded")
             && let Some(name) = text
                 .keyword(at + 1, ".")
                 .and_then(|dot| text.solid(dot + 1))
@@ -84,20 +88,20 @@ pub fn redirect(
 pub fn writes(sql: &str, table: &str) -> bool {
     let text = Text::new(sql);
     (0..text.0.len()).any(|at| {
-        let token = &text.0[at];
+        let token = text.token(at);
         let target = if token.is("into") {
             text.solid(at + 1)
         } else if token.is("from") {
             let delete = text
                 .before(at)
-                .filter(|&before| text.0[before].is("delete"));
+                .filter(|&before| text.token(before).is("delete"));
             delete.and_then(|_| text.solid(at + 1))
         } else if token.is("update") {
             update_target(&text, at)
         } else {
             None
         };
-        target.is_some_and(|target| text.0[target].names(table))
+        target.is_some_and(|target| text.token(target).names(table))
     })
 }
 
@@ -108,23 +112,25 @@ fn update_target(text: &Text, at: usize) -> Option<usize> {
         None => text.solid(at + 1)?,
     };
     // UPDATE OF and UPDATE ON belong to a trigger's head, UPDATE SET to an upsert.
-    let head = ["of", "on", "set"].iter().any(|word| text.0[next].is(word));
+    let head = ["of", "on", "set"]
+        .iter()
+        .any(|word| text.token(next).is(word));
     (!head).then_some(next)
 }
 
 /// The place after SET, if an UPDATE of `table` or an upsert starts at `at`.
 fn assignments(text: &Text, at: usize, table: &str) -> Option<usize> {
-    if !text.0[at].is("update") {
+    if !text.token(at).is("update") {
         return None;
     }
     if let Some(set) = text.keyword(at + 1, "set") {
         // DO UPDATE SET belongs to the INSERT before it.
-        let into = (0..at).rev().find(|&index| text.0[index].is("into"))?;
+        let into = (0..at).rev().find(|&index| text.token(index).is("into"))?;
         let target = text.solid(into + 1)?;
-        return text.0[target].names(table).then_some(set + 1);
+        return text.token(target).names(table).then_some(set + 1);
     }
-    let target = update_target(text, at).filter(|&target| text.0[target].names(table))?;
-    let set = (target + 1..text.0.len()).find(|&index| text.0[index].is("set"))?;
+    let target = update_target(text, at).filter(|&target| text.token(target).names(table))?;
+    let set = (target + 1..text.0.len()).find(|&index| text.token(index).is("set"))?;
     Some(set + 1)
 }
 
@@ -132,7 +138,7 @@ fn assignments(text: &Text, at: usize, table: &str) -> Option<usize> {
 fn stored<'a>(text: &mut Text, at: usize, columns: &[&'a str]) -> Option<&'a str> {
     let column = columns
         .iter()
-        .find(|column| text.0[at].names(&plain_column(column)))?;
+        .find(|column| text.token(at).names(&plain_column(column)))?;
     text.replace(at, quote(column));
     Some(column)
 }
@@ -142,13 +148,13 @@ fn assign_stored(text: &mut Text, start: usize, columns: &[&str]) {
     let mut target = true;
     let mut assigned = Vec::new();
     while let Some(index) = text.solid(at) {
-        let token = &text.0[index];
+        let token = text.token(index);
         let word = |word: &str| token.is(word);
         if depth == 0
             && (["where", "order", "limit", "returning", ";"]
                 .iter()
                 .any(|w| word(w))
-                || word("from") && !text.0[end].is("distinct"))
+                || word("from") && !text.token(end).is("distinct"))
         {
             break;
         }
@@ -168,8 +174,10 @@ fn assign_stored(text: &mut Text, start: usize, columns: &[&str]) {
         at = index + 1;
     }
     for column in assigned {
-        text.0[end].text += &format!(", {} = null", quote(&dict_column(column)));
-        text.0[end].kind = TokenKind::Other;
+        text.append(end, &format!(", {} = null", quote(&dict_column(column))));
+        if let Some(token) = text.0.get_mut(end) {
+            token.kind = TokenKind::Other;
+        }
     }
 }
 
@@ -184,17 +192,17 @@ fn insert_stored(text: &mut Text, table: usize, columns: &[&str], all: &[String]
             stored(text, name.start, columns);
         }
     } else if text.keyword(at + 1, "default").is_none() {
-        text.0[at].text += &format!("({})", all.join(", "));
+        text.append(at, &format!("({})", all.join(", ")));
     }
 }
 
 fn has_star(text: &Text) -> bool {
     (0..text.0.len()).any(|at| {
-        let before = text.0[at].is("*").then(|| text.before(at)).flatten();
+        let before = text.token(at).is("*").then(|| text.before(at)).flatten();
         before.is_some_and(|before| {
             ["select", "distinct", "all", ",", "."]
                 .iter()
-                .any(|word| text.0[before].is(word))
+                .any(|word| text.token(before).is(word))
         })
     })
 }
@@ -202,9 +210,9 @@ fn has_star(text: &Text) -> bool {
 /// The places between `OF` and `ON` in the head of a trigger.
 fn watched(text: &Text) -> Option<Range<usize>> {
     let name = text.created()?;
-    let update = (name + 1..text.0.len()).find(|&at| text.0[at].is("update"))?;
+    let update = (name + 1..text.0.len()).find(|&at| text.token(at).is("update"))?;
     let of = text.keyword(update + 1, "of")?;
-    let on = (of..text.0.len()).find(|&at| text.0[at].is("on"))?;
+    let on = (of..text.0.len()).find(|&at| text.token(at).is("on"))?;
     Some(of + 1..on)
 }
 
@@ -231,21 +239,21 @@ pub fn settle(sql: &str, columns: &[&str]) -> String {
         let names: Vec<usize> = names.collect();
         let terms: Vec<String> = names
             .iter()
-            .filter_map(|&at| text.0[at].name())
+            .filter_map(|&at| text.token(at).name())
             .map(changed)
             .collect();
         conditions.push(format!("({})", terms.join(" or ")));
         if let (Some(first), Some(last)) = (names.first(), names.last()) {
-            text.0.drain(first - 1..=*last);
+            text.remove(first.saturating_sub(1)..last + 1);
         }
     }
     let on = text.on().unwrap_or(0);
-    let begin = (on..text.0.len()).find(|&at| text.0[at].is("begin"));
+    let begin = (on..text.0.len()).find(|&at| text.token(at).is("begin"));
     let (Some(begin), false) = (begin, conditions.is_empty()) else {
         return text.to_string();
     };
-    let part = |from: usize, to: usize| Text(text.0[from..to].to_vec()).to_string();
-    let when = (on..begin).find(|&at| text.0[at].is("when"));
+    let part = |from: usize, to: usize| text.part(from..to).to_string();
+    let when = (on..begin).find(|&at| text.token(at).is("when"));
     if let Some(when) = when {
         conditions.push(format!("({})", part(when + 1, begin).trim()));
     }
@@ -270,8 +278,8 @@ fn is_before_update(text: &Text) -> bool {
     let head = || {
         let name = text.created()?;
         let time = text.solid(name + 1)?;
-        let is_after = text.0[time].is("after");
-        let event = (time..text.on()?).any(|at| text.0[at].is("update"));
+        let is_after = text.token(time).is("after");
+        let event = (time..text.on()?).any(|at| text.token(at).is("update"));
         Some(event && !is_after)
     };
     head().unwrap_or(false)

@@ -52,7 +52,7 @@ pub fn with_columns(db: &impl Sql, view: &Object) -> Result<String> {
             names.push(quote(&row.column(1).text().unwrap_or_default()));
             Ok(())
         })?;
-        text.0[name].text += &format!("({})", names.join(", "));
+        text.append(name, &format!("({})", names.join(", ")));
     }
     Ok(text.to_string())
 }
