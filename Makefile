@@ -90,6 +90,9 @@ test-arm64: build ## the tests of what stores bytes, and the extension, on arm64
 test-sqlite: ## SQLite's own test suite, plain and packed (FILES="wal.test pager*" for a part)
 	@scripts/need cargo cc make python3 tcl apt-source
 	cargo build --release -p litepack-extension
+# SQLite's own VFSes above and below ours.
+	LITEPACK_SQLITE_SOURCE=$$(tests/sqlite-suite/build $(TARGET)/sqlite-suite source) \
+		LITEPACK_EXTENSION=$(RELEASE)/liblitepack.so LITEPACK_COMMAND=$(RELEASE)/litepack python3 tests/e2e/shims.py
 	tests/sqlite-suite/run.py --extension $(RELEASE)/liblitepack.so $(FILES)
 
 demo: ## create a database, pack it, and compare both; then once more with link-time optimisation, as shipped

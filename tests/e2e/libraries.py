@@ -151,6 +151,14 @@ def packed(library, path, parameters=""):
     return library.open(f"file:{path}?vfs=litepack{parameters}")
 
 
+def packs_new(library, kind="packed"):
+    """From now on the default VFS makes these of new databases: said by SQL that may load code."""
+    db = library.open(":memory:")
+    library.c.sqlite3_enable_load_extension(db.db, 1)
+    assert db.one(f"select litepack_new_databases('{kind}')") == kind
+    db.close()
+
+
 def head(path):
     with open(path, "rb") as file:
         return file.read(16)
@@ -288,9 +296,7 @@ def each_library_has_its_own_default_and_its_own_new_databases(place):
     for library in [a, b]:
         library.load(DEFAULT)
     c.load()
-    db = a.open(":memory:")
-    assert db.one("select litepack_new_databases('packed')") == "packed"
-    db.close()
+    packs_new(a)
     for library, wanted in [(a, "packed"), (b, "plain"), (c, "plain")]:
         path = f"{place}/{wanted}-{library is b}.db"
         db = library.open(path)
@@ -394,17 +400,18 @@ def built_on(library, below, name):
     return vfs
 
 
-def built_as_proj_does(library, below, name):
+def built_as_proj_does(library, below, name, size=None):
     """As PROJ's SQLite3VFS::create: only the first version's methods, its own xOpen, and files whose methods are a copy
-    with another xClose, the former one kept behind the file."""
+    with another xClose, the former one kept behind the file. Where that is, `size` says each time."""
     vfs = built_on(library, below, name)
     host = vfs_at(below)
+    size = size or (lambda: host.size)
     vfs.version, vfs.data, vfs.size = 1, below, host.size + ctypes.sizeof(c_void_p)
     copies = {}
 
     @Close
     def close(file):
-        former = c_void_p.from_address(file + host.size).value
+        former = c_void_p.from_address(file + size()).value
         del copies[file]
         c_void_p.from_address(file).value = None
         return Close(former)(file)
@@ -416,7 +423,7 @@ def built_as_proj_does(library, below, name):
         if code == OK:
             copy = ctypes.create_string_buffer(ctypes.string_at(methods.value, IO_METHODS))
             closing = c_void_p.from_buffer(copy, ctypes.sizeof(c_void_p))
-            c_void_p.from_address(file + host.size).value = closing.value
+            c_void_p.from_address(file + size()).value = closing.value
             closing.value = cast(close, c_void_p).value
             copies[file] = copy
             methods.value = addressof(copy)
@@ -429,9 +436,7 @@ def built_as_proj_does(library, below, name):
 def vfses_built_on_ours_work_with_data_of_their_own(place):
     library = Library(place, "a")
     library.load(DEFAULT)
-    db = library.open(":memory:")
-    db.all("select litepack_new_databases('packed')")
-    db.close()
+    packs_new(library)
     below = {name: library.c.sqlite3_vfs_find(name) for name in [b"litepack", b"litepack-default"]}
     kept = []
     for ours, vfs in below.items():
@@ -592,21 +597,26 @@ CHECKS = [
 ]
 
 
-def main():
-    for check in CHECKS:
+def main(file, checks):
+    """Runs each check in a process of its own, or the one that an argument names in this one."""
+    title = os.path.basename(file).removesuffix(".py")
+    if len(sys.argv) > 1:
+        with tempfile.TemporaryDirectory() as place:
+            {check.__name__: check for check in checks}[sys.argv[1]](place)
+        return
+    failed = False
+    for check in checks:
         name = check.__name__
-        alone = [sys.executable, "-X", "faulthandler", __file__, name]
+        alone = [sys.executable, "-X", "faulthandler", file, name]
         result = subprocess.run(alone, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1800)
-        print("ok" if result.returncode == 0 else "FAILED", "libraries:", name.replace("_", " "))
+        failed |= result.returncode != 0
+        print("ok" if result.returncode == 0 else "FAILED", f"{title}:", name.replace("_", " "))
         print(result.stdout, end="")
         if result.returncode < 0:
             print(f"  ended by signal {-result.returncode}")
     print("end of part", flush=True)
+    sys.exit(failed)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 1:
-        main()
-    else:
-        with tempfile.TemporaryDirectory() as place:
-            {check.__name__: check for check in CHECKS}[sys.argv[1]](place)
+    main(__file__, CHECKS)

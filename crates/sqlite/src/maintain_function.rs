@@ -3,17 +3,28 @@
 use std::time::Instant;
 
 use litepack_codec::{LEVELS, Level};
-use litepack_columns::sql::{Sql, Value};
+use litepack_columns::sql::{Error, Sql, Value};
 
+use crate::codes::READONLY;
 use crate::columns::maintenance::limits;
 use crate::ffi::Call;
 use crate::ffi::maintenance_step::Step;
 use crate::file::patience::RETRY;
 use crate::functions::schema_name;
 
+/// Why maintenance is refused on a connection that only asks: it writes, if not by a statement of SQLite's.
+pub(crate) const QUERY_ONLY: &str =
+    "litepack_maintain: PRAGMA query_only is on, and maintenance writes to the file";
+
 /// `litepack_maintain(seconds, load [, level [, schema]])`: 1 if there is more to do, else 0.
 pub(crate) fn maintain(call: &Call<'_>) -> litepack_columns::sql::Result<()> {
     let limits = limits(call, 0)?;
+    if call.db().is_query_only()? {
+        return Err(Error {
+            code: READONLY,
+            message: QUERY_ONLY.into(),
+        });
+    }
     let level = match call.argument(2) {
         Value::Null => None,
         Value::Integer(level)

@@ -9,9 +9,9 @@ use litepack_columns::sql::{Error, Result, Sql, Statement, Value};
 
 use super::api::{Api, call, len, transient};
 use super::bindings::{
-    SQLITE_BLOB, SQLITE_DBCONFIG_ENABLE_TRIGGER, SQLITE_DONE, SQLITE_FLOAT, SQLITE_INTEGER,
-    SQLITE_LIMIT_LENGTH, SQLITE_ROW, SQLITE_TEXT, SQLITE_TXN_WRITE, SQLITE_UTF8, sqlite3,
-    sqlite3_context, sqlite3_stmt, sqlite3_value,
+    SQLITE_BLOB, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, SQLITE_DBCONFIG_ENABLE_TRIGGER,
+    SQLITE_DONE, SQLITE_FLOAT, SQLITE_INTEGER, SQLITE_LIMIT_LENGTH, SQLITE_ROW, SQLITE_TEXT,
+    SQLITE_TXN_WRITE, SQLITE_UTF8, sqlite3, sqlite3_context, sqlite3_stmt, sqlite3_value,
 };
 use crate::codes::{ERROR, OK, fcntl};
 
@@ -45,6 +45,11 @@ impl Connection<'_> {
         }
     }
 
+    /// Which connection this is.
+    pub(super) fn address(&self) -> *mut sqlite3 {
+        self.db
+    }
+
     /// SQLite's last error on this connection.
     fn error(&self) -> Error {
         // SAFETY: the connection is open, and the text lives until the next call on it.
@@ -68,10 +73,25 @@ impl Connection<'_> {
 
     /// The setting of triggers, after changing it unless `on` is negative.
     fn configure_triggers(&self, on: c_int) -> Result<bool> {
+        self.setting(SQLITE_DBCONFIG_ENABLE_TRIGGER, on)
+    }
+
+    /// Whether the C interface loads extensions.
+    pub(super) fn loads_extensions_for_c(&self) -> Result<bool> {
+        self.setting(SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, -1)
+    }
+
+    /// Whether `PRAGMA query_only` is on.
+    pub(crate) fn is_query_only(&self) -> Result<bool> {
+        let mut statement = self.prepare("pragma query_only")?;
+        Ok(statement.step()? && statement.column(0) != Value::Integer(0))
+    }
+
+    /// A setting that is on or off, after changing it unless `on` is negative.
+    fn setting(&self, operation: c_int, on: c_int) -> Result<bool> {
         let mut now: c_int = 0;
-        // SAFETY: the operation takes a number and where the answer goes.
+        // SAFETY: these operations take a number and where the answer goes.
         let code = unsafe {
-            let operation = SQLITE_DBCONFIG_ENABLE_TRIGGER;
             call!(
                 self.api.table(),
                 db_config(self.db, operation, on, &raw mut now)

@@ -6,11 +6,15 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use litepack_btree::PageNumber;
 
 use super::api::Api;
+use super::bindings::sqlite3;
+use super::connection::Connection;
 use super::file::{State, report};
+use super::guard::guard;
 use super::host::{BusyHandler, HostFile};
 use super::maintenance_step::Request;
-use crate::codes::{Code, ERROR, MISUSE, NOMEM, NOTFOUND, OK, fcntl};
+use crate::codes::{Code, ERROR, MISUSE, NOMEM, NOTFOUND, OK, READONLY, fcntl};
 use crate::file::{Database, Event, Failure, File, pragma};
+use crate::maintain_function::QUERY_ONLY;
 use crate::relief::relieve;
 
 /// Answers a file control.
@@ -23,6 +27,10 @@ pub(super) unsafe fn control<F: File>(
     arg: *mut c_void,
 ) -> Result<(), Failure> {
     let (api, vfs_name) = (state.api, state.vfs_name);
+    if op == fcntl::PDB {
+        // SQLite says this once, when it has opened the file, of a place that stays as long as the file is open.
+        state.connection = arg.cast();
+    }
     if op == fcntl::MMAP_SIZE && state.file.database().is_some() {
         // SAFETY: the argument is an i64 to read and write.
         unsafe { mmap_size(arg, &mut state.mmap_size) };
@@ -182,6 +190,45 @@ unsafe fn answer_pragma(
         }
         None => Err(NOTFOUND.into()),
     }
+}
+
+/// Whether `SQLITE_FCNTL_PRAGMA` brings the pragma that writes without a statement of SQLite's.
+///
+/// # Safety
+/// `arg` is the argument of that file control.
+pub(super) unsafe fn is_maintenance(arg: *mut c_void) -> bool {
+    // SAFETY: the argument is an array of three strings, the second of which is the name.
+    let name = unsafe { CStr::from_ptr(*arg.cast::<*const c_char>().add(1)) };
+    name.to_bytes().eq_ignore_ascii_case(MAINTAIN)
+}
+
+/// The pragma that writes without a statement of SQLite's.
+const MAINTAIN: &[u8] = b"litepack_maintain";
+
+/// Answers `SQLITE_FCNTL_PRAGMA` with an error if the connection may not write; otherwise the answer is `OK`, and
+/// nothing is done.
+///
+/// # Safety
+/// `arg` is the argument of that file control, which runs on this connection, and no method of the file is running.
+pub(super) unsafe fn refuse_if_query_only(api: Api, db: *mut sqlite3, arg: *mut c_void) -> Code {
+    guard(
+        api,
+        || (),
+        || {
+            // SAFETY: the connection is open: it runs a pragma.
+            let connection = unsafe { Connection::new(api, db) };
+            let (code, why) = match connection.is_query_only() {
+                Ok(false) => return OK,
+                Ok(true) => (READONLY, QUERY_ONLY.into()),
+                Err(error) => (error.code, error.message),
+            };
+            // SAFETY: the first word is where the answer goes.
+            match unsafe { put_text(api, arg, &why) } {
+                Ok(()) => code,
+                Err(failure) => failure.code,
+            }
+        },
+    )
 }
 
 /// Answers with a string in SQLite's memory.

@@ -8,32 +8,39 @@
 use std::ffi::{c_int, c_void};
 
 use super::api::{Api, len};
-use super::bindings::{SQLITE_SHM_UNLOCK, sqlite3_file, sqlite3_io_methods};
-use super::controls::control;
+use super::bindings::{SQLITE_SHM_UNLOCK, sqlite3, sqlite3_file, sqlite3_io_methods};
+use super::controls::{control, is_maintenance, refuse_if_query_only};
 use super::guard::guard;
 use super::host::HostFile;
 use crate::codes::{
     BUSY, CANTOPEN, Code, INTERNAL, IOERR_FSTAT, IOERR_FSYNC, IOERR_NOMEM, IOERR_READ,
-    IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, OK, READONLY, as_io_error,
+    IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, OK, READONLY, as_io_error, fcntl,
 };
 use crate::file::{Failure, File, Methods};
 use crate::relief::relieve;
 
-/// What SQLite sees: its own field, then ours. A host's file may follow in the same memory.
+/// What SQLite sees: its own field, then one pointer of ours. All else is behind that pointer, and nothing of ours knows
+/// where the object is: VFSes above ours move it (`memmove` in SQLite's own appendvfs).
 #[repr(C)]
 struct Object<F> {
     base: sqlite3_file,
-    state: *mut State<F>,
+    inner: *mut Inner<F>,
+}
+
+/// What an open file of ours is.
+struct Inner<F> {
     poisoned: bool,
     /// A method is using the state.
     running: bool,
+    state: State<F>,
 }
 
 // SQLite's memory for a file begins at a multiple of 8.
 const _: () = assert!(align_of::<Object<()>>() <= 8);
 
-/// Where a host's file begins behind one of ours.
-pub(super) const HOST_OFFSET: usize = size_of::<Object<()>>().next_multiple_of(16);
+/// What an object of ours takes of the memory that SQLite gives for a file. A VFS asks for no less than this, and for no
+/// more than the one below asks for.
+pub(super) const OBJECT_SIZE: usize = size_of::<Object<()>>();
 
 /// What the file controls that are the same for all files need.
 pub(super) struct State<F> {
@@ -41,6 +48,8 @@ pub(super) struct State<F> {
     pub(super) api: Api,
     /// The name of the VFS that opened it.
     pub(super) vfs_name: &'static str,
+    /// Where SQLite has the connection that uses the file; null if it has not said.
+    pub(super) connection: *const *mut sqlite3,
     /// What `PRAGMA mmap_size` was set to.
     pub(super) mmap_size: i64,
     pub(super) file: F,
@@ -49,7 +58,7 @@ pub(super) struct State<F> {
 /// Makes `out` this file.
 ///
 /// # Safety
-/// `out` is memory that SQLite gave to `xOpen` of our VFS. If a host's file is open in it, it belongs to `file`.
+/// `out` is memory that SQLite gave to `xOpen` of our VFS, and nothing is open in it.
 pub(super) unsafe fn install<F: File>(
     out: *mut sqlite3_file,
     api: Api,
@@ -68,14 +77,18 @@ pub(super) unsafe fn install<F: File>(
     let state = State {
         api,
         vfs_name,
+        connection: std::ptr::null(),
         mmap_size: 0,
         file,
     };
-    let object = Object {
-        base: sqlite3_file { pMethods: methods },
-        state: Box::into_raw(Box::new(state)),
+    let inner = Inner {
         poisoned: false,
         running: false,
+        state,
+    };
+    let object = Object {
+        base: sqlite3_file { pMethods: methods },
+        inner: Box::into_raw(Box::new(inner)),
     };
     // SAFETY: the memory has the size that our VFS asks for, and is aligned to 8 bytes, which is enough.
     unsafe { out.cast::<Object<F>>().write(object) };
@@ -92,24 +105,24 @@ pub(super) unsafe fn with<F: File>(
     file: *mut sqlite3_file,
     body: impl FnOnce(&mut State<F>) -> Result<(), Failure>,
 ) -> Code {
-    let object = file.cast::<Object<F>>();
-    // SAFETY: the object is an `Object<F>`, and its state lives until the file is closed. No other call borrows the
-    // state while this one is running. The flags are outside the state that `body` borrows.
+    // SAFETY: the object is an `Object<F>`, and what it points to lives until the file is closed. No other call borrows
+    // the state while this one is running. The flags are outside the state that `body` borrows.
     unsafe {
-        if (*object).running {
+        let inner = (*file.cast::<Object<F>>()).inner;
+        if (*inner).running {
             return BUSY;
         }
-        if (*object).poisoned {
+        if (*inner).poisoned {
             return INTERNAL;
         }
-        (*object).running = true;
-        let (api, state) = ((*(*object).state).api, (*object).state);
+        (*inner).running = true;
+        let (api, state) = ((*inner).state.api, &raw mut (*inner).state);
         let answer = || match body(&mut *state) {
             Ok(()) => OK,
             Err(failure) => report(api, &failure),
         };
-        let code = guard(api, || (*object).poisoned = true, answer);
-        (*object).running = false;
+        let code = guard(api, || (*inner).poisoned = true, answer);
+        (*inner).running = false;
         code
     }
 }
@@ -124,14 +137,14 @@ unsafe fn on_host<F: File>(
     otherwise: c_int,
     body: impl FnOnce(Option<&HostFile>) -> c_int,
 ) -> c_int {
-    let object = file.cast::<Object<F>>();
     let mut answer = otherwise;
     // SAFETY: the object is an `Object<F>` that is open, so its state is there. No method that is running borrows it.
     unsafe {
-        if (*object).running {
+        let inner = (*file.cast::<Object<F>>()).inner;
+        if (*inner).running {
             return otherwise;
         }
-        let state = (*object).state;
+        let state = &raw mut (*inner).state;
         let ask = || {
             answer = body((*state).file.host());
             OK
@@ -209,14 +222,14 @@ impl<F: File> Object<F> {
 
 unsafe extern "C" fn close<F: File>(file: *mut sqlite3_file) -> c_int {
     let object = file.cast::<Object<F>>();
-    // SAFETY: see above; the state was boxed by `install` and is taken once, because SQLite closes a file once.
-    let (state, poisoned) = unsafe {
-        let state = Box::from_raw((*object).state);
-        (*object).state = std::ptr::null_mut();
+    // SAFETY: see above; it was boxed by `install` and is taken once, because SQLite closes a file once.
+    let inner = unsafe {
+        let inner = Box::from_raw((*object).inner);
+        (*object).inner = std::ptr::null_mut();
         (*object).base.pMethods = std::ptr::null();
-        (state, (*object).poisoned)
+        *inner
     };
-    let State { api, file, .. } = *state;
+    let (State { api, file, .. }, poisoned) = (inner.state, inner.poisoned);
     guard(api, || (), || file.close(poisoned))
 }
 
@@ -349,8 +362,25 @@ unsafe extern "C" fn file_control<F: File>(
     op: c_int,
     arg: *mut c_void,
 ) -> c_int {
-    // SAFETY: see above; the argument is what the operation asks for.
-    unsafe { with::<F>(file, |state| control(state, op, arg)) }
+    // SAFETY: see above; the argument is what the operation asks for. The file's connection is the one that runs the
+    // pragma.
+    unsafe {
+        if op == fcntl::PRAGMA && is_maintenance(arg) {
+            let mut asked = None;
+            with::<F>(file, |state| {
+                asked = (state.connection.as_ref()).map(|connection| (state.api, *connection));
+                Ok(())
+            });
+            // Not while a method is running: SQLite asks this file about every pragma.
+            if let Some((api, connection)) = asked {
+                match refuse_if_query_only(api, connection, arg) {
+                    OK => {}
+                    code => return code,
+                }
+            }
+        }
+        with::<F>(file, |state| control(state, op, arg))
+    }
 }
 
 unsafe extern "C" fn sector_size<F: File>(file: *mut sqlite3_file) -> c_int {

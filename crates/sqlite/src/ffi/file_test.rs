@@ -14,7 +14,7 @@ use super::bindings::{
     SQLITE_SHM_EXCLUSIVE, SQLITE_SHM_LOCK, SQLITE_SHM_SHARED, SQLITE_SHM_UNLOCK, sqlite3_file,
     sqlite3_io_methods,
 };
-use super::file::{HOST_OFFSET, install, with};
+use super::file::{OBJECT_SIZE, install, with};
 use super::host::{HostFile, HostName};
 
 use crate::codes::{
@@ -171,19 +171,18 @@ fn over_host(
     body: impl FnOnce(*mut sqlite3_file, *mut MemoryFile),
 ) -> Vec<c_int> {
     let mut synced = Vec::new();
-    let mut memory = vec![0u128; (HOST_OFFSET + size_of::<MemoryFile>()).div_ceil(16)];
+    let mut memory = vec![0u128; OBJECT_SIZE.div_ceil(16)];
     let file: *mut sqlite3_file = memory.as_mut_ptr().cast();
-    // SAFETY: the memory holds our file and the host's, and nothing else uses them.
+    let mut host = MemoryFile {
+        base: sqlite3_file { pMethods: methods },
+        bytes,
+        lock: 0,
+        synced: &raw mut synced,
+    };
+    let host = &raw mut host;
+    // SAFETY: the memory holds our file, and nothing else uses it or the host's.
     unsafe {
-        let host = file.byte_add(HOST_OFFSET);
-        let base = sqlite3_file { pMethods: methods };
-        host.cast::<MemoryFile>().write(MemoryFile {
-            base,
-            bytes,
-            lock: 0,
-            synced: &raw mut synced,
-        });
-        let disk = HostFile::adopt(host);
+        let disk = HostFile::adopt(host.cast());
         let options = Options {
             file: FileId::unique(),
             ..Options::default()
@@ -196,7 +195,7 @@ fn over_host(
             true,
         );
         install(file, silent(), "litepack", packed);
-        body(file, host.cast());
+        body(file, host);
     }
     synced
 }
@@ -589,7 +588,7 @@ fn a_file_that_a_method_is_using_is_busy() {
 
 #[test]
 fn a_panic_in_a_journal_is_an_internal_error_and_poisons_it() {
-    let mut memory = vec![0u128; HOST_OFFSET.div_ceil(16)];
+    let mut memory = vec![0u128; OBJECT_SIZE.div_ceil(16)];
     let file: *mut sqlite3_file = memory.as_mut_ptr().cast();
     // SAFETY: the memory holds a file of ours, which nothing else uses; so short a journal opens nothing by its name.
     unsafe {
@@ -611,4 +610,31 @@ fn a_panic_in_a_journal_is_an_internal_error_and_poisons_it() {
         assert_eq!(call!(methods, xClose(file)), OK);
         assert!((*file).pMethods.is_null());
     }
+}
+
+/// As SQLite's appendvfs does: it opens our file behind a piece of its own, and moves it to where SQLite looks for it.
+#[test]
+fn a_file_may_be_moved_while_it_is_open() {
+    over_memory(&mut packed(), |file, host| {
+        let mut elsewhere = vec![u128::MAX; OBJECT_SIZE.div_ceil(16) + 1];
+        let moved: *mut sqlite3_file = elsewhere.as_mut_ptr().cast();
+        // SAFETY: there is room for the object, which is used at its new place alone.
+        unsafe {
+            let object = std::slice::from_raw_parts_mut(file.cast::<u8>(), OBJECT_SIZE);
+            std::ptr::copy(object.as_ptr(), moved.cast(), OBJECT_SIZE);
+            object.fill(0xa5);
+            let methods = &*(*moved).pMethods;
+            let mut buf = [0u8; 4096];
+            let to: *mut c_void = buf.as_mut_ptr().cast();
+            assert_eq!(call!(methods, xLock(moved, LOCK_SHARED)), OK);
+            assert_eq!((*host).lock, LOCK_SHARED);
+            assert_eq!(call!(methods, xRead(moved, to, 4096, 0)), OK);
+            assert!(buf.iter().all(|byte| *byte == 7));
+            assert_eq!(call!(methods, xWrite(moved, to, 4096, 4096)), OK);
+            assert_eq!(call!(methods, xSync(moved, 2)), OK);
+            assert_eq!(call!(methods, xUnlock(moved, 0)), OK);
+            assert_eq!(call!(methods, xClose(moved)), OK);
+            assert!((*moved).pMethods.is_null());
+        }
+    });
 }

@@ -61,26 +61,6 @@ impl HostName {
         unsafe { HostFile::open(self.vfs, self.name, self.path().to_owned(), flags) }
     }
 
-    /// Opens the file behind ours in SQLite's memory. Gives what the host grants of `flags`, too.
-    ///
-    /// # Errors
-    /// The host's result code.
-    ///
-    /// # Safety
-    /// `memory` is as large as the VFS asks for, aligned to 8 bytes as SQLite's is, used by nobody else, and stays
-    /// until the file is closed.
-    pub(super) unsafe fn open_in(
-        self,
-        memory: *mut sqlite3_file,
-        flags: c_int,
-    ) -> Result<(HostFile, c_int), Code> {
-        let file = HostFile::in_memory(memory, Vec::new(), self.vfs, self.path().to_owned());
-        // SAFETY: the memory is as the caller says, and a `HostName` has a name that SQLite keeps until the file is
-        // closed.
-        let granted = unsafe { file.open_now(self.name, flags) }?;
-        Ok((file, granted))
-    }
-
     /// Opens a nameless file that vanishes when it is closed.
     ///
     /// # Errors
@@ -98,7 +78,8 @@ impl HostName {
 /// An open file of the host's VFS. It is closed when this value is dropped.
 pub(crate) struct HostFile {
     file: *mut sqlite3_file,
-    /// Where `file` is, if not in memory of SQLite's. Not a box: pointers into it outlive moves of this value.
+    /// Where `file` is: never in memory of SQLite's, which a VFS above ours may move. Not a box: pointers into it outlive
+    /// moves of this value.
     _memory: Vec<u128>,
     vfs: *mut sqlite3_vfs,
     /// The file's path, for syncing its name.
@@ -167,7 +148,7 @@ impl HostFile {
     /// Has the VFS open the file, and gives the flags that it grants.
     ///
     /// # Safety
-    /// `self.file` is memory as `open_in` describes it; the name is as for `open`.
+    /// `self.file` is memory as `open` makes it; the name is as there.
     unsafe fn open_now(&self, name: *const c_char, flags: c_int) -> Result<c_int, Code> {
         let mut granted = flags;
         // SAFETY: the memory behind `self.file` is as large as the VFS asks for, and the name outlives the file.
@@ -196,7 +177,7 @@ impl HostFile {
 
     /// Closes the file, after which nothing may be done with it. Does nothing if it is closed.
     pub(crate) fn close(&self) -> Code {
-        // SAFETY: the memory is as `open_in` describes it. A file has methods from when it is opened until it is
+        // SAFETY: the memory is as `open` made it. A file has methods from when it is opened until it is
         // closed.
         unsafe {
             let Some(methods) = (*self.file).pMethods.as_ref() else {
@@ -221,7 +202,7 @@ impl HostFile {
     }
 
     fn methods(&self) -> &sqlite3_io_methods {
-        // SAFETY: the memory is as `open_in` describes it, and the methods of an open file are constant data of its
+        // SAFETY: the memory is as `open` made it, and the methods of an open file are constant data of its
         // VFS.
         let methods = unsafe { (*self.file).pMethods.as_ref() };
         methods.expect("the file is open")

@@ -10,7 +10,7 @@ use litepack_btree::PageNumber;
 use super::api::tests::{silent, without_memory};
 use super::api::{Api, call};
 use super::bindings::{sqlite3_file, sqlite3_io_methods};
-use super::file::{HOST_OFFSET, install, with};
+use super::file::{OBJECT_SIZE, install, with};
 use crate::codes::{
     INTERNAL, IOCAP_IMMUTABLE, IOERR_FSTAT, IOERR_READ, IOERR_SHORT_READ, NOMEM, NOTFOUND, OK,
     READONLY, fcntl,
@@ -81,7 +81,7 @@ fn opened_by(api: Api, bytes: &[u8], body: impl FnOnce(*mut sqlite3_file, &sqlit
         bytes: bytes.to_vec(),
         there: Rc::clone(&there),
     };
-    let mut memory = vec![0u128; HOST_OFFSET.div_ceil(16)];
+    let mut memory = vec![0u128; OBJECT_SIZE.div_ceil(16)];
     let file: *mut sqlite3_file = memory.as_mut_ptr().cast();
     // SAFETY: the memory holds a file of ours, and nothing else uses it.
     unsafe {

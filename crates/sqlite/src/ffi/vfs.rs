@@ -12,7 +12,7 @@ use litepack_store::{HEAD_LEN, HeaderKind, JOURNAL_SUFFIX, Options, Store, WAL_S
 
 use super::api::{Api, call};
 use super::bindings::{sqlite3_file, sqlite3_syscall_ptr, sqlite3_vfs};
-use super::file::{self, HOST_OFFSET, report};
+use super::file::{self, OBJECT_SIZE, report};
 use super::guard::guard;
 use super::host::{HostFile, HostName};
 use super::library::Library;
@@ -66,12 +66,13 @@ impl Owner for Named {
     }
 }
 
-/// A VFS over a host's, without a name. It has those methods that the host has.
+/// A VFS over a host's, without a name. It has those methods that the host has, and asks for as much memory for a file:
+/// VFSes above the default one remember how much that was, also of the default that ours replaces (PROJ's does).
 pub(super) fn over<O: Owner>(below: &sqlite3_vfs) -> sqlite3_vfs {
     let (second, third) = (below.iVersion >= 2, below.iVersion >= 3);
     sqlite3_vfs {
         iVersion: below.iVersion.min(3),
-        szOsFile: below.szOsFile + HOST_OFFSET as c_int,
+        szOsFile: below.szOsFile.max(OBJECT_SIZE as c_int),
         mxPathname: below.mxPathname,
         pNext: std::ptr::null_mut(),
         zName: std::ptr::null(),
@@ -183,8 +184,7 @@ impl Opening<'_> {
     /// The arguments are SQLite's, and nothing is open in its memory.
     unsafe fn below(&self, flags: c_int) -> Result<(), Failure> {
         let (host, name) = (self.shim.host, self.name);
-        // SAFETY: the arguments are SQLite's, and its memory is as large as the host's file needs, because ours is
-        // larger.
+        // SAFETY: the arguments are SQLite's, and its memory is as large as the host's file needs: we ask for no less.
         match unsafe { call!((*host), xOpen(host, name, self.out, flags, self.out_flags)) } {
             OK => Ok(()),
             code => Err(code.into()),
@@ -202,7 +202,7 @@ impl Opening<'_> {
     /// Makes SQLite's memory a file of ours.
     ///
     /// # Safety
-    /// The arguments are SQLite's. If a host's file is open behind where ours goes, it belongs to `file`.
+    /// The arguments are SQLite's, and nothing is open in its memory.
     unsafe fn finish<F: File>(&self, file: F, granted: c_int) {
         // SAFETY: SQLite's memory has the size that our VFS asks for, and stays until it closes the file. The place for
         // the flags is there or null.
@@ -220,7 +220,7 @@ impl Opening<'_> {
     /// The arguments are SQLite's, and nothing is open in its memory.
     unsafe fn finish_read_only<F: File>(&self, file: F) {
         let granted = self.flags & !(OPEN_READWRITE | OPEN_CREATE) | OPEN_READONLY;
-        // SAFETY: nothing is open in SQLite's memory, so `file` need not own anything there.
+        // SAFETY: nothing is open in SQLite's memory, as the caller says.
         unsafe { self.finish(file, granted) };
     }
 
@@ -250,8 +250,7 @@ impl Opening<'_> {
         } else {
             Ok(Asked::default())
         };
-        // SAFETY: the arguments are SQLite's, for a main database. What is not handed on of the host's file is closed
-        // before anything else is opened in its memory.
+        // SAFETY: the arguments are SQLite's, for a main database. The host's file is opened in memory of its own.
         unsafe {
             let asked = match asked {
                 Ok(asked) => asked,
@@ -263,9 +262,7 @@ impl Opening<'_> {
             if let Some(location) = asked.remote {
                 return self.remote(location, asked.settings);
             }
-            let (disk, granted) = self
-                .host_name()
-                .open_in(self.out.byte_add(HOST_OFFSET), self.flags)?;
+            let (disk, granted) = self.host_name().open(self.flags)?;
             let is_new_ours =
                 || granted & OPEN_READONLY == 0 && (explicit || shim.library.new_are_packed());
             match Content::of(api, &disk)? {
@@ -296,7 +293,7 @@ impl Opening<'_> {
     /// Opens a packed database, or an empty file as one.
     ///
     /// # Safety
-    /// The arguments are SQLite's, and `disk` is all that is open in its memory.
+    /// The arguments are SQLite's, and nothing is open in its memory.
     unsafe fn packed(
         &self,
         disk: HostFile,
@@ -323,7 +320,7 @@ impl Opening<'_> {
         let stranger = identity.strangers().next();
         if let Some(stranger) = stranger.filter(|_| !store.is_new() && !is_immutable) {
             drop((store, identity));
-            // SAFETY: nothing is open in SQLite's memory any more.
+            // SAFETY: nothing is open in SQLite's memory, as the caller says.
             unsafe { self.refuse(beside_in_words(&stranger)) };
             return Ok(());
         }
@@ -339,8 +336,7 @@ impl Opening<'_> {
         // SAFETY: the name is a main database's.
         let journal = unsafe { self.shim.api().journal_of(self.name) };
         let absent = KnownAbsent::new(&path, journal);
-        // SAFETY: the arguments are SQLite's. The host's file behind ours belongs to the store, which is part of
-        // `file`.
+        // SAFETY: as the caller says.
         unsafe {
             let file = PackedFile::new(packed, Some(identity), absent, writable);
             self.finish(file, granted);
