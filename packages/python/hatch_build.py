@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-BINARIES = ("liblitepack.so", "litepackdefault.so", "litepack")
+BINARIES = ("liblitepack.so", "litepackdefault.so", "litepackconfigure.so", "litepack")
 
 
 class Binaries(BuildHookInterface):

@@ -411,6 +411,7 @@ def a_report_names_a_packed_file_opened_without_litepack(place):
 
 def headers_for_servers_are_told_by_statements_alone(place):
     connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.enable_load_extension(True)
     tell = "select litepack_remote_headers(?, ?)"
     assert one(connection, tell, "https://h.example", "X-A: 1\nX-B: s3cret") == 2
     assert one(connection, tell, "https://h.example", None) == 0
@@ -458,6 +459,7 @@ def new_databases_are_plain_until_packed_ones_are_asked_for(place):
         return head(f"{place}/{name}") == MAGIC
 
     memory = sqlite3.connect(":memory:")
+    memory.enable_load_extension(True)
     assert new("one.db")
     memory.execute("select litepack_new_databases('packed')")
     try:

@@ -28,6 +28,8 @@ static int run_statement(const char *sql){
   sqlite3 *db = 0;
   char *message = 0;
   int rc = sqlite3_open(":memory:", &db);
+  /* SQL may configure the process where it may load code. */
+  if( rc==SQLITE_OK ) rc = sqlite3_enable_load_extension(db, 1);
   if( rc==SQLITE_OK ) rc = sqlite3_exec(db, sql, 0, 0, &message);
   check(rc, sql, message);
   sqlite3_free(message);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use litepack_rusqlite::{remote_config, remote_headers};
 use litepack_tests::archives::{self, Writer};
 use litepack_tests::commandline::{JSON_ROWS, Place};
 use litepack_tests::outcome::{Failure, Outcome};
@@ -438,58 +439,54 @@ fn settings_reach_the_server_and_the_disk() {
     let mut owners = std::fs::DirBuilder::new();
     std::os::unix::fs::DirBuilderExt::mode(&mut owners, 0o700);
     owners.create(&blocks).unwrap();
-    let told = Connection::open_in_memory().unwrap();
-    let tell = |sql: &str, values: &[&str]| {
-        told.query_row(sql, rusqlite::params_from_iter(values), |row| {
-            row.get::<_, rusqlite::types::Value>(0)
-        })
-        .map_err(|error| error.to_string())
-    };
-    let set = "select litepack_remote_config(?, ?)";
-    tell(set, &["cache_dir", blocks.to_str().unwrap()]).unwrap();
-    tell("select litepack_remote_config('cache_dir_mb', 1)", &[]).unwrap();
-    let headers = "select litepack_remote_headers(?, ?)";
+    remote_config("cache_dir", blocks.to_str()).unwrap();
+    remote_config("cache_dir_mb", Some("1")).unwrap();
     let (here, elsewhere) = (server.url(""), "http://elsewhere.example");
-    tell(headers, &[&here, "# who we are\nX-Api-Key: one\n"]).unwrap();
-    tell(headers, &[elsewhere, "X-Elsewhere: s3cret"]).unwrap();
-    for (sql, values, why) in [
-        (
-            headers,
-            [here.as_str(), "s3cret"],
-            "line 1: a header is written",
-        ),
-        (
-            headers,
-            ["http://h/s3cret", "X-A: 1"],
-            "an origin is written",
-        ),
-        (set, ["cache_dir", "/nonexistent/s"], "/nonexistent/s"),
-        (set, ["ca_file", "/nonexistent/c"], "/nonexistent/c"),
-        (
-            set,
-            ["cache", "1"],
-            "the settings are ca_file, cache_dir, cache_dir_mb, s3_endpoint",
-        ),
-        (set, ["s3_endpoint", "ftp://s3cret"], "it begins with http"),
-        (
-            set,
-            ["s3_endpoint", "https://user:s3cret@h"],
-            "no user, password",
-        ),
-        (
-            set,
-            ["s3_region", "evil.example/s3cret"],
-            "region is not valid",
-        ),
-        (set, ["s3_profile", " "], "s3_profile is text"),
+    let sent = remote_headers(&here, Some("# who we are\nX-Api-Key: one\n")).unwrap();
+    assert_eq!(sent, 1);
+    remote_headers(elsewhere, Some("X-Elsewhere: s3cret")).unwrap();
+    for (origin, lines, why) in [
+        (here.as_str(), "s3cret", "line 1: a header is written"),
+        ("http://h/s3cret", "X-A: 1", "an origin is written"),
     ] {
-        let error = tell(sql, &values).unwrap_err();
+        let error = remote_headers(origin, Some(lines)).unwrap_err();
         assert!(error.contains(why) && !error.contains("s3cret"), "{error}");
     }
-    // No view of a database that somebody made calls them.
+    for (name, value, why) in [
+        ("cache_dir", "/nonexistent/s", "/nonexistent/s"),
+        ("ca_file", "/nonexistent/c", "/nonexistent/c"),
+        (
+            "cache",
+            "1",
+            "the settings are ca_file, cache_dir, cache_dir_mb, s3_endpoint",
+        ),
+        ("cache_dir_mb", "0", "a number between 1 and 1073741824"),
+        ("cache_dir_mb", "s3cret", "a number between 1 and"),
+        ("s3_endpoint", "ftp://s3cret", "it begins with http"),
+        ("s3_endpoint", "https://user:s3cret@h", "no user, password"),
+        ("s3_region", "evil.example/s3cret", "region is not valid"),
+        ("s3_profile", " ", "s3_profile is text"),
+    ] {
+        let error = remote_config(name, Some(value)).unwrap_err();
+        assert!(error.contains(why) && !error.contains("s3cret"), "{error}");
+    }
+    // SQL that may load nothing sets nothing and is told nothing, and no schema calls them.
+    let told = Connection::open_in_memory().unwrap();
+    let tell = |sql: &str| {
+        let answer = told.query_row(sql, [], |row| row.get::<_, rusqlite::types::Value>(0));
+        answer.unwrap_err().to_string()
+    };
+    for call in [
+        "litepack_remote_headers('http://h', 'X-A: 1')",
+        "litepack_remote_config('s3_endpoint', 'http://h')",
+        "litepack_remote_config('cache_dir')",
+    ] {
+        let refused = tell(&format!("select {call}"));
+        assert!(refused.contains("not authorized"), "{call}: {refused}");
+    }
     told.execute_batch("create view v as select litepack_remote_headers('http://h', 'X-A: 1')")
         .unwrap();
-    let unsafe_use = tell("select * from v", &[]).unwrap_err();
+    let unsafe_use = tell("select * from v");
     assert!(unsafe_use.contains("unsafe use of"), "{unsafe_use}");
     let parameters = "&bearer=two&header=X-Other:three&cache_mb=3";
     let connection = open(&server.url("/plain.db"), parameters).unwrap();
@@ -505,9 +502,10 @@ fn settings_reach_the_server_and_the_disk() {
         assert_eq!(sent, ["Bearer two", "three", "one"]);
         assert!(request.header("x-elsewhere").is_none());
     }
-    tell("select litepack_remote_config('cache_dir', null)", &[]).unwrap();
-    tell("select litepack_remote_config('cache_dir_mb', null)", &[]).unwrap();
-    tell("select litepack_remote_headers(?, null)", &[&here]).unwrap();
+    remote_config("cache_dir", None).unwrap();
+    remote_config("cache_dir_mb", None).unwrap();
+    assert_eq!(remote_headers(&here, None), Ok(0));
+    remote_headers(elsewhere, None).unwrap();
     let kept: u64 = std::fs::read_dir(blocks)
         .unwrap()
         .map(|file| file.unwrap().metadata().unwrap().len())

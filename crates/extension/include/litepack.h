@@ -54,6 +54,12 @@ struct sqlite3_api_routines;
 int sqlite3_litepack_init(sqlite3 *db, char **why, const struct sqlite3_api_routines *api);
 int sqlite3_litepackdefault_init(sqlite3 *db, char **why, const struct sqlite3_api_routines *api);
 
+/*
+** The same as the first one, and SQL on this connection may configure the process: see litepack_configure(). Not for
+** sqlite3_auto_extension().
+*/
+int sqlite3_litepackconfigure_init(sqlite3 *db, char **why, const struct sqlite3_api_routines *api);
+
 /* An entry point, one of the above. */
 typedef int (*litepack_entry_point)(sqlite3*, char**, const struct sqlite3_api_routines*);
 
@@ -129,6 +135,46 @@ LITEPACK_FUNCTION int litepack_register(char **why){
 /* The same, and Litepack becomes the default VFS. */
 LITEPACK_FUNCTION int litepack_register_default(char **why){
   return litepack_register_entry(sqlite3_litepackdefault_init, why);
+}
+
+#ifndef LITEPACK_OMIT_LOAD_EXTENSION
+/* Keeps SQLite's table, and returns what was kept last. */
+LITEPACK_FUNCTION const struct sqlite3_api_routines *litepack_kept_table(const struct sqlite3_api_routines *api){
+  static const struct sqlite3_api_routines *kept = 0;
+  if( api ) kept = api;
+  return kept;
+}
+LITEPACK_FUNCTION int litepack_keep_table(sqlite3 *db, char **why, const struct sqlite3_api_routines *api){
+  (void)db; (void)why;
+  litepack_kept_table(api);
+  return SQLITE_OK;
+}
+#endif
+
+/*
+** Lets SQL on one connection configure the process, until it is closed: litepack_new_databases('packed'),
+** litepack_remote_headers() and litepack_remote_config() work there. On other connections they work only while SQL's own
+** load_extension() does: who may load code may configure.
+**
+** Open a connection of the program's own for it, to ":memory:", and close it afterwards. Never use one on which SQL of
+** other people runs. Returns as litepack_register_entry().
+*/
+LITEPACK_FUNCTION int litepack_configure(sqlite3 *db, char **why){
+  char *message = 0;
+  int rc;
+#ifdef LITEPACK_OMIT_LOAD_EXTENSION
+  rc = sqlite3_litepackconfigure_init(db, &message, litepack_table());
+#else
+  rc = litepack_register_entry(litepack_keep_table, &message);
+  if( rc==SQLITE_OK ) rc = sqlite3_litepackconfigure_init(db, &message, litepack_kept_table(0));
+#endif
+  if( rc==SQLITE_OK_LOAD_PERMANENTLY ) rc = SQLITE_OK;
+  if( rc!=SQLITE_OK && why ){
+    *why = message ? message : sqlite3_mprintf("%s", sqlite3_errstr(rc));
+    message = 0;
+  }
+  sqlite3_free(message);
+  return rc;
 }
 
 #ifdef __cplusplus

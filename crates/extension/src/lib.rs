@@ -1,4 +1,4 @@
-//! The loadable extension `liblitepack`: two entry points, and what keeps
+//! The loadable extension `liblitepack`: three entry points, and what keeps
 //! a guest from harming its host: an allocator that does not end the process, and silence.
 //!
 //! `sqlite3_litepack_init` is the one SQLite finds by the library's name.
@@ -64,4 +64,20 @@ pub unsafe extern "C" fn sqlite3_litepackdefault_init(
     print_nothing();
     // SAFETY: SQLite calls an entry point with an open connection, a place for a message, and its table.
     answer(unsafe { ffi::init_default(db, error, table) })
+}
+
+/// The same as [`sqlite3_litepack_init`], and SQL on this connection may configure the process: for hosts that load
+/// extensions and let no SQL do so.
+///
+/// # Safety
+/// As [`sqlite3_litepack_init`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sqlite3_litepackconfigure_init(
+    db: *mut sqlite3,
+    error: *mut *mut c_char,
+    table: *const c_void,
+) -> c_int {
+    print_nothing();
+    // SAFETY: SQLite calls an entry point with an open connection, a place for a message, and its table.
+    answer(unsafe { ffi::init_configure(db, error, table) })
 }

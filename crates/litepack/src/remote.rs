@@ -24,20 +24,16 @@ impl Access {
     /// Has connections of this process use it for these URLs, as no URI names local files.
     pub(crate) fn apply<'a>(&self, urls: impl Iterator<Item = &'a str>) -> Result<()> {
         use crate::error::Context as _;
-        let connection = rusqlite::Connection::open_in_memory().context("cannot open SQLite")?;
-        let call = |sql: &str, parameters: [&str; 2]| {
-            let called = connection.query_row(sql, parameters, |_| Ok(()));
-            called.context("cannot set how servers are asked")
-        };
+        let told = |why| Error::Refused(format!("cannot set how servers are asked: {why}"));
         if let Some(file) = &self.ca_file {
             let file = file.to_string_lossy();
-            call("SELECT litepack_remote_config(?1, ?2)", ["ca_file", &file])?;
+            litepack_sqlite::remote_config("ca_file", Some(&file)).map_err(told)?;
         }
         if let Some(file) = &self.headers_file {
             let text = std::fs::read_to_string(file);
             let text = text.with_context(|| crate::error::cannot_read(file))?;
             for origin in urls.filter_map(origin).collect::<BTreeSet<_>>() {
-                call("SELECT litepack_remote_headers(?1, ?2)", [origin, &text])?;
+                litepack_sqlite::remote_headers(origin, Some(&text)).map_err(told)?;
             }
         }
         Ok(())

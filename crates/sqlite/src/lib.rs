@@ -41,7 +41,7 @@ pub use litepack_remote::{
     upload,
 };
 #[cfg(feature = "remote")]
-pub use remote::{remote_info, remote_options};
+pub use remote::{remote_config, remote_headers, remote_info, remote_options};
 
 /// The version of this extension.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

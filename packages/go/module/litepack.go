@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mattn/go-sqlite3"
 )
@@ -57,6 +58,38 @@ func Load() error {
 	return load()
 }
 
+// RemoteHeaders sends these headers, one "Name: value" in a line, with every request of this process to the web server
+// origin, "https://data.example". No headers remove them. It holds for databases that are opened from now on.
+func RemoteHeaders(origin, headers string) error {
+	return configure("select litepack_remote_headers(?, ?)", origin, headers)
+}
+
+// RemoteConfig sets how this process reads from web servers and object stores: the settings of the SQL function
+// litepack_remote_config, such as "cache_dir". A value of nil restores the default.
+func RemoteConfig(name string, value any) error {
+	if number, is := value.(int); is {
+		value = int64(number)
+	}
+	return configure("select litepack_remote_config(?, ?)", name, value)
+}
+
+// settings is a connection on which SQL may configure the process, and on no other. It is open for as long as the
+// process runs: the file that lets it do so is gone.
+var (
+	settings   atomic.Pointer[sqlite3.SQLiteConn]
+	settingOne sync.Mutex
+)
+
+func configure(sql string, values ...driver.Value) error {
+	if err := Load(); err != nil {
+		return err
+	}
+	settingOne.Lock()
+	defer settingOne.Unlock()
+	_, err := settings.Load().Exec(sql, values)
+	return err
+}
+
 var load = sync.OnceValue(func() error {
 	if len(library) == 0 {
 		return errors.New("litepack: there is no binary for this system and processor, or the program was built " +
@@ -76,16 +109,18 @@ var load = sync.OnceValue(func() error {
 	return loadFrom(file)
 })
 
-func loadFrom(file string) (err error) {
+func loadFrom(file string) error {
 	connection, err := (&sqlite3.SQLiteDriver{}).Open(":memory:")
 	if err != nil {
 		return fmt.Errorf("litepack: %w", err)
 	}
-	defer func() { err = errors.Join(err, connection.Close()) }()
-	if err := connection.(*sqlite3.SQLiteConn).LoadExtension(file, "sqlite3_litepack_init"); err != nil {
-		return fmt.Errorf("litepack: the extension cannot be loaded (TMPDIR names another place to load it from, if "+
+	loader := connection.(*sqlite3.SQLiteConn)
+	if err := loader.LoadExtension(file, "sqlite3_litepackconfigure_init"); err != nil {
+		err = fmt.Errorf("litepack: the extension cannot be loaded (TMPDIR names another place to load it from, if "+
 			"this one does not allow that): %w", err)
+		return errors.Join(err, connection.Close())
 	}
+	settings.Store(loader)
 	return nil
 }
 

@@ -209,3 +209,30 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+func TestTheProgramConfiguresAndSQLDoesNot(t *testing.T) {
+	if err := RemoteHeaders("https://data.example", "X-Key: one"); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]any{"cache_dir_mb": 5, "s3_region": "eu-north-1", "cache_dir": nil} {
+		if err := RemoteConfig(name, value); err != nil {
+			t.Fatal(name, err)
+		}
+	}
+	if err := RemoteConfig("nonsense", "x"); err == nil || !strings.Contains(err.Error(), "the settings are") {
+		t.Fatal(err)
+	}
+	db := open(t, "litepack", ":memory:")
+	for _, call := range []string{
+		"litepack_remote_headers('https://data.example', 'X-Key: two')",
+		"litepack_remote_config('s3_region')",
+	} {
+		_, err := db.Exec("select " + call)
+		if err == nil || !strings.Contains(err.Error(), "not authorized") {
+			t.Fatal(call, err)
+		}
+	}
+	if err := RemoteHeaders("https://data.example", ""); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -165,6 +165,21 @@ class LitepackTest {
     }
 
     @Test
+    void sqlConfiguresWhereItMayLoadExtensionsOnly() throws Exception {
+        String sql = "select litepack_remote_config('cache_dir_mb', 5)";
+        try (Connection db = DriverManager.getConnection("jdbc:sqlite::memory:")) {
+            SQLException refused = assertThrows(SQLException.class, () -> one(db, sql));
+            assertTrue(refused.getMessage().contains("not authorized"), refused.getMessage());
+        }
+        SQLiteConfig config = new SQLiteConfig();
+        config.enableLoadExtension(true);
+        try (Connection db = config.createConnection("jdbc:sqlite::memory:")) {
+            assertEquals("5", one(db, sql));
+            one(db, "select litepack_remote_config('cache_dir_mb', null)");
+        }
+    }
+
+    @Test
     void aPool() throws Exception {
         HikariConfig config = new HikariConfig();
         config.setJdbcUrl(uri(folder.resolve("pool.db"), "&journal_mode=WAL&busy_timeout=20000"));

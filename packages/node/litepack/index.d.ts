@@ -2,6 +2,11 @@
 export interface Which {
   /** The one with which Litepack becomes the default VFS, so that packed files open by their names. */
   default?: boolean;
+  /**
+   * The one after which SQL on that connection may set what holds for the process, by `litepack_remote_headers()`,
+   * `litepack_remote_config()` and `litepack_new_databases()`. For a connection of your own, to ":memory:".
+   */
+  configure?: boolean;
 }
 
 /** What `register` does besides. */

@@ -21,7 +21,8 @@ function folder() {
 }
 
 function getLoadablePath(options) {
-  return path.join(folder(), options?.default ? "litepackdefault.so" : "liblitepack.so");
+  const name = options?.configure ? "litepackconfigure" : options?.default ? "litepackdefault" : "liblitepack";
+  return path.join(folder(), name + ".so");
 }
 
 function getCommandPath() {
@@ -46,6 +47,7 @@ function register(Database, options) {
   const db = connection(Database);
   try {
     load(db, { default: true });
+    load(db, { configure: true });
     db.prepare(sql).get();
   } finally {
     db.close();
@@ -58,6 +60,7 @@ async function registerWithCallbacks(Database, sql) {
   });
   try {
     await load(db, { default: true });
+    await load(db, { configure: true });
     await called((done) => db.exec(sql, done));
   } finally {
     await called((done) => db.close(done));

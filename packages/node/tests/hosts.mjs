@@ -189,6 +189,14 @@ await register(host.Database, { newDatabases: "packed" });
 await withDatabase("new-packed.db", (db) => db.run("create table t(x)"));
 assert(!isPlain("new-packed.db"));
 
+// Other SQL than the program's own says nothing for the process.
+await withDatabase("new.db", (db) =>
+  assert.rejects(async () => one(db, "select litepack_new_databases('plain')"), /not authorized|SQLITE_AUTH/),
+);
+await register(host.Database);
+await withDatabase("still-packed.db", (db) => db.run("create table t(x)"));
+assert(!isPlain("still-packed.db"));
+
 const small = async () => register(host.Database, { newDatabases: "small" });
 await assert.rejects(small, /"packed" or "plain", not "small"/);
 assert.throws(() => register(class {}), /register\(\) takes a driver's class/);

@@ -65,6 +65,29 @@ def test_plain_databases_stay_plain():
         assert count(db) == 1001
 
 
+@pytest.mark.parametrize("without_methods", ["", "litepack._library.hasattr = lambda *arguments: False"])
+def test_the_program_configures_and_other_sql_does_not(without_methods):
+    code = f"""
+        import sqlite3, litepack, litepack._library
+        {without_methods}
+        litepack.remote_headers("https://data.example", "X-Key: one")
+        litepack.remote_headers("https://data.example", None)
+        litepack.remote_config("cache_dir_mb", 5)
+        for name, value in [("s3_region", "it's"), ("nonsense", None)]:
+            try:
+                litepack.remote_config(name, value)
+            except sqlite3.OperationalError as error:
+                print(error)
+        try:
+            sqlite3.connect(":memory:").execute("select litepack_remote_config('cache_dir_mb')")
+        except sqlite3.DatabaseError as error:
+            print(error)
+        """
+    said = run(code).stdout.splitlines()
+    for line, words in zip(said, ["region is not valid", "the settings are", "not authorized"], strict=True):
+        assert words in line
+
+
 def test_connect_does_not_change_what_names_mean():
     code = """
         import sqlite3, litepack

@@ -48,9 +48,14 @@ check(!isPlain('work.db'), 'it stays packed');
 
 $db = new SQLite3('new.db');
 $db->exec("create table t(x)");
-$db->querySingle("select litepack_new_databases('packed')");
+check(!@$db->querySingle("select litepack_new_databases('packed')"), 'SQL is refused');
+check(str_contains($db->lastErrorMsg(), 'not authorized'), $db->lastErrorMsg());
 $db->close();
 check(isPlain('new.db'), 'new databases are plain');
+$loader = new SQLite3(':memory:');
+check($loader->loadExtension('litepackconfigure.so'), 'loading what lets SQL configure');
+check($loader->querySingle("select litepack_new_databases('packed')") === 'packed', 'SQL configures');
+$loader->close();
 $db = new SQLite3('new-packed.db');
 $db->exec("create table t(x)");
 $db->close();

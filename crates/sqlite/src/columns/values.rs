@@ -30,6 +30,8 @@ const DEPTH_MAX: u32 = 8;
 pub(crate) struct State {
     /// How many functions are running, each called by SQL of the one before.
     depth: Cell<u32>,
+    /// Whether SQL on this connection may configure the process, whatever else it may.
+    trusted: Cell<bool>,
     dictionaries: Dictionaries,
     /// The last dictionary that was given as bytes, so that it stays prepared.
     given: RefCell<Option<Arc<Dictionary>>>,
@@ -235,6 +237,15 @@ impl State {
         }
         self.depth.set(depth + 1);
         Ok(Running(self))
+    }
+
+    /// Lets SQL on this connection configure the process.
+    pub(crate) fn trust(&self) {
+        self.trusted.set(true);
+    }
+
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.trusted.get()
     }
 
     /// Compresses with a compressor kept for the purpose; `use_frame` must not run SQL.

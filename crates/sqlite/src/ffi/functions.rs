@@ -68,11 +68,13 @@ unsafe fn register_all(library: Library, db: *mut sqlite3) -> Code {
             | match function.act {
                 Act::Compute(_) => SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS,
                 // Not from a schema that someone else made.
-                Act::Operate(_) | Act::Train(_) => SQLITE_DIRECTONLY,
+                Act::Operate(_) | Act::Configure(_) | Act::Train(_) => SQLITE_DIRECTONLY,
             };
         for count in function.counts() {
             let body = match function.act {
-                Act::Compute(_) | Act::Operate(_) => Body::Scalar(bodies.scalar),
+                Act::Compute(_) | Act::Operate(_) | Act::Configure(_) => {
+                    Body::Scalar(bodies.scalar)
+                }
                 Act::Train(_) => Body::Aggregate(bodies.step, bodies.last),
             };
             let registered = Box::new(Registered {
@@ -202,6 +204,10 @@ unsafe extern "C" fn scalar<const LIBRARY: usize>(
             values,
             |call, act| match act {
                 Act::Compute(body) | Act::Operate(body) => body(call),
+                Act::Configure(body) => {
+                    call.may_configure()?;
+                    body(call)
+                }
                 Act::Train(_) => Err(Error::new("this is an aggregate")),
             },
         );

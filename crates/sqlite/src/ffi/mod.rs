@@ -3,8 +3,8 @@
 //! `bindings.rs` is what SQLite looks like, generated from its header by `scripts/sqlite-bindings`; `api.rs` calls its
 //! functions, `connection.rs` runs statements; `library.rs` tells the SQLite libraries of the process apart,
 //! `registration.rs` is what is registered with each; `vfs.rs`, `file.rs`, `functions.rs` are what it calls, `call.rs`
-//! a running function, `controls.rs` what any file answers when it is asked; `host.rs` is what we call; `guard.rs`
-//! keeps panics in; `allocator.rs` is for the loadable extension alone.
+//! a running function, `permission.rs` whether it may configure the process, `controls.rs` what any file answers when
+//! it is asked; `host.rs` is what we call; `guard.rs` keeps panics in; `allocator.rs` is for the loadable extension alone.
 
 mod allocator;
 mod api;
@@ -22,6 +22,7 @@ mod guard;
 mod host;
 mod library;
 pub(crate) mod maintenance_step;
+mod permission;
 #[cfg(test)]
 mod readonly_file_test;
 mod registration;
@@ -49,7 +50,17 @@ pub unsafe fn register_vfs(table: *const c_void, name: &str, host: &str) -> Resu
     unsafe { registration::register_named(table, name, host) }
 }
 
-/// What both entry points do: the VFS once for each SQLite library, the functions for this connection and, through an
+/// What an entry point does besides.
+#[derive(Clone, Copy, PartialEq)]
+enum Asked {
+    Nothing,
+    /// Litepack becomes the default VFS.
+    Default,
+    /// SQL on the connection may configure the process.
+    Configure,
+}
+
+/// What all entry points do: the VFS once for each SQLite library, the functions for this connection and, through an
 /// automatic extension, for every later one.
 ///
 /// Answers with SQLITE_OK, so that a program may register an entry point as an automatic extension: what contains
@@ -61,12 +72,12 @@ unsafe fn load(
     db: *mut sqlite3,
     error: *mut *mut c_char,
     table: *const c_void,
-    default: bool,
+    asked: Asked,
 ) -> c_int {
     let body = || {
         // SAFETY: the table is SQLite's.
         let library = unsafe { Library::of(table) }?;
-        registration::register(library, default)?;
+        registration::register(library, asked == Asked::Default)?;
         match library.api().auto_extension(FUNCTIONS_ONLY[library.0]) {
             OK => {}
             code => {
@@ -77,9 +88,14 @@ unsafe fn load(
         }
         // SAFETY: the connection is the one that loads us.
         match unsafe { functions::register(library, db) } {
-            OK => Ok(()),
-            code => Err(format!("cannot register the SQL functions (code {code})")),
+            OK => {}
+            code => return Err(format!("cannot register the SQL functions (code {code})")),
         }
+        if asked == Asked::Configure {
+            // SAFETY: it has the functions by now.
+            unsafe { permission::trust(library, db) }?;
+        }
+        Ok(())
     };
     let result = std::panic::catch_unwind(body).unwrap_or_else(|_| Err("internal error".into()));
     match result {
@@ -135,7 +151,7 @@ pub unsafe extern "C" fn init(
     table: *const c_void,
 ) -> c_int {
     // SAFETY: SQLite calls an entry point with an open connection, a place for a message, and its table.
-    unsafe { load(db, error, table, false) }
+    unsafe { load(db, error, table, Asked::Nothing) }
 }
 
 /// The entry point `sqlite3_litepackdefault_init`: the same, and new connections use Litepack without
@@ -149,5 +165,18 @@ pub unsafe extern "C" fn init_default(
     table: *const c_void,
 ) -> c_int {
     // SAFETY: SQLite calls an entry point with an open connection, a place for a message, and its table.
-    unsafe { load(db, error, table, true) }
+    unsafe { load(db, error, table, Asked::Default) }
+}
+
+/// The entry point `sqlite3_litepackconfigure_init`: as [`init`], and SQL on this connection may configure the process.
+///
+/// # Safety
+/// As [`init`].
+pub unsafe extern "C" fn init_configure(
+    db: *mut sqlite3,
+    error: *mut *mut c_char,
+    table: *const c_void,
+) -> c_int {
+    // SAFETY: SQLite calls an entry point with an open connection, a place for a message, and its table.
+    unsafe { load(db, error, table, Asked::Configure) }
 }

@@ -12,7 +12,7 @@ use litepack_columns::sql::Result;
 use crate::columns::{Training, maintenance, schema, training, values};
 use crate::ffi::Call;
 use crate::maintain_function;
-use Act::{Compute, Operate, Train};
+use Act::{Compute, Configure, Operate, Train};
 pub(crate) use packed::schema_name;
 
 /// A SQL function.
@@ -34,8 +34,11 @@ pub(crate) struct Function {
 pub(crate) enum Act {
     /// Its arguments alone give the result, and it may run from anywhere.
     Compute(fn(&Call<'_>) -> Result<()>),
-    /// It reads or changes the database or the process, so it runs by the program's own statements only.
+    /// It reads or changes the database, so it runs by the program's own statements only.
     Operate(fn(&Call<'_>) -> Result<()>),
+    /// With arguments it sets or tells what holds for the process. Then it runs where code may be loaded alone, and by
+    /// the program's own statements.
+    Configure(fn(&Call<'_>) -> Result<()>),
     /// An aggregate that trains a dictionary: what is done at the end.
     Train(fn(&Call<'_>, Training) -> Result<()>),
 }
@@ -96,7 +99,7 @@ pub(crate) const SECTIONS: &[Section] = &[
             Function {
                 name: c"litepack_new_databases",
                 arguments: "[kind]",
-                act: Operate(packed::new_databases),
+                act: Configure(packed::new_databases),
                 about: "sets what the default VFS makes of new databases, `packed` or `plain`, and returns it",
             },
         ],
@@ -108,14 +111,14 @@ pub(crate) const SECTIONS: &[Section] = &[
             Function {
                 name: c"litepack_remote_headers",
                 arguments: "origin, headers",
-                act: Operate(crate::remote::headers),
+                act: Configure(crate::remote::headers),
                 about: "sends these headers, one `Name: value` in a line, with every request to the origin; NULL removes \
              them. Returns how many there are",
             },
             Function {
                 name: c"litepack_remote_config",
                 arguments: "name [, value]",
-                act: Operate(crate::remote::configure),
+                act: Configure(crate::remote::configure),
                 about: "sets or returns a setting of remote files, such as `cache_dir`; NULL restores the default",
             },
         ],
@@ -278,6 +281,19 @@ mod tests {
         assert_eq!(found, NAMES);
     }
 
+    /// What sets or tells something of the whole process: each such function is refused where no code may be loaded.
+    #[test]
+    fn these_configure_the_process() {
+        let configures = |function: &&Function| matches!(function.act, Configure(_));
+        let found: Vec<_> = all().filter(configures).map(|it| it.name).collect();
+        let wanted = [
+            c"litepack_new_databases",
+            c"litepack_remote_headers",
+            c"litepack_remote_config",
+        ];
+        assert_eq!(found, wanted);
+    }
+
     /// The tables of the reference.
     fn tables() -> String {
         let mut text = String::new();
@@ -288,6 +304,7 @@ mod tests {
                 let kind = match function.act {
                     Compute(_) => "pure",
                     Operate(_) | Train(_) => "direct",
+                    Configure(_) => "process",
                 };
                 let (name, arguments) = (function.name.to_str().unwrap(), function.arguments);
                 let about = function.about;

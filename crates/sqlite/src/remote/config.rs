@@ -1,6 +1,6 @@
-//! What a program tells about web servers and no URI may: who it is to them, and which local files matter. It comes
-//! from the program's own statements alone (the functions are SQLITE_DIRECTONLY, so no schema calls them) and holds for
-//! the process.
+//! What a program tells about web servers and no URI may: who it is to them, and which local files matter. It holds for
+//! the process, so it comes from who may load code into it: from the program, or by SQL functions that work on a
+//! connection that may load extensions alone ([`crate::ffi`], `permission.rs`).
 
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -17,6 +17,11 @@ use crate::ffi::Call;
 
 /// The limit of a cache directory unless another one is set, in MiB.
 const CACHE_DIR_MB: u64 = 1024;
+
+const CACHE_DIR_MB_NAME: &str = "cache_dir_mb";
+
+const KNOWN: &str =
+    "the settings are ca_file, cache_dir, cache_dir_mb, s3_endpoint, s3_profile and s3_region";
 
 /// What was told.
 struct Config {
@@ -95,21 +100,17 @@ pub fn remote_options(url: &str) -> std::result::Result<Options, String> {
     Ok(options)
 }
 
-/// Sets the headers, one in a line, that go with every request to an origin; NULL takes them away. Answers how many
-/// there are.
-pub(crate) fn headers(call: &Call<'_>) -> Result<()> {
-    let in_words = |error: litepack_remote::Error| call.error(error);
-    let origin = call.argument(0).text();
-    let origin = origin.ok_or_else(|| call.error("an origin is text: https://host"))?;
-    let origin = Origin::parse(&origin).map_err(in_words)?;
+/// Sets the headers, one in a line, that go with every request of this process to an origin (`https://host`); `None`
+/// takes them away. Answers how many there are.
+///
+/// # Errors
+/// If the origin is none, or a line no header; in words without a secret.
+pub fn remote_headers(origin: &str, lines: Option<&str>) -> std::result::Result<usize, String> {
+    let in_words = |error: litepack_remote::Error| error.to_string();
+    let origin = Origin::parse(origin).map_err(in_words)?;
     let mut headers = Headers::default();
-    match call.argument(1) {
-        Value::Null => {}
-        lines => {
-            let lines = lines.text();
-            let lines = lines.ok_or_else(|| call.error("headers are text, one in a line"))?;
-            headers.add_lines(&lines).map_err(in_words)?;
-        }
+    if let Some(lines) = lines {
+        headers.add_lines(lines).map_err(in_words)?;
     }
     let count = headers.count();
     let mut config = config();
@@ -118,31 +119,59 @@ pub(crate) fn headers(call: &Call<'_>) -> Result<()> {
     } else {
         config.headers.insert(origin, headers);
     }
+    Ok(count)
+}
+
+/// Sets one of the settings of remote files of this process, which `docs/reference/sql.md` lists; `None` is the
+/// default.
+///
+/// # Errors
+/// If there is no such setting, or it does not take this value; in words without a secret.
+pub fn remote_config(name: &str, value: Option<&str>) -> std::result::Result<(), String> {
+    let number = value.and_then(|value| value.parse().ok());
+    let value = match (name, value, number) {
+        (CACHE_DIR_MB_NAME, _, Some(number)) => Value::Integer(number),
+        (_, Some(text), _) => Value::Text(text.as_bytes()),
+        (_, None, _) => Value::Null,
+    };
+    set(name, value)
+}
+
+/// `litepack_remote_headers(origin, headers)`.
+pub(crate) fn headers(call: &Call<'_>) -> Result<()> {
+    let origin = call.argument(0).text();
+    let origin = origin.ok_or_else(|| call.error("an origin is text: https://host"))?;
+    let lines = match call.argument(1) {
+        Value::Null => None,
+        lines => {
+            let lines = lines.text();
+            Some(lines.ok_or_else(|| call.error("headers are text, one in a line"))?)
+        }
+    };
+    let count = remote_headers(&origin, lines.as_deref()).map_err(|why| call.error(why))?;
     call.answer(Value::Integer(count as i64));
     Ok(())
 }
 
-/// Sets one of the settings, unless it is only asked for, and answers its value; NULL is the default.
+/// `litepack_remote_config(name [, value])`: sets one of the settings, unless it is only asked for, and answers its
+/// value; NULL is the default.
 pub(crate) fn configure(call: &Call<'_>) -> Result<()> {
     let name = call.argument(0).text().unwrap_or_default();
     if call.count() > 1 {
-        set(call, &name)?;
+        set(&name, call.argument(1)).map_err(|why| call.error(why))?;
     }
     let config = config();
     let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
-    let text = match name.as_str() {
+    let text = match &*name {
         "ca_file" => path(&config.ca_file),
         "cache_dir" => path(&config.cache_dir),
-        "cache_dir_mb" => {
+        CACHE_DIR_MB_NAME => {
             call.answer(Value::Integer(config.cache_dir_mb as i64));
             return Ok(());
         }
         name => match s3_variable(name) {
             Some(variable) => config.s3.get(variable).cloned(),
-            None => {
-                let known = "the settings are ca_file, cache_dir, cache_dir_mb, s3_endpoint, s3_profile and s3_region";
-                return Err(call.error(known));
-            }
+            None => return Err(call.error(KNOWN)),
         },
     };
     call.answer(
@@ -153,14 +182,13 @@ pub(crate) fn configure(call: &Call<'_>) -> Result<()> {
 }
 
 /// A value is looked at now, where the program hears what is wrong with it, and not only when a file is opened.
-fn set(call: &Call<'_>, name: &str) -> Result<()> {
-    let in_words = |error: litepack_remote::Error| call.error(error);
-    let value = call.argument(1);
+fn set(name: &str, value: Value<'_>) -> std::result::Result<(), String> {
+    let in_words = |error: litepack_remote::Error| error.to_string();
     let path = || match value {
         Value::Null => Ok(None),
         value => match value.text() {
-            Some(path) => Ok(Some(PathBuf::from(path))),
-            None => Err(call.error(format_args!("{name} is text, or NULL for none"))),
+            Some(path) => Ok(Some(PathBuf::from(&*path))),
+            None => Err(format!("{name} is text, or NULL for none")),
         },
     };
     match name {
@@ -182,36 +210,32 @@ fn set(call: &Call<'_>, name: &str) -> Result<()> {
             }
             config().cache_dir = directory;
         }
-        "cache_dir_mb" => {
+        CACHE_DIR_MB_NAME => {
             config().cache_dir_mb = match value {
                 Value::Null => CACHE_DIR_MB,
                 Value::Integer(mb) if (1..=1 << 30).contains(&mb) => mb as u64,
-                _ => return Err(call.error("cache_dir_mb is a number between 1 and 1073741824")),
+                _ => return Err("cache_dir_mb is a number between 1 and 1073741824".into()),
             };
         }
-        name => {
-            if let Some(variable) = s3_variable(name) {
-                set_s3(call, name, variable)?;
-            }
-        }
+        name => match s3_variable(name) {
+            Some(variable) => set_s3(name, variable, value)?,
+            None => return Err(KNOWN.into()),
+        },
     }
     Ok(())
 }
 
-fn set_s3(call: &Call<'_>, name: &str, variable: &'static str) -> Result<()> {
-    match call.argument(1) {
+fn set_s3(name: &str, variable: &'static str, value: Value<'_>) -> std::result::Result<(), String> {
+    match value {
         Value::Null => {
             config().s3.remove(variable);
         }
         value => {
             let text = value.text().filter(|text| !text.trim().is_empty());
-            let text = text.ok_or_else(|| {
-                call.error(format_args!(
-                    "{name} is text, or NULL for the environment's"
-                ))
-            })?;
+            let text =
+                text.ok_or_else(|| format!("{name} is text, or NULL for the environment's"))?;
             let environment = Environment::empty().with(variable, &text);
-            check_settings(&environment).map_err(|error| call.error(error))?;
+            check_settings(&environment).map_err(|error| error.to_string())?;
             config().s3.insert(variable, text.to_string());
         }
     }

@@ -1,7 +1,7 @@
 //! Databases on web servers (feature `remote`): what a URI and the program say of them, and the files themselves.
 //!
 //! ```text
-//! parameters.rs  URI parameters       config.rs   what the program's own statements set
+//! parameters.rs  URI parameters       config.rs   what the program sets
 //! file.rs        an open file         absent.rs   what stands for all of it without the feature: a clear refusal
 //! ```
 
@@ -17,9 +17,9 @@ mod parameters;
 #[cfg(not(feature = "remote"))]
 pub(crate) use absent::{Location, from_uri, names};
 #[cfg(feature = "remote")]
-pub use config::remote_options;
-#[cfg(feature = "remote")]
 pub(crate) use config::{configure, headers};
+#[cfg(feature = "remote")]
+pub use config::{remote_config, remote_headers, remote_options};
 #[cfg(feature = "remote")]
 pub use file::remote_info;
 #[cfg(feature = "remote")]

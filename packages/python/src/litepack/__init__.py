@@ -18,7 +18,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from litepack._arrow import arrow
-from litepack._library import command_path, load, loadable_path, load_once, register
+from litepack._library import command_path, load, loadable_path, load_once, register, remote_config, remote_headers
 from litepack._uri import add_vfs, uri
 
 if TYPE_CHECKING:
@@ -26,7 +26,17 @@ if TYPE_CHECKING:
 
     from litepack._typing import ConnectOptions, Database
 
-__all__ = ["arrow", "command_path", "connect", "load", "loadable_path", "register", "uri"]
+__all__ = [
+    "arrow",
+    "command_path",
+    "connect",
+    "load",
+    "loadable_path",
+    "register",
+    "remote_config",
+    "remote_headers",
+    "uri",
+]
 __version__ = version("litepack")
 
 

@@ -66,8 +66,45 @@ def register(*, new_databases: Literal["plain", "packed"] | None = None) -> None
     with _lock, closing(sqlite3.connect(":memory:")) as connection:
         _load_into_sqlite3(connection, default=True)
     if new_databases is not None:
-        with closing(sqlite3.connect(":memory:")) as connection:
-            connection.execute("select litepack_new_databases(?)", (new_databases,))
+        _configure("litepack_new_databases", new_databases)
+
+
+def remote_headers(origin: str, headers: str | None) -> None:
+    """Sends these headers, one ``Name: value`` in a line, with every request of this process to the web server
+    ``origin`` (``"https://data.example"``). ``None`` removes them.
+
+    This is for databases that are opened from now on, by any SQLite library that uses this package.
+    """
+    load_once()
+    _configure("litepack_remote_headers", origin, headers)
+
+
+def remote_config(name: str, value: str | int | None) -> None:
+    """Sets how this process reads from web servers and object stores, such as ``"cache_dir"`` or ``"s3_endpoint"``.
+
+    The settings are those of the SQL function ``litepack_remote_config``; ``None`` restores the default.
+    """
+    load_once()
+    _configure("litepack_remote_config", name, value)
+
+
+def _configure(function: str, *values: str | int | None) -> None:
+    """Calls a function that sets what holds for the process, on a connection that lets SQL load code: on no other may
+    SQL do so."""
+    sql = f"select {function}({', '.join('?' * len(values))})"
+    with closing(sqlite3.connect(":memory:")) as connection:
+        if hasattr(connection, "enable_load_extension"):
+            connection.enable_load_extension(True)
+            connection.execute(sql, values).fetchone()
+            return
+    quoted = ["null" if value is None else str(value) if isinstance(value, int) else _quoted(value) for value in values]
+    _load_below_python(str(BINARIES / "litepackconfigure.so"), f"select {function}({', '.join(quoted)})")
+
+
+def _quoted(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("a value contains a NUL character")
+    return "'" + text.replace("'", "''") + "'"
 
 
 def load_once() -> None:
@@ -87,8 +124,8 @@ def _load_into_sqlite3(connection: sqlite3.Connection, *, default: bool) -> None
         _load_below_python(loadable_path(default=default))
 
 
-def _load_below_python(path: str) -> None:
-    """Loads it through the SQLite library that Python's ``sqlite3`` is linked to, where that is a library of its own.
+def _load_below_python(path: str, sql: str | None = None) -> None:
+    """Loads it, and then runs a statement, through the SQLite library that Python's ``sqlite3`` is linked to, where that is a library of its own.
 
     A Python can be built without the methods that load extensions, while SQLite has them.
     """
@@ -99,8 +136,8 @@ def _load_below_python(path: str) -> None:
     try:
         # Symbols are looked up in what it is linked to as well, so this is the library that it uses.
         sqlite = ctypes.CDLL(_sqlite3.__file__)
-        for function in (sqlite.sqlite3_open, sqlite.sqlite3_enable_load_extension, sqlite.sqlite3_load_extension):
-            function.restype = ctypes.c_int
+        for name in ("open", "enable_load_extension", "load_extension", "exec"):
+            getattr(sqlite, f"sqlite3_{name}").restype = ctypes.c_int
     except (AttributeError, OSError):
         raise sqlite3.NotSupportedError(CANNOT_LOAD) from None
     try:
@@ -109,5 +146,8 @@ def _load_below_python(path: str) -> None:
         sqlite.sqlite3_enable_load_extension(handle, 1)
         if sqlite.sqlite3_load_extension(handle, os.fsencode(path), None, ctypes.byref(message)) != 0:
             raise sqlite3.OperationalError((message.value or b"litepack cannot be loaded").decode(errors="replace"))
+        sqlite.sqlite3_enable_load_extension(handle, 0)
+        if sql is not None and sqlite.sqlite3_exec(handle, sql.encode(), None, None, ctypes.byref(message)) != 0:
+            raise sqlite3.OperationalError((message.value or b"out of memory").decode(errors="replace"))
     finally:
         sqlite.sqlite3_close(handle)

@@ -38,7 +38,8 @@ public final class Litepack {
 
     /**
      * Does the same, and makes Litepack the default VFS: {@code jdbc:sqlite:packed.db} opens a packed file. A new
-     * database that is opened so is plain, unless the SQL function {@code litepack_new_databases('packed')} was called.
+     * database that is opened so is plain, unless the SQL function {@code litepack_new_databases('packed')} was called, on
+     * a connection that may load extensions (in sqlite-jdbc, {@code SQLiteConfig.enableLoadExtension(true)}).
      *
      * @throws SQLException as {@link #load()}
      */
