@@ -290,5 +290,5 @@ if __name__ == "__main__":
     if source():
         CHECKS += OF_SQLITE
     elif len(sys.argv) == 1:
-        print("skipped: SQLite's own VFSes, whose sources `make test-sqlite` fetches")
+        print("skipped: shims.py: no sources of SQLite's own VFSes, which `make test-sqlite` fetches", flush=True)
     main(__file__, CHECKS)
