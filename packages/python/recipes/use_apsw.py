@@ -3,6 +3,8 @@
 packages: apsw
 """
 
+import os
+
 import apsw
 from sample import packed, refused, seen
 
@@ -13,9 +15,8 @@ refused(lambda: apsw.Connection(file).execute("select 1 from Artist").fetchall()
 import litepack
 
 litepack.load(apsw.Connection(":memory:"))
-FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
 
-db = apsw.Connection(litepack.uri(file), flags=FLAGS)
+db = apsw.Connection(file, vfs="litepack")
 with db:
     (before,) = db.execute("select count(*) from Artist").fetchone()
     db.execute("insert into Artist (Name) values (?)", ("Somebody new",))
@@ -27,4 +28,11 @@ litepack.load(apsw.Connection(":memory:"), default=True)
 db = apsw.Connection(file)
 assert db.execute("select count(*) from Artist").fetchone() == (before + 1,)
 db.close()
-seen("apsw", apsw.sqlite_lib_version(), "`litepack.load`, then `litepack.uri`, or by name with `default=True`", host="APSW")
+# With settings, as a URI: without the flag APSW would take that for the name of a file.
+FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+db = apsw.Connection(litepack.uri(file, level=9), flags=FLAGS)
+assert db.execute("pragma litepack_level").fetchone() == ("9",)
+db.close()
+assert not [path for path in os.listdir() if ":" in path or "?" in path], os.listdir()
+how = '`litepack.load`, then `apsw.Connection("packed.db", vfs="litepack")`, or by name with `default=True`'
+seen("apsw", apsw.sqlite_lib_version(), how, note="URIs with `SQLITE_OPEN_URI`", host="APSW")

@@ -4,7 +4,9 @@ packages: django
 """
 
 import importlib
+import os
 import sqlite3
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -74,5 +76,21 @@ assert Item.objects.count() == 90
 assert Item.objects.get(name="lamp").price == 10
 assert Artist.objects.count() > 100
 call_command("check", databases=["default"])
+
+
+# The shell of `manage.py dbshell` opens it, too.
+def shell(name, *words):
+    client = connections["default"].client
+    command, env = client.settings_to_cmd_args_env({**client.connection.settings_dict, "NAME": name}, words)
+    return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.strip()
+
+
+count = "select count(*) from shop_item"
+for name in (file, Path(file), f"file:{Path(file).absolute()}?mode=ro"):
+    assert shell(name, count) == "90", name
+assert shell(file, "-json", "select 1 as one") == '[{"one":1}]'
+assert shell(":memory:", "select 2") == "2"
+call_command("dbshell", "--", count)
+assert not [path for path in os.listdir() if ":" in path], os.listdir()
 refused(lambda: connections["unpacked"].cursor().execute("select 1 from Artist"), DatabaseError)
 seen("django", sqlite3.sqlite_version, '`"ENGINE": "litepack.django"`', host="Django")

@@ -3,6 +3,7 @@
 packages: sqlalchemy
 """
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -49,6 +50,15 @@ assert engine.dialect.name == "sqlite"
 for url in (f"sqlite+litepack:///{file}", f"litepack:///file:{file}?mode=ro&uri=true"):
     with create_engine(url).connect() as db:
         assert db.exec_driver_sql("select count(*) from note").scalar() == 2
+# Settings reach the file, and a misspelt one is an error before anything is opened.
+for url in (f"litepack:///{file}?level=9", f"litepack:///{file}?level=9&timeout=3&uri=true", f"litepack:///file:{file}?level=9&uri=true"):
+    with create_engine(url).connect() as db:
+        assert db.exec_driver_sql("pragma litepack_level").scalar() == "9", url
+with create_engine(f"litepack:///{file}?mode=ro").connect() as db:
+    refused(lambda: db.exec_driver_sql("delete from note"), sqlalchemy.exc.OperationalError, "readonly")
+refused(lambda: create_engine(f"litepack:///{file}?levle=9").connect(), sqlalchemy.exc.ArgumentError, "did you mean 'level'")
+refused(lambda: create_engine(f"litepack:///{file}?level=99").connect(), sqlalchemy.exc.DBAPIError, "level")
+assert not [path for path in os.listdir() if "?" in path or ":" in path], os.listdir()
 new = Path("what?#100%25 ü.db")
 with create_engine(sqlalchemy.URL.create("litepack", database=str(new))).begin() as db:
     db.exec_driver_sql("create table t (a)")

@@ -326,7 +326,7 @@ def test_command(tmp_path):
     script = pathlib.Path(sys.executable).parent / "litepack"
     for command in ([sys.executable, "-m", "litepack"], [str(script)], [litepack.command_path()]):
         result = subprocess.run([*command, "--version"], capture_output=True, text=True)
-        assert result.stdout == f"litepack {litepack.__version__}\n", result.stderr
+        assert result.stdout.splitlines()[0] == f"litepack {litepack.__version__}", result.stderr
         # Options, output and exit codes are those of the command.
         subprocess.run([*command, "pack", "--force", "plain.db", "packed.db"], check=True, capture_output=True)
         assert subprocess.run([*command, "info", "no.db"], capture_output=True).returncode != 0
@@ -337,3 +337,13 @@ def test_command(tmp_path):
 def test_arrow_says_what_it_needs():
     with pytest.raises(ImportError, match=r"pip install 'litepack\[arrow\]'"):
         litepack.arrow("a.db", "select 1")
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"), [("shards", "arrow"), ("dask", "dask"), ("daft", "daft"), ("spark", "spark")]
+)
+def test_modules_say_what_they_need(module, extra):
+    """In this environment there is nothing but pytest."""
+    result = run(f"import litepack.{module}")
+    assert "ImportError: No module named '" in result.stderr, result.stderr
+    assert result.stderr.endswith(f": pip install 'litepack[{extra}]'\n"), result.stderr

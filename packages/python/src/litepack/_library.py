@@ -9,8 +9,10 @@ import os
 import sqlite3
 import threading
 from contextlib import closing
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 if TYPE_CHECKING:
     from litepack._typing import Connection
@@ -58,15 +60,24 @@ def load(connection: Connection, *, default: bool = False) -> None:
 
 
 def register(*, new_databases: Literal["plain", "packed"] | None = None) -> None:
-    """From now on ``sqlite3`` opens packed files by their name, in the whole process.
+    """From now on ``sqlite3`` opens packed files by their name, in the whole process. So does pysqlite3 where it is
+    installed: peewee and others then use it in place of ``sqlite3``.
 
     Plain files stay plain. What a new database becomes is "plain" unless ``new_databases`` says otherwise.
-    For pysqlite3 and APSW use ``litepack.load(connection, default=True)``.
+    For APSW use ``litepack.load(connection, default=True)``.
     """
     with _lock, closing(sqlite3.connect(":memory:")) as connection:
         _load_into_sqlite3(connection, default=True)
+    other = _pysqlite3()
+    if other is not None:
+        with _lock, closing(other.connect(":memory:")) as connection:
+            load(connection, default=True)
     if new_databases is not None:
         _configure("litepack_new_databases", new_databases)
+        if other is not None:
+            with closing(other.connect(":memory:")) as connection:
+                connection.enable_load_extension(True)
+                connection.execute("select litepack_new_databases(?)", (new_databases,)).fetchone()
 
 
 def remote_headers(origin: str, headers: str | None) -> None:
@@ -105,6 +116,17 @@ def _quoted(text: str) -> str:
     if "\0" in text:
         raise ValueError("a value contains a NUL character")
     return "'" + text.replace("'", "''") + "'"
+
+
+def _pysqlite3() -> Any:
+    """The module pysqlite3, which has a SQLite of its own; None if there is none that can load extensions."""
+    if find_spec("pysqlite3") is None:
+        return None
+    try:
+        module: Any = import_module("pysqlite3.dbapi2")
+    except ImportError:
+        return None
+    return module if hasattr(module.Connection, "enable_load_extension") else None
 
 
 def load_once() -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from litepack._typing import Database, Parameter
 
 
@@ -92,13 +94,23 @@ def without_uri(text: str) -> str:
     return _URI.sub("", text)
 
 
-def add_vfs(named: str) -> str:
-    """A URI of somebody else's, with Litepack as its VFS unless it names one."""
+# Parameters of a URI that mean something: to SQLite, and to Litepack (docs/reference/settings.md).
+PARAMETERS = frozenset(
+    {"cache", "immutable", "mode", "modeof", "nolock", "psow", "vfs"}
+    | {"bearer", "cache_mb", "header", "level", "retries", "threads", "timeout", "url"}
+)
+
+
+def add_vfs(named: str, parameters: Mapping[str, Parameter] | None = None) -> str:
+    """A URI of somebody else's, with Litepack as its VFS unless it names one. ``parameters`` are for a path."""
     rest, hash_sign, fragment = named.partition("#")
     path, _, query = rest.partition("?")
     if not path.startswith("file:"):
         # With `uri=True` SQLite takes what is not a URI as a path.
-        return uri(named)
+        return uri(named, **(parameters or {}))
+    if parameters:
+        more = "&".join(f"{key}={quote(str(value), safe='')}" for key, value in parameters.items())
+        query = f"{query}&{more}" if query else more
     if path == "file::memory:" or any(key == "vfs" for key, _ in parse_qsl(query, keep_blank_values=True)):
         return named
     return f"{path}?{query}{'&' if query else ''}vfs=litepack{hash_sign}{fragment}"

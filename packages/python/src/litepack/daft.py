@@ -10,11 +10,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from daft import DataFrame, Expression, Schema
-from daft.expressions.visitor import PredicateVisitor
-from daft.io.source import DataSource, DataSourceTask
-from daft.recordbatch import RecordBatch
+try:
+    import pyarrow as pa
+    from daft import DataFrame, Expression, Schema
+    from daft.expressions.visitor import PredicateVisitor
+    from daft.io.source import DataSource, DataSourceTask
+    from daft.recordbatch import RecordBatch
+except ImportError as error:
+    raise ImportError(f"{error}: pip install 'litepack[daft]'") from error
 
 from litepack import shards
 from litepack.shards import Filter

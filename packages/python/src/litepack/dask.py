@@ -14,7 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
+try:
+    import dask  # noqa: F401
+    import pyarrow as pa
+except ImportError as error:
+    raise ImportError(f"{error}: pip install 'litepack[dask]'") from error
 
 from litepack import shards
 

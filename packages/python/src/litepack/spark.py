@@ -21,11 +21,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import datasource
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, InputPartition, WriterCommitMessage
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import DecimalType, StructType
+try:
+    import pyarrow as pa
+    from pyspark.sql import datasource
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceArrowWriter,
+        DataSourceReader,
+        InputPartition,
+        WriterCommitMessage,
+    )
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import DecimalType, StructType
+except ImportError as error:
+    raise ImportError(f"{error}: pip install 'litepack[spark]'") from error
 
 from litepack import shards
 from litepack.shards import Filter, Part, Scan

@@ -1,14 +1,23 @@
-"""SQLAlchemy's dialect: ``create_engine("litepack:///app.db")``."""
+"""SQLAlchemy's dialect: ``create_engine("litepack:///app.db")``.
+
+Parameters of the URL are SQLAlchemy's (``timeout``, ``isolation_level``), SQLite's (``mode``) or settings of Litepack
+(``level``, ``cache_mb``). Others are an error: it is a misspelt one.
+"""
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any
 
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError
 
 from litepack._library import load_once
-from litepack._uri import add_vfs
+from litepack._uri import PARAMETERS, add_vfs
+
+# What SQLAlchemy takes out of a URL for sqlite3 itself.
+DRIVER = frozenset({"cached_statements", "check_same_thread", "detect_types", "isolation_level", "timeout", "uri"})
 
 
 class Litepack(SQLiteDialect_pysqlite):
@@ -19,5 +28,19 @@ class Litepack(SQLiteDialect_pysqlite):
 
     def create_connect_args(self, url: URL) -> Any:
         load_once()
-        arguments, options = super().create_connect_args(url)
-        return [add_vfs(arguments[0])], {**options, "uri": True}
+        chosen = {name: value for name, value in url.query.items() if name not in DRIVER}
+        known = sorted(DRIVER | PARAMETERS)
+        for name, value in chosen.items():
+            if name not in PARAMETERS:
+                near = get_close_matches(name, known, 1)
+                hint = f": did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
+                raise ArgumentError(f"unknown parameter {name!r} in a litepack URL{hint}")
+            if not isinstance(value, str):
+                raise ArgumentError(f"the parameter {name!r} stands twice in a litepack URL")
+        if "uri" in url.query and (url.database or "").startswith("file:"):
+            # SQLAlchemy leaves them in the URI.
+            arguments, options = super().create_connect_args(url)
+            return [add_vfs(arguments[0])], {**options, "uri": True}
+        # What is no URI would be a file that is called so.
+        arguments, options = super().create_connect_args(url.difference_update_query([*chosen, "uri"]))
+        return [add_vfs(arguments[0], chosen)], {**options, "uri": True}

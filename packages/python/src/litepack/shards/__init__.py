@@ -25,6 +25,11 @@ the reading is an error (:class:`Replaced`), never rows of both.
 Needs ``pip install litepack[arrow]``; patterns on object stores need s3fs.
 """
 
+try:
+    import pyarrow  # noqa: F401
+except ImportError as error:
+    raise ImportError(f"{error}: pip install 'litepack[arrow]'") from error
+
 from litepack.shards._errors import Damaged, Mismatch, Replaced, ShardError
 from litepack.shards._filters import Filter
 from litepack.shards._find import Shard, find
