@@ -330,6 +330,21 @@ fn quoted(text: &str, quote: char, kind: TokenKind) -> (TokenKind, usize) {
 mod tests {
     use super::*;
 
+    /// Texts come from the database: a place behind their end is no panic.
+    #[test]
+    fn there_is_nothing_behind_the_end() {
+        let mut text = Text::new("a b");
+        assert_eq!(text.token(3).kind, TokenKind::Space);
+        assert!(text.token(usize::MAX).name().is_none());
+        assert_eq!(text.part(2..9).to_string(), "b");
+        assert_eq!(text.part(9..12).to_string(), "");
+        text.replace(9, "c");
+        text.append(9, "d");
+        text.remove(9..12);
+        text.remove(1..9);
+        assert_eq!(text.to_string(), "a");
+    }
+
     #[test]
     fn every_byte_survives() {
         for text in [
