@@ -289,6 +289,10 @@ impl Client {
         if let Some(what) = pinned.and_then(|pinned| pinned.difference(&version)) {
             return Err(changed(what).into());
         }
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a range that is asked for has room in memory"
+        )]
         let size = (part.bytes.end - part.bytes.start) as usize;
         // One byte more than there should be: a longer body is not cut off in silence.
         let mut bytes =

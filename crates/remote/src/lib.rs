@@ -15,6 +15,14 @@
 //! What a server may do wrong is an error, too, within a time that the options bound. docs/internals/remote.md argues
 //! the choices.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
 
 mod agent;
 mod answer;

@@ -188,7 +188,12 @@ impl Remote {
         if offset >= end {
             return Ok(0);
         }
-        let buf = &mut buf[..(end - offset) as usize];
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "it is at most the length of `buf`"
+        )]
+        let there = (end - offset) as usize;
+        let buf = buf.get_mut(..there).unwrap_or_default();
         let (first, last) = (offset / BLOCK_SIZE, (end - 1) / BLOCK_SIZE);
         let held = lock(&self.last)
             .clone()
@@ -253,7 +258,9 @@ impl Remote {
             return;
         }
         let mut workers = lock(&self.workers);
-        for start in (blocks.start..end).step_by(window as usize) {
+        #[expect(clippy::cast_possible_truncation, reason = "a window has some blocks")]
+        let step = window as usize;
+        for start in (blocks.start..end).step_by(step) {
             let shared = Arc::clone(&self.shared);
             let blocks = start..end.min(start + window);
             workers.give(limit, Box::new(move |()| shared.prefetch(blocks)));
@@ -336,7 +343,9 @@ impl Shared {
     fn on_disk(&self, block: u64) -> Option<Bytes> {
         let (key, range) = (self.key(block), self.bytes_of(&(block..block + 1)));
         let disk = self.disk.as_ref().filter(|_| !self.cache.has_block(&key))?;
-        let bytes = Arc::new(disk.get(&key, (range.end - range.start) as usize)?);
+        #[expect(clippy::cast_possible_truncation, reason = "it is at most a block")]
+        let len = (range.end - range.start) as usize;
+        let bytes = Arc::new(disk.get(&key, len)?);
         self.client.counters.disk_hits.add(1);
         self.cache.put_block(key, Arc::clone(&bytes));
         Some(bytes)
@@ -372,6 +381,7 @@ impl Shared {
             }
             bytes
         };
+        #[expect(clippy::cast_possible_truncation, reason = "it is 64 KiB")]
         let pieces = blocks.clone().zip(bytes.chunks(BLOCK_SIZE as usize));
         let kept = pieces.map(keep).collect();
         if self.forgotten.load(Ordering::SeqCst) != forgotten {
@@ -402,14 +412,22 @@ impl Shared {
 }
 
 /// Copies what a read of `buf.len()` bytes at `offset` wants of this block.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a block that is wanted is less than a block or a buffer away"
+)]
 fn copy(buf: &mut [u8], offset: u64, block: u64, bytes: &[u8]) {
     let start = block * BLOCK_SIZE;
     let (skip, at) = (
         offset.saturating_sub(start) as usize,
         start.saturating_sub(offset) as usize,
     );
-    let n = (bytes.len() - skip).min(buf.len() - at);
-    buf[at..at + n].copy_from_slice(&bytes[skip..skip + n]);
+    let (from, to) = (bytes.get(skip..), buf.get_mut(at..));
+    let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
+    let n = from.len().min(to.len());
+    if let (Some(from), Some(to)) = (from.get(..n), to.get_mut(..n)) {
+        to.copy_from_slice(from);
+    }
 }
 
 /// A hash of everything that decides which bytes the server gives: whom it is asked as, too.

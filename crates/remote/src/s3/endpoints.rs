@@ -292,7 +292,7 @@ fn answered(
 
 fn of_json(text: &str) -> Option<Known> {
     let answer: Value = serde_json::from_str(text).ok()?;
-    let get = |name: &str| answer[name].as_str().map(str::to_string);
+    let get = |name: &str| answer.get(name)?.as_str().map(str::to_string);
     found(
         get("AccessKeyId"),
         get("SecretAccessKey"),

@@ -76,6 +76,10 @@ impl Upload {
         let mut start = 0;
         while start < len {
             let range = start..len.min(start + part_size);
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "a part is so large that 10,000 are enough"
+            )]
             let number = etags.len() as u16 + 1;
             let sign = |object: &Object, bucket: &Bucket, credentials: &Credentials| {
                 let action = bucket.upload_part(Some(credentials), object.key(), number, id);

@@ -377,12 +377,13 @@ fn md5_of(file: &dyn ReadAt, range: Range<u64>) -> Result<[u8; 16]> {
     let mut buf = vec![0; CHUNK];
     let mut at = range.start;
     while at < range.end {
+        #[expect(clippy::cast_possible_truncation, reason = "it is at most a chunk")]
         let wanted = (range.end - at).min(CHUNK as u64) as usize;
-        let n = file.read_at(&mut buf[..wanted], at);
+        let n = file.read_at(buf.get_mut(..wanted).unwrap_or_default(), at);
         match n.map_err(Error::Source)? {
             0 => return Err(Error::Source(io::ErrorKind::UnexpectedEof.into())),
             n => {
-                hash.update(&buf[..n]);
+                hash.update(buf.get(..n).unwrap_or_default());
                 at += n as u64;
             }
         }
@@ -400,12 +401,17 @@ struct Piece<'a> {
 
 impl Read for Piece<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "it is at most the length of `buf`"
+        )]
         let wanted = (self.range.end - self.range.start).min(buf.len() as u64) as usize;
         if (self.progress)(self.range.start).is_break() {
             self.failed = Some(Error::Stopped);
             return Err(io::Error::other("stopped"));
         }
-        let read = self.file.read_at(&mut buf[..wanted], self.range.start);
+        let wanted = buf.get_mut(..wanted).unwrap_or_default();
+        let read = self.file.read_at(wanted, self.range.start);
         let n = read.map_err(|error| {
             let kind = error.kind();
             self.failed = Some(Error::Source(error));
