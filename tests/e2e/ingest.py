@@ -3,21 +3,26 @@
 Prints 'ok NAME' or 'FAILED NAME' for each check. The functions are checks; their names say what holds.
 """
 
+import bz2
 import contextlib
 import gzip
 import json
+import lzma
 import os
 import random
 import signal
 import sqlite3
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import traceback
+import zlib
 
 COMMAND = os.environ["LITEPACK_COMMAND"]
 EXTENSION = os.environ["LITEPACK_EXTENSION"]
+DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")
 LOADER = sqlite3.connect(":memory:")
 LOADER.enable_load_extension(True)
 LOADER.load_extension(EXTENSION)
@@ -200,11 +205,17 @@ def memory_is_bounded():
     with gzip.open("bomb.log.gz", "wb", compresslevel=1) as file:
         file.write(line(1))
         for _ in range(300):
+            file.write(b"x" * 1_000_000)
+    with gzip.open("hole.log.gz", "wb", compresslevel=1) as file:
+        file.write(line(2))
+        for _ in range(300):
             file.write(b"\0" * 1_000_000)
-    command = [COMMAND, "ingest", "bomb.log.gz", "--into", "logs.db"]
+        file.write(line(3))
+    command = [COMMAND, "ingest", "bomb.log.gz", "hole.log.gz", "--into", "logs.db"]
     used = subprocess.run([sys.executable, "-c", measure, *command], capture_output=True, check=True)
     assert int(used.stdout) < 120_000, used.stdout
     assert query("logs.db", "select length, length(line) from litepack_unparsed") == [(300_000_000, 4096)]
+    assert numbers("logs.db") == [1, 2, 3]
 
 
 def tables_of_others_are_refused():
@@ -242,7 +253,7 @@ def tables_of_others_are_refused():
     write("access.log", range(10, 20), "ab")
     assert "trigger" in ingest("access.log", "--into", "logs.db", expect=2)
     assert "neither a file nor a pipe" in json.dumps(ingest(".", "--into", "new.db", expect=2))
-    assert "the database itself" in json.dumps(ingest("new.db", "--into", "new.db", expect=2))
+    assert "the database itself" in json.dumps(ingest("misspelt.db", "--into", "misspelt.db", expect=2))
     with open("damaged.gz", "wb") as file:
         file.write(gzip.compress(b"".join(map(line, range(5000))))[:-2000])
     done = ingest("damaged.gz", "access.log", "--into", "new.db", expect=2)
@@ -478,6 +489,273 @@ def following_survives_kills_rotation_and_truncation():
     assert query("logs.db", "pragma integrity_check") == [("ok",)]
 
 
+HEAD = '34.70.2.63 - - [28/Jan/2020:20:20:07 +0000] "GET /a HTTP/1.1" 200 2053'
+FULL = f'{HEAD} "http://r/" "Mozilla/5.0 (X11)"'
+
+
+def put(path, *lines, end="\n", encoding="utf-8"):
+    with open(path, "w", encoding=encoding, newline="") as file:
+        file.writelines(line + end for line in lines)
+
+
+def no_column_is_shifted():
+    """What is behind a format makes another one of it, or an error, and never goes into its columns."""
+    put("main.log", f'{FULL} "203.0.113.7"')
+    put("time.log", f"{FULL} 0.003")
+    put("traefik.log", f'{FULL} 162 "router" "http://172.17.0.3:80" 22ms')
+    put("vhost.log", *(f'{host}:{port} {FULL}' for host, port in (("example.com", 443), ("[2001:db8::1]", 80))), end="\r\n")
+    formats = {"main": "main", "time": "combined $request_time", "traefik": "traefik", "vhost": "vhost"}
+    for name, form in formats.items():
+        done = ingest(f"{name}.log", "--into", f"{name}.db")
+        assert (done["sources"][0]["format"], done["unparsed"]) == (form, 0), done
+        size = "bytes_sent" if name == "vhost" else "bytes"
+        rows = query(f"{name}.db", f"select remote_addr, {size}, referer, user_agent from logs")
+        assert set(rows) == {("34.70.2.63", 2053, "http://r/", "Mozilla/5.0 (X11)")}, rows
+    rows = query("vhost.db", "select server_name, server_port from logs order by 2")
+    assert rows == [("[2001:db8::1]", 80), ("example.com", 443)], rows
+    # Fields that no format has, and the two that one number may be.
+    for name, more in {"other": ' "example.com"', "more": " 1 2 3", "words": " a b"}.items():
+        put(f"{name}.log", FULL + more)
+        done = ingest(f"{name}.log", "--into", f"{name}.db", expect=2)
+        error = done["sources"][0]["error"]
+        assert "cannot tell the format" in error and "34.70.2.63" in error and not os.path.exists(f"{name}.db"), done
+    put("number.log", *[f"{FULL} 162"] * 300)
+    error = ingest("number.log", "--into", "number.db", expect=2)["sources"][0]["error"]
+    assert "'combined %D'" in error and "'combined %T'" in error, error
+    assert ingest("number.log", "--into", "number.db", "--format", "combined %D")["rows"] == 300
+    assert query("number.db", "select distinct request_microseconds from logs") == [(162,)]
+    # A pattern of the user.
+    pattern = '$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent $request_time'
+    put("custom.log", f"{HEAD} 0.003", FULL, HEAD, f"{FULL} 0.003", f"{HEAD} 0.003 0.004")
+    done = ingest("custom.log", "--into", "custom.db", "--format", pattern)
+    assert (done["rows"], done["unparsed"]) == (1, 4) and "fits 1 of the first 5" in done["sources"][0]["doubt"], done
+    assert query("custom.db", "select request_time from logs") == [(0.003,)]
+    # A user whose name has a space could be two fields.
+    put("users.log", *[FULL] * 99, FULL.replace("- - [", "- john doe ["))
+    done = ingest("users.log", "--into", "users.db")
+    assert (done["rows"], done["unparsed"], done["sources"][0]["doubt"]) == (99, 1, None), done
+
+
+def two_formats_in_one_file_are_told():
+    put("mixed.log", *[FULL] * 60, *[f'{FULL} "203.0.113.7"'] * 40, *[f"{FULL} 0.003"] * 100)
+    run = subprocess.run([COMMAND, "ingest", "mixed.log", "--into", "mixed.db", "--json"], capture_output=True, check=True)
+    done = json.loads(run.stdout)
+    assert done["sources"][0]["format"] == "combined $request_time" and done["unparsed"] == 100, done
+    for said in (run.stderr.decode(), done["sources"][0]["doubt"]):
+        assert "fits 100 of the first 200" in said and "'combined' fits 60" in said and FULL in said, said
+    put("late.log", *[FULL] * 1000, *[f'{FULL} "203.0.113.7"'] * 500, *[f"example.com:443 {FULL}"] * 500)
+    done = ingest("late.log", "--into", "late.db")
+    assert (done["rows"], done["unparsed"]) == (1000, 1000), done
+    assert query("late.db", "select distinct typeof(bytes), identity, remote_user, user_agent from logs") == [
+        ("integer", None, None, "Mozilla/5.0 (X11)")]
+
+
+def lines_with_an_iso_time_are_what_they_are():
+    elb = '2017-11-23T01:24:08.529348Z ELB-DOMAIN 66.249.66.206:34140 192.168.1.48:443 0.000744 0.000009 0.000012 - - 710 31845 "- - - " "-" - -'
+    put("elb.log", elb)
+    assert ingest("elb.log", "--into", "elb.db")["sources"][0]["format"] == "elb"
+    assert query("elb.db", "select remote_addr, remote_port, sent_bytes, path from logs") == [("66.249.66.206", 34140, 31845, None)]
+    others = {
+        "mysql": "2023-01-01T12:00:00.123456Z 0 [Note] [MY-010304] [Server] Skipping generation",
+        "spring": "2025-01-14T16:10:41.762-07:00  INFO 93649 --- [main] e.c.o.CourseCreation   : Starting",
+    }
+    for name, text in others.items():
+        put(name, text)
+        done = ingest(name, "--into", f"{name}.db", expect=2)
+        assert "cannot tell the format" in done["sources"][0]["error"] and not os.path.exists(f"{name}.db"), done
+
+
+def marks_and_holes_are_no_part_of_a_line():
+    mark = "\ufeff"
+    put("a.json", mark + '{"time":"2024-01-01T00:00:00Z","a":1}', '{"time":"2024-01-01T00:00:01Z","a":2}')
+    put("b.log", mark + FULL, FULL, mark + FULL)
+    assert ingest("a.json", "--into", "a.db")["rows"] == 2
+    assert ingest("b.log", "--into", "b.db")["rows"] == 3
+    assert query("b.db", "select distinct remote_addr from logs") == [("34.70.2.63",)]
+    put("c.csv", mark + "time,n", "2024-01-01T00:00:00Z,1")
+    assert ingest("c.csv", "--into", "c.db")["rows"] == 1
+    # copytruncate, and a writer that goes on where it was.
+    write("access.log", range(1, 101))
+    assert ingest("access.log", "--into", "logs.db")["rows"] == 100
+    for size, first in ((3_000_000, 101), (50, 201)):
+        with open("access.log", "wb") as file:
+            file.write(b"\0" * size)
+        write("access.log", range(first, first + 100), "ab")
+        assert ingest("access.log", "--into", "logs.db")["unparsed"] == 0
+    assert numbers("logs.db") == list(range(1, 301))
+    # Room that its writer fills later.
+    with open("iis.log", "wb") as file:
+        file.write(line(1) + b"\0" * 65536)
+    assert ingest("iis.log", "--into", "iis.db")["rows"] == 1
+    with open("iis.log", "r+b") as file:
+        file.seek(len(line(1)))
+        file.write(line(2))
+    assert ingest("iis.log", "--into", "iis.db")["rows"] == 1
+    assert numbers("iis.db") == [1, 2]
+    with open("wide.log", "wb") as file:
+        file.write("\ufeff{}\n".encode("utf-16-le"))
+    assert "UTF-16" in ingest("wide.log", "--into", "wide.db", expect=2)["sources"][0]["error"]
+    assert "UTF-16" in ingest("-", "--into", "wide.db", expect=2, input=b"\xff\xfe{\0")["sources"][0]["error"]
+
+
+def compressed_files_are_read_or_refused_by_name():
+    text = b"".join(map(line, range(1, 101)))
+    with open("zeros.gz", "wb") as file:
+        file.write(gzip.compress(text) + b"\0" * 512)
+    for rows in (100, 0):
+        assert ingest("zeros.gz", "--into", "zeros.db")["rows"] == rows
+    with open("other.gz", "wb") as file:
+        file.write(gzip.compress(text) + b"other")
+    done = ingest("other.gz", "--into", "other.db", expect=2)
+    assert done["rows"] == 100 and "not of gzip" in done["sources"][0]["error"], done
+    with open("two.gz", "wb") as file:
+        file.write(gzip.compress(text) + gzip.compress(b"".join(map(line, range(101, 201)))))
+    assert ingest("two.gz", "--into", "two.db")["rows"] == 200
+    packed = {"a.xz": lzma.compress(text), "a.bz2": bz2.compress(text), "two.xz": lzma.compress(text) * 2}
+    for name, content in packed.items():
+        with open(name, "wb") as file:
+            file.write(content)
+        rows = 200 if name == "two.xz" else 100
+        assert ingest(name, "--into", f"{name}.db")["rows"] == rows, name
+        assert ingest(name, "--into", f"{name}.db")["rows"] == 0
+        assert ingest("-", "--into", f"{name}.in.db", input=content)["rows"] == rows
+        with open(name, "wb") as file:
+            file.write(content[:-20])
+        assert ingest(name, "--into", f"{name}.cut.db", expect=2)["sources"][0]["error"], name
+    write("rotated", range(1, 2001))
+    assert ingest("rotated", "--into", "rotated.db")["rows"] == 2000
+    with open("rotated", "rb") as file, open("rotated.xz", "wb") as out:
+        out.write(lzma.compress(file.read()))
+    assert ingest("rotated.xz", "--into", "rotated.db")["rows"] == 0
+    # One that asks for a dictionary of 1.5 GiB.
+    large = bytearray(packed["a.xz"])
+    size = (large[12] + 1) * 4
+    assert large[14:16] == b"\x21\x01", large[:32]
+    large[16] = 37
+    large[12 + size - 4:12 + size] = zlib.crc32(large[12:12 + size - 4]).to_bytes(4, "little")
+    with open("large.xz", "wb") as file:
+        file.write(large)
+    assert "mem" in ingest("large.xz", "--into", "large.db", expect=2)["sources"][0]["error"]
+    magics = {"zip": b"PK\x03\x04", "lz4": b"\x04\x22\x4d\x18", "7z": b"7z\xbc\xaf\x27\x1c", "compress": b"\x1f\x9d\x90"}
+    for name, magic in magics.items():
+        with open(name, "wb") as file:
+            file.write(magic + b"\0" * 100)
+        done = ingest(name, "--into", "no.db", expect=2)
+        assert name in done["sources"][0]["error"] and "unpack" in done["sources"][0]["error"], done
+    with tarfile.open("x.tar.gz", "w:gz") as file:
+        file.add("zeros.gz")
+    assert "tar" in ingest("x.tar.gz", "--into", "no.db", expect=2)["sources"][0]["error"]
+    assert not os.path.exists("no.db")
+
+
+def a_source_that_cannot_be_read_makes_no_database():
+    for source in ("missing.log", "."):
+        ingest(source, "--into", "new.db", expect=2)
+    assert "no file is named" in ingest("*.none", "--into", "new.db", expect=2)
+    put("strange.log", "what is this")
+    ingest("strange.log", "missing.log", "--into", "new.db", expect=2)
+    assert os.listdir() == ["strange.log"]
+    # An empty log is a log.
+    open("empty.log", "w").close()
+    ingest("empty.log", "missing.log", "--into", "new.db", expect=2)
+    assert query("new.db", "select count(*) from logs") == [(0,)]
+    program = subprocess.Popen([COMMAND, "ingest", "later*.log", "--into", "later.db", "--follow"],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(0.5)
+    assert not os.path.exists("later.db")
+    write("later1.log", range(3))
+    until(lambda: numbers("later.db") == [0, 1, 2])
+    program.send_signal(signal.SIGINT)
+    assert program.wait(20) == 0
+
+
+def a_dry_run_shows_and_writes_nothing():
+    write("access.log", range(1, 1001))
+    put("main.log", f'{FULL} "203.0.113.7"', "what is this", f'{FULL} "-"')
+    put("strange.log", "what is this")
+    names = sorted(os.listdir())
+    found = ingest("access.log", "main.log", "--dry-run")
+    assert (found[0]["format"], found[0]["fits"], found[0]["sample"], len(found[0]["rows"])) == ("combined", 200, 200, 10), found
+    row = dict(zip(found[0]["columns"], found[0]["rows"][0]))
+    assert (row["bytes"], row["status"], row["referer"]) == (1, 200, None), row
+    assert (found[1]["format"], found[1]["unparsed_lines"][0][1]) == ("main", "what is this") and found[1]["doubt"], found
+    found = ingest("strange.log", "missing.log", "--dry-run", "--into", "new.db", expect=2)
+    assert all(one["error"] for one in found), found
+    run = subprocess.run([COMMAND, "ingest", "main.log", "--dry-run"], capture_output=True, check=True)
+    said = run.stdout.decode()
+    assert "'main'" in said and "2 of 3" in said and "203.0.113.7" in said and "what is this" in said, said
+    assert sorted(os.listdir()) == names
+    assert subprocess.run([COMMAND, "ingest", "main.log"], capture_output=True).returncode == 2
+
+
+def names_of_fields_hold_until_others_come():
+    put("ex.log", "#Software: IIS", "#Fields: date time c-ip sc-status", "2024-01-01 00:00:00 10.0.0.1 200", "2024-01-01 00:00:01 10.0.0.1")
+    done = ingest("ex.log", "--into", "iis.db")
+    assert (done["rows"], done["unparsed"], done["sources"][0]["format"]) == (1, 1, "w3c"), done
+    with open("ex.log", "a") as file:
+        file.write("2024-01-01 00:00:02 10.0.0.2 404\n#Fields: date time sc-status c-ip cs(User-Agent)\n")
+        file.write("2024-01-01 00:00:03 500 10.0.0.3 a+b\n")
+    assert ingest("ex.log", "--into", "iis.db")["rows"] == 2
+    with open("ex.log", "a") as file:
+        file.write("2024-01-01 00:00:04 501 10.0.0.4 a+b\n")
+    assert ingest("ex.log", "--into", "iis.db")["rows"] == 1
+    rows = query("iis.db", "select time, c_ip, sc_status, cs_user_agent from logs order by time")
+    assert rows == [
+        ("2024-01-01T00:00:00Z", "10.0.0.1", 200, None), ("2024-01-01T00:00:02Z", "10.0.0.2", 404, None),
+        ("2024-01-01T00:00:03Z", "10.0.0.3", 500, "a+b"), ("2024-01-01T00:00:04Z", "10.0.0.4", 501, "a+b")], rows
+
+
+def parts_of_lines_of_containers_are_joined():
+    put("pod.log", "2024-01-01T00:00:00Z stdout P one ", "2024-01-01T00:00:01Z stderr F other")
+    done = ingest("pod.log", "--into", "pod.db")
+    assert (done["lines"], done["rows"], done["sources"][0]["format"]) == (2, 1, "cri"), done
+    with open("pod.log", "a") as file:
+        file.write("2024-01-01T00:00:02Z stdout F two\n2024-01-01T00:00:03Z stdout P end")
+    assert ingest("pod.log", "--into", "pod.db")["rows"] == 1
+    with open("pod.log", "rb") as file, gzip.open("pod.log.1.gz", "wb") as out:
+        out.write(file.read() + b"\n")
+    os.remove("pod.log")
+    # Nothing follows in a compressed file.
+    assert ingest("pod.log.1.gz", "--into", "pod.db")["rows"] == 1
+    assert query("pod.db", "select message from logs order by rowid") == [("other",), ("one two",), ("end",)]
+    whole = "x" * 40_000
+    parts = [whole[at:at + 16384] for at in range(0, 40_000, 16384)]
+    parts[-1] += "\n"
+    put("docker.log", *(json.dumps({"log": part, "stream": "stdout", "time": "2024-01-01T00:00:00Z"}) for part in parts))
+    assert ingest("docker.log", "--into", "docker.db")["rows"] == 1
+    assert query("docker.db", "select log from logs") == [(whole,)]
+
+
+def rows_of_earlier_versions_are_found():
+    """By the SQL in docs/logs.md."""
+    with open(os.path.join(DOCS, "logs.md"), encoding="utf-8") as file:
+        section = file.read().split("## Databases of earlier versions")[1].split("\n## ")[0]
+    find, mend = [part.split("```")[0] for part in section.split("```sql")[1:]]
+    write("access.log", range(10))
+    ingest("access.log", "--into", "logs.db")
+    connection = sqlite3.connect("file:logs.db?vfs=litepack", uri=True, isolation_level=None)
+    for column in ("host", "app", "time:2024"):
+        connection.execute(f'alter table logs add column "{column}"')
+    good = dict(source_id=1, remote_addr="2001:db8::1", bytes=5, host="box1", app="sshd")
+    rows = [good, dict(source_id=2, bytes='2053 "http://r/"'), dict(source_id=3, remote_addr="example.com:443", remote_user="- frank"),
+            dict(source_id=7, host="0", app=None), dict(source_id=5, host="ELB", app="66.249.66.206"), dict(source_id=6, host="stdout")]
+    for row in rows:
+        names = ", ".join(row)
+        connection.execute(f"insert into logs({names}) values ({', '.join('?' * len(row))})", list(row.values()))
+    found = [connection.execute(sql).fetchall() for sql in find.split(";") if sql.strip()]
+    assert [sorted(row[0] for row in rows) for rows in found] == [[2], [3], [5, 6, 7], ["time:2024"]], found
+    connection.executescript(mend)
+    connection.close()
+    assert query("logs.db", "select count(*) from logs where source_id = 7") == [(0,)]
+    # What is remembered of a source keeps its format; what does not fit it is counted.
+    connection = sqlite3.connect("file:logs.db?vfs=litepack", uri=True, isolation_level=None)
+    connection.execute("update litepack_sources set format = 'common'")
+    connection.close()
+    write("access.log", range(10, 20), "ab")
+    done = ingest("access.log", "--into", "logs.db")
+    assert (done["rows"], done["unparsed"]) == (0, 10), done
+
+
 CHECKS = [
     combined_logs_become_typed_columns,
     a_file_is_read_once_also_after_rotation_and_compression,
@@ -498,6 +776,16 @@ CHECKS = [
     a_small_log_is_another_one_after_rotation,
     only_a_time_is_the_time,
     a_first_line_without_end_does_not_hang,
+    no_column_is_shifted,
+    two_formats_in_one_file_are_told,
+    lines_with_an_iso_time_are_what_they_are,
+    marks_and_holes_are_no_part_of_a_line,
+    compressed_files_are_read_or_refused_by_name,
+    a_source_that_cannot_be_read_makes_no_database,
+    a_dry_run_shows_and_writes_nothing,
+    names_of_fields_hold_until_others_come,
+    parts_of_lines_of_containers_are_joined,
+    rows_of_earlier_versions_are_found,
 ]
 
 for check in CHECKS:

@@ -1,14 +1,17 @@
 //! `litepack ingest`: reads logs into a packed database.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use litepack::{IngestOptions, Ingested};
+use litepack::{IngestOptions, Ingested, Preview, printable};
 
 use crate::job::interruptible;
 use crate::output::{failed, line, tell};
+
+/// So many rows are shown of what would come of a source.
+const SHOWN: usize = 3;
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Time {
@@ -18,8 +21,9 @@ enum Time {
 
 /// Reads logs into a packed database, each line once.
 ///
-/// Reads logs of nginx and Apache, JSON lines, logfmt, syslog, CSV and TSV, from files that may be compressed by gzip
-/// or zstd. What was read in an earlier run is not read again, also after a file was rotated and compressed.
+/// Reads logs of nginx, Apache, Traefik, HAProxy, IIS, AWS and containers, JSON lines, logfmt, LTSV, syslog, CSV and TSV,
+/// from files that may be compressed by gzip, zstd, xz or bzip2. What was read in an earlier run is not read again, also
+/// after a file was rotated and compressed. A line that is not exactly of the format is counted and kept apart.
 #[derive(clap::Args)]
 #[command(
     after_help = "It can be stopped at any time; what was read is kept, and the next run goes on from there."
@@ -29,10 +33,10 @@ pub struct Arguments {
     #[arg(required = true)]
     sources: Vec<PathBuf>,
     /// The database; it is created, packed, if it does not exist.
-    #[arg(long, value_name = "DB")]
-    into: PathBuf,
-    /// json, combined, vhost, common, syslog, logfmt, tsv, csv, or a log_format of nginx or LogFormat of Apache
-    /// [default: the first lines tell].
+    #[arg(long, value_name = "DB", required_unless_present = "dry_run")]
+    into: Option<PathBuf>,
+    /// A name, such as json, combined, main, haproxy or w3c, a log_format of nginx or a LogFormat of Apache, or a name
+    /// and fields behind it, such as 'combined %D' [default: the first lines tell].
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
     /// The table of the lines.
@@ -59,6 +63,9 @@ pub struct Arguments {
     /// Go on as files grow and are rotated.
     #[arg(long)]
     follow: bool,
+    /// Show the format, columns and first rows of each source, and write nothing.
+    #[arg(long, conflicts_with = "follow")]
+    dry_run: bool,
     /// Print what was done as JSON.
     #[arg(long)]
     json: bool,
@@ -98,31 +105,71 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         follow: arguments.follow,
     };
     let started = Instant::now();
-    let done = litepack::ingest(
-        &arguments.sources,
-        &arguments.into,
-        &options,
-        &interruptible()?,
-    )?;
+    let job = interruptible()?;
+    let Some(into) = arguments.into.as_ref().filter(|_| !arguments.dry_run) else {
+        let found = litepack::preview_ingest(&arguments.sources, &options, &job)?;
+        return show(arguments, &found);
+    };
+    let done = litepack::ingest(&arguments.sources, into, &options, &job)?;
     if arguments.json {
         line(serde_json::to_string_pretty(&done)?)?;
     }
-    report(arguments, &done, started);
-    let failed = done
-        .sources
-        .iter()
-        .filter(|source| source.error.is_some())
-        .count();
+    report(into, &done, started);
+    let failed = done.sources.iter().filter(|source| source.error.is_some());
+    all_were_read(failed.count(), done.sources.len())
+}
+
+fn all_were_read(failed: usize, all: usize) -> Result<()> {
     if failed > 0 {
-        bail!(
-            "{failed} of {} sources were not read to their end",
-            done.sources.len()
-        );
+        bail!("{failed} of {all} sources were not read to their end");
     }
     Ok(())
 }
 
-fn report(arguments: &Arguments, done: &Ingested, started: Instant) {
+/// Shows what would come of the sources.
+fn show(arguments: &Arguments, found: &[Preview]) -> Result<()> {
+    if arguments.json {
+        line(serde_json::to_string_pretty(found)?)?;
+    }
+    for one in found.iter().filter(|_| !arguments.json) {
+        let path = printable(&one.path);
+        let format = match &one.format {
+            Some(format) => format!("'{}'", printable(format)),
+            None => "not known".to_owned(),
+        };
+        line(format_args!(
+            "{path}: format {format}, which {} of {} lines fit",
+            one.fits, one.sample
+        ))?;
+        let width = one.columns.iter().map(|name| name.chars().count()).max();
+        for row in one.rows.iter().take(SHOWN) {
+            line("")?;
+            for (name, value) in one.columns.iter().zip(row) {
+                let value = match value {
+                    serde_json::Value::Null => continue,
+                    serde_json::Value::String(text) => printable(text),
+                    other => other.to_string(),
+                };
+                let name = printable(name);
+                line(format_args!("  {name:<0$}  {value}", width.unwrap_or(0)))?;
+            }
+        }
+        for (why, text) in one.unparsed_lines.iter().take(SHOWN) {
+            line(format_args!("\n  not parsed, {why}: {text}"))?;
+        }
+        line("")?;
+    }
+    for (one, error) in found
+        .iter()
+        .filter_map(|one| Some((one, one.error.as_ref()?)))
+    {
+        failed(&printable(&one.path), error);
+    }
+    let failed = found.iter().filter(|one| one.error.is_some());
+    all_were_read(failed.count(), found.len())
+}
+
+fn report(into: &Path, done: &Ingested, started: Instant) {
     for source in &done.sources {
         if let Some(error) = &source.error {
             failed(&litepack::printable(&source.path), error);
@@ -149,7 +196,7 @@ fn report(arguments: &Arguments, done: &Ingested, started: Instant) {
     let seconds = started.elapsed().as_secs_f64();
     tell!(
         "{}: {lines} lines read, {rows} rows added{more}, {seconds:.1} s",
-        arguments.into.display()
+        into.display()
     );
 }
 

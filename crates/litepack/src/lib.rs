@@ -99,7 +99,7 @@ pub use {
 #[cfg(all(feature = "catalog", unix))]
 pub use catalog::{CatalogOptions, Cataloged, Unreadable, catalog};
 #[cfg(all(feature = "ingest", unix))]
-pub use ingest::{IngestOptions, Ingested, IngestedSource, ingest};
+pub use ingest::{IngestOptions, Ingested, IngestedSource, Preview, ingest, preview_ingest};
 
 pub use error::{Error, Result};
 pub use litepack_engine::FileKind;

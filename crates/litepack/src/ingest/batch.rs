@@ -3,11 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use rusqlite::TransactionBehavior;
 use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, Statement, TransactionBehavior};
 
-use super::format::Format;
+use super::format::Taken;
+use super::format::detect::{self, Choice};
 use super::input::Filled;
+use super::lines::{Line, bare};
 use super::row::{Columns, Row, Value};
 use super::source::Source;
 use super::{Session, now, now_text, tables};
@@ -75,47 +77,78 @@ impl Session<'_> {
 
     fn choose_format(&mut self, source: &mut Source, ended: bool) -> Result<()> {
         let known = source.format.as_ref().map(|(name, _)| name);
-        match &self.options.format {
-            Some(name) if known != Some(name) => return source.set_format(name),
-            _ if known.is_some() => return Ok(()),
-            _ => {}
-        }
-        let pending = source.lines.pending();
-        let Some(end) = memchr::memrchr(b'\n', pending) else {
-            if ended && !pending.is_empty() && !source.input.is_plain() {
-                let name = Format::detect(std::iter::once(pending), now());
-                return match name {
-                    Some(name) => source.set_format(name),
-                    None => unknown(source),
-                };
-            }
-            if ended && source.lines.is_long() && !source.input.is_plain() {
-                return unknown(source);
-            }
-            // A first line that is too long tells nothing, and has to make room for the next one.
-            if pending.len() > self.options.max_line {
-                source.lines.has_line();
-            }
+        let named = self.options.format.as_ref();
+        if known.is_some() && (named.is_none() || named == known) {
             return Ok(());
+        }
+        source.lines.skip_hole();
+        let pending = source.lines.pending();
+        let all_read = ended && !source.input.is_plain();
+        let end = match memchr::memrchr(b'\n', pending) {
+            Some(end) => end,
+            // The only line of a source that is complete without an end.
+            None if all_read && !source.lines.is_long() => pending.len(),
+            None => 0,
         };
         let most = self.options.max_line;
-        let lines = pending[..end]
+        let lines = pending
+            .get(..end)
+            .unwrap_or_default()
             .split(|b| *b == b'\n')
             .skip(usize::from(source.lines.is_long()))
             .filter(|line| line.len() <= most)
-            .map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+            .map(bare);
         let lines: Vec<&[u8]> = lines.filter(|line| !line.is_empty()).collect();
-        if lines.is_empty() && !ended && !source.lines.is_full() {
-            return Ok(());
+        if lines.is_empty() && named.is_none() {
+            // A first line that is too long tells nothing, and has to make room for the next one.
+            let long = source.lines.is_long() || pending.len() > most;
+            if long && !all_read {
+                source.lines.has_line();
+                return Ok(());
+            }
+            // A source that is full of empty lines alone.
+            let full = end > 0 && source.lines.is_full();
+            if !long && !full {
+                return Ok(());
+            }
         }
-        match Format::detect(lines.into_iter(), now()) {
-            Some(name) => source.set_format(name),
-            None => unknown(source),
+        let choice = match named {
+            // A file that goes on was looked at before.
+            Some(name) if lines.is_empty() || source.id.is_some() => Choice {
+                name: name.clone(),
+                fits: [0, 0],
+                doubt: None,
+            },
+            Some(name) => match detect::check(name, lines.into_iter(), now()) {
+                Some(choice) => choice,
+                None => return source.set_format(name),
+            },
+            None => match detect::detect(lines.into_iter(), now()) {
+                Ok(choice) => choice,
+                Err(why) => refuse!(
+                    "cannot tell the format of {}: {why}; name it with --format",
+                    source.path.display()
+                ),
+            },
+        };
+        source.set_format(&choice.name)?;
+        source.fits = Some(choice.fits);
+        if let Some(doubt) = choice.doubt {
+            let (path, name) = (source.path.display(), &choice.name);
+            self.job
+                .warn(&format!("{path}: the format '{name}' {doubt}"));
+            source.doubt = Some(doubt);
         }
+        Ok(())
     }
 
     /// Stores up to [`LINES`] lines that were read. False if there are no more.
     fn store_batch(&mut self, source: &mut Source, complete: bool) -> Result<bool> {
+        // The lock is not taken for nothing, and no database made.
+        if !source.has_more(complete) {
+            return Ok(false);
+        }
+        self.settle()?;
         let before = source.counted;
         let offset = source.lines.offset();
         match self.transaction(source, complete) {
@@ -137,21 +170,17 @@ impl Session<'_> {
                 return Err(self.sqlite(error));
             }
         }
-        let [lines, unparsed, cut] = [0, 1, 2].map(|at: usize| source.counted[at] - before[at]);
+        let [lines, unparsed, cut, rows] =
+            [0, 1, 2, 3].map(|at: usize| source.counted[at] - before[at]);
         self.report.lines += lines;
         self.report.unparsed += unparsed;
         self.report.cut += cut;
-        self.report.rows += lines - unparsed;
+        self.report.rows += rows;
         self.step.add(source.lines.offset() - offset);
         Ok(true)
     }
 
     fn transaction(&mut self, source: &mut Source, complete: bool) -> rusqlite::Result<Stored> {
-        // The lock is not taken for nothing.
-        let is_there = source.lines.has_line() || complete && source.lines.half() > 0;
-        if !is_there {
-            return Ok(Stored::Nothing);
-        }
         let (now, read_at) = (now(), now_text());
         let (table, columns) = (&self.options.table, &mut self.columns);
         let behavior = TransactionBehavior::Immediate;
@@ -190,52 +219,58 @@ impl Session<'_> {
             if line.bytes.is_empty() {
                 continue;
             }
-            if source.header.is_none() {
-                match format.takes_header(line.bytes) {
-                    Ok(false) => {}
-                    Ok(true) if line.is_cut() => return Ok(Stored::NoHeader("it is too long")),
-                    Ok(true) => {
-                        source.header = Some(line.bytes.to_vec());
-                        continue;
-                    }
-                    Err(why) => return Ok(Stored::NoHeader(why)),
-                }
+            match format.takes_header(line.bytes) {
+                Ok(false) => {}
+                Ok(true) if line.is_cut() => return Ok(Stored::NoHeader("it is too long")),
+                Ok(true) => continue,
+                Err(why) => return Ok(Stored::NoHeader(why)),
             }
-            source.counted[0] += 1;
-            let row = match line.is_cut() {
+            let mut row = Row::default();
+            let taken = match line.is_cut() {
                 true => Err("too long"),
-                false => parse(format, line.bytes, columns, now, id),
+                false => format.parse(line.bytes, &mut row, columns, now),
             };
-            match row {
+            let values = match taken {
+                Ok(Taken::Names) => continue,
+                Ok(Taken::Part) => {
+                    source.counted[0] += 1;
+                    continue;
+                }
+                Ok(Taken::Row | Taken::Other) => row.finish(id, columns.keeps_json()),
+                Err(why) => Err(why),
+            };
+            source.counted[0] += 1;
+            match values {
                 Ok(values) => {
                     if !columns.missing().is_empty() {
                         drop(insert);
                         tables::create(&transaction, table, columns)?;
                         insert = transaction.prepare_cached(&tables::insert(table, columns))?;
                     }
-                    for index in 0..columns.names().len() {
-                        let value = values.get(index).and_then(Option::as_ref);
-                        insert.raw_bind_parameter(index + 1, value.unwrap_or(&Value::Null))?;
-                    }
-                    insert.raw_execute()?;
+                    store_row(&mut insert, columns, &values)?;
+                    source.counted[3] += 1;
                 }
                 Err(why) => {
                     source.counted[1] += 1;
                     source.counted[2] += u64::from(line.is_cut());
-                    let mut insert = transaction.prepare_cached(
-                        "insert into main.litepack_unparsed(source_id, offset, length, line, why, read_at) \
-                         values (?1, ?2, ?3, ?4, ?5, ?6)",
-                    )?;
-                    let line_value = Value::text(line.bytes);
-                    insert.execute(rusqlite::params![
-                        id,
-                        line.offset.cast_signed(),
-                        line.length.cast_signed(),
-                        line_value,
-                        why,
-                        read_at
-                    ])?;
+                    store_unparsed(&transaction, id, &line, why, &read_at)?;
                 }
+            }
+        }
+        // Nothing follows any more that could belong to what is kept.
+        while complete && source.lines.half() == 0 {
+            let mut row = Row::default();
+            let Some(taken) = format.rest(&mut row, columns) else {
+                break;
+            };
+            if taken.is_ok()
+                && let Ok(values) = row.finish(id, columns.keeps_json())
+            {
+                drop(insert);
+                tables::create(&transaction, table, columns)?;
+                insert = transaction.prepare_cached(&tables::insert(table, columns))?;
+                store_row(&mut insert, columns, &values)?;
+                source.counted[3] += 1;
             }
         }
         drop(insert);
@@ -248,23 +283,35 @@ impl Session<'_> {
     }
 }
 
-fn unknown(source: &Source) -> Result<()> {
-    refuse!(
-        "cannot tell the format of {} from its first lines; name it with --format",
-        source.path.display()
-    )
+fn store_row(
+    insert: &mut Statement<'_>,
+    columns: &Columns,
+    values: &[Option<Value<'_>>],
+) -> rusqlite::Result<()> {
+    for index in 0..columns.names().len() {
+        let value = values.get(index).and_then(Option::as_ref);
+        insert.raw_bind_parameter(index + 1, value.unwrap_or(&Value::Null))?;
+    }
+    insert.raw_execute().map(drop)
 }
 
-fn parse<'a>(
-    format: &mut Format,
-    line: &'a [u8],
-    columns: &mut Columns,
-    now: i64,
+fn store_unparsed(
+    connection: &Connection,
     source: i64,
-) -> std::result::Result<Vec<Option<Value<'a>>>, &'static str> {
-    let mut row = Row::default();
-    format.parse(line, &mut row, columns, now)?;
-    row.finish(source, columns.keeps_json())
+    line: &Line<'_>,
+    why: &str,
+    read_at: &str,
+) -> rusqlite::Result<()> {
+    let mut insert = connection.prepare_cached(
+        "insert into main.litepack_unparsed(source_id, offset, length, line, why, read_at) \
+         values (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    let (offset, length) = (line.offset.cast_signed(), line.length.cast_signed());
+    let text = Value::text(line.raw);
+    insert.execute(rusqlite::params![
+        source, offset, length, text, why, read_at
+    ])?;
+    Ok(())
 }
 
 impl rusqlite::ToSql for Value<'_> {

@@ -76,7 +76,11 @@ impl Session<'_> {
                     std::thread::sleep(POLL);
                 }
             }
-            if expired.is_none_or(|at| at.elapsed() > EXPIRE) {
+            // There is a log, though it may be empty.
+            if !followed.is_empty() {
+                self.settle()?;
+            }
+            if self.kind == super::Kind::File && expired.is_none_or(|at| at.elapsed() > EXPIRE) {
                 match self.tidy() {
                     Ok(()) => {}
                     // A column may still come; its index waits for it.

@@ -1,19 +1,18 @@
-//! Where bytes come from: a file, plain or compressed by gzip or zstd, or a stream (standard input or a pipe).
+//! Where bytes come from: a file, plain or compressed, or a stream (standard input or a pipe).
 
 use std::fs::{File, Metadata};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
+use super::compressed::{self, Packing};
 use super::lines::MARK;
 use crate::Result;
 use crate::error::{Context, cannot_read};
 
 /// How long a stream is waited for.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// The largest window of zstd, as `zstd --long=27` makes it: 128 MiB.
-const WINDOW_LOG_MAX: u32 = 27;
 
 /// What a read gave.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,24 +38,16 @@ impl Input {
             let mut file = File::open(path)?;
             let metadata = file.metadata()?;
             let mut magic = Vec::new();
-            (&mut file).take(4).read_to_end(&mut magic)?;
+            (&mut file)
+                .take(compressed::MAGIC)
+                .read_to_end(&mut magic)?;
             file.seek(SeekFrom::Start(0))?;
-            let is_gzip = magic.starts_with(&[0x1f, 0x8b]);
-            // A frame of zstd, or a skippable one.
-            let is_zstd = magic == [0x28, 0xb5, 0x2f, 0xfd]
-                || matches!(magic[..], [low, 0x2a, 0x4d, 0x18] if low & 0xf0 == 0x50);
-            let input = match (is_gzip, is_zstd) {
-                (true, _) => {
+            let input = match compressed::packing(&magic) {
+                Packing::Plain => Input::Plain(file),
+                packing => {
                     let file = BufReader::with_capacity(1 << 16, file);
-                    let decoder = flate2::bufread::MultiGzDecoder::new(file);
-                    Input::Compressed(Box::new(decoder), None)
+                    Input::Compressed(compressed::decoder(packing, file)?, None)
                 }
-                (_, true) => {
-                    let mut decoder = zstd::stream::read::Decoder::new(file)?;
-                    decoder.window_log_max(WINDOW_LOG_MAX)?;
-                    Input::Compressed(Box::new(decoder), None)
-                }
-                _ => Input::Plain(file),
             };
             Ok((input, metadata))
         };
@@ -76,16 +67,15 @@ impl Input {
             };
             let pass = || -> io::Result<()> {
                 let mut file = BufReader::with_capacity(1 << 16, open()?);
-                let compressed = file.fill_buf()?;
-                let mut file: Box<dyn Read> = match compressed {
-                    [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
-                    [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-                        let mut decoder = zstd::stream::read::Decoder::with_buffer(file)?;
-                        decoder.window_log_max(WINDOW_LOG_MAX)?;
-                        Box::new(decoder)
-                    }
-                    _ => Box::new(file),
-                };
+                // A writer may give the first bytes one by one.
+                let mut magic = Vec::new();
+                (&mut file)
+                    .take(compressed::MAGIC)
+                    .read_to_end(&mut magic)?;
+                let packing = compressed::packing(&magic);
+                let file = io::Cursor::new(magic).chain(file);
+                let mut file = compressed::decoder(packing, file)?;
+                let mut first = true;
                 loop {
                     let mut chunk = vec![0; 1 << 16];
                     let count = match file.read(&mut chunk) {
@@ -93,6 +83,11 @@ impl Input {
                         count => count?,
                     };
                     chunk.truncate(count);
+                    if std::mem::take(&mut first)
+                        && let Some(what) = compressed::refused(&chunk)
+                    {
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+                    }
                     if count == 0 || sender.send(Ok(chunk)).is_err() {
                         return Ok(());
                     }

@@ -1,5 +1,7 @@
 //! Lines of a source: cut out of what is read, with the offset of each. Memory is bounded: a line that is too long is
-//! counted, and only its beginning kept.
+//! counted, and only its beginning kept. Bytes that are zero are no part of a line where many stand together: a writer
+//! goes on behind such a hole after its file was truncated (`copytruncate`), and a power loss leaves one. A hole at the
+//! end of a source is not passed: some writers make room that they fill later.
 
 use super::input::{Filled, Input};
 use crate::Result;
@@ -11,19 +13,25 @@ const KEPT: usize = 4096;
 /// So much is read ahead.
 const AHEAD: usize = 4 << 20;
 const CHUNK: usize = 256 << 10;
+/// As many zeros within a line are a hole. One alone may be in the text of a client.
+const HOLE: usize = 32;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A line without its end.
 pub(super) struct Line<'a> {
     /// Where it begins in the decompressed source, in bytes.
     pub(super) offset: u64,
+    /// As it is parsed.
     pub(super) bytes: &'a [u8],
+    /// With what [`bare`] takes from its beginning.
+    pub(super) raw: &'a [u8],
     /// Its length, which is more than there is of it if it was cut.
     pub(super) length: u64,
 }
 
 impl Line<'_> {
     pub(super) fn is_cut(&self) -> bool {
-        self.length > self.bytes.len() as u64
+        self.length > self.raw.len() as u64
     }
 }
 
@@ -34,6 +42,30 @@ struct Long {
     before: Vec<u8>,
     beginning: Vec<u8>,
     length: u64,
+    /// There are zeros alone.
+    is_hole: bool,
+}
+
+/// A line as it is parsed: without zeros and the byte order mark before it, and the carriage return behind it.
+pub(super) fn bare(line: &[u8]) -> &[u8] {
+    let hole = line.iter().take_while(|b| **b == 0).count();
+    let line = line.get(hole..).unwrap_or_default();
+    let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Where many zeros begin within a line, and how many.
+fn hole(line: &[u8]) -> Option<(usize, usize)> {
+    let mut from = 0;
+    while let Some(at) = memchr::memchr(0, line.get(from..)?) {
+        let at = from + at;
+        let zeros = line.get(at..)?.iter().take_while(|b| **b == 0).count();
+        if zeros >= HOLE {
+            return Some((at, zeros));
+        }
+        from = at + zeros;
+    }
+    None
 }
 
 /// The lines of one source.
@@ -156,14 +188,40 @@ impl Lines {
     /// The next line that was read to its end.
     pub(super) fn next(&mut self) -> Option<Line<'_>> {
         let end = self.line_end()?;
-        Some(self.take(end, end + 1))
+        let line = self.buffer.get(self.start..end).unwrap_or_default();
+        let (end, next) = match hole(line).filter(|_| self.long.is_none()) {
+            Some((at, zeros)) => (self.start + at, self.start + at + zeros),
+            None => (end, end + 1),
+        };
+        Some(self.take(end, next))
+    }
+
+    /// Passes zeros before a line, as soon as that begins.
+    pub(super) fn skip_hole(&mut self) {
+        let in_hole = self.long.as_ref().is_some_and(|long| long.is_hole);
+        if self.long.is_some() && !in_hole {
+            return;
+        }
+        let zeros = self.pending().iter().take_while(|b| **b == 0).count();
+        if zeros < self.pending().len() {
+            if zeros >= HOLE || in_hole {
+                self.start += zeros;
+                self.position += zeros as u64;
+                self.scanned = self.scanned.max(self.start);
+                self.long = None;
+            }
+        } else if zeros > self.limit || in_hole {
+            self.swallow();
+        }
     }
 
     fn line_end(&mut self) -> Option<usize> {
+        self.skip_hole();
         let found = memchr::memchr(b'\n', &self.buffer[self.scanned..]);
         if found.is_none() {
             self.scanned = self.buffer.len();
-            if self.long.is_some() || self.pending().len() > self.limit {
+            let in_hole = self.long.as_ref().is_some_and(|long| long.is_hole);
+            if !in_hole && (self.long.is_some() || self.pending().len() > self.limit) {
                 self.swallow();
             }
         }
@@ -172,8 +230,17 @@ impl Lines {
 
     /// The last line, which has no end.
     pub(super) fn rest(&mut self) -> Option<Line<'_>> {
+        self.skip_hole();
         let end = self.buffer.len();
-        (self.half() > 0).then(|| self.take(end, end))
+        let is_hole = self.pending().iter().all(|b| *b == 0);
+        if self.long.as_ref().map_or(is_hole, |long| long.is_hole) {
+            self.long = None;
+            self.position += self.pending().len() as u64;
+            self.start = end;
+            self.scanned = end;
+            return None;
+        }
+        Some(self.take(end, end))
     }
 
     fn take(&mut self, end: usize, next: usize) -> Line<'_> {
@@ -191,17 +258,17 @@ impl Lines {
             return Line {
                 offset: long.offset,
                 bytes: &self.beginning,
+                raw: &self.beginning,
                 length: long.length,
             };
         }
-        let mut bytes = &self.buffer[start..end];
-        if bytes.ends_with(b"\r") {
-            bytes = &bytes[..bytes.len() - 1];
-        }
+        let raw = &self.buffer[start..end];
+        let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
         Line {
             offset: position,
-            bytes,
-            length: bytes.len() as u64,
+            bytes: bare(raw),
+            raw,
+            length: raw.len() as u64,
         }
     }
 
@@ -222,7 +289,12 @@ impl Lines {
             before,
             beginning: Vec::new(),
             length: 0,
+            is_hole: bytes.iter().all(|b| *b == 0),
         });
+        if long.is_hole {
+            long.length += bytes.len() as u64;
+            return;
+        }
         let room = KEPT - long.beginning.len();
         long.beginning
             .extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -265,6 +337,76 @@ mod tests {
         file.write_all(b"f\n").unwrap();
         assert_eq!(read(&mut lines, &mut input), [one(10, "half")]);
         assert_eq!(lines.head(), b"one\r\n\ntwo\nhalf\n");
+    }
+
+    #[test]
+    fn holes_are_no_lines() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let hole = |size: usize| vec![0; size];
+        let parts: [&[u8]; 9] = [
+            b"\xef\xbb\xbfone\n",
+            &hole(3),
+            b"two\nhalf",
+            &hole(3 << 20),
+            b"three\n",
+            &hole(9 << 20),
+            b"four\nfi",
+            b"\0ve\n",
+            &hole(2 << 20),
+        ];
+        for part in parts {
+            file.write_all(part).unwrap();
+        }
+        let (mut input, _) = Input::open(file.path()).unwrap();
+        let mut lines = Lines::new(0, &[], Vec::new(), 4 << 20);
+        let texts = |found: Vec<(u64, String, u64)>| {
+            found
+                .into_iter()
+                .map(|(offset, text, _)| (offset, text))
+                .collect::<Vec<_>>()
+        };
+        let of = |at: usize, text: &str| (at as u64, text.to_owned());
+        let mib = 1 << 20;
+        let found = texts(read(&mut lines, &mut input));
+        let third = 7 + 3 + 8 + 3 * mib;
+        let fourth = third + 6 + 9 * mib;
+        assert_eq!(
+            found,
+            [
+                of(0, "one"),
+                of(7, "two"),
+                of(7 + 3 + 4, "half"),
+                of(third, "three"),
+                of(fourth, "four"),
+                of(fourth + 5, "fi\0ve"),
+            ]
+        );
+        // What is at the end may still be filled.
+        assert_eq!(lines.offset(), (fourth + 5 + 6) as u64);
+        assert_eq!(lines.half(), 2 * mib as u64);
+        file.write_all(b"six\n").unwrap();
+        let found = texts(read(&mut lines, &mut input));
+        assert_eq!(found, [of(fourth + 11 + 2 * mib, "six")]);
+        // A hole that is longer than lines may be takes no memory, and is passed when something follows.
+        file.write_all(&hole(20 << 20)).unwrap();
+        let before = lines.offset();
+        assert_eq!(read(&mut lines, &mut input), []);
+        assert!(lines.buffer.capacity() < 4 * AHEAD);
+        assert_eq!((lines.offset(), lines.half()), (before, 20 << 20));
+        file.write_all(b"seven\nend").unwrap();
+        let found = texts(read(&mut lines, &mut input));
+        assert_eq!(found, [(before + (20 << 20), "seven".to_owned())]);
+        assert_eq!(lines.rest().unwrap().bytes, b"end");
+        assert!(lines.rest().is_none());
+        // A zero before a line that is too long is no hole.
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"\0").unwrap();
+        file.write_all(&vec![b'x'; 20 << 20]).unwrap();
+        let (mut input, _) = Input::open(file.path()).unwrap();
+        let mut lines = Lines::new(0, &[], Vec::new(), 4096);
+        assert_eq!(read(&mut lines, &mut input), []);
+        assert!(lines.buffer.capacity() < 4 * AHEAD);
+        assert_eq!(lines.rest().unwrap().length, (20 << 20) + 1);
     }
 
     #[test]

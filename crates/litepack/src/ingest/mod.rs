@@ -3,16 +3,19 @@
 //! ```text
 //! mod.rs     options, report, and the order in which sources are read
 //! batch.rs   one transaction: lines become rows, and the offset goes with them
-//! follow.rs  goes on as files grow and are rotated
+//! follow.rs  goes on as files grow and are rotated         preview.rs  what would come of sources
 //! source.rs  a source and how it is recognised     input.rs  bytes of a file or stream     lines.rs  its lines
 //! format/    what a line says                      row.rs    values and columns            tables.rs the schema
+//! compressed.rs  what a file is by its first bytes
 //! ```
 
 mod batch;
+mod compressed;
 mod follow;
 mod format;
 mod input;
 mod lines;
+mod preview;
 mod row;
 mod source;
 mod tables;
@@ -26,10 +29,12 @@ use serde::Serialize;
 
 use self::format::Format;
 use self::format::time::{Stamp, Times, text};
+pub use self::preview::{Preview, preview_ingest};
 use self::row::Columns;
 use self::source::Source;
 use crate::error::{Context, refuse};
 use crate::files::patterns::expand;
+use crate::files::replacement::Replacement;
 use crate::job::{Step, Unit};
 use crate::{Error, Job, Result};
 
@@ -51,8 +56,9 @@ const COLUMNS_MAX: usize = 1900;
 pub struct IngestOptions {
     /// The table of the lines.
     pub table: String,
-    /// `json`, `combined`, `vhost`, `common`, `syslog`, `logfmt`, `tsv`, `csv`, or a pattern as nginx (`log_format`)
-    /// or Apache (`LogFormat`) has it; by default the first lines of each source tell.
+    /// A name, such as `json`, `combined` or `syslog` ([all](https://github.com/litepack/litepack/blob/main/docs/logs.md)),
+    /// or a pattern as nginx (`log_format`) or Apache (`LogFormat`) has it; by default the first lines of each source
+    /// tell.
     pub format: Option<String>,
     /// Times are Unix seconds; else text, such as `2026-11-24T10:43:55Z`.
     pub integer_times: bool,
@@ -86,6 +92,28 @@ impl Default for IngestOptions {
     }
 }
 
+impl IngestOptions {
+    fn check(&self) -> Result<()> {
+        let lower = self.table.to_ascii_lowercase();
+        if lower.is_empty() || lower.len() > TABLE_MAX || lower.contains('\0') {
+            refuse!("a table's name has 1 to {TABLE_MAX} bytes");
+        }
+        if lower.starts_with("sqlite_") || lower.starts_with("litepack_") {
+            refuse!("tables whose names begin with sqlite_ or litepack_ are not for logs");
+        }
+        if self.max_columns > COLUMNS_MAX {
+            refuse!("at most {COLUMNS_MAX} columns are possible");
+        }
+        if !(LINE_MIN..=LINE_MAX).contains(&self.max_line) {
+            refuse!("the longest line to parse is not between {LINE_MIN} and {LINE_MAX} bytes");
+        }
+        if let Some(format) = &self.format {
+            Format::new(format)?;
+        }
+        Ok(())
+    }
+}
+
 /// What [`ingest`] did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ingested {
@@ -114,6 +142,8 @@ pub struct IngestedSource {
     pub lines: u64,
     /// Lines that were not parsed.
     pub unparsed: u64,
+    /// What to know of the format, where many of the first lines do not fit it.
+    pub doubt: Option<String>,
     /// Bytes (decompressed) that were read in earlier runs.
     pub known_bytes: u64,
     /// Bytes of a half line at the end, which is left for the next run.
@@ -122,8 +152,8 @@ pub struct IngestedSource {
     pub error: Option<String>,
 }
 
-/// Reads logs into a database, which is created packed if it does not exist. A source is a file (plain, gzip or zstd),
-/// a pattern such as `logs/*.gz`, a named pipe, or `-`, standard input. What was read of a file in an earlier call is
+/// Reads logs into a database, which is created packed if it does not exist and a source can be read. A source is a file
+/// (plain, or compressed by gzip, zstd, xz or bzip2), a pattern such as `logs/*.gz`, a named pipe, or `-`, standard input. What was read of a file in an earlier call is
 /// not read again, also after the file was renamed or compressed. Lines that are not of the format are kept in the
 /// table `litepack_unparsed`.
 ///
@@ -168,6 +198,7 @@ pub fn ingest(
 /// A database that is written, and what is known while it is.
 struct Session<'a> {
     connection: Connection,
+    kind: Kind,
     database: &'a Path,
     options: &'a IngestOptions,
     job: &'a Job<'a>,
@@ -175,6 +206,17 @@ struct Session<'a> {
     report: Ingested,
     step: Step<'a>,
     _interrupts: crate::job::Interrupts,
+}
+
+/// What is written.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// The database.
+    File,
+    /// One in memory, until there is something to store: a source that cannot be read leaves no database.
+    Draft,
+    /// One in memory, for a look.
+    Preview,
 }
 
 /// Unix seconds now.
@@ -206,24 +248,34 @@ impl<'a> Session<'a> {
         if matches!(database.to_str(), Some("" | ":memory:")) {
             refuse!("the database has to be a file");
         }
+        options.check()?;
+        if database.exists() {
+            return Session::new(crate::open(database)?, Kind::File, database, options, job);
+        }
+        let cannot = || format!("cannot open {}", database.display());
+        Replacement::beside(database.to_owned(), false).with_context(cannot)?;
+        Session::in_memory(Kind::Draft, database, options, job)
+    }
+
+    fn in_memory(
+        kind: Kind,
+        database: &'a Path,
+        options: &'a IngestOptions,
+        job: &'a Job<'a>,
+    ) -> Result<Session<'a>> {
+        let connection =
+            Connection::open_in_memory().context("cannot open a database in memory")?;
+        Session::new(connection, kind, database, options, job)
+    }
+
+    fn new(
+        connection: Connection,
+        kind: Kind,
+        database: &'a Path,
+        options: &'a IngestOptions,
+        job: &'a Job<'a>,
+    ) -> Result<Session<'a>> {
         let table = &options.table;
-        let lower = table.to_ascii_lowercase();
-        if table.is_empty() || table.len() > TABLE_MAX || table.contains('\0') {
-            refuse!("a table's name has 1 to {TABLE_MAX} bytes");
-        }
-        if lower.starts_with("sqlite_") || lower.starts_with("litepack_") {
-            refuse!("tables whose names begin with sqlite_ or litepack_ are not for logs");
-        }
-        if options.max_columns > COLUMNS_MAX {
-            refuse!("at most {COLUMNS_MAX} columns are possible");
-        }
-        if !(LINE_MIN..=LINE_MAX).contains(&options.max_line) {
-            refuse!("the longest line to parse is not between {LINE_MIN} and {LINE_MAX} bytes");
-        }
-        if let Some(format) = &options.format {
-            Format::new(format)?;
-        }
-        let connection = crate::open(database)?;
         connection
             .busy_timeout(PATIENCE)
             .context("cannot open the database")?;
@@ -241,6 +293,7 @@ impl<'a> Session<'a> {
         }
         Ok(Session {
             connection,
+            kind,
             database,
             options,
             job,
@@ -249,6 +302,24 @@ impl<'a> Session<'a> {
             step: job.step("reading", Unit::Bytes, None),
             _interrupts: interrupts,
         })
+    }
+
+    /// Goes on in the file, which is made now. Nothing was stored before.
+    fn settle(&mut self) -> Result<()> {
+        if self.kind != Kind::Draft {
+            return Ok(());
+        }
+        let connection = crate::open(self.database)?;
+        let real = Session::new(
+            connection,
+            Kind::File,
+            self.database,
+            self.options,
+            self.job,
+        )?;
+        let report = std::mem::take(&mut self.report);
+        *self = Session { report, ..real };
+        Ok(())
     }
 
     /// Forgets what a transaction that failed would have added.
@@ -271,6 +342,10 @@ impl<'a> Session<'a> {
                 Ok(mut source) => {
                     let known = source.stored;
                     let read = self.read_to_end(&mut source);
+                    // An empty log is one.
+                    if read.is_ok() {
+                        self.settle()?;
+                    }
                     self.note(&source, known, read)?;
                 }
                 Err(error) => self.failed(&path, error)?,
@@ -304,6 +379,7 @@ impl<'a> Session<'a> {
             format: source.format.as_ref().map(|(name, _)| name.clone()),
             lines: source.counted[0],
             unparsed: source.counted[1],
+            doubt: source.doubt.clone(),
             known_bytes: known,
             half_line_bytes: source.lines.half(),
             error,
@@ -325,6 +401,9 @@ impl<'a> Session<'a> {
 
     /// Deletes what is too old, and creates indexes.
     fn tidy(&mut self) -> Result<()> {
+        if self.kind != Kind::File {
+            return Ok(());
+        }
         // An index that cannot be made keeps no row too long.
         self.expire()?;
         let table = quote(&self.options.table);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, params};
 
+use super::compressed;
 use super::format::Format;
 use super::input::Input;
 use super::lines::{Lines, MARK};
@@ -33,9 +34,14 @@ pub(super) struct Source {
     pub(super) input: Input,
     pub(super) lines: Lines,
     pub(super) format: Option<(String, Format)>,
-    pub(super) header: Option<Vec<u8>>,
-    /// What was read in this run: lines, those of them that were not parsed, and too long.
-    pub(super) counted: [u64; 3],
+    /// What the format remembered.
+    header: Option<Vec<u8>>,
+    /// What the user should know of how the format was chosen.
+    pub(super) doubt: Option<String>,
+    /// How many lines of the sample fit, of how many.
+    pub(super) fits: Option<[usize; 2]>,
+    /// What was read in this run: lines, those of them that were not parsed, and too long, and the rows made of them.
+    pub(super) counted: [u64; 4],
     /// The offset in the database.
     pub(super) stored: u64,
     /// The last row there was when the database did not know it.
@@ -84,6 +90,9 @@ impl Source {
         let (mut input, metadata) = Input::open(path)?;
         let own = identity(&metadata);
         let head = input.head().with_context(|| cannot_read(path))?;
+        if let Some(what) = compressed::refused(&head) {
+            refuse!("{} is {what}", path.display());
+        }
         // Before the look at what is known: a row that comes later is found by its number.
         let sql = "select coalesce(max(id), 0) from main.litepack_sources";
         let seen = connection
@@ -141,20 +150,31 @@ impl Source {
             lines,
             format: None,
             header: None,
-            counted: [0; 3],
+            doubt: None,
+            fits: None,
+            counted: [0; 4],
             stored: 0,
             seen: 0,
         }
     }
 
-    /// Sets the format, with the header that is known.
+    /// Sets the format, with what is known of it.
     pub(super) fn set_format(&mut self, name: &str) -> Result<()> {
         let mut format = Format::new(name)?;
         if let Some(header) = &self.header {
-            let _ = format.takes_header(header);
+            format.restore(header);
         }
         self.format = Some((name.to_owned(), format));
         Ok(())
+    }
+
+    /// Whether there is a line to store. With `complete` the last one needs no end.
+    pub(super) fn has_more(&mut self, complete: bool) -> bool {
+        let keeps = self
+            .format
+            .as_ref()
+            .is_some_and(|(_, format)| format.has_rest());
+        self.lines.has_line() || complete && (self.lines.half() > 0 || keeps)
     }
 
     /// Stores how far it was read, and so many more lines, and lines that were not parsed.
@@ -175,7 +195,7 @@ impl Source {
             id,
             absolute(&self.path).to_string_lossy(),
             self.format.as_ref().map(|(name, _)| name),
-            self.header,
+            self.format.as_ref().and_then(|(_, format)| format.state()),
             device,
             inode,
             // A stream is never recognised.

@@ -1,31 +1,99 @@
-//! CSV and TSV. The first line of a source has the names. A record is a line: one whose quoted value goes on in the
-//! next line is not parsed.
+//! CSV and TSV, and CSV between semicolons or bars. The first line of a source has the names. A record is a line: one
+//! whose quoted value goes on in the next line is not parsed.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 
-use super::{Parsed, put};
+use super::field::{is_ip, is_number};
+use super::{is_time, ltsv, put, time};
 use crate::ingest::row::{Columns, Row, Value};
 
 /// More fields are not parsed.
 const FIELDS_MAX: usize = 2000;
+/// Names that columns have, and values hardly.
+const NAMES: [&str; 46] = [
+    "action",
+    "address",
+    "agent",
+    "bytes",
+    "category",
+    "city",
+    "code",
+    "color",
+    "component",
+    "count",
+    "country",
+    "description",
+    "duration",
+    "email",
+    "error",
+    "event",
+    "host",
+    "hostname",
+    "id",
+    "ip",
+    "key",
+    "level",
+    "logger",
+    "message",
+    "method",
+    "module",
+    "msg",
+    "name",
+    "path",
+    "pid",
+    "port",
+    "process",
+    "protocol",
+    "referer",
+    "service",
+    "severity",
+    "size",
+    "source",
+    "state",
+    "status",
+    "target",
+    "thread",
+    "type",
+    "url",
+    "user",
+    "value",
+];
 
 /// The format, with the names once they are known.
 pub(in crate::ingest) struct Delimited {
     reader: Reader,
+    /// Taken from the header.
+    is_free: bool,
     header: Vec<String>,
+    line: Vec<u8>,
+}
+
+fn reader(delimiter: u8) -> Reader {
+    // A line is one record, also where it has a carriage return in it.
+    ReaderBuilder::new()
+        .delimiter(delimiter)
+        .terminator(Terminator::Any(b'\n'))
+        .build()
 }
 
 impl Delimited {
     pub(super) fn new(delimiter: u8) -> Delimited {
         Delimited {
-            // A line is one record, also where it has a carriage return in it.
-            reader: ReaderBuilder::new()
-                .delimiter(delimiter)
-                .terminator(Terminator::Any(b'\n'))
-                .build(),
+            reader: reader(delimiter),
+            is_free: false,
             header: Vec::new(),
+            line: Vec::new(),
+        }
+    }
+
+    /// Commas, or where the names have none, what they have.
+    pub(super) fn of_header() -> Delimited {
+        Delimited {
+            is_free: true,
+            ..Delimited::new(b',')
         }
     }
 
@@ -33,33 +101,78 @@ impl Delimited {
         self.header.is_empty()
     }
 
-    /// Whether a line has at least two names, each of its own, and no numbers.
-    pub(super) fn looks_like_header(&mut self, line: &[u8]) -> bool {
-        let Ok(fields) = self.split(line) else {
-            return false;
+    /// The line with the names.
+    pub(super) fn state(&self) -> Option<Vec<u8>> {
+        (!self.lacks_header()).then(|| self.line.clone())
+    }
+
+    /// Whether the first of these lines has names: it has at least two, each of its own, and the others show that it is
+    /// no record like them.
+    pub(super) fn has_names(&mut self, lines: &[&[u8]]) -> Option<bool> {
+        let (first, others) = lines.split_first()?;
+        let names = self.split(first).ok()?;
+        let distinct: HashSet<&[u8]> = names.iter().map(|name| &name[..]).collect();
+        let is_ltsv = || {
+            let columns = Columns::new(&[], 100, false, time::Times::default());
+            columns.is_ok_and(|mut c| ltsv::parse(first, &mut Row::default(), &mut c).is_ok())
         };
-        let name = |field: &Vec<u8>| {
-            let first = field
-                .first()
-                .is_some_and(|b| b.is_ascii_alphabetic() || b"_@#".contains(b));
-            let is_text = std::str::from_utf8(field).is_ok() && !field.contains(&b'\r');
-            first && field.len() < 64 && is_text
-        };
-        let mut names = fields.clone();
-        names.sort();
-        names.dedup();
-        fields.len() > 1 && names.len() == fields.len() && fields.iter().all(name)
+        if names.len() < 2
+            || distinct.len() < names.len()
+            || !names.iter().all(|n| is_name(n))
+            || is_ltsv()
+        {
+            return None;
+        }
+        let rows: Vec<Vec<Vec<u8>>> = others
+            .iter()
+            .filter_map(|line| self.split(line).ok())
+            .collect();
+        let rows: Vec<_> = rows
+            .into_iter()
+            .filter(|row| row.len() == names.len())
+            .collect();
+        let shows = names.iter().enumerate().any(|(at, name)| {
+            let mut values = rows
+                .iter()
+                .filter_map(|row| row.get(at))
+                .filter(|value| !value.is_empty());
+            let known = || {
+                let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+                is_time(&name) || NAMES.contains(&&*name)
+            };
+            let is_other = |value: &Vec<u8>| {
+                let decimal: Vec<u8> = value
+                    .iter()
+                    .map(|b| if *b == b',' { b'.' } else { *b })
+                    .collect();
+                is_number(&decimal) || time::any(value).is_some() || is_ip(value)
+            };
+            known() || values.next().is_some_and(is_other) && values.all(is_other)
+        });
+        Some(shows)
     }
 
     pub(super) fn set_header(&mut self, line: &[u8]) -> Result<(), &'static str> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-        let names = self.split(line)?;
+        let mut names = self.split(line)?;
+        if self.is_free && names.len() == 1 {
+            for delimiter in [b';', b'\t', b'|'] {
+                self.reader = reader(delimiter);
+                let found = self.split(line)?;
+                if found.len() > 1 {
+                    names = found;
+                    break;
+                }
+                self.reader = reader(b',');
+            }
+        }
         if names.iter().any(|name| name.contains(&b'\r')) {
             return Err("its lines end with a carriage return alone");
         }
         let names = names.into_iter();
         let names = names.map(|name| String::from_utf8(name).map_err(|_| "a name is not UTF-8"));
         self.header = names.collect::<Result<_, _>>()?;
+        self.line = line.to_vec();
         Ok(())
     }
 
@@ -76,8 +189,8 @@ impl Delimited {
             _ => return Err("a quote is not closed"),
         }
         let mut start = 0;
-        let fields = ends[..count].iter().map(|end| {
-            let field = bytes[start..*end].to_vec();
+        let fields = ends.iter().take(count).map(|end| {
+            let field = bytes.get(start..*end).unwrap_or_default().to_vec();
             start = *end;
             field
         });
@@ -89,7 +202,7 @@ impl Delimited {
         line: &'a [u8],
         row: &mut Row<'a>,
         columns: &mut Columns,
-    ) -> Parsed {
+    ) -> Result<(), &'static str> {
         let fields = self.split(line)?;
         if fields.len() != self.header.len() {
             return Err("not as many fields as the header has");
@@ -106,4 +219,19 @@ impl Delimited {
         }
         Ok(())
     }
+}
+
+/// Whether a text can be the name of a column.
+fn is_name(field: &[u8]) -> bool {
+    let first = |b: &u8| b.is_ascii_alphabetic() || b"_@#".contains(b) || !b.is_ascii();
+    let Ok(text) = std::str::from_utf8(field) else {
+        return false;
+    };
+    let strange = text.contains(['\r', '=', '"', '{']) || text.contains("://");
+    field.first().is_some_and(first)
+        && field.len() < 64
+        && !strange
+        && !text.get(1..).is_some_and(|rest| rest.contains('@'))
+        && time::any(field).is_none()
+        && !is_ip(field)
 }

@@ -1,4 +1,5 @@
-//! JSON lines: an object in each. Nested values are kept as JSON, numbers that SQLite cannot hold as text.
+//! JSON lines: an object in each. Nested values are kept as JSON, numbers that SQLite cannot hold as text. The journal of
+//! systemd has its time under a name of its own.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,8 +7,11 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Parsed, put};
+use super::{put, time};
 use crate::ingest::row::{Columns, Row, Value};
+
+/// Where `journalctl -o json` has the time, in microseconds.
+const JOURNAL_TIME: &str = "__REALTIME_TIMESTAMP";
 
 /// The members of an object in their order, with those that stand twice.
 struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
@@ -40,12 +44,37 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     }
 }
 
-/// Parses a line.
-pub(super) fn parse<'a>(line: &'a [u8], row: &mut Row<'a>, columns: &mut Columns) -> Parsed {
+/// The members of a line, with their values as they are written.
+pub(super) fn members(line: &[u8]) -> Result<Vec<(Cow<'_, str>, &RawValue)>, &'static str> {
     let text = std::str::from_utf8(line).map_err(|_| "not UTF-8")?;
     let Members(members) = serde_json::from_str(text).map_err(|_| "not a JSON object")?;
+    Ok(members)
+}
+
+/// A string, if the value is one.
+pub(super) fn string(value: &str) -> Option<Cow<'_, str>> {
+    let name: Name<'_> = serde_json::from_str(value).ok()?;
+    Some(name.0)
+}
+
+/// Parses a line.
+pub(super) fn parse<'a>(
+    line: &'a [u8],
+    row: &mut Row<'a>,
+    columns: &mut Columns,
+) -> Result<(), &'static str> {
+    let members = members(line)?;
     row.is_json(line);
+    let journal = members.iter().find(|(name, _)| name == JOURNAL_TIME);
+    let stamp = journal.and_then(|(_, value)| {
+        let text = string(value.get());
+        time::unix(text.as_deref().unwrap_or(value.get()).as_bytes())
+    });
+    let journal = stamp.is_some_and(|stamp| row.put_time(columns, stamp));
     for (name, value) in members {
+        if journal && name == JOURNAL_TIME {
+            continue;
+        }
         put(row, columns, name, of(value.get())?);
     }
     Ok(())

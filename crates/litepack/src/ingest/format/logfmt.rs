@@ -1,38 +1,41 @@
-//! logfmt: `level=info msg="a text" took=0.3`. A word without `=` is a name whose value is 1.
+//! logfmt: `level=info msg="a text" took=0.3`. A line with a word that has no `=` is not of it: much else has such words.
 
 use std::borrow::Cow;
 
-use super::{Parsed, put};
+use super::put;
 use crate::ingest::row::{Columns, Row, Value};
 
 /// Parses a line.
-pub(super) fn parse<'a>(line: &'a [u8], row: &mut Row<'a>, columns: &mut Columns) -> Parsed {
+pub(super) fn parse<'a>(
+    line: &'a [u8],
+    row: &mut Row<'a>,
+    columns: &mut Columns,
+) -> Result<(), &'static str> {
     let mut rest = line.trim_ascii();
-    let mut pairs = 0;
+    if rest.is_empty() {
+        return Err("no name=value");
+    }
     while !rest.is_empty() {
         let end = rest
             .iter()
-            .position(|b| *b == b'=' || *b == b' ')
+            .position(|b| matches!(b, b'=' | b' '))
             .unwrap_or(rest.len());
-        let (name, after) = rest.split_at(end);
-        let well = !name.is_empty() && !name.iter().any(|b| *b == b'"' || b.is_ascii_control());
-        if !well {
-            return Err("a name is missing, or holds quotes");
+        let (name, after) = rest.split_at_checked(end).unwrap_or((rest, b""));
+        if !is_name(name) {
+            return Err("a name is missing, or is none");
         }
         let name = std::str::from_utf8(name).map_err(|_| "a name is not UTF-8")?;
+        let after = after.strip_prefix(b"=").ok_or("a word without =")?;
         let value;
-        (value, rest) = match after.strip_prefix(b"=") {
-            None => (Value::Integer(1), after),
-            Some(after) => {
-                pairs += 1;
-                match after.strip_prefix(b"\"") {
-                    Some(quoted) => unquote(quoted)?,
-                    None => {
-                        let end = memchr::memchr(b' ', after).unwrap_or(after.len());
-                        let (value, rest) = after.split_at(end);
-                        (Value::typed(value), rest)
-                    }
+        (value, rest) = match after.strip_prefix(b"\"") {
+            Some(quoted) => unquote(quoted)?,
+            None => {
+                let end = memchr::memchr(b' ', after).unwrap_or(after.len());
+                let (value, rest) = after.split_at_checked(end).unwrap_or((after, b""));
+                if memchr::memchr(b'"', value).is_some() {
+                    return Err("a quote within a value");
                 }
+                (Value::typed(value), rest)
             }
         };
         put(row, columns, Cow::Borrowed(name), value);
@@ -41,11 +44,13 @@ pub(super) fn parse<'a>(line: &'a [u8], row: &mut Row<'a>, columns: &mut Columns
         }
         rest = rest.trim_ascii_start();
     }
-    if pairs == 0 {
-        Err("no name=value")
-    } else {
-        Ok(())
-    }
+    Ok(())
+}
+
+fn is_name(name: &[u8]) -> bool {
+    let letter = |b: &u8| (b.is_ascii_graphic() && !b"\",;{}[]()<>".contains(b)) || !b.is_ascii();
+    let first = |b: &u8| b.is_ascii_alphabetic() || b"_@".contains(b) || !b.is_ascii();
+    name.first().is_some_and(first) && name.iter().all(letter)
 }
 
 fn unquote(quoted: &[u8]) -> Result<(Value<'_>, &[u8]), &'static str> {

@@ -1,93 +1,185 @@
 //! Formats of lines: which there are, how they are recognised, and what each makes of a line.
+//!
+//! ```text
+//! field.rs    types of fields          pattern.rs   fields with text between them    syntax.rs   as servers write these
+//! detect.rs   which format lines have  json.rs logfmt.rs ltsv.rs delimited.rs w3c.rs   names in the lines
+//! container.rs  parts that are joined  syslog.rs haproxy.rs aws.rs                     fields in an order of their own
+//! ```
 
+mod aws;
+mod container;
 mod delimited;
+pub(super) mod detect;
+mod field;
+mod haproxy;
 mod json;
 mod logfmt;
+mod ltsv;
 mod pattern;
+mod syntax;
 mod syslog;
 pub(super) mod time;
+mod w3c;
 
+#[cfg(test)]
+mod random;
+#[cfg(test)]
+mod samples;
+
+use self::container::Container;
 use self::delimited::Delimited;
 use self::pattern::Pattern;
+use self::w3c::W3c;
 use super::row::{Columns, Row, Value};
 use crate::Result;
 use crate::error::refuse;
 
-const COMMON: &str = r#"%h %l %u %t "%r" %>s %b"#;
-const COMBINED: &str = r#"%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#;
-const VHOST: &str = r#"%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i""#;
-/// Formats that are recognised, in this order: of two that fit equally well, the first.
-const KNOWN: [&str; 8] = [
-    "json", "combined", "vhost", "common", "syslog", "logfmt", "tsv", "csv",
+/// Formats that are patterns of Apache or nginx. A name and a space before a pattern stand for the format and fields
+/// behind it: `combined %D`.
+const PATTERNS: [(&str, &str); 7] = [
+    ("common", r#"%h %l %u %t "%r" %>s %b"#),
+    (
+        "combined",
+        r#"%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#,
+    ),
+    (
+        "vhost",
+        r#"%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i""#,
+    ),
+    (
+        "main",
+        r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" "$http_x_forwarded_for""#,
+    ),
+    (
+        "upstream_time",
+        r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" rt=$request_time uct="$upstream_connect_time" uht="$upstream_header_time" urt="$upstream_response_time""#,
+    ),
+    (
+        "ingress-nginx",
+        r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" $request_length $request_time [$proxy_upstream_name] [$proxy_alternative_upstream_name] $upstream_addr $upstream_response_length $upstream_response_time $upstream_status $req_id"#,
+    ),
+    (
+        "traefik",
+        r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" $request_count "$router_name" "$server_url" ${request_milliseconds}ms"#,
+    ),
 ];
-/// So many lines are looked at.
-const SAMPLE: usize = 200;
+/// The other names that `--format` takes.
+const OTHERS: [&str; 14] = [
+    "json",
+    "docker",
+    "cri",
+    "logfmt",
+    "ltsv",
+    "syslog",
+    "haproxy",
+    "elb",
+    "alb",
+    "w3c",
+    "csv",
+    "csv-semicolon",
+    "csv-bar",
+    "tsv",
+];
+
+/// What became of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// A row.
+    Row,
+    /// A row, of a line as the format has them beside its own.
+    Other,
+    /// It is kept until the rest comes.
+    Part,
+    /// It says what the lines behind it hold.
+    Names,
+}
 
 /// Why a line is not of a format.
-pub(super) type Parsed = std::result::Result<(), &'static str>;
+pub(super) type Parsed = std::result::Result<Taken, &'static str>;
 
 /// A format, as lines of one source have it.
 pub(super) enum Format {
     Pattern(Pattern),
     Json,
     Logfmt,
+    Ltsv,
     Syslog,
+    Haproxy,
+    Aws(&'static aws::Fields),
+    Container(Container),
+    W3c(W3c),
     Delimited(Box<Delimited>),
+}
+
+/// The pattern of a name.
+fn known(name: &str) -> Option<&'static str> {
+    let found = PATTERNS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, pattern)| *pattern)
+}
+
+/// The names of all formats.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    PATTERNS.iter().map(|(name, _)| *name).chain(OTHERS)
 }
 
 impl Format {
     /// A format by its name, or by the pattern with which nginx (`log_format`) or Apache (`LogFormat`) writes it.
     pub(super) fn new(name: &str) -> Result<Format> {
+        if let Some(pattern) = known(name) {
+            return Ok(Format::Pattern(Pattern::new(&[pattern], true)?));
+        }
+        if let Some((first, rest)) = name.split_once(' ')
+            && let Some(pattern) = known(first)
+        {
+            return Ok(Format::Pattern(Pattern::new(&[pattern, " ", rest], true)?));
+        }
+        let delimited = |delimiter| Format::Delimited(Box::new(Delimited::new(delimiter)));
         Ok(match name {
-            "common" => Format::Pattern(Pattern::new(COMMON)?),
-            "combined" => Format::Pattern(Pattern::new(COMBINED)?),
-            "vhost" => Format::Pattern(Pattern::new(VHOST)?),
             "json" => Format::Json,
+            "docker" => Format::Container(Container::docker()),
+            "cri" => Format::Container(Container::cri()),
             "logfmt" => Format::Logfmt,
+            "ltsv" => Format::Ltsv,
             "syslog" => Format::Syslog,
-            "csv" => Format::Delimited(Box::new(Delimited::new(b','))),
-            "tsv" => Format::Delimited(Box::new(Delimited::new(b'\t'))),
-            pattern if pattern.contains(['%', '$']) => Format::Pattern(Pattern::new(pattern)?),
-            other => refuse!(
-                "there is no format {other:?}: {}, or a pattern of nginx or Apache, such as '$remote_addr $request_time'",
-                KNOWN.join(", ")
-            ),
+            "haproxy" => Format::Haproxy,
+            "elb" => Format::Aws(&aws::ELB),
+            "alb" => Format::Aws(&aws::ALB),
+            "w3c" => Format::W3c(W3c::default()),
+            "csv" => Format::Delimited(Box::new(Delimited::of_header())),
+            "csv-semicolon" => delimited(b';'),
+            "csv-bar" => delimited(b'|'),
+            "tsv" => delimited(b'\t'),
+            pattern if pattern.contains(['%', '$']) => {
+                Format::Pattern(Pattern::new(&[pattern], false)?)
+            }
+            other => {
+                let names: Vec<&str> = names().collect();
+                refuse!(
+                    "there is no format {other:?}: {}, or a pattern of nginx or Apache, such as '$remote_addr $request_time'",
+                    names.join(", ")
+                )
+            }
         })
     }
 
-    /// The name of the format that most of these lines have; none if less than half have the same.
-    pub(super) fn detect<'l>(
-        lines: impl Iterator<Item = &'l [u8]>,
-        now: i64,
-    ) -> Option<&'static str> {
-        let lines: Vec<&[u8]> = lines.filter(|line| !line.is_empty()).take(SAMPLE).collect();
-        let mut best = (0, None);
-        for name in KNOWN {
-            let mut format = Format::new(name).ok()?;
-            let mut columns = Columns::new(&[], 100, false, time::Times::default()).ok()?;
-            let mut lines = &lines[..];
-            if let Format::Delimited(delimited) = &mut format {
-                let Some((header, rest)) = lines.split_first() else {
-                    continue;
-                };
-                if !delimited.looks_like_header(header) {
-                    continue;
-                }
-                let _ = delimited.set_header(header);
-                // The header counts as a line of the format where others follow.
-                lines = rest;
-            }
-            let fit = |line: &&&[u8]| {
-                format
-                    .parse(line, &mut Row::default(), &mut columns, now)
-                    .is_ok()
-            };
-            let count = lines.iter().filter(fit).count();
-            if count > best.0 && count * 2 >= lines.len() {
-                best = (count, Some(name));
-            }
+    /// What is remembered of the source beside its format: the names of its fields, or parts of lines.
+    pub(super) fn state(&self) -> Option<Vec<u8>> {
+        match self {
+            Format::Delimited(delimited) => delimited.state(),
+            Format::W3c(w3c) => w3c.state(),
+            Format::Container(container) => container.state(),
+            _ => None,
         }
-        best.1
+    }
+
+    /// Goes on as the state says.
+    pub(super) fn restore(&mut self, state: &[u8]) {
+        match self {
+            Format::Delimited(delimited) => drop(delimited.set_header(state)),
+            Format::W3c(w3c) => drop(w3c.directive(state)),
+            Format::Container(container) => container.restore(state),
+            _ => {}
+        }
     }
 
     /// Takes the header, if this format has one and lacks it. True if the line was the header.
@@ -109,11 +201,38 @@ impl Format {
         now: i64,
     ) -> Parsed {
         match self {
-            Format::Pattern(pattern) => pattern.parse(line, row, columns),
-            Format::Json => json::parse(line, row, columns),
-            Format::Logfmt => logfmt::parse(line, row, columns),
-            Format::Syslog => syslog::parse(line, row, columns, now),
-            Format::Delimited(delimited) => delimited.parse(line, row, columns),
+            Format::Pattern(pattern) => pattern.parse(line, row, columns)?,
+            Format::Json => json::parse(line, row, columns)?,
+            Format::Logfmt => logfmt::parse(line, row, columns)?,
+            Format::Ltsv => ltsv::parse(line, row, columns)?,
+            Format::Syslog => syslog::parse(line, row, columns, now)?,
+            Format::Aws(fields) => aws::parse(fields, line, row, columns)?,
+            Format::Delimited(delimited) => delimited.parse(line, row, columns)?,
+            Format::Container(container) => return container.parse(line, row, columns),
+            Format::W3c(w3c) if line.starts_with(b"#") => {
+                return w3c.directive(line).map(|()| Taken::Names);
+            }
+            Format::W3c(w3c) => w3c.parse(line, row, columns)?,
+            Format::Haproxy => {
+                return Ok(match haproxy::parse(line, row, columns, now)? {
+                    true => Taken::Row,
+                    false => Taken::Other,
+                });
+            }
+        }
+        Ok(Taken::Row)
+    }
+
+    /// Whether something is kept whose rest has not come.
+    pub(super) fn has_rest(&self) -> bool {
+        matches!(self, Format::Container(container) if container.has_rest())
+    }
+
+    /// A row of what is kept, as nothing more comes. None if nothing is.
+    pub(super) fn rest<'a>(&mut self, row: &mut Row<'a>, columns: &mut Columns) -> Option<Parsed> {
+        match self {
+            Format::Container(container) => container.rest(row, columns),
+            _ => None,
         }
     }
 }

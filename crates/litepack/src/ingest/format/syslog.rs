@@ -1,11 +1,29 @@
-//! syslog as RFC 5424 and RFC 3164 describe it, also without the priority, as files have it.
+//! syslog as RFC 5424 and RFC 3164 describe it, also without the priority, as files have it, and with an ISO time, as
+//! newer daemons write it. Much else begins with an ISO time: such a line has to name a host and a program as well.
 
 use std::borrow::Cow;
 
-use super::{Parsed, time};
+use super::field::{is_address, word};
+use super::time::{self, Stamp};
 use crate::ingest::row::{Columns, Row, Value};
 
 const SHORT: &str = "not a line of syslog";
+/// Words that programs write behind the time, and that are no hosts.
+const LEVELS: [&str; 20] = [
+    "trace", "debug", "info", "notice", "warn", "warning", "err", "error", "crit", "critical",
+    "alert", "emerg", "fatal", "severe", "panic", "stdout", "stderr", "fine", "verbose", "log",
+];
+
+/// What precedes a message.
+pub(super) struct Head<'a> {
+    priority: Option<i64>,
+    stamp: Option<Stamp>,
+    host: Option<&'a [u8]>,
+    pub(super) app: Option<&'a [u8]>,
+    pid: Option<&'a [u8]>,
+    /// The identifier and data of RFC 5424.
+    newer: Option<[&'a [u8]; 2]>,
+}
 
 /// Parses a line.
 pub(super) fn parse<'a>(
@@ -13,81 +31,150 @@ pub(super) fn parse<'a>(
     row: &mut Row<'a>,
     columns: &mut Columns,
     now: i64,
-) -> Parsed {
-    let mut put = |row: &mut Row<'a>, name: &'static str, value: Value<'a>| {
-        row.put(columns, Cow::Borrowed(name), value);
-    };
-    let (priority, rest) = priority(line)?;
-    if let Some(priority) = priority {
-        put(row, "facility", Value::Integer(priority / 8));
-        put(row, "severity", Value::Integer(priority % 8));
-    }
-    let given = |text: &'a [u8]| match text {
-        b"-" => Value::Null,
-        text => Value::text(text),
-    };
-    if let (Some(_), Some(rest)) = (priority, rest.strip_prefix(b"1 ")) {
-        let mut parts = rest.splitn(6, |b| *b == b' ');
-        let mut part = || parts.next().ok_or(SHORT);
-        let (at, host, app, process, id) = (part()?, part()?, part()?, part()?, part()?);
-        let rest = part()?;
-        let (data, message) = structured(rest)?;
-        put(row, "host", given(host));
-        put(row, "app", given(app));
-        put(row, "pid", pid(process));
-        put(row, "message_id", given(id));
-        put(row, "data", given(data));
-        let message = message.strip_prefix(b"\xef\xbb\xbf").unwrap_or(message);
-        put(row, "message", Value::text(message));
-        if at != b"-" {
-            let stamp = time::iso(at).ok_or("the time is none")?;
-            if !row.put_time(columns, stamp) {
-                return Err("the time is none");
-            }
+) -> Result<(), &'static str> {
+    let (head, message) = split(line, now)?;
+    head.put(row, columns, true)?;
+    row.put(columns, Cow::Borrowed("message"), Value::text(message));
+    Ok(())
+}
+
+impl<'a> Head<'a> {
+    /// Puts what it says, with the time only if that is wanted.
+    pub(super) fn put(
+        &self,
+        row: &mut Row<'a>,
+        columns: &mut Columns,
+        timed: bool,
+    ) -> Result<(), &'static str> {
+        let mut put = |row: &mut Row<'a>, name: &'static str, value: Value<'a>| {
+            row.put(columns, Cow::Borrowed(name), value);
+        };
+        if let Some(priority) = self.priority {
+            put(row, "facility", Value::Integer(priority / 8));
+            put(row, "severity", Value::Integer(priority % 8));
         }
-        return Ok(());
-    }
-    // As in the RFC, or with an ISO time, as newer daemons write it.
-    let split = |at: usize| rest.get(..at).zip(rest.get(at..)?.strip_prefix(b" "));
-    let classic = split(15).and_then(|(at, rest)| Some((time::yearless(at, now)?, rest)));
-    let newer = || {
-        let at = memchr::memchr(b' ', rest)?;
-        Some((time::iso(&rest[..at])?, &rest[at + 1..]))
-    };
-    let (stamp, rest) = classic.or_else(newer).ok_or("no time at the beginning")?;
-    let at = memchr::memchr(b' ', rest).ok_or(SHORT)?;
-    let (host, rest) = (&rest[..at], &rest[at + 1..]);
-    put(row, "host", Value::text(host));
-    // `app[pid]: message` or `app: message`
-    let tag = rest
-        .iter()
-        .position(|b| *b == b':' || *b == b' ')
-        .unwrap_or(0);
-    let message = match rest.get(tag..).and_then(|rest| rest.strip_prefix(b":")) {
-        Some(message) if tag > 0 => {
-            let tag = &rest[..tag];
-            let bracket = memchr::memchr(b'[', tag).filter(|_| tag.ends_with(b"]"));
-            put(
-                row,
-                "app",
-                Value::text(&tag[..bracket.unwrap_or(tag.len())]),
-            );
-            if let Some(at) = bracket {
-                put(row, "pid", pid(&tag[at + 1..tag.len() - 1]));
-            }
-            message.strip_prefix(b" ").unwrap_or(message)
+        let given = |text: &'a [u8]| match text {
+            b"-" => Value::Null,
+            text => Value::text(text),
+        };
+        if let Some(host) = self.host {
+            put(row, "host", given(host));
         }
-        _ => rest,
-    };
-    put(row, "message", Value::text(message));
-    if row.put_time(columns, stamp) {
-        Ok(())
-    } else {
-        Err("the time is none")
+        if let Some(app) = self.app {
+            put(row, "app", given(app));
+        }
+        if let Some(pid) = self.pid {
+            put(row, "pid", number(pid));
+        }
+        if let Some([id, data]) = self.newer {
+            put(row, "message_id", given(id));
+            put(row, "data", given(data));
+        }
+        match self.stamp.filter(|_| timed) {
+            Some(stamp) if !row.put_time(columns, stamp) => Err("the time is none"),
+            _ => Ok(()),
+        }
     }
 }
 
-fn pid(text: &[u8]) -> Value<'_> {
+/// What precedes the message of a line, and the message.
+pub(super) fn split(line: &[u8], now: i64) -> Result<(Head<'_>, &[u8]), &'static str> {
+    let (priority, rest) = priority(line)?;
+    if let (Some(_), Some(rest)) = (priority, rest.strip_prefix(b"1 ")) {
+        let mut parts = rest.splitn(6, |b| *b == b' ');
+        let mut part = || parts.next().ok_or(SHORT);
+        let (at, host, app, pid, id) = (part()?, part()?, part()?, part()?, part()?);
+        let rest = part()?;
+        if [at, host, app, pid, id].iter().any(|part| part.is_empty()) {
+            return Err(SHORT);
+        }
+        let (data, message) = structured(rest)?;
+        let stamp = match at {
+            b"-" => None,
+            at => Some(time::iso(at).ok_or("the time is none")?),
+        };
+        let head = Head {
+            priority,
+            stamp,
+            host: Some(host),
+            app: Some(app),
+            pid: Some(pid),
+            newer: Some([id, data]),
+        };
+        return Ok((
+            head,
+            message.strip_prefix(b"\xef\xbb\xbf").unwrap_or(message),
+        ));
+    }
+    // As in the RFC, or with an ISO time.
+    let cut = |at: usize| rest.get(..at).zip(rest.get(at..)?.strip_prefix(b" "));
+    let classic = cut(15).and_then(|(at, rest)| Some((time::yearless(at, now)?, rest)));
+    let is_classic = classic.is_some();
+    let newer = || {
+        let (at, rest) = word(rest);
+        Some((time::iso(at)?, rest?))
+    };
+    let (stamp, rest) = classic.or_else(newer).ok_or("no time at the beginning")?;
+    let mut head = Head {
+        priority,
+        stamp: Some(stamp),
+        host: None,
+        app: None,
+        pid: None,
+        newer: None,
+    };
+    // A daemon that writes to its own machine leaves the host out.
+    if let Some(message) = head.tagged(rest).filter(|_| is_classic) {
+        return Ok((head, message));
+    }
+    let (host, Some(rest)) = word(rest) else {
+        return Err(SHORT);
+    };
+    if !is_host(host) {
+        return Err("no host behind the time");
+    }
+    head.host = Some(host);
+    let message = head.tagged(rest);
+    // Beside a time that only syslog has, a message may be without the program.
+    let other = || (is_classic || priority.is_some()).then_some(rest);
+    match message.or_else(other) {
+        Some(message) => Ok((head, message)),
+        None => Err("no program behind the host"),
+    }
+}
+
+impl<'a> Head<'a> {
+    /// Takes `app[pid]: ` or `app: ` off a text.
+    fn tagged(&mut self, text: &'a [u8]) -> Option<&'a [u8]> {
+        let end = text.iter().position(|b| matches!(b, b':' | b' '))?;
+        let (tag, message) = (text.get(..end)?, text.get(end..)?.strip_prefix(b":")?);
+        let message = match message {
+            [] => message,
+            [b' ', message @ ..] => message,
+            _ => return None,
+        };
+        let bracket = memchr::memchr(b'[', tag).filter(|_| tag.ends_with(b"]"));
+        let app = tag.get(..bracket.unwrap_or(tag.len()))?;
+        let letter = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'[' | b']' | b'"' | b'=');
+        if !app
+            .first()
+            .is_some_and(|b| b.is_ascii_alphabetic() || b"_/(%".contains(b))
+            || !app.iter().all(letter)
+        {
+            return None;
+        }
+        self.app = Some(app);
+        self.pid = bracket.and_then(|at| tag.get(at + 1..tag.len() - 1));
+        Some(message)
+    }
+}
+
+fn is_host(text: &[u8]) -> bool {
+    let is_level = |level: &&str| text.eq_ignore_ascii_case(level.as_bytes());
+    !text.is_empty() && text != b"-" && is_address(text) && !LEVELS.iter().any(is_level)
+}
+
+fn number(text: &[u8]) -> Value<'_> {
     match text {
         b"-" => Value::Null,
         text => Value::typed(text),
@@ -99,8 +186,9 @@ fn priority(line: &[u8]) -> Result<(Option<i64>, &[u8]), &'static str> {
         return Ok((None, line));
     };
     let end = rest.iter().take(4).position(|b| *b == b'>').ok_or(SHORT)?;
-    match Value::typed(&rest[..end]) {
-        Value::Integer(priority @ 0..192) => Ok((Some(priority), &rest[end + 1..])),
+    let (number, rest) = rest.split_at_checked(end).ok_or(SHORT)?;
+    match Value::typed(number) {
+        Value::Integer(priority @ 0..192) => Ok((Some(priority), rest.get(1..).ok_or(SHORT)?)),
         _ => Err("the priority is none"),
     }
 }
@@ -110,7 +198,7 @@ fn structured(text: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
     let (mut at, mut quoted) = (0, false);
     if !text.starts_with(b"[") {
         at = memchr::memchr(b' ', text).unwrap_or(text.len());
-        if &text[..at] != b"-" {
+        if text.get(..at) != Some(b"-") {
             return Err("the structured data is none");
         }
     } else {
@@ -125,10 +213,10 @@ fn structured(text: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
         }
         at += 1;
     }
-    let rest = &text[at..];
-    match rest.strip_prefix(b" ") {
-        Some(message) => Ok((&text[..at], message)),
-        None if rest.is_empty() => Ok((text, rest)),
-        None => Err("something follows the structured data"),
+    let (data, rest) = text.split_at_checked(at).ok_or(SHORT)?;
+    match rest {
+        [] => Ok((data, rest)),
+        [b' ', message @ ..] => Ok((data, message)),
+        _ => Err("something follows the structured data"),
     }
 }

@@ -87,6 +87,18 @@ pub(super) fn common(text: &[u8]) -> Option<Stamp> {
     )
 }
 
+/// `06/Feb/2009:12:14:14.655`, which has no zone; taken as UTC.
+pub(super) fn haproxy(text: &[u8]) -> Option<Stamp> {
+    let (whole, fraction) = text.split_at_checked(20)?;
+    let stamp = common(&[whole, b" +0000"].concat())?;
+    let Some(digits) = fraction.strip_prefix(b".") else {
+        return fraction.is_empty().then_some(stamp);
+    };
+    let scale = 10_u32.checked_pow(9_u32.checked_sub(u32::try_from(digits.len()).ok()?)?)?;
+    let nanos = number(digits)? * scale;
+    Some(Stamp { nanos, ..stamp })
+}
+
 /// `2026-11-24T10:43:55.123+01:00`, also with a space for the T, a comma for the point, and without a zone.
 pub(super) fn iso(text: &[u8]) -> Option<Stamp> {
     let day = text.get(..10)?;
@@ -116,16 +128,22 @@ pub(super) fn unix(text: &[u8]) -> Option<Stamp> {
         None => (text, &b""[..]),
     };
     let plain = whole.iter().chain(fraction).all(u8::is_ascii_digit);
-    if !plain || fraction.len() > 9 || (text.contains(&b'.') && whole.len() > 10) {
+    if !plain || text.ends_with(b".") {
         return None;
     }
-    let digits = match whole.len() {
-        9 | 10 => fraction.len(),
-        13 => 3,
-        16 => 6,
-        19 => 9,
+    // As many digits as nanoseconds have; of milliseconds with a fraction more may be written.
+    let (digits, most) = match whole.len() {
+        9 | 10 => (0, 9),
+        13 => (3, 6),
+        16 => (6, 3),
+        19 => (9, 0),
         _ => return None,
     };
+    let fraction = match digits {
+        0 if fraction.len() > most => return None,
+        _ => fraction.get(..most.min(fraction.len()))?,
+    };
+    let digits = digits + fraction.len();
     let all: Vec<u8> = [whole, fraction].concat();
     let all: i64 = std::str::from_utf8(&all).ok()?.parse().ok()?;
     let unit = 10_i64.pow(u32::try_from(digits).ok()?);
@@ -151,9 +169,26 @@ pub(super) fn yearless(text: &[u8], now: i64) -> Option<Stamp> {
         .find(|stamp| stamp.seconds <= now + 86_400)
 }
 
-/// Any of them.
+/// Any of them, that of the common format also in brackets, and a date with slashes for hyphens.
 pub(super) fn any(text: &[u8]) -> Option<Stamp> {
-    iso(text).or_else(|| common(text)).or_else(|| unix(text))
+    let bare = text
+        .strip_prefix(b"[")
+        .and_then(|text| text.strip_suffix(b"]"));
+    iso(text)
+        .or_else(|| common(bare.unwrap_or(text)))
+        .or_else(|| unix(text))
+        .or_else(|| slashed(text))
+}
+
+/// `2026/11/24 10:43:55`
+fn slashed(text: &[u8]) -> Option<Stamp> {
+    match text {
+        [a, b, c, d, b'/', m1, m2, b'/', d1, d2, rest @ ..] => {
+            let day = [*a, *b, *c, *d, b'-', *m1, *m2, b'-', *d1, *d2];
+            iso(&[&day[..], rest].concat())
+        }
+        _ => None,
+    }
 }
 
 /// `2026-11-24T10:43:55Z`, with the fraction if there is one.
@@ -233,6 +268,13 @@ mod tests {
         is(unix(b"1764000000"), "2025-11-24T16:00:00Z");
         is(unix(b"1764000000.25"), "2025-11-24T16:00:00.25Z");
         is(unix(b"1764000000250"), "2025-11-24T16:00:00.25Z");
+        is(unix(b"1764000000250.5"), "2025-11-24T16:00:00.2505Z");
+        is(
+            haproxy(b"06/Feb/2009:12:14:14.655"),
+            "2009-02-06T12:14:14.655Z",
+        );
+        is(any(b"[28/Feb/2013:12:00:00 +0900]"), "2013-02-28T03:00:00Z");
+        is(any(b"2022/03/09 21:30:01.524"), "2022-03-09T21:30:01.524Z");
         let now = 1_767_225_600; // 2026-01-01
         is(yearless(b"Dec 31 23:00:00", now), "2025-12-31T23:00:00Z");
         is(yearless(b"Jan  1 01:02:03", now), "2026-01-01T01:02:03Z");

@@ -1,0 +1,127 @@
+//! The W3C's extended log format, as IIS (with spaces) and CloudFront (with tabs) write it. A line `#Fields:` names the
+//! fields of the lines that follow it, wherever it stands.
+
+use std::borrow::Cow;
+
+use super::field::{number, word_or_text};
+use super::time;
+use crate::ingest::row::{Columns, Row, Value};
+
+const FIELDS: &[u8] = b"#Fields:";
+/// More fields are not parsed.
+const FIELDS_MAX: usize = 500;
+
+/// The format, with the names that were read last.
+#[derive(Default)]
+pub(in crate::ingest) struct W3c {
+    line: Vec<u8>,
+    names: Vec<String>,
+    date: Option<usize>,
+    time: Option<usize>,
+}
+
+impl W3c {
+    /// The line with the names.
+    pub(super) fn state(&self) -> Option<Vec<u8>> {
+        (!self.line.is_empty()).then(|| self.line.clone())
+    }
+
+    /// Takes a line that begins with `#`: it holds no values.
+    pub(super) fn directive(&mut self, line: &[u8]) -> Result<(), &'static str> {
+        let Some(names) = line
+            .get(..FIELDS.len())
+            .filter(|name| name.eq_ignore_ascii_case(FIELDS))
+        else {
+            return Ok(());
+        };
+        let names = line.get(names.len()..).unwrap_or_default();
+        let names = names
+            .split(u8::is_ascii_whitespace)
+            .filter(|name| !name.is_empty());
+        let names: Option<Vec<&str>> = names.map(|name| std::str::from_utf8(name).ok()).collect();
+        let names = names.ok_or("a name is not UTF-8")?;
+        if names.is_empty() || names.len() > FIELDS_MAX {
+            return Err("too few or too many names");
+        }
+        let place = |wanted: &str| {
+            names
+                .iter()
+                .position(|name| name.eq_ignore_ascii_case(wanted))
+        };
+        (self.date, self.time) = (place("date"), place("time"));
+        self.names = names.into_iter().map(column).collect();
+        self.line = line.to_vec();
+        Ok(())
+    }
+
+    pub(super) fn parse<'a>(
+        &self,
+        line: &'a [u8],
+        row: &mut Row<'a>,
+        columns: &mut Columns,
+    ) -> Result<(), &'static str> {
+        if self.names.is_empty() {
+            return Err("no #Fields: before it");
+        }
+        let values = self
+            .values(line)
+            .ok_or("not as many fields as #Fields: has")?;
+        let mut clock = None;
+        if let (Some(date), Some(time)) = (self.date, self.time) {
+            let (Some(date), Some(time)) = (values.get(date), values.get(time)) else {
+                return Err("the time is none");
+            };
+            let stamp = time::iso(&[date, &b"T"[..], time].concat()).ok_or("the time is none")?;
+            if !row.put_time(columns, stamp) {
+                return Err("the time is none");
+            }
+            clock = self.date.zip(self.time);
+        }
+        for (at, (name, value)) in self.names.iter().zip(values).enumerate() {
+            if clock.is_some_and(|(date, time)| at == date || at == time) {
+                continue;
+            }
+            let value = match value {
+                b"-" => Value::Null,
+                value => number(value),
+            };
+            let slot = columns.place(name);
+            row.put_at(slot, || Cow::Owned(name.clone()), value);
+        }
+        Ok(())
+    }
+
+    /// The values of a line, if it has one for each name.
+    fn values<'a>(&self, line: &'a [u8]) -> Option<Vec<&'a [u8]>> {
+        let wanted = self.names.len();
+        let separator = match memchr::memchr(b'\t', line) {
+            Some(_) => b'\t',
+            None => b' ',
+        };
+        let plain: Vec<&[u8]> = line.split(|b| *b == separator).take(wanted + 1).collect();
+        let well =
+            |values: &[&[u8]]| values.len() == wanted && values.iter().all(|v| !v.is_empty());
+        if well(&plain) {
+            return Some(plain);
+        }
+        // Texts in quotes, which may hold spaces.
+        let mut values = Vec::new();
+        let mut rest = Some(line).filter(|line| line.contains(&b'"') && separator == b' ');
+        while let Some(text) = rest {
+            let (value, _, after) = word_or_text(text)?;
+            values.push(value);
+            rest = after;
+        }
+        (values.len() == wanted).then_some(values)
+    }
+}
+
+/// The column of a name: `cs(User-Agent)` is `cs_user_agent`.
+fn column(name: &str) -> String {
+    let plain = |c: char| match c {
+        c if c.is_ascii_alphanumeric() => c.to_ascii_lowercase(),
+        _ => '_',
+    };
+    let column: String = name.trim_end_matches(')').chars().map(plain).collect();
+    column.trim_matches('_').to_owned()
+}
