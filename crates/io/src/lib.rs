@@ -6,6 +6,8 @@
 //! storage.rs   files by byte offset: what is read, what is also written
 //! cache/       what the process keeps decoded or fetched, with one budget
 //! workers.rs   threads for jobs that their owner can take back; results.rs: where the results arrive
+//! interrupt.rs whether the one who asked for the work wants it to end
+//! aside.rs     calls that cannot be stopped, which an interrupt leaves behind
 //! parallel.rs  the same work on several threads, for as long as one call takes
 //! threads.rs   starting a thread when memory may be short
 //! scans.rs     which reads go forward through a file, told from reads here and there
@@ -23,8 +25,10 @@
     )
 )]
 
+pub mod aside;
 pub mod bytes;
 pub mod cache;
+pub mod interrupt;
 pub mod limits;
 pub mod memory;
 pub mod parallel;
