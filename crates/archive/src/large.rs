@@ -15,6 +15,7 @@ use zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective};
 use crate::decode::{check_size, check_sum, context, malformed};
 use crate::error::{Error, Result};
 use crate::seek_table::Frame;
+use litepack_io::interrupt;
 use litepack_io::storage::ReadAt;
 
 use crate::source::read_exact;
@@ -148,6 +149,7 @@ impl Large {
 
     /// The next piece, shorter only at the frame's end, empty behind it.
     fn next(&mut self, source: &impl ReadAt, frame: &Frame) -> Result<Vec<u8>> {
+        interrupt::check().map_err(|_| Error::Stopped)?;
         let mut piece = litepack_io::memory::zeros(PIECE_LEN)?;
         let mut filled = 0;
         while filled < piece.len() {

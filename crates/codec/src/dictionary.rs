@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use litepack_io::aside::aside;
+use litepack_io::interrupt::Halt;
 use litepack_io::memory::OutOfMemory;
 use twox_hash::XxHash3_128;
 use zstd_safe::{CCtx, DCtx, DDict};
@@ -151,6 +153,58 @@ pub fn train(samples: &[u8], lens: &[usize], max_len: usize) -> Option<Dictionar
     (!bytes.is_empty()).then(|| Dictionary::new(bytes))
 }
 
+/// Samples that dictionaries are trained on.
+#[derive(Debug, Default)]
+pub struct Samples {
+    /// One behind the other, as zstd's trainer wants them.
+    bytes: Vec<u8>,
+    lens: Vec<usize>,
+}
+
+impl Samples {
+    /// None, with room for so many, which have so many bytes.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn with_room(count: usize, bytes: usize) -> Result<Samples, OutOfMemory> {
+        Ok(Samples {
+            bytes: litepack_io::memory::with_room(bytes)?,
+            lens: litepack_io::memory::with_room(count)?,
+        })
+    }
+
+    /// Adds one.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn push(&mut self, sample: &[u8]) -> Result<(), OutOfMemory> {
+        litepack_io::memory::room(&mut self.lens, 1)?;
+        litepack_io::memory::append(&mut self.bytes, sample)?;
+        self.lens.push(sample.len());
+        Ok(())
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.lens.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.lens.is_empty()
+    }
+
+    /// As [`train`]. Training cannot be stopped: when the caller is interrupted, it goes on on a thread of its own, holds
+    /// the samples until it ends, and what it makes is dropped ([`litepack_io::aside`]).
+    ///
+    /// # Errors
+    /// When the caller was interrupted, or there is no memory for a thread.
+    pub fn train(self: &Arc<Samples>, max_len: usize) -> Result<Option<Dictionary>, Halt> {
+        let samples = Arc::clone(self);
+        aside(move || train(&samples.bytes, &samples.lens, max_len))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +213,20 @@ mod tests {
     fn too_few_samples_give_no_dictionary() {
         assert!(train(b"abc", &[3], 1000).is_none());
         assert!(train(&[], &[], 1000).is_none());
+    }
+
+    #[test]
+    fn training_ends_when_it_is_interrupted() {
+        let mut samples = Samples::default();
+        for i in 0..1000_u32 {
+            samples
+                .push(&i.to_string().repeat(20).into_bytes())
+                .unwrap();
+        }
+        let samples = Arc::new(samples);
+        let ended = litepack_io::interrupt::listen(|| true, || samples.train(4096).map(|_| ()));
+        assert_eq!(ended, Err(Halt::Interrupted));
+        assert!(samples.train(4096).unwrap().is_some());
     }
 
     #[test]

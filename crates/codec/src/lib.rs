@@ -21,7 +21,7 @@ mod row_signature;
 mod transform;
 
 pub use compress::{DecodeError, Decoder, Encoder, LEVELS, Level};
-pub use dictionary::{DictId, Dictionary, train};
+pub use dictionary::{DictId, Dictionary, Samples, train};
 pub use row_signature::{RowSignature, row_signature};
 #[cfg(feature = "parts")]
 pub use transform::parts;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use litepack_codec::Dictionary;
+use litepack_io::interrupt::is_listening;
 use litepack_io::parallel::parallel;
 
-use crate::frame::{Compressor, Form};
+use crate::frame::{ASIDE, Compressor, Form, compress_aside};
 use crate::sql::Result;
 
 const WORKERS_MAX: usize = 8;
@@ -115,13 +116,16 @@ impl Worker {
     }
 
     fn compress(&mut self, level: i32, task: &Task<'_>, frame: &mut Vec<u8>) -> Result<()> {
+        if task.content.len() > ASIDE && is_listening() {
+            *frame = compress_aside(level, task.dictionary, Form::Compact, task.content)?;
+            return Ok(());
+        }
         let identity = task.dictionary.map(|dictionary| dictionary.hash());
         if !self.prepared.contains_key(&identity) {
             if self.prepared.len() == PREPARED_MAX {
                 self.prepared.clear();
             }
-            let dictionary = task.dictionary.map(|dictionary| &**dictionary);
-            let compressor = Compressor::new(level, dictionary, Form::Compact)?;
+            let compressor = Compressor::prepared(level, task.dictionary, Form::Compact)?;
             self.prepared.insert(identity, compressor);
         }
         let Some(compressor) = self.prepared.get_mut(&identity) else {

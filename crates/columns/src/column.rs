@@ -3,6 +3,7 @@
 //!
 //! It relies on SQLite and the texts of the schema only, so it works on databases of sqlite-zstd too.
 
+use crate::VALUE_MAX;
 use crate::chooser;
 use crate::config::Config;
 use crate::sql::{Error, OwnedValue, Result, Sql, Statement, Value};
@@ -174,15 +175,17 @@ impl Column {
         self.keys.len()
     }
 
-    /// What may be compressed of a value: text that is valid in a text column, blobs in any other.
+    /// What may be compressed of a value: text that is valid in a text column, blobs in any other. What is larger than a
+    /// view may decompress stays as it is.
     pub fn content<'v>(&self, value: &'v OwnedValue) -> Option<&'v [u8]> {
-        match value {
+        let content = match value {
             OwnedValue::Text(bytes) if self.is_text && std::str::from_utf8(bytes).is_ok() => {
-                Some(bytes)
+                Some(&bytes[..])
             }
-            OwnedValue::Blob(bytes) if !self.is_text => Some(bytes),
+            OwnedValue::Blob(bytes) if !self.is_text => Some(&bytes[..]),
             _ => None,
-        }
+        };
+        content.filter(|content| content.len() <= VALUE_MAX)
     }
 
     /// A value of this column with this content.

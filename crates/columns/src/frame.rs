@@ -2,10 +2,21 @@
 //!
 //! Frames are not trusted: the headers of the blocks are read before a frame is decoded. So no more memory is allocated
 //! than the blocks can hold, and never more than the caller's limit, and bytes after the end are an error.
+//!
+//! What is more than a block is compressed and decoded in pieces, and an interrupt is looked for between them
+//! ([`litepack_io::interrupt`]).
+
+use std::sync::Arc;
 
 use litepack_codec::Dictionary;
-use zstd_safe::{CCtx, CParameter, DCtx, DParameter, FrameFormat};
+use litepack_io::aside::aside;
+use litepack_io::interrupt::{self, Halt};
+use zstd_safe::zstd_sys::ZSTD_EndDirective;
+use zstd_safe::{
+    CCtx, CParameter, DCtx, DParameter, FrameFormat, InBuffer, OutBuffer, ResetDirective,
+};
 
+use crate::blocks::{BLOCK_MAX, content_bound, each_block};
 use crate::sql::{Error, Result};
 
 /// The form of a frame.
@@ -30,12 +41,25 @@ impl Form {
 const CONTEXT_KEPT: usize = 32 << 20;
 /// An output buffer larger than this is given back.
 const BUFFER_KEPT: usize = 4 << 20;
-/// The most that zstd puts into one block.
-const BLOCK_MAX: usize = 128 << 10;
+/// No more than this is decoded at once, if a value is larger.
+const PIECE: usize = 1 << 20;
+/// The largest window of a frame that zstd decodes on this machine (`ZSTD_WINDOWLOG_MAX`).
+const WINDOW_LOG_MAX: u32 = if cfg!(target_pointer_width = "64") {
+    31
+} else {
+    30
+};
+
+/// zstd takes longer than a moment to prepare a longer dictionary, and cannot be stopped meanwhile.
+pub const DICTIONARY_AT_ONCE: usize = 256 << 10;
+/// zstd prepares a dictionary anew for a value that is known to be so many times longer.
+const ANEW: usize = 6;
 
 /// Compresses values at one level, with one dictionary or none.
 pub struct Compressor {
     context: CCtx<'static>,
+    /// The length of the dictionary.
+    dictionary: usize,
 }
 
 impl std::fmt::Debug for Compressor {
@@ -71,19 +95,81 @@ impl Compressor {
                 .load_dictionary(dictionary.bytes())
                 .map_err(refused)?;
         }
-        Ok(Compressor { context })
+        Ok(Compressor {
+            context,
+            dictionary: dictionary.map_or(0, |known| known.bytes().len()),
+        })
+    }
+
+    /// As [`Compressor::new`]. A long dictionary is prepared at once, on a thread that an interrupt leaves behind
+    /// ([`litepack_io::aside`]).
+    ///
+    /// # Errors
+    /// As there, and when it was interrupted.
+    pub fn prepared(
+        level: i32,
+        dictionary: Option<&Arc<Dictionary>>,
+        form: Form,
+    ) -> Result<Compressor> {
+        let is_long = |known: &&Arc<Dictionary>| known.bytes().len() > DICTIONARY_AT_ONCE;
+        let Some(known) = dictionary.filter(is_long).cloned() else {
+            return Compressor::new(level, dictionary.map(|known| &**known), form);
+        };
+        aside(move || {
+            let mut compressor = Compressor::new(level, Some(&known), form)?;
+            compressor.compress(&[], &mut Vec::new())?;
+            Ok(compressor)
+        })?
     }
 
     /// Replaces what is in `out` by the frame that holds `plain`.
     ///
     /// # Errors
-    /// When memory is short.
+    /// When memory is short, or it was interrupted.
     pub fn compress(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         out.try_reserve(zstd_safe::compress_bound(plain.len()))
             .map_err(|_| Error::no_memory())?;
-        self.context.compress2(out, plain).map_err(refused)?;
+        if plain.len() <= BLOCK_MAX {
+            self.context.compress2(out, plain).map_err(refused)?;
+            return Ok(());
+        }
+        let is_anew = self.dictionary > DICTIONARY_AT_ONCE && plain.len() / ANEW >= self.dictionary;
+        let size = Some(plain.len() as u64).filter(|_| !is_anew);
+        self.context
+            .reset(ResetDirective::SessionOnly)
+            .and_then(|_| self.context.set_pledged_src_size(size))
+            .map_err(refused)?;
+        let mut frame = OutBuffer::around(out);
+        for block in plain.chunks(BLOCK_MAX) {
+            interrupt::check()?;
+            let mut block = InBuffer::around(block);
+            while block.pos() < block.src.len() {
+                self.step(&mut frame, &mut block, ZSTD_EndDirective::ZSTD_e_continue)?;
+            }
+        }
+        let mut nothing = InBuffer::around(&[]);
+        while self.step(&mut frame, &mut nothing, ZSTD_EndDirective::ZSTD_e_end)? > 0 {}
         Ok(())
+    }
+
+    /// Compresses some more; how much of it is not in the frame yet.
+    fn step(
+        &mut self,
+        frame: &mut OutBuffer<'_, Vec<u8>>,
+        plain: &mut InBuffer<'_>,
+        then: ZSTD_EndDirective,
+    ) -> Result<usize> {
+        let before = (frame.pos(), plain.pos());
+        let step = self.context.compress_stream2(frame, plain, then);
+        match step.map_err(refused)? {
+            0 => Ok(0),
+            // There is room for any frame of so much, so it goes on.
+            _ if then == ZSTD_EndDirective::ZSTD_e_end && before == (frame.pos(), plain.pos()) => {
+                Err(Error::new("cannot compress: zstd came to no end"))
+            }
+            rest => Ok(rest),
+        }
     }
 
     /// Whether it takes so much memory after a large value that it should not be kept.
@@ -133,7 +219,7 @@ impl Decompressor {
     ///
     /// # Errors
     /// `SQLITE_CORRUPT` when it is not exactly one frame of this form (or, in standard form, several
-    /// of them: that is how zstd joins data), `SQLITE_TOOBIG` when it holds more than `limit`.
+    /// of them: that is how zstd joins data), `SQLITE_TOOBIG` when it holds more than `limit`, `SQLITE_INTERRUPT`.
     pub fn decompress(
         &mut self,
         frame: &[u8],
@@ -143,6 +229,13 @@ impl Decompressor {
     ) -> Result<&[u8]> {
         let bound = content_bound(frame, form).ok_or_else(|| damaged("it is not a zstd frame"))?;
         self.make_room(bound.min(limit))?;
+        if bound.min(limit) > PIECE {
+            return match in_pieces(frame, dictionary, form, &mut self.buffer)? {
+                Ok(()) if self.buffer.len() <= limit => Ok(&self.buffer),
+                Ok(()) => Err(Error::too_big()),
+                Err(code) => Err(not_decoded(code, bound > limit)),
+            };
+        }
         let context = match form {
             Form::Compact => &mut self.compact,
             Form::Standard => &mut self.standard,
@@ -162,13 +255,13 @@ impl Decompressor {
         match decoded {
             Ok(len) if len <= limit => Ok(&self.buffer),
             Ok(_) => Err(Error::too_big()),
-            Err(code) if is(code, DST_SIZE_TOO_SMALL) && bound > limit => Err(Error::too_big()),
-            Err(code) if is(code, MEMORY_ALLOCATION) => Err(Error::no_memory()),
-            Err(code) if is(code, DICTIONARY_CORRUPTED) => {
-                Err(damaged("zstd refuses the dictionary"))
-            }
-            Err(code) => Err(damaged(zstd_safe::get_error_name(code))),
+            Err(code) => Err(not_decoded(code, bound > limit)),
         }
+    }
+
+    /// The bytes of the frame that was decoded last.
+    pub fn plain(&self) -> &[u8] {
+        &self.buffer
     }
 
     /// Makes the buffer hold at least `len` bytes.
@@ -192,6 +285,82 @@ impl Decompressor {
     }
 }
 
+/// zstd's error while decoding a frame that may hold more than the limit, or not.
+fn not_decoded(code: zstd_safe::ErrorCode, may_be_larger: bool) -> Error {
+    match code {
+        code if is(code, DST_SIZE_TOO_SMALL) && may_be_larger => Error::too_big(),
+        code if is(code, MEMORY_ALLOCATION) => Error::no_memory(),
+        code if is(code, DICTIONARY_CORRUPTED) => damaged("zstd refuses the dictionary"),
+        code => damaged(zstd_safe::get_error_name(code)),
+    }
+}
+
+/// Decodes a frame that holds much into a buffer that has room for it, with a context of its own. zstd's error is the
+/// inner one.
+///
+/// # Errors
+/// When it was interrupted, or memory is short.
+fn in_pieces(
+    frame: &[u8],
+    dictionary: Option<&Dictionary>,
+    form: Form,
+    buffer: &mut Vec<u8>,
+) -> Result<std::result::Result<(), zstd_safe::ErrorCode>> {
+    let mut context = new_context(form)?;
+    // All goes to where it stays: no window is kept, so the largest one takes no memory.
+    let ready = context
+        .set_parameter(DParameter::StableOutBuffer(true))
+        .and_then(|_| context.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)))
+        .and_then(
+            |_| match dictionary.map(|known| (known, known.for_decoding())) {
+                None => Ok(0),
+                Some((_, Some(prepared))) => context.ref_ddict(prepared),
+                // zstd refuses it, or got no memory. This tells which it is.
+                Some((known, None)) => context.load_dictionary(known.bytes()),
+            },
+        );
+    if let Err(code) = ready {
+        return Ok(Err(code));
+    }
+    let mut plain = OutBuffer::around(buffer);
+    let (mut input, mut held) = (InBuffer::around(&[]), 0);
+    let mut decode = |rest: &[u8]| -> std::result::Result<(), Stop> {
+        interrupt::check().map_err(|_| Stop::Interrupted)?;
+        let end = frame.len() - rest.len();
+        input.src = frame.get(..end).unwrap_or_default();
+        while input.pos() < end {
+            let before = (plain.pos(), input.pos());
+            context
+                .decompress_stream(&mut plain, &mut input)
+                .map_err(Stop::Refused)?;
+            if before == (plain.pos(), input.pos()) {
+                return Err(Stop::Refused(DST_SIZE_TOO_SMALL.wrapping_neg()));
+            }
+        }
+        Ok(())
+    };
+    let blocks = each_block(frame, form, &mut |rest, size| {
+        held += size;
+        if held < PIECE {
+            return Ok(());
+        }
+        held = 0;
+        decode(rest)
+    });
+    match blocks.and_then(|_| decode(&[])) {
+        Ok(()) => Ok(Ok(())),
+        Err(Stop::Refused(code)) => Ok(Err(code)),
+        Err(Stop::Interrupted) => Err(Error::interrupted()),
+    }
+}
+
+/// Why decoding in pieces ended early.
+enum Stop {
+    Interrupted,
+    /// zstd's error.
+    Refused(zstd_safe::ErrorCode),
+}
+
 fn new_context(form: Form) -> Result<DCtx<'static>> {
     let mut context = DCtx::try_create().ok_or_else(Error::no_memory)?;
     context
@@ -204,62 +373,67 @@ fn damaged(why: &str) -> Error {
     Error::corrupt(format!("a compressed value is damaged ({why})"))
 }
 
-/// How many bytes the frame (in standard form: the frames) can hold at most, by the sizes of its
-/// blocks; `None` if `bytes` are anything else, or go on after it.
-fn content_bound(bytes: &[u8], form: Form) -> Option<usize> {
-    let (mut bound, mut rest) = (0, bytes);
-    loop {
-        rest = match form {
-            Form::Compact => skip_frame(rest, &mut bound)?,
-            Form::Standard => skip_magic_and_frame(rest, &mut bound)?,
-        };
-        if rest.is_empty() {
-            return Some(bound);
+/// Whether decoding this frame, if it is one, may take longer than a moment.
+pub fn is_large(frame: &[u8], form: Form) -> bool {
+    content_bound(frame, form).is_some_and(|bound| bound > PIECE)
+}
+
+/// A value longer than this is compressed by [`compress_aside`].
+pub const ASIDE: usize = PIECE;
+/// Above this level a block can be made so that it takes a tenth of a second or more, where most take a hundredth.
+const SLOW_LEVEL: i32 = 15;
+/// At these levels it is done so with a value longer than this, or with a dictionary, which has to be prepared anew, than
+/// a block.
+const SLOW: usize = 16 << 10;
+
+/// Whether a single value is to be compressed by [`compress_aside`].
+pub fn is_for_aside(level: i32, plain: usize, dictionary: usize) -> bool {
+    let slow = if dictionary > 0 { BLOCK_MAX } else { SLOW };
+    plain > ASIDE || level > SLOW_LEVEL && plain > slow
+}
+
+/// A new frame of a long value. zstd takes some time to make its tables ready, a block at the highest levels, too, and
+/// cannot be stopped meanwhile: so this is done on a thread that an interrupt leaves behind ([`litepack_io::aside`]).
+///
+/// # Errors
+/// As [`Compressor::compress`].
+pub fn compress_aside(
+    level: i32,
+    dictionary: Option<&Arc<Dictionary>>,
+    form: Form,
+    plain: &[u8],
+) -> Result<Vec<u8>> {
+    fn frame(
+        level: i32,
+        dictionary: Option<&Dictionary>,
+        form: Form,
+        plain: &[u8],
+    ) -> Result<Vec<u8>> {
+        let mut frame = Vec::new();
+        Compressor::new(level, dictionary, form)?.compress(plain, &mut frame)?;
+        Ok(frame)
+    }
+    let made = || -> std::result::Result<_, Halt> {
+        let mut copy = litepack_io::memory::with_room(plain.len())?;
+        for piece in plain.chunks(PIECE) {
+            interrupt::check()?;
+            copy.extend_from_slice(piece);
         }
-        if form == Form::Compact {
-            return None;
-        }
+        let dictionary = dictionary.cloned();
+        aside(move || frame(level, dictionary.as_deref(), form, &copy))
+    };
+    match made() {
+        Ok(made) => made,
+        Err(Halt::Interrupted) => Err(Error::interrupted()),
+        // Without memory for a thread and a copy it is done here.
+        Err(Halt::OutOfMemory) => frame(level, dictionary.map(|known| &**known), form, plain),
     }
 }
 
-fn skip_magic_and_frame<'a>(bytes: &'a [u8], bound: &mut usize) -> Option<&'a [u8]> {
-    let (magic, rest) = bytes.split_first_chunk::<4>()?;
-    match u32::from_le_bytes(*magic) {
-        zstd_safe::MAGICNUMBER => skip_frame(rest, bound),
-        // A frame that decoders skip; anything may be in it.
-        0x184d_2a50..=0x184d_2a5f => {
-            let (len, rest) = rest.split_first_chunk::<4>()?;
-            rest.get(u32::from_le_bytes(*len) as usize..)
-        }
-        _ => None,
-    }
-}
-
-/// RFC 8878, 3.1.1: a header, blocks that say how long they are, perhaps a checksum.
-fn skip_frame<'a>(bytes: &'a [u8], bound: &mut usize) -> Option<&'a [u8]> {
-    let (&descriptor, rest) = bytes.split_first()?;
-    let single_segment = descriptor & 0x20 != 0;
-    let window = usize::from(!single_segment);
-    let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
-    let content = [usize::from(single_segment), 2, 4, 8][usize::from(descriptor >> 6)];
-    let mut rest = rest.get(window + dictionary + content..)?;
-    loop {
-        let ([a, b, c], after) = rest.split_first_chunk::<3>()?;
-        let header = u32::from_le_bytes([*a, *b, *c, 0]) as usize;
-        let size = header >> 3;
-        let (stored, held) = match header >> 1 & 3 {
-            0 => (size, size),
-            1 => (1, size),
-            2 => (size, BLOCK_MAX),
-            _ => return None,
-        };
-        rest = after.get(stored..)?;
-        *bound = bound.saturating_add(held);
-        if header & 1 == 1 {
-            let checksum = if descriptor & 4 == 0 { 0 } else { 4 };
-            return rest.get(checksum..);
-        }
-    }
+/// Whether compressing this much may take longer than a moment.
+pub fn is_much(level: i32, plain: usize, dictionary: usize) -> bool {
+    let is_long = plain > BLOCK_MAX || dictionary > DICTIONARY_AT_ONCE;
+    is_long || is_for_aside(level, plain, dictionary)
 }
 
 #[cfg(test)]
@@ -348,6 +522,67 @@ mod tests {
         assert_eq!(back(&joined, Form::Standard, 100).unwrap(), b"one two");
         joined.pop();
         assert_eq!(back(&joined, Form::Standard, 100), Err(crate::sql::CORRUPT));
+    }
+
+    #[test]
+    fn what_takes_long_ends_when_it_is_interrupted() {
+        let plain: Vec<u8> = (0..3 * PIECE as u32)
+            .map(|i| (i.wrapping_mul(i) >> 9) as u8)
+            .collect();
+        for form in FORMS {
+            let frame = frame(&plain, 1, None, form);
+            let mut compressor = Compressor::new(19, None, form).unwrap();
+            let mut decompressor = Decompressor::default();
+            let mut out = Vec::new();
+            interrupt::listen(
+                || true,
+                || {
+                    let error = compressor.compress(&plain, &mut out).unwrap_err();
+                    assert_eq!(error.code, crate::sql::INTERRUPT);
+                    let decoded = decompressor.decompress(&frame, None, form, plain.len());
+                    assert_eq!(decoded.unwrap_err().code, crate::sql::INTERRUPT);
+                    let long = Arc::new(Dictionary::new(vec![7; DICTIONARY_AT_ONCE + 1]));
+                    let prepared = Compressor::prepared(19, Some(&long), form);
+                    assert_eq!(prepared.unwrap_err().code, crate::sql::INTERRUPT);
+                    let aside = compress_aside(19, None, form, &plain);
+                    assert_eq!(aside.unwrap_err().code, crate::sql::INTERRUPT);
+                },
+            );
+            let made = compress_aside(1, None, form, &plain).unwrap();
+            let aside = interrupt::listen(|| false, || compress_aside(1, None, form, &plain));
+            assert!(made == frame && aside.unwrap() == frame);
+            // Both go on with what comes next.
+            compressor.compress(&plain, &mut out).unwrap();
+            let decoded = decompressor.decompress(&out, None, form, plain.len());
+            assert!(decoded.unwrap() == plain);
+        }
+    }
+
+    #[test]
+    fn a_value_of_many_blocks_comes_back_with_and_without_a_dictionary() {
+        let words: Vec<u8> = (0..200_000_u32)
+            .flat_map(|i| (i * 7 % 9973).to_string().into_bytes())
+            .collect();
+        let dictionaries = [None, Some(4096), Some(DICTIONARY_AT_ONCE + 1)];
+        for (form, len) in FORMS
+            .iter()
+            .flat_map(|form| dictionaries.map(|len| (*form, len)))
+        {
+            let dictionary = len.map(|len| Arc::new(Dictionary::new(&words[..len])));
+            for plain in [words[..BLOCK_MAX + 1].to_vec(), words.repeat(4)] {
+                let mut compressor = Compressor::prepared(3, dictionary.as_ref(), form).unwrap();
+                let mut out = Vec::new();
+                compressor.compress(&plain, &mut out).unwrap();
+                let mut decompressor = Decompressor::default();
+                let decoded =
+                    decompressor.decompress(&out, dictionary.as_deref(), form, plain.len());
+                assert!(
+                    decoded.unwrap() == plain,
+                    "{form:?} {len:?} {}",
+                    plain.len()
+                );
+            }
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! sql.rs         the trait of a connection, and SQL values
-//! frame.rs       one value and its zstd frame
+//! frame.rs       one value and its zstd frame; blocks.rs: the blocks of a frame
 //! dictionary.rs  dictionaries by id, in the database and per connection
 //! train.rs       samples, and the dictionary they give
 //! config.rs      the configuration of a column
@@ -36,6 +36,7 @@
 
 pub mod alter;
 pub mod batch;
+mod blocks;
 pub mod change;
 pub mod chooser;
 pub mod column;
@@ -65,3 +66,7 @@ pub mod transaction;
 pub mod triggers;
 pub mod unused;
 pub mod view;
+
+/// The longest value that is compressed: one call of a function that a schema may call, as the view of a compressed
+/// column does, handles no more.
+pub const VALUE_MAX: usize = 64 << 20;

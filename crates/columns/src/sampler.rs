@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::config::Config;
 use crate::dictionary::of_bytes;
 use crate::frame::{Compressor, Form};
-use crate::sql::Result;
+use crate::sql::{ERROR, Result};
 use crate::state::Left;
 use crate::train::{DICTIONARY_MAX, DICTIONARY_MIN, Reservoir};
 
@@ -168,8 +168,12 @@ fn judge(config: &Config, largest: u64, group: Group) -> Result<Verdict> {
     let Some(samples) = &group.samples else {
         return Ok(Verdict::Later);
     };
-    let Ok(bytes) = samples.training.train(size.min(largest) as usize) else {
-        return left("zstd finds nothing in it that a dictionary could hold".into());
+    let bytes = match samples.training.train(size.min(largest) as usize) {
+        Ok(bytes) => bytes,
+        Err(error) if error.code == ERROR => {
+            return left("zstd finds nothing in it that a dictionary could hold".into());
+        }
+        Err(error) => return Err(error),
     };
     let saved = samples.saving(config.compression_level, &bytes)? * group.bytes as f64;
     if saved <= bytes.len() as f64 {
@@ -185,7 +189,7 @@ impl Samples {
     /// The share of its bytes that a dictionary saves, on values it was not trained on.
     fn saving(&self, level: i32, dictionary: &[u8]) -> Result<f64> {
         let dictionary = of_bytes(dictionary)?;
-        let mut compressor = Compressor::new(level, Some(&dictionary), Form::Compact)?;
+        let mut compressor = Compressor::prepared(level, Some(&dictionary), Form::Compact)?;
         let (mut before, mut after, mut frame) = (0, 0, Vec::new());
         for value in self.trial.values() {
             compressor.compress(value, &mut frame)?;

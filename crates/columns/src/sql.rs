@@ -18,6 +18,8 @@ pub struct Error {
 pub const ERROR: i32 = 1;
 /// `SQLITE_NOMEM`: memory is short.
 pub const NOMEM: i32 = 7;
+/// `SQLITE_INTERRUPT`: the connection was interrupted.
+pub const INTERRUPT: i32 = 9;
 /// `SQLITE_CORRUPT`: stored data is damaged.
 pub const CORRUPT: i32 = 11;
 /// `SQLITE_TOOBIG`: a value exceeds the connection's length limit.
@@ -48,6 +50,14 @@ impl Error {
         }
     }
 
+    /// The connection was interrupted.
+    pub fn interrupted() -> Error {
+        Error {
+            code: INTERRUPT,
+            message: "interrupted".into(),
+        }
+    }
+
     /// A value exceeds the connection's length limit, or what a value may be here.
     pub fn too_big() -> Error {
         Error {
@@ -59,6 +69,10 @@ impl Error {
     /// The same error, with what was being done put before it.
     #[must_use]
     pub fn context(self, doing: impl std::fmt::Display) -> Error {
+        if self.code == INTERRUPT {
+            // Where that was does not matter.
+            return self;
+        }
         Error {
             code: self.code,
             message: format!("{doing}: {}", self.message),
@@ -138,6 +152,21 @@ impl<'a> Value<'a> {
 impl From<litepack_io::memory::OutOfMemory> for Error {
     fn from(_: litepack_io::memory::OutOfMemory) -> Error {
         Error::no_memory()
+    }
+}
+
+impl From<litepack_io::interrupt::Interrupted> for Error {
+    fn from(_: litepack_io::interrupt::Interrupted) -> Error {
+        Error::interrupted()
+    }
+}
+
+impl From<litepack_io::interrupt::Halt> for Error {
+    fn from(halt: litepack_io::interrupt::Halt) -> Error {
+        match halt {
+            litepack_io::interrupt::Halt::Interrupted => Error::interrupted(),
+            litepack_io::interrupt::Halt::OutOfMemory => Error::no_memory(),
+        }
     }
 }
 

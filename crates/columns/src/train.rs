@@ -2,7 +2,9 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
+use litepack_codec::Samples;
 use litepack_io::random::SplitMix64;
 
 use crate::sql::{Error, Result};
@@ -116,20 +118,18 @@ impl Reservoir {
     /// A dictionary of at most `size` bytes made of these values.
     ///
     /// # Errors
-    /// When the size is out of range, or zstd finds too little in the values.
+    /// When the size is out of range, or zstd finds too little in the values; when it was interrupted.
     pub fn train(&self, size: usize) -> Result<Vec<u8>> {
         if !(DICTIONARY_MIN..=DICTIONARY_MAX).contains(&size) {
             return Err(Error::new(format!(
                 "a dictionary has between {DICTIONARY_MIN} and {DICTIONARY_MAX} bytes, not {size}"
             )));
         }
-        let mut samples = litepack_io::memory::with_room(self.bytes)?;
-        let mut lens = litepack_io::memory::with_room(self.len())?;
+        let mut samples = Samples::with_room(self.len(), self.bytes)?;
         for value in self.values() {
-            samples.extend_from_slice(value);
-            lens.push(value.len());
+            samples.push(value)?;
         }
-        match litepack_codec::train(&samples, &lens, size) {
+        match Arc::new(samples).train(size)? {
             Some(dictionary) => Ok(litepack_io::memory::copy(dictionary.bytes())?),
             None => Err(Error::new(format!(
                 "{} values with {} bytes are too few, too short or too different for a dictionary \

@@ -85,7 +85,7 @@ pub fn check(file: impl AsRef<Path>, job: &Job<'_>) -> Result<CheckReport> {
     let mut source = Source::open(file, false)?;
     source.expect_packed()?;
     source.hold_for_report()?;
-    let report = report(&source, job);
+    let report = job.listening(|| report(&source, job));
     job.check()?;
     let report = match report {
         // Nothing can be read below such damage, so it is all there is to tell.

@@ -116,6 +116,13 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// Does work of the layers below that looks for an interrupt by itself ([`litepack_io::interrupt`]). The caller then
+    /// asks [`Job::check`].
+    pub(crate) fn listening<R>(&self, work: impl FnOnce() -> R) -> R {
+        let stop = self.stop.clone();
+        litepack_io::interrupt::listen(move || stop.is_requested(), work)
+    }
+
     pub(crate) fn warn(&self, words: &str) {
         if let Some(warning) = self.warning {
             warning(words);
@@ -273,6 +280,7 @@ mod tests {
         thread.join().unwrap();
         assert!(job.check().unwrap_err().is_interrupted());
         assert!(job.silent().check().is_err());
+        assert!(job.listening(litepack_io::interrupt::is_interrupted));
         drop(guard);
         assert!(stop.0.running.lock().unwrap().is_empty());
     }

@@ -200,7 +200,8 @@ pub(crate) fn fill(
         store.truncate(0).with_context(cannot)?;
     }
     let mut plain = Plain(source.file());
-    let plan = Plan::make(size, unit as u32, effort, Vec::new(), &mut plain);
+    let plan = job.listening(|| Plan::make(size, unit as u32, effort, Vec::new(), &mut plain));
+    job.check()?;
     let plan = plan
         .map_err(litepack_store::Error::from)
         .with_context(cannot)?;

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use litepack_io::interrupt::{Halt, Interrupted};
 use litepack_io::memory::OutOfMemory;
 
 use crate::format::offset::FileOffset;
@@ -13,7 +14,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The medium failed, is full or read-only; or there is no memory ([`io::ErrorKind::OutOfMemory`]).
+    /// The medium failed, is full or read-only; or there is no memory ([`io::ErrorKind::OutOfMemory`]); or the work was
+    /// interrupted ([`io::ErrorKind::Interrupted`]).
     #[error("{0}")]
     Io(#[from] io::Error),
     /// The file's content contradicts its checksums or itself.
@@ -59,7 +61,24 @@ impl From<OutOfMemory> for Error {
     }
 }
 
+impl From<Interrupted> for Error {
+    fn from(interrupted: Interrupted) -> Error {
+        Error::Io(interrupted.into())
+    }
+}
+
+impl From<Halt> for Error {
+    fn from(halt: Halt) -> Error {
+        Error::Io(halt.into())
+    }
+}
+
 impl Error {
+    /// Whether the work was interrupted ([`litepack_io::interrupt`]).
+    pub fn is_interrupted(&self) -> bool {
+        matches!(self, Error::Io(error) if error.kind() == io::ErrorKind::Interrupted)
+    }
+
     pub(crate) fn damaged(
         what: impl Into<String>,
         offset: FileOffset,

@@ -16,11 +16,11 @@ mod trial;
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use litepack_btree::{HEADER_LEN, Header, Owner, PageNumber, PageOwnership};
 use litepack_codec::DictId;
+use litepack_io::interrupt::{self, Halt, Interrupted};
 use litepack_io::memory::OutOfMemory;
 use litepack_io::parallel::parallel;
 use litepack_io::storage::Storage;
@@ -88,14 +88,14 @@ impl Plan {
     /// are `known` do not do.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// When there is no memory for it, or it was interrupted.
     pub fn make(
         size: u64,
         unit: u32,
         effort: Effort,
         known: Vec<Listed>,
         source: &mut impl Source,
-    ) -> Result<Plan, OutOfMemory> {
+    ) -> Result<Plan, Halt> {
         let units = size / u64::from(unit);
         // How many there are is a mere claim, and what nothing is known of takes no memory.
         let wanted = (units as usize).saturating_mul(BYTES_PER_UNIT);
@@ -105,27 +105,28 @@ impl Plan {
         let header = there.then(|| Header::parse(&head, size)).flatten();
         let owners = header.map(|header| {
             let page = |number: PageNumber, to: &mut [u8]| {
-                Ok::<_, Infallible>(source.read(number.start(header.page_size), to))
+                interrupt::check()?;
+                Ok::<_, Interrupted>(source.read(number.start(header.page_size), to))
             };
-            let Ok(owners) = PageOwnership::find_without_leaves(&header, page);
-            owners
+            PageOwnership::find_without_leaves(&header, page)
         });
+        let owners = owners.transpose()?;
         let mut plan = Plan::with_groups(owners, units, unit, known);
         let effort = effort.for_groups(plan.dictionaries.len());
-        let sampled = plan.sample(units, effort);
+        let sampled = plan.sample(units, effort)?;
         let groups: Vec<usize> = (0..sampled.len()).rev().collect();
         for together in groups.chunks(effort.threads.max(1)) {
             let trials = together
                 .iter()
                 .map(|group| plan.trial(*group, &sampled[*group], effort, source));
-            let trials = trials.collect::<Result<Vec<Trial>, OutOfMemory>>()?;
+            let trials = trials.collect::<Result<Vec<Trial>, Halt>>()?;
             let best = parallel(&trials, |trial| trial.best(effort));
             let best = best.into_iter().collect::<Result<Vec<_>, _>>()?;
             for ((group, trial), best) in together.iter().zip(trials).zip(best) {
                 let former = trial.former;
                 let cost = best.as_ref().map_or(trial.bytes / 4, |best| best.cost);
                 // Pages of zeros are sampled, not tried, and take nothing.
-                let tried = (trial.lens.len() + trial.held_out.len()) as u128;
+                let tried = (trial.samples.len() + trial.held_out.len()) as u128;
                 let of = sampled[*group].units.len().max(1) as u128;
                 plan.stored += (u128::from(cost) * tried / of) as u64;
                 let index = match best {
@@ -284,12 +285,7 @@ impl Plan {
 
     /// Takes the best dictionary that was trained for a group, or one there is that is better: the one it has had
     /// so far, or that of a larger tree which looks alike.
-    fn choose(
-        &mut self,
-        trial: Trial,
-        best: Best,
-        effort: Effort,
-    ) -> Result<Option<usize>, OutOfMemory> {
+    fn choose(&mut self, trial: Trial, best: Best, effort: Effort) -> Result<Option<usize>, Halt> {
         let mut encoder = effort.encoder();
         let alike = self.planned.iter().enumerate();
         let alike = alike.filter(|(_, planned)| {
@@ -395,6 +391,16 @@ mod tests {
         assert_eq!(front_beside(&[1000], 60_048, 60_048), 60_048);
         assert_eq!(front_beside(&[75_000], 60_048, 60_048), 54_024);
         assert_eq!(front_beside(&[100_000], 60_048, 60_048), 60_048);
+    }
+
+    #[test]
+    fn a_plan_ends_when_it_is_interrupted() {
+        let mut source = Claims { reads: 0 };
+        let size = u64::from(u32::MAX - 1) * 4096;
+        let effort = Effort::ordinary(3, 1);
+        let make = || Plan::make(size, 4096, effort, Vec::new(), &mut source).map(|_| ());
+        let ended = interrupt::listen(|| true, make);
+        assert_eq!(ended, Err(Halt::Interrupted));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Which pages of a group dictionaries are trained and measured on: from all over it, the same ones each time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use litepack_codec::row_signature;
-use litepack_io::memory::OutOfMemory;
+use litepack_codec::{Samples, row_signature};
+use litepack_io::interrupt::{self, Halt, Interrupted};
 use litepack_io::random::SplitMix64;
 use litepack_store::Unit;
 
@@ -30,11 +31,15 @@ pub(super) struct Sampled {
 
 impl Plan {
     /// Units from all over each group, about as many as its longest dictionary needs.
-    pub(super) fn sample(&self, units: u64, effort: Effort) -> Vec<Sampled> {
+    ///
+    /// # Errors
+    /// When it is interrupted.
+    pub(super) fn sample(&self, units: u64, effort: Effort) -> Result<Vec<Sampled>, Interrupted> {
         let mut sampled = Vec::new();
         sampled.resize_with(self.dictionaries.len(), Sampled::default);
         sampled[REST].of = units;
         for at in self.known(units) {
+            look_at_times(at)?;
             sampled[REST].of -= 1;
             sampled[self.group_of(at)].of += 1;
         }
@@ -50,6 +55,7 @@ impl Plan {
             .collect();
         let mut known = BTreeSet::new();
         for at in self.known(units) {
+            look_at_times(at)?;
             let group = self.group_of(at);
             if scattered(at.0) <= shares[group] {
                 sampled[group].units.push(at);
@@ -59,12 +65,13 @@ impl Plan {
         // Of all others as many as they are worth, from all over.
         let step = (units / wanted(sampled[REST].of)).max(1);
         for from in (0..units).step_by(step as usize) {
+            look_at_times(Unit(from / step))?;
             let at = from + scattered(from) % step;
             if at < units && !known.contains(&(at / STRETCH)) {
                 sampled[REST].units.push(Unit(at));
             }
         }
-        sampled
+        Ok(sampled)
     }
 
     /// Reads what was sampled of a group.
@@ -74,7 +81,7 @@ impl Plan {
         sampled: &Sampled,
         effort: Effort,
         source: &mut impl Source,
-    ) -> Result<Trial, OutOfMemory> {
+    ) -> Result<Trial, Halt> {
         let unit = u64::from(self.unit);
         let mut trial = Trial {
             bytes: sampled.of * unit,
@@ -86,23 +93,23 @@ impl Plan {
         let (mut encoder, mut page) =
             (effort.encoder(), litepack_io::memory::zeros(unit as usize)?);
         let (mut signatures, mut numbers) = (Vec::new(), BTreeMap::new());
+        let mut samples = Samples::default();
         let first_page = self.page_size.min(self.unit) as usize;
         for at in &sampled.units {
             litepack_io::memory::check()?;
+            interrupt::check()?;
             if !source.read(at.start(self.unit), &mut page) || page.iter().all(|byte| *byte == 0) {
                 continue;
             }
             *numbers.entry(source.dictionary_of(*at)).or_insert(0) += 1;
             signatures.extend(row_signature(&page[..first_page]).filter(|_| group != REST));
-            if (trial.lens.len() + trial.held_out.len()) % HELD_OUT == HELD_OUT - 1 {
+            if (samples.len() + trial.held_out.len()) % HELD_OUT == HELD_OUT - 1 {
                 litepack_io::memory::push(&mut trial.held_out, litepack_io::memory::copy(&page)?)?;
             } else {
-                let sample = encoder.sample(&page);
-                litepack_io::memory::room(&mut trial.samples, sample.len())?;
-                trial.samples.extend_from_slice(sample);
-                trial.lens.push(sample.len());
+                samples.push(encoder.sample(&page))?;
             }
         }
+        trial.samples = Arc::new(samples);
         let most = numbers.into_iter().max_by_key(|(_, pages)| *pages);
         trial.former = most.map_or(0, |(number, _)| number);
         signatures.sort_unstable();
@@ -111,6 +118,14 @@ impl Plan {
         let frequent = same.filter(|same| same.len() > many);
         trial.signatures = frequent.map(|same| same[0]).collect();
         Ok(trial)
+    }
+}
+
+/// Looks for an interrupt, but not at each of millions of units.
+fn look_at_times(at: Unit) -> Result<(), Interrupted> {
+    match at.0 % 1024 {
+        0 => interrupt::check(),
+        _ => Ok(()),
     }
 }
 

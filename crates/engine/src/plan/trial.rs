@@ -1,7 +1,9 @@
 //! Dictionaries of several lengths, trained on pages of a group and measured on others of it.
 
-use litepack_codec::{DictId, Dictionary, Encoder, RowSignature, train};
-use litepack_io::memory::OutOfMemory;
+use std::sync::Arc;
+
+use litepack_codec::{DictId, Dictionary, Encoder, RowSignature, Samples};
+use litepack_io::interrupt::{self, Halt};
 
 use super::effort::Effort;
 
@@ -16,9 +18,8 @@ pub(super) struct Trial {
     pub(super) signatures: Vec<RowSignature>,
     /// The dictionary that most of its units have.
     pub(super) former: DictId,
-    /// Samples one behind the other, as zstd's trainer wants them, and their lengths.
-    pub(super) samples: Vec<u8>,
-    pub(super) lens: Vec<usize>,
+    /// Shared with the trainer, which an interrupt leaves behind.
+    pub(super) samples: Arc<Samples>,
     pub(super) held_out: Vec<Vec<u8>>,
 }
 
@@ -34,9 +35,10 @@ impl Trial {
         &self,
         encoder: &mut Encoder,
         dictionary: Option<&Dictionary>,
-    ) -> Result<u64, OutOfMemory> {
+    ) -> Result<u64, Halt> {
         let mut stored = Vec::new();
         for page in &self.held_out {
+            interrupt::check()?;
             encoder.encode(page, dictionary, &mut stored)?;
         }
         let held_out: usize = self.held_out.iter().map(Vec::len).sum();
@@ -44,7 +46,7 @@ impl Trial {
     }
 
     /// Trains dictionaries and finds the best one. `None` if there is too little of the group.
-    pub(super) fn best(&self, effort: Effort) -> Result<Option<Best>, OutOfMemory> {
+    pub(super) fn best(&self, effort: Effort) -> Result<Option<Best>, Halt> {
         if self.held_out.is_empty() {
             return Ok(None);
         }
@@ -55,7 +57,7 @@ impl Trial {
             dictionary: None,
         };
         for len in effort.lengths(self.bytes) {
-            let Some(dictionary) = train(&self.samples, &self.lens, len) else {
+            let Some(dictionary) = self.samples.train(len)? else {
                 continue;
             };
             let len = dictionary.pack()?.len() as u64;

@@ -58,9 +58,11 @@ fn report(
 ) -> std::result::Result<litepack_archive::Report, ArchiveError> {
     let archive = open(file)?;
     let step = job.bytes("checking", archive.size());
-    archive.check(reader::threads(), &mut |done| {
-        step.set(done);
-        go_on(job)
+    job.listening(|| {
+        archive.check(reader::threads(), &mut |done| {
+            step.set(done);
+            go_on(job)
+        })
     })
 }
 

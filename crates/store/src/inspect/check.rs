@@ -34,7 +34,7 @@ impl<R: ReadAt> Snapshot<R> {
     /// file. `progress` is called with the number of units passed so far; an error of it ends the check.
     ///
     /// # Errors
-    /// That of `progress`. Otherwise only when the file cannot be read at all, or others commit too much meanwhile; damage
+    /// That of `progress`, or an interrupt. Otherwise only when the file cannot be read at all, or others commit too much meanwhile; damage
     /// is in the report.
     pub fn check(&mut self, progress: &mut dyn FnMut(u64) -> Result<()>) -> Result<CheckReport> {
         self.refresh()?;
@@ -64,6 +64,7 @@ impl<R: ReadAt> Snapshot<R> {
                 .zip(entries.iter())
                 .filter(|(_, entry)| !entry.is_zero());
             for (unit, entry) in stored {
+                litepack_io::interrupt::check()?;
                 let what = snapshot.image().name_of(unit);
                 walk.claim(&what, entry.offset, entry.len.into());
                 let loaded = snapshot.load(unit, &entry, &mut page);
@@ -124,6 +125,14 @@ mod tests {
             store.read(unit * UNIT as u64, &mut page).unwrap();
         }
         assert!(store.check(&mut |_| Ok(())).unwrap().is_ok());
+        litepack_io::interrupt::listen(
+            || true,
+            || {
+                assert!(store.check(&mut |_| Ok(())).unwrap_err().is_interrupted());
+                assert!(store.info().unwrap_err().is_interrupted());
+                assert!(store.verify_map().unwrap_err().is_interrupted());
+            },
+        );
         let snapshot = store.snapshot();
         let (record, catalog) = (snapshot.commit().unwrap().record, &snapshot.image().catalog);
         let number = catalog.used().next().expect("a dictionary");

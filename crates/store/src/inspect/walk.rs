@@ -1,6 +1,6 @@
 //! Walking over everything that a commit refers to, and noting what is damaged or claimed twice.
 //!
-//! No extent of the map is visited twice, so a hostile map cannot be larger than its file.
+//! No extent of the map is visited twice, so a hostile map cannot be larger than its file. An interrupt ends it.
 
 use litepack_io::storage::ReadAt;
 
@@ -92,6 +92,7 @@ impl<R: ReadAt> Snapshot<R> {
         }
         while let Some((pointer, level, index)) = waiting.pop() {
             litepack_io::memory::check()?;
+            litepack_io::interrupt::check()?;
             if pointer.is_none() || !walk.claim("page map node", pointer.offset, pointer.len.into())
             {
                 continue;
@@ -154,6 +155,7 @@ impl<R: ReadAt> Snapshot<R> {
             walk.claim("dictionary", pointer.offset, pointer.len.into());
         }
         for number in catalog.numbers() {
+            litepack_io::interrupt::check()?;
             let found = self.medium().verify_dictionary(&catalog, number);
             walk.note(found)?;
         }
@@ -183,6 +185,7 @@ impl<R: ReadAt> Snapshot<R> {
             }
         }
         for (offset, copy) in segment.extents() {
+            litepack_io::interrupt::check()?;
             let mut original = litepack_io::memory::zeros(copy.len())?;
             let n = self.medium().disk.read_at(&mut original, offset.0)?;
             if original.get(..n) != Some(copy) {
@@ -208,6 +211,7 @@ impl<R: ReadAt> Snapshot<R> {
         };
         for (offset, len) in all.iter() {
             litepack_io::memory::check()?;
+            litepack_io::interrupt::check()?;
             walk.claim("free space", offset, len);
         }
         Ok(space
