@@ -12,22 +12,23 @@ use crate::ffi::bindings::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 pub(crate) use crate::ffi::bindings::{
     SQLITE_ACCESS_EXISTS as ACCESS_EXISTS, SQLITE_AUTH as AUTH, SQLITE_BUSY as BUSY,
     SQLITE_CANTOPEN as CANTOPEN, SQLITE_CORRUPT as CORRUPT, SQLITE_ERROR as ERROR,
-    SQLITE_FULL as FULL, SQLITE_INTERNAL as INTERNAL, SQLITE_IOCAP_IMMUTABLE as IOCAP_IMMUTABLE,
-    SQLITE_IOERR as IOERR, SQLITE_IOERR_CORRUPTFS as IOERR_CORRUPTFS,
-    SQLITE_IOERR_DATA as IOERR_DATA, SQLITE_IOERR_DIR_FSYNC as IOERR_DIR_FSYNC,
-    SQLITE_IOERR_FSTAT as IOERR_FSTAT, SQLITE_IOERR_FSYNC as IOERR_FSYNC,
-    SQLITE_IOERR_NOMEM as IOERR_NOMEM, SQLITE_IOERR_READ as IOERR_READ,
-    SQLITE_IOERR_SHORT_READ as IOERR_SHORT_READ, SQLITE_IOERR_TRUNCATE as IOERR_TRUNCATE,
-    SQLITE_IOERR_WRITE as IOERR_WRITE, SQLITE_LOCK_EXCLUSIVE as LOCK_EXCLUSIVE,
-    SQLITE_LOCK_NONE as LOCK_NONE, SQLITE_LOCK_RESERVED as LOCK_RESERVED,
-    SQLITE_LOCK_SHARED as LOCK_SHARED, SQLITE_MISUSE as MISUSE, SQLITE_NOMEM as NOMEM,
-    SQLITE_NOTADB as NOTADB, SQLITE_NOTFOUND as NOTFOUND, SQLITE_OK as OK,
-    SQLITE_OPEN_CREATE as OPEN_CREATE, SQLITE_OPEN_DELETEONCLOSE as OPEN_DELETEONCLOSE,
-    SQLITE_OPEN_EXCLUSIVE as OPEN_EXCLUSIVE, SQLITE_OPEN_MAIN_DB as OPEN_MAIN_DB,
-    SQLITE_OPEN_MAIN_JOURNAL as OPEN_MAIN_JOURNAL, SQLITE_OPEN_READONLY as OPEN_READONLY,
-    SQLITE_OPEN_READWRITE as OPEN_READWRITE, SQLITE_OPEN_SUPER_JOURNAL as OPEN_SUPER_JOURNAL,
-    SQLITE_OPEN_TEMP_JOURNAL as OPEN_TEMP_JOURNAL, SQLITE_OPEN_WAL as OPEN_WAL,
-    SQLITE_READONLY as READONLY, SQLITE_READONLY_DIRECTORY as READONLY_DIRECTORY,
+    SQLITE_FULL as FULL, SQLITE_INTERNAL as INTERNAL, SQLITE_INTERRUPT as INTERRUPT,
+    SQLITE_IOCAP_IMMUTABLE as IOCAP_IMMUTABLE, SQLITE_IOERR as IOERR,
+    SQLITE_IOERR_CORRUPTFS as IOERR_CORRUPTFS, SQLITE_IOERR_DATA as IOERR_DATA,
+    SQLITE_IOERR_DIR_FSYNC as IOERR_DIR_FSYNC, SQLITE_IOERR_FSTAT as IOERR_FSTAT,
+    SQLITE_IOERR_FSYNC as IOERR_FSYNC, SQLITE_IOERR_NOMEM as IOERR_NOMEM,
+    SQLITE_IOERR_READ as IOERR_READ, SQLITE_IOERR_SHORT_READ as IOERR_SHORT_READ,
+    SQLITE_IOERR_TRUNCATE as IOERR_TRUNCATE, SQLITE_IOERR_WRITE as IOERR_WRITE,
+    SQLITE_LOCK_EXCLUSIVE as LOCK_EXCLUSIVE, SQLITE_LOCK_NONE as LOCK_NONE,
+    SQLITE_LOCK_RESERVED as LOCK_RESERVED, SQLITE_LOCK_SHARED as LOCK_SHARED,
+    SQLITE_MISUSE as MISUSE, SQLITE_NOMEM as NOMEM, SQLITE_NOTADB as NOTADB,
+    SQLITE_NOTFOUND as NOTFOUND, SQLITE_OK as OK, SQLITE_OPEN_CREATE as OPEN_CREATE,
+    SQLITE_OPEN_DELETEONCLOSE as OPEN_DELETEONCLOSE, SQLITE_OPEN_EXCLUSIVE as OPEN_EXCLUSIVE,
+    SQLITE_OPEN_MAIN_DB as OPEN_MAIN_DB, SQLITE_OPEN_MAIN_JOURNAL as OPEN_MAIN_JOURNAL,
+    SQLITE_OPEN_READONLY as OPEN_READONLY, SQLITE_OPEN_READWRITE as OPEN_READWRITE,
+    SQLITE_OPEN_SUPER_JOURNAL as OPEN_SUPER_JOURNAL, SQLITE_OPEN_TEMP_JOURNAL as OPEN_TEMP_JOURNAL,
+    SQLITE_OPEN_WAL as OPEN_WAL, SQLITE_READONLY as READONLY,
+    SQLITE_READONLY_DIRECTORY as READONLY_DIRECTORY,
 };
 
 /// File controls (`SQLITE_FCNTL_*`) this VFS answers itself.
@@ -122,6 +123,7 @@ pub(crate) fn code_of(error: &Error, doing: While) -> Code {
     match error {
         // An I/O error among those, too, after which SQLite gives up the transaction; the program is told SQLITE_NOMEM.
         Error::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => IOERR_NOMEM,
+        _ if error.is_interrupted() => INTERRUPT,
         Error::Io(error) => host_code(error).unwrap_or(IOERR),
         Error::Damaged(_) if doing == While::Reading => CORRUPT,
         // Not IOERR_CORRUPTFS, of which SQLite makes CORRUPT before it looks whether to give up the transaction.
@@ -140,6 +142,8 @@ pub(crate) fn code_of_archive(error: &litepack_archive::Error) -> Code {
     use litepack_archive::Error;
     match error {
         Error::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => NOMEM,
+        Error::Io(error) if error.kind() == io::ErrorKind::Interrupted => INTERRUPT,
+        Error::Stopped => INTERRUPT,
         Error::Io(error) => host_code(error).unwrap_or(IOERR_READ),
         Error::NotZstd | Error::NoSeekTable => NOTADB,
         Error::SeekTable { .. } | Error::Frame { .. } => CORRUPT,
@@ -160,6 +164,8 @@ mod tests {
         assert_eq!(from(from_host(FULL).unwrap_err()), FULL);
         assert_eq!(from(io::Error::other("x")), IOERR_READ);
         assert_eq!(from(io::ErrorKind::OutOfMemory.into()), NOMEM);
+        assert_eq!(from(io::ErrorKind::Interrupted.into()), INTERRUPT);
+        assert_eq!(code_of_archive(&Error::Stopped), INTERRUPT);
         assert_eq!(code_of_archive(&Error::NoSeekTable), NOTADB);
     }
 
@@ -170,6 +176,8 @@ mod tests {
         assert_eq!(code_of(&Error::Limit("x"), While::Writing), FULL);
         assert_eq!(code_of(&Error::Conflict, While::Reading), BUSY);
         assert_eq!(code_of(&Error::Conflict, While::Writing), IOERR);
+        let error = Error::from(litepack_io::interrupt::Interrupted);
+        assert_eq!(code_of(&error, While::Reading), INTERRUPT);
         let error = Error::from(litepack_io::memory::OutOfMemory);
         assert_eq!(code_of(&error, While::Writing), IOERR_NOMEM);
         assert_eq!(

@@ -39,6 +39,7 @@ pub(crate) fn maintain(call: &Call<'_>) -> litepack_columns::sql::Result<()> {
     };
     let schema = schema_name(call.argument(3));
     loop {
+        litepack_io::interrupt::check()?;
         let begun = Instant::now();
         match call.maintain(&schema, level)? {
             Step::Done => {

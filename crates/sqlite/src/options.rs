@@ -129,6 +129,12 @@ pub(crate) fn from_uri(parameters: &[(String, String)]) -> Result<Vec<Setting>, 
     Ok(settings)
 }
 
+/// Whether a pragma of this name is one of ours.
+pub(crate) fn is_ours(name: &str) -> bool {
+    let head = name.as_bytes().get(..PRAGMA_PREFIX.len());
+    head.is_some_and(|head| head.eq_ignore_ascii_case(PRAGMA_PREFIX.as_bytes()))
+}
+
 /// What a pragma asks for; `None` if it is none of ours.
 ///
 /// # Errors

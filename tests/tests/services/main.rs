@@ -4,6 +4,7 @@
 
 mod dictionaries;
 mod hosts;
+mod interrupts;
 mod maintenance;
 mod refusals;
 mod uri_parameters;

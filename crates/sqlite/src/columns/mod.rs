@@ -4,10 +4,12 @@
 //!
 //! ```text
 //! values.rs        compress and decompress      training.rs   the aggregates
+//! bounds.rs        what one call of these may take
 //! maintenance.rs   compressing rows, looking after dictionaries
 //! schema.rs        which columns are compressed: enable, disable, alter
 //! ```
 
+pub(crate) mod bounds;
 pub(crate) mod maintenance;
 pub(crate) mod schema;
 pub(crate) mod training;

@@ -1,7 +1,7 @@
 //! The aggregates that train a dictionary.
 
 use litepack_columns::dictionary::{ensure_tables, save};
-use litepack_columns::sql::{Result, Value};
+use litepack_columns::sql::{ERROR, Result, Value};
 use litepack_columns::train::Reservoir;
 use litepack_columns::transaction::atomically;
 
@@ -77,7 +77,10 @@ impl Training {
 
     fn dictionary(&self, call: &Call<'_>) -> Result<Vec<u8>> {
         let trained = self.reservoir.train(self.size);
-        trained.map_err(|error| call.error(error.message))
+        trained.map_err(|error| match error.code {
+            ERROR => call.error(error.message),
+            _ => error,
+        })
     }
 }
 

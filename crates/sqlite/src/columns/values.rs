@@ -7,10 +7,14 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use litepack_codec::Dictionary;
+use litepack_columns::VALUE_MAX;
 use litepack_columns::dictionary::{Dictionaries, NO_DICTIONARY, is_content_id, of_bytes};
-use litepack_columns::frame::{Compressor, Decompressor, Form};
-use litepack_columns::sql::{CORRUPT, Error, Result, Sql, Value};
+use litepack_columns::frame::{
+    Compressor, Decompressor, Form, compress_aside, is_for_aside, is_large, is_much,
+};
+use litepack_columns::sql::{CORRUPT, Error, Result, Sql, TOOBIG, Value};
 
+use crate::columns::bounds;
 use crate::ffi::Call;
 
 /// Level of `zstd_compress` when none is given.
@@ -39,6 +43,8 @@ pub(crate) struct State {
     /// The one used last comes last.
     compressors: RefCell<Vec<(Purpose, Compressor)>>,
     frame: RefCell<Vec<u8>>,
+    /// Whether the application has lifted the bounds of one call.
+    pub(super) unbounded: Cell<bool>,
 }
 
 /// What a compressor was made for.
@@ -52,6 +58,8 @@ struct Purpose {
 
 /// `zstd_compress(data [, level [, dictionary [, compact]]])`: a zstd frame.
 pub(crate) fn compress(call: &Call<'_>) -> Result<()> {
+    let bytes = call.length_of(0).saturating_add(call.length_of(2));
+    bounds::expect(call, bytes)?;
     let data = call.argument(0);
     if data == Value::Null {
         call.answer(Value::Null);
@@ -64,10 +72,20 @@ pub(crate) fn compress(call: &Call<'_>) -> Result<()> {
     };
     let dictionary = dictionary(call, call.argument(2))?;
     let form = form(call, call.argument(3))?;
-    call.state()
-        .compress(level, dictionary.as_deref(), form, plain, |frame| {
-            call.answer(Value::Blob(frame));
-        })
+    let known = dictionary.as_ref().map_or(0, |known| known.bytes().len());
+    if bytes <= VALUE_MAX {
+        // A dictionary that was named by its id is as long as it is.
+        bounds::expect(call, plain.len().saturating_add(known))?;
+    }
+    let work = || {
+        let answer = |frame: &[u8]| call.answer(Value::Blob(frame));
+        call.state()
+            .compress(level, dictionary.as_ref(), form, plain, answer)
+    };
+    match is_much(level, plain.len(), known) {
+        true => bounds::within(call, work),
+        false => work(),
+    }
 }
 
 /// `zstd_compress_col(data, level, dictionary, compact)`: the same, but no dictionary (NULL) means
@@ -95,6 +113,8 @@ pub(crate) fn decompress_col(call: &Call<'_>) -> Result<()> {
 
 /// `zstd_decompress(data, is_text [, dictionary [, compact]])`: what is in a zstd frame.
 pub(crate) fn decompress(call: &Call<'_>) -> Result<()> {
+    let bytes = call.length_of(0).saturating_add(call.length_of(2));
+    bounds::expect(call, bytes)?;
     let frame = match call.argument(0) {
         Value::Null => {
             call.answer(Value::Null);
@@ -111,10 +131,27 @@ pub(crate) fn decompress(call: &Call<'_>) -> Result<()> {
     let dictionary = dictionary(call, named)?;
     let form = form(call, call.argument(3))?;
     let limit = call.db().length_limit();
+    let bounded = limit.min(VALUE_MAX);
     let mut decompressor = call.state().decompressor.borrow_mut();
-    let plain = decompressor
-        .decompress(frame, dictionary.as_deref(), form, limit)
-        .map_err(|error| explained(error, named))?;
+    let mut decode = |limit| {
+        let dictionary = dictionary.as_deref();
+        decompressor
+            .decompress(frame, dictionary, form, limit)
+            .map(|_| ())
+    };
+    let mut work = || match decode(bounded) {
+        Err(error) if error.code == TOOBIG && bounded < limit => {
+            bounds::expect(call, limit)?;
+            decode(limit)
+        }
+        decoded => decoded,
+    };
+    let decoded = match is_large(frame, form) {
+        true => bounds::within(call, work),
+        false => work(),
+    };
+    decoded.map_err(|error| explained(error, named))?;
+    let plain = decompressor.plain();
     if !is_text {
         call.answer(Value::Blob(plain));
     } else if made_of_text(named) && std::str::from_utf8(plain).is_err() {
@@ -252,20 +289,25 @@ impl State {
     fn compress(
         &self,
         level: i32,
-        dictionary: Option<&Dictionary>,
+        dictionary: Option<&Arc<Dictionary>>,
         form: Form,
         plain: &[u8],
         use_frame: impl FnOnce(&[u8]),
     ) -> Result<()> {
+        let known = dictionary.map_or(0, |known| known.bytes().len());
+        if is_for_aside(level, plain.len(), known) {
+            use_frame(&compress_aside(level, dictionary, form, plain)?);
+            return Ok(());
+        }
         let purpose = Purpose {
             level,
-            dictionary: dictionary.map(Dictionary::hash),
+            dictionary: dictionary.map(|known| known.hash()),
             form,
         };
         let mut kept = self.compressors.borrow_mut();
         let mut compressor = match kept.iter().position(|(known, _)| *known == purpose) {
             Some(at) => kept.remove(at).1,
-            None => Compressor::new(level, dictionary, form)?,
+            None => Compressor::prepared(level, dictionary, form)?,
         };
         let mut frame = self.frame.borrow_mut();
         compressor.compress(plain, &mut frame)?;

@@ -10,6 +10,9 @@ use crate::identity::Names;
 
 /// Oldest SQLite whose table has everything used here: that of the bindings.
 pub(crate) const VERSION_MIN: c_int = 3_034_000;
+/// Oldest SQLite that tells whether a connection was interrupted, and where in its table the function is.
+const VERSION_OF_IS_INTERRUPTED: c_int = 3_041_000;
+const IS_INTERRUPTED: usize = 266;
 /// Oldest SQLite whose table has what a message needs.
 const VERSION_OF_MALLOC64: c_int = 3_008_007;
 
@@ -91,6 +94,23 @@ impl Api {
         // SAFETY: the function is in the table of every SQLite 3, and takes nothing. The table of an old one is shorter
         // than the struct, so only this field is looked at.
         unsafe { call!((*self.table), libversion_number()) }
+    }
+
+    /// Whether the connection was interrupted; `None` from a SQLite that does not tell.
+    ///
+    /// # Safety
+    /// `db` is an open connection.
+    pub(super) unsafe fn is_interrupted(self, db: *mut sqlite3) -> Option<bool> {
+        type IsInterrupted = unsafe extern "C" fn(*mut sqlite3) -> c_int;
+        if self.version() < VERSION_OF_IS_INTERRUPTED {
+            return None;
+        }
+        // SAFETY: the table of a SQLite of this version is longer than that of the bindings, and has this function at
+        // this place. The connection is open, as the caller says.
+        unsafe {
+            let places = self.table.cast::<Option<IsInterrupted>>();
+            places.add(IS_INTERRUPTED).read().map(|ask| ask(db) != 0)
+        }
     }
 
     /// Hands an entry point's message to SQLite, also one that is too old for anything else.

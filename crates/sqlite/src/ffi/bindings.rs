@@ -449,6 +449,7 @@ pub const SQLITE_ERROR: i32 = 1;
 pub const SQLITE_INTERNAL: i32 = 2;
 pub const SQLITE_BUSY: i32 = 5;
 pub const SQLITE_NOMEM: i32 = 7;
+pub const SQLITE_INTERRUPT: i32 = 9;
 pub const SQLITE_READONLY: i32 = 8;
 pub const SQLITE_IOERR: i32 = 10;
 pub const SQLITE_CORRUPT: i32 = 11;

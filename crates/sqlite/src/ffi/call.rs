@@ -4,11 +4,13 @@ use std::ffi::{CStr, c_int};
 
 use litepack_columns::dictionary::Run;
 use litepack_columns::sql::{Error, Value};
+use litepack_io::interrupt::listen;
 
-use super::api::{Api, call};
-use super::bindings::{sqlite3_context, sqlite3_file, sqlite3_value};
+use super::api::{Api, call, len};
+use super::bindings::{SQLITE_BLOB, SQLITE_TEXT, sqlite3_context, sqlite3_file, sqlite3_value};
 use super::connection::{Connection, argument};
 use super::functions::free;
+use super::interrupts::Interrupts;
 use super::library::Library;
 use crate::codes::{Code, OK, fcntl};
 use crate::columns::State;
@@ -48,6 +50,44 @@ impl<'a> Call<'a> {
         unsafe { Connection::of(self.api, self.context) }
     }
 
+    /// As [`Call::interruptible`], and the work also ends when `may_go_on` says so, which is asked at times.
+    pub(crate) fn interruptible_while<R>(
+        &self,
+        may_go_on: impl Fn(&Connection<'_>) -> bool + 'static,
+        work: impl FnOnce() -> R,
+    ) -> R {
+        // SAFETY: the connection is open while the function runs, and is asked only until the work has ended.
+        let (interrupts, connection) = unsafe {
+            let db = self.api.connection_of(self.context);
+            let interrupts = Interrupts::of_function(self.api, db);
+            (interrupts, Connection::new(self.api, db))
+        };
+        let ask = move || interrupts.ask() || !may_go_on(&connection);
+        listen(ask, work)
+    }
+
+    /// How many bytes an argument has, if it is text or a blob. A blob of zeros that is not in memory yet stays so.
+    pub(crate) fn length_of(&self, index: usize) -> usize {
+        let (api, Some(value)) = (self.api, self.values.get(index)) else {
+            return 0;
+        };
+        // SAFETY: it is an argument of the running function.
+        unsafe {
+            match call!(api.table(), value_type(*value)) {
+                SQLITE_TEXT | SQLITE_BLOB => len(call!(api.table(), value_bytes(*value))),
+                _ => 0,
+            }
+        }
+    }
+
+    /// Does work that ends soon after the connection was interrupted.
+    pub(crate) fn interruptible<R>(&self, work: impl FnOnce() -> R) -> R {
+        // SAFETY: the connection is open while the function runs, and is asked only until the work has ended.
+        let interrupts =
+            unsafe { Interrupts::of_function(self.api, self.api.connection_of(self.context)) };
+        listen(move || interrupts.ask(), work)
+    }
+
     /// An argument, NULL if it was left out.
     pub(crate) fn argument(&self, index: usize) -> Value<'a> {
         match self.values.get(index) {
@@ -55,6 +95,11 @@ impl<'a> Call<'a> {
             Some(value) => unsafe { argument(self.api, *value) },
             None => Value::Null,
         }
+    }
+
+    /// The name of the function.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
     }
 
     /// How many arguments there are.

@@ -4,6 +4,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use litepack_btree::PageNumber;
+use litepack_io::interrupt::listen;
 
 use super::api::Api;
 use super::bindings::sqlite3;
@@ -11,11 +12,22 @@ use super::connection::Connection;
 use super::file::{State, report};
 use super::guard::guard;
 use super::host::{BusyHandler, HostFile};
+use super::interrupts::Interrupts;
 use super::maintenance_step::Request;
 use crate::codes::{Code, ERROR, MISUSE, NOMEM, NOTFOUND, OK, READONLY, fcntl};
 use crate::file::{Database, Event, Failure, File, pragma};
 use crate::maintain_function::QUERY_ONLY;
+use crate::options::is_ours;
 use crate::relief::relieve;
+
+/// Whether this file control is a request that may take long: it listens for interrupts of the connection. SQLite's own
+/// ask for little, or for what is not to be left half done.
+pub(super) fn may_take_long(op: c_int) -> bool {
+    matches!(
+        op,
+        fcntl::PRAGMA | fcntl::LITEPACK_INFO | fcntl::LITEPACK_CHECK | fcntl::LITEPACK_MAINTAIN
+    )
+}
 
 /// Answers a file control.
 ///
@@ -43,16 +55,12 @@ pub(super) unsafe fn control<F: File>(
     let Some(database) = state.file.database() else {
         return Err(NOTFOUND.into());
     };
-    let takes_memory = matches!(
-        op,
-        fcntl::PRAGMA | fcntl::LITEPACK_INFO | fcntl::LITEPACK_CHECK | fcntl::LITEPACK_MAINTAIN
-    );
-    if takes_memory && relieve().is_err() {
+    if may_take_long(op) && relieve().is_err() {
         return Err(NOMEM.into());
     }
     match op {
         // SAFETY: the argument is this operation's.
-        fcntl::PRAGMA => unsafe { answer_pragma(api, arg, database) },
+        fcntl::PRAGMA => unsafe { answer_pragma(api, arg, database, state.connection) },
         fcntl::VFSNAME => {
             // As shims do: the name of our VFS, a slash, the host's.
             let name = match below {
@@ -164,11 +172,12 @@ fn answered(code: Code) -> Result<(), Failure> {
 /// Answers `SQLITE_FCNTL_PRAGMA`; what is no pragma of ours is `NOTFOUND`.
 ///
 /// # Safety
-/// `arg` is the argument of that file control.
+/// `arg` is the argument of that file control, and `connection` null or where the connection is that asks.
 unsafe fn answer_pragma(
     api: Api,
     arg: *mut c_void,
     database: &mut dyn Database,
+    connection: *const *mut sqlite3,
 ) -> Result<(), Failure> {
     let words = arg.cast::<*mut c_char>();
     // SAFETY: the argument is an array of three strings: answer, name, value or null.
@@ -182,7 +191,17 @@ unsafe fn answer_pragma(
     let log = |failure: &Failure| {
         report(api, failure);
     };
-    match pragma(database, &text(name), value.as_deref(), &log) {
+    let name = text(name);
+    // SAFETY: it is null, or SQLite's own place for the connection, which asks and so is open.
+    let connection = unsafe { connection.as_ref() }.filter(|_| is_ours(&name));
+    // SAFETY: as above; the connection is asked as long as the pragma is answered.
+    let interrupts = connection.map(|db| unsafe { Interrupts::of_pragma(api, *db) });
+    let mut answer = || pragma(database, &name, value.as_deref(), &log);
+    let answer = match interrupts {
+        Some(interrupts) => listen(move || interrupts.ask(), answer),
+        None => answer(),
+    };
+    match answer {
         Some((code, answer)) => {
             // SAFETY: the first word is where the answer goes.
             unsafe { put_text(api, arg, &answer) }?;

@@ -7,9 +7,11 @@
 
 use std::ffi::{c_int, c_void};
 
+use litepack_io::interrupt::deaf;
+
 use super::api::{Api, len};
 use super::bindings::{SQLITE_SHM_UNLOCK, sqlite3, sqlite3_file, sqlite3_io_methods};
-use super::controls::{control, is_maintenance, refuse_if_query_only};
+use super::controls::{control, is_maintenance, may_take_long, refuse_if_query_only};
 use super::guard::guard;
 use super::host::HostFile;
 use crate::codes::{
@@ -97,11 +99,26 @@ pub(super) unsafe fn install<F: File>(
 /// Runs `body` on the state of a file, and tells SQLite how that went. If a method of the file is running already, it
 /// is busy: a report that waits for a lock runs the application's busy handler, which may use the file again.
 ///
+/// What SQLite does with a file is not to be interrupted within a call: no statement may run meanwhile, which is how one
+/// learns of it, and a commit is not left half done.
+///
 /// # Safety
 /// `file` was made by [`install`] for an `F` and is open until this returns. SQLite calls the methods of a file from
 /// one thread at a time, and only those that it found in the file itself. SQLite forbids busy handlers to close the
 /// connection.
 pub(super) unsafe fn with<F: File>(
+    file: *mut sqlite3_file,
+    body: impl FnOnce(&mut State<F>) -> Result<(), Failure>,
+) -> Code {
+    // SAFETY: what the caller promises.
+    deaf(|| unsafe { with_interrupts(file, body) })
+}
+
+/// The same for a request that litepack itself, or a pragma, makes of the file.
+///
+/// # Safety
+/// As [`with`].
+unsafe fn with_interrupts<F: File>(
     file: *mut sqlite3_file,
     body: impl FnOnce(&mut State<F>) -> Result<(), Failure>,
 ) -> Code {
@@ -379,7 +396,12 @@ unsafe extern "C" fn file_control<F: File>(
                 }
             }
         }
-        with::<F>(file, |state| control(state, op, arg))
+        let answer = |state: &mut State<F>| control(state, op, arg);
+        if may_take_long(op) {
+            with_interrupts(file, answer)
+        } else {
+            with(file, answer)
+        }
     }
 }
 

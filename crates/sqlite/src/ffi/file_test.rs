@@ -587,6 +587,26 @@ fn a_file_that_a_method_is_using_is_busy() {
 }
 
 #[test]
+fn a_file_that_sqlite_uses_hears_no_interrupt() {
+    use litepack_io::interrupt::{is_interrupted, listen};
+    over_memory(&mut packed(), |file, _| {
+        let use_it = || {
+            // SAFETY: the file is open.
+            unsafe {
+                with::<PackedFile>(file, |_| {
+                    assert!(!is_interrupted());
+                    Ok(())
+                })
+            }
+        };
+        let code = listen(|| true, use_it);
+        assert_eq!(code, OK);
+        // SAFETY: the file is open.
+        unsafe { assert_eq!(call!(&*(*file).pMethods, xClose(file)), OK) };
+    });
+}
+
+#[test]
 fn a_panic_in_a_journal_is_an_internal_error_and_poisons_it() {
     let mut memory = vec![0u128; OBJECT_SIZE.div_ceil(16)];
     let file: *mut sqlite3_file = memory.as_mut_ptr().cast();

@@ -163,7 +163,13 @@ unsafe fn run(
             };
             let entered = relieve().map_err(Error::from);
             let entered = entered.and_then(|()| registered.state.enter());
-            let result = entered.and_then(|_running| body(&call, registered.act));
+            let result = entered.and_then(|_running| match registered.act {
+                // What takes long listens itself: for most values asking would take longer than the work.
+                Act::Compute(_) => body(&call, registered.act),
+                Act::Operate(_) | Act::Configure(_) | Act::Train(_) => {
+                    call.interruptible(|| body(&call, registered.act))
+                }
+            });
             if let Err(error) = result {
                 fail(error.code, &error.message);
             }

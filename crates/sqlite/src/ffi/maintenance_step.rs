@@ -7,7 +7,7 @@ use litepack_columns::sql::{Error, Sql};
 use litepack_columns::tokens::quote;
 
 use super::call::Call;
-use crate::codes::{BUSY, NOTFOUND, OK, fcntl};
+use crate::codes::{BUSY, INTERRUPT, NOTFOUND, OK, fcntl};
 use crate::file::{Database, Failure, MAINTENANCE_FAILED, READ_FIRST};
 
 /// What a step is asked, and what it answers. Another copy of this library, of another version, may be asked: so the
@@ -114,6 +114,7 @@ impl Call<'_> {
             OK if request.more => Ok(Step::More),
             OK => Ok(Step::Done),
             BUSY if request.why.is_null() => Ok(Step::Busy),
+            INTERRUPT => Err(Error::interrupted()),
             NOTFOUND => Err(self.error("this is not a packed database")),
             code => {
                 if request.why.is_null() {

@@ -3,8 +3,9 @@
 //! `bindings.rs` is what SQLite looks like, generated from its header by `scripts/sqlite-bindings`; `api.rs` calls its
 //! functions, `connection.rs` runs statements; `library.rs` tells the SQLite libraries of the process apart,
 //! `registration.rs` is what is registered with each; `vfs.rs`, `file.rs`, `functions.rs` are what it calls, `call.rs`
-//! a running function, `permission.rs` whether it may configure the process, `controls.rs` what any file answers when
-//! it is asked; `host.rs` is what we call; `guard.rs` keeps panics in; `allocator.rs` is for the loadable extension alone.
+//! a running function, `permission.rs` whether it may configure the process, `interrupts.rs` whether its connection was
+//! interrupted, `controls.rs` what any file answers when it is asked; `host.rs` is what we call; `guard.rs` keeps panics
+//! in; `allocator.rs` is for the loadable extension alone.
 
 mod allocator;
 mod api;
@@ -20,6 +21,7 @@ mod file_test;
 mod functions;
 mod guard;
 mod host;
+mod interrupts;
 mod library;
 pub(crate) mod maintenance_step;
 mod permission;
@@ -35,7 +37,9 @@ pub use allocator::Allocator;
 pub use api::EntryPoint;
 pub use bindings::sqlite3;
 pub(crate) use call::Call;
+pub(crate) use connection::Connection;
 pub(crate) use host::{BusyHandler, HostFile, HostName};
+pub(crate) use interrupts::thread_time;
 use library::{LIBRARIES, Library, for_each_library};
 
 /// Registers a VFS `name` over the VFS `host`, after an entry point has run.

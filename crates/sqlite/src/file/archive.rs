@@ -16,10 +16,11 @@ use litepack_archive::{Archive, Cache, Error, FileId, Options, SeekTable};
 use litepack_btree::PageNumber;
 use litepack_engine::report::{archive_check_text, archive_info_json};
 use litepack_engine::{page_size, stated_size};
+use litepack_io::interrupt::is_interrupted;
 use litepack_io::storage::ReadAt;
 use serde_json::Value;
 
-use crate::codes::code_of_archive;
+use crate::codes::{INTERRUPT, code_of_archive};
 use crate::file::split::split_file;
 use crate::file::{Database, Failure, File};
 use crate::file_registry::FileRegistry;
@@ -179,7 +180,10 @@ impl<S: ReadAt> Database for ArchiveFile<S> {
     }
 
     fn check(&mut self) -> Result<String, Failure> {
-        let mut go_on = |_| ControlFlow::Continue(());
+        let mut go_on = |_| match is_interrupted() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
         let report = self.archive.check(self.archive.threads(), &mut go_on);
         Ok(archive_check_text(&report.map_err(failure)?))
     }
@@ -190,6 +194,9 @@ const LEVEL: &str = "an archive is not written, so it has no level; \
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn failure(error: Error) -> Failure {
+    if code_of_archive(&error) == INTERRUPT {
+        return Failure::interrupted();
+    }
     Failure::new(code_of_archive(&error), error.to_string())
 }
 

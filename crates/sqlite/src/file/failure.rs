@@ -5,7 +5,7 @@ use std::io;
 
 use litepack_store::Error;
 
-use crate::codes::{BUSY, Code, While, code_of, host_code};
+use crate::codes::{BUSY, Code, INTERRUPT, While, code_of, host_code};
 
 /// What went wrong, for SQLite and for people.
 #[derive(Debug)]
@@ -36,6 +36,11 @@ impl Failure {
         }
     }
 
+    /// The connection was interrupted, in SQLite's word for it.
+    pub(crate) fn interrupted() -> Failure {
+        Failure::told(INTERRUPT, "interrupted")
+    }
+
     /// Others are in the way, and may not be at the next try.
     pub(crate) fn is_passing(&self) -> bool {
         self.code == BUSY && self.why.is_empty()
@@ -52,6 +57,9 @@ impl Failure {
     /// An error of the store. What the host's VFS answered it has logged itself; without memory there is none for a
     /// text.
     pub(crate) fn of_store(error: &Error, doing: While) -> Failure {
+        if error.is_interrupted() {
+            return Failure::interrupted();
+        }
         let code = code_of(error, doing);
         let told = match error {
             Error::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => {

@@ -2,9 +2,11 @@
 
 use std::time::Instant;
 
+use litepack_io::interrupt::is_interrupted;
+
 use super::patience::RETRY;
 use super::{Database, Failure, MAINTENANCE_FAILED};
-use crate::codes::{Code, ERROR, MISUSE, OK};
+use crate::codes::{Code, ERROR, INTERRUPT, MISUSE, OK};
 use crate::options::{Pragma, from_pragma};
 
 /// What there is to say of a file that is on no server.
@@ -64,6 +66,9 @@ fn maintain(
 ) -> (Code, String) {
     let begun = Instant::now();
     loop {
+        if is_interrupted() {
+            return (INTERRUPT, "interrupted".into());
+        }
         match database.maintain(None) {
             Ok(false) => return (OK, "0".into()),
             Ok(true) => {}

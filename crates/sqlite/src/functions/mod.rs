@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use litepack_columns::sql::Result;
 
-use crate::columns::{Training, maintenance, schema, training, values};
+use crate::columns::{Training, bounds, maintenance, schema, training, values};
 use crate::ffi::Call;
 use crate::maintain_function;
 use Act::{Compute, Configure, Operate, Train};
@@ -164,6 +164,13 @@ pub(crate) const SECTIONS: &[Section] = &[
                 about: "the same as `zstd_decompress`; with `dictionary` NULL returns the data itself",
             },
             Function {
+                name: c"litepack_unbounded",
+                arguments: "[on]",
+                act: Operate(bounds::unbounded),
+                about: "with 1 lifts, on this connection, the [bounds](#bounds) of what a schema may call; 0 restores \
+             them. Returns whether they are lifted",
+            },
+            Function {
                 name: c"zstd_train_dict",
                 arguments: "value, size, sample_count",
                 act: Train(training::train),
@@ -253,6 +260,7 @@ mod tests {
         ("zstd_decompress", 2, 4),
         ("zstd_compress_col", 4, 4),
         ("zstd_decompress_col", 4, 4),
+        ("litepack_unbounded", 0, 1),
         ("zstd_train_dict", 3, 3),
         ("zstd_train_dict_and_save", 4, 4),
         ("litepack_disable_transparent", 2, 2),

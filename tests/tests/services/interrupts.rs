@@ -1,0 +1,214 @@
+//! An interrupt ends whatever takes long, as it ends SQLite's own work; and one call of a function that a schema may call
+//! takes so much and no more. `tests/e2e/interrupts.py` does the same in a SQLite before 3.41, and by a progress handler.
+
+use litepack_tests::commandline::Place;
+use litepack_tests::vfs;
+use rusqlite::{Connection, ErrorCode, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// On a busy machine, too; what was interrupted took longer, or came to its end without an error.
+const SOON: Duration = Duration::from_secs(3);
+
+/// A packed database that takes some time to read.
+fn packed(place: &Place) -> Connection {
+    let db = vfs::open(&place.path("packed.db")).expect("it opens");
+    db.execute_batch(
+        "pragma synchronous = off; create table t(id integer primary key, d text); begin;
+         insert into t with recursive n(i) as (select 1 union all select i + 1 from n limit 300000)
+           select i, json_object('id', i, 'n', hex(i * 7919 % 1000003), 'k', i % 97, 'z', hex(randomblob(40))) from n;
+         commit",
+    )
+    .expect("it is filled");
+    db
+}
+
+/// Runs a query that is interrupted after some time; how long it took from then on.
+fn interrupted(db: &Connection, sql: &str, after: Duration) -> (Result<String>, Duration) {
+    let handle = db.get_interrupt_handle();
+    std::thread::scope(|scope| {
+        let begun = Instant::now();
+        scope.spawn(move || {
+            std::thread::sleep(after);
+            handle.interrupt();
+        });
+        let answer = ask(db, sql);
+        (answer, begun.elapsed().saturating_sub(after))
+    })
+}
+
+fn ask(db: &Connection, sql: &str) -> Result<String> {
+    db.query_row(sql, [], |row| {
+        let value: rusqlite::types::Value = row.get(0)?;
+        Ok(format!("{value:?}"))
+    })
+}
+
+fn expect_interrupted(sql: &str, (answer, after): (Result<String>, Duration)) {
+    let error = answer.expect_err(sql);
+    let code = error.sqlite_error_code();
+    assert_eq!(
+        code,
+        Some(ErrorCode::OperationInterrupted),
+        "{sql}: {error}"
+    );
+    assert!(after < SOON, "{sql}: {after:?}");
+}
+
+/// Much of which zstd makes little, so that it takes long.
+const MUCH: &str = "zeroblob(200000000)";
+
+#[test]
+fn whatever_takes_long_ends_when_it_is_interrupted() {
+    let place = Place::new();
+    let db = packed(&place);
+    let samples = "create temp table s as with recursive n(i) as (select 1 union all select i + 1 from n limit 250)
+                     select hex(randomblob(60000)) as d from n";
+    db.execute_batch(samples).expect("samples");
+    for (sql, after) in [
+        ("select litepack_check()", 60),
+        ("pragma litepack_check", 60),
+        ("select litepack_maintain(null, 1, 9)", 60),
+        ("pragma litepack_maintain", 60),
+        (
+            "select length(zstd_train_dict(d, 1000000, 1000000)) from s",
+            300,
+        ),
+        (&format!("select length(zstd_compress({MUCH}, 22))"), 500),
+    ] {
+        expect_interrupted(sql, interrupted(&db, sql, Duration::from_millis(after)));
+        // It is over with the statement.
+        assert_eq!(
+            ask(&db, "select 7").expect("the next statement"),
+            "Integer(7)"
+        );
+        assert!(db.is_autocommit());
+    }
+    assert_eq!(
+        ask(&db, "select litepack_check()").expect("sound"),
+        "Text(\"ok\")"
+    );
+    assert_eq!(
+        ask(&db, "pragma litepack_check").expect("sound"),
+        "Text(\"ok\")"
+    );
+}
+
+#[test]
+fn an_interrupt_of_another_connection_is_not_heard() {
+    let place = Place::new();
+    let (db, other) = (
+        packed(&place),
+        Connection::open_in_memory().expect("another"),
+    );
+    let (handle, ended) = (other.get_interrupt_handle(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                handle.interrupt();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let answers = ["select litepack_check()", "pragma litepack_check"].map(|sql| ask(&db, sql));
+        ended.store(true, Ordering::Relaxed);
+        for answer in answers {
+            assert_eq!(answer.expect("not interrupted"), "Text(\"ok\")");
+        }
+    });
+}
+
+/// A plain database with a schema from somebody else.
+fn hostile(place: &Place, schema: &str) -> Connection {
+    let path = place.path("hostile.db");
+    if path.exists() {
+        std::fs::remove_file(&path).expect("it goes");
+    }
+    let author = vfs::open_plain(&path).expect("it opens");
+    author.execute_batch(schema).expect(schema);
+    author.close().expect("it closes");
+    vfs::open_plain(&path).expect("it opens")
+}
+
+#[test]
+fn what_a_schema_calls_is_bounded() {
+    let place = Place::new();
+    let slow = "zstd_compress(hex(randomblob(30000000)), 22)";
+    let bomb = "create table b as select zstd_compress(zeroblob(300000000)) as z;";
+    let cases = [
+        ("create view v as select length(zstd_compress(zeroblob(900000000), 22)) as n".into(), "select n from v"),
+        (format!("create view v as select length({slow}) as n"), "select n from v"),
+        (format!("{bomb} create view v as select length(\"zstd_decompress\"(z, 0)) as n from b"), "select n from v"),
+        (format!("{bomb} create view v as select length(zstd_decompress_col(z, 0, -1, 0)) as n from b"), "select n from v"),
+        (
+            "create table t(a, b as (length(zstd_compress_col(zeroblob(a), 22, -1, 1)))); insert into t(a) values(9)".into(),
+            "update t set a = 900000000 returning b",
+        ),
+        (
+            format!(
+                "create table t(a); create table u(a);
+                 create trigger r after insert on t begin insert into u values({slow}); end"
+            ),
+            "insert into t values(1) returning a",
+        ),
+        (format!("create table t(a, b default ({slow}))"), "insert into t(a) values(1) returning length(b)"),
+        ("create table t(a); create index i on t(zstd_compress(zeroblob(a), 22))".into(), "insert into t values(900000000) returning a"),
+        ("create table t(a check(length([Zstd_Compress](zeroblob(a), 22)) > 0))".into(), "insert into t values(900000000) returning a"),
+    ];
+    for (schema, sql) in &cases {
+        for trusted in ["off", "on"] {
+            let db = hostile(&place, schema);
+            let setting = format!("pragma trusted_schema = {trusted}");
+            db.execute_batch(&setting).expect("a setting");
+            let begun = Instant::now();
+            let error = ask(&db, sql).expect_err(schema).to_string();
+            assert!(error.contains("litepack_unbounded(1)"), "{schema}: {error}");
+            assert!(
+                begun.elapsed() < Duration::from_secs(15),
+                "{schema}: {:?}",
+                begun.elapsed()
+            );
+        }
+    }
+}
+
+#[test]
+fn what_the_application_calls_is_not_bounded() {
+    let place = Place::new();
+    let typed = "select length(zstd_decompress(zstd_compress(zeroblob(70000000), 1), 0))";
+    // Other functions of its schema are no reason, nor is what the application has made in `temp`.
+    let db = hostile(
+        &place,
+        "create view v as select zstd_compress_col(1, 2, 3, 4), zstd_decompress_col(1, 2, 3, 4)",
+    );
+    db.execute_batch("create temp view w as select zstd_compress(1)")
+        .expect("a view");
+    assert_eq!(ask(&db, typed).expect("typed"), "Integer(70000000)");
+    let db = hostile(
+        &place,
+        "create view v as select zstd_compress(x'00'), zstd_decompress(x'00', 0)",
+    );
+    let error = ask(&db, typed).expect_err("it may be the schema's");
+    assert_eq!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::TooBig),
+        "{error}"
+    );
+    assert_eq!(
+        ask(&db, "select litepack_unbounded()").expect("asked"),
+        "Integer(0)"
+    );
+    assert_eq!(
+        ask(&db, "select litepack_unbounded(1)").expect("lifted"),
+        "Integer(1)"
+    );
+    assert_eq!(ask(&db, typed).expect("lifted"), "Integer(70000000)");
+    assert_eq!(
+        ask(&db, "select litepack_unbounded(0)").expect("restored"),
+        "Integer(0)"
+    );
+    assert!(ask(&db, typed).is_err());
+    assert!(ask(&db, "select litepack_unbounded(2)").is_err());
+    // A schema cannot lift it.
+    let db = hostile(&place, "create view v as select litepack_unbounded(1) as n");
+    assert!(ask(&db, "select n from v").is_err());
+}
