@@ -28,6 +28,8 @@ pub struct Maintenance {
     /// The catalog that all numbers are of.
     catalog: (u64, u64),
     stage: Stage,
+    /// Bytes of the file when all this began; it is to have no more afterwards.
+    end: u64,
 }
 
 /// How a step ended.
@@ -64,6 +66,10 @@ impl<D: Storage> Source for Store<D> {
     fn dictionary_of(&mut self, unit: Unit) -> DictId {
         Store::dictionary_of(self, unit).unwrap_or(0)
     }
+
+    fn stored_len(&mut self, unit: Unit) -> Option<u32> {
+        Store::stored_len(self, unit).ok()
+    }
 }
 
 /// The level to maintain a file at unless the user says another: the highest it was ever stored at.
@@ -94,7 +100,16 @@ impl Maintenance {
             none: 0,
             catalog,
             stage: Stage::AddDictionaries,
+            end: store.end(),
         })
+    }
+
+    /// Whether the file will be shorter. If not, nothing is to be done.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is damaged.
+    pub fn pays<D: Storage>(&self, store: &mut Store<D>) -> Result<bool> {
+        store.would_be_shorter(self.plan.saved())
     }
 
     /// The level it works at.
@@ -162,6 +177,9 @@ impl Maintenance {
                 .compact_some(at)?
                 .map_or(Stage::Finish, Stage::Compact),
             Stage::Finish => {
+                if store.end() > self.end {
+                    store.compact_fully()?;
+                }
                 self.plan.finish(store)?;
                 store.flush_both_slots()?;
                 Stage::Done

@@ -17,6 +17,7 @@ mod trial;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use litepack_btree::{HEADER_LEN, Header, Owner, PageNumber, PageOwnership};
 use litepack_codec::DictId;
@@ -33,6 +34,11 @@ use trial::{Best, Trial};
 const GROUP_MIN: u64 = 512 << 10;
 /// No more trees than this have dictionaries of their own: an encoder keeps as many prepared.
 const TREES_MAX: usize = 15;
+/// What is too little for a dictionary of its own takes one of others only if it is at least one part in this many of the
+/// database: who reads little from far away need not fetch a dictionary for it.
+const SMALL_SHARE: u64 = 16;
+/// So many of those are tried.
+const SHARED_MAX: usize = 3;
 /// A dictionary in use is kept unless another one saves one part in this many.
 const KEPT: u64 = 50;
 /// A prefetch segment takes at most this share of its file, because only remote readers need it, and at most this many
@@ -59,6 +65,11 @@ pub trait Source {
 
     /// The number of the dictionary that a unit has now; 0 for none.
     fn dictionary_of(&mut self, unit: Unit) -> DictId;
+
+    /// The bytes that a unit takes in its file now, if it is in one.
+    fn stored_len(&mut self, _: Unit) -> Option<u32> {
+        None
+    }
 }
 
 /// The dictionaries for a database, and which of its units go with which.
@@ -75,6 +86,8 @@ pub struct Plan {
     planned: Vec<Listed>,
     /// About the bytes that all units will take.
     stored: u64,
+    /// About the bytes that they and their dictionaries take less than now.
+    saved: i64,
     /// For each group the number that most of its units have had and the dictionary it
     /// gets: an index into `planned`.
     former: Vec<(DictId, Option<usize>)>,
@@ -96,6 +109,22 @@ impl Plan {
         known: Vec<Listed>,
         source: &mut impl Source,
     ) -> Result<Plan, Halt> {
+        Plan::make_watched(size, unit, effort, known, source, &|_, _| {})
+    }
+
+    /// The same, and tells `watch` how many bytes were tried of how many, from any thread: 0 first, once it is known which
+    /// there are.
+    ///
+    /// # Errors
+    /// As [`Plan::make`].
+    pub fn make_watched(
+        size: u64,
+        unit: u32,
+        effort: Effort,
+        known: Vec<Listed>,
+        source: &mut impl Source,
+        watch: &(dyn Fn(u64, u64) + Sync),
+    ) -> Result<Plan, Halt> {
         let units = size / u64::from(unit);
         // How many there are is a mere claim, and what nothing is known of takes no memory.
         let wanted = (units as usize).saturating_mul(BYTES_PER_UNIT);
@@ -115,12 +144,25 @@ impl Plan {
         let effort = effort.for_groups(plan.dictionaries.len());
         let sampled = plan.sample(units, effort)?;
         let groups: Vec<usize> = (0..sampled.len()).rev().collect();
+        let bytes_of = |group: usize| sampled[group].units.len() as u64 * u64::from(unit);
+        let lens_of = |group: usize| sampled[group].lens(unit, effort) as u64;
+        let all = groups
+            .iter()
+            .map(|group| bytes_of(*group) * lens_of(*group));
+        let (all, done) = (all.sum(), AtomicU64::new(0));
+        watch(0, all);
         for together in groups.chunks(effort.threads.max(1)) {
             let trials = together
                 .iter()
                 .map(|group| plan.trial(*group, &sampled[*group], effort, source));
             let trials = trials.collect::<Result<Vec<Trial>, Halt>>()?;
-            let best = parallel(&trials, |trial| trial.best(effort));
+            let tried = together.iter().map(|group| bytes_of(*group));
+            let best = parallel(trials.iter().zip(tried), |(trial, bytes)| {
+                trial.best(effort, &|| {
+                    let before = done.fetch_add(bytes, Ordering::Relaxed);
+                    watch(before + bytes, all);
+                })
+            });
             let best = best.into_iter().collect::<Result<Vec<_>, _>>()?;
             for ((group, trial), best) in together.iter().zip(trials).zip(best) {
                 let former = trial.former;
@@ -129,8 +171,16 @@ impl Plan {
                 let tried = (trial.samples.len() + trial.held_out.len()) as u128;
                 let of = sampled[*group].units.len().max(1) as u128;
                 plan.stored += (u128::from(cost) * tried / of) as u64;
+                let now = trial.now;
                 let index = match best {
-                    Some(best) => plan.choose(trial, best, effort)?,
+                    Some(best) => {
+                        let (index, cost) = plan.choose(trial, best, effort, size)?;
+                        // They are shares of the whole group, as if none of its pages were zeros.
+                        let less = now.map_or(0, |now| i128::from(now) - i128::from(cost));
+                        let less = less * tried as i128 / of as i128;
+                        plan.saved += i64::try_from(less).unwrap_or(0);
+                        index
+                    }
                     None => None,
                 };
                 plan.dictionaries[*group] = index;
@@ -148,6 +198,11 @@ impl Plan {
     /// The owner of each page that is not below a leaf; `None` if it is no database.
     pub fn owners(&self) -> Option<&PageOwnership> {
         self.owners.as_ref()
+    }
+
+    /// About the bytes that all pages and dictionaries will take less than they do now; below 0 if it is more.
+    pub fn saved(&self) -> i64 {
+        self.saved
     }
 
     /// What had which number so far: the number, and which of the dictionaries is to take its place.
@@ -226,6 +281,7 @@ impl Plan {
             dictionaries: vec![None],
             planned,
             stored: 0,
+            saved: 0,
             former: Vec::new(),
         };
         let mut sizes = vec![0; trees];
@@ -283,42 +339,60 @@ impl Plan {
         self.tree_of(unit).map_or(REST, |tree| self.groups[tree])
     }
 
-    /// Takes the best dictionary that was trained for a group, or one there is that is better: the one it has had
-    /// so far, or that of a larger tree which looks alike.
-    fn choose(&mut self, trial: Trial, best: Best, effort: Effort) -> Result<Option<usize>, Halt> {
+    /// Takes the best dictionary that was trained for a group, or one there is that is better: the one it has had so far,
+    /// the file's own for all that no other is for, or that of a larger tree which looks alike. What is too little for a
+    /// dictionary of its own takes any that is there for others, if it is much of the database. Says what that costs.
+    fn choose(
+        &mut self,
+        trial: Trial,
+        best: Best,
+        effort: Effort,
+        size: u64,
+    ) -> Result<(Option<usize>, u64), Halt> {
         let mut encoder = effort.encoder();
+        let shared: Vec<usize> = match trial.is_small() && trial.bytes >= size / SMALL_SHARE {
+            true => self.dictionaries.iter().rev().copied().flatten().collect(),
+            false => Vec::new(),
+        };
+        let shared: Vec<usize> = shared.into_iter().take(SHARED_MAX).collect();
         let alike = self.planned.iter().enumerate();
-        let alike = alike.filter(|(_, planned)| {
+        let alike = alike.filter(|(at, planned)| {
             let mut theirs = planned.signatures.iter();
             theirs.any(|signature| trial.signatures.contains(signature))
-                || planned.number != 0 && planned.number == trial.former
+                || planned.number != 0
+                    && (planned.number == trial.former || planned.signatures.is_empty())
+                || shared.contains(at)
         });
-        let mut least: Option<(u64, usize)> = None;
+        let mut least: Option<(u64, usize, u64)> = None;
         for (at, known) in alike {
-            let cost = trial.cost(&mut encoder, Some(&known.dictionary))?;
+            let mut cost = trial.cost(&mut encoder, Some(&known.dictionary))?;
+            if trial.is_small() && !self.dictionaries.contains(&Some(at)) {
+                // It would be kept for this little alone.
+                cost += known.dictionary.pack()?.len() as u64;
+            }
             // One that pages have already is left for one that is really better.
             let kept = if known.number == 0 { 0 } else { cost / KEPT };
-            least = least.into_iter().chain([(cost - kept, at)]).min();
+            least = least.into_iter().chain([(cost - kept, at, cost)]).min();
         }
         let signatures = trial.signatures.iter().copied();
-        let taken = match least {
-            Some((cost, at)) if cost < best.cost => {
-                let known = &mut self.planned[at].signatures;
-                known.extend(signatures);
-                known.sort_unstable();
-                known.dedup();
-                Some(at)
-            }
-            _ => best.dictionary.map(|dictionary| {
-                self.planned.push(Listed {
-                    number: 0,
-                    dictionary: Arc::new(dictionary),
-                    signatures: signatures.collect(),
-                });
-                self.planned.len() - 1
-            }),
+        if let Some((low, at, cost)) = least
+            && low < best.cost
+        {
+            let known = &mut self.planned[at].signatures;
+            known.extend(signatures);
+            known.sort_unstable();
+            known.dedup();
+            return Ok((Some(at), cost));
+        }
+        let Some(dictionary) = best.dictionary else {
+            return Ok((None, best.bare));
         };
-        Ok(taken)
+        self.planned.push(Listed {
+            number: 0,
+            dictionary: Arc::new(dictionary),
+            signatures: signatures.collect(),
+        });
+        Ok((Some(self.planned.len() - 1), best.cost))
     }
 }
 

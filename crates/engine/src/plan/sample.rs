@@ -29,6 +29,16 @@ pub(super) struct Sampled {
     of: u64,
 }
 
+impl Sampled {
+    /// How many lengths of dictionaries are tried on them.
+    pub(super) fn lens(&self, unit: u32, effort: Effort) -> usize {
+        match self.of * u64::from(unit) {
+            bytes if bytes < GROUP_MIN => 0,
+            bytes => effort.lengths(bytes).count(),
+        }
+    }
+}
+
 impl Plan {
     /// Units from all over each group, about as many as its longest dictionary needs.
     ///
@@ -87,13 +97,11 @@ impl Plan {
             bytes: sampled.of * unit,
             ..Trial::default()
         };
-        if trial.bytes < GROUP_MIN {
-            return Ok(trial);
-        }
         let (mut encoder, mut page) =
             (effort.encoder(), litepack_io::memory::zeros(unit as usize)?);
         let (mut signatures, mut numbers) = (Vec::new(), BTreeMap::new());
         let mut samples = Samples::default();
+        let mut now = Some(0);
         let first_page = self.page_size.min(self.unit) as usize;
         for at in &sampled.units {
             litepack_io::memory::check()?;
@@ -102,14 +110,18 @@ impl Plan {
                 continue;
             }
             *numbers.entry(source.dictionary_of(*at)).or_insert(0) += 1;
+            let stored = source.stored_len(*at);
             signatures.extend(row_signature(&page[..first_page]).filter(|_| group != REST));
-            if (samples.len() + trial.held_out.len()) % HELD_OUT == HELD_OUT - 1 {
+            let tried = samples.len() + trial.held_out.len();
+            if trial.is_small() || tried % HELD_OUT == HELD_OUT - 1 {
+                now = now.zip(stored).map(|(now, stored)| now + u64::from(stored));
                 litepack_io::memory::push(&mut trial.held_out, litepack_io::memory::copy(&page)?)?;
             } else {
                 samples.push(encoder.sample(&page))?;
             }
         }
         trial.samples = Arc::new(samples);
+        trial.now = now.map(|now| trial.of_all(now));
         let most = numbers.into_iter().max_by_key(|(_, pages)| *pages);
         trial.former = most.map_or(0, |(number, _)| number);
         signatures.sort_unstable();

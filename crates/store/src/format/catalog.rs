@@ -60,6 +60,10 @@ impl Item {
         self.level == 0
     }
 
+    fn has_dictionary(&self) -> bool {
+        !self.pointer.is_none()
+    }
+
     fn is_used(&self) -> bool {
         !self.is_free() && self.successor == 0
     }
@@ -195,7 +199,7 @@ impl Catalog {
         let mut used = self.numbered().filter(|(_, item)| item.is_used());
         used.find(|(_, item)| fits(item))
             .map(|(number, _)| number)
-            .or((former != 0).then_some(former))
+            .or((former != self.current(0)).then_some(former))
             .unwrap_or_else(|| self.default_number())
     }
 
@@ -203,7 +207,7 @@ impl Catalog {
     pub(crate) fn default_number(&self) -> DictId {
         let mut newest = self.numbered().rev().filter(|(_, item)| item.is_used());
         newest
-            .find(|(_, item)| item.signatures.is_empty() && !item.pointer.is_none())
+            .find(|(_, item)| item.signatures.is_empty() && item.has_dictionary())
             .map_or_else(|| self.current(0), |(number, _)| number)
     }
 
@@ -438,6 +442,11 @@ mod tests {
         let bare = catalog.add(None, 19, vec![]).unwrap();
         catalog.replace(0, bare);
         assert_eq!(catalog.current(0), bare);
+        // A page that had no dictionary gets the one for pages of no signature in particular.
+        for former in [0, bare] {
+            assert_eq!(catalog.number_for(Some(99), former), 3);
+            assert_eq!(catalog.number_for(None, former), 3);
+        }
         let read = Catalog::decode(&catalog.encode().unwrap()).unwrap();
         assert_eq!(read.encode(), catalog.encode());
         assert_eq!(read.current(1), newer);

@@ -129,6 +129,40 @@ impl<D: Storage> Store<D> {
         self.flush()
     }
 
+    /// Whether the file would be shorter than it is, if its pages and dictionaries took so many bytes less and what is free
+    /// were given back, as far as [`Store::compact_fully`] does that.
+    ///
+    /// # Errors
+    /// When the page map cannot be read.
+    pub fn would_be_shorter(&mut self, saved: i64) -> Result<bool> {
+        let Some(record) = self.snapshot().commit().map(|commit| commit.record) else {
+            return Ok(false);
+        };
+        let (gained, _) = self.disorder(&record)?;
+        let gained = i64::try_from(gained).unwrap_or(i64::MAX);
+        let used = record.end.0.saturating_sub(record.free_bytes);
+        let left = i64::try_from(used / ROOM[0] + slack(used)).unwrap_or(i64::MAX);
+        Ok(gained.saturating_add(saved) > left)
+    }
+
+    /// Compacts as far as that goes, in one call. Commits.
+    ///
+    /// # Errors
+    /// The last commit is current again.
+    pub fn compact_fully(&mut self) -> Result<()> {
+        self.commit()?;
+        self.writer().compaction.begin();
+        let result = self.try_compact();
+        self.writer().compaction.end();
+        result
+    }
+
+    /// The bytes of the file.
+    pub fn end(&self) -> u64 {
+        let commit = self.snapshot().commit();
+        commit.map_or(0, |commit| commit.record.end.0)
+    }
+
     /// A step of compaction that moves little: the first, if `from` is 0. Returns where to go on; `None` if
     /// there is nothing left to move, or nothing free enough to bother. What was moved away from is given back by
     /// the next commit. What is pending is committed first.

@@ -86,6 +86,14 @@ impl<D: Storage> Store<D> {
         Ok(self.image().catalog.current(number))
     }
 
+    /// The bytes that a unit takes in the file.
+    ///
+    /// # Errors
+    /// When the page map cannot be read.
+    pub fn stored_len(&mut self, unit: Unit) -> Result<u32> {
+        Ok(self.entry(unit)?.len)
+    }
+
     /// Stores units again that are not stored with the dictionary that `wanted` names for them, or not at the
     /// writing level: some from `from` on. Returns where to go on, and `None` at the end. What was written before is
     /// committed first; the caller commits what this does.

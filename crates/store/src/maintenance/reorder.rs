@@ -14,6 +14,7 @@ use crate::format::layout::{DATA_START, Pointer};
 use crate::format::leaf::{Entry, Leaf};
 use crate::format::node::Node;
 use crate::format::offset::FileOffset;
+use crate::format::record::Record;
 use crate::format::unit::Unit;
 use crate::transaction::changes::Transaction;
 use crate::transaction::store::Store;
@@ -65,6 +66,18 @@ impl<D: Storage> Store<D> {
         let Some(record) = self.snapshot().commit().map(|commit| commit.record) else {
             return Ok(None);
         };
+        let (gain, first) = self.disorder(&record)?;
+        let worthwhile = gain > (record.end.0 / WORTHWHILE).max(GAIN_MIN);
+        Ok(worthwhile.then_some(Reordering {
+            to: first,
+            unit: Unit::FIRST,
+            window: first,
+            next: Next::Fill,
+        }))
+    }
+
+    /// The bytes that are free, or that the page map would not need if all were in order; and where the first extent is.
+    pub(super) fn disorder(&self, record: &Record) -> Result<(u64, FileOffset)> {
         let (mut gain, mut first) = (record.free_bytes, record.end);
         let (image, medium) = (self.image(), self.snapshot().medium());
         let (mut encoded, mut in_order) = (Vec::new(), Vec::new());
@@ -92,13 +105,7 @@ impl<D: Storage> Store<D> {
             Node::Leaf(ideal).encode(&mut in_order);
             gain += (encoded.len() as u64).saturating_sub(in_order.len() as u64);
         }
-        let worthwhile = gain > (record.end.0 / WORTHWHILE).max(GAIN_MIN);
-        Ok(worthwhile.then_some(Reordering {
-            to: first,
-            unit: Unit::FIRST,
-            window: first,
-            next: Next::Fill,
-        }))
+        Ok((gain, first))
     }
 
     /// Goes on for a step, and makes it durable. `None` at the end; what is left free then is for
