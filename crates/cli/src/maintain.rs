@@ -38,6 +38,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let started = Instant::now();
     let maintained = litepack::maintain(&arguments.database, &options, &interruptible()?)?;
     let outlook = if maintained.more { ", more to do" } else { "" };
+    if maintained.nothing_to_do {
+        tell!("{}: nothing to do", arguments.database.display());
+        return Ok(true);
+    }
     let summary = summary(&arguments.database, maintained.sizes, started);
     tell!("{summary}{outlook}");
     Ok(!maintained.more)

@@ -51,3 +51,91 @@ fn a_signal_leaves_nothing_behind() {
         assert!(bytes(&source) == before);
     }
 }
+
+/// A command that is killed cannot clean up. The next one does, and a check says what there is.
+#[test]
+fn what_a_killed_command_left_is_named_and_goes() {
+    let place = Place::new();
+    place.database("a.db", 4096, 100_000);
+    place.database("b.db", 4096, 1000);
+    place.ok(&["pack", "b.db", "x"]);
+    let mine = ".x.litepack-backups0123456789";
+    std::fs::write(place.path(mine), "mine").unwrap();
+    let again = ["pack", "--force", "--level", "19", "a.db", "x"];
+    let child = place
+        .command(&again)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let run = interrupt(&place, child, "-KILL", 4);
+    assert_eq!(run.code, -1, "{run:?}");
+    let left = place.names();
+    assert_eq!(left.len(), 5, "{left:?}");
+    let left = left
+        .iter()
+        .find(|name| name.starts_with(".x") && *name != mine);
+    let check = place.ok(&["check", "x"]);
+    assert!(check.stderr.contains(left.unwrap()), "{check:?}");
+    // One that goes on is left alone.
+    let child = place
+        .command(&again)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let started = Instant::now();
+    while place.names().contains(left.unwrap()) || place.names().len() < 5 {
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "{left:?} stays"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    place.ok(&["pack", "--force", "b.db", "x"]);
+    let run = interrupt(&place, child, "-INT", 0);
+    assert_eq!(run.code, 130, "{run:?}");
+    assert_eq!(place.names(), [mine, "a.db", "b.db", "x"]);
+}
+
+/// The time from a signal to the end, in each part of the work.
+#[test]
+fn a_signal_is_heeded_at_once() {
+    let place = Place::new();
+    place.database("a.db", 4096, 150_000);
+    for (arguments, after) in [
+        (&["pack", "--best", "a.db", "x"][..], 20),
+        (&["pack", "--best", "a.db", "x"], 400),
+        (&["pack", "--level", "19", "a.db", "x"], 700),
+        (&["archive", "create", "--level", "22", "a.db", "x"], 300),
+    ] {
+        let mut child = place
+            .command(arguments)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let started = Instant::now();
+        while place.names().len() == 1 {
+            assert!(
+                started.elapsed() < Duration::from_secs(60),
+                "it never began"
+            );
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        std::thread::sleep(Duration::from_millis(after));
+        assert_eq!(
+            child.try_wait().unwrap(),
+            None,
+            "{arguments:?} ended before it was told"
+        );
+        let told = Instant::now();
+        let run = interrupt(&place, child, "-INT", 0);
+        // Much more than it takes on a machine with nothing else to do.
+        let took = told.elapsed();
+        println!("{arguments:?} after {after} ms: {took:?}");
+        assert!(
+            took < Duration::from_millis(1500),
+            "{arguments:?}: {took:?}"
+        );
+        assert_eq!(run.code, 130, "{run:?}");
+        assert_eq!(place.names(), ["a.db"]);
+    }
+}

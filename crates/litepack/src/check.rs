@@ -6,8 +6,8 @@ use litepack_store::{Error as StoreError, Store};
 use serde::Serialize;
 
 use crate::error::{Context, cannot_read};
-use crate::files::reader;
 use crate::files::source::Source;
+use crate::files::{leftovers, reader};
 use crate::{Job, Result, register};
 
 /// The result of [`check`].
@@ -62,7 +62,8 @@ impl From<litepack_store::Damage> for Damage {
     }
 }
 
-/// Reads everything in a packed file. Damage is part of the result, not an error.
+/// Reads everything in a packed file. Damage is part of the result, not an error. A warning names files that a killed
+/// command left beside it.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -84,7 +85,13 @@ pub fn check(file: impl AsRef<Path>, job: &Job<'_>) -> Result<CheckReport> {
     register()?;
     let mut source = Source::open(file, false)?;
     source.expect_packed()?;
-    source.hold_for_report()?;
+    source.hold_for_report(job)?;
+    for leftover in leftovers::beside(source.path()) {
+        job.warn(&format!(
+            "{} is left from a command that was killed; it may be deleted",
+            leftover.path().display()
+        ));
+    }
     let report = job.listening(|| report(&source, job));
     job.check()?;
     let report = match report {

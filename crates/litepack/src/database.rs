@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Params};
 
-use crate::error::{Cause, Context};
+use crate::error::{Cause, Context, cannot_read};
+use crate::files::reader;
 use crate::files::replacement::Replacement;
 use crate::files::source::Source;
 use crate::job::Interrupts;
@@ -79,7 +80,7 @@ impl Database {
     fn of(source: Source, job: &Job<'_>) -> Result<Database> {
         register()?;
         let shown = source.shown().to_owned();
-        let connection = source.connect("");
+        let connection = source.connect("", job);
         let connection = connection.map_err(|error| Error::of_sqlite(&shown, error))?;
         Ok(Database {
             _interrupts: job.interrupts(&connection),
@@ -133,6 +134,12 @@ impl Database {
             rows.collect::<rusqlite::Result<Vec<(String, String)>>>()
         };
         list().map_err(|error| Error::of_sqlite(&self.shown, error))
+    }
+
+    /// The number of the newest commit of a packed file.
+    pub(crate) fn commit(&self) -> Result<u64> {
+        let store = reader::open(self.source.file(), &reader::options());
+        Ok(store.with_context(|| cannot_read(&self.shown))?.seq())
     }
 
     /// The length of the file.

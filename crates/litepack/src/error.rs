@@ -20,10 +20,12 @@ pub enum Error {
         kept: &'static str,
     },
     /// Another program holds locks on the file.
-    #[error("{} is in use by another program", path.display())]
+    #[error("{} is in use by another program{}", path.display(), in_front(by))]
     InUse {
         /// The file.
         path: PathBuf,
+        /// The programs that have it open, "python3 (process 4711)", as far as that can be told; or nothing.
+        by: String,
     },
     /// The target exists, and the options do not allow to replace it.
     #[error("{} exists; ask for it to be replaced, or take another name", path.display())]
@@ -111,6 +113,16 @@ impl Error {
         }
     }
 
+    /// The file is in use, by whom if that can be told.
+    #[cfg(feature = "rusqlite")]
+    pub(crate) fn in_use(path: &Path) -> Error {
+        let real = path.canonicalize();
+        Error::InUse {
+            path: path.to_owned(),
+            by: crate::files::holders::of(real.as_deref().unwrap_or(path)),
+        }
+    }
+
     /// Whether the call was stopped.
     pub fn is_interrupted(&self) -> bool {
         matches!(self, Error::Interrupted { .. })
@@ -134,9 +146,7 @@ impl Error {
             Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked)
                 if !says_more =>
             {
-                Error::InUse {
-                    path: path.to_owned(),
-                }
+                Error::in_use(path)
             }
             Some(rusqlite::ErrorCode::OperationInterrupted) => Error::interrupted(),
             _ => Error::Sqlite {
@@ -238,6 +248,19 @@ macro_rules! refuse {
 }
 pub(crate) use refuse;
 
+/// Puts a colon before words, if there are any.
+fn in_front(words: &str) -> String {
+    match words {
+        "" => String::new(),
+        words => format!(": {words}"),
+    }
+}
+
+/// The name of a file that is being written in messages.
+pub(crate) fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}", path.display())
+}
+
 /// The name of a file in messages.
 pub(crate) fn cannot_read(path: &Path) -> String {
     format!("cannot read {}", path.display())
@@ -259,5 +282,22 @@ mod tests {
         assert_eq!(kept.to_string(), "interrupted; what was done is kept");
         let other = Error::Refused("no".into()).keeping("all");
         assert!(!other.is_interrupted());
+    }
+
+    /// A full disk is said once, and with the name of the file.
+    #[test]
+    fn a_cause_is_said_once() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let what = || cannot_write(Path::new("app.packed"));
+        let by_store: litepack_store::Error = full().into();
+        let by_archive: litepack_archive::Error = full().into();
+        for error in [
+            by_store.explained(what()),
+            by_archive.explained(what()),
+            full().explained(what()),
+        ] {
+            let line = format!("cannot write app.packed: {}", full());
+            assert_eq!(error.in_one_line(), line);
+        }
     }
 }

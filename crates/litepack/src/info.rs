@@ -48,8 +48,8 @@ pub fn info(file: impl AsRef<Path>, job: &Job<'_>) -> Result<Info> {
     register()?;
     let mut source = Source::open(file, false)?;
     source.expect_packed()?;
-    source.hold_for_report()?;
-    let report = report(&source, job);
+    source.hold_for_report(job)?;
+    let report = job.listening(|| report(&source, job));
     job.check()?;
     report.with_context(|| cannot_read(file))
 }

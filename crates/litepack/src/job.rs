@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rusqlite::{Connection, InterruptHandle};
 
@@ -56,6 +57,9 @@ pub enum Progress<'a> {
     At(&'a str),
     /// The step has ended.
     Ended,
+    /// The steps that a call goes through, in order, and about which part of its time each takes, in thousandths. It comes
+    /// before the first of them, and again when more is known. Calls of one step do without.
+    Shares(&'a [(&'static str, u32)]),
 }
 
 /// What the progress of a step is counted in.
@@ -132,6 +136,17 @@ impl<'a> Job<'a> {
     /// Also interrupts statements on a connection, as long as the returned value lives.
     pub(crate) fn interrupts(&self, connection: &Connection) -> Interrupts {
         self.stop.interrupts(connection)
+    }
+
+    /// Says which part of the time each step takes, by what they cost.
+    pub(crate) fn shares(&self, costs: &[(&'static str, f64)]) {
+        let Some(tell) = self.progress else {
+            return;
+        };
+        let all: f64 = costs.iter().map(|(_, cost)| cost).sum();
+        let share = |(step, cost): &(&'static str, f64)| (*step, (cost / all * 1000.0) as u32);
+        let shares: Vec<_> = costs.iter().map(share).collect();
+        tell(Progress::Shares(&shares));
     }
 
     /// Begins a step, which ends when the returned value is dropped.
@@ -232,6 +247,26 @@ impl Stop {
 impl std::fmt::Debug for Stop {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Stop").field(&self.is_requested()).finish()
+    }
+}
+
+/// How long to wait for others that have a file locked, and between two tries.
+const PATIENCE: Duration = Duration::from_secs(2);
+const TRY: Duration = Duration::from_millis(10);
+
+impl Job<'_> {
+    /// What a connection does when others have the file locked, by the number of tries: it waits, unless the job is
+    /// stopped.
+    pub(crate) fn patience(&self) -> impl FnMut(i32) -> bool + Send + 'static {
+        let stop = self.stop.clone();
+        move |tries| {
+            let tries = u32::try_from(tries).unwrap_or(u32::MAX);
+            if stop.is_requested() || TRY.saturating_mul(tries) >= PATIENCE {
+                return false;
+            }
+            std::thread::sleep(TRY);
+            true
+        }
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Maintained {
     pub sizes: Sizes,
     /// Whether the time limit was reached with more to do.
     pub more: bool,
+    /// Whether there was nothing to do: the file would not have become shorter, and was left as it was.
+    pub nothing_to_do: bool,
 }
 
 /// Makes a used packed file about as small as a fresh one: trains new dictionaries where they pay, recompresses
@@ -62,7 +64,7 @@ pub fn maintain(
         );
     }
     let database = Database::open_packed(database.as_ref(), job)?;
-    let before = database.len()?;
+    let (before, commit) = (database.len()?, database.commit()?);
     let step = job.step("maintaining", Unit::Bytes, None);
     let call = |seconds, load| {
         let call = "select litepack_maintain(?1, ?2, ?3)";
@@ -80,5 +82,6 @@ pub fn maintain(
     Ok(Maintained {
         sizes: Sizes { before, after },
         more,
+        nothing_to_do: !more && database.commit()? == commit,
     })
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use litepack_io::storage::Storage;
 
-use crate::error::{Context, cannot_read};
+use crate::error::{Context, cannot_read, cannot_write};
 use crate::files::reader;
 use crate::files::replacement::Replacement;
 use crate::files::source::Source;
@@ -17,7 +17,8 @@ pub struct UnpackOptions {
     pub replace: bool,
 }
 
-/// Restores the plain SQLite database from a packed file. Others may continue to read the packed file.
+/// Restores the plain SQLite database from a packed file, as it is committed when this begins. Others may go on reading
+/// the packed file, and in WAL mode writing.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -42,8 +43,8 @@ pub fn unpack(
     job: &Job<'_>,
 ) -> Result<Sizes> {
     let mut source = open(source.as_ref(), false)?;
-    let target = Replacement::of(target.as_ref(), source.path(), options.replace)?;
-    source.hold()?;
+    let target = Replacement::of(target.as_ref(), source.path(), options.replace, job)?;
+    source.hold(job)?;
     let before = source.metadata()?;
     let after = write_and_compare(&source, &target, job)?;
     target.publish(&before, job)?;
@@ -59,18 +60,14 @@ pub fn unpack(
 /// As [`unpack`].
 pub fn unpack_in_place(file: impl AsRef<Path>, job: &Job<'_>) -> Result<Sizes> {
     let mut source = open(file.as_ref(), true)?;
-    source.hold_alone()?;
+    source.hold_alone(job)?;
     let target = Replacement::in_place(source.path())?;
     let before = source.metadata()?;
     source.warn_of_links(&before, job);
     let after = write_and_compare(&source, &target, job)?;
-    source.drop_wal()?;
-    target.publish(&before, job)?;
-    source.retire();
-    Ok(Sizes {
-        before: before.len(),
-        after,
-    })
+    let len = before.len();
+    target.publish_over(source, &before, job)?;
+    Ok(Sizes { before: len, after })
 }
 
 fn open(shown: &Path, writable: bool) -> Result<Source> {
@@ -85,17 +82,19 @@ fn open(shown: &Path, writable: bool) -> Result<Source> {
 /// Writes the database in a locked file, and returns its length.
 fn write_and_compare(source: &Source, target: &Replacement, job: &Job<'_>) -> Result<u64> {
     let name = source.shown();
-    let store = reader::open(source.file(), &reader::options());
-    let size = store.with_context(|| cannot_read(name))?.size();
+    let packed = source.bytes();
+    let size = reader::size(packed).with_context(|| cannot_read(name))?;
+    job.shares(&[("unpacking", 1.5), ("verifying", 1.0), ("syncing", 1.0)]);
     let step = job.bytes("unpacking", size);
-    let (plain, cannot) = (target.file(), "cannot write the new file");
-    Storage::truncate(plain, size).context(cannot)?;
-    reader::read_all(source.file(), name, job, &step, |offset, bytes| {
-        Storage::write_at(plain, bytes, offset).context(cannot)
+    let plain = target.file();
+    let cannot = || cannot_write(target.name());
+    Storage::truncate(plain, size).with_context(cannot)?;
+    reader::read_all(packed, name, job, &step, |offset, bytes| {
+        Storage::write_at(plain, bytes, offset).with_context(cannot)
     })?;
     drop(step);
-    let named = (plain, target.name());
-    reader::compare((source.file(), name), named, job)?;
+    let named = (plain.into(), target.name());
+    reader::compare((packed, name), named, job)?;
     job.check()?;
     Ok(size)
 }

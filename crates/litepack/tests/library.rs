@@ -141,7 +141,14 @@ fn a_job_reports_its_steps() {
     let job = Job::default().with_progress(&show);
     litepack::pack(&plain, &packed, &PackOptions::default(), &job).unwrap();
     let (steps, bytes) = seen.into_inner().unwrap();
-    assert_eq!(steps, [("packing", Some(len)), ("verifying", Some(len))]);
+    // Nothing is large enough for a dictionary.
+    let expected = [
+        ("choosing", None),
+        ("packing", Some(len)),
+        ("verifying", Some(len)),
+        ("syncing", None),
+    ];
+    assert_eq!(steps, expected);
     assert_eq!(bytes, 2 * len);
 }
 
@@ -319,4 +326,169 @@ fn a_missing_database_that_is_only_read_is_missing() {
     assert!(error.to_string().contains("cannot open"), "{error}");
     let after = folder.path().metadata().unwrap().modified().unwrap();
     assert_eq!(after, before);
+}
+
+/// Rows that are committed are packed as they are when that begins, whatever others do then: one reads, one is in the
+/// middle of a transaction, which it ends meanwhile, and one checkpoints.
+#[test]
+fn a_database_in_wal_mode_is_taken_as_it_is_at_one_moment() {
+    for (kind, all_in_file) in [
+        ("plain", false),
+        ("plain", true),
+        ("packed", false),
+        ("packed", true),
+    ] {
+        let place = TempDir::new().unwrap();
+        let path = |name: &str| place.path().join(name);
+        let source = path("source.db");
+        let open = |at: &PathBuf| match kind {
+            "plain" => rusqlite::Connection::open(at).unwrap(),
+            _ => litepack::open(at).unwrap(),
+        };
+        let db = open(&source);
+        db.execute_batch(
+            "pragma journal_mode = wal; pragma wal_autocheckpoint = 0;
+             create table event(id integer primary key, data text);
+             with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000)
+                 insert into event select i, 'the event of ' || i || ', as all others' from n;
+             pragma wal_checkpoint(truncate);",
+        )
+        .unwrap();
+        let reader = open(&source);
+        let reads = "begin; select count(*) from event;";
+        if !all_in_file {
+            // No checkpoint gets beyond it.
+            reader.execute_batch(reads).unwrap();
+        }
+        db.execute_batch(
+            "update event set data = 'newer ' || id where id % 5 = 0;
+             with recursive n(i) as (select 1 union all select i + 1 from n where i < 2000)
+                 insert into event select 20000 + i, 'one more ' || i from n;",
+        )
+        .unwrap();
+        if all_in_file {
+            db.execute_batch("pragma wal_checkpoint(passive)").unwrap();
+            reader.execute_batch(reads).unwrap();
+        }
+        // The same as it is after a checkpoint.
+        std::fs::create_dir(path("copy")).unwrap();
+        let copy = path("copy").join("source.db");
+        for suffix in ["", "-wal", "-lpw"] {
+            let from = path(&format!("source.db{suffix}"));
+            if from.exists() {
+                std::fs::copy(from, path("copy").join(format!("source.db{suffix}"))).unwrap();
+            }
+        }
+        open(&copy)
+            .execute_batch("pragma wal_checkpoint(truncate)")
+            .unwrap();
+        let (expected, silent) = (path("expected.db"), Job::default());
+        match kind {
+            "plain" => std::fs::copy(&copy, &expected).map(drop).unwrap(),
+            _ => litepack::unpack(&copy, &expected, &UnpackOptions::default(), &silent)
+                .map(drop)
+                .unwrap(),
+        }
+        let expected = std::fs::read(expected).unwrap();
+
+        let (packed, back, archived) = (path("packed.db"), path("back.db"), path("a.zst"));
+        for round in 0..2 {
+            let writer = open(&source);
+            writer
+                .execute_batch("pragma wal_autocheckpoint = 0; pragma cache_size = 1; begin; update event set data = 'changed'")
+                .unwrap();
+            let writer = Mutex::new(Some(writer));
+            let others = |_: Progress<'_>| {
+                if let Some(writer) = writer.lock().unwrap().take() {
+                    writer
+                        .execute_batch(
+                            "commit; pragma wal_checkpoint(passive); delete from event where id % 3 = 0;
+                             pragma wal_checkpoint(passive); insert into event(data) values ('last');
+                             pragma wal_checkpoint(passive);",
+                        )
+                        .unwrap();
+                }
+            };
+            let job = Job::default().with_progress(&others);
+            if round == 0 {
+                match kind {
+                    "plain" => {
+                        litepack::pack(&source, &packed, &PackOptions::default(), &job).unwrap();
+                        litepack::unpack(&packed, &back, &UnpackOptions::default(), &silent)
+                            .unwrap();
+                    }
+                    _ => drop(
+                        litepack::unpack(&source, &back, &UnpackOptions::default(), &job).unwrap(),
+                    ),
+                }
+                assert!(
+                    std::fs::read(&back).unwrap() == expected,
+                    "{kind}, {all_in_file}"
+                );
+            } else {
+                // At a later moment, and by another way.
+                let rows = count(&open(&source));
+                archive::create(&source, &archived, &archive::CreateOptions::default(), &job)
+                    .unwrap();
+                assert_eq!(count(&litepack::open(&archived).unwrap()), rows);
+            }
+            assert!(writer.lock().unwrap().is_none(), "nobody went on");
+        }
+        let rows: u32 = reader
+            .query_row("select count(*) from event", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(rows, if all_in_file { 22_000 } else { 20_000 });
+        // Nobody's lock or WAL is gone.
+        drop(reader);
+        let check: String = db
+            .query_row("pragma integrity_check", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(check, "ok");
+    }
+}
+
+/// Who is in the way is waited for, but not by a call that is stopped.
+#[test]
+fn a_stop_ends_the_wait_for_others() {
+    let (place, plain) = place(1000);
+    let writer = rusqlite::Connection::open(&plain).unwrap();
+    writer.execute_batch("begin exclusive").unwrap();
+    let stop = Stop::default();
+    let job = Job::default().with_stop(&stop);
+    let later = stop.clone();
+    let began = std::time::Instant::now();
+    let stopper = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        later.stop();
+    });
+    let packed = place.path().join("packed.db");
+    let error = litepack::pack(&plain, &packed, &PackOptions::default(), &job).unwrap_err();
+    assert!(error.is_interrupted(), "{error:?}");
+    let took = began.elapsed();
+    assert!(took < std::time::Duration::from_millis(1500), "{took:?}");
+    stopper.join().unwrap();
+}
+
+#[test]
+fn pack_says_what_share_each_step_has_and_goes_through_all_of_them() {
+    let (place, plain) = place(30_000);
+    let steps = Mutex::new((Vec::new(), Vec::new()));
+    let note = |progress: Progress<'_>| {
+        let mut steps = steps.lock().unwrap();
+        match progress {
+            Progress::Shares(shares) => steps.0 = shares.to_vec(),
+            Progress::Began { step, .. } => steps.1.push(step),
+            _ => {}
+        }
+    };
+    let job = Job::default().with_progress(&note);
+    let packed = place.path().join("packed.db");
+    litepack::pack(&plain, &packed, &PackOptions::default(), &job).unwrap();
+    let (shares, mut begun) = steps.into_inner().unwrap();
+    begun.dedup();
+    let names: Vec<_> = shares.iter().map(|(step, _)| *step).collect();
+    assert_eq!(names, begun);
+    assert_eq!(names, ["choosing", "packing", "verifying", "syncing"]);
+    let all: u32 = shares.iter().map(|(_, share)| share).sum();
+    assert!((990..=1000).contains(&all), "{shares:?}");
 }

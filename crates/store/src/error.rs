@@ -16,7 +16,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// The medium failed, is full or read-only; or there is no memory ([`io::ErrorKind::OutOfMemory`]); or the work was
     /// interrupted ([`io::ErrorKind::Interrupted`]).
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
     /// The file's content contradicts its checksums or itself.
     #[error(

@@ -1,6 +1,7 @@
 //! Maintenance makes a used file as small as a fresh one, changes nothing in the database, and ends where it
 //! is stopped.
 
+use litepack_io::random::SplitMix64;
 use litepack_testdata::titles;
 use litepack_tests::commandline::{self, Place};
 use litepack_tests::programs::run_litepack;
@@ -436,4 +437,100 @@ fn one_that_another_overtakes_decides_again() {
     content::assert_sound(&slow, "after both");
     slow.close().expect("it closes");
     command(&["check", text(&packed)]);
+}
+
+/// Sentences of some thousand words, and in another table the beginnings of some of them, which is too small for a
+/// dictionary of its own. With so many rows in each transaction: many small ones store the first pages before the file has
+/// a dictionary, and a large one gives it to all.
+fn sentences(path: &Path, rows: u64, together: u64) {
+    let mut random = SplitMix64::new(4);
+    let word = |random: &mut SplitMix64| -> String {
+        let letters = 2 + random.below(8);
+        let letter = |_| char::from(b'a' + random.below(26) as u8);
+        (0..letters).map(letter).collect()
+    };
+    let words: Vec<String> = (0..3000).map(|_| word(&mut random)).collect();
+    let mut connection = vfs::open(path).expect("it opens");
+    connection
+        .execute_batch(
+            "pragma synchronous = off;
+             create table text(id integer primary key, body text);
+             create table beginning(id integer primary key, body text)",
+        )
+        .expect("tables");
+    for first in (0..rows).step_by(together as usize) {
+        let transaction = connection.transaction().expect("a transaction");
+        for id in first..rows.min(first + together) {
+            let len = 10 + random.below(50);
+            let words = (0..len).map(|_| &*words[random.below(3000) as usize]);
+            let body = words.collect::<Vec<_>>().join(" ");
+            transaction
+                .execute("insert into text values (?1, ?2)", (id as i64, &body))
+                .expect("a row");
+            let insert = "insert into beginning values (?1, ?2)";
+            let beginning = &body[..body.len().min(60)];
+            transaction
+                .execute(insert, (id as i64, beginning))
+                .expect("a row");
+        }
+        transaction.commit().expect("a commit");
+    }
+    connection.close().expect("it closes");
+}
+
+/// Pages keep what they were given by maintenance, and small tables lose no dictionary by it.
+#[test]
+fn vacuum_after_maintenance_is_no_larger_than_without() {
+    for together in [100, 6000] {
+        let place = Place::new();
+        let [with, without] = ["with.db", "without.db"].map(|name| place.path(name));
+        sentences(&without, 6000, together);
+        std::fs::copy(&without, &with).expect("a copy");
+        let bytes = |path: &Path| std::fs::metadata(path).expect("a file").len();
+        let before = bytes(&with);
+        command(&["maintain", text(&with)]);
+        let maintained = bytes(&with);
+        for path in [&with, &without] {
+            let connection = vfs::open(path).expect("it opens");
+            connection.execute_batch("vacuum").expect("it is vacuumed");
+            content::assert_sound(&connection, "after both");
+        }
+        let (after, plain) = (bytes(&with), bytes(&without));
+        println!(
+            "{together} together: {before} bytes, maintained {maintained}, vacuumed {after}, only vacuumed {plain}"
+        );
+        assert!(maintained <= before, "{before}, {maintained}");
+        assert!(after <= plain, "{after}, {plain}");
+        let info = info(&with);
+        let bare = info["codecs"]["columnar"]["units"].as_u64();
+        assert!(bare.unwrap_or(0) < 5, "{info}");
+    }
+}
+
+/// A file that maintenance would not make shorter is left alone, and that is said.
+#[test]
+fn no_file_is_larger_after_maintenance() {
+    let mut left = 0;
+    for rows in [0, 3, 30, 150, 500, 1200, 2500, 5000] {
+        let place = Place::new();
+        let packed = place.path("packed.db");
+        sentences(&packed, rows, 100);
+        let before = std::fs::read(&packed).expect("a file");
+        let output = run_litepack(["maintain", text(&packed)]);
+        commandline::succeed("maintain", &output);
+        let after = std::fs::read(&packed).expect("a file");
+        println!("{rows} rows: {} bytes, then {}", before.len(), after.len());
+        assert!(after.len() <= before.len(), "{rows} rows");
+        let words = String::from_utf8_lossy(&output.stderr);
+        let says_so = words.contains("nothing to do");
+        assert_eq!(says_so, before == after, "{rows} rows: {words}");
+        left += u64::from(says_so);
+        // And again.
+        let output = run_litepack(["maintain", text(&packed)]);
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(words.contains("nothing to do"), "{rows} rows: {words}");
+        assert!(std::fs::read(&packed).expect("a file") == after);
+        command(&["check", text(&packed)]);
+    }
+    assert!((1..8).contains(&left), "{left} left alone");
 }

@@ -258,7 +258,7 @@ impl<'a> Target<'a> {
                 refuse!("{} is part of the database", path.display());
             }
         }
-        let page = Replacement::of(path, origin.path(), options.replace)?;
+        let page = Replacement::of(path, origin.path(), options.replace, &Job::default())?;
         Ok(Target(Some((page, path))))
     }
 

@@ -13,7 +13,7 @@ use litepack_archive::{Archive, Cache, Error as ArchiveError, FileId, Settings};
 use litepack_engine::FileKind;
 use litepack_io::storage::ReadAt;
 
-use crate::error::{Context, cannot_read, refuse};
+use crate::error::{Context, cannot_read, cannot_write, refuse};
 use crate::files::content::{CHUNK, Content};
 use crate::files::held::Held;
 use crate::files::names::is_same_file;
@@ -58,8 +58,8 @@ pub struct ExtractOptions {
     pub replace: bool,
 }
 
-/// Creates an archive from a plain database or a packed file. Others may continue to read it. The archive holds the
-/// bytes of the database after a checkpoint, and is compared with them before it gets its name.
+/// Creates an archive from a plain database or a packed file, as it is committed when this begins. Others may go on
+/// reading it, and in WAL mode writing. The archive holds the bytes of the database after a checkpoint, and is compared with them before it gets its name.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -92,8 +92,8 @@ pub fn create(
         let name = shown.display();
         refuse!("{name} is the database itself; give the archive another name");
     }
-    let target = Replacement::of(shown, source.path(), options.replace)?;
-    source.hold()?;
+    let target = Replacement::of(shown, source.path(), options.replace, job)?;
+    source.hold(job)?;
     source.expect_whole()?;
     let before = source.metadata()?;
     let mut content = Content::of(&source)?;
@@ -105,6 +105,13 @@ pub fn create(
         job.warn(&warning);
     }
     let mut output = BufWriter::with_capacity(CHUNK, target.file());
+    // As dictionaries are not, in `pack`, and with windows of whole frames.
+    let encoding = 2.5 * 1.25_f64.powi(options.level);
+    job.shares(&[
+        ("archiving", encoding),
+        ("verifying", 1.0),
+        ("syncing", 0.3),
+    ]);
     let step = job.bytes("archiving", content.size());
     let written = write(&mut content, &mut output, &settings, job, &mut |done| {
         step.set(done);
@@ -185,12 +192,10 @@ pub fn extract(
         let name = to.display();
         refuse!("{name} is the archive itself; give the database another name");
     }
-    let target = Replacement::of(to, shown, options.replace)?;
+    let target = Replacement::of(to, shown, options.replace, job)?;
     let mut output = BufWriter::with_capacity(CHUNK, target.file());
-    copy(&mut archive, &mut output, job).with_context(|| {
-        let (from, to) = (shown.display(), to.display());
-        format!("cannot extract {from} to {to}")
-    })?;
+    copy(&mut archive, (&mut output, to), job)
+        .with_context(|| format!("cannot extract {}", shown.display()))?;
     drop(output);
     let mut content = Content::plain(target.file(), to)?;
     compare(&mut archive, &mut content, job)?;
@@ -202,19 +207,24 @@ pub fn extract(
     })
 }
 
-fn copy(archive: &mut Archive<impl ReadAt>, output: &mut impl Write, job: &Job<'_>) -> Result<()> {
+fn copy(
+    archive: &mut Archive<impl ReadAt>,
+    (output, name): (&mut impl Write, &Path),
+    job: &Job<'_>,
+) -> Result<()> {
+    job.shares(&[("extracting", 1.5), ("verifying", 1.0), ("syncing", 1.0)]);
     let step = job.bytes("extracting", archive.size());
-    let cannot = "cannot write the new file";
+    let cannot = || cannot_write(name);
     let mut buf = vec![0; CHUNK];
     let mut offset = 0;
     while offset < archive.size() {
         job.check()?;
         let n = archive.read_at(offset, &mut buf).context(CANNOT_READ)?;
-        output.write_all(&buf[..n]).context(cannot)?;
+        output.write_all(&buf[..n]).with_context(cannot)?;
         offset += n as u64;
         step.add(n as u64);
     }
-    output.flush().context(cannot)
+    output.flush().with_context(cannot)
 }
 
 const CANNOT_READ: &str = "cannot read the archive";

@@ -170,7 +170,7 @@ impl Book {
     /// Puts the catalog in place of a file. A new one gets the permissions of `like`: it says of the files what is in
     /// them.
     pub(super) fn write(&self, path: &Path, like: Option<Metadata>, job: &Job<'_>) -> Result<()> {
-        let replacement = Replacement::of(path, Path::new(""), true)?;
+        let replacement = Replacement::of(path, Path::new(""), true, job)?;
         let own = replacement.file().metadata();
         let own = own.with_context(|| format!("cannot write {}", path.display()))?;
         let like = path.metadata().ok().or(like).unwrap_or(own);

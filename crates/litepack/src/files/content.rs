@@ -8,6 +8,7 @@ use litepack_io::storage::ReadAt;
 use litepack_store::Store;
 
 use super::reader;
+use super::snapshot::{Bytes, Frames};
 use super::source::Source;
 use crate::Result;
 use crate::error::{Context, cannot_read, refuse};
@@ -23,29 +24,30 @@ pub(crate) struct Content<'a> {
 }
 
 enum Medium<'a> {
-    Plain(&'a File),
-    Packed(Box<Store<&'a File>>),
+    Plain(Bytes<'a>),
+    Packed(Box<Store<&'a File>>, Option<&'a Frames>),
 }
 
 impl<'a> Content<'a> {
     /// Of a database that is held.
     pub(crate) fn of(source: &'a Source) -> Result<Content<'a>> {
         if !source.is_packed() {
-            return Content::plain(source.file(), source.shown());
+            return Content::plain(source.bytes(), source.shown());
         }
-        let name = source.shown();
+        let (name, frames) = (source.shown(), source.bytes().frames);
         let store =
             reader::open(source.file(), &reader::options()).with_context(|| cannot_read(name))?;
         Ok(Content {
-            size: store.size(),
-            medium: Medium::Packed(Box::new(store)),
+            size: frames.map_or(store.size(), Frames::size),
+            medium: Medium::Packed(Box::new(store), frames),
             name,
         })
     }
 
     /// Of a plain file.
-    pub(crate) fn plain(file: &'a File, name: &'a Path) -> Result<Content<'a>> {
-        let len = ReadAt::len(file);
+    pub(crate) fn plain(file: impl Into<Bytes<'a>>, name: &'a Path) -> Result<Content<'a>> {
+        let file = file.into();
+        let len = ReadAt::len(&file);
         Ok(Content {
             size: len.with_context(|| cannot_read(name))?,
             medium: Medium::Plain(file),
@@ -65,8 +67,10 @@ impl<'a> Content<'a> {
         let wanted = buf.len().min(left);
         let buf = &mut buf[..wanted];
         let n = match &mut self.medium {
-            Medium::Plain(file) => ReadAt::read_at(*file, buf, offset).with_context(cannot),
-            Medium::Packed(store) => store.read(offset, buf).with_context(cannot),
+            Medium::Plain(file) => ReadAt::read_at(file, buf, offset).with_context(cannot),
+            Medium::Packed(store, frames) => {
+                reader::read(store, *frames, offset, buf).with_context(cannot)
+            }
         };
         if n? != wanted {
             refuse!("{} became shorter while it was read", self.name.display());

@@ -21,12 +21,12 @@ pub(crate) fn kind(file: &File) -> io::Result<FileKind> {
 }
 
 /// The page size of a plain database; `None` if it is none, or its header makes no sense.
-pub(crate) fn page_size(file: &File) -> Option<u32> {
+pub(crate) fn page_size(file: &impl ReadAt) -> Option<u32> {
     litepack_engine::page_size(&head(file)?)
 }
 
 /// An error if a plain database is shorter than its header says.
-pub(crate) fn expect_whole(file: &File, kind: FileKind, name: &Path) -> Result<()> {
+pub(crate) fn expect_whole(file: &impl ReadAt, kind: FileKind, name: &Path) -> Result<()> {
     let len = ReadAt::len(file).with_context(|| cannot_read(name))?;
     let missing = match head(file) {
         _ if kind != FileKind::Plain => None,
@@ -54,7 +54,7 @@ pub(crate) fn is_wal(file: &File, kind: FileKind) -> litepack_store::Result<bool
 }
 
 /// The header of a database; `None` if the file is too short for one.
-fn head(file: &File) -> Option<[u8; 100]> {
+fn head(file: &impl ReadAt) -> Option<[u8; 100]> {
     let mut head = [0; 100];
     (file.read_at(&mut head, 0).ok()? == head.len()).then_some(head)
 }

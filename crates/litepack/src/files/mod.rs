@@ -6,12 +6,17 @@
 //! content.rs      its bytes, plain or packed                           reader.rs       a packed file, on all cores
 //! replacement.rs  a new file in place of a name, or everything     object.rs       a target in an object store
 //!                 as it was                                    patterns.rs     files that are named by patterns
-//! names.rs        names of files
+//! names.rs        names of files                                   snapshot.rs     a WAL beside which others go on
+//! holders.rs      who has a database open                           leftovers.rs    temporary files, and what is left of them
+//! durable.rs      the steps by which a file takes a name, and a power loss between them
 //! ```
 
 pub(crate) mod content;
+pub(crate) mod durable;
 pub(crate) mod header;
 pub(crate) mod held;
+pub(crate) mod holders;
+pub(crate) mod leftovers;
 pub(crate) mod names;
 pub(crate) mod object;
 // Most of it is for copies.
@@ -22,4 +27,5 @@ pub(crate) mod origin;
 pub(crate) mod patterns;
 pub(crate) mod reader;
 pub(crate) mod replacement;
+pub(crate) mod snapshot;
 pub(crate) mod source;

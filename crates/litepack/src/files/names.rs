@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use litepack_engine::FileKind;
 use litepack_store::{JOURNAL_SUFFIX, WAL_SUFFIX};
 
+use super::durable;
 use crate::Result;
 use crate::error::Context;
 
@@ -89,16 +90,18 @@ pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
     id(a).is_some() && id(a) == id(b)
 }
 
-/// Removes the WAL of a database, packed or not, and its index, if they are there.
-pub(crate) fn remove_wal(database: &Path) -> Result<()> {
+/// Removes the WAL of a database, packed or not, and its index, if they are there. Whether there was one.
+pub(crate) fn remove_wal(database: &Path) -> Result<bool> {
+    let mut found = false;
     for suffix in [PLAIN.wal, PACKED.wal, "-shm"] {
         let beside = with_suffix(database, suffix);
-        match std::fs::remove_file(&beside) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("cannot remove {}", beside.display()));
+        match durable::remove(&beside) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            removed => {
+                removed.with_context(|| format!("cannot remove {}", beside.display()))?;
+                found = true;
             }
-            _ => {}
         }
     }
-    Ok(())
+    Ok(found)
 }

@@ -11,6 +11,7 @@ use litepack_io::parallel::parallel;
 use litepack_io::storage::ReadAt;
 use litepack_store::{Cache, FileId, Options, Store};
 
+use super::snapshot::{Bytes, Frames};
 use crate::error::{Context, cannot_read, refuse};
 use crate::job::Step;
 use crate::{Error, Job, Result};
@@ -21,6 +22,9 @@ pub(crate) const CHUNK: u64 = 1 << 20;
 const THREADS_MAX: usize = 16;
 /// For map nodes; the pages themselves are read once.
 const CACHE_BYTES: u64 = 4 << 20;
+
+/// What others overwrite while it is read is read again this often.
+const RETRIES: usize = 20;
 
 /// Cores to use.
 pub(crate) fn threads() -> usize {
@@ -47,10 +51,47 @@ pub(crate) fn open<'a>(
     Ok(store)
 }
 
+/// Fills `buf` from an offset of the database: from the file, and what is newer in its WAL from there. Says how much there
+/// is. While others go on, the file may be at a later commit than the handle, with the same pages wherever the WAL has none.
+pub(crate) fn read(
+    store: &mut Store<&File>,
+    frames: Option<&Frames>,
+    offset: u64,
+    buf: &mut [u8],
+) -> litepack_store::Result<usize> {
+    let Some(frames) = frames else {
+        return store.read(offset, buf);
+    };
+    let mut retries = RETRIES;
+    let n = loop {
+        match store.read(offset, buf) {
+            Err(_) if retries > 0 && store.refresh()? => retries -= 1,
+            read => break read?,
+        }
+    };
+    let left = usize::try_from(frames.size().saturating_sub(offset)).unwrap_or(usize::MAX);
+    let wanted = buf.len().min(left);
+    if let Some(beyond) = buf.get_mut(n.min(wanted)..wanted) {
+        beyond.fill(0);
+    }
+    if let Some(buf) = buf.get_mut(..wanted) {
+        frames.lay_over(offset, buf)?;
+    }
+    Ok(wanted)
+}
+
+/// The length of the database in a packed file.
+pub(crate) fn size(packed: Bytes<'_>) -> litepack_store::Result<u64> {
+    match packed.frames {
+        Some(frames) => Ok(frames.size()),
+        None => Ok(open(packed.file, &options())?.size()),
+    }
+}
+
 /// Calls `each` with every chunk of the database in `packed` and its offset, in no particular order,
 /// from several threads. The first error ends it. The file is called `name`.
 pub(crate) fn read_all(
-    packed: &File,
+    packed: Bytes<'_>,
     name: &Path,
     job: &Job<'_>,
     step: &Step<'_>,
@@ -58,10 +99,10 @@ pub(crate) fn read_all(
 ) -> Result<()> {
     let options = options();
     let cannot = || cannot_read(name);
-    let size = open(packed, &options).with_context(cannot)?.size();
+    let size = size(packed).with_context(cannot)?;
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
     let work = || -> Result<()> {
-        let mut store = open(packed, &options).with_context(cannot)?;
+        let mut store = open(packed.file, &options).with_context(cannot)?;
         let mut buf = vec![0; CHUNK as usize];
         loop {
             let offset = next.fetch_add(CHUNK, Ordering::Relaxed);
@@ -69,7 +110,7 @@ pub(crate) fn read_all(
                 return Ok(());
             }
             job.check()?;
-            let n = store.read(offset, &mut buf).with_context(cannot)?;
+            let n = read(&mut store, packed.frames, offset, &mut buf).with_context(cannot)?;
             if n as u64 != CHUNK.min(size - offset) {
                 refuse!("{} changed while it was read", name.display());
             }
@@ -84,15 +125,13 @@ pub(crate) fn read_all(
 
 /// Makes sure that `packed` holds exactly the bytes of `plain`. Both come with their names.
 pub(crate) fn compare(
-    (packed, packed_name): (&File, &Path),
-    (plain, plain_name): (&File, &Path),
+    (packed, packed_name): (Bytes<'_>, &Path),
+    (plain, plain_name): (Bytes<'_>, &Path),
     job: &Job<'_>,
 ) -> Result<()> {
     let cannot = || cannot_read(plain_name);
-    let len = ReadAt::len(plain).with_context(cannot)?;
-    let size = open(packed, &options())
-        .with_context(|| cannot_read(packed_name))?
-        .size();
+    let len = ReadAt::len(&plain).with_context(cannot)?;
+    let size = size(packed).with_context(|| cannot_read(packed_name))?;
     if len != size {
         let why = format!("{size} bytes are packed, the database has {len}");
         return Err(Error::Mismatch(why));

@@ -1,14 +1,12 @@
 //! Putting a new file in place of a name: either the whole new file is there, synced, or everything is
 //! as it was before, with nothing left behind.
 //!
-//! The content is written to a temporary file beside the target, `.NAME.litepack-XXXXXX`, which is
-//! deleted unless [`Replacement::publish`] renames it. Only `kill -9` or a power loss can leave such
-//! a file; it may then be deleted.
+//! The content is written to a temporary file beside the target, which is deleted unless [`Replacement::publish`] renames
+//! it. Only `kill -9` or a power loss can leave such a file; the next command for the same target deletes it.
 //!
 //! For an object in a store (`s3://bucket/key`) it is a file without a name in the directory for temporary files, which
 //! is uploaded when all of it is there.
 
-use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -16,9 +14,12 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::error::{Context, refuse};
+use crate::files::durable;
+use crate::files::leftovers::{self, directory};
 use crate::files::names::{PACKED, PLAIN, is_same_file, remove_wal, with_suffix};
 use crate::files::object;
 use crate::files::source::{Source, applied};
+use crate::job::Unit;
 use crate::{Error, Job, Result};
 
 /// A file on its way to its name.
@@ -38,7 +39,12 @@ enum Content {
 
 impl Replacement {
     /// For a file that is not `source`; an existing one is replaced only if `replace` says so.
-    pub(crate) fn of(target: &Path, source: &Path, replace: bool) -> Result<Replacement> {
+    pub(crate) fn of(
+        target: &Path,
+        source: &Path,
+        replace: bool,
+        job: &Job<'_>,
+    ) -> Result<Replacement> {
         let name = target.display();
         if let Some(url) = object::url(target)? {
             object::expect_absent(url, replace)?;
@@ -77,7 +83,7 @@ impl Replacement {
             }
             Err(_) => target.to_owned(),
         };
-        vacate(&target)?;
+        vacate(&target, job)?;
         let mut replacement = Replacement::beside(target, replace)?;
         replacement.is_held = false;
         Ok(replacement)
@@ -90,15 +96,14 @@ impl Replacement {
 
     /// For a name, whatever there is now.
     pub(crate) fn beside(target: PathBuf, overwrite: bool) -> Result<Replacement> {
-        let mut prefix = OsString::from(".");
         let Some(name) = target.file_name() else {
             refuse!("the target has no file name");
         };
-        prefix.push(name);
-        prefix.push(".litepack-");
-        let temp = tempfile::Builder::new()
-            .prefix(&prefix)
-            .tempfile_in(directory(&target))
+        for leftover in leftovers::beside(&target) {
+            // It is as harmless as it was.
+            let _ = leftover.remove();
+        }
+        let temp = leftovers::create(&directory(&target), name)
             .map_err(without_path)
             .with_context(|| format!("cannot write to {}", directory(&target).display()))?;
         Ok(Replacement {
@@ -122,11 +127,15 @@ impl Replacement {
         &self.target
     }
 
-    /// Where the temporary file is, for what writes files by their name; `None` if it has no name.
+    /// Where the temporary file is, for SQLite to write; `None` if it has no name. It is not locked any more.
     #[cfg(feature = "catalog")]
     pub(crate) fn beside_path(&self) -> Option<&Path> {
         match &self.content {
-            Content::Beside(temp) => Some(temp.path()),
+            Content::Beside(temp) => {
+                // There was none, or SQLite would say that it cannot lock the file.
+                let _ = temp.as_file().unlock();
+                Some(temp.path())
+            }
             Content::Object(..) => None,
         }
     }
@@ -134,6 +143,15 @@ impl Replacement {
     /// Gives the file the permissions of `like` and its name, and returns once that would survive a
     /// power loss.
     pub(crate) fn publish(self, like: &Metadata, job: &Job<'_>) -> Result<()> {
+        self.replace(None, like, job)
+    }
+
+    /// The same in place of a database that is held alone: its WAL goes, and who waits for it is told.
+    pub(crate) fn publish_over(self, old: Source, like: &Metadata, job: &Job<'_>) -> Result<()> {
+        self.replace(Some(old), like, job)
+    }
+
+    fn replace(self, old: Option<Source>, like: &Metadata, job: &Job<'_>) -> Result<()> {
         let name = self.target.display();
         let temp = match self.content {
             Content::Beside(temp) => temp,
@@ -142,14 +160,14 @@ impl Replacement {
             }
         };
         adopt(temp.as_file(), like);
-        temp.as_file()
-            .sync_all()
-            .with_context(|| format!("cannot write {name}"))?;
+        let step = job.step("syncing", Unit::Tasks, None);
+        durable::sync(temp.as_file()).with_context(|| format!("cannot write {name}"))?;
+        drop(step);
+        job.check()?;
         // The old file may have been opened meanwhile. From here on it is locked.
-        let mut old = if self.is_held {
-            None
-        } else {
-            vacate(&self.target)?
+        let mut old = match old {
+            None if !self.is_held => vacate(&self.target, job)?,
+            old => old,
         };
         if let Some(old) = &mut old {
             old.drop_wal()?;
@@ -161,7 +179,8 @@ impl Replacement {
             temp.persist_noclobber(&self.target)
                 .with_context(|| format!("cannot create {name}"))?;
         }
-        sync_directory(&directory(&self.target))
+        durable::named(&self.target);
+        durable::sync_directory(&directory(&self.target))
             .with_context(|| format!("{name} is written but may not survive a power loss"))?;
         if let Some(old) = old {
             old.retire();
@@ -174,25 +193,27 @@ impl Replacement {
 /// with something in it, or if somebody has the database open in WAL mode: he would go on with his WAL beside the new
 /// file. Who has opened such a database and not read it yet would do so, too, and is not seen; so it has to be retired
 /// when it is replaced. It is returned, held, and its empty WAL goes with it.
-fn vacate(target: &Path) -> Result<Option<Source>> {
+fn vacate(target: &Path, job: &Job<'_>) -> Result<Option<Source>> {
     if let Some(beside) = PLAIN.pending(target).or(PACKED.pending(target)) {
         return Err(applied(&beside));
     }
     let wals = [PLAIN, PACKED].map(|suffixes| with_suffix(target, suffixes.wal));
     let wal = wals.into_iter().find(|wal| wal.exists());
     if !target.exists() {
-        return remove_wal(target).map(|()| None);
+        return remove_wal(target).map(|_| None);
     }
     let alone = Source::open(target, true).and_then(|mut old| {
         old.expect_database()?;
         if wal.is_none() && !old.is_wal() {
             return Ok(None);
         }
-        old.hold_alone()?;
+        old.hold_alone(job)?;
         Ok(Some(old))
     });
     match (alone, wal) {
-        (Err(told @ (Error::InUse { .. } | Error::Refused(_))), _) => Err(told),
+        (Err(told @ (Error::InUse { .. } | Error::Refused(_) | Error::Interrupted { .. })), _) => {
+            Err(told)
+        }
         // It cannot be told.
         (Err(_), Some(wal)) => {
             let (name, wal) = (target.display(), wal.display());
@@ -214,13 +235,6 @@ fn without_path(error: io::Error) -> io::Error {
     }
 }
 
-fn directory(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    }
-}
-
 /// Takes over owner and permissions, as far as we are allowed to: never a reason to fail.
 #[cfg(unix)]
 fn adopt(file: &File, like: &Metadata) {
@@ -233,16 +247,6 @@ fn adopt(file: &File, like: &Metadata) {
 #[cfg(not(unix))]
 fn adopt(_: &File, _: &Metadata) {}
 
-#[cfg(unix)]
-fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
-}
-
-#[cfg(not(unix))]
-fn sync_directory(_: &Path) -> io::Result<()> {
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,7 +257,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let target = place.path().join("a.db");
         std::fs::write(&target, "old").unwrap();
-        let new = || Replacement::of(&target, Path::new(""), true);
+        let new = || Replacement::of(&target, Path::new(""), true, &Job::default());
         let replacement = new().unwrap();
         let wal = with_suffix(&target, "-wal");
         for content in ["", "frames"] {
@@ -289,7 +293,7 @@ mod tests {
             reader
         };
         let like = target.metadata().unwrap();
-        let new = || Replacement::of(&target, Path::new(""), true);
+        let new = || Replacement::of(&target, Path::new(""), true, &Job::default());
         let reader = read();
         assert!(matches!(new(), Err(Error::InUse { .. })));
         drop(reader);
@@ -310,6 +314,53 @@ mod tests {
         std::fs::write(&wal, "").unwrap();
         new().unwrap().publish(&like, &Job::default()).unwrap();
         assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
+    }
+
+    /// A power loss at any point leaves the old file, with or without its empty WAL, or the new one without a WAL. Of the
+    /// changes of a directory since it was last synced any may be lost.
+    #[test]
+    fn a_power_loss_leaves_either_file_whole() {
+        crate::register().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let target = place.path().join("a.db");
+        let db = rusqlite::Connection::open(&target).unwrap();
+        db.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(a);")
+            .unwrap();
+        drop(db);
+        durable::notes::take();
+        let mut source = Source::open(&target, true).unwrap();
+        source.hold_alone(&Job::default()).unwrap();
+        let replacement = Replacement::in_place(&target).unwrap();
+        let like = target.metadata().unwrap();
+        replacement
+            .publish_over(source, &like, &Job::default())
+            .unwrap();
+        let steps = durable::notes::take();
+        let steps: Vec<(&str, &str)> = steps.iter().map(|(step, name)| (*step, &**name)).collect();
+        let begins = [("sync", ""), ("sync", ""), ("remove", "a.db-wal")];
+        assert!(steps.starts_with(&begins), "{steps:?}");
+        assert!(
+            steps.ends_with(&[("name", "a.db"), ("sync directory", "")]),
+            "{steps:?}"
+        );
+        let mut seen = std::collections::BTreeSet::new();
+        for end in 0..=steps.len() {
+            let done = &steps[..end];
+            let synced = done.iter().rposition(|step| step.0 == "sync directory");
+            let (certain, open) = done.split_at(synced.map_or(0, |at| at + 1));
+            for kept in 0..1 << open.len() {
+                let of_open = open.iter().enumerate();
+                let survived = of_open
+                    .filter(|(at, _)| kept >> at & 1 == 1)
+                    .map(|(_, step)| step);
+                let all: Vec<_> = certain.iter().chain(survived).collect();
+                let is_new = all.contains(&&("name", "a.db"));
+                let has_wal = !all.contains(&&("remove", "a.db-wal"));
+                assert!(!(is_new && has_wal), "after {done:?}");
+                seen.insert((is_new, has_wal));
+            }
+        }
+        assert_eq!(seen.len(), 3, "{seen:?}");
     }
 
     /// As [`Replacement::of`], and the file was opened after that.

@@ -20,16 +20,20 @@ use litepack_store::HEAD_LEN;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::durable;
 use super::header;
 use super::held::Held;
+use super::leftovers::directory;
 use super::names::{PACKED, Suffixes, remove_wal, with_suffix};
+use super::snapshot::{Bytes, Frames, Index};
 use crate::error::{Context, cannot_read, refuse};
+use crate::job::Interrupts;
 use crate::{Error, Job, Result};
 
-/// How long to wait for others.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// A writer may slip in between a checkpoint and our lock this often.
+/// A writer may slip in between a checkpoint and our lock, or while a transaction begins, this often.
 const ATTEMPTS: usize = 20;
+/// How long to wait after that.
+const BETWEEN: Duration = Duration::from_millis(5);
 
 /// Why there cannot be a new file.
 pub(crate) fn applied(beside: &Path) -> Error {
@@ -48,6 +52,10 @@ pub(crate) fn distrust(connection: &Connection) -> rusqlite::Result<()> {
 /// An open database; the fields are in the order in which they must be closed.
 pub(crate) struct Source {
     connection: Option<Connection>,
+    /// The index of the WAL, while `connection` keeps a moment of it, and the pages that only the WAL has.
+    index: Option<Held>,
+    frames: Option<Frames>,
+    interrupts: Option<Interrupts>,
     file: Held,
     path: PathBuf,
     shown: PathBuf,
@@ -62,6 +70,9 @@ impl Source {
             header::kind(&file).with_context(|| format!("cannot open {}", shown.display()))?;
         Ok(Source {
             connection: None,
+            index: None,
+            frames: None,
+            interrupts: None,
             file,
             path,
             shown: shown.to_owned(),
@@ -125,6 +136,14 @@ impl Source {
         self.kind == FileKind::Packed
     }
 
+    /// The bytes of the database that is held: those of the file, and what is newer in the WAL.
+    pub(crate) fn bytes(&self) -> Bytes<'_> {
+        Bytes {
+            file: &self.file,
+            frames: self.frames.as_ref(),
+        }
+    }
+
     /// The file itself.
     pub(crate) fn file(&self) -> &File {
         &self.file
@@ -158,15 +177,16 @@ impl Source {
         }
     }
 
-    /// From now on the file holds the whole database and nobody changes it, while others may go on
-    /// reading.
-    pub(crate) fn hold(&mut self) -> Result<()> {
-        self.take(false).map_err(|stopped| self.explain(stopped))
+    /// From now on [`Source::bytes`] are those of the database at one moment, while others may go on reading, and in WAL
+    /// mode writing.
+    pub(crate) fn hold(&mut self, job: &Job<'_>) -> Result<()> {
+        let taken = self.take(false, job);
+        taken.map_err(|why| self.explain(why, job))
     }
 
     /// From now on the file holds the whole database, and no other connection has it open. It is an error if a WAL or a
     /// journal lies beside it that would be applied to the new file.
-    pub(crate) fn hold_alone(&mut self) -> Result<()> {
+    pub(crate) fn hold_alone(&mut self, job: &Job<'_>) -> Result<()> {
         // The VFS refuses a packed file beside the others.
         let beside = (!self.is_packed()).then(|| PACKED.pending(&self.path));
         if let Some(beside) = beside.flatten() {
@@ -179,13 +199,14 @@ impl Source {
                 self.shown.display()
             );
         }
-        self.take(true).map_err(|stopped| self.explain(stopped))
+        let taken = self.take(true, job);
+        taken.map_err(|why| self.explain(why, job))
     }
 
     /// Keeps others from writing while a report is made, without touching a WAL. A file that SQLite
     /// cannot read, such as a damaged one, is left unlocked: the report says what is wrong with it.
-    pub(crate) fn hold_for_report(&mut self) -> Result<()> {
-        let opened = self.connect("").and_then(|connection| {
+    pub(crate) fn hold_for_report(&mut self, job: &Job<'_>) -> Result<()> {
+        let opened = self.connect("", job).and_then(|connection| {
             let keep_wal = self.wal_len() > 0;
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep_wal)?;
             connection.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema;")?;
@@ -193,14 +214,18 @@ impl Source {
         });
         match opened {
             Ok(connection) => self.connection = Some(connection),
-            Err(error) if is_busy(&error) => return Err(self.in_use()),
+            Err(error) if is_busy(&error) => {
+                job.check()?;
+                return Err(self.in_use());
+            }
             Err(_) => {}
         }
         Ok(())
     }
 
-    fn take(&mut self, alone: bool) -> std::result::Result<(), Untaken> {
-        let mut connection = self.connect("")?;
+    fn take(&mut self, alone: bool, job: &Job<'_>) -> std::result::Result<(), Untaken> {
+        let mut connection = self.connect("", job)?;
+        let mut interrupts = job.interrupts(&connection);
         if alone {
             connection.query_row("PRAGMA locking_mode=EXCLUSIVE", [], |_| Ok(()))?;
         }
@@ -211,13 +236,24 @@ impl Source {
             // A WAL database where SQLite cannot make a WAL. It is read without a lock; comparing
             // it with the result notices if somebody with more rights changes it.
             Err(error) if is_unwritable(&error) && !alone && self.pending().is_none() => {
-                connection = self.connect("&immutable=1")?;
+                connection = self.connect("&immutable=1", job)?;
+                interrupts = job.interrupts(&connection);
                 mode(&connection)?
             }
             mode => mode?,
         };
         let wal = mode == "wal";
         let read_only = connection.is_readonly("main")?;
+        if wal && !alone && !read_only {
+            // As far as that goes without waiting: the rest is read from the WAL.
+            connection.busy_handler(None::<fn(i32) -> bool>)?;
+            let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+            connection.busy_handler(Some(job.patience()))?;
+            if self.take_moment(&connection, job)? {
+                self.keep(connection, interrupts);
+                return Ok(());
+            }
+        }
         for _ in 0..ATTEMPTS {
             if wal && !read_only {
                 let busy: bool =
@@ -232,7 +268,7 @@ impl Source {
                 (false, true) => "BEGIN; SELECT count(*) FROM sqlite_schema;",
             })?;
             if !wal || self.wal_len() == 0 {
-                self.connection = Some(connection);
+                self.keep(connection, interrupts);
                 return Ok(());
             }
             if read_only {
@@ -243,8 +279,48 @@ impl Source {
         Err(Untaken::Other(self.in_use()))
     }
 
+    fn keep(&mut self, connection: Connection, interrupts: Interrupts) {
+        self.connection = Some(connection);
+        self.interrupts = Some(interrupts);
+    }
+
+    /// Begins a read transaction, and finds the frames of the WAL that are part of it. False if that cannot be told.
+    fn take_moment(
+        &mut self,
+        connection: &Connection,
+        job: &Job<'_>,
+    ) -> std::result::Result<bool, Untaken> {
+        let Ok(index) = File::open(with_suffix(&self.path, "-shm")) else {
+            return Ok(false);
+        };
+        // Locks are on this file, too.
+        let index = Held::new(index);
+        let look = || {
+            let looked = Index::read(&index).with_context(|| cannot_read(&self.shown));
+            looked.map_err(Untaken::Other)
+        };
+        for _ in 0..ATTEMPTS {
+            let before = look()?;
+            connection.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema;")?;
+            // How many frames are in the file is read between two looks at all the rest.
+            if let (Some(before), Some(during), Some(after)) = (before, look()?, look()?)
+                && before.is_of_the_moment(&during)
+                && during.is_of_the_moment(&after)
+            {
+                let wal = with_suffix(&self.path, self.suffixes().wal);
+                self.frames = Frames::of(&during, &wal, job).map_err(Untaken::Other)?;
+                self.index = Some(index);
+                return Ok(true);
+            }
+            connection.execute_batch("ROLLBACK")?;
+            job.check().map_err(Untaken::Other)?;
+            std::thread::sleep(BETWEEN);
+        }
+        Ok(false)
+    }
+
     /// A connection without any lock yet; closed before `self` is dropped, it keeps its locks.
-    pub(crate) fn connect(&self, parameters: &str) -> rusqlite::Result<Connection> {
+    pub(crate) fn connect(&self, parameters: &str, job: &Job<'_>) -> rusqlite::Result<Connection> {
         let vfs = match self.kind {
             FileKind::Packed => "&vfs=litepack",
             _ => "",
@@ -256,9 +332,9 @@ impl Source {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(uri, flags)?;
+        let mut connection = Connection::open_with_flags(uri, flags)?;
         distrust(&connection)?;
-        connection.busy_timeout(PATIENCE)?;
+        connection.busy_handler(Some(job.patience()))?;
         Ok(connection)
     }
 
@@ -287,9 +363,7 @@ impl Source {
     }
 
     fn in_use(&self) -> Error {
-        Error::InUse {
-            path: self.shown.clone(),
-        }
+        Error::in_use(&self.shown)
     }
 
     fn is_zstd(&self) -> String {
@@ -308,7 +382,10 @@ impl Source {
     }
 
     /// SQLite's error in terms of what the user asked for.
-    fn explain(&self, stopped: Untaken) -> Error {
+    fn explain(&self, stopped: Untaken, job: &Job<'_>) -> Error {
+        if let Err(interrupted) = job.check() {
+            return interrupted;
+        }
         let error = match stopped {
             Untaken::Sqlite(error) => error,
             Untaken::Other(error) => return error,
@@ -330,15 +407,16 @@ impl Source {
 
     /// An error if a plain database is shorter than its header says.
     pub(crate) fn expect_whole(&self) -> Result<()> {
-        header::expect_whole(&self.file, self.kind, &self.shown)
+        header::expect_whole(&self.bytes(), self.kind, &self.shown)
     }
 
     /// The page size of a plain database; `None` if it has none yet.
     pub(crate) fn page_size(&self) -> Option<u32> {
-        header::page_size(&self.file)
+        header::page_size(&self.bytes())
     }
 
-    /// Removes the empty WAL of a database that is held alone, so that what takes its name has none.
+    /// Removes the empty WAL of a database that is held alone, so that what takes its name has none. What was in the WAL is
+    /// in the file by then, and both survive a power loss before anything takes the name.
     pub(crate) fn drop_wal(&mut self) -> Result<()> {
         if let Some(connection) = &self.connection {
             // Otherwise SQLite would, when it closes, look for a WAL that may be the new file's.
@@ -346,7 +424,13 @@ impl Source {
             let set = connection.set_db_config(config, true);
             set.map_err(|error| Error::of_sqlite(&self.shown, error))?;
         }
-        remove_wal(&self.path)
+        let name = self.shown.display();
+        durable::sync(&self.file).with_context(|| format!("cannot write {name}"))?;
+        if remove_wal(&self.path)? {
+            durable::sync_directory(&directory(&self.path))
+                .with_context(|| format!("cannot make it durable that {name} has no WAL"))?;
+        }
+        Ok(())
     }
 
     /// Makes a file that was held alone and then replaced unreadable for those who opened it before

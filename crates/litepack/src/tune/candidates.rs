@@ -75,8 +75,7 @@ impl Candidate {
                     ..PackOptions::default()
                 };
                 let silent = job.silent();
-                let step = silent.bytes("packing", 0);
-                pack::fill(&source, &target, options.effort()?, &silent, &step)?;
+                pack::fill(&source, (&target, &path), options.effort()?, &silent)?;
             }
             Form::Archive { frame_size, level } => {
                 let options = CreateOptions {

@@ -83,7 +83,7 @@ pub fn tune(database: impl AsRef<Path>, options: &TuneOptions, job: &Job<'_>) ->
     let database = database.as_ref();
     let origin = Origin::open(database)?;
     let chart = match &options.chart {
-        Some(file) => Some(Replacement::of(file, origin.path(), options.replace)?),
+        Some(file) => Some(Replacement::of(file, origin.path(), options.replace, job)?),
         None => None,
     };
     let sample = Sample::take(&origin, options.sample_bytes, job)?;

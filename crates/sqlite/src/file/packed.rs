@@ -46,6 +46,8 @@ pub(crate) struct Packed<D: Storage> {
     enters_wal: bool,
     /// Maintenance that was begun through this handle.
     maintenance: Option<Maintenance>,
+    /// The commit, and the level, at which it would not make the file shorter.
+    pays_not: Option<(u64, Level)>,
     secure_delete: SecureDelete,
     /// `VACUUM` was told to write the whole database anew, and not all of that is committed to the file. In WAL mode it
     /// comes there with a checkpoint.
@@ -85,6 +87,7 @@ impl<D: Storage> Packed<D> {
             checkpoint_sizes: false,
             enters_wal: false,
             maintenance: None,
+            pays_not: None,
             secure_delete: SecureDelete::new(false),
             checkpoint_refused: None,
             vacuuming: false,
@@ -405,9 +408,22 @@ impl<D: Storage> Packed<D> {
             self.maintenance = None;
             return Ok(Upkeep::Nothing);
         }
-        let plan = |store: &mut Store<D>| Maintenance::plan(store, level);
-        self.maintenance = Some(self.store.retry_if_stale(plan, |_| true)?);
-        Ok(Upkeep::Planned)
+        if self.pays_not == Some((self.store.seq(), level)) {
+            return Ok(Upkeep::Nothing);
+        }
+        let plan = |store: &mut Store<D>| {
+            let maintenance = Maintenance::plan(store, level)?;
+            let pays = maintenance.pays(store)?;
+            Ok((maintenance, pays))
+        };
+        let (maintenance, pays) = self.store.retry_if_stale(plan, |_| true)?;
+        // It is not looked for again until somebody writes.
+        self.pays_not = (!pays).then_some((self.store.seq(), level));
+        self.maintenance = Some(maintenance).filter(|_| pays);
+        Ok(match pays {
+            true => Upkeep::Planned,
+            false => Upkeep::Nothing,
+        })
     }
 
     /// A step of what [`Packed::upkeep`] found; the caller has the write lock. False if it was the last one.

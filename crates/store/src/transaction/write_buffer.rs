@@ -260,7 +260,7 @@ impl Finishing {
     /// The next group; `None` at the end. The caller encodes what no worker has begun.
     ///
     /// # Errors
-    /// When there is no memory for that.
+    /// When there is no memory for that, or it was interrupted.
     pub(crate) fn group(
         &mut self,
         workers: &Workers,
@@ -271,6 +271,7 @@ impl Finishing {
             && let Some(part) = self.part(workers, tools)
         {
             finished.take_up(part, &mut self.units);
+            litepack_io::interrupt::check()?;
         }
         // What no worker was given, or was written again since.
         if finished.parts.is_empty() && !self.units.is_empty() {

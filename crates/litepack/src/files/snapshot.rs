@@ -1,0 +1,283 @@
+//! The bytes of a database in WAL mode as they were committed at one moment, beside others that read and write it.
+//!
+//! A read transaction of SQLite keeps that moment: as long as it lasts no checkpoint puts a later page into the file, and
+//! nobody begins the WAL anew (<https://sqlite.org/walformat.html#locks>). So a page is what its last frame in the
+//! transaction's part of the WAL says, and if it has none, what the file says. The index of the WAL says how long that part is.
+//! It is read before and after the transaction begins, and counts only if it has not changed in between.
+//!
+//! What the index and the WAL hold may be anything: it leads to an error, or to what SQLite would read.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use litepack_btree::page::be32;
+use litepack_io::storage::ReadAt;
+
+use crate::error::{Context, cannot_read, refuse};
+use crate::{Job, Result};
+
+/// Length of the header of a WAL, and of a frame in it (<https://sqlite.org/fileformat2.html#walformat>).
+const WAL_HEADER: usize = 32;
+const FRAME_HEADER: usize = 24;
+/// Length of the header of the index, which is there twice, and of that and the number of frames that are in the file.
+const INDEX_HEADER: usize = 48;
+const INDEX_HEAD: usize = 2 * INDEX_HEADER + 4;
+/// Frames that are read between two looks whether to stop.
+const FRAMES_AT_ONCE: u32 = 4096;
+
+/// What the index says of the WAL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Index {
+    head: [u8; INDEX_HEADER],
+    /// Frames that a checkpoint has brought into the file.
+    backfilled: u32,
+}
+
+impl Index {
+    /// Reads it from its file; `None` if it is being written, or is not one.
+    pub(crate) fn read(file: &File) -> io::Result<Option<Index>> {
+        let mut bytes = [0; INDEX_HEAD];
+        if ReadAt::read_at(file, &mut bytes, 0)? < bytes.len() {
+            return Ok(None);
+        }
+        let (head, rest) = bytes.split_at(INDEX_HEADER);
+        let (again, backfilled) = rest.split_at(INDEX_HEADER);
+        let is_begun = head.get(12).is_some_and(|begun| *begun == 1);
+        let (Ok(same), Ok(backfilled)) = (head.try_into(), backfilled.try_into()) else {
+            return Ok(None);
+        };
+        Ok((head == again && is_begun).then_some(Index {
+            head: same,
+            backfilled: u32::from_ne_bytes(backfilled),
+        }))
+    }
+
+    /// Whether no commit and no new beginning of the WAL is between this and another one.
+    pub(crate) fn is_of_the_moment(&self, other: &Index) -> bool {
+        self.head == other.head
+    }
+
+    /// A number of this machine's byte order.
+    fn word(&self, at: usize) -> u32 {
+        let bytes = self
+            .head
+            .get(at..at + 4)
+            .and_then(|word| word.try_into().ok());
+        bytes.map_or(0, u32::from_ne_bytes)
+    }
+
+    fn page_size(&self) -> u32 {
+        match self.word(12).to_ne_bytes() {
+            [_, _, a, b] => match u16::from_ne_bytes([a, b]) {
+                1 => 65536,
+                size => size.into(),
+            },
+        }
+    }
+
+    fn frames(&self) -> u32 {
+        self.word(16)
+    }
+
+    fn pages(&self) -> u32 {
+        self.word(20)
+    }
+
+    fn salts(&self) -> &[u8] {
+        self.head.get(32..40).unwrap_or_default()
+    }
+}
+
+/// The pages that are newer in the WAL than in the file.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    wal: File,
+    page_size: u64,
+    /// Where each page is in the WAL.
+    places: HashMap<u64, u64>,
+    /// The length of the database.
+    size: u64,
+}
+
+impl Frames {
+    /// Those of the moment that the index is of; `None` if all are in the file. A read transaction of that moment goes on.
+    pub(crate) fn of(index: &Index, wal: &Path, job: &Job<'_>) -> Result<Option<Frames>> {
+        if index.backfilled >= index.frames() {
+            return Ok(None);
+        }
+        let cannot = || cannot_read(wal);
+        let damaged = |what: String| {
+            let name = wal.display();
+            format!("{name} is not the WAL that its index is of: {what}")
+        };
+        let page_size = index.page_size();
+        let file = File::open(wal).with_context(cannot)?;
+        let mut head = [0; WAL_HEADER];
+        let read = ReadAt::read_at(&file, &mut head, 0).with_context(cannot)?;
+        if read < WAL_HEADER
+            || !page_size.is_power_of_two()
+            || page_size < 512
+            || be32(&head, 8) != Some(page_size)
+            || head.get(16..24) != Some(index.salts())
+        {
+            refuse!("{}", damaged("its header".into()));
+        }
+        let mut frames = Frames {
+            wal: file,
+            page_size: page_size.into(),
+            places: HashMap::new(),
+            size: u64::from(index.pages()) * u64::from(page_size),
+        };
+        let mut at = WAL_HEADER as u64;
+        for number in 0..index.frames() {
+            if number % FRAMES_AT_ONCE == 0 {
+                job.check()?;
+            }
+            let mut frame = [0; FRAME_HEADER];
+            let read = ReadAt::read_at(&frames.wal, &mut frame, at).with_context(cannot)?;
+            let page = be32(&frame, 0).filter(|page| *page > 0);
+            match page {
+                Some(page) if read == FRAME_HEADER && frame.get(8..16) == Some(index.salts()) => {
+                    let place = at + FRAME_HEADER as u64;
+                    frames.places.insert(u64::from(page) - 1, place);
+                }
+                _ => refuse!("{}", damaged(format!("frame {}", number + 1))),
+            }
+            at += FRAME_HEADER as u64 + frames.page_size;
+        }
+        Ok(Some(frames))
+    }
+
+    /// The length of the database.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Puts the newer pages over what the file has from `offset` on. Nothing in `buf` is behind the database's end.
+    pub(crate) fn lay_over(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        let (mut offset, mut buf) = (offset, buf);
+        while !buf.is_empty() {
+            let within = offset % self.page_size;
+            let len = usize::try_from(self.page_size - within).unwrap_or(usize::MAX);
+            let (part, rest) = buf.split_at_mut(len.min(buf.len()));
+            if let Some(place) = self.places.get(&(offset / self.page_size))
+                && ReadAt::read_at(&self.wal, part, place + within)? < part.len()
+            {
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the WAL became shorter",
+                ));
+            }
+            offset += part.len() as u64;
+            buf = rest;
+        }
+        Ok(())
+    }
+}
+
+/// A file, and what is newer in its WAL.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bytes<'a> {
+    pub(crate) file: &'a File,
+    pub(crate) frames: Option<&'a Frames>,
+}
+
+impl<'a> From<&'a File> for Bytes<'a> {
+    fn from(file: &'a File) -> Bytes<'a> {
+        Bytes { file, frames: None }
+    }
+}
+
+/// A plain database.
+impl ReadAt for Bytes<'_> {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let Some(frames) = self.frames else {
+            return ReadAt::read_at(self.file, buf, offset);
+        };
+        let left = usize::try_from(frames.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let wanted = buf.len().min(left);
+        let Some(buf) = buf.get_mut(..wanted) else {
+            return Ok(0);
+        };
+        let n = ReadAt::read_at(self.file, buf, offset)?;
+        // What neither has is zeros to SQLite, too.
+        if let Some(beyond) = buf.get_mut(n..) {
+            beyond.fill(0);
+        }
+        frames.lay_over(offset, buf)?;
+        Ok(wanted)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        match self.frames {
+            Some(frames) => Ok(frames.size),
+            None => ReadAt::len(self.file),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    /// The frames of a WAL by its index, with some bytes of one of them changed.
+    fn frames(change: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>)) -> Result<Option<Frames>> {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        let db = Connection::open(path("a.db")).unwrap();
+        db.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(a); INSERT INTO t VALUES(1);")
+            .unwrap();
+        let mut wal = std::fs::read(path("a.db-wal")).unwrap();
+        let mut index = std::fs::read(path("a.db-shm")).unwrap();
+        change(&mut wal, &mut index);
+        std::fs::write(path("wal"), &wal).unwrap();
+        std::fs::write(path("index"), &index).unwrap();
+        let index = Index::read(&File::open(path("index")).unwrap()).unwrap();
+        let index = index.expect("it is whole");
+        Frames::of(&index, &path("wal"), &Job::default())
+    }
+
+    #[test]
+    fn only_frames_that_the_index_is_of_are_pages() {
+        let found = frames(|_, _| {}).unwrap().unwrap();
+        assert_eq!((found.size(), found.places.len()), (8192, 2));
+        let mut page = vec![0; 8192];
+        found.lay_over(0, &mut page).unwrap();
+        assert_eq!(&page[..16], b"SQLite format 3\0");
+        // All of it is in the file.
+        let done = frames(|_, index| index.copy_within(16..20, 96)).unwrap();
+        assert!(done.is_none());
+        for change in [
+            |wal: &mut Vec<u8>| wal[WAL_HEADER + 9] ^= 1,
+            |wal: &mut Vec<u8>| wal[17] ^= 1,
+            |wal: &mut Vec<u8>| wal[9] ^= 1,
+            |wal: &mut Vec<u8>| wal[WAL_HEADER..WAL_HEADER + 4].fill(0),
+            |wal: &mut Vec<u8>| wal.truncate(WAL_HEADER + 10),
+            Vec::clear,
+        ] {
+            let error = frames(|wal, _| change(wal)).unwrap_err().to_string();
+            assert!(error.contains("is not the WAL"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_index_that_is_being_written_is_none() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("index");
+        let read = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            Index::read(&File::open(&path).unwrap()).unwrap()
+        };
+        let mut index = vec![0; INDEX_HEAD];
+        assert_eq!(read(&index), None);
+        index[12] = 1;
+        assert_eq!(read(&index), None);
+        index[INDEX_HEADER + 12] = 1;
+        assert!(read(&index).is_some());
+        assert_eq!(read(&index[..INDEX_HEAD - 1]), None);
+    }
+}
