@@ -1,11 +1,12 @@
 //! How much memory it takes that the system cannot take back: a program that reads a packed database at most 16 MB more
-//! than with a plain one, and one that writes 32 MB; all memory together, with `cache_mb=40`, 64 MB more. Packing,
+//! than with a plain one, and one that writes 32 MB, but a sixteenth of a small container, or 4 MB; all memory together,
+//! with `cache_mb=40`, 64 MB more. Packing,
 //! checking and unpacking a database far larger than that, or compressing a column of it, less than 200 MB.
 
 use litepack_skip::{Expected, skip};
 use litepack_tests::programs::litepack;
 use litepack_tests::{scale, vfs};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,6 +20,8 @@ struct Memory {
     all: u64,
     /// Without what was offered to the system, which is like its page cache.
     kept: u64,
+    /// The same without files that are mapped: the system can read those again.
+    anonymous: u64,
 }
 
 impl Memory {
@@ -32,7 +35,12 @@ impl Memory {
         };
         let all = bytes("Rss:")?;
         let kept = all - bytes("LazyFree:")?;
-        Some(Memory { all, kept })
+        let anonymous = bytes("Anonymous:")?.saturating_sub(bytes("LazyFree:")?);
+        Some(Memory {
+            all,
+            kept,
+            anonymous,
+        })
     }
 
     /// The most that a process has while `is_running`.
@@ -42,6 +50,7 @@ impl Memory {
             let now = Memory::of(process).unwrap_or_default();
             peak.all = peak.all.max(now.all);
             peak.kept = peak.kept.max(now.kept);
+            peak.anonymous = peak.anonymous.max(now.anonymous);
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         peak
@@ -83,11 +92,31 @@ fn make_rows_of_json(path: &Path, rows: u32) {
 /// What a process of its own does with the database of [`programs_take_little_more_than_with_plain_databases`], and the
 /// peak of its memory.
 fn peak_of_work(path: &Path, work: &str, parameters: &str) -> Memory {
+    peak_of_work_in(path, work, parameters, &Container::None)
+}
+
+/// Where a child of a test works.
+enum Container {
+    None,
+    /// In one that there is not, with so many bytes.
+    Pretended(u64),
+    /// In this control group, into which it is put when it runs.
+    Group(PathBuf),
+}
+
+fn peak_of_work_in(path: &Path, work: &str, parameters: &str, container: &Container) -> Memory {
+    let (limit, group) = match container {
+        Container::None => (0, Path::new("")),
+        Container::Pretended(limit) => (*limit, Path::new("")),
+        Container::Group(group) => (0, group.as_path()),
+    };
     let output = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "work_of_a_child", "--ignored", "--nocapture"])
         .env("LITEPACK_TEST_CHILD_PATH", path)
         .env("LITEPACK_TEST_CHILD_WORK", work)
         .env("LITEPACK_TEST_CHILD_PARAMETERS", parameters)
+        .env("LITEPACK_TEST_CHILD_LIMIT", limit.to_string())
+        .env("LITEPACK_TEST_CHILD_GROUP", group)
         .output()
         .expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -101,6 +130,7 @@ fn peak_of_work(path: &Path, work: &str, parameters: &str) -> Memory {
     Memory {
         all: bytes("all "),
         kept: bytes("kept "),
+        anonymous: bytes("anonymous "),
     }
 }
 
@@ -114,6 +144,20 @@ fn work_of_a_child() {
     let work = variable("LITEPACK_TEST_CHILD_WORK");
     let parameters = variable("LITEPACK_TEST_CHILD_PARAMETERS");
     let path = Path::new(&path);
+    match variable("LITEPACK_TEST_CHILD_LIMIT").parse() {
+        Ok(0) => {}
+        limit => litepack_io::limits::pretend(limit.expect("bytes")),
+    }
+    let group = variable("LITEPACK_TEST_CHILD_GROUP");
+    if !group.is_empty() {
+        // The library is in use before the process is in the container, as with `docker update` and with service managers.
+        vfs::open(&path.with_extension("other"))
+            .and_then(|db| db.execute_batch("create table if not exists t(x)"))
+            .expect("a database");
+        std::thread::sleep(std::time::Duration::from_millis(1100));
+        let procs = Path::new(&group).join("cgroup.procs");
+        std::fs::write(procs, std::process::id().to_string()).expect("it may");
+    }
     let db = match vfs::looks_plain(path).expect("a file") {
         true => vfs::open_plain(path),
         false => vfs::open_with(path, &parameters),
@@ -139,7 +183,10 @@ fn work_of_a_child() {
         done.expect("the work is done");
         watch.join().expect("it only looks")
     });
-    println!("\nall {}\nkept {}", peak.all, peak.kept);
+    println!(
+        "\nall {}\nkept {}\nanonymous {}",
+        peak.all, peak.kept, peak.anonymous
+    );
 }
 
 #[test]
@@ -190,6 +237,99 @@ fn programs_take_little_more_than_with_plain_databases() {
         assert!(
             more.all < less.all + 64_000_000,
             "{work}: {less:?} and {more:?}"
+        );
+    }
+}
+
+/// The most that a process may take in a container which the system cannot take back.
+fn most_in(container: u64) -> u64 {
+    (container / 16).max(4 << 20)
+}
+
+/// A plain database with so many rows, and what it is packed.
+fn both_databases(directory: &Path, rows: u32, page_size: u32) -> (PathBuf, PathBuf) {
+    let (plain, packed) = (directory.join("plain.db"), directory.join("packed.db"));
+    vfs::open_plain(&plain)
+        .and_then(|db| db.execute_batch(&format!("pragma page_size = {page_size}; vacuum")))
+        .expect("a new database");
+    make_rows_of_json(&plain, rows);
+    peak_of_litepack(&[Path::new("pack"), &plain, &packed]);
+    (plain, packed)
+}
+
+#[test]
+fn what_a_process_takes_shrinks_with_its_container() {
+    if !vfs::is_litepack() {
+        return;
+    }
+    for page_size in [1024, 4096, 65536] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let (plain, packed) = both_databases(directory.path(), ROWS / 2, page_size);
+        for work in ["scan", "points", "updates"] {
+            let less = peak_of_work(&plain, work, "").anonymous;
+            for mib in [64, 100, 128, 256] {
+                let container = mib << 20;
+                let more = peak_of_work_in(&packed, work, "", &Container::Pretended(container));
+                let more = more.anonymous.saturating_sub(less);
+                println!(
+                    "{work}, pages of {page_size}, {mib} MiB: {} KB more",
+                    more >> 10
+                );
+                assert!(
+                    more <= most_in(container),
+                    "{work}, pages of {page_size}, {mib} MiB: {more} bytes more"
+                );
+            }
+        }
+    }
+}
+
+/// A control group with a limit of so many bytes, removed when this is dropped. `None` where none can be made.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(limit: u64) -> Option<Group> {
+        let name = format!("litepack-test-{}", std::process::id());
+        let kinds = [
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            ("/sys/fs/cgroup", "memory.max"),
+        ];
+        kinds.iter().find_map(|(top, file)| {
+            let group = Group(Path::new(top).join(&name));
+            std::fs::create_dir(&group.0).ok()?;
+            // Without the controller there is no such file.
+            let is_limited = group.0.join(file).exists()
+                && std::fs::write(group.0.join(file), limit.to_string()).is_ok();
+            is_limited.then_some(group)
+        })
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_process_that_is_put_into_a_container_keeps_to_it() {
+    const LIMIT: u64 = 100 << 20;
+    if !vfs::is_litepack() {
+        return;
+    }
+    let Some(group) = Group::new(LIMIT) else {
+        skip(Expected::ByChoice, "no control group can be made here");
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (plain, packed) = both_databases(directory.path(), ROWS / 2, 4096);
+    let container = Container::Group(group.0.clone());
+    for work in ["points", "updates"] {
+        let less = peak_of_work(&plain, work, "").anonymous;
+        let more = peak_of_work_in(&packed, work, "", &container).anonymous;
+        assert!(
+            more <= less + most_in(LIMIT),
+            "{work}: {less} and {more} bytes"
         );
     }
 }

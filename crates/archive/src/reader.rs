@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::large::{Large, PIECE};
 use crate::seek_table::{Frame, SeekTable};
 use litepack_io::cache::{Cache, CacheKind, FileId};
+use litepack_io::fixed;
 use litepack_io::storage::ReadAt;
 
 use crate::source::read_exact;
@@ -40,7 +41,9 @@ impl Default for Options {
         Options {
             cache: Arc::clone(Cache::shared()),
             file: FileId::unique(),
-            threads: std::thread::available_parallelism().map_or(1, |n| n.get().min(4)),
+            threads: fixed::threads(
+                std::thread::available_parallelism().map_or(1, |n| n.get().min(4)),
+            ),
         }
     }
 }

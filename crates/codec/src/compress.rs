@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, ErrorCode, FrameFormat};
 
+use litepack_io::fixed;
 use litepack_io::memory::OutOfMemory;
 
 use crate::transform::{Transform, Undo};
@@ -64,8 +65,25 @@ fn new_context(level: Level) -> Result<CCtx<'static>, OutOfMemory> {
             .set_parameter(parameter)
             .expect("constant zstd parameters are valid");
     }
+    // Those of low levels are smaller than any bound.
+    if let Some(log) = tables_log().filter(|_| level >= 3) {
+        for parameter in [CParameter::HashLog(log), CParameter::ChainLog(log - 1)] {
+            context
+                .set_parameter(parameter)
+                .expect("tables of this size are valid at all levels");
+        }
+    }
     Ok(context)
 }
+
+/// Where memory is short: how large zstd's table of hashes is at most, of 4 bytes each, as a power of two. At level 3
+/// it is never larger with a dictionary of up to 128 KiB.
+fn tables_log() -> Option<u32> {
+    fixed::shortage().map(|log| TABLES_LOG_MAX - log)
+}
+
+/// The largest table of level 19, for a dictionary of 1 MiB, has half of this.
+const TABLES_LOG_MAX: u32 = 20;
 
 /// About the most memory that zstd takes to prepare a dictionary: the largest one, at the highest level.
 const PREPARING: usize = 8 << 20;
@@ -174,7 +192,8 @@ fn context_for<'a>(
         Some(at) => at,
         None => {
             let bytes: usize = prepared.iter().map(|known| known.len).sum();
-            if prepared.len() == PREPARED_MAX || bytes + len > PREPARED_BYTES {
+            let most = fixed::part(PREPARED_MAX).max(1);
+            if prepared.len() >= most || bytes + len > fixed::part(PREPARED_BYTES) {
                 prepared.clear();
             }
             let mut context = new_context(level)?;

@@ -3,6 +3,7 @@
 //! ```text
 //! memory.rs    fallible allocation, and when to give up
 //! limits.rs    how much memory the machine and the container have
+//! fixed.rs     how much of it this process may take that the system cannot take back
 //! storage.rs   files by byte offset: what is read, what is also written
 //! cache/       what the process keeps decoded or fetched, with one budget
 //! workers.rs   threads for jobs that their owner can take back; results.rs: where the results arrive
@@ -28,6 +29,7 @@
 pub mod aside;
 pub mod bytes;
 pub mod cache;
+pub mod fixed;
 pub mod interrupt;
 pub mod limits;
 pub mod memory;

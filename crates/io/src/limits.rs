@@ -6,6 +6,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// In bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,22 +36,80 @@ const UNKNOWN: u64 = 1 << 30;
 /// What is kept of a container at least, unless that is more than a quarter.
 const KEPT_MIN: u64 = 16 << 20;
 
-/// The bytes of memory that this process and the files it reads may take together, as it was when first asked.
+/// [`Limits::memory`] as it was when last looked at; 0 before that.
+static MEMORY: AtomicU64 = AtomicU64::new(0);
+
+/// The bytes of memory that this process and the files it reads may take together, as it was when last looked at.
 pub fn memory() -> u64 {
-    static MEMORY: OnceLock<u64> = OnceLock::new();
-    *MEMORY.get_or_init(|| {
-        let limits = Limits::now();
-        limits.group.unwrap_or(limits.machine)
-    })
+    match MEMORY.load(Ordering::Relaxed) {
+        0 => {
+            let memory = Limits::now().memory();
+            MEMORY.store(memory, Ordering::Relaxed);
+            memory
+        }
+        known => known,
+    }
+}
+
+/// Milliseconds from one look at the limits to the next.
+const LOOK_AFTER: u64 = 1000;
+
+/// Looks at the limits again, once in a second at most: a process may be put into another group, and a group may get
+/// another limit. The new ones if they are not those of the last look.
+pub(crate) fn changed() -> Option<Limits> {
+    static BEGUN: OnceLock<Instant> = OnceLock::new();
+    static LOOKED: AtomicU64 = AtomicU64::new(0);
+    let elapsed = BEGUN.get_or_init(Instant::now).elapsed().as_millis();
+    let now = u64::try_from(elapsed).ok()?;
+    let looked = LOOKED.load(Ordering::Relaxed);
+    if now < looked + LOOK_AFTER {
+        return None;
+    }
+    LOOKED.store(now, Ordering::Relaxed);
+    let before = memory();
+    // A process that may no longer look knows what it knew.
+    machine(Path::new("/"))?;
+    groups(Path::new("/"))?;
+    let limits = Limits::now();
+    let memory = limits.memory();
+    MEMORY.store(memory, Ordering::Relaxed);
+    (memory != before).then_some(limits)
+}
+
+/// For tests: the limit of a container, in bytes, from now on.
+#[cfg(any(test, feature = "testing"))]
+pub fn pretend(memory: u64) {
+    PRETENDED.store(memory, Ordering::Relaxed);
+    MEMORY.store(0, Ordering::Relaxed);
+}
+
+#[cfg(any(test, feature = "testing"))]
+static PRETENDED: AtomicU64 = AtomicU64::new(0);
+
+#[cfg(any(test, feature = "testing"))]
+fn pretended() -> Option<u64> {
+    Some(PRETENDED.load(Ordering::Relaxed)).filter(|memory| *memory > 0)
+}
+
+#[cfg(not(any(test, feature = "testing")))]
+fn pretended() -> Option<u64> {
+    None
 }
 
 impl Limits {
     /// Those of now.
     pub(crate) fn now() -> Limits {
+        let limits = Limits::under(Path::new("/"));
         Limits {
             mapped: mapped(),
-            ..Limits::under(Path::new("/"))
+            group: pretended().or(limits.group),
+            ..limits
         }
+    }
+
+    /// What this process and the files it reads may take together.
+    pub(crate) fn memory(&self) -> u64 {
+        self.group.unwrap_or(self.machine)
     }
 
     /// Those that the files under `root` tell.
@@ -113,8 +173,12 @@ fn machine(root: &Path) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
+fn groups(root: &Path) -> Option<String> {
+    std::fs::read_to_string(root.join("proc/self/cgroup")).ok()
+}
+
 fn group(root: &Path) -> Option<u64> {
-    let text = std::fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    let text = groups(root)?;
     // "hierarchy:controllers:path"
     let groups = text.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use litepack_codec::Level;
 
 use litepack_io::cache::{Cache, FileId};
+use litepack_io::fixed;
 
 /// How a handle works. [`Options::default`] is the recommended configuration.
 #[derive(Clone, Debug)]
@@ -14,7 +15,8 @@ pub struct Options {
     /// Whether pages are laid out by column before zstd sees them. It is there to be switched off for comparison.
     pub columnar: bool,
     /// Threads that may work at the same time, the handle's own included: compressing when many pages are
-    /// written at once, decoding ahead of a scan.
+    /// written at once, decoding ahead of a scan. By default as many as there are processors, four at most; fewer where
+    /// memory is short.
     pub threads: usize,
     /// Decoded pages and map nodes are kept here.
     pub cache: Arc<Cache>,
@@ -34,7 +36,7 @@ impl Default for Options {
         Options {
             level: DEFAULT_LEVEL,
             columnar: true,
-            threads: *THREADS,
+            threads: fixed::threads(*THREADS),
             cache: Arc::clone(Cache::shared()),
             file: FileId::unique(),
         }

@@ -5,6 +5,7 @@
 //! with each change of its size a little of what it knows of the past.
 
 use super::{CacheKind, DEFAULT_BUDGET, DEFAULT_BUDGET_OF_MANY, FileId, FileSize};
+use crate::fixed;
 use crate::limits::Share;
 
 pub(super) const KINDS: [CacheKind; 3] = [CacheKind::Pages, CacheKind::Frames, CacheKind::Blocks];
@@ -17,7 +18,9 @@ pub(super) struct Division {
     /// Bytes that writers have reserved.
     pub(super) reserved: u64,
     /// Memory that the system can take back, at most; `None` where it has no such memory.
-    system: Option<Share>,
+    pub(super) system: Option<Share>,
+    /// What the process may take that it cannot take back: [`fixed::budget`].
+    pub(super) fixed: u64,
     used: [bool; KINDS.len()],
     /// Open packed files, and how many handles each has.
     files: Vec<(FileId, FileSize, usize)>,
@@ -36,10 +39,11 @@ const DECODED_MIN: u64 = 4;
 const ELASTIC_MIN: u64 = 8 << 20;
 
 impl Division {
-    pub(super) fn new(asked: Option<u64>, system: Option<Share>) -> Division {
+    pub(super) fn new(asked: Option<u64>, system: Option<Share>, fixed: u64) -> Division {
         Division {
             asked,
             system,
+            fixed,
             reserved: 0,
             used: [false; KINDS.len()],
             files: Vec::new(),
@@ -77,11 +81,12 @@ impl Division {
 
     pub(super) fn budget(&self) -> u64 {
         let has_others = self.is_used(CacheKind::Frames) || self.is_used(CacheKind::Blocks);
-        self.asked.unwrap_or(if has_others {
-            DEFAULT_BUDGET_OF_MANY
-        } else {
-            DEFAULT_BUDGET
-        })
+        let usual = match has_others {
+            true => DEFAULT_BUDGET_OF_MANY,
+            false => DEFAULT_BUDGET,
+        };
+        self.asked
+            .unwrap_or_else(|| fixed::part_of(self.fixed, usual))
     }
 
     /// The part of each kind that is used, but for what is reserved.
@@ -97,7 +102,7 @@ impl Division {
         self.is_used(kind).then(|| match kind {
             CacheKind::Pages => match self.elastic() {
                 0 => share - self.reserved(),
-                _ if self.asked.is_none() => share.min(UPPER_MAX),
+                _ if self.asked.is_none() => share.min(fixed::part_of(self.fixed, UPPER_MAX)),
                 _ => self.upper(),
             },
             CacheKind::Frames | CacheKind::Blocks => share,

@@ -23,6 +23,7 @@ use litepack_reclaimable::{Arena, Found, Key, SEGMENT};
 
 use super::OBJECT_SLOT;
 use super::index::{BESIDE, Index, SLOTS_MAX};
+use crate::fixed;
 
 /// Sizes of pages, as powers of two.
 const SIZES: std::ops::RangeInclusive<u32> = 9..=16;
@@ -44,6 +45,11 @@ const HOLES_WORTH: usize = TRIES / 2;
 /// segments were. To offer it takes as long as writing some 30 pages, whatever was written.
 const FRESH_SHARE: usize = 8;
 const FRESH_MAX: usize = 4 << 20;
+/// Where not even a segment may wait, what is written of it is offered earlier: of so many bytes that may be fresh, when
+/// one was written.
+const FRESH_PARTS: usize = 4;
+/// But not more often than after so many bytes.
+const STEP_MIN: usize = 64 << 10;
 
 /// The pages.
 #[derive(Debug)]
@@ -54,6 +60,10 @@ pub(super) struct Elastic {
     /// The same for copies of objects alone.
     copies: AtomicU64,
     used: AtomicU64,
+    /// Bytes that what is known of the pages may take, which cannot be taken back.
+    beside: AtomicU64,
+    /// Bytes that may wait to be offered.
+    fresh: AtomicUsize,
     /// The system did not accept an offer, as when a program has locked its memory: there will be no more of it.
     refused: AtomicBool,
 }
@@ -90,7 +100,12 @@ pub(super) enum Growth {
 impl Class {
     /// Bytes of a segment, with those beside it.
     fn cost(&self) -> u64 {
-        (SEGMENT + self.arena.beside() + self.arena.per_segment() * BESIDE) as u64
+        SEGMENT as u64 + self.beside()
+    }
+
+    /// Bytes of what is known of the pages of a segment.
+    fn beside(&self) -> u64 {
+        (self.arena.beside() + self.arena.per_segment() * BESIDE) as u64
     }
 
     fn bytes(&self) -> u64 {
@@ -166,6 +181,8 @@ impl Elastic {
             limit: AtomicU64::new(bytes_max),
             copies: AtomicU64::new(0),
             used: AtomicU64::new(0),
+            beside: AtomicU64::new(u64::MAX),
+            fresh: AtomicUsize::new(FRESH_MAX),
             refused: AtomicBool::new(false),
         })
     }
@@ -174,6 +191,15 @@ impl Elastic {
         let number = page.trailing_zeros().checked_sub(*SIZES.start())?;
         let class = self.classes.get(number as usize)?;
         (class.arena.page() == page).then_some(class)
+    }
+
+    /// Sets the bounds of what the system cannot take back, for a budget of all that is such memory.
+    pub(super) fn bound(&self, fixed: u64) {
+        self.beside
+            .store(fixed::beside_of(fixed), Ordering::Relaxed);
+        let fresh = fixed::part_of(fixed, FRESH_MAX as u64);
+        let fresh = usize::try_from(fresh).unwrap_or(FRESH_MAX);
+        self.fresh.store(fresh, Ordering::Relaxed);
     }
 
     /// Uses so many bytes at most from now on.
@@ -341,7 +367,7 @@ impl Elastic {
                 self.leave(class, end + young);
                 // There may be room again.
                 self.extend(class);
-            } else if slot.is_multiple_of(class.arena.per_segment()) {
+            } else if slot.is_multiple_of(self.step(class)) {
                 self.leave(class, slot);
             }
             if !class.has_room_in(slot, true) && tried < TRIES {
@@ -422,7 +448,7 @@ impl Elastic {
                 continue;
             }
             class.reached.fetch_max(slot + 1, Ordering::Relaxed);
-            if slot.is_multiple_of(arena.per_segment()) || slot < at {
+            if slot.is_multiple_of(self.step(class)) || slot < at {
                 self.leave(class, at);
             }
             // The next segment is made before it is needed, so that others have slots meanwhile.
@@ -434,7 +460,17 @@ impl Elastic {
         }
     }
 
-    /// The hand has left the segment of the slot before `at`. Where threads still write in it, pages are offered the
+    /// Slots after which the segment that a hand is in may be offered: all of it, unless so much may not wait.
+    fn step(&self, class: &Class) -> usize {
+        let fresh = self.fresh.load(Ordering::Relaxed) / FRESH_PARTS;
+        let bytes = match fresh.checked_ilog2() {
+            Some(log) => (1 << log).clamp(STEP_MIN, SEGMENT),
+            None => STEP_MIN,
+        };
+        (bytes / class.arena.page()).max(1)
+    }
+
+    /// The hand has left the segment of the slot before `at`, or a part of it. Where threads still write in it, pages are offered the
     /// next time.
     fn leave(&self, class: &Class, at: usize) {
         let Some(last) = at.checked_sub(1) else {
@@ -442,7 +478,9 @@ impl Elastic {
         };
         let segment = last / class.arena.per_segment();
         let (all, here) = class.arena.fresh(segment);
-        if here * FRESH_SHARE < SEGMENT && all < FRESH_MAX {
+        let most = self.fresh.load(Ordering::Relaxed);
+        let worth_it = (SEGMENT / FRESH_SHARE).min(most / FRESH_PARTS);
+        if here < worth_it && all < most {
             return;
         }
         if !class.arena.offer(segment) && !self.refused.swap(true, Ordering::Relaxed) {
@@ -482,7 +520,7 @@ impl Elastic {
         if is_of_copies && class.bytes() + cost > self.copies.load(Ordering::Relaxed) {
             return Growth::Full;
         }
-        if !self.reserve(cost) {
+        if !self.reserve(class) {
             let Some(other) = self.largest() else {
                 return Growth::Full;
             };
@@ -490,7 +528,7 @@ impl Elastic {
                 return Growth::Full;
             }
             self.take_one(other);
-            if !self.reserve(cost) {
+            if !self.reserve(class) {
                 return Growth::Busy;
             }
         }
@@ -506,9 +544,15 @@ impl Elastic {
         growth
     }
 
-    /// Counts so many bytes as used, if they are within the limit.
-    fn reserve(&self, bytes: u64) -> bool {
+    /// Counts a segment of this size as used, if it is within the limit, and what is known of its pages as well.
+    fn reserve(&self, class: &Class) -> bool {
         let limit = self.limit.load(Ordering::Relaxed);
+        let bytes = class.cost();
+        let of = |class: &Class| class.arena.segments() as u64 * class.beside();
+        let beside: u64 = self.classes.iter().map(of).sum();
+        if beside + class.beside() > self.beside.load(Ordering::Relaxed) {
+            return false;
+        }
         let reserve = |used: u64| used.checked_add(bytes).filter(|more| *more <= limit);
         self.used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve)

@@ -292,3 +292,37 @@ fn without_slots_there_are_no_empty_ones() {
     put(&elastic, 20..30);
     assert!((20..30).all(|number| read(&elastic, number)));
 }
+
+/// The system cannot take back what it was not offered, and what is known of the pages it never can.
+#[test]
+fn where_memory_is_short_pages_are_offered_soon_and_little_is_known_of_them() {
+    let Some(elastic) = elastic(32 * MIB) else {
+        return;
+    };
+    let waiting = |elastic: &Elastic| {
+        let class = elastic.class(4096).expect("a size of pages");
+        class.arena.fresh(0).0 as u64
+    };
+    let most = |elastic: &Elastic, numbers| {
+        let mut most = 0;
+        for number in numbers {
+            put(elastic, number..number + 1);
+            most = waiting(elastic).max(most);
+        }
+        most
+    };
+    assert!(most(&elastic, 0..20 * PAGES) > MIB / 2);
+    let budget = 4 * MIB;
+    elastic.bound(budget);
+    put(&elastic, 20 * PAGES..21 * PAGES);
+    assert!(most(&elastic, 21 * PAGES..60 * PAGES) < MIB / 2);
+    assert!(found(&elastic, 0..60 * PAGES) > 28 * PAGES);
+
+    let small = |number: u64| [number.to_le_bytes(), [7; 8]].concat().repeat(32);
+    for number in 0..100_000 {
+        elastic.put(key(number), &small(number), false);
+    }
+    let class = elastic.class(512).expect("a size of pages");
+    let beside = class.arena.segments() as u64 * class.beside();
+    assert!((budget / 8..=budget / 4).contains(&beside), "{beside}");
+}

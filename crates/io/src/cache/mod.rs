@@ -24,7 +24,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
 use litepack_reclaimable::Key;
 
-use crate::limits::Limits;
+use crate::fixed;
+use crate::limits::{self, Limits};
 use crate::memory::OutOfMemory;
 use division::{Division, KINDS};
 use elastic::Elastic;
@@ -208,7 +209,8 @@ impl Cache {
         let limits = Limits::now();
         let elastic = Elastic::new(limits.machine);
         let system = limits.share().filter(|_| elastic.is_some());
-        Cache::divided(Division::new(budget, system), elastic)
+        let fixed = fixed::of(limits.memory());
+        Cache::divided(Division::new(budget, system, fixed), elastic)
     }
 
     fn divided(division: Division, elastic: Option<Elastic>) -> Cache {
@@ -243,6 +245,12 @@ impl Cache {
         // child.
         if !self.part(kind).is_made() {
             self.divide(|division| division.begin_use(kind));
+        }
+        if let Some(limits) = limits::changed() {
+            self.divide_soon(|division| {
+                division.system = limits.share().filter(|_| self.elastic.is_some());
+                division.fixed = fixed::of(limits.memory());
+            });
         }
     }
 
@@ -334,6 +342,7 @@ impl Cache {
             }
         }
         if let Some(elastic) = &self.elastic {
+            elastic.bound(division.fixed);
             elastic.resize(division.elastic());
             elastic.resize_copies(division.copies());
         }

@@ -154,7 +154,10 @@ fn copies_of_objects_have_what_large_files_need_or_nothing() {
         all: 16 << 30,
         part: 16 << 30,
     };
-    let cache = Arc::new(Cache::divided(Division::new(None, Some(memory)), None));
+    let cache = Arc::new(Cache::divided(
+        Division::new(None, Some(memory), fixed::of(u64::MAX)),
+        None,
+    ));
     cache.begin_use(CacheKind::Pages);
     let mut file = CachedFile::new(&cache, FileId::unique());
     let mut copies = |decoded| {
@@ -212,7 +215,7 @@ fn a_kind_alone_has_all_two_have_half_each_and_nothing_goes_beyond_the_budget() 
 
 #[test]
 fn the_default_is_larger_when_more_than_packed_files_are_read_unless_someone_chose() {
-    let cache = Cache::divided(Division::new(None, None), None);
+    let cache = Cache::divided(Division::new(None, None, fixed::of(u64::MAX)), None);
     cache.begin_use(CacheKind::Pages);
     assert_eq!(
         (cache.budget(), cache.share()),
@@ -312,7 +315,10 @@ fn what_is_left_beside_files_is_for_decoded_pages_unless_all_of_them_fit() {
         all: 110 * MIB,
         part: 100 * MIB,
     };
-    let cache = Arc::new(Cache::divided(Division::new(None, Some(memory)), None));
+    let cache = Arc::new(Cache::divided(
+        Division::new(None, Some(memory), fixed::of(u64::MAX)),
+        None,
+    ));
     cache.begin_use(CacheKind::Pages);
     let room = || cache.division().elastic() / MIB;
     let size = |stored, decoded| FileSize {

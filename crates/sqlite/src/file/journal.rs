@@ -6,6 +6,7 @@
 
 use std::ffi::c_int;
 
+use litepack_io::fixed;
 use litepack_io::storage::{ReadAt, Storage};
 use litepack_store::JOURNAL_SUFFIX;
 
@@ -14,7 +15,7 @@ use crate::codes::{CANTOPEN, OK, OPEN_CREATE, OPEN_MAIN_JOURNAL, OPEN_READWRITE,
 use crate::ffi::{HostFile, HostName};
 use crate::identity::FOREIGN_NAME;
 
-/// Bytes kept in memory before the journal goes to a temporary file.
+/// Bytes kept in memory before the journal goes to a temporary file; fewer where memory is short.
 const MEMORY_MAX: usize = 4 << 20;
 
 /// First bytes of a journal, and last bytes of one that names a super-journal
@@ -194,7 +195,7 @@ impl Journal {
         let stop = usize::try_from(offset)
             .ok()
             .and_then(|o| o.checked_add(bytes.len()));
-        let Some(stop) = stop.filter(|stop| *stop <= MEMORY_MAX) else {
+        let Some(stop) = stop.filter(|stop| *stop <= fixed::part(MEMORY_MAX)) else {
             return false;
         };
         if self.bytes.len() < stop {

@@ -4,6 +4,7 @@
 //! (`VACUUM`, auto-vacuum). Bytes are copied as they are stored. These are ordinary commits, so a
 //! crash at any point leaves the file at one of them.
 
+use litepack_io::fixed;
 use litepack_io::storage::Storage;
 
 use crate::error::Result;
@@ -28,7 +29,7 @@ fn slack(used: u64) -> u64 {
 /// enough to keep all of it, so they are tried again with more room.
 const ROOM: [u64; 4] = [64, 32, 16, 8];
 /// Moved bytes that may wait in memory.
-const QUEUED_MAX: u64 = 4 << 20;
+const QUEUED_MAX: usize = 4 << 20;
 
 /// Bytes that a step of maintenance moves, and the share of the file that may stay free.
 const MOVED_PER_STEP: u64 = 512 << 10;
@@ -246,7 +247,7 @@ impl<D: Storage> Transaction<'_, D> {
                 queued += u64::from(entry.len);
                 moved += u64::from(entry.len);
             }
-            if queued > QUEUED_MAX {
+            if queued > fixed::part(QUEUED_MAX) as u64 {
                 self.write_level(0, ..)?;
                 self.write_queue()?;
                 queued = 0;
@@ -298,7 +299,7 @@ impl<D: Storage> Transaction<'_, D> {
     /// Writes the changed leaves if they are many. In a file from somebody else one node can stand for any number of
     /// leaves, so it has to be asked after each.
     pub(crate) fn write_many_leaves(&mut self) -> Result<()> {
-        if self.image().map.changed_leaves() > LEAVES_MAX {
+        if self.image().map.changed_leaves() > fixed::part(LEAVES_MAX) {
             self.write_level(0, ..)?;
             self.write_queue()?;
         }

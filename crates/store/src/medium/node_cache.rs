@@ -5,6 +5,7 @@ use std::cell::{Ref, RefCell};
 use std::sync::Arc;
 
 use litepack_codec::Dictionary;
+use litepack_io::fixed;
 
 use crate::format::layout::Pointer;
 use crate::format::node::Node;
@@ -12,17 +13,28 @@ use crate::format::node::Node;
 /// Most nodes a handle keeps: those of a database of 256 MiB in pages of 4 KiB.
 const NODES: usize = 512;
 
+/// The same where memory is shortest.
+const NODES_MIN: usize = 32;
+
+/// How many nodes, or leaves, a handle keeps now.
+fn nodes() -> usize {
+    fixed::part(NODES).max(NODES_MIN)
+}
+
 /// The nodes and dictionaries of a handle, by their pointers: a pointer has the checksum, so an entry is never wrong.
 #[derive(Debug, Default)]
 pub(crate) struct NodeCache {
+    /// As many as there were to be when the first node came.
     slots: RefCell<Vec<Slot>>,
     dictionaries: RefCell<Vec<(Pointer, Arc<Dictionary>)>>,
 }
 
 /// Most dictionaries a handle keeps, and their bytes; a single one may have more. zstd's tables for decoding take about
-/// as much again.
+/// as much again. A page whose dictionary is not here may have to wait a millisecond for it, so they are not many times
+/// fewer where memory is short.
 const DICTIONARIES: usize = 16;
 const DICTIONARY_BYTES: usize = 2 << 20;
+const DICTIONARY_BYTES_MIN: usize = 256 << 10;
 
 type Slot = Option<(Pointer, Arc<Node>)>;
 
@@ -32,21 +44,25 @@ impl NodeCache {
         clippy::cast_possible_truncation,
         reason = "any bits of a checksum will do"
     )]
-    fn slot(pointer: &Pointer) -> usize {
-        pointer.sum as usize % NODES
+    fn slot(pointer: &Pointer, slots: &[Slot]) -> usize {
+        pointer.sum as usize % slots.len().max(1)
     }
 
     pub(crate) fn get(&self, pointer: &Pointer) -> Option<Arc<Node>> {
         let slots = self.slots.borrow();
-        let (known, node) = slots.get(NodeCache::slot(pointer))?.as_ref()?;
+        let (known, node) = slots.get(NodeCache::slot(pointer, &slots))?.as_ref()?;
         (known == pointer).then(|| Arc::clone(node))
     }
 
-    #[expect(clippy::indexing_slicing, reason = "a slot is below `NODES`")]
     pub(crate) fn put(&self, pointer: Pointer, node: &Arc<Node>) {
         let mut slots = self.slots.borrow_mut();
-        slots.resize(NODES, None);
-        slots[NodeCache::slot(&pointer)] = Some((pointer, Arc::clone(node)));
+        if slots.is_empty() {
+            slots.resize(nodes(), None);
+        }
+        let at = NodeCache::slot(&pointer, &slots);
+        if let Some(slot) = slots.get_mut(at) {
+            *slot = Some((pointer, Arc::clone(node)));
+        }
     }
 }
 
@@ -77,7 +93,8 @@ impl NodeCache {
         held.retain(|(known, _)| *known != pointer);
         let mut bytes: usize = held.iter().map(|(_, known)| known.bytes().len()).sum();
         bytes += dictionary.bytes().len();
-        while !held.is_empty() && (held.len() >= DICTIONARIES || bytes > DICTIONARY_BYTES) {
+        let most = fixed::part(DICTIONARY_BYTES).max(DICTIONARY_BYTES_MIN);
+        while !held.is_empty() && (held.len() >= DICTIONARIES || bytes > most) {
             bytes -= held.remove(0).1.bytes().len();
         }
         held.push((pointer, dictionary));
@@ -92,9 +109,6 @@ pub(crate) struct Leaves {
     slots: Vec<Option<(u64, Arc<Node>)>>,
 }
 
-/// Leaves kept, at most: those of a database of 256 MiB in pages of 4 KiB.
-const LEAVES: usize = 512;
-
 impl Leaves {
     /// Another commit has other leaves.
     pub(crate) fn clear(&mut self) {
@@ -106,18 +120,23 @@ impl Leaves {
         reason = "the low bits choose the slot"
     )]
     pub(crate) fn get(&self, index: u64) -> Option<&Node> {
-        let (known, leaf) = self.slots.get(index as usize % LEAVES)?.as_ref()?;
+        let at = index as usize % self.slots.len().max(1);
+        let (known, leaf) = self.slots.get(at)?.as_ref()?;
         (*known == index).then_some(leaf)
     }
 
     #[expect(
-        clippy::indexing_slicing,
         clippy::cast_possible_truncation,
-        reason = "the low bits choose one of `LEAVES` slots"
+        reason = "the low bits choose the slot"
     )]
     pub(crate) fn put(&mut self, index: u64, leaf: Arc<Node>) {
-        self.slots.resize(LEAVES, None);
-        self.slots[index as usize % LEAVES] = Some((index, leaf));
+        if self.slots.is_empty() {
+            self.slots.resize(nodes(), None);
+        }
+        let at = index as usize % self.slots.len().max(1);
+        if let Some(slot) = self.slots.get_mut(at) {
+            *slot = Some((index, leaf));
+        }
     }
 }
 
@@ -161,7 +180,7 @@ mod tests {
         assert!(leaves.get(0).is_none());
         leaves.put(3, Arc::new(Node::empty(0)));
         assert!(leaves.get(3).is_some());
-        assert!(leaves.get(3 + LEAVES as u64).is_none());
+        assert!(leaves.get(3 + NODES as u64).is_none());
         leaves.clear();
         assert!(leaves.get(3).is_none());
     }

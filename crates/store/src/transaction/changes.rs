@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use litepack_codec::{DictId, Level};
+use litepack_io::fixed;
 use litepack_io::storage::Storage;
 
 use crate::error::Result;
@@ -19,6 +20,9 @@ use crate::snapshot::image::Image;
 use crate::snapshot::recover::Commit;
 use crate::space::free_space::Space;
 use crate::transaction::store::Store;
+
+/// Bytes of extents that wait to be written, at most. Where memory is plentiful they are written before.
+const QUEUED_MAX: usize = 8 << 20;
 
 /// What a transaction has changed. Dropping it leaves the last commit.
 #[derive(Debug)]
@@ -235,9 +239,13 @@ impl<D: Storage> Transaction<'_, D> {
         self.store.writer.buffer.insert(unit, page, choice)
     }
 
-    /// Queues `bytes` to be written at `offset`, which has been taken for them.
+    /// Queues `bytes` to be written at `offset`, which has been taken for them. Where memory is short not much waits.
     pub(crate) fn queue(&mut self, offset: FileOffset, bytes: &[u8]) -> Result<()> {
-        self.store.writer.queue.push(offset, bytes)
+        self.store.writer.queue.push(offset, bytes)?;
+        if self.store.writer.queue.bytes() > fixed::part(QUEUED_MAX) {
+            self.write_queue()?;
+        }
+        Ok(())
     }
 
     /// Writes what is queued.

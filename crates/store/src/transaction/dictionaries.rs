@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use litepack_codec::{DictId, Dictionary, Encoder, RowSignature, train};
+use litepack_io::fixed;
 use litepack_io::storage::Storage;
 
 use crate::error::{Error, Result};
@@ -31,6 +32,8 @@ const LEN_MAX: u64 = 110 << 10;
 const GROWTH: u64 = 4;
 /// Bytes of samples taken while a writer waits, and by a packer.
 const SAMPLE_MAX: u64 = 1 << 20;
+/// The same where there is no memory to train: the largest dictionary, and what it is tried on.
+const SAMPLE_UNTRAINED: u64 = 192 << 10;
 /// One sample in this many is kept back to measure what the dictionary saves.
 const HELD_OUT: usize = 8;
 
@@ -55,15 +58,27 @@ fn train_if_useful(
             lens.push(sample.len());
         }
     }
-    let Some(dictionary) = train(&samples, &lens, max_len) else {
+    let dictionary = match fixed::may_train() {
+        true => train(&samples, &lens, max_len),
+        false => untrained(&samples, max_len)?,
+    };
+    let Some(dictionary) = dictionary else {
         return Ok(None);
     };
+    drop(samples);
     let (mut plain, mut helped) = (Vec::new(), Vec::new());
     for page in held_out() {
         encoder.encode(page, None, &mut plain)?;
         encoder.encode(page, Some(&dictionary), &mut helped)?;
     }
     Ok((helped.len() < plain.len() - plain.len() / 100).then_some(dictionary))
+}
+
+/// The last samples as they are. Pages find much of what they have in common there, and it takes no memory to make.
+fn untrained(samples: &[u8], max_len: usize) -> Result<Option<Dictionary>> {
+    let start = samples.len().saturating_sub(max_len);
+    let bytes = litepack_io::memory::copy(samples.get(start..).unwrap_or_default())?;
+    Ok((!bytes.is_empty()).then(|| Dictionary::new(bytes)))
 }
 
 impl<D: Storage> Store<D> {
@@ -178,7 +193,11 @@ impl<D: Storage> Transaction<'_, D> {
     fn samples(&mut self) -> Result<Vec<Vec<u8>>> {
         let unit_size = self.image().unit_size;
         let units = self.image().units();
-        let stride = units.div_ceil(SAMPLE_MAX / u64::from(unit_size)).max(1);
+        let most = match fixed::may_train() {
+            true => SAMPLE_MAX,
+            false => SAMPLE_UNTRAINED,
+        };
+        let stride = units.div_ceil((most / u64::from(unit_size)).max(1)).max(1);
         let stride = usize::try_from(stride).unwrap_or(usize::MAX);
         let mut pages = Vec::new();
         for unit in (0..units).step_by(stride).map(Unit) {

@@ -1,7 +1,8 @@
 //! Writing pages: they are collected in memory, then encoded and placed in batches.
 //!
 //! Memory is bounded: at [`BUFFER_MAX`] bytes of pages a batch is encoded and written to free space
-//! (where no commit knows of it yet), and changed map leaves beyond [`LEAVES_MAX`] are written too.
+//! (where no commit knows of it yet), and changed map leaves beyond [`LEAVES_MAX`] are written too. Where memory is short
+//! both are less (`litepack_io::fixed`).
 
 use litepack_codec::{DictId, row_signature};
 use litepack_io::storage::Storage;
@@ -18,6 +19,7 @@ use crate::space::erase::Erase;
 use crate::transaction::changes::Transaction;
 use crate::transaction::write_buffer::Recipe;
 use litepack_io::cache::CacheReservation;
+use litepack_io::fixed;
 
 /// Bytes of changed pages kept in memory before a batch is written.
 const BUFFER_MAX: usize = 8 << 20;
@@ -138,7 +140,7 @@ impl<D: Storage> Transaction<'_, D> {
             let cache = &self.store.snapshot.medium().cache.cache;
             writer.reservation = Some(CacheReservation::new(cache, RESERVATION));
         }
-        if writer.buffer.bytes() >= BUFFER_MAX {
+        if writer.buffer.bytes() >= fixed::part(BUFFER_MAX) {
             self.write_batch()?;
             self.write_queue()?;
         }
@@ -276,7 +278,7 @@ impl<D: Storage> Transaction<'_, D> {
                 self.write_queue()?;
             }
         }
-        if self.image().map.changed_leaves() > LEAVES_MAX {
+        if self.image().map.changed_leaves() > fixed::part(LEAVES_MAX) {
             self.write_level(0, ..)?;
         }
         Ok(())

@@ -22,6 +22,7 @@ use crate::medium::dictionaries::Choice;
 use crate::medium::tools::{Tools, Workers};
 use crate::snapshot::pages::Overlay;
 use litepack_io::cache::copy_into;
+use litepack_io::fixed;
 use litepack_io::results::Results;
 
 /// Units from which on a worker is worth its start, and one more for as many again.
@@ -155,7 +156,7 @@ impl WriteBuffer {
         for encoded in finished.parts.into_iter().flat_map(|part| part.encoded) {
             let mut page = encoded.page;
             let held: usize = self.spare.len() * page.len();
-            if held < SPARE_MAX && Arc::get_mut(&mut page).is_some() {
+            if held < fixed::part(SPARE_MAX) && Arc::get_mut(&mut page).is_some() {
                 self.spare.push(page);
             }
         }
@@ -370,10 +371,12 @@ impl Finished {
 
 fn encode(
     job: usize,
-    pages: Vec<(Unit, Page)>,
+    mut pages: Vec<(Unit, Page)>,
     recipe: &Recipe,
     tools: &mut Tools,
 ) -> Result<Part, OutOfMemory> {
+    // Where memory is short an encoder has only one dictionary prepared at a time.
+    pages.sort_by_key(|(_, page)| page.choice.number);
     let encoder = tools.encoder(recipe.level, recipe.columnar);
     let mut bytes = litepack_io::memory::with_room(pages.len() * 1024)?;
     let mut encoded = litepack_io::memory::with_room(pages.len())?;

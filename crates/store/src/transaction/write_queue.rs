@@ -1,9 +1,13 @@
 //! Writes that wait until their neighbours are known, so that a commit is few calls.
 
+use litepack_io::fixed;
 use litepack_io::storage::Storage;
 
 use crate::error::Result;
 use crate::format::offset::FileOffset;
+
+/// Bytes of its memory that it keeps.
+const KEPT: usize = 1 << 20;
 
 /// Extents that have a place but are not written yet.
 #[derive(Debug, Default)]
@@ -69,7 +73,7 @@ impl WriteQueue {
         }
         let written = self.bytes.len() as u64;
         self.clear();
-        self.bytes.shrink_to(1 << 20);
+        self.bytes.shrink_to(fixed::part(KEPT));
         Ok(written)
     }
 }
