@@ -24,7 +24,7 @@ pub const NO_DICTIONARY_KEY: &str = "[nodict]";
 
 /// sqlite-zstd reads ids into 32 bits, and -1 and what it counts up from 0 are taken.
 const CONTENT_IDS: u64 = (1 << 31) - 3;
-/// Most memory of all kept dictionaries; a single one may take more.
+/// Most memory of all kept dictionaries; a single one may take more. It is less where memory is short.
 const KEPT_BYTES: usize = 128 << 20;
 /// What zstd prepares of a dictionary, beside a copy of it.
 const PREPARED_BYTES: usize = 32 << 10;
@@ -89,7 +89,7 @@ impl<K: Ord> Kept<K> {
 
     /// Lets all go if a dictionary of this length would be too much beside them.
     pub fn make_room(&mut self, len: usize) {
-        if self.bytes + cost(len) > KEPT_BYTES {
+        if self.bytes + cost(len) > litepack_io::fixed::part(KEPT_BYTES) {
             self.clear();
         }
     }

@@ -174,7 +174,7 @@ impl Compressor {
 
     /// Whether it takes so much memory after a large value that it should not be kept.
     pub fn is_bulky(&self) -> bool {
-        self.context.sizeof() > CONTEXT_KEPT
+        self.context.sizeof() > litepack_io::fixed::part(CONTEXT_KEPT).max(CONTEXT_KEPT / 8)
     }
 }
 
