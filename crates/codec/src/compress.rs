@@ -379,6 +379,30 @@ mod tests {
     }
 
     #[test]
+    fn where_memory_is_short_the_contexts_of_every_level_are_small() {
+        let samples: Vec<u8> = (0..27).flat_map(json_page).collect();
+        let dictionaries = [1, 2, 3].map(|first| Dictionary::new(&samples[first..]));
+        let bytes_at = |level| {
+            let mut encoder = Encoder::new(level);
+            for dictionary in &dictionaries {
+                let mut out = Vec::new();
+                let codec = encoder.encode(&json_page(777), Some(dictionary), &mut out);
+                assert_eq!(codec, Ok(Codec::Zstd));
+            }
+            let prepared = encoder.prepared.iter();
+            prepared.map(|known| known.context.sizeof()).sum::<usize>()
+        };
+        let usual = bytes_at(19);
+        assert!(usual > 4 << 20, "{usual}");
+        litepack_io::limits::pretend(64 << 20);
+        for level in LEVELS {
+            let bytes = bytes_at(level);
+            assert!(bytes < 5 << 18, "level {level}: {bytes}");
+        }
+        litepack_io::limits::pretend(0);
+    }
+
+    #[test]
     fn incompressible_pages_are_raw() {
         let mut state = 1u64;
         let page: Vec<u8> = (0..4096)

@@ -200,6 +200,17 @@ impl Elastic {
         let fresh = fixed::part_of(fixed, FRESH_MAX as u64);
         let fresh = usize::try_from(fresh).unwrap_or(FRESH_MAX);
         self.fresh.store(fresh, Ordering::Relaxed);
+        while self.all_beside() > self.beside.load(Ordering::Relaxed) {
+            if !self.largest().is_some_and(|largest| self.take_one(largest)) {
+                return;
+            }
+        }
+    }
+
+    /// Bytes of what is known of all pages.
+    fn all_beside(&self) -> u64 {
+        let of = |class: &Class| class.arena.segments() as u64 * class.beside();
+        self.classes.iter().map(of).sum()
     }
 
     /// Uses so many bytes at most from now on.
@@ -470,8 +481,8 @@ impl Elastic {
         (bytes / class.arena.page()).max(1)
     }
 
-    /// The hand has left the segment of the slot before `at`, or a part of it. Where threads still write in it, pages are offered the
-    /// next time.
+    /// The hand has left the segment of the slot before `at`, or a part of it. Where threads still write in it, pages are
+    /// offered the next time.
     fn leave(&self, class: &Class, at: usize) {
         let Some(last) = at.checked_sub(1) else {
             return;
@@ -548,9 +559,7 @@ impl Elastic {
     fn reserve(&self, class: &Class) -> bool {
         let limit = self.limit.load(Ordering::Relaxed);
         let bytes = class.cost();
-        let of = |class: &Class| class.arena.segments() as u64 * class.beside();
-        let beside: u64 = self.classes.iter().map(of).sum();
-        if beside + class.beside() > self.beside.load(Ordering::Relaxed) {
+        if self.all_beside() + class.beside() > self.beside.load(Ordering::Relaxed) {
             return false;
         }
         let reserve = |used: u64| used.checked_add(bytes).filter(|more| *more <= limit);
