@@ -241,6 +241,9 @@ fn programs_take_little_more_than_with_plain_databases() {
     }
 }
 
+/// Pages that are taken apart and put together while one is stored: of 64 KiB they are more than what shrinks.
+const PAGES_IN_WORK: u64 = 16;
+
 /// The most that a process may take in a container which the system cannot take back.
 fn most_in(container: u64) -> u64 {
     (container / 16).max(4 << 20)
@@ -276,7 +279,7 @@ fn what_a_process_takes_shrinks_with_its_container() {
                     more >> 10
                 );
                 assert!(
-                    more <= most_in(container),
+                    more <= most_in(container) + PAGES_IN_WORK * u64::from(page_size),
                     "{work}, pages of {page_size}, {mib} MiB: {more} bytes more"
                 );
             }
