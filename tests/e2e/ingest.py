@@ -536,6 +536,40 @@ def no_column_is_shifted():
     assert (done["rows"], done["unparsed"], done["sources"][0]["doubt"]) == (99, 1, None), done
 
 
+def a_line_that_waits_is_told():
+    def told(*arguments):
+        return subprocess.run([COMMAND, "ingest", *arguments], capture_output=True, check=True).stderr.decode()
+
+    put("half.log", FULL, end="")
+    said = told("half.log", "--into", "half.db")
+    assert f"has no end yet ({len(FULL)} bytes)" in said and "half.log" in said, said
+    with open("half.log", "a") as file:
+        file.write("\n")
+    said = told("half.log", "--into", "half.db")
+    assert "no end" not in said and "1 rows added" in said, said
+    put("docker.log", '{"log":"x","stream":"stdout","time":"2024-01-01T00:00:00Z"}')
+    done = ingest("docker.log", "--into", "docker.db")
+    assert (done["rows"], done["sources"][0]["waiting"]) == (0, 1), done
+    assert "1 parts of a line wait" in told("docker.log", "--into", "docker.db")
+    put("blank.log", "", "")
+    assert ingest("blank.log", "--into", "blank.db")["sources"][0]["half_line_bytes"] == 0
+
+
+def values_are_no_names():
+    put("words.tsv", "bob\tuser\tred", "alice\tadmin\tblue")
+    put("null.tsv", "alice\tGET\tnull", "bob\tGET\t200")
+    for name in ("words.tsv", "null.tsv"):
+        done = ingest(name, "--into", "no.db", expect=2)
+        assert "'tsv'" in done["sources"][0]["error"] and not os.path.exists("no.db"), done
+    put("again.csv", "time,n", "2024-01-01 00:00:00,1", "time,n", "2024-01-01 00:00:01,2")
+    done = ingest("again.csv", "--into", "again.db")
+    assert (done["rows"], query("again.db", "select n from logs")) == (2, [(1,), (2,)]), done
+    put("export", "__CURSOR=s=1;i=2", "__REALTIME_TIMESTAMP=1423944916372858", "MESSAGE=Started")
+    assert "journalctl" in ingest("export", "--into", "no.db", expect=2)["sources"][0]["error"]
+    put("settings", "PATH=/usr/bin", "HOME=/root")
+    assert "'logfmt'" in ingest("settings", "--into", "no.db", expect=2)["sources"][0]["error"]
+
+
 def two_formats_in_one_file_are_told():
     put("mixed.log", *[FULL] * 60, *[f'{FULL} "203.0.113.7"'] * 40, *[f"{FULL} 0.003"] * 100)
     run = subprocess.run([COMMAND, "ingest", "mixed.log", "--into", "mixed.db", "--json"], capture_output=True, check=True)
@@ -558,6 +592,11 @@ def lines_with_an_iso_time_are_what_they_are():
     others = {
         "mysql": "2023-01-01T12:00:00.123456Z 0 [Note] [MY-010304] [Server] Skipping generation",
         "spring": "2025-01-14T16:10:41.762-07:00  INFO 93649 --- [main] e.c.o.CourseCreation   : Starting",
+    }
+    others |= {
+        "level": "2022-02-15T18:40:14Z main ERROR: preparing",
+        "thread": "2022-02-15T18:40:14Z main-1 com.foo.Bar: preparing",
+        "text": "Jan 28 20:20:07 Starting the service",
     }
     for name, text in others.items():
         put(name, text)
@@ -592,6 +631,23 @@ def marks_and_holes_are_no_part_of_a_line():
         file.write(line(2))
     assert ingest("iis.log", "--into", "iis.db")["rows"] == 1
     assert numbers("iis.db") == [1, 2]
+    with open("room.log", "wb") as file:
+        file.write(line(1) + b"\0" * 65536)
+    program = subprocess.Popen([COMMAND, "ingest", "room.log", "--into", "room.db", "--follow"],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: numbers("room.db") == [1])
+    with open("room.log", "r+b") as file:
+        file.seek(len(line(1)))
+        file.write(line(2))
+    until(lambda: numbers("room.db") == [1, 2])
+    program.send_signal(signal.SIGINT)
+    assert program.wait(20) == 0
+    # Half a line, and a hole behind it that is larger than what is read ahead, or as small as holes are.
+    for size in (9 << 20, 4):
+        with open(f"{size}.log", "wb") as file:
+            file.write(line(1) + line(2)[:40] + b"\0" * size + line(3))
+        done = ingest(f"{size}.log", "--into", f"{size}.db")
+        assert (done["rows"], done["unparsed"]) == (2, 1) and numbers(f"{size}.db") == [1, 3], done
     with open("wide.log", "wb") as file:
         file.write("\ufeff{}\n".encode("utf-16-le"))
     assert "UTF-16" in ingest("wide.log", "--into", "wide.db", expect=2)["sources"][0]["error"]
@@ -604,6 +660,12 @@ def compressed_files_are_read_or_refused_by_name():
         file.write(gzip.compress(text) + b"\0" * 512)
     for rows in (100, 0):
         assert ingest("zeros.gz", "--into", "zeros.db")["rows"] == rows
+    zstd = subprocess.run(["zstd", "-q"], input=text, capture_output=True, check=True).stdout
+    for name, content in {"zeros.bz2": bz2.compress(text), "zeros.zst": zstd, "zeros.xz": lzma.compress(text)}.items():
+        with open(name, "wb") as file:
+            file.write(content + b"\0" * 512)
+        for rows in (100, 0):
+            assert ingest(name, "--into", f"{name}.db")["rows"] == rows, name
     with open("other.gz", "wb") as file:
         file.write(gzip.compress(text) + b"other")
     done = ingest("other.gz", "--into", "other.db", expect=2)
@@ -621,7 +683,7 @@ def compressed_files_are_read_or_refused_by_name():
         assert ingest("-", "--into", f"{name}.in.db", input=content)["rows"] == rows
         with open(name, "wb") as file:
             file.write(content[:-20])
-        assert ingest(name, "--into", f"{name}.cut.db", expect=2)["sources"][0]["error"], name
+        assert "cut off" in ingest(name, "--into", f"{name}.cut.db", expect=2)["sources"][0]["error"], name
     write("rotated", range(1, 2001))
     assert ingest("rotated", "--into", "rotated.db")["rows"] == 2000
     with open("rotated", "rb") as file, open("rotated.xz", "wb") as out:

@@ -173,6 +173,17 @@ fn report(into: &Path, done: &Ingested, started: Instant) {
     for source in &done.sources {
         if let Some(error) = &source.error {
             failed(&litepack::printable(&source.path), error);
+            continue;
+        }
+        let path = printable(&source.path);
+        let (half, waiting) = (source.half_line_bytes, source.waiting);
+        if half > 0 {
+            tell!("{path}: its last line has no end yet ({half} bytes); a later run reads it");
+        }
+        if waiting > 0 {
+            tell!(
+                "{path}: {waiting} parts of a line wait for the rest of it, which a later run reads"
+            );
         }
     }
     let Ingested {

@@ -9,7 +9,7 @@ use rusqlite::{Connection, Statement, TransactionBehavior};
 use super::format::Taken;
 use super::format::detect::{self, Choice};
 use super::input::Filled;
-use super::lines::{Line, bare};
+use super::lines::{Line, pieces};
 use super::row::{Columns, Row, Value};
 use super::source::Source;
 use super::{Session, now, now_text, tables};
@@ -50,6 +50,7 @@ impl Session<'_> {
             match source.lines.fill(&mut source.input) {
                 Ok(Filled::Bytes | Filled::Waiting) => {}
                 Ok(Filled::End) => {
+                    source.lines.give_back(&mut source.input);
                     ended = true;
                     break;
                 }
@@ -96,9 +97,10 @@ impl Session<'_> {
             .unwrap_or_default()
             .split(|b| *b == b'\n')
             .skip(usize::from(source.lines.is_long()))
-            .filter(|line| line.len() <= most)
-            .map(bare);
-        let lines: Vec<&[u8]> = lines.filter(|line| !line.is_empty()).collect();
+            .flat_map(pieces);
+        let lines: Vec<&[u8]> = lines
+            .filter(|line| !line.is_empty() && line.len() <= most)
+            .collect();
         if lines.is_empty() && named.is_none() {
             // A first line that is too long tells nothing, and has to make room for the next one.
             let long = source.lines.is_long() || pending.len() > most;
@@ -227,7 +229,10 @@ impl Session<'_> {
             }
             let mut row = Row::default();
             let taken = match line.is_cut() {
-                true => Err("too long"),
+                true => {
+                    format.misses(line.bytes);
+                    Err("too long")
+                }
                 false => format.parse(line.bytes, &mut row, columns, now),
             };
             let values = match taken {

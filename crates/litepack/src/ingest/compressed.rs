@@ -1,6 +1,7 @@
 //! What a file is by its first bytes: compressed by a program that is undone here, or something that is no log.
 
 use std::io::{self, BufRead, Read};
+use std::marker::PhantomData;
 
 /// So many bytes tell how a file is compressed.
 pub(super) const MAGIC: u64 = 6;
@@ -38,20 +39,22 @@ pub(super) fn decoder<R: BufRead + 'static>(
 ) -> io::Result<Box<dyn Read>> {
     Ok(match packing {
         Packing::Plain => Box::new(from),
-        Packing::Gzip => Box::new(Gzip::Member(flate2::bufread::GzDecoder::new(from))),
-        Packing::Zstd => {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(from)?;
-            decoder.window_log_max(WINDOW_LOG_MAX)?;
-            Box::new(decoder)
-        }
+        Packing::Gzip => Box::new(Members::<flate2::bufread::GzDecoder<R>, R>::new(
+            packing, from,
+        )?),
+        Packing::Zstd => Box::new(Members::<zstd::stream::read::Decoder<'static, R>, R>::new(
+            packing, from,
+        )?),
+        Packing::Bzip2 => Box::new(Members::<bzip2::bufread::BzDecoder<R>, R>::new(
+            packing, from,
+        )?),
         Packing::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(from, true, XZ_MEMORY)),
-        Packing::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(from)),
     })
 }
 
 /// What a file that begins so is, with what to do, if it is no text.
 pub(super) fn refused(head: &[u8]) -> Option<String> {
-    const MAGICS: [(&[u8], &str); 19] = [
+    const MAGICS: [(&[u8], &str); 20] = [
         (b"PK\x03\x04", "a zip archive"),
         (b"PK\x05\x06", "a zip archive"),
         (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
@@ -70,6 +73,10 @@ pub(super) fn refused(head: &[u8]) -> Option<String> {
         (
             b"LPKSHHRH",
             "a journal of systemd; export it by journalctl -o json",
+        ),
+        (
+            b"__CURSOR=",
+            "an export of the journal of systemd; use journalctl -o json",
         ),
         (b"ElfFile\0", "an event log of Windows"),
         (b"\x7fELF", "a program"),
@@ -92,48 +99,105 @@ pub(super) fn refused(head: &[u8]) -> Option<String> {
     )
 }
 
-/// Members of gzip one behind the other. Zeros behind the last one fill a block of a tape or a disk, and other bytes are
-/// an error that comes once all that is before them was read.
-enum Gzip<R> {
-    Member(flate2::bufread::GzDecoder<R>),
-    Ended,
+/// A compressed text, behind which others may follow.
+trait Member<R>: Read + Sized {
+    fn begin(from: R) -> io::Result<Self>;
+    fn end(self) -> R;
 }
 
-impl<R: BufRead> Read for Gzip<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let Gzip::Member(member) = self else {
-                return Ok(0);
+impl<R: BufRead> Member<R> for flate2::bufread::GzDecoder<R> {
+    fn begin(from: R) -> io::Result<Self> {
+        Ok(flate2::bufread::GzDecoder::new(from))
+    }
+
+    fn end(self) -> R {
+        self.into_inner()
+    }
+}
+
+impl<R: BufRead> Member<R> for bzip2::bufread::BzDecoder<R> {
+    fn begin(from: R) -> io::Result<Self> {
+        Ok(bzip2::bufread::BzDecoder::new(from))
+    }
+
+    fn end(self) -> R {
+        self.into_inner()
+    }
+}
+
+impl<R: BufRead> Member<R> for zstd::stream::read::Decoder<'static, R> {
+    fn begin(from: R) -> io::Result<Self> {
+        let mut decoder = zstd::stream::read::Decoder::with_buffer(from)?.single_frame();
+        decoder.window_log_max(WINDOW_LOG_MAX)?;
+        Ok(decoder)
+    }
+
+    fn end(self) -> R {
+        self.finish()
+    }
+}
+
+/// Members one behind the other. Zeros behind the last one fill a block of a tape or a disk, and other bytes are an
+/// error that comes once all that is before them was read.
+struct Members<M, R> {
+    /// None at the end.
+    member: Option<M>,
+    packing: Packing,
+    from: PhantomData<R>,
+}
+
+impl<M: Member<R>, R: BufRead> Members<M, R> {
+    fn new(packing: Packing, from: R) -> io::Result<Members<M, R>> {
+        Ok(Members {
+            member: Some(M::begin(from)?),
+            packing,
+            from: PhantomData,
+        })
+    }
+
+    /// Goes to the next member.
+    fn pass(&mut self, mut rest: R) -> io::Result<()> {
+        let next = loop {
+            let bytes = match rest.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                bytes => bytes?,
             };
+            let (zeros, length) = (bytes.iter().take_while(|b| **b == 0).count(), bytes.len());
+            let next = bytes.get(zeros).copied();
+            rest.consume(zeros);
+            if zeros < length || length == 0 {
+                break next;
+            }
+        };
+        let Some(next) = next else {
+            return Ok(());
+        };
+        let (begins, name) = match self.packing {
+            Packing::Bzip2 => (next == b'B', "bzip2"),
+            Packing::Zstd => (matches!(next, 0x28 | 0x50..=0x5f), "zstd"),
+            _ => (next == 0x1f, "gzip"),
+        };
+        if !begins {
+            let why = format!("what follows the compressed data is not of {name}, and is not read");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        self.member = Some(M::begin(rest)?);
+        Ok(())
+    }
+}
+
+impl<M: Member<R>, R: BufRead> Read for Members<M, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member {
             let count = member.read(buffer)?;
             if count > 0 || buffer.is_empty() {
                 return Ok(count);
             }
-            let Gzip::Member(member) = std::mem::replace(self, Gzip::Ended) else {
-                return Ok(0);
-            };
-            let mut rest = member.into_inner();
-            let next = loop {
-                let bytes = match rest.fill_buf() {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    bytes => bytes?,
-                };
-                let (zeros, length) = (bytes.iter().take_while(|b| **b == 0).count(), bytes.len());
-                let next = bytes.get(zeros).copied();
-                rest.consume(zeros);
-                if zeros < length || length == 0 {
-                    break next;
-                }
-            };
-            match next {
-                None => return Ok(0),
-                Some(0x1f) => *self = Gzip::Member(flate2::bufread::GzDecoder::new(rest)),
-                Some(_) => {
-                    let why = "what follows the compressed data is not of gzip, and is not read";
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, why));
-                }
+            if let Some(member) = self.member.take() {
+                self.pass(member.end())?;
             }
         }
+        Ok(0)
     }
 }
 
@@ -190,6 +254,10 @@ mod tests {
             assert_eq!(unpack(whole), (b"one\ntwo\n".to_vec(), None));
             let twice = [whole, whole].concat();
             assert_eq!(unpack(&twice), (b"one\ntwo\none\ntwo\n".to_vec(), None));
+            let padded = [whole, &[0; 512]].concat();
+            assert_eq!(unpack(&padded), (b"one\ntwo\n".to_vec(), None));
+            let (text, error) = unpack(&[whole, b"other"].concat());
+            assert_eq!((&text[..], error.is_some()), (&b"one\ntwo\n"[..], true));
             for end in 7..whole.len() {
                 assert!(
                     unpack(&whole[..end]).1.is_some(),
@@ -197,6 +265,22 @@ mod tests {
                     whole.len()
                 );
             }
+        }
+    }
+
+    #[test]
+    fn frames_of_zstd_may_be_many_and_end_with_zeros() {
+        let frame = |text: &[u8]| zstd::encode_all(text, 1).unwrap();
+        let (one, two) = (frame(b"one\n"), frame(b"two\n"));
+        let skipped = b"\x50\x2a\x4d\x18\x03\0\0\0abc";
+        let all = [&skipped[..], &one, skipped, &two, &[0; 600]].concat();
+        assert_eq!(unpack(&all), (b"one\ntwo\n".to_vec(), None));
+        for behind in [&b"other"[..], b"\x28", b"\0x"] {
+            let (text, error) = unpack(&[&one[..], behind].concat());
+            assert_eq!((&text[..], error.is_some()), (&b"one\n"[..], true));
+        }
+        for end in 6..one.len() {
+            assert!(unpack(&one[..end]).1.is_some(), "{end}");
         }
     }
 

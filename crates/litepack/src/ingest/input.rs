@@ -111,6 +111,14 @@ impl Input {
         }
     }
 
+    /// Goes back by so many bytes, in a plain file.
+    pub(super) fn go_back(&mut self, count: usize) -> bool {
+        match (self, i64::try_from(count)) {
+            (Input::Plain(file), Ok(count)) => file.seek(SeekFrom::Current(-count)).is_ok(),
+            _ => false,
+        }
+    }
+
     /// Appends up to `most` bytes.
     pub(super) fn read(&mut self, buffer: &mut Vec<u8>, most: usize) -> Result<Filled> {
         let before = buffer.len();
@@ -128,6 +136,10 @@ impl Input {
                 let done = late.take().map_or_else(|| read(file, buffer), Err);
                 match done {
                     Err(error) if buffer.len() > before => *late = Some(error),
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                        let why = "cannot decompress: the file is cut off";
+                        Err(io::Error::new(error.kind(), why)).context("cannot read")?;
+                    }
                     done => done.context("cannot decompress")?,
                 }
             }

@@ -13,8 +13,8 @@ const KEPT: usize = 4096;
 /// So much is read ahead.
 const AHEAD: usize = 4 << 20;
 const CHUNK: usize = 256 << 10;
-/// As many zeros within a line are a hole. One alone may be in the text of a client.
-const HOLE: usize = 32;
+/// As many zeros within a line are a hole. Fewer may be in the text of a client, also as UTF-32 has them.
+const HOLE: usize = 4;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A line without its end.
@@ -66,6 +66,20 @@ fn hole(line: &[u8]) -> Option<(usize, usize)> {
         from = at + zeros;
     }
     None
+}
+
+/// The lines of what is between two newlines: holes end them, too.
+pub(super) fn pieces(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let (piece, after) = match hole(text) {
+            Some((at, zeros)) => (text.get(..at), text.get(at + zeros..)),
+            None => (Some(text), None),
+        };
+        rest = after;
+        piece.map(bare)
+    })
 }
 
 /// The lines of one source.
@@ -139,6 +153,16 @@ impl Lines {
         long + self.pending().len() as u64
     }
 
+    /// How much was read behind the last end of a line.
+    pub(super) fn unfinished(&self) -> u64 {
+        let pending = self.pending();
+        let end = memchr::memrchr(b'\n', pending).map(|end| end + 1);
+        match end {
+            Some(end) => (pending.len() - end) as u64,
+            None => self.half(),
+        }
+    }
+
     /// Whether enough was read ahead.
     pub(super) fn is_full(&self) -> bool {
         self.pending().len() >= AHEAD
@@ -165,6 +189,20 @@ impl Lines {
             }
         }
         Ok(filled)
+    }
+
+    /// Forgets zeros at the end of a file that was read to its end: they may be filled before it grows.
+    pub(super) fn give_back(&mut self, input: &mut Input) {
+        let pending = self.pending();
+        let zeros = pending.iter().rev().take_while(|b| **b == 0).count();
+        let kept = self.position + (pending.len() - zeros) as u64;
+        if zeros == 0 || !input.go_back(zeros) {
+            return;
+        }
+        self.buffer.truncate(self.buffer.len() - zeros);
+        self.scanned = self.scanned.min(self.buffer.len());
+        self.head
+            .truncate(usize::try_from(kept).unwrap_or(usize::MAX));
     }
 
     /// Gives memory back: a file that is followed is silent most of the time.
@@ -222,6 +260,11 @@ impl Lines {
             self.scanned = self.buffer.len();
             let in_hole = self.long.as_ref().is_some_and(|long| long.is_hole);
             if !in_hole && (self.long.is_some() || self.pending().len() > self.limit) {
+                // A hole ends a line; the next one is not lost with it.
+                let cut = hole(self.pending()).filter(|(at, _)| *at > 0 && self.long.is_none());
+                if let Some((at, _)) = cut {
+                    return Some(self.start + at);
+                }
                 self.swallow();
             }
         }
@@ -304,7 +347,7 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{Seek, SeekFrom, Write};
 
     use super::*;
 
@@ -398,6 +441,46 @@ mod tests {
         assert_eq!(found, [(before + (20 << 20), "seven".to_owned())]);
         assert_eq!(lines.rest().unwrap().bytes, b"end");
         assert!(lines.rest().is_none());
+        // Room that is filled while the file is followed.
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&[b"one\n", &hole(100)[..]].concat())
+            .unwrap();
+        let (mut input, _) = Input::open(file.path()).unwrap();
+        let mut lines = Lines::new(0, &[], Vec::new(), 4096);
+        assert_eq!(texts(read(&mut lines, &mut input)), [of(0, "one")]);
+        lines.give_back(&mut input);
+        assert_eq!((lines.half(), lines.begins_with()), (0, &b"one\n"[..]));
+        file.seek(SeekFrom::Start(4)).unwrap();
+        file.write_all(b"two\nthr").unwrap();
+        assert_eq!(texts(read(&mut lines, &mut input)), [of(4, "two")]);
+        lines.give_back(&mut input);
+        file.write_all(b"ee\n").unwrap();
+        assert_eq!(texts(read(&mut lines, &mut input)), [of(8, "three")]);
+        assert_eq!(lines.head(), b"one\ntwo\nthree\n");
+        // Nor is the line behind a hole that is longer than what is read ahead lost, where half a line is before it.
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        for part in [
+            &b"ha"[..],
+            &hole(9 << 20),
+            b"one\ntw\0\0\0o\n",
+            &hole(4),
+            b"three\nhalf",
+        ] {
+            file.write_all(part).unwrap();
+        }
+        let (mut input, _) = Input::open(file.path()).unwrap();
+        let mut lines = Lines::new(0, &[], Vec::new(), 4096);
+        let found = texts(read(&mut lines, &mut input));
+        let first = 2 + (9 << 20);
+        let rest = [
+            (first, "one"),
+            (first + 4, "tw\0\0\0o"),
+            (first + 15, "three"),
+        ];
+        assert_eq!(found[0], of(0, "ha"));
+        assert_eq!(found[1..], rest.map(|(at, text)| of(at, text)));
+        assert!(lines.buffer.capacity() < 4 * AHEAD);
+        assert_eq!((lines.half(), lines.unfinished()), (4, 4));
         // A zero before a line that is too long is no hole.
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"\0").unwrap();

@@ -148,6 +148,8 @@ pub struct IngestedSource {
     pub known_bytes: u64,
     /// Bytes of a half line at the end, which is left for the next run.
     pub half_line_bytes: u64,
+    /// Lines that are parts of one whose rest has not come, and that wait for the next run.
+    pub waiting: u64,
     /// Why it was not read to its end.
     pub error: Option<String>,
 }
@@ -381,7 +383,11 @@ impl<'a> Session<'a> {
             unparsed: source.counted[1],
             doubt: source.doubt.clone(),
             known_bytes: known,
-            half_line_bytes: source.lines.half(),
+            half_line_bytes: source.lines.unfinished(),
+            waiting: source
+                .format
+                .as_ref()
+                .map_or(0, |(_, format)| format.waiting()),
             error,
         });
         Ok(())

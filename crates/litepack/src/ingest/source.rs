@@ -173,7 +173,7 @@ impl Source {
         let keeps = self
             .format
             .as_ref()
-            .is_some_and(|(_, format)| format.has_rest());
+            .is_some_and(|(_, format)| format.waiting() > 0);
         self.lines.has_line() || complete && (self.lines.half() > 0 || keeps)
     }
 

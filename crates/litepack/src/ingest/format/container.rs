@@ -9,8 +9,10 @@ use super::json::members;
 use super::time::{self, Stamp};
 use crate::ingest::row::{Columns, Row, Value};
 
-/// A joined line that is longer is stored in pieces.
+/// A joined line that is longer is stored in pieces,
 const JOINED_MAX: usize = 1 << 20;
+/// and so is one of parts that are longer together: they may be empty.
+const PARTS_MAX: usize = 4 << 20;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
@@ -114,7 +116,7 @@ impl Container {
         };
         pending.lines.extend_from_slice(line);
         pending.text.extend_from_slice(&part.text);
-        pending.text.len() > JOINED_MAX
+        pending.text.len() > JOINED_MAX || pending.lines.len() > PARTS_MAX
     }
 
     pub(super) fn parse<'a>(
@@ -151,8 +153,10 @@ impl Container {
         )
     }
 
-    pub(super) fn has_rest(&self) -> bool {
-        !self.pending.is_empty()
+    /// How many lines are not joined yet.
+    pub(super) fn waiting(&self) -> u64 {
+        let lines = |one: &Pending| memchr::memchr_iter(b'\n', &one.lines).count() as u64 + 1;
+        self.pending.iter().map(lines).sum()
     }
 
     /// A line whose rest does not come, as the source has ended.
@@ -221,13 +225,20 @@ fn cri(line: &[u8]) -> Option<Part<'_>> {
         b"P" => false,
         _ => return None,
     };
-    matches!(stream, b"stdout" | b"stderr").then_some(Part {
-        stream: stream.into(),
+    Some(Part {
+        stream: stream_named(stream)?.into(),
         stamp,
         attributes: None,
         text: text.unwrap_or_default().into(),
         is_last,
     })
+}
+
+/// A stream. There are two, so what is kept of streams is bounded.
+fn stream_named(name: &[u8]) -> Option<&'static [u8]> {
+    [&b"stdout"[..], b"stderr"]
+        .into_iter()
+        .find(|stream| *stream == name)
 }
 
 /// `{"log":"text\n","stream":"stdout","time":"2019-01-01T11:11:11.111111111Z"}`; a part that others follow does not end
@@ -261,12 +272,8 @@ fn docker(line: &[u8]) -> Option<Part<'_>> {
             log.into()
         }
     };
-    let stream = match stream? {
-        Cow::Borrowed(stream) => Cow::Borrowed(stream.as_bytes()),
-        Cow::Owned(stream) => Cow::Owned(stream.into_bytes()),
-    };
     Some(Part {
-        stream,
+        stream: stream_named(stream?.as_bytes())?.into(),
         stamp: stamp?,
         attributes,
         text,
@@ -276,4 +283,42 @@ fn docker(line: &[u8]) -> Option<Part<'_>> {
 
 fn text(value: &str) -> Option<Cow<'_, str>> {
     super::json::string(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ingest::format::time::Times;
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut columns = Columns::new(&[], 100, false, Times::default()).unwrap();
+        let mut take = |container: &mut Container, line: &str| {
+            container.parse(line.as_bytes(), &mut Row::default(), &mut columns)
+        };
+        // Parts without text, and without end.
+        for (mut container, line) in [
+            (Container::cri(), "2016-10-06T00:17:09Z stdout P "),
+            (
+                Container::docker(),
+                r#"{"log":"","stream":"stdout","time":"2016-10-06T00:17:09Z"}"#,
+            ),
+        ] {
+            let rows = (0..PARTS_MAX / 20).filter(|_| take(&mut container, line) == Ok(Taken::Row));
+            assert!(rows.count() > 0);
+            let state = container.state().map_or(0, |state| state.len());
+            assert!(state < PARTS_MAX + 100);
+            assert!(container.waiting() * line.len() as u64 <= (state + line.len()) as u64);
+        }
+        // A stream of another name is none, so there are no more than two.
+        let mut docker = Container::docker();
+        let other = r#"{"log":"x","stream":"a","time":"2016-10-06T00:17:09Z"}"#;
+        assert!(take(&mut docker, other).is_err());
+        assert_eq!(docker.waiting(), 0);
+        assert_eq!(
+            take(&mut docker, &other.replace("\"a\"", "\"stderr\"")),
+            Ok(Taken::Part)
+        );
+        assert_eq!(docker.waiting(), 1);
+    }
 }

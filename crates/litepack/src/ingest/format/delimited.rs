@@ -13,53 +13,79 @@ use crate::ingest::row::{Columns, Row, Value};
 /// More fields are not parsed.
 const FIELDS_MAX: usize = 2000;
 /// Names that columns have, and values hardly.
-const NAMES: [&str; 46] = [
-    "action",
-    "address",
+const NAMES: [&str; 28] = [
     "agent",
     "bytes",
-    "category",
-    "city",
-    "code",
-    "color",
-    "component",
     "count",
-    "country",
     "description",
     "duration",
-    "email",
-    "error",
-    "event",
-    "host",
     "hostname",
     "id",
     "ip",
-    "key",
     "level",
     "logger",
     "message",
     "method",
-    "module",
     "msg",
     "name",
     "path",
     "pid",
     "port",
-    "process",
     "protocol",
     "referer",
-    "service",
     "severity",
     "size",
+    "status",
+    "thread",
+    "timestamp_utc",
+    "url",
+    "user_agent",
+    "useragent",
+    "value",
+];
+/// Names that columns have, and values, too: three of them are names.
+const WORDS: [&str; 26] = [
+    "action",
+    "address",
+    "category",
+    "city",
+    "code",
+    "color",
+    "colour",
+    "component",
+    "country",
+    "email",
+    "error",
+    "event",
+    "host",
+    "key",
+    "label",
+    "module",
+    "process",
+    "request",
+    "response",
+    "role",
+    "service",
     "source",
     "state",
-    "status",
     "target",
-    "thread",
     "type",
-    "url",
     "user",
-    "value",
+];
+/// Values that are none, and no names.
+const NOTHING: [&str; 12] = [
+    "-",
+    "\\n",
+    "false",
+    "n/a",
+    "na",
+    "nan",
+    "nil",
+    "none",
+    "null",
+    "true",
+    "undefined",
+    "unknown",
 ];
 
 /// The format, with the names once they are known.
@@ -101,6 +127,11 @@ impl Delimited {
         self.header.is_empty()
     }
 
+    /// Whether a line has the names once more, as programs write them when they start again.
+    pub(super) fn is_header(&self, line: &[u8]) -> bool {
+        !self.lacks_header() && line == self.line
+    }
+
     /// The line with the names.
     pub(super) fn state(&self) -> Option<Vec<u8>> {
         (!self.lacks_header()).then(|| self.line.clone())
@@ -129,17 +160,31 @@ impl Delimited {
             .collect();
         let rows: Vec<_> = rows
             .into_iter()
-            .filter(|row| row.len() == names.len())
+            .filter(|row| row.len() == names.len() && *row != names)
             .collect();
-        let shows = names.iter().enumerate().any(|(at, name)| {
+        // What is a value in another line is one in the first, too.
+        let is_value = names.iter().enumerate().any(|(at, name)| {
+            let text = String::from_utf8_lossy(name).to_ascii_lowercase();
+            NOTHING.contains(&&*text) || rows.iter().any(|row| row.get(at) == Some(name))
+        });
+        if is_value {
+            return Some(false);
+        }
+        let words = names.iter().map(|name| {
+            let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+            match is_time(&name) || NAMES.contains(&&*name) {
+                true => 3,
+                false => usize::from(WORDS.contains(&&*name)),
+            }
+        });
+        if words.sum::<usize>() >= 3 {
+            return Some(true);
+        }
+        let shows = (0..names.len()).any(|at| {
             let mut values = rows
                 .iter()
                 .filter_map(|row| row.get(at))
                 .filter(|value| !value.is_empty());
-            let known = || {
-                let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-                is_time(&name) || NAMES.contains(&&*name)
-            };
             let is_other = |value: &Vec<u8>| {
                 let decimal: Vec<u8> = value
                     .iter()
@@ -147,7 +192,7 @@ impl Delimited {
                     .collect();
                 is_number(&decimal) || time::any(value).is_some() || is_ip(value)
             };
-            known() || values.next().is_some_and(is_other) && values.all(is_other)
+            values.next().is_some_and(is_other) && values.all(is_other)
         });
         Some(shows)
     }

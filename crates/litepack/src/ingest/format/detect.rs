@@ -98,7 +98,7 @@ pub(in crate::ingest) fn detect<'l>(
     let lines = sample(lines);
     let fits = all(&lines, now);
     let Some(best) = fits.first().filter(|best| best.count * 2 >= lines.len()) else {
-        return Err(none(&fits, &lines));
+        return Err(none(&fits, &lines, now));
     };
     let twin = fits.iter().skip(1).find(|other| best.is_covered_by(other));
     if let Some(twin) = twin {
@@ -154,7 +154,10 @@ fn all(lines: &[&[u8]], now: i64) -> Vec<Fit> {
     let mut fits: Vec<Fit> = Vec::new();
     for name in KNOWN {
         let fit = fit(name, lines, now);
-        fits.extend(fit.filter(|fit| fit.count > 0));
+        fits.extend(
+            fit.filter(|(fit, shows)| *shows && fit.count > 0)
+                .map(|(fit, _)| fit),
+        );
     }
     let count = |name: &str| {
         fits.iter()
@@ -172,7 +175,8 @@ fn all(lines: &[&[u8]], now: i64) -> Vec<Fit> {
     fits
 }
 
-fn fit(name: &'static str, lines: &[&[u8]], now: i64) -> Option<Fit> {
+/// Which lines fit, and whether they show that they are of the format.
+fn fit(name: &'static str, lines: &[&[u8]], now: i64) -> Option<(Fit, bool)> {
     let mut format = match name {
         "csv" => Format::Delimited(Box::new(Delimited::new(b','))),
         name => Format::new(name).ok()?,
@@ -195,13 +199,14 @@ fn fit(name: &'static str, lines: &[&[u8]], now: i64) -> Option<Fit> {
         taken.is_ok()
     });
     let fit = Fit::new(name, fits.collect());
-    let is_it = match name {
+    let shows = match name {
         "haproxy" => own * 2 >= lines.len(),
+        "logfmt" | "syslog" => own * 2 >= fit.count,
         "w3c" => named,
         "csv" | "csv-semicolon" | "csv-bar" | "tsv" => own > 0,
         _ => true,
     };
-    is_it.then_some(fit)
+    Some((fit, shows))
 }
 
 /// Says it where less than 95 % of the lines fit.
@@ -227,7 +232,7 @@ fn doubt(best: &Fit, second: Option<&Fit>, lines: &[&[u8]]) -> Option<String> {
 }
 
 /// Why nothing was chosen.
-fn none(fits: &[Fit], lines: &[&[u8]]) -> String {
+fn none(fits: &[Fit], lines: &[&[u8]], now: i64) -> String {
     let Some(line) = lines.first() else {
         return "there is no line to tell it by".to_owned();
     };
@@ -245,6 +250,16 @@ fn none(fits: &[Fit], lines: &[&[u8]]) -> String {
     if let (Some((name, _)), true) = (table, fits.is_empty()) {
         return format!(
             "it may be '{name}', but nothing shows that the first line has names; with --format '{name}' it does: {}",
+            shown(line)
+        );
+    }
+    let unsure = ["syslog", "logfmt"].into_iter().find(|name| {
+        let fit = fit(name, lines, now);
+        fit.is_some_and(|(fit, shows)| !shows && fit.count * 2 >= lines.len())
+    });
+    if let (Some(name), true) = (unsure, fits.is_empty()) {
+        return format!(
+            "its lines may be of '{name}', but other programs write such lines, too: {}",
             shown(line)
         );
     }
@@ -402,8 +417,73 @@ mod tests {
             "2025-01-14T16:10:41.762-07:00 ERROR 93649 --- [main] e.c.o.CourseCreation   : Starting",
             "2022-02-15T18:40:14.289898Z ERROR fmt: preparing to shave yaks",
             "2024-01-01T00:00:00Z some text, and more",
+            "2022-02-15T18:40:14Z main ERROR: preparing",
+            "2022-02-15T18:40:14+01:00 main ERROR: preparing",
+            "2022-02-15T18:40:14Z main-1 com.foo.Bar: preparing",
+            "2023-05-01T12:00:00.1234567Z Secret source: Actions",
+            "2023-05-01T12:00:00 worker task: done",
+            "Jan 28 20:20:07 Starting the service",
+            "Jan 28 20:20:07 ERROR: no space",
         ] {
             assert!(of(&[line]).is_err(), "{line}: {:?}", of(&[line]));
         }
+        let why = of(&["2022-02-15T18:40:14Z main task: preparing"]).unwrap_err();
+        assert!(
+            why.contains("'syslog'") && why.contains("main task"),
+            "{why}"
+        );
+        for line in [
+            "2024-05-01T00:00:01.123456+02:00 web1 app: started",
+            "2024-05-01T00:00:01Z web1 app[12]: started",
+            "2024-05-01T00:00:01Z web1 kernel: [    0.0] Linux",
+            "Jan 28 20:20:07 web1 app: started",
+            "Jan 28 20:20:07 web1 last message repeated 3 times",
+            "<13>Jan 28 20:20:07 web1 started",
+        ] {
+            assert_eq!(name(&[line]), "syslog", "{line}");
+        }
+    }
+
+    #[test]
+    fn a_pair_alone_is_no_logfmt() {
+        let export = [
+            "__CURSOR=s=1;i=2",
+            "__REALTIME_TIMESTAMP=1423944916372858",
+            "MESSAGE=Started",
+        ];
+        let why = of(&export).unwrap_err();
+        assert!(
+            why.contains("'logfmt'") && why.contains("__CURSOR"),
+            "{why}"
+        );
+        assert!(of(&["PATH=/usr/bin"]).is_err());
+        assert_eq!(name(&["level=info msg=x", "panic=1"]), "logfmt");
+    }
+
+    #[test]
+    fn values_are_no_names() {
+        for first in [
+            ["alice\tGET\tnull", "bob\tGET\t200"],
+            ["alice\tpost\tN/A", "bob\tget\t5"],
+            ["bob\tuser\tred", "alice\tadmin\tblue"],
+            ["error\tdisk full\tweb1", "info\tstarted\tweb2"],
+            ["web1,GET,open", "web2,GET,5"],
+        ] {
+            let why = of(&first).unwrap_err();
+            assert!(
+                why.contains(first[0].split(['\t', ',']).next().unwrap()),
+                "{why}"
+            );
+        }
+        assert_eq!(name(&["action,user,role", "login,bob,admin"]), "csv");
+        assert_eq!(
+            name(&[
+                "time,n",
+                "2024-01-01 00:00:00,1",
+                "time,n",
+                "2024-01-01 00:00:01,2"
+            ]),
+            "csv"
+        );
     }
 }

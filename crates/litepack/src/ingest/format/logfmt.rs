@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use super::put;
 use crate::ingest::row::{Columns, Row, Value};
 
-/// Parses a line.
+/// Parses a line. True if it has several pairs: one alone is in much else, such as settings and exports.
 pub(super) fn parse<'a>(
     line: &'a [u8],
     row: &mut Row<'a>,
     columns: &mut Columns,
-) -> Result<(), &'static str> {
+) -> Result<bool, &'static str> {
+    let mut count = 0;
     let mut rest = line.trim_ascii();
     if rest.is_empty() {
         return Err("no name=value");
@@ -39,12 +40,13 @@ pub(super) fn parse<'a>(
             }
         };
         put(row, columns, Cow::Borrowed(name), value);
+        count += 1;
         if !rest.is_empty() && !rest.starts_with(b" ") {
             return Err("something follows a closing quote");
         }
         rest = rest.trim_ascii_start();
     }
-    Ok(())
+    Ok(count > 1)
 }
 
 fn is_name(name: &[u8]) -> bool {

@@ -86,12 +86,21 @@ const OTHERS: [&str; 14] = [
 pub(super) enum Taken {
     /// A row.
     Row,
-    /// A row, of a line as the format has them beside its own.
+    /// A row, of a line that does not show that it is of this format: others have such lines, too.
     Other,
     /// It is kept until the rest comes.
     Part,
     /// It says what the lines behind it hold.
     Names,
+}
+
+impl Taken {
+    fn row(shows: bool) -> Taken {
+        match shows {
+            true => Taken::Row,
+            false => Taken::Other,
+        }
+    }
 }
 
 /// Why a line is not of a format.
@@ -203,29 +212,35 @@ impl Format {
         match self {
             Format::Pattern(pattern) => pattern.parse(line, row, columns)?,
             Format::Json => json::parse(line, row, columns)?,
-            Format::Logfmt => logfmt::parse(line, row, columns)?,
             Format::Ltsv => ltsv::parse(line, row, columns)?,
-            Format::Syslog => syslog::parse(line, row, columns, now)?,
             Format::Aws(fields) => aws::parse(fields, line, row, columns)?,
+            Format::Delimited(delimited) if delimited.is_header(line) => return Ok(Taken::Names),
             Format::Delimited(delimited) => delimited.parse(line, row, columns)?,
             Format::Container(container) => return container.parse(line, row, columns),
             Format::W3c(w3c) if line.starts_with(b"#") => {
                 return w3c.directive(line).map(|()| Taken::Names);
             }
             Format::W3c(w3c) => w3c.parse(line, row, columns)?,
-            Format::Haproxy => {
-                return Ok(match haproxy::parse(line, row, columns, now)? {
-                    true => Taken::Row,
-                    false => Taken::Other,
-                });
-            }
+            Format::Haproxy => return haproxy::parse(line, row, columns, now).map(Taken::row),
+            Format::Syslog => return syslog::parse(line, row, columns, now).map(Taken::row),
+            Format::Logfmt => return logfmt::parse(line, row, columns).map(Taken::row),
         }
         Ok(Taken::Row)
     }
 
-    /// Whether something is kept whose rest has not come.
-    pub(super) fn has_rest(&self) -> bool {
-        matches!(self, Format::Container(container) if container.has_rest())
+    /// Heeds a line that is too long to be parsed, of which this is the beginning.
+    pub(super) fn misses(&mut self, beginning: &[u8]) {
+        if let Format::W3c(w3c) = self {
+            w3c.misses(beginning);
+        }
+    }
+
+    /// How many lines are kept whose rest has not come.
+    pub(super) fn waiting(&self) -> u64 {
+        match self {
+            Format::Container(container) => container.waiting(),
+            _ => 0,
+        }
     }
 
     /// A row of what is kept, as nothing more comes. None if nothing is.

@@ -1,5 +1,6 @@
 //! syslog as RFC 5424 and RFC 3164 describe it, also without the priority, as files have it, and with an ISO time, as
-//! newer daemons write it. Much else begins with an ISO time: such a line has to name a host and a program as well.
+//! newer daemons write it. Much else begins with an ISO time: such a line has to name a host and a program as well, and
+//! only what no other program writes shows that lines are of syslog.
 
 use std::borrow::Cow;
 
@@ -8,10 +9,23 @@ use super::time::{self, Stamp};
 use crate::ingest::row::{Columns, Row, Value};
 
 const SHORT: &str = "not a line of syslog";
-/// Words that programs write behind the time, and that are no hosts.
+/// Words that programs write behind the time, and that are no hosts and no programs.
 const LEVELS: [&str; 20] = [
     "trace", "debug", "info", "notice", "warn", "warning", "err", "error", "crit", "critical",
     "alert", "emerg", "fatal", "severe", "panic", "stdout", "stderr", "fine", "verbose", "log",
+];
+
+/// Programs that leave out their process.
+const DAEMONS: [&str; 10] = [
+    "kernel", "systemd", "sudo", "su", "rsyslogd", "syslogd", "haproxy", "nginx", "httpd", "audit",
+];
+/// How messages without a program begin.
+const UNTAGGED: [&str; 5] = [
+    "last message repeated ",
+    "message repeated ",
+    "-- MARK --",
+    "--- last message repeated ",
+    "%",
 ];
 
 /// What precedes a message.
@@ -23,19 +37,21 @@ pub(super) struct Head<'a> {
     pid: Option<&'a [u8]>,
     /// The identifier and data of RFC 5424.
     newer: Option<[&'a [u8]; 2]>,
+    /// No other program writes a line so.
+    shows: bool,
 }
 
-/// Parses a line.
+/// Parses a line. True if it shows that it is of syslog: `time word word: text` may be something else.
 pub(super) fn parse<'a>(
     line: &'a [u8],
     row: &mut Row<'a>,
     columns: &mut Columns,
     now: i64,
-) -> Result<(), &'static str> {
+) -> Result<bool, &'static str> {
     let (head, message) = split(line, now)?;
     head.put(row, columns, true)?;
     row.put(columns, Cow::Borrowed("message"), Value::text(message));
-    Ok(())
+    Ok(head.shows)
 }
 
 impl<'a> Head<'a> {
@@ -100,6 +116,7 @@ pub(super) fn split(line: &[u8], now: i64) -> Result<(Head<'_>, &[u8]), &'static
             app: Some(app),
             pid: Some(pid),
             newer: Some([id, data]),
+            shows: true,
         };
         return Ok((
             head,
@@ -114,6 +131,8 @@ pub(super) fn split(line: &[u8], now: i64) -> Result<(Head<'_>, &[u8]), &'static
         let (at, rest) = word(rest);
         Some((time::iso(at)?, rest?))
     };
+    let zone = word(rest).0.get(19..).unwrap_or_default();
+    let has_offset = zone.contains(&b'+') || zone.contains(&b'-');
     let (stamp, rest) = classic.or_else(newer).ok_or("no time at the beginning")?;
     let mut head = Head {
         priority,
@@ -122,9 +141,11 @@ pub(super) fn split(line: &[u8], now: i64) -> Result<(Head<'_>, &[u8]), &'static
         app: None,
         pid: None,
         newer: None,
+        shows: priority.is_some(),
     };
     // A daemon that writes to its own machine leaves the host out.
     if let Some(message) = head.tagged(rest).filter(|_| is_classic) {
+        head.shows = true;
         return Ok((head, message));
     }
     let (host, Some(rest)) = word(rest) else {
@@ -135,6 +156,18 @@ pub(super) fn split(line: &[u8], now: i64) -> Result<(Head<'_>, &[u8]), &'static
     }
     head.host = Some(host);
     let message = head.tagged(rest);
+    head.shows |= match (is_classic, head.app) {
+        (true, Some(_)) => true,
+        (true, None) => UNTAGGED
+            .iter()
+            .any(|text| rest.starts_with(text.as_bytes())),
+        // Daemons write the zone of the machine, most others UTC.
+        (false, Some(app)) => {
+            let is_app = |daemon: &&str| daemon.as_bytes() == app;
+            head.pid.is_some() || has_offset || DAEMONS.iter().any(is_app)
+        }
+        (false, None) => false,
+    };
     // Beside a time that only syslog has, a message may be without the program.
     let other = || (is_classic || priority.is_some()).then_some(rest);
     match message.or_else(other) {
@@ -160,6 +193,7 @@ impl<'a> Head<'a> {
             .first()
             .is_some_and(|b| b.is_ascii_alphabetic() || b"_/(%".contains(b))
             || !app.iter().all(letter)
+            || (bracket.is_none() && is_level(app))
         {
             return None;
         }
@@ -169,9 +203,13 @@ impl<'a> Head<'a> {
     }
 }
 
+fn is_level(text: &[u8]) -> bool {
+    let same = |level: &&str| text.eq_ignore_ascii_case(level.as_bytes());
+    LEVELS.iter().any(same)
+}
+
 fn is_host(text: &[u8]) -> bool {
-    let is_level = |level: &&str| text.eq_ignore_ascii_case(level.as_bytes());
-    !text.is_empty() && text != b"-" && is_address(text) && !LEVELS.iter().any(is_level)
+    !text.is_empty() && text != b"-" && is_address(text) && !is_level(text)
 }
 
 fn number(text: &[u8]) -> Value<'_> {

@@ -16,6 +16,8 @@ const FIELDS_MAX: usize = 500;
 pub(in crate::ingest) struct W3c {
     line: Vec<u8>,
     names: Vec<String>,
+    /// Which of them are numbers by their nature, in whatever form.
+    numbers: Vec<bool>,
     date: Option<usize>,
     time: Option<usize>,
 }
@@ -35,6 +37,8 @@ impl W3c {
             return Ok(());
         };
         let names = line.get(names.len()..).unwrap_or_default();
+        // If these cannot be read, what follows is not of those before them.
+        *self = W3c::default();
         let names = names
             .split(u8::is_ascii_whitespace)
             .filter(|name| !name.is_empty());
@@ -50,8 +54,17 @@ impl W3c {
         };
         (self.date, self.time) = (place("date"), place("time"));
         self.names = names.into_iter().map(column).collect();
+        self.numbers = self.names.iter().map(|name| is_number(name)).collect();
         self.line = line.to_vec();
         Ok(())
+    }
+
+    /// Heeds a line that is too long to be parsed: it may have the names of those that follow.
+    pub(super) fn misses(&mut self, beginning: &[u8]) {
+        let begins = beginning.get(..FIELDS.len());
+        if begins.is_some_and(|begins| begins.eq_ignore_ascii_case(FIELDS)) {
+            *self = W3c::default();
+        }
     }
 
     pub(super) fn parse<'a>(
@@ -83,7 +96,8 @@ impl W3c {
             }
             let value = match value {
                 b"-" => Value::Null,
-                value => number(value),
+                value if self.numbers.get(at) == Some(&true) => number(value),
+                value => Value::typed(value),
             };
             let slot = columns.place(name);
             row.put_at(slot, || Cow::Owned(name.clone()), value);
@@ -116,6 +130,11 @@ impl W3c {
     }
 }
 
+/// Whether a column is a number: a duration or a size. Others may be versions or names, whose form counts.
+fn is_number(column: &str) -> bool {
+    column.starts_with("time_") || column.ends_with("bytes")
+}
+
 /// The column of a name: `cs(User-Agent)` is `cs_user_agent`.
 fn column(name: &str) -> String {
     let plain = |c: char| match c {
@@ -124,4 +143,65 @@ fn column(name: &str) -> String {
     };
     let column: String = name.trim_end_matches(')').chars().map(plain).collect();
     column.trim_matches('_').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ingest::format::time::Times;
+
+    fn values(w3c: &W3c, line: &str) -> Result<Vec<Option<Value<'static>>>, &'static str> {
+        let mut columns = Columns::new(&[], 100, false, Times::default()).unwrap();
+        let mut row = Row::default();
+        w3c.parse(line.as_bytes(), &mut row, &mut columns)?;
+        let values = row.finish(1, false)?;
+        let owned = |value: &Option<Value<'_>>| {
+            value.as_ref().map(|value| match value {
+                Value::Text(text) => Value::Text(Cow::Owned(text.to_vec())),
+                Value::Integer(integer) => Value::Integer(*integer),
+                Value::Real(real) => Value::Real(*real),
+                Value::Null => Value::Null,
+            })
+        };
+        Ok(values.iter().skip(3).map(owned).collect())
+    }
+
+    #[test]
+    fn only_numbers_by_nature_lose_their_form() {
+        let mut w3c = W3c::default();
+        w3c.directive(b"#Fields: cs-version cs(User-Agent) time-taken sc-bytes")
+            .unwrap();
+        let text = |text: &str| Some(Value::Text(Cow::Owned(text.as_bytes().to_vec())));
+        assert_eq!(
+            values(&w3c, "1.10 2.0 0.010 12").unwrap(),
+            [
+                text("1.10"),
+                text("2.0"),
+                Some(Value::Real(0.01)),
+                Some(Value::Integer(12))
+            ]
+        );
+    }
+
+    #[test]
+    fn names_that_cannot_be_read_end_those_before_them() {
+        let named = || {
+            let mut w3c = W3c::default();
+            w3c.directive(b"#Fields: a b").unwrap();
+            assert!(values(&w3c, "1 2").is_ok());
+            w3c
+        };
+        for bad in [&b"#Fields: \xff b"[..], b"#Fields:"] {
+            let mut w3c = named();
+            assert!(w3c.directive(bad).is_err());
+            assert!(values(&w3c, "1 2").is_err());
+            assert_eq!(w3c.state(), None);
+        }
+        let mut w3c = named();
+        w3c.misses(b"#Fields: b a and so on");
+        assert!(values(&w3c, "1 2").is_err());
+        let mut w3c = named();
+        w3c.misses(b"1 2 and so on");
+        assert!(values(&w3c, "1 2").is_ok());
+    }
 }
