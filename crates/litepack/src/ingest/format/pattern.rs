@@ -14,6 +14,8 @@ use crate::ingest::row::{Columns, Row, Value};
 const DIFFERENT: &str = "not as the format says";
 /// So many places are tried for ends of fields that may hold spaces.
 const TRIES: u32 = 5000;
+/// And so many bytes are looked at for it, so a line costs about as much as others of its length.
+const WORK: usize = 16 << 20;
 
 struct Field {
     name: String,
@@ -43,7 +45,14 @@ pub(in crate::ingest) struct Pattern {
 struct Ways {
     first: Option<Vec<Range<usize>>>,
     tries: u32,
+    work: usize,
     several: bool,
+}
+
+impl Ways {
+    fn are_too_many(&self) -> bool {
+        self.several || self.tries > TRIES || self.work > WORK
+    }
 }
 
 impl Pattern {
@@ -156,7 +165,7 @@ impl Pattern {
         }
         let mut ways = Ways::default();
         self.walk(line, self.prefix.len(), spans, &mut ways);
-        if ways.several || ways.tries > TRIES {
+        if ways.are_too_many() {
             return Err("can be read in several ways");
         }
         *spans = ways.first.ok_or(DIFFERENT)?;
@@ -214,7 +223,8 @@ impl Pattern {
                 },
             };
             ways.tries += 1;
-            if ways.several || ways.tries > TRIES {
+            ways.work = ways.work.saturating_add(rest.len());
+            if ways.are_too_many() {
                 return;
             }
             let end = at + from + found;
@@ -427,6 +437,26 @@ mod tests {
             )
             .is_ok()
         );
+    }
+
+    #[test]
+    fn a_long_line_is_not_looked_at_for_long() {
+        let line = "x ".repeat(500_000);
+        for text in [
+            "$http_a $request_time",
+            "$http_a $http_b $http_c $status",
+            "[$time_local] $message $status",
+        ] {
+            let pattern = Pattern::new(&[text], false).unwrap();
+            let mut ways = Ways::default();
+            let line = format!("[28/Jan/2020:20:20:07 +0000] {line}");
+            let start = pattern.prefix.len();
+            pattern.walk(line.as_bytes(), start, &mut Vec::new(), &mut ways);
+            assert!(ways.tries < 100 && ways.are_too_many(), "{text}");
+        }
+        // The rest of a line needs one look.
+        let whole = format!("[28/Jan/2020:20:20:07 +0000] {line}");
+        assert!(read("[$time_local] $message", whole.as_bytes()).is_ok());
     }
 
     #[test]
