@@ -839,6 +839,8 @@ CHECKS = [
     only_a_time_is_the_time,
     a_first_line_without_end_does_not_hang,
     no_column_is_shifted,
+    a_line_that_waits_is_told,
+    values_are_no_names,
     two_formats_in_one_file_are_told,
     lines_with_an_iso_time_are_what_they_are,
     marks_and_holes_are_no_part_of_a_line,
