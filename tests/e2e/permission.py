@@ -10,9 +10,26 @@ import os
 import sys
 from ctypes import byref, c_char_p, c_int, c_void_p
 
-from libraries import EXTENSION, FILL, OK, Library, SqliteError, main, packed, packs_new, refused
+from libraries import (
+    EXTENSION,
+    FILL,
+    IO_METHODS,
+    METHODS,
+    OK,
+    Library,
+    SqliteError,
+    built_on,
+    main,
+    packed,
+    packs_new,
+    refused,
+    vfs_at,
+)
 
 CONFIGURE = b"sqlite3_litepackconfigure_init"
+# Of a file's methods this is the tenth, behind their version.
+FILE_CONTROL, FCNTL_PDB = 10, 30
+Control = ctypes.CFUNCTYPE(c_int, c_void_p, c_int, c_void_p)
 DBCONFIG_LOAD_EXTENSION, AUTHORIZE_FUNCTION, DENY, IGNORE, UTF8 = 1005, 31, 1, 2, 1
 SETS = [
     "litepack_new_databases('packed')",
@@ -243,6 +260,45 @@ def a_connection_that_is_told_to_write_nothing_writes_nothing(place):
     db.close()
 
 
+def a_vfs_that_keeps_the_connection_to_itself_gets_no_maintenance_by_pragma(place):
+    library = loaded(place)
+    below = library.c.sqlite3_vfs_find(b"litepack")
+    host = vfs_at(below)
+    vfs, kept = built_on(library, below, b"above"), []
+    vfs.data = below
+
+    @METHODS["open"]
+    def open_(me, name, file, flags, out_flags):
+        code = host.open(below, name, file, flags, out_flags)
+        methods = c_void_p.from_address(file)
+        if code == OK and methods.value:
+            copy = ctypes.create_string_buffer(ctypes.string_at(methods.value, IO_METHODS))
+            place_of_control = c_void_p.from_buffer(copy, FILE_CONTROL * ctypes.sizeof(c_void_p))
+            former = Control(place_of_control.value)
+
+            @Control
+            def control(file, operation, argument):
+                return OK if operation == FCNTL_PDB else former(file, operation, argument)
+
+            place_of_control.value = ctypes.cast(control, c_void_p).value
+            kept.extend([copy, control])
+            methods.value = ctypes.addressof(copy)
+        return code
+
+    vfs.open = open_
+    path = f"{place}/a.db"
+    db = library.open(f"file:{path}?vfs=above")
+    db.all(FILL)
+    db.all("delete from t where id % 3 = 0; vacuum; delete from t where id % 2 = 0; pragma query_only = 1")
+    before = open(path, "rb").read()
+    refused(lambda: db.all("pragma litepack_maintain"), "which connection asks", "litepack_maintain()")
+    refused(lambda: db.all("select litepack_maintain(null, 1)"), "query_only")
+    assert open(path, "rb").read() == before
+    db.all("pragma query_only = 0; select litepack_maintain(null, 1)")
+    assert open(path, "rb").read() != before
+    db.close()
+
+
 CHECKS = [
     sql_configures_where_it_may_load_code_only,
     read_only_databases_and_settings_of_sqlite_make_no_difference,
@@ -252,6 +308,7 @@ CHECKS = [
     an_entry_point_lets_one_connection_configure,
     it_may_be_loaded_by_sql_first_of_all,
     a_connection_that_is_told_to_write_nothing_writes_nothing,
+    a_vfs_that_keeps_the_connection_to_itself_gets_no_maintenance_by_pragma,
 ]
 
 if __name__ == "__main__":

@@ -224,22 +224,31 @@ pub(super) unsafe fn is_maintenance(arg: *mut c_void) -> bool {
 /// The pragma that writes without a statement of SQLite's.
 const MAINTAIN: &[u8] = b"litepack_maintain";
 
-/// Answers `SQLITE_FCNTL_PRAGMA` with an error if the connection may not write; otherwise the answer is `OK`, and
-/// nothing is done.
+/// Why maintenance is refused to a connection that is not known.
+const WHO_ASKS: &str = "litepack_maintain: the VFS above this one does not tell which connection asks, and that may \
+     have PRAGMA query_only on: call the function litepack_maintain()";
+
+/// Answers `SQLITE_FCNTL_PRAGMA` with an error if the connection may not write, or is not known: a VFS above ours has
+/// kept for itself what SQLite said of it. Otherwise the answer is `OK`, and nothing is done.
 ///
 /// # Safety
 /// `arg` is the argument of that file control, which runs on this connection, and no method of the file is running.
-pub(super) unsafe fn refuse_if_query_only(api: Api, db: *mut sqlite3, arg: *mut c_void) -> Code {
+pub(super) unsafe fn refuse_if_query_only(
+    api: Api,
+    db: Option<*mut sqlite3>,
+    arg: *mut c_void,
+) -> Code {
     guard(
         api,
         || (),
         || {
             // SAFETY: the connection is open: it runs a pragma.
-            let connection = unsafe { Connection::new(api, db) };
-            let (code, why) = match connection.is_query_only() {
-                Ok(false) => return OK,
-                Ok(true) => (READONLY, QUERY_ONLY.into()),
-                Err(error) => (error.code, error.message),
+            let connection = db.map(|db| unsafe { Connection::new(api, db) });
+            let (code, why) = match connection.map(|connection| connection.is_query_only()) {
+                Some(Ok(false)) => return OK,
+                Some(Ok(true)) => (READONLY, QUERY_ONLY.into()),
+                Some(Err(error)) => (error.code, error.message),
+                None => (READONLY, WHO_ASKS.into()),
             };
             // SAFETY: the first word is where the answer goes.
             match unsafe { put_text(api, arg, &why) } {

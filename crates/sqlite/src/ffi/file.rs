@@ -16,7 +16,7 @@ use super::guard::guard;
 use super::host::HostFile;
 use crate::codes::{
     BUSY, CANTOPEN, Code, INTERNAL, IOERR_FSTAT, IOERR_FSYNC, IOERR_NOMEM, IOERR_READ,
-    IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, OK, READONLY, as_io_error, fcntl,
+    IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, MISUSE, OK, READONLY, as_io_error, fcntl,
 };
 use crate::file::{Failure, File, Methods};
 use crate::relief::relieve;
@@ -97,7 +97,8 @@ pub(super) unsafe fn install<F: File>(
 }
 
 /// Runs `body` on the state of a file, and tells SQLite how that went. If a method of the file is running already, it
-/// is busy: a report that waits for a lock runs the application's busy handler, which may use the file again.
+/// is busy: a report that waits for a lock runs the application's busy handler, which may use the file again. A file that
+/// is closed answers that, as VFSes above ours may keep its methods and call them once more.
 ///
 /// What SQLite does with a file is not to be interrupted within a call: no statement may run meanwhile, which is how one
 /// learns of it, and a commit is not left half done.
@@ -126,6 +127,9 @@ unsafe fn with_interrupts<F: File>(
     // the state while this one is running. The flags are outside the state that `body` borrows.
     unsafe {
         let inner = (*file.cast::<Object<F>>()).inner;
+        if inner.is_null() {
+            return MISUSE;
+        }
         if (*inner).running {
             return BUSY;
         }
@@ -158,7 +162,7 @@ unsafe fn on_host<F: File>(
     // SAFETY: the object is an `Object<F>` that is open, so its state is there. No method that is running borrows it.
     unsafe {
         let inner = (*file.cast::<Object<F>>()).inner;
-        if (*inner).running {
+        if inner.is_null() || (*inner).running {
             return otherwise;
         }
         let state = &raw mut (*inner).state;
@@ -239,8 +243,11 @@ impl<F: File> Object<F> {
 
 unsafe extern "C" fn close<F: File>(file: *mut sqlite3_file) -> c_int {
     let object = file.cast::<Object<F>>();
-    // SAFETY: see above; it was boxed by `install` and is taken once, because SQLite closes a file once.
+    // SAFETY: see above; it was boxed by `install` and is taken once, because the object no longer names it then.
     let inner = unsafe {
+        if (*object).inner.is_null() {
+            return OK;
+        }
         let inner = Box::from_raw((*object).inner);
         (*object).inner = std::ptr::null_mut();
         (*object).base.pMethods = std::ptr::null();
@@ -384,16 +391,18 @@ unsafe extern "C" fn file_control<F: File>(
     unsafe {
         if op == fcntl::PRAGMA && is_maintenance(arg) {
             let mut asked = None;
-            with::<F>(file, |state| {
-                asked = (state.connection.as_ref()).map(|connection| (state.api, *connection));
+            let code = with::<F>(file, |state| {
+                let connection = state.connection.as_ref().copied();
+                asked = Some((state.api, connection.filter(|db| !db.is_null())));
                 Ok(())
             });
             // Not while a method is running: SQLite asks this file about every pragma.
-            if let Some((api, connection)) = asked {
-                match refuse_if_query_only(api, connection, arg) {
-                    OK => {}
-                    code => return code,
-                }
+            let Some((api, connection)) = asked else {
+                return code;
+            };
+            match refuse_if_query_only(api, connection, arg) {
+                OK => {}
+                code => return code,
             }
         }
         let answer = |state: &mut State<F>| control(state, op, arg);

@@ -655,6 +655,13 @@ fn a_file_may_be_moved_while_it_is_open() {
             assert_eq!(call!(methods, xUnlock(moved, 0)), OK);
             assert_eq!(call!(methods, xClose(moved)), OK);
             assert!((*moved).pMethods.is_null());
+            // Who has kept the methods may call them once more.
+            assert_eq!(call!(methods, xClose(moved)), OK);
+            assert_ne!(call!(methods, xRead(moved, to, 4096, 0)), OK);
+            assert_ne!(call!(methods, xWrite(moved, to, 4096, 0)), OK);
+            assert_ne!(call!(methods, xLock(moved, LOCK_SHARED)), OK);
+            assert_ne!(call!(methods, xUnlock(moved, 0)), OK);
+            assert!(call!(methods, xSectorSize(moved)) > 0);
         }
     });
 }
