@@ -105,6 +105,8 @@ pub use error::{Error, Result};
 pub use litepack_engine::FileKind;
 pub use litepack_rusqlite::register_vfs;
 #[cfg(feature = "remote")]
+pub use litepack_rusqlite::{remote_config, remote_headers};
+#[cfg(feature = "remote")]
 pub use remote::{Access, RemoteInfo, remote_info};
 pub use uri::{remote_uri, uri};
 

@@ -29,6 +29,32 @@ fn count(db: &rusqlite::Connection) -> u32 {
     db.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
+/// SQL of the program's connections may load no extension, so it sets nothing either.
+#[test]
+fn the_program_sets_for_the_process_what_its_sql_may_not() {
+    litepack::remote_headers("https://data.example", Some("X-Key: one\nX-More: two")).unwrap();
+    litepack::remote_config("s3_region", Some("eu-north-1")).unwrap();
+    let wrong = litepack::remote_config("s3_endpoint", Some("s3cret")).unwrap_err();
+    assert!(wrong.contains("not a valid URL") && !wrong.contains("s3cret"));
+    assert!(litepack::remote_config("nonsense", None).is_err());
+    let (_place, plain) = place(1);
+    let db = litepack::open(&plain).unwrap();
+    for sql in [
+        "select litepack_remote_config('s3_region', 'eu-west-1')",
+        "select litepack_remote_config('s3_region')",
+        "select litepack_remote_headers('https://data.example', null)",
+        "select litepack_new_databases('packed')",
+    ] {
+        let refused = db.query_row(sql, [], |_| Ok(())).unwrap_err().to_string();
+        assert!(refused.contains("not authorized"), "{sql}: {refused}");
+    }
+    litepack::remote_config("s3_region", None).unwrap();
+    assert_eq!(
+        litepack::remote_headers("https://data.example", None),
+        Ok(0)
+    );
+}
+
 #[test]
 fn files_go_there_and_back() {
     let (place, plain) = place(20_000);

@@ -61,8 +61,8 @@ public final class Litepack {
     /**
      * The extension as a file, for SQLite libraries that are not used by JDBC. It is removed when the process ends.
      *
-     * @return the library, whose entry points are {@code sqlite3_litepack_init} and {@code
-     *     sqlite3_litepackdefault_init}
+     * @return the library, whose entry points are {@code sqlite3_litepack_init}, {@code sqlite3_litepackdefault_init} and
+     *     {@code sqlite3_litepackconfigure_init}
      * @throws SQLException if there is no binary for this system, or no place to write it to
      */
     public static Path extension() throws SQLException {
