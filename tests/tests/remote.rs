@@ -614,3 +614,50 @@ fn a_row_of_a_file_that_was_packed_takes_two_requests_and_one_by_an_index_three(
         }
     }
 }
+
+/// SQLite counts pages in 32 bits: of a length beyond that it would see another database, or an empty one.
+#[test]
+fn a_length_that_no_database_has_is_an_error() {
+    if !vfs::is_litepack() {
+        return vfs::skip_packed();
+    }
+    let _settings = with_settings_as_they_are();
+    let place = Place::new();
+    let plain = archives::plain(&place, 4096, |c| c.execute_batch(JSON_ROWS));
+    let mut unstated = std::fs::read(&plain).unwrap();
+    let stated = unstated.clone();
+    unstated[95] ^= 1;
+    let (len, pages) = (stated.len() as u64, 1u64 << 32);
+    for (bytes, claimed, is_possible) in [
+        (&stated, len, true),
+        (&stated, 1 << 40, true),
+        (&unstated, 1 << 40, true),
+        (&stated, pages * 4096, false),
+        (&unstated, pages * 4096, false),
+        (&stated, (pages + 1) * 4096, false),
+        (&unstated, 1 << 48, false),
+        (&stated, 1 << 62, false),
+        (&unstated, u64::MAX - 1, false),
+    ] {
+        let file = bytes.clone();
+        let server = Server::start(move |request| {
+            let (first, last) = request.range().unwrap();
+            let last = last.min(claimed - 1);
+            // What is not there is zeros.
+            let byte = |at: u64| file.get(at as usize).copied().unwrap_or(0);
+            let body: Vec<u8> = (first..=last).map(byte).collect();
+            let mut reply = Reply::whole(&body, "\"one\"");
+            reply.status = "206 Partial Content".into();
+            reply.with("Content-Range", &format!("bytes {first}-{last}/{claimed}"))
+        });
+        let found = open(&server.url("/x.db"), "").map_err(Failure::from);
+        let found = found.and_then(|connection| text(&connection, "select count(*) from t"));
+        match found {
+            Ok(count) => assert!(
+                is_possible && count == "Integer(4000)",
+                "{claimed}: {count}"
+            ),
+            Err(error) => assert!(!is_possible, "{claimed}: {error:?}"),
+        }
+    }
+}

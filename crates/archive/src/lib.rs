@@ -6,7 +6,8 @@
 //! seek_table.rs  which frame is where
 //! decode.rs      one frame, whole and verified     large.rs   frames too large for that, piece by piece
 //! reader.rs      an opened archive                 ahead.rs   workers that decode ahead of scans
-//! create.rs      making one, on all processors     check.rs   what one is made of, and whether it is sound
+//! sizes.rs       whether frames are where it says   check.rs   what one is made of, and whether it is sound
+//! create.rs      making one, on all processors
 //! ```
 //! An archive is read as if it were the database. Any `zstd -d` turns it back into the database, too. Files
 //! of other writers are read whatever the sizes of their frames; what they claim is believed only as far as it costs
@@ -32,6 +33,7 @@ mod error;
 mod large;
 mod reader;
 mod seek_table;
+mod sizes;
 mod source;
 
 pub use check::{Info, Report};
@@ -42,3 +44,4 @@ pub use error::{Error, Result};
 pub use litepack_io::cache::{Cache, FileId};
 pub use reader::{Archive, Options};
 pub use seek_table::{Frame, SeekTable, begins_like_zstd};
+pub use sizes::Sizes;

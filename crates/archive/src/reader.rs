@@ -22,9 +22,6 @@ const HELD_SHARE: u64 = 4;
 /// Of a frame decoded ahead the cache must have room for so many.
 const AHEAD_SHARE: u64 = 16;
 
-/// The header of a zstd frame, which states its size, is no longer (RFC 8878, 3.1.1.1).
-const FRAME_HEADER_MAX: usize = 18;
-
 /// How an archive is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -64,7 +61,7 @@ pub struct Archive<S> {
 
 /// Some bytes of the database.
 #[derive(Clone, Debug, Default)]
-struct Chunk {
+pub(crate) struct Chunk {
     start: u64,
     bytes: Arc<Vec<u8>>,
 }
@@ -162,28 +159,8 @@ impl<S: ReadAt> Archive<S> {
         Ok(filled)
     }
 
-    /// Compares all sizes in the seek table with what the frames say of themselves, and decodes those that do not say it.
-    /// A wrong size shifts all bytes behind its frame.
-    ///
-    /// # Errors
-    /// When the medium fails, or a frame is not what the seek table says.
-    pub fn verify_sizes(&mut self) -> Result<()> {
-        let table = Arc::clone(&self.table);
-        let mut next = table.frame(0);
-        while let Some(frame) = next {
-            let mut head = [0; FRAME_HEADER_MAX];
-            let n = self.source.read_at(&mut head, frame.offset)?;
-            let stated = zstd_safe::get_frame_content_size(head.get(..n).unwrap_or_default());
-            if frame.size > 0 && stated.ok().flatten() != Some(frame.size.into()) {
-                self.load(&frame, frame.start)?;
-            }
-            next = table.next(&frame);
-        }
-        Ok(())
-    }
-
     /// The bytes around `position`, which is in `frame`.
-    fn load(&mut self, frame: &Frame, position: u64) -> Result<Chunk> {
+    pub(crate) fn load(&mut self, frame: &Frame, position: u64) -> Result<Chunk> {
         if !self.is_whole(frame) {
             return self.load_piece(frame, position);
         }
@@ -205,6 +182,15 @@ impl<S: ReadAt> Archive<S> {
         let bytes = Arc::new(self.decoder.decode(frame, &self.stored)?);
         self.place.cache.put_frame(key, Arc::clone(&bytes));
         Ok(chunk(bytes))
+    }
+
+    /// Decodes a frame and gives nothing out: whether it is what the seek table says.
+    pub(crate) fn decode_once(&mut self, frame: &Frame) -> Result<()> {
+        match frame.size > 0 || self.is_whole(frame) {
+            true => self.load(frame, frame.start).map(drop),
+            // There is no piece of what is empty.
+            false => self.large.expect_sound(&self.source, frame),
+        }
     }
 
     fn load_piece(&mut self, frame: &Frame, position: u64) -> Result<Chunk> {

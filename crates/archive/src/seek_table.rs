@@ -40,7 +40,12 @@ const UNCOUNTED_MAX: u32 = 16;
 
 /// Whether a file that begins with these bytes (four or more) is a zstd file, with or without a seek table.
 pub fn begins_like_zstd(head: &[u8]) -> bool {
-    word(head, 0).is_some_and(|magic| magic == ZSTD_MAGIC || SKIPPABLE_MAGIC.contains(&magic))
+    word(head, 0).is_some_and(|magic| magic == ZSTD_MAGIC || is_skippable(magic))
+}
+
+/// Whether a frame that begins with this word has nothing of the content.
+pub(crate) fn is_skippable(magic: u32) -> bool {
+    SKIPPABLE_MAGIC.contains(&magic)
 }
 
 /// One entry of the table, with the sums up to it.
@@ -197,7 +202,7 @@ impl SeekTable {
             if source.read_at(&mut header, at)? < header.len() {
                 break;
             }
-            let skippable = word(&header, 0).filter(|magic| SKIPPABLE_MAGIC.contains(magic));
+            let skippable = word(&header, 0).filter(|magic| is_skippable(*magic));
             let Some(len) = skippable.and_then(|_| word(&header, 4)) else {
                 break;
             };
@@ -324,7 +329,7 @@ fn sizes(entry: &[u8]) -> (u32, u32) {
     (field(0), field(4))
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     let bytes = bytes.get(at..at.checked_add(4)?)?;
     Some(u32::from_le_bytes(bytes.try_into().ok()?))
 }

@@ -55,9 +55,56 @@ pub fn stated_size(head: &[u8]) -> Option<u64> {
     is_valid.then_some(u64::from(pages) * u64::from(page_size(head)?))
 }
 
+/// The largest number of a page in SQLite.
+const PAGES_MAX: u64 = u32::MAX as u64 - 1;
+/// The largest page.
+const PAGE_MAX: u32 = 65536;
+
+/// Whether a database that begins with `head` can have `len` bytes. SQLite counts pages in 32 bits: of a longer one it
+/// would see another number of pages, or none.
+///
+/// # Errors
+/// In words.
+pub fn expect_database_len(head: &[u8], len: u64) -> Result<(), String> {
+    let page = page_size(head).unwrap_or(PAGE_MAX);
+    let most = PAGES_MAX * u64::from(page);
+    if len <= most {
+        return Ok(());
+    }
+    Err(format!(
+        "it is said to have {len} bytes, and a database with pages of {page} bytes has at most {most}: the file is \
+         damaged, or who says so is wrong"
+    ))
+}
+
 /// How many bytes shorter a plain database of `len` bytes is than its header says.
 pub fn missing_bytes(head: &[u8; 100], len: u64) -> Option<u64> {
     stated_size(head)?
         .checked_sub(len)
         .filter(|missing| *missing > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_that_sqlite_would_count_wrongly_is_none() {
+        let mut head = SQLITE_MAGIC.to_vec();
+        head.extend_from_slice(&[0x10, 0]);
+        let most = PAGES_MAX * 4096;
+        assert!(expect_database_len(&head, most).is_ok());
+        for len in [
+            most + 1,
+            (1 << 32) * 4096,
+            (1 << 44) + 4096,
+            1 << 62,
+            u64::MAX,
+        ] {
+            assert!(expect_database_len(&head, len).is_err(), "{len}");
+        }
+        // Of one that is no database it is the page size that allows most.
+        assert!(expect_database_len(b"", PAGES_MAX * 65536).is_ok());
+        assert!(expect_database_len(b"", 1 << 48).is_err());
+    }
 }

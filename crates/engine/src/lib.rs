@@ -16,6 +16,6 @@ mod malformed;
 pub mod plan;
 pub mod report;
 
-pub use kind::{FileKind, missing_bytes, page_size, stated_size};
+pub use kind::{FileKind, expect_database_len, missing_bytes, page_size, stated_size};
 pub use litepack_store::Unit;
 pub use malformed::warning;

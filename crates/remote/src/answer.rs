@@ -6,6 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use ureq::http::header::{self, HeaderMap, HeaderName};
 
+/// No database is longer: 2^32 pages of 64 KiB. Sums of offsets within it and of lengths have room in any type.
+pub(crate) const LEN_MAX: u64 = 1 << 48;
+
 /// `Content-Range: bytes START-END/TOTAL`, with the end after the last byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ContentRange {
@@ -56,6 +59,12 @@ pub(crate) fn check(headers: &HeaderMap, asked: &Range<u64>) -> Result<ContentRa
         .ok_or("it has no Content-Range and so does not say which part it is")?;
     let range = ContentRange::parse(&shown)
         .ok_or_else(|| format!("Content-Range: {shown} is not valid"))?;
+    if range.total > LEN_MAX {
+        return Err(format!(
+            "it says that the file has {} bytes, and no database has more than {LEN_MAX}",
+            range.total
+        ));
+    }
     let expected = asked.start..asked.end.min(range.total);
     if range.bytes != expected {
         return Err(format!(
@@ -167,6 +176,8 @@ mod tests {
             vec![],
             vec![("content-range", "bytes 11-19/100")],
             vec![("content-range", "bytes 9-19/100")],
+            vec![("content-range", "bytes 10-19/4611686018427387904")],
+            vec![("content-range", "bytes 10-19/18446744073709551615")],
             vec![("content-range", "bytes 10-18/100")],
             vec![("content-range", "bytes 10-20/100")],
             vec![ok, ("content-length", "11")],

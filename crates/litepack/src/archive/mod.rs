@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use litepack_archive::{Archive, Cache, Error as ArchiveError, FileId, Settings};
+use litepack_btree::HEADER_LEN;
 use litepack_engine::FileKind;
 use litepack_io::storage::ReadAt;
 
@@ -192,6 +193,11 @@ pub fn extract(
         let name = to.display();
         refuse!("{name} is the archive itself; give the database another name");
     }
+    let mut head = [0; HEADER_LEN];
+    let found = archive.read_at(0, &mut head);
+    let found = found.with_context(|| cannot_read(shown))?;
+    let possible = litepack_engine::expect_database_len(&head[..found], archive.size());
+    possible.map_err(|why| Error::Refused(format!("{}: {why}", shown.display())))?;
     let target = Replacement::of(to, shown, options.replace, job)?;
     let mut output = BufWriter::with_capacity(CHUNK, target.file());
     copy(&mut archive, (&mut output, to), job)

@@ -330,7 +330,8 @@ unsafe extern "C" fn file_size<F: File>(file: *mut sqlite3_file, to: *mut i64) -
     // SAFETY: see above.
     let code = unsafe {
         with::<F>(file, |state| {
-            to.write(state.file.size()? as i64);
+            let size = i64::try_from(state.file.size()?).map_err(|_| IOERR_FSTAT)?;
+            to.write(size);
             Ok(())
         })
     };

@@ -8,19 +8,18 @@
 //! table itself, and shares only with those that found the same.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use litepack_archive::{Archive, Cache, Error, FileId, Options, SeekTable};
+use litepack_archive::{Archive, Cache, Error, FileId, Options, SeekTable, Sizes};
 use litepack_btree::PageNumber;
 use litepack_engine::report::{archive_check_text, archive_info_json};
-use litepack_engine::{page_size, stated_size};
+use litepack_engine::{expect_database_len, page_size, stated_size};
 use litepack_io::interrupt::is_interrupted;
 use litepack_io::storage::ReadAt;
 use serde_json::Value;
 
-use crate::codes::{INTERRUPT, code_of_archive};
+use crate::codes::{CORRUPT, INTERRUPT, code_of_archive};
 use crate::file::split::split_file;
 use crate::file::{Database, Failure, File};
 use crate::file_registry::FileRegistry;
@@ -32,8 +31,10 @@ use crate::options::{Name, Setting};
 struct Shared {
     file: FileId,
     table: Arc<SeekTable>,
-    /// Whether the sizes in the table were found to be right.
-    has_right_sizes: AtomicBool,
+    /// Whether the database states the sum of the sizes in the table.
+    is_sum_right: OnceLock<bool>,
+    /// If it does not: how far they were found to be right.
+    sizes: Sizes,
 }
 
 /// Which file an archive is.
@@ -64,7 +65,8 @@ fn share(which: Option<Which>, table: SeekTable) -> Arc<Shared> {
         Arc::new(Shared {
             file,
             table: Arc::new(table),
-            has_right_sizes: AtomicBool::new(false),
+            is_sum_right: OnceLock::new(),
+            sizes: Sizes::default(),
         })
     };
     let Some(which) = which else {
@@ -120,31 +122,40 @@ impl<S: ReadAt> ArchiveFile<S> {
 }
 
 impl<S: ReadAt> ArchiveFile<S> {
-    /// Whether the bytes of the database are where the seek table says. Nothing else vouches for the sizes in it: a bit
-    /// that rots there changes their sum, which the header of the database has, too. Where that is not so, as after a
-    /// very old SQLite, all frames are asked.
-    fn verify_sizes(&mut self) -> Result<(), Failure> {
-        if self.shared.has_right_sizes.load(Ordering::Relaxed) {
+    /// Whether the bytes of the database from `position` on are where the seek table says. Nothing else vouches for the
+    /// sizes in it: a bit that rots there changes their sum, which the header of the database has, too. Where that is not
+    /// so, as after a very old SQLite, the frames before are asked. Opening never looks at those behind.
+    fn expect_place(&mut self, position: u64) -> Result<(), Failure> {
+        let is_sum_right = match self.shared.is_sum_right.get() {
+            Some(is_right) => *is_right,
+            None => {
+                let mut head = [0; 100];
+                let found = self.archive.read_at(0, &mut head).map_err(failure)?;
+                let (head, size) = (head.get(..found).unwrap_or_default(), self.archive.size());
+                expect_database_len(head, size).map_err(|why| Failure::new(CORRUPT, why))?;
+                let is_right = stated_size(head) == Some(size);
+                *self.shared.is_sum_right.get_or_init(|| is_right)
+            }
+        };
+        if is_sum_right {
             return Ok(());
         }
-        let mut head = [0; 100];
-        let found = self.archive.read_at(0, &mut head).map_err(failure)?;
-        if stated_size(head.get(..found).unwrap_or_default()) != Some(self.archive.size()) {
-            self.archive.verify_sizes().map_err(failure)?;
-        }
-        self.shared.has_right_sizes.store(true, Ordering::Relaxed);
-        Ok(())
+        let done = self.archive.expect_place(position, &self.shared.sizes);
+        done.map_err(failure)
     }
 }
 
 impl<S: ReadAt> File for ArchiveFile<S> {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
-        self.verify_sizes()?;
+        // Where the last byte is, all before it are.
+        let last = offset.saturating_add(buf.len() as u64).saturating_sub(1);
+        self.expect_place(last.min(self.archive.size().saturating_sub(1)))?;
         self.archive.read_at(offset, buf).map_err(failure)
     }
 
+    /// As the seek table says. Whether a page is there, and where, is found out when it is read.
     fn size(&mut self) -> Result<u64, Failure> {
-        self.verify_sizes()?;
+        self.expect_place(0)?;
         Ok(self.archive.size())
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use litepack_btree::PageNumber;
 use litepack_engine::report::{check_text, info_json};
-use litepack_engine::{FileKind, page_size};
+use litepack_engine::{FileKind, expect_database_len, page_size};
 use litepack_io::cache::{Cache, FileId};
 use litepack_io::storage::ReadAt;
 use litepack_remote::{Error, Options, Remote};
@@ -122,7 +122,10 @@ impl Content {
                 let archive = ArchiveFile::open(Medium(Arc::clone(remote)), which)?;
                 Ok(Content::Archive(Box::new(archive)))
             }
-            FileKind::Plain => Ok(Content::Plain),
+            FileKind::Plain => match expect_database_len(head, remote.len()) {
+                Ok(()) => Ok(Content::Plain),
+                Err(why) => Err(Failure::new(CORRUPT, format!("{}: {why}", remote.url()))),
+            },
             _ => {
                 let what = "neither a packed file nor an archive nor a SQLite database";
                 let why = format!("{}: {what}", remote.url());
