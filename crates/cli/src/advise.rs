@@ -8,7 +8,7 @@ use anyhow::Result;
 use litepack::advise::{AdviseOptions, SAMPLES, advise};
 
 use crate::job::interruptible;
-use crate::output::{line, print};
+use crate::output::{json, print};
 
 /// Says what takes the space of a database, what packing it would save, and what else would help.
 ///
@@ -48,7 +48,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     let report = advise(&arguments.db, &options, &interruptible()?)?;
     if arguments.json {
-        line(serde_json::to_value(&report)?)?;
+        json(serde_json::to_value(&report)?)?;
     } else {
         print(text::of(&report))?;
     }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
-use litepack::{CatalogOptions, Cataloged, printable};
+use litepack::{CatalogOptions, Cataloged};
 
 use crate::info::remote;
 use crate::job::interruptible;
-use crate::output::{failed, line, tell};
+use crate::output::{failed, json, tell};
 
 /// Writes a catalog of databases, by which readers skip files that have nothing for them.
 ///
@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         &interruptible()?,
     )?;
     if arguments.json {
-        line(serde_json::to_string_pretty(&done)?)?;
+        json(serde_json::to_string_pretty(&done)?)?;
     }
     report(arguments, &done, started);
     Ok(done.unreadable.is_empty())
@@ -66,9 +66,15 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 
 fn report(arguments: &Arguments, done: &Cataloged, started: Instant) {
     for file in &done.unreadable {
-        // It may have names in it that the author of the file chose.
-        let error: Vec<String> = file.error.split(' ').map(printable).collect();
-        failed(&printable(&file.path), &error.join(" "));
+        failed(&file.path, &file.error);
+    }
+    for file in &done.incomplete {
+        for left_out in &file.left_out {
+            tell!(
+                "warning: {}: left out of the catalog: {left_out}",
+                file.path
+            );
+        }
     }
     let Cataloged {
         files,
@@ -76,6 +82,7 @@ fn report(arguments: &Arguments, done: &Cataloged, started: Instant) {
         unchanged,
         removed,
         unreadable,
+        incomplete: _,
     } = done;
     let sound = read - unreadable.len();
     let others = match unreadable.len() {

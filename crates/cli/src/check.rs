@@ -6,7 +6,7 @@ use anyhow::Result;
 use litepack::Damage;
 
 use crate::job::job;
-use crate::output::{line, tell};
+use crate::output::{json, line, tell};
 
 /// Reads everything in a packed file and reports damage.
 #[derive(clap::Args)]
@@ -29,7 +29,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         );
     }
     if arguments.json {
-        line(serde_json::to_value(&report)?)?;
+        json(serde_json::to_value(&report)?)?;
     } else {
         print(&report.damage)?;
     }

@@ -14,7 +14,7 @@ use anyhow::Result;
 use litepack::advise::{AdviseOptions, advise_packed};
 
 use crate::job::{interruptible, job};
-use crate::output::{line, print};
+use crate::output::{json, print};
 
 /// Reports the size of a packed file and of each of its tables and indexes.
 ///
@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         anyhow::ensure!(arguments.html.is_none(), "there is no page for a URL");
         let report = litepack::remote_info(url, &arguments.access.access())?;
         if arguments.json {
-            line(serde_json::to_value(&report)?)?;
+            json(serde_json::to_value(&report)?)?;
         } else {
             print(remote::text(&report))?;
         }
@@ -60,7 +60,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         advise_packed(&arguments.file, &report, &options, &interruptible()?)?;
     }
     if arguments.json {
-        line(serde_json::to_value(&report)?)?;
+        json(serde_json::to_value(&report)?)?;
     } else {
         print(text::of(&report))?;
     }

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use litepack::{IngestOptions, Ingested, Preview, printable};
+use litepack::{IngestOptions, Ingested, Preview, harmless_line, printable};
 
 use crate::job::interruptible;
-use crate::output::{failed, line, tell};
+use crate::output::{failed, json, line, tell};
 
 /// So many rows are shown of what would come of a source.
 const SHOWN: usize = 3;
@@ -112,7 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     let done = litepack::ingest(&arguments.sources, into, &options, &job)?;
     if arguments.json {
-        line(serde_json::to_string_pretty(&done)?)?;
+        json(serde_json::to_string_pretty(&done)?)?;
     }
     report(into, &done, started);
     let failed = done.sources.iter().filter(|source| source.error.is_some());
@@ -129,7 +129,7 @@ fn all_were_read(failed: usize, all: usize) -> Result<()> {
 /// Shows what would come of the sources.
 fn show(arguments: &Arguments, found: &[Preview]) -> Result<()> {
     if arguments.json {
-        line(serde_json::to_string_pretty(found)?)?;
+        json(serde_json::to_string_pretty(found)?)?;
     }
     for one in found.iter().filter(|_| !arguments.json) {
         let path = printable(&one.path);
@@ -155,7 +155,10 @@ fn show(arguments: &Arguments, found: &[Preview]) -> Result<()> {
             }
         }
         for (why, text) in one.unparsed_lines.iter().take(SHOWN) {
-            line(format_args!("\n  not parsed, {why}: {text}"))?;
+            line(format_args!(
+                "\n  not parsed, {why}: {}",
+                harmless_line(text)
+            ))?;
         }
         line("")?;
     }
@@ -163,7 +166,7 @@ fn show(arguments: &Arguments, found: &[Preview]) -> Result<()> {
         .iter()
         .filter_map(|one| Some((one, one.error.as_ref()?)))
     {
-        failed(&printable(&one.path), error);
+        failed(&one.path, error);
     }
     let failed = found.iter().filter(|one| one.error.is_some());
     all_were_read(failed.count(), found.len())
@@ -172,7 +175,7 @@ fn show(arguments: &Arguments, found: &[Preview]) -> Result<()> {
 fn report(into: &Path, done: &Ingested, started: Instant) {
     for source in &done.sources {
         if let Some(error) = &source.error {
-            failed(&litepack::printable(&source.path), error);
+            failed(&source.path, error);
             continue;
         }
         let path = printable(&source.path);

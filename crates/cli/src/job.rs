@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::output::tell;
 use anyhow::{Context, Result};
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
-use litepack::{Job, Progress, Sizes, Stop, Unit};
+use litepack::{Job, Progress, Sizes, Stop, Unit, harmless_line};
 
 const BYTES: &str = "{prefix:>9} [{bar:32}] {bytes}/{total_bytes} {bytes_per_sec} {eta} left";
 const ROWS: &str = "{prefix:>9} [{bar:32}] {pos}/{len} rows {per_sec} {eta} left";
@@ -64,7 +64,7 @@ fn draw(progress: Progress<'_>) {
         (Progress::Advanced(more), Some(bar)) => bar.inc(more),
         (Progress::Reached(done), Some(bar)) => bar.set_position(done),
         (Progress::Extended(more), Some(bar)) => bar.inc_length(more),
-        (Progress::At(what), Some(bar)) => bar.set_message(what.to_owned()),
+        (Progress::At(what), Some(bar)) => bar.set_message(harmless_line(what)),
         (Progress::Ended, Some(ended)) => {
             ended.finish_and_clear();
             *bar = None;

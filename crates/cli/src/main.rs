@@ -71,7 +71,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let command = Arguments::parse().command;
+    let command = match Arguments::try_parse() {
+        Ok(arguments) => arguments.command,
+        Err(refused) => return misused(&refused),
+    };
     let result = match command {
         Command::Pack(arguments) => pack::run(&arguments).map(|()| true),
         Command::Unpack(arguments) => unpack::run(&arguments).map(|()| true),
@@ -90,6 +93,19 @@ fn main() -> ExitCode {
         Command::Shell(arguments) => return ended(shell::run(&arguments)),
     };
     ended(result.map(|done| ExitCode::from(if done { DONE } else { NO })))
+}
+
+/// What is wrong with the arguments, among which are names that patterns of the user's shell have found; or the help.
+fn misused(refused: &clap::Error) -> ExitCode {
+    if !refused.use_stderr() {
+        refused.exit();
+    }
+    // A name that has an end of a line in it does not begin another one.
+    for (at, line) in refused.render().to_string().lines().enumerate() {
+        let indent = if at == 0 || line.is_empty() { "" } else { "  " };
+        tell!("{indent}{line}");
+    }
+    ExitCode::from(ERROR)
 }
 
 /// The exit code, and what is wrong for people.

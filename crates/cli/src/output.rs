@@ -1,16 +1,32 @@
 //! Standard output, which has the data and nothing else, and lines for people on standard error. A reader that has seen
 //! enough, as `head`, is no error: the work goes on, and the exit code says how it ended.
+//!
+//! All that the command prints goes through here. Names of files, tables and columns, and words of servers, may hold
+//! anything, so nothing is printed that does something to a terminal; in JSON it is escaped.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 
 use anyhow::{Context, Result};
+use litepack::{harmless, harmless_json, harmless_line};
 
-/// Writes text as it is.
+/// Writes text for people.
 ///
 /// # Errors
 /// If it cannot be written, because a disk is full.
 pub fn print(text: impl Display) -> Result<()> {
+    write(&harmless(&text.to_string()))
+}
+
+/// Writes JSON and ends the line.
+///
+/// # Errors
+/// As [`print`].
+pub fn json(json: impl Display) -> Result<()> {
+    write(&(harmless_json(&json.to_string()) + "\n"))
+}
+
+fn write(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -27,9 +43,10 @@ pub fn line(text: impl Display) -> Result<()> {
 }
 
 /// Writes a line to standard error. If it cannot be written, the exit code still says how the work ended, where
-/// `eprintln` would panic.
+/// `eprintln` would panic. A name cannot make other lines.
 pub fn to_stderr(text: impl Display) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let line = harmless_line(&text.to_string());
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// [`to_stderr`] with the arguments of `format`.

@@ -8,7 +8,7 @@ use anyhow::Result;
 use litepack::tune::{TuneOptions, tune};
 
 use crate::job::interruptible;
-use crate::output::{line, print};
+use crate::output::{json, print};
 
 /// Smallest and largest sample, in MiB.
 const SAMPLE_MB: std::ops::RangeInclusive<u64> = 1..=1 << 20;
@@ -54,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     let report = tune(&arguments.db, &options, &interruptible()?)?;
     if arguments.json {
-        line(serde_json::to_value(&report)?)?;
+        json(serde_json::to_value(&report)?)?;
     } else {
         print(text::of(&report))?;
     }

@@ -14,6 +14,7 @@
 //! scans.rs     which reads go forward through a file, told from reads here and there
 //! bytes.rs     little-endian fields and variable-length integers
 //! random.rs    random numbers from a seed
+//! printable.rs text that does nothing to a terminal
 //! testing/     storages for tests
 //! ```
 #![forbid(unsafe_code)]
@@ -34,6 +35,7 @@ pub mod interrupt;
 pub mod limits;
 pub mod memory;
 pub mod parallel;
+pub mod printable;
 pub mod random;
 pub mod results;
 pub mod scans;

@@ -7,9 +7,11 @@ use rusqlite::types::FromSql;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Params};
 
 use crate::error::{Cause, Context, cannot_read};
+use crate::files::bound::read_schema;
 use crate::files::reader;
 use crate::files::replacement::Replacement;
 use crate::files::source::Source;
+use crate::files::structure::expect_trees;
 use crate::job::Interrupts;
 use crate::{Error, Job, Result, register};
 
@@ -63,11 +65,13 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// Opens a plain or packed database.
+    /// Opens a plain or packed database, whose pages make trees.
     pub(crate) fn open(shown: &Path, job: &Job<'_>) -> Result<Database> {
         let source = Source::open(shown, true)?;
         source.expect_database()?;
-        Database::of(source, job)
+        let database = Database::of(source, job)?;
+        database.expect_trees(job)?;
+        Ok(database)
     }
 
     /// Opens a packed database.
@@ -81,13 +85,24 @@ impl Database {
         register()?;
         let shown = source.shown().to_owned();
         let connection = source.connect("", job);
-        let connection = connection.map_err(|error| Error::of_sqlite(&shown, error))?;
+        let mut connection = connection.map_err(|error| Error::of_sqlite(&shown, error))?;
+        read_schema(&mut connection).map_err(|error| Error::of_sqlite(&shown, error))?;
         Ok(Database {
             _interrupts: job.interrupts(&connection),
             connection,
             source,
             shown,
         })
+    }
+
+    /// An error if SQL would not come to an end.
+    fn expect_trees(&self, job: &Job<'_>) -> Result<()> {
+        // Nobody writes meanwhile.
+        self.run("begin; pragma main.schema_version")?;
+        let (file, kind) = (self.source.file(), self.source.kind());
+        let found = expect_trees(file, kind, self.source.path(), &self.shown, job, None);
+        self.run("rollback")?;
+        found
     }
 
     /// The first value of the first row.

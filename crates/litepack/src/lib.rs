@@ -92,12 +92,12 @@ pub use {
     litepack_store::{DEFAULT_LEVEL, Info as FileInfo},
     maintain::{MaintainOptions, Maintained, maintain},
     pack::{DICTIONARY_SIZES, PackOptions, Sizes, pack, pack_in_place},
-    printable::printable,
+    printable::{harmless, harmless_json, harmless_line, printable},
     unpack::{UnpackOptions, unpack, unpack_in_place},
 };
 
 #[cfg(all(feature = "catalog", unix))]
-pub use catalog::{CatalogOptions, Cataloged, Unreadable, catalog};
+pub use catalog::{CatalogOptions, Cataloged, Incomplete, Unreadable, catalog};
 #[cfg(all(feature = "ingest", unix))]
 pub use ingest::{IngestOptions, Ingested, IngestedSource, Preview, ingest, preview_ingest};
 

@@ -1,4 +1,7 @@
-//! Names as they may be shown.
+//! Names and text as they may be shown.
+
+pub(crate) use litepack_io::printable::deceives;
+pub use litepack_io::printable::{harmless, harmless_json, harmless_line};
 
 /// Longer names are cut.
 const NAME_MAX: usize = 60;
@@ -20,13 +23,6 @@ pub fn printable(name: &str) -> String {
         shown.push('…');
     }
     shown
-}
-
-/// Whether a character makes text look like other text: controls, changes of direction, and what cannot be seen.
-pub(crate) fn deceives(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::check::print;
 use crate::job::interruptible;
-use crate::output::{line, tell};
+use crate::output::{json, tell};
 
 /// Decompresses every frame of an archive and reports damage.
 #[derive(clap::Args)]
@@ -26,7 +26,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         tell!("litepack: {} is damaged", arguments.archive.display());
     }
     if arguments.json {
-        line(serde_json::to_value(&report)?)?;
+        json(serde_json::to_value(&report)?)?;
     } else {
         print(&report.damage)?;
     }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use indicatif::HumanBytes;
 use litepack::archive::Info;
 
-use crate::output::{line, print};
+use crate::output::{json, print};
 
 /// Reports sizes, frames and checksums of an archive.
 #[derive(clap::Args)]
@@ -22,7 +22,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let info = litepack::archive::info(&arguments.archive)?;
     if arguments.json {
-        line(serde_json::to_value(&info)?)?;
+        json(serde_json::to_value(&info)?)?;
     } else {
         print(text(&info))?;
     }

@@ -52,7 +52,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         ..Column::new(&place.table, &place.column)
     };
     enable(&place.database, &column)?;
-    tell!("{LIMITS}");
+    for line in LIMITS.lines() {
+        tell!("{line}");
+    }
     tell!(
         "{}: {} is enabled; `litepack columns maintain` compresses the rows",
         place.database.display(),

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use indicatif::HumanBytes;
 use litepack::columns::{Status, status};
+use litepack::{harmless_line, printable};
 
-use crate::output::{line, print};
+use crate::output::{json, line, print};
 
 /// Reports what is compressed, how well, and why the rest is not.
 #[derive(clap::Args)]
@@ -22,7 +23,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let columns = status(&arguments.database)?;
     if arguments.json {
-        line(serde_json::to_value(&columns)?)?;
+        json(serde_json::to_value(&columns)?)?;
     } else if columns.is_empty() {
         line("no compressed columns")?;
     } else {
@@ -48,7 +49,7 @@ fn text(columns: &[Status]) -> String {
         let after = column.bytes_after + dictionaries;
         let ratio = column.bytes_before as f64 / after.max(1) as f64;
         table.push([
-            format!("{}.{}", column.table, column.column),
+            name(column),
             column.compression_level.to_string(),
             column.rows.to_string(),
             column.rows_compressed.to_string(),
@@ -66,12 +67,11 @@ fn text(columns: &[Status]) -> String {
     for column in columns {
         for reason in &column.not_compressed {
             text.push_str(&format!(
-                "{}.{}: {} rows, {} not compressed: {}\n",
-                column.table,
-                column.column,
+                "{}: {} rows, {} not compressed: {}\n",
+                name(column),
                 reason.rows,
                 HumanBytes(reason.bytes),
-                reason.why
+                harmless_line(&reason.why)
             ));
         }
     }
@@ -79,6 +79,10 @@ fn text(columns: &[Status]) -> String {
         text.push_str("`litepack columns maintain` has something to do\n");
     }
     text
+}
+
+fn name(column: &Status) -> String {
+    format!("{}.{}", printable(&column.table), printable(&column.column))
 }
 
 /// Lines of cells: the first to the left, the others to the right.

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use indicatif::HumanBytes;
+use litepack::harmless_line;
 use litepack::tune::{Form, Report};
 
 /// The report for people.
 pub fn of(report: &Report) -> String {
-    let shown = report.database.display();
+    let shown = harmless_line(&report.database.display().to_string());
     let (bytes, pages) = (HumanBytes(report.plain_bytes()), report.page_size);
     let mut out = if report.is_whole {
         format!("{shown}: {bytes} as a plain file, pages of {pages} bytes\n")
@@ -99,7 +100,7 @@ fn one(report: &Report, heading: &str, at: usize) -> String {
         ratios.join(", ")
     );
     for command in report.commands(result.candidate) {
-        out += &format!("  {command}\n");
+        out += &format!("  {}\n", harmless_line(&command));
     }
     out
 }

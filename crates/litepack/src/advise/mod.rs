@@ -19,7 +19,6 @@ mod html;
 mod json;
 mod kind;
 mod modes;
-mod pages;
 mod rebuild;
 mod recommend;
 mod sample;
@@ -41,11 +40,11 @@ use crate::files::origin::Origin;
 use crate::files::replacement::Replacement;
 use crate::job::Unit;
 
+use crate::files::pages::Pages;
 use crate::{Info, Job, Result, register};
 use account::Scale;
 use findings::Evidence;
 use modes::packed::Deadlines;
-use pages::Pages;
 use sample::Samples;
 use schema::Schema;
 

@@ -11,7 +11,7 @@ use litepack_btree::{Encoding, HEADER_LEN, Owner, PageNumber, PageOwnership, Rol
 use litepack_io::random::SplitMix64;
 
 use super::column::ColumnSample;
-use super::pages::Pages;
+use crate::files::pages::Pages;
 
 /// No fewer leaves of a tree are read, if it has them.
 const LEAVES_MIN: u64 = 48;

@@ -11,8 +11,8 @@ use litepack_btree::record::SchemaRow;
 use litepack_btree::{HEADER_LEN, Owner, PageNumber, PageOwnership, Role, TreeKind};
 use rusqlite::{Connection, Row};
 
-use super::pages::Pages;
 use crate::error::{Context, refuse};
+use crate::files::pages::Pages;
 use crate::files::source::distrust;
 use crate::{Job, Result};
 

@@ -5,17 +5,21 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fs::Metadata;
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
 
 use crate::error::{Context, refuse};
+use crate::files::bound::Bound;
 use crate::files::origin::connect;
 use crate::files::replacement::Replacement;
 use crate::{Error, Job, Result};
 
 /// `LPct`, by which a catalog is told from other databases.
 const APPLICATION_ID: i64 = 0x4c50_6374;
+/// Reading one takes no longer.
+const TIME: Duration = Duration::from_secs(3600);
 /// Of the tables below.
 const VERSION: i64 = 1;
 
@@ -57,6 +61,8 @@ pub(super) struct Content {
     pub(super) encoding: String,
     pub(super) schema_hash: String,
     pub(super) tables: Vec<Table>,
+    /// What is in it and not here, and why. Said when the file is read, and not kept.
+    pub(super) left_out: Vec<String>,
 }
 
 /// A table of a file.
@@ -139,18 +145,24 @@ impl Book {
                 row.get::<_, i64>(0)
             })
         };
-        let opened = connect(&uri).and_then(|connection| {
+        let len = path.metadata().map_or(0, |found| found.len());
+        let opened = connect(&uri).and_then(|mut connection| {
+            let bound = Bound::of(&mut connection, len, TIME)?;
             let id = number(&connection, "application_id")?;
-            Ok((number(&connection, "user_version")?, id, connection))
+            Ok((
+                number(&connection, "user_version")?,
+                id,
+                (connection, bound),
+            ))
         });
         match opened {
-            Ok((VERSION, APPLICATION_ID, connection)) => {
+            Ok((VERSION, APPLICATION_ID, (connection, bound))) => {
                 let anew = "delete this catalog, and it is made anew";
                 let found = has_own_tables(&connection).and_then(|has| match has {
                     true => read(&connection).map(Some),
                     false => Ok(None),
                 });
-                match found {
+                match bound.told(found) {
                     Ok(Some(book)) => Ok(book),
                     Ok(None) => refuse!("{name} has other tables than a catalog; {anew}"),
                     Err(error) => {
@@ -209,7 +221,7 @@ fn insert(connection: &Connection, id: i64, file: &File) -> rusqlite::Result<()>
         id,
         file.path,
         file.identity,
-        file.size as i64,
+        i64::try_from(file.size).unwrap_or(i64::MAX),
         content.map(|content| &content.format),
         content.map(|content| content.page_size),
         content.map(|content| &content.encoding),
@@ -290,6 +302,7 @@ fn read(connection: &Connection) -> rusqlite::Result<Book> {
                 encoding: row.get(6)?,
                 schema_hash: row.get(7)?,
                 tables: tables.remove(&row.get(0)?).unwrap_or_default(),
+                left_out: Vec::new(),
             }),
         };
         let file = File {

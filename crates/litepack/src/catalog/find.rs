@@ -5,6 +5,7 @@ use std::fs::Metadata;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use litepack_engine::expect_database_len;
 use litepack_sqlite::Listed;
 
 use super::identity::{self, Identity};
@@ -126,7 +127,9 @@ fn of_prefix(url: &str, job: &Job<'_>, shards: &mut Vec<Shard>) -> Result<()> {
     let mut each = |objects: Vec<Listed>| {
         let wanted = |object: &Listed| object.url.ends_with(SUFFIX);
         shards.extend(objects.into_iter().filter(wanted).map(|object| {
-            let has_etag = !object.etag.is_empty();
+            // A length that no file has is not believed, and the file says what it is.
+            let is_possible = expect_database_len(&[], object.size).is_ok();
+            let has_etag = !object.etag.is_empty() && is_possible;
             let listed = identity::of_object(object.size, &object.etag);
             Shard {
                 path: object.url,

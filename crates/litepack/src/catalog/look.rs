@@ -3,11 +3,13 @@
 //! The file may be anybody's. Nothing in its schema runs but expressions of columns, under `trusted_schema=OFF`; views
 //! and virtual tables are left alone.
 
+use std::hash::Hasher as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use litepack_columns::tokens::quote;
 use litepack_engine::FileKind;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use twox_hash::XxHash3_64;
 
 use super::book::{Book, Column, Content, File, Table};
@@ -15,13 +17,28 @@ use super::find::Shard;
 use super::identity::{self, Identity};
 use super::{CatalogOptions, absolute, bounds, text_of};
 use crate::error::{Context, refuse};
+use crate::files::bound::Bound;
 use crate::files::origin::{Origin, connect};
-use crate::{Error, Job, Result};
+use crate::{Error, Job, Result, printable};
 
 /// A file that is written all the time is given up after so many attempts.
 const ATTEMPTS: usize = 3;
 /// Tables of a file that are looked at.
 const TABLES_MAX: i64 = 10_000;
+/// So often is a page read, with the columns that the user has named.
+const SCANS: u64 = 4;
+/// Bytes of the database in a byte of a packed file or archive, before the structure of a local one is looked at, and at
+/// most for one on a server.
+const LOCAL_RATIO: u64 = 16;
+const REMOTE_RATIO: u64 = 1024;
+/// How long a file may take, and how many of its bytes take a second more.
+const LOCAL_TIME: Duration = Duration::from_secs(10);
+const LOCAL_SPEED: u64 = 10 << 20;
+/// The same for one that is looked at a second time.
+const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENT_SPEED: u64 = 100_000;
+const REMOTE_TIME: Duration = Duration::from_secs(300);
+const REMOTE_SPEED: u64 = 50_000;
 
 /// Looks at files.
 pub(super) struct Looker<'a> {
@@ -110,18 +127,34 @@ impl<'a> Looker<'a> {
             let before = which()?;
             *identity = Some(before.clone());
             let origin = Origin::open(path)?;
-            let connection = connect(&origin.uri()).map_err(|error| origin.explain(error))?;
+            let mut connection = connect(&origin.uri()).map_err(|error| origin.explain(error))?;
             let format = match origin.kind() {
                 FileKind::Packed => "packed",
                 FileKind::Zstd => "archive",
                 _ => "plain",
             };
-            let content = self.content(&connection, format);
+            let bound = local_bound(&mut connection, before.size, origin.kind());
+            let bound = bound.map_err(|error| origin.explain(error))?;
+            let mut content = self.content(&connection, format).map_err(Ok);
+            if content.is_err() && bound.is_exceeded() {
+                // It may have been compressed very well, or this machine may be slow. The connection still holds its
+                // lock, as the transaction has not ended.
+                let patience = PATIENCE + Duration::from_secs(before.size / PATIENT_SPEED);
+                let until = Instant::now().checked_add(patience);
+                content = match origin.expect_trees_held(self.job, until) {
+                    Ok(()) => self
+                        .content_again(&mut connection, format, patience)
+                        .map_err(Ok),
+                    Err(error) => Err(Err(error)),
+                };
+            }
             drop(connection);
             if which()? == before {
-                return content
-                    .map(Found::Content)
-                    .map_err(|error| origin.explain(error));
+                let told = |error: std::result::Result<_, Error>| match error {
+                    Ok(error) => origin.explain(error),
+                    Err(error) => error,
+                };
+                return content.map(Found::Content).map_err(told);
             }
         }
         refuse!("it is written all the time; run this again when it is not");
@@ -135,7 +168,7 @@ impl<'a> Looker<'a> {
     ) -> Result<Found> {
         let cannot = |error| Error::of_sqlite(Path::new(url), error);
         let uri = crate::remote_uri(url).with_context(|| format!("cannot open {url}"))?;
-        let connection = match connect(&uri) {
+        let mut connection = match connect(&uri) {
             Ok(connection) => connection,
             Err(error) => {
                 // Says what is wrong, which SQLite does not.
@@ -155,11 +188,27 @@ impl<'a> Looker<'a> {
         if let Some(file) = known(&opened) {
             return Ok(Found::Known(file.clone()));
         }
-        let content = self.content(&connection, text("kind"));
+        let bound = remote_bound(&mut connection, size, text("kind")).map_err(cannot)?;
+        let content = bound.told(self.content(&connection, text("kind")));
         content.map(Found::Content).map_err(cannot)
     }
 
-    /// All that a catalog says of a database, of one commit.
+    /// The same, after an attempt that was stopped.
+    fn content_again(
+        &self,
+        connection: &mut Connection,
+        format: &str,
+        patience: Duration,
+    ) -> rusqlite::Result<Content> {
+        let bound = Bound::of(connection, u64::MAX, patience)?;
+        let content = connection
+            .execute_batch("ROLLBACK")
+            .and_then(|()| self.content(connection, format));
+        bound.told(content)
+    }
+
+    /// All that a catalog says of a database, of one commit. What needs something that this program does not have, a
+    /// collation or a function, is left out, and said.
     fn content(&self, connection: &Connection, format: &str) -> rusqlite::Result<Content> {
         let _interrupts = self.job.interrupts(connection);
         connection.execute_batch("BEGIN")?;
@@ -173,16 +222,21 @@ impl<'a> Looker<'a> {
                 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name LIMIT ?1",
             [TABLES_MAX],
         )?;
-        let table = |name: String| self.table(connection, name, is_utf8);
+        let (mut tables, mut left_out) = (Vec::new(), Vec::new());
+        for name in names {
+            let shown = printable(&name);
+            match or_left_out(self.table(connection, name, is_utf8, &mut left_out))? {
+                Ok(table) => tables.push(table),
+                Err(why) => left_out.push(format!("table {shown}: {why}")),
+            }
+        }
         Ok(Content {
             format: format.to_owned(),
             page_size: connection.query_row("PRAGMA main.page_size", [], |row| row.get(0))?,
             encoding,
             schema_hash,
-            tables: names
-                .into_iter()
-                .map(table)
-                .collect::<rusqlite::Result<_>>()?,
+            tables,
+            left_out,
         })
     }
 
@@ -191,18 +245,22 @@ impl<'a> Looker<'a> {
         connection: &Connection,
         name: String,
         is_utf8: bool,
+        left_out: &mut Vec<String>,
     ) -> rusqlite::Result<Table> {
         let source = format!("main.{}", quote(&name));
-        let count = format!("SELECT count(*) FROM {source}");
-        let rows = connection.query_row(&count, [], |row| row.get(0))?;
-        let mut columns = Vec::new();
+        let rows = count(connection, &source)?;
         let indexed = indexed_columns(connection, &name)?;
-        for column in &indexed {
-            columns.push(range(connection, &source, column, true, is_utf8)?);
-        }
-        for column in self.chosen_columns(connection, &name)? {
-            if !indexed.contains(&column) {
-                columns.push(range(connection, &source, &column, false, is_utf8)?);
+        let mut chosen = self.chosen_columns(connection, &name)?;
+        chosen.retain(|column| !indexed.contains(column));
+        let all = indexed.iter().map(|column| (column, true));
+        let mut columns = Vec::new();
+        for (column, is_indexed) in all.chain(chosen.iter().map(|column| (column, false))) {
+            match or_left_out(range(connection, &source, column, is_indexed, is_utf8))? {
+                Ok(column) => columns.push(column),
+                Err(why) => {
+                    let (table, column) = (printable(&name), printable(column));
+                    left_out.push(format!("column {table}.{column}: {why}"));
+                }
             }
         }
         Ok(Table {
@@ -232,6 +290,59 @@ impl<'a> Looker<'a> {
         });
         Ok(names)
     }
+}
+
+/// The rows of a table. An index is smaller, but may be in an order that this program does not know.
+///
+/// `FILTER` makes SQLite count row by row, where it can be stopped.
+fn count(connection: &Connection, source: &str) -> rusqlite::Result<i64> {
+    let sql = format!("SELECT count(*) FILTER (WHERE 1) FROM {source}");
+    let rows = |sql: &str| connection.query_row(sql, [], |row| row.get(0));
+    let counted = rows(&sql);
+    let is_left_out = is_for_want(&counted);
+    match is_left_out.then(|| rows(&format!("{sql} NOT INDEXED"))) {
+        Some(again) if !is_for_want(&again) => again,
+        _ => counted,
+    }
+}
+
+/// Whether it cannot be done only by this program, for want of a collation or a function.
+fn is_for_want<T>(done: &rusqlite::Result<T>) -> bool {
+    let error = done.as_ref().err();
+    error.and_then(rusqlite::Error::sqlite_error_code) == Some(ErrorCode::Unknown)
+}
+
+/// What was not done for want of something, in words.
+fn or_left_out<T>(done: rusqlite::Result<T>) -> rusqlite::Result<std::result::Result<T, String>> {
+    let is_left_out = is_for_want(&done);
+    match done {
+        Err(error) if is_left_out => Ok(Err(format!(
+            "it needs a collation or a function of another program ({})",
+            printable(&error.to_string())
+        ))),
+        done => done.map(Ok),
+    }
+}
+
+/// Of a local file of this length. Of one that is compressed it allows for much, and what goes beyond is looked at.
+fn local_bound(connection: &mut Connection, len: u64, kind: FileKind) -> rusqlite::Result<Bound> {
+    let bytes = match kind {
+        FileKind::Plain => len,
+        _ => len.saturating_mul(LOCAL_RATIO),
+    };
+    let time = LOCAL_TIME + Duration::from_secs(len / LOCAL_SPEED);
+    // A column without an index is a scan of its table.
+    Bound::of(connection, bytes.saturating_mul(SCANS), time)
+}
+
+/// Of a file on a server: what goes beyond is taken for damage.
+fn remote_bound(connection: &mut Connection, len: u64, kind: &str) -> rusqlite::Result<Bound> {
+    let bytes = match kind {
+        "plain" => len,
+        _ => len.saturating_mul(REMOTE_RATIO),
+    };
+    let time = REMOTE_TIME + Duration::from_secs(len / REMOTE_SPEED);
+    Bound::of(connection, bytes.saturating_mul(SCANS), time)
 }
 
 /// What is known of a file.
@@ -289,15 +400,15 @@ fn schema_hash(connection: &Connection) -> rusqlite::Result<String> {
     let sql = "SELECT type, name, tbl_name, sql FROM main.sqlite_schema ORDER BY type, name";
     let mut statement = connection.prepare(sql)?;
     let mut rows = statement.query([])?;
-    let mut text = Vec::new();
+    let mut hash = XxHash3_64::new();
     while let Some(row) = rows.next()? {
         for column in 0..4 {
             let part = row.get_ref(column)?.as_bytes_or_null()?.unwrap_or_default();
-            text.extend_from_slice(part);
-            text.push(0);
+            hash.write(part);
+            hash.write(&[0]);
         }
     }
-    Ok(format!("{:016x}", XxHash3_64::oneshot(&text)))
+    Ok(format!("{:016x}", hash.finish()))
 }
 
 fn rows(

@@ -58,6 +58,18 @@ pub struct Cataloged {
     pub removed: usize,
     /// Those that could not be read. They are in the catalog as such, and readers try them.
     pub unreadable: Vec<Unreadable>,
+    /// Those of which something was left out now, for want of a collation or a function. Of that, the catalog says
+    /// nothing, and readers do not skip these files for it.
+    pub incomplete: Vec<Incomplete>,
+}
+
+/// A file of [`Cataloged`] of which something was left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Incomplete {
+    /// Its path as in the catalog, or its URL.
+    pub path: String,
+    /// The tables and columns, each with the reason.
+    pub left_out: Vec<String>,
 }
 
 /// A file of [`Cataloged`] that could not be read.
@@ -108,7 +120,9 @@ pub fn catalog(
         .apply(urls.map(|shard| shard.path.as_str()))?;
     let looker = Looker::new(target, options, &before, job)?;
     let (files, unchanged) = look_at_all(&shards, &looker, job)?;
-    if let Some(missing) = options.columns.iter().find(|name| !is_in(name, &files)) {
+    // What is known of a file with these columns was accepted before.
+    let mut asked = options.columns.iter().filter(|_| unchanged == 0);
+    if let Some(missing) = asked.find(|name| !is_in(name, &files)) {
         refuse!("no file has a column {missing}; it is written TABLE.COLUMN");
     }
     let report = Cataloged {
@@ -117,6 +131,7 @@ pub fn catalog(
         unchanged,
         removed: before.without(&files),
         unreadable: files.iter().filter_map(unreadable).collect(),
+        incomplete: files.iter().filter_map(incomplete).collect(),
     };
     // Somebody else may have written a file under this name meanwhile.
     Book::read(target)?;
@@ -179,7 +194,7 @@ fn look_at_all(shards: &[Shard], looker: &Looker<'_>, job: &Job<'_>) -> Result<(
 /// Whether a file has a column of this name. It may be in one that cannot be read.
 fn is_in(name: &str, files: &[File]) -> bool {
     files.iter().any(|file| match &file.content {
-        Ok(content) => content.has(name),
+        Ok(content) => content.has(name) || !content.left_out.is_empty(),
         Err(_) => true,
     })
 }
@@ -189,6 +204,14 @@ fn unreadable(file: &File) -> Option<Unreadable> {
     Some(Unreadable {
         path: file.path.clone(),
         error: error.clone(),
+    })
+}
+
+fn incomplete(file: &File) -> Option<Incomplete> {
+    let left_out = &file.content.as_ref().ok()?.left_out;
+    (!left_out.is_empty()).then(|| Incomplete {
+        path: file.path.clone(),
+        left_out: left_out.clone(),
     })
 }
 

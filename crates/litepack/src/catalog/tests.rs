@@ -338,3 +338,57 @@ fn a_stopped_job_leaves_what_was_there() {
     assert!(done.unwrap_err().is_interrupted());
     assert!(!place.path("c").exists());
 }
+
+/// Databases of programs that bring collations, functions and modules of their own.
+#[test]
+fn what_this_program_does_not_have_keeps_the_rest_in() {
+    let place = Place::new();
+    place.plain(
+        "a.db",
+        "CREATE TABLE notes(id INTEGER PRIMARY KEY, usn INTEGER, made AS (lower(usn)));
+         CREATE INDEX ix ON notes(usn);
+         CREATE TABLE tags(tag TEXT PRIMARY KEY COLLATE nocase, n INTEGER UNIQUE) WITHOUT ROWID;
+         CREATE TABLE names(id INTEGER PRIMARY KEY, name TEXT COLLATE nocase, n INTEGER);
+         CREATE INDEX by_name ON names(name);
+         CREATE TABLE computed(id INTEGER PRIMARY KEY, a INTEGER);
+         CREATE INDEX by_value ON computed(upper(a));
+         CREATE INDEX some_of_them ON computed(a) WHERE upper(a) > 'a';
+         CREATE VIEW w AS SELECT upper(a) FROM computed;
+         INSERT INTO notes(id, usn) VALUES(1, 10), (2, 20);
+         INSERT INTO tags VALUES('x', 1);
+         INSERT INTO names VALUES(3, 'a', 1), (4, 'b', 2);
+         INSERT INTO computed VALUES(5, 50);
+         PRAGMA writable_schema = ON;
+         UPDATE sqlite_schema SET sql = replace(replace(replace(sql, 'nocase', 'unicase'), 'upper(', 'theirs('),
+             'lower(', 'theirs(');
+         INSERT INTO sqlite_schema VALUES('table', 'v', 'v', 0, 'CREATE VIRTUAL TABLE v USING theirs(a)');",
+    );
+    place.plain("b.db", "CREATE TABLE sound(id INTEGER PRIMARY KEY)");
+    let done = place.catalog(&["notes.made", "names.n"]).unwrap();
+    assert_eq!((done.files, &done.unreadable[..]), (2, &[][..]));
+    let [incomplete] = &done.incomplete[..] else {
+        panic!("{done:?}");
+    };
+    assert_eq!(incomplete.path, "a.db");
+    let left_out = incomplete.left_out.join("\n");
+    assert_eq!(incomplete.left_out.len(), 2, "{left_out}");
+    assert!(
+        left_out.contains("table tags: it needs a collation"),
+        "{left_out}"
+    );
+    assert!(
+        left_out.contains("column notes.made: it needs a collation or a function"),
+        "{left_out}"
+    );
+    let tables =
+        "SELECT group_concat(name || ' ' || rows, ', ') FROM (SELECT * FROM tables ORDER BY name)";
+    assert_eq!(place.value(tables), "computed 1, names 2, notes 2, sound 0");
+    let integer = Value::Integer;
+    let of = |name: &str, least, greatest| (name.to_owned(), integer(least), integer(greatest), 0);
+    assert_eq!(place.bounds("notes"), [of("id", 1, 2), of("usn", 10, 20)]);
+    assert_eq!(place.bounds("names"), [of("id", 3, 4), of("n", 1, 2)]);
+    assert_eq!(place.bounds("computed"), [of("id", 5, 5)]);
+    // It is known, and the column that was asked for was accepted.
+    let done = place.catalog(&["notes.made", "names.n"]).unwrap();
+    assert_eq!((done.unchanged, done.incomplete.len()), (2, 0));
+}

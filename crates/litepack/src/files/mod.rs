@@ -9,8 +9,11 @@
 //! names.rs        names of files                                   snapshot.rs     a WAL beside which others go on
 //! holders.rs      who has a database open                           leftovers.rs    temporary files, and what is left of them
 //! durable.rs      the steps by which a file takes a name, and a power loss between them
+//! pages.rs        its pages, while others may write               bound.rs        SQL on it has an end
+//! structure.rs    whether its pages make trees
 //! ```
 
+pub(crate) mod bound;
 pub(crate) mod content;
 pub(crate) mod durable;
 pub(crate) mod header;
@@ -23,9 +26,13 @@ pub(crate) mod object;
 #[cfg_attr(not(feature = "tune"), allow(dead_code))]
 #[cfg(any(feature = "catalog", feature = "tune"))]
 pub(crate) mod origin;
+// Most of it is for reports.
+#[cfg_attr(not(feature = "advise"), allow(dead_code))]
+pub(crate) mod pages;
 #[cfg(any(feature = "catalog", feature = "ingest"))]
 pub(crate) mod patterns;
 pub(crate) mod reader;
 pub(crate) mod replacement;
 pub(crate) mod snapshot;
 pub(crate) mod source;
+pub(crate) mod structure;

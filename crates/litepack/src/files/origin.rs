@@ -6,6 +6,7 @@
 
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use litepack_engine::FileKind;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -15,6 +16,7 @@ use crate::files::header;
 use crate::files::held::Held;
 use crate::files::names::{Suffixes, with_suffix};
 use crate::files::source::{distrust, open_file};
+use crate::files::structure::expect_trees;
 use crate::{Error, Job, Result, archive};
 
 /// The user's database.
@@ -103,6 +105,23 @@ impl Origin {
         };
         let uri = crate::uri::of_path(&self.path);
         format!("{uri}?mode=ro&vfs=litepack{immutable}")
+    }
+
+    /// An error if the pages do not make trees, and SQL that goes through them would not come to an end.
+    pub(crate) fn expect_trees(&self, job: &Job<'_>) -> Result<()> {
+        let held = || {
+            let connection = connect(&self.uri())?;
+            // Nobody writes meanwhile.
+            connection.execute_batch("BEGIN; PRAGMA main.schema_version")?;
+            Ok(connection)
+        };
+        let _held = held().map_err(|error| self.explain(error))?;
+        self.expect_trees_held(job, None)
+    }
+
+    /// The same, if a connection of the caller holds a lock.
+    pub(crate) fn expect_trees_held(&self, job: &Job<'_>, until: Option<Instant>) -> Result<()> {
+        expect_trees(&self.file, self.kind, &self.path, &self.shown, job, until)
     }
 
     /// What the database says of itself.

@@ -20,6 +20,7 @@ use litepack_store::HEAD_LEN;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::bound::read_schema;
 use super::durable;
 use super::header;
 use super::held::Held;
@@ -78,6 +79,11 @@ impl Source {
             shown: shown.to_owned(),
             kind,
         })
+    }
+
+    /// What it is.
+    pub(crate) fn kind(&self) -> FileKind {
+        self.kind
     }
 
     /// An error unless this is a plain database, possibly an empty one.
@@ -206,9 +212,10 @@ impl Source {
     /// Keeps others from writing while a report is made, without touching a WAL. A file that SQLite
     /// cannot read, such as a damaged one, is left unlocked: the report says what is wrong with it.
     pub(crate) fn hold_for_report(&mut self, job: &Job<'_>) -> Result<()> {
-        let opened = self.connect("", job).and_then(|connection| {
+        let opened = self.connect("", job).and_then(|mut connection| {
             let keep_wal = self.wal_len() > 0;
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep_wal)?;
+            read_schema(&mut connection)?;
             connection.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema;")?;
             Ok(connection)
         });
@@ -229,6 +236,7 @@ impl Source {
         if alone {
             connection.query_row("PRAGMA locking_mode=EXCLUSIVE", [], |_| Ok(()))?;
         }
+        read_schema(&mut connection)?;
         let mode = |connection: &Connection| {
             connection.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0))
         };

@@ -33,6 +33,7 @@ pub use self::preview::{Preview, preview_ingest};
 use self::row::Columns;
 use self::source::Source;
 use crate::error::{Context, refuse};
+use crate::files::bound::read_schema;
 use crate::files::patterns::expand;
 use crate::files::replacement::Replacement;
 use crate::job::{Step, Unit};
@@ -271,13 +272,15 @@ impl<'a> Session<'a> {
     }
 
     fn new(
-        connection: Connection,
+        mut connection: Connection,
         kind: Kind,
         database: &'a Path,
         options: &'a IngestOptions,
         job: &'a Job<'a>,
     ) -> Result<Session<'a>> {
         let table = &options.table;
+        // It may be a file from somebody else, whose schema has no end.
+        read_schema(&mut connection).map_err(|error| Error::of_sqlite(database, error))?;
         connection
             .busy_timeout(PATIENCE)
             .context("cannot open the database")?;

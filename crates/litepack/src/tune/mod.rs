@@ -82,6 +82,7 @@ pub fn tune(database: impl AsRef<Path>, options: &TuneOptions, job: &Job<'_>) ->
     register()?;
     let database = database.as_ref();
     let origin = Origin::open(database)?;
+    origin.expect_trees(job)?;
     let chart = match &options.chart {
         Some(file) => Some(Replacement::of(file, origin.path(), options.replace, job)?),
         None => None,

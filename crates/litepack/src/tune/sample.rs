@@ -3,10 +3,11 @@
 //!
 //! All copies are what `VACUUM INTO` makes: tables in order, pages full. The same for every page size.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use litepack_io::cache::DEFAULT_BUDGET_OF_MANY;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use tempfile::TempDir;
 
 use super::part;
@@ -14,7 +15,7 @@ use crate::error::{Context, refuse};
 use crate::files::origin::{Facts, Origin};
 use crate::job::Unit;
 use crate::uri;
-use crate::{Job, Result};
+use crate::{Error, Job, Result};
 
 /// Copies of the sample that are there at the same time: as it was taken, one for each of four page sizes, and a
 /// candidate.
@@ -54,8 +55,18 @@ impl Sample {
         let step = job.step("sampling", Unit::Tasks, None);
         let first = sample.plain(page_size);
         if sample.is_whole {
-            vacuum(&origin.uri(), origin, page_size, &first, job)?;
-        } else {
+            match vacuum(&origin.uri(), origin, page_size, &first, job) {
+                // It needs a collation or a function that this program does not have. The rest makes a sample.
+                Err(Error::Sqlite { error, .. })
+                    if error.sqlite_error_code() == Some(ErrorCode::Unknown) =>
+                {
+                    sample.is_whole = false;
+                    std::fs::remove_file(&first).or_else(not_there)?;
+                }
+                done => done?,
+            }
+        }
+        if !sample.is_whole {
             let part = sample.path("part.db");
             sample.left_out = part::copy(origin, budget, &part, job, &step)?;
             vacuum(&uri::of_path(&part), origin, page_size, &first, job)?;
@@ -135,6 +146,13 @@ fn vacuum(uri: &str, origin: &Origin, page_size: u32, copy: &Path, job: &Job<'_>
     job.check()?;
     let done = copied();
     done.map_err(|error| origin.explain(error))
+}
+
+fn not_there(error: std::io::Error) -> Result<()> {
+    match error.kind() {
+        ErrorKind::NotFound => Ok(()),
+        _ => Err(error).context("cannot remove a temporary file"),
+    }
 }
 
 /// Some pragmas answer and some do not.

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
+use litepack_io::printable::harmless;
 use litepack_store::{JOURNAL_SUFFIX, WAL_SUFFIX};
 
 use super::bindings::{sqlite3, sqlite3_api_routines, sqlite3_context, sqlite3_value, sqlite3_vfs};
@@ -130,7 +131,9 @@ impl Api {
 
     /// Writes to SQLite's error log, if the host has one: as several messages what is too long for one.
     pub(crate) fn log(&self, code: Code, message: &str) {
-        for part in parts(message, LOG_MAX) {
+        // Some hosts print it.
+        let message = harmless(message);
+        for part in parts(&message, LOG_MAX) {
             let Ok(part) = CString::new(part) else {
                 return;
             };

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use super::{Mean, Predicted};
 use crate::Result;
-use crate::advise::pages::Pages;
 use crate::archive::CreateOptions;
 use crate::error::Context;
+use crate::files::pages::Pages;
 
 /// Frames that are compressed at once.
 const TOGETHER: u64 = 64;

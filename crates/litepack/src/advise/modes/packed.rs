@@ -18,8 +18,8 @@ use super::encode::{self, Unit};
 use super::gain::Gain;
 use super::{Mean, Predicted};
 use crate::Result;
-use crate::advise::pages::Pages;
 use crate::error::Context;
+use crate::files::pages::Pages;
 use crate::files::reader;
 
 /// Of the bytes that are read of leaves so much is compressed: at the usual level, and of this at the best one.

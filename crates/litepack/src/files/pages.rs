@@ -17,9 +17,9 @@ use litepack_engine::{FileKind, plan};
 use litepack_io::storage::ReadAt;
 use litepack_store::{Store, Unit};
 
+use super::names::{Suffixes, with_suffix};
+use super::reader;
 use crate::error::{Context, cannot_read, refuse};
-use crate::files::names::{Suffixes, with_suffix};
-use crate::files::reader;
 use crate::{Result, archive};
 
 /// Length of the header of a WAL, and of a frame in it (sqlite.org/fileformat2.html, section 4.1).
@@ -57,6 +57,23 @@ impl<'a> Pages<'a> {
     /// # Errors
     /// If it cannot be read, or its first page is that of no database.
     pub(crate) fn open(file: &'a File, kind: FileKind, path: &Path, shown: &Path) -> Result<Self> {
+        let name = shown.display();
+        match Pages::of_some(file, kind, path, shown)? {
+            Some(pages) => Ok(pages),
+            None => refuse!("{name} is not a SQLite database, or an encrypted one"),
+        }
+    }
+
+    /// The same; `None` if the file is empty.
+    ///
+    /// # Errors
+    /// As [`Pages::open`].
+    pub(crate) fn of_some(
+        file: &'a File,
+        kind: FileKind,
+        path: &Path,
+        shown: &Path,
+    ) -> Result<Option<Self>> {
         let cannot = || cannot_read(shown);
         let (medium, len) = match kind {
             FileKind::Packed => {
@@ -76,6 +93,9 @@ impl<'a> Pages<'a> {
             .then(|| Wal::open(path, kind))
             .flatten();
         let size = wal.as_ref().map_or(len, |wal| wal.size);
+        if size == 0 {
+            return Ok(None);
+        }
         let mut bytes = Bytes { medium, wal };
         let mut head = [0; HEADER_LEN];
         let there = bytes.fill(0, &mut head);
@@ -84,12 +104,12 @@ impl<'a> Pages<'a> {
             let name = shown.display();
             refuse!("{name} is not a SQLite database, or an encrypted one");
         };
-        Ok(Pages {
+        Ok(Some(Pages {
             bytes,
             size: u64::from(header.pages) * u64::from(header.page_size),
             header,
             failed: 0,
-        })
+        }))
     }
 
     /// Bytes in the WAL that count.
