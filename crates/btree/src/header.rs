@@ -39,6 +39,8 @@ pub struct Header {
     pub encoding: Encoding,
     /// First page of the list of free pages, if there is one.
     pub(crate) first_free: Option<PageNumber>,
+    /// How many pages the list has, as the header counts them.
+    pub free_pages: u32,
     /// Whether there are pointer map pages.
     pub auto_vacuum: bool,
 }
@@ -78,6 +80,7 @@ impl Header {
                 _ => Encoding::Utf8,
             },
             first_free: number_at(head, 32),
+            free_pages: word(36),
             auto_vacuum: word(52) != 0,
         })
     }
@@ -85,6 +88,14 @@ impl Header {
     /// Bytes of a page that b-trees use.
     pub fn usable(&self) -> usize {
         self.page_size as usize - usize::from(self.reserved)
+    }
+
+    /// Whether there is such a page, and it may be free: it is not one of those that have a purpose by their number.
+    pub(crate) fn can_be_free(&self, page: PageNumber) -> bool {
+        page.get() > 1
+            && page.get() <= self.pages
+            && !self.is_pending_byte(page)
+            && !self.is_pointer_map(page)
     }
 
     /// Whether this is the page around SQLite's lock bytes.

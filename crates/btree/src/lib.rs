@@ -2,6 +2,7 @@
 //! does no I/O and does not know how the database is stored.
 //!
 //! ```text
+//! free_list.rs       the list of free pages
 //! header.rs          the database header: page size, page count, ...
 //! page_number.rs     how pages are counted
 //! page.rs            b-tree pages and their cells
@@ -26,6 +27,7 @@
     )
 )]
 
+mod free_list;
 mod header;
 pub mod page;
 mod page_number;
@@ -34,6 +36,7 @@ pub mod record;
 pub mod split;
 mod walk;
 
+pub use free_list::FreeList;
 pub use header::{Encoding, HEADER_LEN, Header};
 pub use page_number::PageNumber;
 pub use page_ownership::{Damage, Owner, PageOwnership, Role, Tree, TreeKind};

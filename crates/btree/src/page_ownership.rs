@@ -190,6 +190,21 @@ impl PageOwnership {
         self.damaged
     }
 
+    /// Whether nothing is wrong, and every page is accounted for: it is in one tree or on the list of free pages, which
+    /// has as many as the header counts, or has a purpose by its number. Only [`PageOwnership::find`] can tell.
+    pub fn is_whole(&self) -> bool {
+        if self.damaged > 0 {
+            return false;
+        }
+        let (mut known, mut free) = (0, 0);
+        for page in self.known().flat_map(|pages| pages.start.up_to(pages.end)) {
+            let owner = self.owner(page);
+            known += u32::from(owner != Owner::Unknown);
+            free += u32::from(matches!(owner, Owner::FreeTrunk | Owner::FreeLeaf));
+        }
+        known == self.pages() && free == self.header.free_pages
+    }
+
     /// The root page of the tree with this index.
     pub(crate) fn root(&self, tree: u32) -> Option<PageNumber> {
         self.trees.get(tree as usize).map(|tree| tree.root)

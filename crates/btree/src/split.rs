@@ -250,6 +250,7 @@ mod tests {
             pages: u32::MAX,
             encoding: crate::Encoding::Utf8,
             first_free: None,
+            free_pages: 0,
             auto_vacuum: false,
         };
         let root = PageNumber::new(2).unwrap();
@@ -321,6 +322,7 @@ mod tests {
                 pages: 9,
                 encoding: crate::Encoding::Utf8,
                 first_free: None,
+                free_pages: 0,
                 auto_vacuum: false,
             };
             let Ok(found) = cuts(&header, PageNumber::new(2).unwrap(), parts, |_, to| {

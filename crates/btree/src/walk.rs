@@ -5,12 +5,14 @@
 
 use std::mem;
 
+use crate::free_list::Trunk;
 use crate::header::HEADER_LEN;
 use crate::page::{Cell, Page, number_at};
 use crate::page_number::PageNumber;
 use crate::page_ownership::{PageOwnership, Role, Slot, Tree, TreeKind};
 use crate::record::SchemaRow;
 
+const NOT_FREE: &str = "names a free page that is not free";
 /// Index of the schema's own tree.
 const SCHEMA: u32 = 0;
 /// Bytes read of a row of the schema. Names are not longer than the statement that made them: a million bytes
@@ -222,8 +224,7 @@ impl<E, F: FnMut(PageNumber, &mut [u8]) -> Result<bool, E>> Walk<F> {
         let mut before = PageNumber::FIRST;
         while next.is_some() {
             let Some(trunk) = self.owners.claim(next, Slot::FREE_TRUNK) else {
-                self.owners
-                    .note(before, None, "names a free page that is not free");
+                self.owners.note(before, None, NOT_FREE);
                 return Ok(());
             };
             if !(self.read)(trunk, &mut self.other)? {
@@ -231,21 +232,17 @@ impl<E, F: FnMut(PageNumber, &mut [u8]) -> Result<bool, E>> Walk<F> {
                 return Ok(());
             }
             let usable = self.other.get(..self.owners.header().usable());
-            let (words, _) = usable.unwrap_or_default().as_chunks();
-            let mut words = words.iter().map(|word| u32::from_be_bytes(*word));
-            next = words.next().and_then(PageNumber::new);
-            let count = words.next().unwrap_or(0);
-            if count as usize > words.len() {
+            let parsed = Trunk::parse(usable.unwrap_or_default());
+            if parsed.overfull {
                 self.owners
                     .note(trunk, None, "counts more free pages than it can name");
             }
-            for leaf in words.take(count as usize) {
-                let leaf = PageNumber::new(leaf);
+            for leaf in parsed.leaves {
                 if self.owners.claim(leaf, Slot::FREE_LEAF).is_none() {
-                    self.owners
-                        .note(trunk, None, "names a free page that is not free");
+                    self.owners.note(trunk, None, NOT_FREE);
                 }
             }
+            next = parsed.next;
             before = trunk;
         }
         Ok(())

@@ -4,12 +4,14 @@
 //! ```text
 //! kind.rs        what a file is, by its first bytes     plan/           which dictionaries a database should have
 //! content.rs     what each table and index takes        maintenance.rs  the steps that make a packed file small again
-//! malformed.rs   whether its b-trees make sense         report.rs       what info and check answer, as JSON and text
+//! malformed.rs   whether its b-trees make sense         free_pages.rs   free pages, which need not be stored
+//! report.rs      what info and check answer, as JSON and text
 //! ```
 //! The extension's SQL functions and pragmas and the functions of the library `litepack` are both made of these.
 #![forbid(unsafe_code)]
 
 pub mod content;
+mod free_pages;
 mod kind;
 pub mod maintenance;
 mod malformed;

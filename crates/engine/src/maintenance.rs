@@ -1,5 +1,5 @@
-//! Maintenance of a packed database: trains dictionaries as `pack` would, recompresses outdated pages, drops unused
-//! dictionaries, reorders extents and returns free space.
+//! Maintenance of a packed database: drops free pages, trains dictionaries as `pack` would, recompresses outdated
+//! pages, drops unused dictionaries, reorders extents and returns free space.
 //!
 //! It works in steps of about 20 milliseconds, each a transaction under the write lock, which the caller takes. The
 //! plan of dictionaries is made before, without a lock: pages may change meanwhile, which only makes the result a
@@ -11,6 +11,7 @@ use litepack_codec::{DictId, Level};
 use litepack_io::storage::Storage;
 use litepack_store::{Erase, Reordering, Result, Store, Unit};
 
+use crate::free_pages::FreePages;
 use crate::plan::{Effort, Plan, Source};
 
 /// A step may do more than one thing as long as it takes no longer than this.
@@ -27,9 +28,19 @@ pub struct Maintenance {
     none: DictId,
     /// The catalog that all numbers are of.
     catalog: (u64, u64),
+    free: Option<FreePages>,
     stage: Stage,
     /// Bytes of the file when all this began; it is to have no more afterwards.
     end: u64,
+}
+
+/// Whether a former state of the database may be needed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Former {
+    /// It may: there is a journal, or a log that is not all in the database. Free pages keep their content.
+    Needed,
+    /// No journal, log or reader can lead back to a state before the newest commit.
+    Gone,
 }
 
 /// How a step ended.
@@ -46,6 +57,7 @@ pub enum Progress {
 /// What is done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
+    DropFreePages,
     AddDictionaries,
     /// From this unit on.
     Recompress(Unit),
@@ -82,7 +94,11 @@ impl Maintenance {
     ///
     /// # Errors
     /// When the file cannot be read or is damaged.
-    pub fn plan<D: Storage>(store: &mut Store<D>, level: Level) -> Result<Maintenance> {
+    pub fn plan<D: Storage>(
+        store: &mut Store<D>,
+        level: Level,
+        former: Former,
+    ) -> Result<Maintenance> {
         store.refresh()?;
         store.verify_map()?;
         let known = store.dictionaries()?;
@@ -93,13 +109,19 @@ impl Maintenance {
         }
         let (size, unit) = (store.size(), store.unit_size());
         let catalog = store.catalog_version();
+        // While a log is copied into the database, page 1 may be of another state than the list that it names.
+        let free = match former {
+            Former::Gone => FreePages::find(store)?,
+            Former::Needed => None,
+        };
         Ok(Maintenance {
             level,
             plan: Plan::make(size, unit, effort, known, store)?,
             numbers: Vec::new(),
             none: 0,
             catalog,
-            stage: Stage::AddDictionaries,
+            free,
+            stage: Stage::DropFreePages,
             end: store.end(),
         })
     }
@@ -109,7 +131,9 @@ impl Maintenance {
     /// # Errors
     /// When the file cannot be read or is damaged.
     pub fn pays<D: Storage>(&self, store: &mut Store<D>) -> Result<bool> {
-        store.would_be_shorter(self.plan.saved())
+        let dropped = self.free.as_ref().map_or(0, FreePages::stored);
+        let dropped = i64::try_from(dropped).unwrap_or(i64::MAX);
+        store.would_be_shorter(self.plan.saved().saturating_add(dropped))
     }
 
     /// The level it works at.
@@ -121,13 +145,16 @@ impl Maintenance {
     ///
     /// # Errors
     /// The store's; the last commit is current then, and this maintenance should be given up.
-    pub fn step<D: Storage>(&mut self, store: &mut Store<D>) -> Result<Progress> {
+    pub fn step<D: Storage>(&mut self, store: &mut Store<D>, former: Former) -> Result<Progress> {
         store.refresh()?;
         if store.catalog_version() != self.catalog {
             return Ok(Progress::Outdated);
         }
         let (ordinary, begun) = (store.level(), Instant::now());
         store.set_level(self.level);
+        if former == Former::Needed {
+            self.free = None;
+        }
         let mut result = Ok(());
         while result.is_ok() && self.stage != Stage::Done && begun.elapsed() < STEP {
             result = self.advance(store);
@@ -142,6 +169,18 @@ impl Maintenance {
 
     fn advance<D: Storage>(&mut self, store: &mut Store<D>) -> Result<()> {
         self.stage = match self.stage {
+            Stage::DropFreePages => {
+                let more = match &mut self.free {
+                    Some(free) => free.drop_some(store)?,
+                    None => false,
+                };
+                if more {
+                    Stage::DropFreePages
+                } else {
+                    self.free = None;
+                    Stage::AddDictionaries
+                }
+            }
             Stage::AddDictionaries => {
                 self.add_dictionaries(store)?;
                 store.commit()?;

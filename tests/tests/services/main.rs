@@ -3,6 +3,7 @@
 //! One program for all of them: each one more takes seconds to link.
 
 mod dictionaries;
+mod free_pages;
 mod hosts;
 mod interrupts;
 mod maintenance;

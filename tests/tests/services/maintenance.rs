@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 const ROWS: u64 = 30_000;
 
-fn command(arguments: &[&str]) {
+pub(crate) fn command(arguments: &[&str]) {
     commandline::succeed(arguments[0], &run_litepack(arguments));
 }
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
@@ -31,7 +31,7 @@ fn number(info: &serde_json::Value, field: &str) -> u64 {
     info[field].as_u64().expect("a number")
 }
 
-fn maintain(connection: &Connection, arguments: &str) -> rusqlite::Result<i64> {
+pub(crate) fn maintain(connection: &Connection, arguments: &str) -> rusqlite::Result<i64> {
     let sql = format!("select litepack_maintain({arguments})");
     connection.query_row(&sql, [], |row| row.get(0))
 }

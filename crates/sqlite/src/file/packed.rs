@@ -12,7 +12,7 @@ use std::ffi::c_int;
 
 use litepack_btree::PageNumber;
 use litepack_codec::Level;
-use litepack_engine::maintenance::{Maintenance, Progress, default_level};
+use litepack_engine::maintenance::{Former, Maintenance, Progress, default_level};
 use litepack_io::storage::Storage;
 use litepack_store::{Cache, CheckReport, FileOffset, FileUuid, Info, Result, Store};
 
@@ -392,8 +392,9 @@ impl<D: Storage> Packed<D> {
         Ok(versions == WAL_VERSIONS)
     }
 
-    /// Finds out what maintenance has to do, at this level or the file's own.
-    pub(crate) fn upkeep(&mut self, level: Option<Level>) -> Result<Upkeep> {
+    /// Finds out what maintenance has to do, at this level or the file's own. `former` holds now, and for as long as the
+    /// commit is the newest.
+    pub(crate) fn upkeep(&mut self, level: Option<Level>, former: Former) -> Result<Upkeep> {
         if self.store.in_transaction() {
             return Ok(Upkeep::InTransaction);
         }
@@ -412,7 +413,7 @@ impl<D: Storage> Packed<D> {
             return Ok(Upkeep::Nothing);
         }
         let plan = |store: &mut Store<D>| {
-            let maintenance = Maintenance::plan(store, level)?;
+            let maintenance = Maintenance::plan(store, level, former)?;
             let pays = maintenance.pays(store)?;
             Ok((maintenance, pays))
         };
@@ -427,11 +428,11 @@ impl<D: Storage> Packed<D> {
     }
 
     /// A step of what [`Packed::upkeep`] found; the caller has the write lock. False if it was the last one.
-    pub(crate) fn upkeep_step(&mut self) -> Result<bool> {
+    pub(crate) fn upkeep_step(&mut self, former: Former) -> Result<bool> {
         let Some(mut maintenance) = self.maintenance.take() else {
             return Ok(false);
         };
-        let progress = maintenance.step(&mut self.store)?;
+        let progress = maintenance.step(&mut self.store, former)?;
         self.maintenance = Some(maintenance).filter(|_| progress == Progress::More);
         Ok(progress != Progress::Done)
     }

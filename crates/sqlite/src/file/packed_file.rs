@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use litepack_btree::PageNumber;
 use litepack_codec::Level;
+use litepack_engine::maintenance::Former;
 use litepack_engine::report::{check_text, info_json};
 use litepack_io::storage::Storage;
 use litepack_store::FileOffset;
@@ -311,6 +312,25 @@ impl PackedFile {
         Ok(())
     }
 
+    /// Whether a journal, a reader or the WAL may lead back to a state before the newest commit. Under the lock that
+    /// [`PackedFile::alone`] takes the answer stays true.
+    ///
+    /// A journal that is on disk is hot, or that of a commit of several databases that is under way. One in memory is
+    /// that of a transaction, which has the lock.
+    fn former(&mut self) -> Result<Former, Failure> {
+        let is_gone = if read(self.packed.uses_wal())? {
+            // Without an index in shared memory SQLite keeps it to itself, and there is no word of it to look at.
+            wal_index::is_all_in_database(|offset| self.index_word(offset))
+        } else {
+            !self.disk().has_journal()?
+        };
+        Ok(if is_gone {
+            Former::Gone
+        } else {
+            Former::Needed
+        })
+    }
+
     fn without_checkpoints<T>(
         &mut self,
         body: impl FnOnce(&mut Self) -> Result<T, Failure>,
@@ -523,7 +543,15 @@ impl Database for PackedFile {
         if !self.writable {
             return Err(Failure::told(READONLY, NOT_WRITTEN));
         }
-        let upkeep = read(self.packed.upkeep(level))?;
+        if read(self.packed.uses_wal())?
+            && self.packed.lock_level() <= LOCK_RESERVED
+            && self.disk().index_word(wal_index::BACKFILL).is_none()
+        {
+            return Err(Failure::told(ERROR, READ_FIRST));
+        }
+        // The plan is made without a lock. What it finds free is looked up again under the lock.
+        let former = self.former()?;
+        let upkeep = read(self.packed.upkeep(level, former))?;
         read(self.packed.expect_newest(self.frames_in_database()))?;
         match upkeep {
             Upkeep::InTransaction => {
@@ -533,7 +561,10 @@ impl Database for PackedFile {
             Upkeep::Planned => Ok(true),
             Upkeep::Nothing => Ok(false),
             Upkeep::Step => {
-                let step = self.alone(|file| written(file.packed.upkeep_step()));
+                let step = self.alone(|file| {
+                    let former = file.former()?;
+                    written(file.packed.upkeep_step(former))
+                });
                 self.patience.judge(step, Instant::now())
             }
         }

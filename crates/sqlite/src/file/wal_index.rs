@@ -13,6 +13,8 @@ pub(crate) struct Checkpoints {
 
 /// The header is there twice, the second copy is written first.
 const COPIES: [usize; 2] = [0, 48];
+/// `isInit`, the first of four bytes, within a copy.
+const IS_MADE: usize = 12;
 /// Frames in the WAL, within a copy.
 const FRAMES: usize = 16;
 const SALTS: [usize; 2] = [32, 36];
@@ -37,6 +39,20 @@ impl Checkpoints {
         (whole && is_true && salt != [0; 2] && frames <= in_wal)
             .then_some(Checkpoints { salt, frames })
     }
+}
+
+/// Whether all frames of the WAL are in the database, or there are none. No reader is at a former state then: a
+/// checkpoint copies no further than the oldest one reads. The caller holds the checkpoint lock, which keeps others from
+/// making the index anew, or from restarting the WAL.
+pub(crate) fn is_all_in_database(word: impl Fn(usize) -> u32) -> bool {
+    let doubt = word(DOUBT);
+    let whole = (0..COPIES[1])
+        .step_by(4)
+        .all(|at| word(at) == word(COPIES[1] + at));
+    // One that nobody has made from the WAL yet is all zeros.
+    let [is_made, ..] = word(IS_MADE).to_ne_bytes();
+    let complete = word(BACKFILL) == word(FRAMES);
+    whole && is_made != 0 && complete && doubt.is_multiple_of(2) && word(DOUBT) == doubt
 }
 
 #[cfg(test)]
@@ -95,6 +111,26 @@ mod tests {
         assert_eq!(read(&changing), None);
         assert_eq!(read(&|| 1), None);
         assert!(read(&|| 2).is_some());
+    }
+
+    #[test]
+    fn all_of_the_wal_is_in_the_database() {
+        let is_all = |first: u32, second: u32, backfill: u32, made: u8, doubt: u32| {
+            is_all_in_database(|offset| match offset {
+                16 => first,
+                64 => second,
+                12 | 60 => u32::from_ne_bytes([made, 0, 0, 16]),
+                96 => backfill,
+                120 => doubt,
+                _ => 7,
+            })
+        };
+        assert!(is_all(100, 100, 100, 1, 4));
+        assert!(is_all(0, 0, 0, 1, 0), "no WAL");
+        assert!(!is_all(100, 100, 99, 1, 4), "some frames are not");
+        assert!(!is_all(101, 100, 100, 1, 4), "it is being changed");
+        assert!(!is_all(0, 0, 0, 0, 0), "the index is not made yet");
+        assert!(!is_all(100, 100, 100, 1, 5), "a checkpoint has failed");
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Recompression, in steps: outdated pages are stored again, dictionaries that no page needs are dropped.
+//! Recompression, in steps: outdated pages are stored again; dictionaries that no page needs, and units whose content
+//! means nothing, are dropped.
 //!
-//! Each step is an ordinary transaction that changes no byte of the database, so readers at any commit
-//! go on, and a crash loses nothing. The caller decides what should be done; the file shows how far it got.
+//! Each step is an ordinary transaction that changes no byte of the database that anybody needs, so readers at any
+//! commit go on, and a crash loses nothing. The caller decides what should be done; the file shows how far it got.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use litepack_io::storage::Storage;
 
 use crate::error::Result;
 use crate::format::layout::Pointer;
+use crate::format::leaf::Entry;
 use crate::format::unit::Unit;
 use crate::transaction::changes::Transaction;
 use crate::transaction::store::Store;
@@ -108,6 +110,26 @@ impl<D: Storage> Store<D> {
         // A page that is buffered would be replaced by what it was.
         self.commit()?;
         self.step(|transaction| transaction.recompress(from, wanted))
+    }
+
+    /// Makes units zero whose content means nothing: they take no space from then on. Units that are zero, or behind the
+    /// end, are passed over. What was written before is committed first; the caller commits what this does.
+    ///
+    /// # Errors
+    /// The transaction is rolled back.
+    pub fn drop_units(&mut self, units: &[Unit]) -> Result<()> {
+        // A page that is buffered would come back.
+        self.commit()?;
+        self.step(|transaction| {
+            let zeros = litepack_io::memory::zeros(transaction.image().unit_size as usize)?;
+            let end = Unit(transaction.image().units());
+            for unit in units.iter().filter(|unit| **unit < end) {
+                if !transaction.entry(*unit)?.is_zero() {
+                    transaction.set_page(*unit, Entry::ZERO, &zeros)?;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Removes dictionaries that no page is stored with, but not those in `kept`. What was written before is committed
