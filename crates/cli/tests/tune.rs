@@ -120,7 +120,30 @@ fn a_small_database_is_tried_whole() {
         .descendants()
         .filter(|node| node.has_tag_name("circle"));
     // Each setting, the recommended one again, and four in the legend.
-    assert_eq!(circles.count(), count + 1 + 4);
+    assert_eq!(circles.clone().count(), count + 1 + 4);
+    // The legend is beside the points, and covers none.
+    let number = |node: roxmltree::Node<'_, '_>, name: &str| {
+        node.attribute(name).unwrap().parse::<f64>().unwrap()
+    };
+    let rights = circles.map(|node| number(node, "cx") + number(node, "r"));
+    let mut rights: Vec<f64> = rights.collect();
+    rights.sort_by(f64::total_cmp);
+    let (points, legend) = rights.split_at(count + 1);
+    let places = chart.descendants().filter(|node| {
+        let words = node.text().unwrap_or_default().trim();
+        node.has_tag_name("text") && ["plain", "packed", "archive", "recommended"].contains(&words)
+    });
+    let left = places
+        .map(|node| number(node, "x"))
+        .fold(f64::MAX, f64::min);
+    assert!(
+        points.iter().all(|right| *right < left - 30.0),
+        "{points:?} {left}"
+    );
+    assert!(
+        legend.iter().all(|right| *right > left - 20.0),
+        "{legend:?} {left}"
+    );
 }
 
 /// The commands that are recommended make the file that was measured.

@@ -26,6 +26,11 @@ pub use row_signature::{RowSignature, row_signature};
 #[cfg(feature = "parts")]
 pub use transform::parts;
 
+/// The version of zstd that pages are compressed with.
+pub fn zstd_version() -> &'static str {
+    zstd_safe::version_string()
+}
+
 /// How the bytes of a stored page are encoded. The number is the one in the file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]

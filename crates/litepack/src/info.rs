@@ -4,14 +4,15 @@ use std::path::Path;
 
 use litepack_btree::TreeKind;
 use litepack_codec::Codec;
+use litepack_engine::FileKind;
 use litepack_engine::content::{Content, Other, Share};
 use litepack_engine::report::info_json;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Context, cannot_read};
-use crate::files::reader;
-use crate::files::source::Source;
+use crate::files::source::{Source, open_file};
+use crate::files::{header, reader};
 use crate::{Job, Result, register};
 
 /// A report is repeated this often if another program commits meanwhile.
@@ -52,6 +53,16 @@ pub fn info(file: impl AsRef<Path>, job: &Job<'_>) -> Result<Info> {
     let report = job.listening(|| report(&source, job));
     job.check()?;
     report.with_context(|| cannot_read(file))
+}
+
+/// What a file is, by its first bytes.
+///
+/// # Errors
+/// If it cannot be read, or is neither a file nor a link to one.
+pub fn file_kind(file: impl AsRef<Path>) -> Result<FileKind> {
+    let shown = file.as_ref();
+    let (file, _) = open_file(shown, false)?;
+    header::kind(&file).with_context(|| cannot_read(shown))
 }
 
 fn report(source: &Source, job: &Job<'_>) -> litepack_store::Result<Info> {

@@ -85,14 +85,14 @@ use std::sync::OnceLock;
 pub use {
     check::{CheckReport, Damage, check},
     database::{open, open_with_flags},
-    info::{Info, info},
+    info::{Info, file_kind, info},
     job::{Job, Progress, Stop, Unit},
     limits::Limits,
     litepack_codec::{LEVELS, Level},
     litepack_store::{DEFAULT_LEVEL, Info as FileInfo},
     maintain::{MaintainOptions, Maintained, maintain},
     pack::{DICTIONARY_SIZES, PackOptions, Sizes, pack, pack_in_place},
-    printable::{harmless, harmless_json, harmless_line, printable},
+    printable::{harmless, harmless_json, harmless_line, printable, printable_path},
     unpack::{UnpackOptions, unpack, unpack_in_place},
 };
 
@@ -122,6 +122,31 @@ pub fn register() -> Result<()> {
         REGISTERED.get_or_init(|| ());
     }
     Ok(())
+}
+
+/// What this program has of Litepack and of what it is made of.
+#[cfg(feature = "rusqlite")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versions {
+    /// Of this crate.
+    pub litepack: &'static str,
+    /// Of SQLite.
+    pub sqlite: &'static str,
+    /// Of zstd.
+    pub zstd: &'static str,
+    /// Of the format of packed files.
+    pub format: u32,
+}
+
+/// The versions of what is in this program.
+#[cfg(feature = "rusqlite")]
+pub fn versions() -> Versions {
+    Versions {
+        litepack: env!("CARGO_PKG_VERSION"),
+        sqlite: rusqlite::version(),
+        zstd: litepack_codec::zstd_version(),
+        format: litepack_store::VERSION,
+    }
 }
 
 /// The examples of README.md.

@@ -3,6 +3,8 @@
 pub(crate) use litepack_io::printable::deceives;
 pub use litepack_io::printable::{harmless, harmless_json, harmless_line};
 
+use std::path::Path;
+
 /// Longer names are cut.
 const NAME_MAX: usize = 60;
 
@@ -25,6 +27,16 @@ pub fn printable(name: &str) -> String {
     shown
 }
 
+/// A path that does nothing to a terminal. It is shown whole: its end tells it from others.
+pub fn printable_path(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref().to_string_lossy();
+    let shown = path.chars().map(|c| match deceives(c) {
+        true => char::REPLACEMENT_CHARACTER,
+        false => c,
+    });
+    shown.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,5 +47,12 @@ mod tests {
         assert_eq!(printable("a\u{202e}b\u{200b}"), "a\u{fffd}b\u{fffd}");
         assert_eq!(printable(&"ü".repeat(NAME_MAX)), "ü".repeat(NAME_MAX));
         assert!(printable(&"x".repeat(1000)).ends_with("xx…"));
+        let long = format!("a\x1b[2J/{}\u{202e}", "x".repeat(1000));
+        let shown = printable_path(&long);
+        assert!(
+            shown.starts_with("a\u{fffd}[2J/x") && shown.ends_with("x\u{fffd}"),
+            "{shown}"
+        );
+        assert_eq!(shown.chars().count(), long.chars().count());
     }
 }

@@ -182,5 +182,12 @@ fn what_a_packed_file_takes_is_real() {
         assert!(columns <= share.stored, "{found:?}");
     }
     let page = std::fs::read_to_string(db.file("page.html")).unwrap();
+    // When and by which version, and on a narrow screen the sizes and how much smaller they are.
+    let made = format!("datetime=\"{}\"", report.made_at);
+    assert!(report.made_at.len() == 20 && page.contains(&made), "{made}");
+    assert!(page.contains(&format!("by litepack {}.", report.version)));
+    let heads =
+        ["way", "size", "smaller", "between"].map(|head| format!("<th scope=\"col\">{head}</th>"));
+    assert!(page.contains(&heads.concat()));
     assert!(page.contains("is real") && page.contains(&format!("data-value=\"{}\"", size.bytes)));
 }

@@ -121,3 +121,33 @@ fn a_small_shop_is_left_alone() {
     assert_eq!(found(&db, "without_rowid").sql, None);
     expect_predicted(&db, &[], true, 64);
 }
+
+/// Small ones too, of which the last frame, which is shorter, is much: within the range that is said.
+#[test]
+fn sizes_of_small_databases_are_predicted() {
+    for rows in [1, 30, 700, 2000, 5000, 12_000] {
+        let db = Db::of(&format!(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b BLOB); CREATE INDEX i ON t(a);
+             {NUMBERS} INSERT INTO t SELECT i, 'text ' || i % 90, iif(i < {rows} / 3, zeroblob(40), randomblob(40)) FROM n
+             LIMIT {rows};"
+        ));
+        let report = db.advise();
+        let size = |name: &str| {
+            let mode = report.modes.iter().find(|mode| mode.name == name);
+            mode.unwrap().size.unwrap()
+        };
+        let (zst, packed) = (db.file("zst"), db.file("packed"));
+        let job = Job::default();
+        archive::create(&db.path, &zst, &archive::CreateOptions::default(), &job).unwrap();
+        pack(&db.path, &packed, &PackOptions::default(), &job).unwrap();
+        for (name, real) in [("archive", len(&zst)), ("packed", len(&packed))] {
+            let size = size(name);
+            let within = (size.low as f64..=size.high as f64).contains(&real);
+            assert!(
+                within,
+                "{} bytes: {name}: {size:?}, really {real}",
+                db.len()
+            );
+        }
+    }
+}

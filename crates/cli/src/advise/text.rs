@@ -31,17 +31,27 @@ pub fn of(report: &Report) -> String {
     }
     out += &format!("\nways to keep it\n{}", modes(report));
     out += &format!("\nwhere the bytes go\n{}", bytes(report));
-    if !report.findings.is_empty() {
-        out += "\nwhat else would help; nothing of it is done\n";
-        for (at, finding) in report.findings.iter().take(FINDINGS).enumerate() {
-            out += &one(at + 1, finding);
-        }
-        let more = report.findings.len().saturating_sub(FINDINGS);
-        if more > 0 {
-            out += &format!("and {more} more, in --json and --html\n");
-        }
-    }
+    let (smaller, faster) = report.findings_by_use();
+    out += &findings("what else would help; nothing of it is done", &smaller, 0);
+    let head = "what would make queries faster, and takes room; nothing of it is done";
+    out += &findings(head, &faster, smaller.len().min(FINDINGS));
     out + &recommendation(report)
+}
+
+/// Findings under a heading, with numbers that go on after `before`.
+fn findings(head: &str, found: &[&Finding], before: usize) -> String {
+    if found.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("\n{head}\n");
+    for (at, finding) in found.iter().take(FINDINGS).enumerate() {
+        out += &one(before + at + 1, finding);
+    }
+    let more = found.len().saturating_sub(FINDINGS);
+    if more > 0 {
+        out += &format!("and {more} more, in --json and --html\n");
+    }
+    out
 }
 
 fn modes(report: &Report) -> String {

@@ -123,6 +123,8 @@ pub(crate) struct Scale {
     pub(crate) usable: usize,
     /// Bytes of the database.
     pub(crate) size: u64,
+    /// Pages that nothing leads to, at least.
+    pub(crate) orphaned: f64,
     /// For each tree how many leaves there are for one that was read, its rows, and its overflow pages.
     trees: Vec<(f64, f64, f64)>,
 }
@@ -133,13 +135,18 @@ impl Scale {
         let mut trees: Vec<(f64, f64, f64)> = (samples.trees.iter())
             .map(|tree| {
                 let factor = tree.leaves as f64 / tree.read.max(1) as f64;
-                // Without rowids, rows are between the leaves as well.
+                // Without rowids, rows are between the leaves as well, with overflow pages as others have, if it is not known.
                 let between = match tree.rowids {
                     0 => tree.leaves.saturating_sub(1),
                     _ => 0,
                 };
+                let overflow = tree.overflow as f64 * factor;
+                let each = tree.overflow as f64 / tree.cells.max(1) as f64;
                 let rows = tree.cells as f64 * factor + between as f64;
-                (factor, rows, tree.overflow as f64 * factor)
+                let those = tree
+                    .between
+                    .map_or(each * between as f64, |pages| pages as f64);
+                (factor, rows, overflow + those)
             })
             .collect();
         // How many overflow pages there are in all is known: what no tree has above its leaves. Where more were found
@@ -148,6 +155,14 @@ impl Scale {
         let there = samples.unknown as f64;
         let most = if samples.whole { 1.0 } else { 2.0 };
         let factor = (there / found.max(1.0)).clamp(0.0, most);
+        // Of a sample there may be more of all. Where time has ended the reading, there is no telling what the rest leads to.
+        let known = (samples.trees.iter())
+            .all(|tree| tree.rowids > 0 || tree.overflow == 0 || tree.between.is_some());
+        let orphaned = match samples.whole && known {
+            true => there - found - 1.0,
+            false if samples.ended => 0.0,
+            false => there - 2.0 * found,
+        };
         for (_, _, overflow) in &mut trees {
             *overflow *= factor;
         }
@@ -156,6 +171,7 @@ impl Scale {
             usable: header.usable(),
             size: u64::from(header.pages) * u64::from(header.page_size),
             trees,
+            orphaned: orphaned.max(0.0),
         }
     }
 

@@ -2,13 +2,21 @@
 //! a key of JSON.
 
 use litepack_btree::Tree;
+use litepack_codec::Encoder;
+use litepack_store::DEFAULT_LEVEL;
 
 use super::column::ColumnSample;
-use super::findings::{Evidence, Finding, NEARLY_ALL, TWICE};
+use super::findings::{Evidence, Finding, JSON_KEY, NEARLY_ALL, TWICE};
 use super::kind::Kind;
 use super::schema::{Column, Table};
 use super::sql::in_sql;
 use crate::printable;
+
+/// Bytes of text that are compressed to see what is left of it.
+const TRIED: usize = 256 << 10;
+/// The longest hexadecimal text that SQL is given for: on the average, and of a single value.
+const LONG: f64 = 1024.0;
+const LONGEST: usize = 8192;
 
 /// A column of a table.
 struct Place<'a> {
@@ -56,8 +64,24 @@ impl Evidence<'_> {
         if share < NEARLY_ALL || strict || of.declared.hidden != 0 {
             return None;
         }
-        let saved = |bytes: u64, tree: usize| bytes as f64 * self.scale.of(tree) * (1.0 - left);
-        let mut saves = saved(of.column.string_bytes, of.at);
+        let packed = match self.left.is_plain() {
+            true => None,
+            false => Some(packed_saves(of.column, kind)),
+        };
+        let saved = |column: &ColumnSample, tree: usize| {
+            let bytes = column.string_bytes as f64;
+            if let Some(share) = packed {
+                return bytes * self.scale.of(tree) * share;
+            }
+            let sample = &self.samples.trees[tree];
+            let less = bytes * (1.0 - left) / sample.cells.max(1) as f64;
+            let is_index = sample.rowids == 0;
+            let after = self.changed(tree, is_index, |payload, before| {
+                ((payload as f64 - less).round().max(1.0) as u64, before)
+            });
+            self.vacuumed(tree) - after
+        };
+        let mut saves = saved(of.column, of.at);
         let mut indexes = 0;
         for (name, index) in self.schema.indexes_of(&of.tree.name) {
             let mut fields = index.fields.iter();
@@ -65,7 +89,7 @@ impl Evidence<'_> {
             if let (Some(field), Some(tree)) = (field, self.places.get(name).copied())
                 && let Some(column) = self.samples.trees[tree].columns.get(field)
             {
-                saves += saved(column.string_bytes, tree);
+                saves += saved(column, tree);
                 indexes += 1;
             }
         }
@@ -75,6 +99,10 @@ impl Evidence<'_> {
         };
         let sql = || {
             let upper = of.column.hex_case()?;
+            // What is made of bytes one by one is no text in UTF-16, and takes too long for long values.
+            if !self.utf8 || of.column.mean() > LONG {
+                return None;
+            }
             let key = (of.tree.name.to_lowercase(), of.declared.name.to_lowercase());
             // Whatever else looks at the column would see another value.
             let is_used = of.table.triggers
@@ -94,7 +122,7 @@ impl Evidence<'_> {
                 kind.name()
             ),
             detail: format!(
-                "As a blob it takes half{also}. Programs then pass and read blobs, or use hex() and unhex() (SQLite 3.41); \
+                "As a blob it takes half{also}. Programs then pass and read blobs, or use hex() and, from SQLite 3.41 on, unhex(); \
                  columns that it is compared with have to change together with it. Values that would not come back as they are stay \
                  text."
             ),
@@ -115,6 +143,7 @@ impl Evidence<'_> {
                  count(*) > 1 ORDER BY count(*) * length({column}) DESC LIMIT 20;"
             )
         });
+        let bytes = of.column.string_bytes as f64 * self.scale.of(of.at);
         Some(Finding {
             kind: "values_twice",
             title: format!(
@@ -126,7 +155,7 @@ impl Evidence<'_> {
             detail: "The statement shows them. Keep them once in a table of their own, and its key here. Packing saves most \
                      of it only where equal values are close together. Of a sample this is the least it can be."
                 .into(),
-            saves_bytes: (share * of.column.string_bytes as f64 * self.scale.of(of.at)) as i64,
+            saves_bytes: self.left.of(of.at, share * bytes) as i64,
             sql,
         })
     }
@@ -164,7 +193,7 @@ impl Evidence<'_> {
             ))
         };
         Some(Finding {
-            kind: "json_key",
+            kind: JSON_KEY,
             title: format!(
                 "key {key} of column {} of {} would make a good index",
                 printable(&of.declared.name),
@@ -173,30 +202,78 @@ impl Evidence<'_> {
             detail: "It is in nearly every row, short, and nearly every row has another value. A generated column takes no \
                      space; its index does. Worth it if rows are looked up by it. SELECT * returns the column, too."
                 .into(),
-            saves_bytes: -((rows * (mean + 10.0)) as i64),
+            saves_bytes: -(self.left.of(of.at, rows * (mean + 10.0)) as i64),
             sql: sql(),
         })
     }
 }
 
+/// What packing leaves of a column, less what it leaves of the blobs: as a share of the text. Half of hexadecimal text
+/// is gone when it is packed.
+fn packed_saves(column: &ColumnSample, kind: Kind) -> f64 {
+    let (mut text, mut blobs) = (Vec::new(), Vec::new());
+    for value in &column.kept.values {
+        if text.len() >= TRIED {
+            break;
+        }
+        text.extend_from_slice(value);
+        let digits = value.iter().filter(|byte| byte.is_ascii_hexdigit());
+        let digits: Vec<u8> = digits
+            .map(|byte| char::from(*byte).to_digit(16).unwrap_or(0) as u8)
+            .collect();
+        blobs.extend(digits.chunks_exact(2).filter_map(|pair| match pair {
+            [high, low] => Some(high << 4 | low),
+            _ => None,
+        }));
+    }
+    let packed = |bytes: &[u8]| {
+        let (mut encoder, mut stored) = (Encoder::with_columnar(DEFAULT_LEVEL, false), Vec::new());
+        let done = encoder.encode(bytes, None, &mut stored);
+        done.ok().map(|_| stored.len() as f64)
+    };
+    let before = text.len().max(1) as f64;
+    match (packed(&text), packed(&blobs), kind) {
+        (Some(text), Some(blobs), Kind::Hex | Kind::Uuids) => ((text - blobs) / before).max(0.0),
+        _ => 0.0,
+    }
+}
+
+/// All bytes, for SQLite before 3.41, which has no unhex().
+fn every_byte() -> String {
+    (0..=255_u8).map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Makes blobs of what was text, where the blob says all that the text did: hexadecimal of this case, and nothing else.
 fn hex_to_blob(table: &str, column: &str, kind: Kind, upper: bool) -> String {
-    let case = if upper { "upper" } else { "lower" };
-    let (blob, back) = match kind {
-        Kind::Uuids => (
-            format!("unhex({column}, '-')"),
-            format!("replace({column}, '-', '')"),
-        ),
-        _ => (format!("unhex({column})"), column.to_owned()),
+    let digits = if upper {
+        "0123456789ABCDEF"
+    } else {
+        "0123456789abcdef"
     };
-    let shape = match kind {
+    let class = if upper { "0-9A-F" } else { "0-9a-f" };
+    let (text, shape) = match kind {
         Kind::Uuids => {
-            format!("{column} LIKE '________-____-____-____-____________' AND length({blob}) = 16")
+            let text = format!("replace({column}, '-', '')");
+            let shape = format!(
+                "{column} LIKE '________-____-____-____-____________' AND length({text}) = 32"
+            );
+            (text, shape)
         }
-        _ => format!("length({column}) > 1"),
+        _ => {
+            let shape =
+                format!("length({column}) BETWEEN 2 AND {LONGEST} AND length({column}) % 2 = 0");
+            (column.to_owned(), shape)
+        }
     };
+    let every = every_byte();
+    // A text with a NUL in it is longer than length() says.
     format!(
-        "UPDATE {table} SET {column} = {blob}\nWHERE typeof({column}) = 'text' AND {shape}\n  AND \
-         {case}(hex({blob})) = {back} COLLATE BINARY;\nVACUUM;"
+        "UPDATE {table} SET {column} = (\n  WITH RECURSIVE digits(hex) AS (SELECT {text}),\n  \
+         place(at) AS (SELECT 1 UNION ALL SELECT at + 2 FROM place, digits WHERE at + 2 < length(hex))\n  \
+         SELECT CAST(group_concat(substr(x'{every}',\n    \
+         16 * instr('{digits}', substr(hex, at, 1)) + instr('{digits}', substr(hex, at + 1, 1)) - 16, 1), '') AS BLOB)\n  \
+         FROM place, digits)\n\
+         WHERE typeof({column}) = 'text' AND {shape}\n  \
+         AND {text} NOT GLOB '*[^{class}]*' AND length(CAST({column} AS BLOB)) = length({column});\nVACUUM;"
     )
 }

@@ -1,5 +1,8 @@
 //! What else would make the database smaller or faster, with the SQL for it, which is never run: of the database, its
 //! tables and indexes. `column_findings.rs` has the columns.
+//!
+//! Each finding says what it saves of the file as it is kept, by putting the rows into pages as they would then be. One
+//! that would save nothing is left out; only an index for look-ups takes room, and says so.
 
 use std::collections::HashMap;
 
@@ -7,23 +10,29 @@ use litepack_btree::{Tree, TreeKind};
 use serde::Serialize;
 
 use super::account::Scale;
-use super::modes::columns::Columns;
+use super::left::Left;
 use super::modes::packed::Packed;
-use super::rebuild::filled;
-use super::sample::{Samples, TreeSample};
+use super::rebuild::{Filling, changed, vacuumed};
+use super::sample::{Samples, TreeSample, varint_len};
 use super::schema::{Index, IndexField, Schema, Table};
 use super::sql::{in_sql, list, rebuilt};
 use crate::printable;
 
-/// A finding has to save this share of the database, and this many bytes.
+/// A finding has to save this share of the file, and this many bytes.
 const SHARE: f64 = 0.01;
 const BYTES: f64 = 16384.0;
+/// VACUUM has to save this share.
+const VACUUM: f64 = 0.05;
+/// A page that is not full takes about this much of a packed file more than if its rows were in another page.
+const UNIT: f64 = 24.0;
 /// What stands twice has to be this share of a column or table.
 pub(super) const TWICE: f64 = 0.05;
 /// Share of a column's values that have to be of the kind that a finding is about.
 pub(super) const NEARLY_ALL: f64 = 0.95;
 /// Indexes of a table that another one is compared with.
 const INDEXES: usize = 1000;
+/// The kind of finding that saves nothing.
+pub(super) const JSON_KEY: &str = "json_key";
 /// No more findings are reported, those that save most first.
 const MOST: usize = 100;
 
@@ -36,10 +45,17 @@ pub struct Finding {
     pub title: String,
     /// Why, and what to heed.
     pub detail: String,
-    /// About the bytes of the plain database that it saves; below zero if it takes some.
+    /// About the bytes of the file that it saves, packed ones if that is packed; below zero if it takes some.
     pub saves_bytes: i64,
     /// What to run; `None` if there is no such statement, or a name in it cannot be shown safely.
     pub sql: Option<String>,
+}
+
+impl Finding {
+    /// Whether it makes queries faster, and takes room for it.
+    pub fn is_for_speed(&self) -> bool {
+        self.kind == JSON_KEY
+    }
 }
 
 /// What findings are made from.
@@ -48,8 +64,12 @@ pub(crate) struct Evidence<'a> {
     pub(crate) trees: &'a [Tree],
     pub(crate) schema: &'a Schema,
     pub(crate) scale: &'a Scale,
-    pub(crate) columns: &'a Columns,
     pub(crate) packed: &'a Packed,
+    pub(crate) left: &'a Left,
+    /// Whether texts are UTF-8.
+    pub(crate) utf8: bool,
+    /// Pages that could not be read or made no sense.
+    pub(crate) bad: u64,
     /// The place of each index among the trees.
     pub(crate) places: HashMap<&'a str, usize>,
 }
@@ -57,7 +77,7 @@ pub(crate) struct Evidence<'a> {
 /// All findings, those that save most first.
 pub(crate) fn all(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
-    found.extend(evidence.free_pages());
+    found.extend(evidence.vacuum());
     found.extend(evidence.identical_pages());
     for (at, tree) in evidence.trees.iter().enumerate() {
         let sample = &evidence.samples.trees[at];
@@ -78,8 +98,8 @@ pub(crate) fn all(evidence: &Evidence<'_>) -> Vec<Finding> {
             _ => {}
         }
     }
-    let least = (SHARE * evidence.scale.size as f64).max(BYTES);
-    found.retain(|finding| finding.saves_bytes < 0 || finding.saves_bytes as f64 >= least);
+    let least = (SHARE * evidence.left.file).max(BYTES);
+    found.retain(|finding| finding.is_for_speed() || finding.saves_bytes as f64 >= least);
     found.sort_by(|a, b| (b.saves_bytes, &a.title).cmp(&(a.saves_bytes, &b.title)));
     found.truncate(MOST);
     found
@@ -92,12 +112,60 @@ impl Evidence<'_> {
         pages * f64::from(self.scale.page_size)
     }
 
+    fn vacuumed_pages(&self, tree: usize) -> f64 {
+        let (rows, overflow) = (self.scale.rows(tree), self.scale.overflow(tree));
+        vacuumed(&self.samples.trees[tree], rows, overflow)
+    }
+
+    /// Bytes of a tree after VACUUM.
+    pub(super) fn vacuumed(&self, tree: usize) -> f64 {
+        self.vacuumed_pages(tree) * f64::from(self.scale.page_size)
+    }
+
+    /// Bytes of a tree after VACUUM if its rows had other sizes.
+    pub(super) fn changed(
+        &self,
+        tree: usize,
+        is_index: bool,
+        change: impl Fn(u64, u32) -> (u64, u32),
+    ) -> f64 {
+        let (sample, rows) = (&self.samples.trees[tree], self.scale.rows(tree));
+        let now = self.vacuumed_pages(tree);
+        let pages = changed(sample, now, rows, self.scale.usable, is_index, change);
+        pages * f64::from(self.scale.page_size)
+    }
+
+    /// Bytes of pages that no table, index or list leads to. Where pages are damaged it is not known whose these are.
+    pub(super) fn orphaned(&self) -> f64 {
+        if self.bad > 0 {
+            return 0.0;
+        }
+        // One page, around SQLite's lock bytes, is never used.
+        let lock = if self.scale.size > 1 << 30 { 1.0 } else { 0.0 };
+        (self.scale.orphaned - lock).max(0.0) * f64::from(self.scale.page_size)
+    }
+
     /// Pages that nothing uses, and pages that are not full.
-    fn free_pages(&self) -> Option<Finding> {
+    fn vacuum(&self) -> Option<Finding> {
         let page = f64::from(self.scale.page_size);
         let free = self.samples.free as f64 * page;
-        let saves = (self.scale.size as f64 - self.columns.vacuumed).max(free);
-        if saves < 0.05 * self.scale.size as f64 {
+        let orphaned = self.orphaned();
+        // Where time has ended the reading, of trees that were read to their end.
+        let read = |tree: &usize| {
+            let sample = &self.samples.trees[*tree];
+            !self.samples.ended || sample.read >= sample.leaves
+        };
+        let loose: f64 = (0..self.trees.len())
+            .filter(read)
+            .map(|tree| self.bytes(tree) - self.vacuumed(tree))
+            .sum();
+        let loose = loose.max(0.0);
+        let saves = match self.left.is_plain() {
+            true => free + orphaned + loose,
+            // Room that is not used takes nothing there.
+            false => self.left.of_free(free) + self.left.of_other(orphaned) + loose / page * UNIT,
+        };
+        if saves < VACUUM * self.left.file {
             return None;
         }
         let keep = match self.schema.auto_vacuum {
@@ -106,15 +174,29 @@ impl Evidence<'_> {
             }
             true => "",
         };
+        let packed = match self.left.is_plain() {
+            true => "",
+            false => " Run `litepack maintain` after it: until then pages are packed less well.",
+        };
+        let pages = |bytes: f64| (bytes / page).round() as u64;
+        let mut parts = Vec::new();
+        match pages(free) {
+            0 => {}
+            pages => parts.push(format!("{pages} free pages")),
+        }
+        match pages(orphaned) {
+            0 => {}
+            pages => parts.push(format!("{pages} pages that nothing leads to")),
+        }
+        if loose >= SHARE * self.scale.size as f64 || parts.is_empty() {
+            parts.push("pages that are not full".into());
+        }
         Some(Finding {
             kind: "vacuum",
-            title: match self.samples.free {
-                0 => "pages that are not full".into(),
-                free => format!("{free} free pages, and pages that are not full"),
-            },
+            title: parts.join(", and "),
             detail: format!(
                 "VACUUM writes the database anew, with room for all of it beside it, and nobody else can write it \
-                 meanwhile. Rows of tables without an INTEGER PRIMARY KEY may get other rowids.{keep}"
+                 meanwhile. Rows of tables without an INTEGER PRIMARY KEY may get other rowids.{keep}{packed}"
             ),
             saves_bytes: saves as i64,
             sql: Some("VACUUM;".into()),
@@ -129,7 +211,7 @@ impl Evidence<'_> {
             detail: "Mostly the same large value in several rows. Store it once, in a table of its own, and its key in \
                      the rows. Of a sample this is the least it can be."
                 .into(),
-            saves_bytes: (share * self.scale.size as f64) as i64,
+            saves_bytes: (share * self.left.file) as i64,
             sql: None,
         })
     }
@@ -161,9 +243,10 @@ impl Evidence<'_> {
             kind: "redundant_index",
             title: format!("index {} is not needed", printable(&tree.name)),
             detail: format!(
-                "Queries that use it can use {instead}. Statements that name it (INDEXED BY) have to be changed."
+                "Queries that use it can use {instead}. Statements that name it (INDEXED BY) have to be changed. VACUUM \
+                 then gives its room back."
             ),
-            saves_bytes: self.bytes(at) as i64,
+            saves_bytes: self.left.of(at, self.bytes(at)) as i64,
             sql,
         })
     }
@@ -226,14 +309,7 @@ impl Evidence<'_> {
         if sample.sizes.is_empty() || mean > f64::from(self.scale.page_size) / 20.0 {
             return None;
         }
-        // Every other index has the key where it had the rowid.
-        let rows = self.scale.rows(at);
-        let index = &self.samples.trees[primary_at];
-        let key: u64 = index.columns.iter().map(|column| column.bytes).sum();
-        let key = key as f64 / index.cells.max(1) as f64;
-        let others = self.schema.indexes_of(&tree.name).count() - 1;
-        let rowids = sample.rowids as f64 * self.scale.of(at);
-        let saves = self.bytes(primary_at) + rowids - rows * (key - 4.0).max(0.0) * others as f64;
+        let saves = self.without_rowid_saves(at, tree, sample, table, primary_at);
         Some(Finding {
             kind: "without_rowid",
             title: format!("table {} could be WITHOUT ROWID", printable(&tree.name)),
@@ -244,6 +320,49 @@ impl Evidence<'_> {
             saves_bytes: saves as i64,
             sql: self.rebuilt(&tree.name, table, true),
         })
+    }
+
+    /// What it saves: rows in the pages of an index, and no index beside them, but every other index has the key where it
+    /// had the rowid. After VACUUM, now and then.
+    fn without_rowid_saves(
+        &self,
+        at: usize,
+        tree: &Tree,
+        sample: &TreeSample,
+        table: &Table,
+        primary: usize,
+    ) -> f64 {
+        let after = self.changed(at, true, |payload, _| (payload, varint_len(payload) as u32));
+        let mut saves = self.left.of(at, self.vacuumed(at) - after)
+            + self.left.of(primary, self.vacuumed(primary));
+        // The mean bytes of a column, and its serial type.
+        let mean = |column: usize| {
+            let field = table.fields.iter().position(|at| *at == column);
+            let column = field.and_then(|field| sample.columns.get(field));
+            column.map_or(0.0, |column| {
+                1.0 + column.bytes as f64 / column.values.max(1) as f64
+            })
+        };
+        for (name, index) in self.schema.indexes_of(&tree.name) {
+            let Some(other) = self.places.get(name).copied().filter(|at| *at != primary) else {
+                continue;
+            };
+            let has = |column: usize| index.fields.iter().any(|f| f.column == Some(column));
+            let key: f64 = (0..table.columns.len())
+                .filter(|column| table.columns[*column].key > 0 && !has(*column))
+                .map(mean)
+                .sum();
+            let columns = &self.samples.trees[other].columns;
+            let rowid = columns.last().map_or(0.0, |column| {
+                1.0 + column.bytes as f64 / column.values.max(1) as f64
+            });
+            let more = key - rowid;
+            let after = self.changed(other, true, |payload, before| {
+                ((payload as f64 + more).round().max(1.0) as u64, before)
+            });
+            saves += self.left.of(other, self.vacuumed(other) - after);
+        }
+        saves
     }
 
     /// The SQL to make a table anew; `None` for one that has more than columns and a key, which would be lost.
@@ -267,9 +386,7 @@ impl Evidence<'_> {
         if !table.without_rowid || sample.sizes.is_empty() {
             return None;
         }
-        let usable = self.scale.usable;
-        let rows = self.scale.rows(at);
-        let as_table: Vec<(u64, u32)> = sample.sizes.iter().map(|(p, b)| (*p, b + 3)).collect();
+        let (rows, page) = (self.scale.rows(at), f64::from(self.scale.page_size));
         let keys = table.columns.iter().filter(|column| column.key > 0).count();
         let bytes: u64 = sample
             .columns
@@ -278,11 +395,14 @@ impl Evidence<'_> {
             .map(|column| column.bytes)
             .sum();
         let key = bytes / sample.cells.max(1) + 6 + keys as u64;
-        let index = filled(&[(key, 2)], usable, true).pages(rows);
-        let now = filled(&sample.sizes, usable, true).pages(rows);
-        let then = filled(&as_table, usable, false).pages(rows) + index;
-        let saves = (now - then) * f64::from(self.scale.page_size);
-        (saves > 0.1 * self.bytes(at)).then(|| Finding {
+        let mut index = Filling::new(self.scale.usable, true);
+        // As many as are needed to see how full pages get.
+        (0..10_000).for_each(|_| index.add(key, 2));
+        let index = index.end().pages(rows) * page;
+        let now = self.vacuumed(at);
+        let then = self.changed(at, false, |payload, before| (payload, before + 3)) + index;
+        let saves = self.left.of(at, now - then);
+        (now - then > 0.1 * self.bytes(at)).then(|| Finding {
             kind: "with_rowid",
             title: format!("table {} should have a rowid", printable(&tree.name)),
             detail: "Its rows are too long for a table WITHOUT ROWID: of those longer than a quarter of a page most is on \
@@ -330,7 +450,7 @@ impl Evidence<'_> {
             detail: "The statement shows them. Whether they may go only you can know. Of a sample this is the least it can \
                      be."
             .into(),
-            saves_bytes: (share * self.bytes(at)) as i64,
+            saves_bytes: self.left.of(at, share * self.bytes(at)) as i64,
             sql,
         })
     }

@@ -20,8 +20,8 @@ const COLUMNS: usize = 40;
 const LISTED: usize = 400;
 /// Smaller rectangles are not divided.
 const DIVIDED: f64 = 1200.0;
-/// Steps of shade.
-const SHADES: f64 = 7.0;
+/// Where each step of shade but the last ends: what packing leaves is a few percent of most, so steps are narrow there.
+const STEPS: [f64; 6] = [0.02, 0.05, 0.1, 0.2, 0.35, 0.6];
 /// A character of the picture's text is about this wide.
 const CHARACTER: f64 = 7.2;
 
@@ -46,6 +46,18 @@ struct Page<'a> {
     listed: Vec<Listed<'a>>,
     more: usize,
     others: Vec<(&'static str, u64)>,
+    findings: Vec<Part<'a>>,
+    /// What each step of shade stands for.
+    steps: Vec<String>,
+    /// When the report was made, as people read it.
+    made: String,
+}
+
+/// Findings under a heading.
+struct Part<'a> {
+    id: &'static str,
+    head: &'static str,
+    findings: Vec<&'a Finding>,
 }
 
 /// A way to keep it, with its bar.
@@ -110,8 +122,37 @@ impl<'a> Page<'a> {
             listed: listed.map(listed_tree).collect(),
             more: report.trees.len().saturating_sub(LISTED),
             others: others.into_iter().filter(|(_, bytes)| *bytes > 0).collect(),
+            findings: parts_of_findings(report),
+            steps: steps(),
+            made: report.made_at.replace('T', " ").replace('Z', " UTC"),
         }
     }
+}
+
+fn parts_of_findings(report: &Report) -> Vec<Part<'_>> {
+    let (smaller, faster) = report.findings_by_use();
+    let mut parts = vec![Part {
+        id: "findings",
+        head: "What else would help",
+        findings: smaller,
+    }];
+    if !faster.is_empty() {
+        parts.push(Part {
+            id: "faster",
+            head: "What would make queries faster, and takes room",
+            findings: faster,
+        });
+    }
+    parts
+}
+
+fn steps() -> Vec<String> {
+    let percent = |share: f64| format!("{:.0}", share * 100.0);
+    let mut steps = vec![format!("under {} %", percent(STEPS[0]))];
+    let between = STEPS.windows(2);
+    steps.extend(between.map(|ends| format!("{}–{} %", percent(ends[0]), percent(ends[1]))));
+    steps.push(format!("over {} %", percent(STEPS[STEPS.len() - 1])));
+    steps
 }
 
 fn listed_tree(tree: &TreeReport) -> Listed<'_> {
@@ -258,7 +299,7 @@ fn title(name: &str, bytes: f64, left: f64, more: &str) -> String {
 }
 
 fn shade(left: f64) -> String {
-    format!("s{}", (left.clamp(0.0, 1.0) * (SHADES - 0.01)) as u32)
+    format!("s{}", STEPS.iter().filter(|end| left >= **end).count())
 }
 
 fn tile(rect: Rect, class: String, name: &str, title: String) -> Tile {
@@ -342,5 +383,61 @@ mod tests {
             ..rect
         };
         assert_eq!(tile(flat, shade(-1.0), "abc", String::new()).label, "");
+    }
+
+    /// Relative luminance of `#rrggbb` or `#rgb`, as WCAG has it.
+    fn luminance(color: &str) -> f64 {
+        let digits: Vec<u32> = color[1..]
+            .chars()
+            .map(|c| c.to_digit(16).unwrap())
+            .collect();
+        let parts: Vec<u32> = match digits.len() {
+            3 => digits.iter().map(|digit| digit * 17).collect(),
+            _ => digits
+                .chunks(2)
+                .map(|pair| pair[0] * 16 + pair[1])
+                .collect(),
+        };
+        let linear = |part: u32| match f64::from(part) / 255.0 {
+            part if part <= 0.03928 => part / 12.92,
+            part => ((part + 0.055) / 1.055).powf(2.4),
+        };
+        0.2126 * linear(parts[0]) + 0.7152 * linear(parts[1]) + 0.0722 * linear(parts[2])
+    }
+
+    fn contrast(a: &str, b: &str) -> f64 {
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    /// Neighbouring shades can be told apart, in both schemes, and what is written on them can be read.
+    #[test]
+    fn shades_tell_a_few_percent_from_many() {
+        assert_ne!(shade(0.03), shade(0.4));
+        assert_eq!([shade(0.03), shade(0.4)], ["s1", "s5"]);
+        let template = include_str!("../../templates/advise.html");
+        let of = |name: &str| -> Vec<&str> {
+            let key = format!("--{name}: ");
+            let found = template.match_indices(&key).map(|(at, found)| {
+                let color = &template[at + found.len()..];
+                &color[..color.find(';').unwrap()]
+            });
+            found.collect()
+        };
+        let shades: Vec<Vec<&str>> = (0..=STEPS.len()).map(|at| of(&format!("s{at}"))).collect();
+        let (low, high) = (of("on-light"), of("on-dark"));
+        for scheme in 0..2 {
+            let shades: Vec<&str> = shades.iter().map(|shade| shade[scheme]).collect();
+            for pair in shades.windows(2) {
+                let apart = contrast(pair[0], pair[1]);
+                assert!(apart >= 1.15, "{pair:?}: {apart}");
+            }
+            assert!(contrast(shades[1], shades[5]) >= 3.0, "{shades:?}");
+            for (at, shade) in shades.iter().enumerate() {
+                let ink = if at < 4 { low[scheme] } else { high[scheme] };
+                let apart = contrast(shade, ink);
+                assert!(apart >= 4.5, "{shade} {ink}: {apart}");
+            }
+        }
     }
 }

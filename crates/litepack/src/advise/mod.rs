@@ -6,6 +6,7 @@
 //! sample.rs    leaves, parsed                       column.rs    what is seen of a column
 //! kind.rs      what a value looks like              json.rs      keys of JSON
 //! account.rs   from the sample to the whole         rebuild.rs   pages after VACUUM
+//! left.rs      what the file keeps of them
 //! modes/       sizes of the ways to keep it         recommend.rs which way
 //! findings.rs, column_findings.rs, sql.rs           what else helps, and the SQL for it
 //! html.rs, treemap.rs                               the report as a page
@@ -18,6 +19,7 @@ mod findings;
 mod html;
 mod json;
 mod kind;
+mod left;
 mod modes;
 mod rebuild;
 mod recommend;
@@ -28,11 +30,12 @@ mod treemap;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use litepack_btree::{PageOwnership, TreeKind};
+use litepack_btree::{Encoding, PageOwnership, TreeKind};
 use litepack_engine::FileKind;
 use serde::Serialize;
+use time::OffsetDateTime;
 
 use crate::error::{Context, refuse};
 use crate::files::names::{Suffixes, is_same_file, with_suffix};
@@ -44,7 +47,9 @@ use crate::files::pages::Pages;
 use crate::{Info, Job, Result, register};
 use account::Scale;
 use findings::Evidence;
+use left::Left;
 use modes::packed::Deadlines;
+use recommend::Vacuumed;
 use sample::Samples;
 use schema::Schema;
 
@@ -96,6 +101,10 @@ impl Default for AdviseOptions {
 pub struct Report {
     /// The database, as it was named.
     pub database: PathBuf,
+    /// The version of Litepack that made the report.
+    pub version: &'static str,
+    /// When it was made, as `2026-11-24T10:43:55Z`.
+    pub made_at: String,
     /// `plain`, `packed` or `archive`.
     pub kind: &'static str,
     /// Bytes of the file, and of the part of its WAL that counts.
@@ -155,6 +164,11 @@ impl Report {
         }
     }
 
+    /// What else makes the file smaller, and what makes queries faster and takes room for it.
+    pub fn findings_by_use(&self) -> (Vec<&Finding>, Vec<&Finding>) {
+        (self.findings.iter()).partition(|finding| !finding.is_for_speed())
+    }
+
     /// The name of the file, as it may be shown.
     pub fn shown_name(&self) -> String {
         let name = self
@@ -212,7 +226,7 @@ pub fn advise(
     register()?;
     let origin = Origin::open(shown)?;
     let page = Target::of(options, &origin)?;
-    let report = report(&origin, shown, options, job)?;
+    let report = report(&origin, shown, options, None, job)?;
     page.write(&report, &origin, job)?;
     Ok(report)
 }
@@ -231,7 +245,7 @@ pub fn advise_packed(
     register()?;
     let origin = Origin::open(shown)?;
     let page = Target::of(options, &origin)?;
-    let mut report = report(&origin, shown, options, job)?;
+    let mut report = report(&origin, shown, options, Some(info), job)?;
     report.measure(info);
     page.write(&report, &origin, job)?;
     Ok(report)
@@ -299,7 +313,13 @@ impl Time {
     }
 }
 
-fn report(origin: &Origin, shown: &Path, options: &AdviseOptions, job: &Job<'_>) -> Result<Report> {
+fn report(
+    origin: &Origin,
+    shown: &Path,
+    options: &AdviseOptions,
+    info: Option<&Info>,
+    job: &Job<'_>,
+) -> Result<Report> {
     let sample = options.sample_bytes;
     let step = job.step("reading", Unit::Tasks, None);
     let mut pages = Pages::open(origin.file(), origin.kind(), origin.path(), shown)?;
@@ -334,29 +354,41 @@ fn report(origin: &Origin, shown: &Path, options: &AdviseOptions, job: &Job<'_>)
     let packed = modes::packed::predict(&mut pages, &plan, owners, sample, &deadlines)?;
     job.check()?;
 
+    let (kind, bad) = (origin.kind(), bad(&samples, owners, &pages));
+    let file_bytes = origin.metadata().len();
+    let left = Left::new(kind, file_bytes, pages.size, trees, &packed, info);
     let evidence = Evidence {
         samples: &samples,
         trees,
         schema: &schema,
         scale: &scale,
-        columns: &columns,
         packed: &packed,
+        left: &left,
+        utf8: pages.header.encoding == Encoding::Utf8,
+        bad,
         places: (trees.iter().enumerate())
             .filter(|(_, tree)| tree.kind == TreeKind::Index)
             .map(|(at, tree)| (tree.name.as_str(), at))
             .collect(),
     };
-    let findings = findings::all(&evidence);
-    let reports = account::trees(&samples, trees, &schema, &scale, &packed);
-    let modes = ways(shown, origin.kind(), &packed, archive, columns);
-    let file_bytes = origin.metadata().len();
     let page_size = u64::from(pages.header.page_size);
     let free = samples.free * page_size;
+    let vacuumed = Vacuumed {
+        unused: free + evidence.orphaned() as u64,
+        bytes: columns.vacuumed as u64,
+    };
+    let findings = findings::all(&evidence);
+    let reports = account::trees(&samples, trees, &schema, &scale, &packed);
+    let modes = ways(shown, kind, &packed, archive, columns);
     let maps = samples.pointer_maps * page_size;
     let counted: u64 = reports.iter().map(|tree| tree.bytes).sum();
+    let database = command_path(shown).and_then(|path| sql::in_shell(&path));
+    let database = database.as_deref();
     Ok(Report {
         database: shown.to_owned(),
-        kind: match origin.kind() {
+        version: env!("CARGO_PKG_VERSION"),
+        made_at: now(),
+        kind: match kind {
             FileKind::Packed => "packed",
             FileKind::Zstd => "archive",
             _ => "plain",
@@ -368,8 +400,8 @@ fn report(origin: &Origin, shown: &Path, options: &AdviseOptions, job: &Job<'_>)
         is_measured: false,
         is_whole: samples.whole,
         sampled_bytes: samples.trees.iter().map(|tree| tree.read).sum::<u64>() * page_size,
-        bad_pages: bad(&samples, owners, &pages),
-        recommendation: recommend::choose(pages.size, origin.kind(), &modes, &reports),
+        bad_pages: bad,
+        recommendation: recommend::choose(pages.size, kind, &vacuumed, database, &modes, &reports),
         trees: reports,
         free_bytes: free,
         pointer_map_bytes: maps,
@@ -385,6 +417,27 @@ fn bad(samples: &Samples, owners: &PageOwnership, pages: &Pages<'_>) -> u64 {
     leaves + owners.damaged() + pages.failed
 }
 
+/// A path in a command, where a name that begins like an option is none.
+fn command_path(shown: &Path) -> Option<String> {
+    let path = shown.to_str()?;
+    Some(match path.starts_with('-') {
+        true => format!("./{path}"),
+        false => path.to_owned(),
+    })
+}
+
+/// The time, in UTC.
+fn now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = since
+        .ok()
+        .and_then(|since| i64::try_from(since.as_secs()).ok());
+    let now = seconds.and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
+    let now = now.unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let (date, (hour, minute, second)) = (now.date(), now.to_hms());
+    format!("{date}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
 /// The ways to keep it, and how each is made.
 fn ways(
     shown: &Path,
@@ -393,11 +446,7 @@ fn ways(
     archive: Predicted,
     columns: modes::columns::Columns,
 ) -> Vec<Mode> {
-    // A name that begins like an option is none.
-    let path = shown.to_str().map(|path| match path.starts_with('-') {
-        true => format!("./{path}"),
-        false => path.to_owned(),
-    });
+    let path = command_path(shown);
     let in_shell = |suffix: &str| sql::in_shell(&format!("{}{suffix}", path.as_ref()?));
     let db = in_shell("");
     let made = |how: &str, suffix: &str| {

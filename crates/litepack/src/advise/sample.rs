@@ -5,12 +5,13 @@
 
 use std::time::Instant;
 
-use litepack_btree::page::Page;
+use litepack_btree::page::{Page, PageKind};
 use litepack_btree::record::{len_of, varint};
 use litepack_btree::{Encoding, HEADER_LEN, Owner, PageNumber, PageOwnership, Role};
 use litepack_io::random::SplitMix64;
 
 use super::column::ColumnSample;
+use super::rebuild::Filling;
 use crate::files::pages::Pages;
 
 /// No fewer leaves of a tree are read, if it has them.
@@ -45,15 +46,39 @@ pub(crate) struct TreeSample {
     pub(crate) cell_headers: u64,
     pub(crate) rowids: u64,
     pub(crate) unused: u64,
+    /// Overflow pages that cells between the leaves lead to, if all of these were read. Large cells get there more often.
+    pub(crate) between: Option<u64>,
     /// Overflow pages that cells of these leaves lead to, and what of them is not payload.
     pub(crate) overflow: u64,
     pub(crate) overflow_slack: u64,
     /// By field of the records.
     pub(crate) columns: Vec<ColumnSample>,
-    /// Of some rows: bytes of the payload, and of what is before it.
+    /// Of some rows from all over those that were seen: bytes of the payload, and of what is before it.
     pub(crate) sizes: Vec<(u64, u32)>,
+    /// Rows for each of these.
+    step: u64,
+    /// All rows that were seen, put into pages as VACUUM does it.
+    pub(crate) filling: Option<Filling>,
     /// Hashes of whole payloads, to find rows that stand twice.
     pub(crate) rows: Vec<u64>,
+}
+
+impl TreeSample {
+    /// Keeps every so-and-so-many-th size, so that the first rows of a large table count no more than its last.
+    fn note_size(&mut self, payload: u64, before: u32, most: usize) {
+        if !self.cells.is_multiple_of(self.step.max(1)) {
+            return;
+        }
+        self.sizes.push((payload, before));
+        if self.sizes.len() >= most.max(2) {
+            let mut at = 0_usize;
+            self.sizes.retain(|_| {
+                at += 1;
+                at.is_multiple_of(2)
+            });
+            self.step = self.step.max(1) * 2;
+        }
+    }
 }
 
 /// What is seen of all trees.
@@ -68,6 +93,8 @@ pub(crate) struct Samples {
     pub(crate) unknown: u64,
     /// Whether all leaves were read.
     pub(crate) whole: bool,
+    /// Whether time has ended the reading.
+    pub(crate) ended: bool,
 }
 
 impl Samples {
@@ -123,18 +150,21 @@ impl Samples {
             other: vec![0; pages.header.page_size as usize],
             pages,
             overflow: OVERFLOW_BYTES,
-            sizes: (SIZES / samples.trees.len().max(1)).max(50),
+            sizes: (SIZES / samples.trees.len().max(1)).max(100),
             columns: COLUMNS_ALL,
         };
         for (at, (_, page, tree)) in chosen.iter().enumerate() {
             if at > LOOK && at.is_multiple_of(LOOK) {
                 if Instant::now() > deadline {
-                    samples.whole = false;
+                    (samples.whole, samples.ended) = (false, true);
                     break;
                 }
                 samples.bound();
             }
             reader.leaf(*page, &mut samples.trees[*tree as usize]);
+        }
+        if samples.whole {
+            reader.between(owners, &mut samples, deadline);
         }
         samples
     }
@@ -147,6 +177,7 @@ impl Samples {
             pointer_maps: 0,
             unknown: 0,
             whole: false,
+            ended: false,
         };
         samples
             .trees
@@ -219,6 +250,42 @@ struct Reader<'a, 'b> {
 }
 
 impl Reader<'_, '_> {
+    /// Counts the overflow pages of cells between the leaves, of trees that have such cells and such pages.
+    fn between(&mut self, owners: &PageOwnership, samples: &mut Samples, deadline: Instant) {
+        let known = owners.known();
+        let mut counts = vec![0_u64; samples.trees.len()];
+        let mut page = vec![0; self.page.len()];
+        let mut read = 0_usize;
+        for number in known.flat_map(|range| range.start.up_to(range.end)) {
+            let Owner::Tree {
+                tree,
+                role: Role::Interior,
+            } = owners.owner(number)
+            else {
+                continue;
+            };
+            let of = &samples.trees[tree as usize];
+            if of.rowids > 0 || of.overflow == 0 || !self.pages.page(number, &mut page) {
+                continue;
+            }
+            read += 1;
+            if read.is_multiple_of(LOOK) && Instant::now() > deadline {
+                return;
+            }
+            let parsed = Page::parse(&page[..self.usable], 0);
+            let parsed = parsed.filter(|page| page.kind() == PageKind::IndexInterior);
+            for cell in parsed.into_iter().flat_map(|page| page.cells()).flatten() {
+                if cell.payload <= self.pages.size {
+                    let spilled = cell.payload.saturating_sub(cell.local.len() as u64);
+                    counts[tree as usize] += spilled.div_ceil(self.usable as u64 - 4);
+                }
+            }
+        }
+        for (tree, count) in samples.trees.iter_mut().zip(counts) {
+            tree.between = (tree.rowids == 0).then_some(count);
+        }
+    }
+
     fn leaf(&mut self, number: PageNumber, tree: &mut TreeSample) {
         let mut bytes = std::mem::take(&mut self.page);
         if self.pages.page(number, &mut bytes) {
@@ -269,9 +336,12 @@ impl Reader<'_, '_> {
                 tree.overflow += pages;
                 tree.overflow_slack += pages.saturating_mul(bytes.len() as u64) - spilled;
             }
-            if tree.sizes.len() < self.sizes {
-                tree.sizes.push((cell.payload, before as u32));
-            }
+            tree.note_size(cell.payload, before as u32, self.sizes);
+            let is_index = !page.kind().has_rowid();
+            let filling = tree
+                .filling
+                .get_or_insert_with(|| Filling::new(self.usable, is_index));
+            filling.add(cell.payload, before as u32);
             let whole = self.payload(&cell, local);
             self.record(whole.as_deref().unwrap_or(local), cell.payload, tree);
         }

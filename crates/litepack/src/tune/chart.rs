@@ -8,6 +8,9 @@ use super::report::Report;
 use crate::{Error, Result, printable};
 
 const SIZE: (u32, u32) = (960, 640);
+/// Width of the legend, which is beside the points and covers none.
+const LEGEND: u32 = 130;
+const LINE: i32 = 22;
 const MARGIN: u32 = 16;
 /// Room for labels of axes.
 const LABELS: u32 = 56;
@@ -27,13 +30,14 @@ pub(crate) fn of(report: &Report) -> Result<String> {
 fn draw(report: &Report, svg: &mut String) -> std::result::Result<(), Box<dyn std::error::Error>> {
     let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
+    let (plot, legend) = root.split_horizontally(SIZE.0 - LEGEND);
     let at = |result: &pareto::Outcome| (result.bytes as f64 / MIB, result.time);
     let most = |of: fn(&(f64, f64)) -> f64| {
         let all = report.results.iter().map(|result| of(&at(result)));
         all.fold(0.0, f64::max) * ROOM
     };
     let name = printable(&report.database.display().to_string());
-    let mut chart = ChartBuilder::on(&root)
+    let mut chart = ChartBuilder::on(&plot)
         .margin(MARGIN)
         .set_label_area_size(LabelAreaPosition::Left, LABELS)
         .set_label_area_size(LabelAreaPosition::Bottom, LABELS)
@@ -63,10 +67,7 @@ fn draw(report: &Report, svg: &mut String) -> std::result::Result<(), Box<dyn st
             };
             Circle::new(at(result), if on_front { 5 } else { 3 }, style)
         });
-        let drawn = chart.draw_series(points)?;
-        drawn
-            .label(form)
-            .legend(move |place| Circle::new(place, 5, color.filled()));
+        chart.draw_series(points)?;
     }
     for (number, place) in report.front.iter().enumerate() {
         let result = &report.results[*place];
@@ -88,17 +89,25 @@ fn draw(report: &Report, svg: &mut String) -> std::result::Result<(), Box<dyn st
     }
     if let Some(place) = report.recommended {
         let ring = Circle::new(at(&report.results[place]), 10, BLACK.stroke_width(2));
-        let drawn = chart.draw_series([ring])?;
-        drawn
-            .label("recommended")
-            .legend(|place| Circle::new(place, 6, BLACK.stroke_width(2)));
+        chart.draw_series([ring])?;
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .background_style(WHITE)
-        .label_font(FONT)
-        .draw()?;
+    let mut lines: Vec<(&str, i32, ShapeStyle)> = (FORMS.iter())
+        .filter(|(form, _)| (report.results.iter()).any(|result| result.candidate.kind() == *form))
+        .map(|(form, color)| (*form, 5, color.filled()))
+        .collect();
+    if report.recommended.is_some() {
+        lines.push(("recommended", 8, BLACK.stroke_width(2)));
+    }
+    for (line, (words, radius, style)) in (0..).zip(lines) {
+        let place = (MARGIN as i32, 3 * MARGIN as i32 + line * LINE);
+        let text = FONT
+            .into_text_style(&legend)
+            .pos(Pos::new(HPos::Left, VPos::Center));
+        let entry = EmptyElement::at(place)
+            + Circle::new((0, 0), radius, style)
+            + Text::new(words, (14, 0), text);
+        legend.draw(&entry)?;
+    }
     root.present()?;
     Ok(())
 }

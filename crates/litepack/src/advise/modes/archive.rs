@@ -16,6 +16,10 @@ const TOGETHER: u64 = 64;
 const ENTRY: f64 = 12.0;
 const HEAD: f64 = 17.0;
 
+/// With fewer frames than this the range is wider by this share, unless they are all.
+const FEW: u64 = 8;
+const UNSURE: f64 = 0.2;
+
 /// Notes how long each frame is: it is written by one call. The last one is the table.
 #[derive(Default)]
 struct Frames(Vec<f64>);
@@ -33,7 +37,6 @@ impl Write for Frames {
 
 /// Predicts the size, from half as many bytes as are read of leaves.
 pub(crate) fn predict(pages: &mut Pages<'_>, sample: u64, deadline: Instant) -> Result<Predicted> {
-    let cannot = "cannot compress a sample";
     let settings = CreateOptions::default().settings()?;
     let frame = u64::from(settings.frame_size.next_multiple_of(pages.header.page_size));
     let frames = pages.size.div_ceil(frame);
@@ -42,6 +45,9 @@ pub(crate) fn predict(pages: &mut Pages<'_>, sample: u64, deadline: Instant) -> 
     let wanted = (sample / 2 / frame).clamp(1, frames);
     let turns = wanted.div_ceil(TOGETHER);
     let mut seen = Mean::default();
+    // The last frame may be shorter, and is compressed by itself: in a small database it is much of it.
+    let full = pages.size / frame;
+    let mut last = (full == frames).then_some(0.0);
     let mut buf = vec![0; frame as usize];
     for turn in 0..turns {
         if turn > 0 && Instant::now() > deadline {
@@ -49,30 +55,43 @@ pub(crate) fn predict(pages: &mut Pages<'_>, sample: u64, deadline: Instant) -> 
         }
         let mut bytes = Vec::new();
         for at in (turn..wanted).step_by(turns as usize) {
-            let start = (u128::from(at) * u128::from(frames) / u128::from(wanted)) as u64 * frame;
-            let there = (pages.size - start).min(frame) as usize;
-            if pages.read_at(start, &mut buf[..there]) {
-                // The last one may be shorter; it is compressed by itself.
-                if there < frame as usize && frames > 1 {
-                    continue;
-                }
-                bytes.extend_from_slice(&buf[..there]);
+            let start = (u128::from(at) * u128::from(frames) / u128::from(wanted)) as u64;
+            if start < full && pages.read_at(start * frame, &mut buf) {
+                bytes.extend_from_slice(&buf);
             }
         }
-        if bytes.is_empty() {
-            continue;
+        if !bytes.is_empty() {
+            let compressed = compressed(&bytes, frame, &settings)?;
+            compressed.into_iter().for_each(|len| seen.add(len));
         }
-        let mut frames = Frames::default();
-        let settings = litepack_archive::Settings {
-            frame_size: frame as u32,
-            ..settings.clone()
-        };
-        let go_on = &mut |_| ControlFlow::Continue(());
-        litepack_archive::create(&mut &bytes[..], &mut frames, &settings, go_on).context(cannot)?;
-        frames.0.pop();
-        frames.0.into_iter().for_each(|len| seen.add(len));
+        let there = pages.size.saturating_sub(full * frame) as usize;
+        if turn == 0 && there > 0 && pages.read_at(full * frame, &mut buf[..there]) {
+            let compressed = compressed(&buf[..there], frame, &settings)?;
+            last = Some(compressed.into_iter().sum());
+        }
     }
-    let of = pages.size as f64 / frame as f64;
-    let bytes = seen.mean() * of + ENTRY * frames as f64 + HEAD;
-    Ok(Predicted::new(bytes, seen.variance_of_total(of), 0.0))
+    let full = full as f64;
+    let last = last.unwrap_or_else(|| seen.mean() * (pages.size as f64 / frame as f64 - full));
+    let bytes = seen.mean() * full + last + ENTRY * frames as f64 + HEAD;
+    // How different frames are cannot be told from a few.
+    let unsure = match seen.count {
+        count if count as f64 >= full => 0.0,
+        0..FEW => UNSURE,
+        _ => 0.0,
+    };
+    Ok(Predicted::new(bytes, seen.variance_of_total(full), unsure))
+}
+
+/// The length of each frame that these bytes make.
+fn compressed(bytes: &[u8], frame: u64, settings: &litepack_archive::Settings) -> Result<Vec<f64>> {
+    let mut frames = Frames::default();
+    let settings = litepack_archive::Settings {
+        frame_size: frame as u32,
+        ..settings.clone()
+    };
+    let go_on = &mut |_| ControlFlow::Continue(());
+    litepack_archive::create(&mut &bytes[..], &mut frames, &settings, go_on)
+        .context("cannot compress a sample")?;
+    frames.0.pop();
+    Ok(frames.0)
 }

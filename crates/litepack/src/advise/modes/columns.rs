@@ -13,7 +13,7 @@ use super::Predicted;
 use crate::Result;
 use crate::advise::account::Scale;
 use crate::advise::column::ColumnSample;
-use crate::advise::rebuild::{Filled, filled};
+use crate::advise::rebuild::{changed, vacuumed};
 use crate::advise::sample::{Samples, TreeSample};
 use crate::advise::schema::{Schema, Table};
 use crate::error::Context;
@@ -82,17 +82,8 @@ pub(crate) fn predict(
     deadline: Instant,
 ) -> Result<Columns> {
     let page = f64::from(scale.page_size);
-    let pages_of = |tree: usize, sizes: &[(u64, u32)]| {
-        let is_index = is_index(&trees[tree], schema);
-        let filled = filled(sizes, scale.usable, is_index);
-        let sample = &samples.trees[tree];
-        match filled == Filled::default() {
-            true => (sample.leaves + sample.interior) as f64,
-            false => filled.pages(scale.rows(tree)),
-        }
-    };
     let now: Vec<f64> = (0..trees.len())
-        .map(|tree| pages_of(tree, &samples.trees[tree].sizes))
+        .map(|tree| vacuumed(&samples.trees[tree], scale.rows(tree), scale.overflow(tree)))
         .collect();
     let pages: f64 = now.iter().sum();
     let mut columns = Columns {
@@ -138,8 +129,18 @@ pub(crate) fn predict(
         if of.is_empty() {
             continue;
         }
-        let sizes = smaller(&samples.trees[tree], &of);
-        size += (pages_of(tree, &sizes) - now) * page;
+        let sample = &samples.trees[tree];
+        let is_index = is_index(&trees[tree], schema);
+        let smaller = smaller(sample, &of);
+        let then = changed(
+            sample,
+            *now,
+            scale.rows(tree),
+            scale.usable,
+            is_index,
+            smaller,
+        );
+        size += (then - now) * page;
         size += of.iter().map(|trial| trial.dictionary).sum::<f64>();
     }
     columns.chosen = (tried.iter())
@@ -158,8 +159,8 @@ pub(crate) fn predict(
     Ok(columns)
 }
 
-/// Rows of the sampled sizes with some columns compressed, as if each row had the same share in them.
-fn smaller(tree: &TreeSample, trials: &[&Trial]) -> Vec<(u64, u32)> {
+/// The size of a row with some columns compressed, as if each row had the same share in them.
+fn smaller(tree: &TreeSample, trials: &[&Trial]) -> impl Fn(u64, u32) -> (u64, u32) {
     let all: u64 = tree.columns.iter().map(|column| column.bytes).sum();
     let share: f64 = (trials.iter())
         .map(|trial| {
@@ -180,19 +181,14 @@ fn smaller(tree: &TreeSample, trials: &[&Trial]) -> Vec<(u64, u32)> {
     let mean = payload as f64 / tree.sizes.len().max(1) as f64;
     // The header of the record stays.
     let header = (mean - body).max(0.0);
-    (tree.sizes.iter())
-        .map(|(payload, before)| {
-            let body = (*payload as f64 - header).max(0.0);
-            let left = header + body * (1.0 - share) + more;
-            let payload = (left.round() as u64).min(*payload + 5 * trials.len() as u64);
-            (
-                payload,
-                (*before)
-                    .min(if payload < 128 { before - 1 } else { *before })
-                    .max(2),
-            )
-        })
-        .collect()
+    let most = 5 * trials.len() as u64;
+    move |payload, before| {
+        let body = (payload as f64 - header).max(0.0);
+        let left = header + body * (1.0 - share) + more;
+        let payload = (left.round() as u64).min(payload + most);
+        let short = u32::from(payload < 128);
+        (payload, before.min(before.saturating_sub(short)).max(2))
+    }
 }
 
 /// What compression leaves of a column's bytes, and the bytes of its dictionary; `None` if it would have none.

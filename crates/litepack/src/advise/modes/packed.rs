@@ -32,6 +32,8 @@ const STRATA: usize = 64;
 /// The page map's share of each unit, the header and the catalog.
 const MAP: f64 = 6.4;
 const HEAD: f64 = 2048.0 + 600.0;
+/// What is not known of these, in bytes: much of a small file.
+const HEAD_UNSURE: u64 = 800;
 /// Where many dictionaries are planned, they are trained on less than packing does, which makes them a little worse.
 const SAMPLES_MAX: usize = 16 << 20;
 /// The longest dictionaries: ordinary ones, and of `--best`.
@@ -56,7 +58,8 @@ pub(crate) struct Packed {
     pub(crate) best: Predicted,
     /// For each tree the share of its bytes that remains, with its part of the page map.
     pub(crate) trees: Vec<f64>,
-    /// The same for everything else.
+    /// The same for free pages, and for everything else.
+    pub(crate) free: f64,
     pub(crate) rest: f64,
     /// The share of the sampled units, but for the first of each content, that are the same as another.
     pub(crate) same: f64,
@@ -136,6 +139,7 @@ pub(crate) fn predict(
         ordinary: Predicted::default(),
         best: Predicted::default(),
         trees: vec![0.0; owners.trees().len()],
+        free: 0.0,
         rest: 0.0,
         same,
     };
@@ -164,7 +168,7 @@ pub(crate) fn predict(
     for (tree, share) in packed.trees.iter_mut().enumerate() {
         *share = shares[strata.of_tree(tree)];
     }
-    packed.rest = shares[REST];
+    (packed.rest, packed.free) = (shares[REST], shares[FREE]);
     let number = pages.size.div_ceil(unit);
     let dictionaries = plan.dictionary_lens();
     let dictionaries = dictionaries
@@ -177,6 +181,10 @@ pub(crate) fn predict(
     let long = (0..count).filter(|at| strata.is_long(*at)).count() as f64;
     let lens = lens + long * strata.long_dictionaries();
     packed.best = Predicted::new(best + lens + rest, best_variance, UNSURE);
+    for size in [&mut packed.ordinary, &mut packed.best] {
+        size.low = size.low.saturating_sub(HEAD_UNSURE);
+        size.high += HEAD_UNSURE;
+    }
     Ok(packed)
 }
 
@@ -185,7 +193,8 @@ fn same_units(units: &[Unit]) -> f64 {
     // Two indexes of the same columns are another finding.
     let is_index = |unit: &Unit| unit.bytes[0] == INDEX_LEAF;
     let mut hashes: Vec<u64> = (units.iter())
-        .filter(|unit| !is_index(unit) && unit.bytes.iter().any(|byte| *byte != 0))
+        .filter(|unit| !is_index(unit) && unit.stratum != FREE)
+        .filter(|unit| unit.bytes.iter().any(|byte| *byte != 0))
         // An overflow page begins with the number of the next one.
         .map(|unit| {
             if unit.stratum == REST {
@@ -201,10 +210,11 @@ fn same_units(units: &[Unit]) -> f64 {
     again as f64 / hashes.len().max(1) as f64
 }
 
-/// Pages that belong to no large tree.
+/// Pages that belong to no large tree, and free ones.
 const REST: usize = 0;
+const FREE: usize = 1;
 
-/// Units in strata: each large tree is one, all others and what is not known are the first.
+/// Units in strata: each large tree is one, all others and what is not known are the first, free pages the second.
 struct Strata {
     unit: u32,
     /// Pages in a unit.
@@ -237,7 +247,7 @@ impl Strata {
         let mut largest: Vec<usize> = (0..sizes.len()).filter(|tree| sizes[*tree] > 0).collect();
         largest.sort_by_key(|tree| std::cmp::Reverse(sizes[*tree]));
         strata.trees = vec![REST; sizes.len()];
-        strata.sizes = vec![number.saturating_sub(known)];
+        strata.sizes = vec![number.saturating_sub(known), 0];
         for tree in largest.into_iter().take(STRATA) {
             strata.trees[tree] = strata.sizes.len();
             strata.sizes.push(0);
@@ -261,7 +271,11 @@ impl Strata {
     }
 
     fn of(&self, owners: &PageOwnership, page: PageNumber) -> usize {
-        tree_of(owners, page).map_or(REST, |tree| self.trees[tree])
+        match owners.owner(page) {
+            Owner::Tree { tree, .. } => self.trees[tree as usize],
+            Owner::FreeTrunk | Owner::FreeLeaf => FREE,
+            _ => REST,
+        }
     }
 
     fn of_tree(&self, tree: usize) -> usize {
@@ -270,7 +284,7 @@ impl Strata {
 
     /// Whether `--best` has a longer dictionary for it.
     fn is_long(&self, stratum: usize) -> bool {
-        stratum != REST && self.sizes[stratum] * u64::from(self.unit) > ORDINARY * SHARE
+        stratum > FREE && self.sizes[stratum] * u64::from(self.unit) > ORDINARY * SHARE
     }
 
     /// About what a longer dictionary adds to the file.
