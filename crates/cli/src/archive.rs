@@ -7,7 +7,7 @@
 mod check;
 mod create;
 mod extract;
-mod info;
+pub mod info;
 
 use anyhow::Result;
 

@@ -1,51 +1,80 @@
-//! `litepack check`: reads everything in a packed file and reports damage.
+//! `litepack check`: reads everything in packed files and archives, and reports damage.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use litepack::Damage;
+use litepack::{Damage, FileKind, printable_path};
 
-use crate::job::job;
-use crate::output::{json, line, tell};
+use crate::job::{interruptible, job};
+use crate::output::tell;
+use crate::several::{Layout, Said, each};
 
-/// Reads everything in a packed file and reports damage.
+/// Reads everything in packed files and archives, and reports damage.
 #[derive(clap::Args)]
-#[command(after_help = "Exit code: 0 no damage, 1 damage found, 2 the file could not be checked.")]
+#[command(
+    after_help = "Exit code: 0 no damage, 1 damage found, 2 a file could not be checked, whatever others are."
+)]
 pub struct Arguments {
-    /// Print a JSON object.
+    /// Print a JSON object; of several files an array of them.
     #[arg(long)]
     json: bool,
-    /// The packed file.
-    file: PathBuf,
+    /// The packed files and archives.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
 }
 
-/// Runs the command; false if there is damage.
-pub fn run(arguments: &Arguments) -> Result<bool> {
-    let report = litepack::check(&arguments.file, &job())?;
-    if !report.ok {
-        tell!(
-            "litepack: {} is damaged; restore it from a backup (`litepack info` says which tables are affected)",
-            arguments.file.display()
-        );
+/// Runs the command, and says with which code to exit.
+pub fn run(arguments: &Arguments) -> Result<u8> {
+    // Archives are read by threads, which Ctrl-C ends in order. A handler is set once.
+    let kinds = arguments.files.iter().map(litepack::file_kind);
+    let job = match kinds.flatten().any(|kind| kind == FileKind::Zstd) {
+        true => interruptible()?,
+        false => job(),
+    };
+    each(&arguments.files, arguments.json, Layout::Lines, |file| {
+        if litepack::file_kind(file)? == FileKind::Zstd {
+            let report = litepack::archive::check(file, &job)?;
+            if !report.ok {
+                tell!("litepack: {} is damaged", printable_path(file));
+            }
+            return Ok(said(
+                report.ok,
+                &report.damage,
+                serde_json::to_value(&report)?,
+            ));
+        }
+        let report = litepack::check(file, &job)?;
+        if !report.ok {
+            tell_damage(file);
+        }
+        Ok(said(
+            report.ok,
+            &report.damage,
+            serde_json::to_value(&report)?,
+        ))
+    })
+}
+
+fn tell_damage(file: &Path) {
+    tell!(
+        "litepack: {} is damaged; restore it from a backup (`litepack info` says which tables are affected)",
+        printable_path(file)
+    );
+}
+
+fn said(ok: bool, damage: &[Damage], json: serde_json::Value) -> Said {
+    Said {
+        json,
+        text: text(damage),
+        ok,
+        name: None,
     }
-    if arguments.json {
-        json(serde_json::to_value(&report)?)?;
-    } else {
-        print(&report.damage)?;
-    }
-    Ok(report.ok)
 }
 
 /// "ok", or a line for each piece of damage.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn print(damage: &[Damage]) -> Result<()> {
-    if damage.is_empty() {
-        line("ok")?;
+pub fn text(damage: &[Damage]) -> String {
+    match damage {
+        [] => "ok\n".into(),
+        damage => damage.iter().map(|damage| format!("{damage}\n")).collect(),
     }
-    for damage in damage {
-        line(damage)?;
-    }
-    Ok(())
 }

@@ -1,5 +1,5 @@
-//! `litepack info`: what a packed file is made of, and which tables and indexes take how much of it, for
-//! people or as JSON.
+//! `litepack info`: what packed files and archives are made of, and which tables and indexes take how much of a packed
+//! file, for people or as JSON.
 //!
 //! ```text
 //! text.rs  how it is shown     remote.rs  the report on a database on a web server
@@ -8,23 +8,27 @@
 pub mod remote;
 mod text;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use litepack::FileKind;
 use litepack::advise::{AdviseOptions, advise_packed};
 
+use crate::archive;
 use crate::job::{interruptible, job};
-use crate::output::{json, print};
+use crate::several::{Layout, Said, each};
 
-/// Reports the size of a packed file and of each of its tables and indexes.
+/// Reports the sizes of packed files, with each of their tables and indexes, and of archives.
 ///
 /// For a URL: reports what kind of database it is, and how many requests and bytes this report took.
 #[derive(clap::Args)]
+#[command(after_help = "Exit code: 0 all are reported, 2 a file could not be read.")]
 pub struct Arguments {
-    /// Print a JSON object.
+    /// Print a JSON object; of several files an array of them.
     #[arg(long)]
     json: bool,
-    /// Write a page of HTML as well, as `litepack advise` does. Findings and other ways are from a sample.
+    /// Write a page of HTML as well, as `litepack advise` does. Findings and other ways are from a sample. For one
+    /// packed file.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Replace the page if it exists.
@@ -32,37 +36,53 @@ pub struct Arguments {
     force: bool,
     #[command(flatten)]
     access: remote::Options,
-    /// The packed file, or the URL of a packed file, an archive or a plain database.
-    #[arg(value_name = "FILE or URL")]
-    file: PathBuf,
+    /// Packed files, archives, or URLs of packed files, archives or plain databases.
+    #[arg(required = true, value_name = "FILE or URL")]
+    files: Vec<PathBuf>,
 }
 
-/// Runs the command.
-pub fn run(arguments: &Arguments) -> Result<()> {
-    if let Some(url) = remote::url(&arguments.file) {
-        anyhow::ensure!(arguments.html.is_none(), "there is no page for a URL");
-        let report = litepack::remote_info(url, &arguments.access.access())?;
-        if arguments.json {
-            json(serde_json::to_value(&report)?)?;
-        } else {
-            print(remote::text(&report))?;
-        }
-        return Ok(());
+/// Runs the command, and says with which code to exit.
+pub fn run(arguments: &Arguments) -> Result<u8> {
+    if arguments.html.is_some() {
+        ensure!(arguments.files.len() == 1, "--html is for one file");
     }
-    arguments.access.expect_none()?;
-    let report = litepack::info(&arguments.file, &job())?;
+    if !(arguments.files.iter()).any(|file| remote::url(file).is_some()) {
+        arguments.access.expect_none()?;
+    }
+    each(&arguments.files, arguments.json, Layout::Blocks, |file| {
+        report(arguments, file)
+    })
+}
+
+fn report(arguments: &Arguments, file: &Path) -> Result<Said> {
+    let said = |json, text| Said {
+        json,
+        text,
+        ok: true,
+        name: None,
+    };
+    if let Some(url) = remote::url(file) {
+        ensure!(arguments.html.is_none(), "there is no page for a URL");
+        let report = litepack::remote_info(url, &arguments.access.access())?;
+        let name = report.traffic("url").as_str().map(str::to_owned);
+        let said = said(serde_json::to_value(&report)?, remote::text(&report));
+        return Ok(Said { name, ..said });
+    }
+    if litepack::file_kind(file)? == FileKind::Zstd {
+        ensure!(arguments.html.is_none(), "there is no page for an archive");
+        let report = litepack::archive::info(file)?;
+        let text = archive::info::text(&report);
+        return Ok(said(serde_json::to_value(&report)?, text));
+    }
+    let report = litepack::info(file, &job())?;
     if arguments.html.is_some() {
         let options = AdviseOptions {
             html: arguments.html.clone(),
             replace: arguments.force,
             ..AdviseOptions::default()
         };
-        advise_packed(&arguments.file, &report, &options, &interruptible()?)?;
+        advise_packed(file, &report, &options, &interruptible()?)?;
     }
-    if arguments.json {
-        json(serde_json::to_value(&report)?)?;
-    } else {
-        print(text::of(&report))?;
-    }
-    Ok(())
+    let text = text::of(&report);
+    Ok(said(serde_json::to_value(&report)?, text))
 }

@@ -3,8 +3,9 @@
 //!
 //! ```text
 //! pack.rs  unpack.rs  info.rs  check.rs  maintain.rs  ingest.rs  catalog.rs  columns.rs  archive.rs  advise.rs
-//! tune.rs  shell.rs  generate.rs
+//! tune.rs  shell.rs  completions.rs  generate.rs
 //!          one subcommand each
+//! several.rs  files one after the other     examples.rs  for manual pages     version.rs  what it is made of
 //! job.rs   bars, Ctrl-C and the summary     limits.rs   options for how long to work     output.rs   standard output and error
 //! ```
 //! Exit codes: 0 done, 1 the answer is no, 2 an error, 130 interrupted. Data goes to stdout,
@@ -18,6 +19,8 @@ mod archive;
 mod catalog;
 mod check;
 mod columns;
+mod completions;
+mod examples;
 mod generate;
 mod info;
 #[cfg(unix)]
@@ -27,9 +30,11 @@ mod limits;
 mod maintain;
 mod output;
 mod pack;
+mod several;
 mod shell;
 mod tune;
 mod unpack;
+mod version;
 
 use std::process::ExitCode;
 
@@ -44,7 +49,7 @@ const INTERRUPTED: u8 = 130;
 
 /// Compresses SQLite databases that SQLite can still read and write.
 #[derive(Parser)]
-#[command(name = "litepack", version, propagate_version = true)]
+#[command(name = "litepack", version, long_version = version::long(), propagate_version = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -66,6 +71,7 @@ enum Command {
     Advise(advise::Arguments),
     Tune(tune::Arguments),
     Shell(shell::Arguments),
+    Completions(completions::Arguments),
     #[command(hide = true)]
     Generate(generate::Arguments),
 }
@@ -78,8 +84,8 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Pack(arguments) => pack::run(&arguments).map(|()| true),
         Command::Unpack(arguments) => unpack::run(&arguments).map(|()| true),
-        Command::Info(arguments) => info::run(&arguments).map(|()| true),
-        Command::Check(arguments) => check::run(&arguments),
+        Command::Info(arguments) => return ended(info::run(&arguments).map(ExitCode::from)),
+        Command::Check(arguments) => return ended(check::run(&arguments).map(ExitCode::from)),
         Command::Maintain(arguments) => maintain::run(&arguments),
         #[cfg(unix)]
         Command::Ingest(arguments) => ingest::run(&arguments).map(|()| true),
@@ -89,6 +95,7 @@ fn main() -> ExitCode {
         Command::Archive(arguments) => archive::run(&arguments),
         Command::Advise(arguments) => advise::run(&arguments).map(|()| true),
         Command::Tune(arguments) => tune::run(&arguments).map(|()| true),
+        Command::Completions(arguments) => completions::run(&arguments).map(|()| true),
         Command::Generate(arguments) => generate::run(&arguments).map(|()| true),
         Command::Shell(arguments) => return ended(shell::run(&arguments)),
     };

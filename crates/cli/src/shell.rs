@@ -23,6 +23,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::info::remote;
 use options::Options;
+use program::Input;
 use script::Script;
 
 /// Opens a database in your own `sqlite3` shell, with Litepack loaded.
@@ -83,8 +84,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(file) = options.startup_file.or_else(options::startup_file_of_user) {
         script.read(&file)?;
     }
-    let at_prompt = arguments.sql.is_empty() && !options.batch && io::stdin().is_terminal();
-    let shell = program::Shell::find(&arguments.sqlite3, at_prompt)?;
+    let input = match (io::stdin().is_terminal(), options.batch) {
+        (false, _) | (_, true) => Input::Other,
+        _ if arguments.sql.is_empty() && !options.has_sql => Input::Prompt,
+        _ => Input::Unread,
+    };
+    let shell = program::Shell::find(&arguments.sqlite3, input)?;
     shell.run(script.arguments(), &options.others, &arguments.sql)
 }
 

@@ -361,3 +361,112 @@ fn other_names_of_a_file_that_is_replaced_are_said() {
     let run = place.ok(&["unpack", "--in-place", "a.db"]);
     assert!(!run.stderr.contains("hard"), "{}", run.stderr);
 }
+
+/// Several files, of both kinds, in one run: each under its name, and the worst of them gives the exit code.
+#[test]
+fn info_and_check_take_several_files() {
+    let place = packed(3000);
+    place.ok(&["archive", "create", "a.db", "a.zst"]);
+    let mut damaged = bytes(&place.path("a.packed"));
+    let at = damaged.len() / 2;
+    damaged[at..at + 64].fill(0x5a);
+    std::fs::write(place.path("bad.packed"), damaged).unwrap();
+    let mut damaged = bytes(&place.path("a.zst"));
+    let at = damaged.len() / 3;
+    damaged[at..at + 64].fill(0x5a);
+    std::fs::write(place.path("bad\x1b[2J.zst"), damaged).unwrap();
+    let json = |run: &common::Run| serde_json::from_str::<Value>(&run.stdout).unwrap();
+    let of = |code: i32, arguments: &[&str]| {
+        let run = place.run(arguments);
+        assert_eq!(run.code, code, "{arguments:?}: {run:?}");
+        assert!(
+            !run.stdout.contains('\x1b') && !run.stderr.contains('\x1b'),
+            "{run:?}"
+        );
+        run
+    };
+
+    // One file is as it always was, and an archive is taken, too.
+    assert_eq!(of(0, &["check", "a.packed"]).stdout, "ok\n");
+    assert_eq!(of(0, &["check", "a.zst"]).stdout, "ok\n");
+    let one = json(&of(0, &["check", "--json", "a.packed"]));
+    assert!(one["ok"] == true && one.get("file").is_none(), "{one}");
+    let archive = json(&of(0, &["info", "--json", "a.zst"]));
+    assert_eq!(
+        archive,
+        json(&of(0, &["archive", "info", "--json", "a.zst"]))
+    );
+    assert_eq!(
+        of(0, &["info", "a.zst"]).stdout,
+        of(0, &["archive", "info", "a.zst"]).stdout
+    );
+    of(1, &["check", "bad\x1b[2J.zst"]);
+
+    let sound = of(0, &["check", "a.packed", "a.zst"]);
+    assert_eq!(
+        (sound.stdout.as_str(), sound.stderr.as_str()),
+        ("a.packed: ok\na.zst: ok\n", "")
+    );
+    let worse = of(
+        1,
+        &["check", "a.packed", "bad.packed", "bad\x1b[2J.zst", "a.zst"],
+    );
+    assert!(
+        worse.stdout.starts_with("a.packed: ok\nbad.packed: "),
+        "{worse:?}"
+    );
+    assert!(
+        worse
+            .stdout
+            .contains("\nbad\u{fffd}[2J.zst: the archive is damaged: frame"),
+        "{worse:?}"
+    );
+    assert!(worse.stdout.ends_with("a.zst: ok\n"), "{worse:?}");
+    for files in [
+        ["missing", "bad.packed", "a.packed"],
+        ["bad.packed", "a.db", "a.packed"],
+    ] {
+        let worst = of(2, &[&["check"], &files[..]].concat());
+        assert!(worst.stdout.ends_with("a.packed: ok\n"), "{worst:?}");
+        let worst = of(2, &[&["check", "--json"], &files[..]].concat());
+        let all = json(&worst);
+        let all = all.as_array().unwrap();
+        let names: Vec<_> = all
+            .iter()
+            .map(|one| one["file"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, files);
+        let failed = all.iter().find(|one| one.get("error").is_some()).unwrap();
+        assert!(failed.get("ok").is_none(), "{failed}");
+        assert_eq!(
+            all.iter().find(|one| one["file"] == "bad.packed").unwrap()["ok"],
+            false
+        );
+        assert_eq!(all[2]["ok"], true);
+    }
+
+    let info = of(0, &["info", "a.packed", "a.zst"]);
+    assert!(info.stdout.starts_with("a.packed:\ndatabase"), "{info:?}");
+    assert!(info.stdout.contains("\n\na.zst:\ndatabase"), "{info:?}");
+    let info = of(2, &["info", "--json", "a.zst", "missing", "a.packed"]);
+    let all = json(&info);
+    assert_eq!(all[0]["format"], "zstd seekable");
+    assert_eq!(
+        (&all[0]["file"], &all[2]["file"]),
+        (&"a.zst".into(), &"a.packed".into())
+    );
+    assert!(
+        all[1]["error"].as_str().unwrap().contains("missing"),
+        "{all}"
+    );
+    assert_eq!(all[2]["file_bytes"], bytes(&place.path("a.packed")).len());
+    place.refused(
+        &["info", "--html", "x.html", "a.packed", "a.zst"],
+        "one file",
+    );
+    place.refused(
+        &["info", "--html", "x.html", "a.zst"],
+        "no page for an archive",
+    );
+    place.refused(&["check"], "required");
+}

@@ -427,6 +427,28 @@ fn a_prompt_says_nothing_of_an_empty_startup_file() {
     );
 }
 
+/// With SQL there is nothing but its answer, on a terminal as elsewhere.
+#[test]
+fn sql_on_a_terminal_prints_its_answer_and_nothing_else() {
+    let place = databases();
+    for arguments in [
+        &["a.packed", COUNT][..],
+        &["a.packed", "--", COUNT],
+        &["a.packed", COUNT, "--", "-readonly"],
+    ] {
+        assert_eq!(
+            on_terminal(&place, arguments, "").trim_end(),
+            "3000",
+            "{arguments:?}"
+        );
+    }
+    // A startup file that says something is heard, and is the user's.
+    fs::create_dir(place.path("home")).unwrap();
+    fs::write(place.path("home/.sqliterc"), ".headers on\n").unwrap();
+    let shown = on_terminal(&place, &["a.packed", "select 1 as one"], "");
+    assert_eq!(shown.split_whitespace().collect::<Vec<_>>(), ["one", "1"]);
+}
+
 /// Where the shell itself looks for a startup file depends on the user and not on HOME, so it may find one where we do
 /// not. Read before the database is open, it would be for one in memory.
 #[test]

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::check::print;
+use crate::check::text;
 use crate::job::interruptible;
-use crate::output::{json, tell};
+use crate::output::{json, print, tell};
 
 /// Decompresses every frame of an archive and reports damage.
 #[derive(clap::Args)]
@@ -28,7 +28,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     if arguments.json {
         json(serde_json::to_value(&report)?)?;
     } else {
-        print(&report.damage)?;
+        print(text(&report.damage))?;
     }
     Ok(report.ok)
 }

@@ -30,7 +30,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// The report for people.
-fn text(found: &Info) -> String {
+pub fn text(found: &Info) -> String {
     let info = &found.archive;
     let size = |bytes: u64| format!("{} ({bytes} bytes)", HumanBytes(bytes));
     let ratio = info.size as f64 / info.stored.max(1) as f64;

@@ -18,6 +18,8 @@ pub struct Options {
     pub startup_file: Option<PathBuf>,
     /// What is passed on.
     pub others: Vec<OsString>,
+    /// Whether there are words that are neither options nor their values: SQL to run.
+    pub has_sql: bool,
 }
 
 impl Options {
@@ -29,12 +31,12 @@ impl Options {
                 Some("readonly") => read.readonly = true,
                 Some("init") => read.startup_file = rest.next().map(PathBuf::from),
                 other => {
+                    read.has_sql |= other.is_none();
                     read.bail |= other == Some("bail");
                     read.batch |= other == Some("batch");
                     read.others.push(option.clone());
-                    if other.is_some_and(takes_value) {
-                        read.others.extend(rest.next().cloned());
-                    }
+                    let values = other.map_or(0, values);
+                    read.others.extend(rest.by_ref().take(values).cloned());
                 }
             }
         }
@@ -48,20 +50,14 @@ fn name(option: &OsStr) -> Option<&str> {
     Some(text.strip_prefix('-').unwrap_or(text))
 }
 
-/// Whether the next argument belongs to it, and so is none of the options here.
-fn takes_value(name: &str) -> bool {
-    [
-        "cmd",
-        "separator",
-        "newline",
-        "nullvalue",
-        "vfs",
-        "nonce",
-        "maxsize",
-        "mmap",
-        "heap",
-    ]
-    .contains(&name)
+/// How many of the next arguments belong to it, and so are none of the options here.
+fn values(name: &str) -> usize {
+    match name {
+        "cmd" | "separator" | "newline" | "nullvalue" | "vfs" | "nonce" | "maxsize" | "mmap"
+        | "heap" | "escape" => 1,
+        "lookaside" | "pagecache" => 2,
+        _ => 0,
+    }
 }
 
 /// The file that is read at the start, if the user has one: `sqlite3/sqliterc` where XDG says, else `.sqliterc` in the
@@ -118,5 +114,9 @@ mod tests {
         assert_eq!(read.startup_file, Some(PathBuf::from("a b")));
         assert_eq!(read.others, ["-json", "-bail", "-cmd", "-readonly"]);
         assert!(!Options::read(&["-separator".into(), "-readonly".into()]).readonly);
+        let read = Options::read(&["-separator".into(), ";".into(), "select 1".into()]);
+        assert_eq!(read.others, ["-separator", ";", "select 1"]);
+        assert!(read.has_sql);
+        assert!(!Options::read(&["-lookaside".into(), "100".into(), "10".into()]).has_sql);
     }
 }

@@ -20,6 +20,9 @@ const EMPTY_FILE: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
 /// it would be for one in memory. Where the shell itself looks for one does not depend on `HOME`.
 const NO_STARTUP_FILE: &[&str] = &["-init", EMPTY_FILE];
 
+/// The same where the input is a terminal, but is not read: the shell says which file it reads there, too.
+const NONE_UNREAD: &[&str] = &["-init", EMPTY_FILE, "-batch"];
+
 /// The same at a prompt, where the shell says which file it reads, be it empty: before it reads it, it looks for
 /// `-batch` only, and then for `-interactive` as well.
 const NONE_AND_QUIET: &[&str] = &["-init", EMPTY_FILE, "-batch", "-interactive"];
@@ -27,6 +30,17 @@ const NONE_AND_QUIET: &[&str] = &["-init", EMPTY_FILE, "-batch", "-interactive"]
 /// The same for shells of 2026 and later, which have an option for it. Others refuse it, but not before they have read
 /// the file.
 const NONE_BY_OPTION: &[&str] = &["-init", EMPTY_FILE, "-noinit"];
+
+/// From where the shell takes what it is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// From a terminal.
+    Prompt,
+    /// From its arguments; its input is a terminal.
+    Unread,
+    /// From a file or a pipe, or its arguments.
+    Other,
+}
 
 /// A shell that can load extensions.
 pub struct Shell {
@@ -36,11 +50,12 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// Asks the program whether it will do. `at_prompt` says whether it is going to read from a terminal.
-    pub fn find(program: &Path, at_prompt: bool) -> Result<Shell> {
-        let ways: &[_] = match at_prompt {
-            true => &[NONE_BY_OPTION, NONE_AND_QUIET],
-            false => &[NO_STARTUP_FILE],
+    /// Asks the program whether it will do.
+    pub fn find(program: &Path, input: Input) -> Result<Shell> {
+        let ways: &[_] = match input {
+            Input::Prompt => &[NONE_BY_OPTION, NONE_AND_QUIET],
+            Input::Unread => &[NONE_BY_OPTION, NONE_UNREAD],
+            Input::Other => &[NO_STARTUP_FILE],
         };
         for &first in ways {
             let answer = Command::new(program)
