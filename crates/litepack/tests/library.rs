@@ -30,6 +30,7 @@ fn count(db: &rusqlite::Connection) -> u32 {
 }
 
 /// SQL of the program's connections may load no extension, so it sets nothing either.
+#[cfg(feature = "remote")]
 #[test]
 fn the_program_sets_for_the_process_what_its_sql_may_not() {
     litepack::remote_headers("https://data.example", Some("X-Key: one\nX-More: two")).unwrap();
