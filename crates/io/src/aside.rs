@@ -2,7 +2,7 @@
 //! runs on a thread of its own, and who is interrupted does not wait for it.
 //!
 //! What was left so comes to its end by itself, at the next place where it looks for an interrupt if there is one. It owns what it works on, and holds it until then. Nothing new begins
-//! while [`LEFT_MAX`] of them are under way, so interrupting again and again does not make them many.
+//! while `LEFT_MAX` of them are under way, so interrupting again and again does not make them many.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! How much this process may take that the system cannot take back: one budget, of which every part has its share.
 //!
 //! It is a sixteenth of the memory that the process and its files may take together, and 4 MiB at least. From
-//! [`USUAL`] on every part has what it has on a large machine. With less, each has as much less: buffers and caches by
+//! `USUAL` on every part has what it has on a large machine. With less, each has as much less: buffers and caches by
 //! [`part`], workers by [`threads`], and a dictionary is made of samples instead of being trained ([`may_train`]).
 
 use crate::limits;
