@@ -26,7 +26,7 @@ pub enum Encoding {
     Utf16Be,
 }
 
-/// What the header says about the pages.
+/// The fields of the header about pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Bytes of a page.

@@ -1,4 +1,4 @@
-//! What each page is and to which tree it belongs.
+//! The role of each page, and the tree to which it belongs.
 
 use std::fmt;
 use std::ops::Range;
@@ -21,7 +21,7 @@ pub enum TreeKind {
 /// A b-tree: a table (WITHOUT ROWID or not) or an index (one of SQLite's own or not).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
-    /// What it is.
+    /// A table or an index.
     pub kind: TreeKind,
     /// Its name in the schema.
     pub name: String,
@@ -31,7 +31,7 @@ pub struct Tree {
     pub root: PageNumber,
 }
 
-/// What a page is in its tree.
+/// The role of a page in its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// A page without children; a root may be one.
@@ -42,14 +42,14 @@ pub enum Role {
     Overflow,
 }
 
-/// What a page is.
+/// The use of a page: in a tree, free, or one of SQLite's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Owner {
     /// A page of a tree.
     Tree {
         /// Index in [`PageOwnership::trees`].
         tree: u32,
-        /// What it is in the tree.
+        /// Its role in the tree.
         role: Role,
     },
     /// A page of the list of free pages.
@@ -71,7 +71,7 @@ pub struct Damage {
     pub page: PageNumber,
     /// Index in [`PageOwnership::trees`] of the tree it was met in; `None` for the list of free pages.
     pub tree: Option<u32>,
-    /// What is wrong with it.
+    /// The defect, for people.
     pub why: &'static str,
 }
 
@@ -108,7 +108,7 @@ impl PageOwnership {
     }
 
     /// As [`PageOwnership::find`], but reads about one page in a hundred: of each tree one leaf, because all its leaves
-    /// are equally deep. What only leaves lead to, overflow pages, stays unknown.
+    /// are equally deep. Overflow pages of leaves, which only leaves lead to, stay unknown.
     ///
     /// # Errors
     /// Those of `read`, which end the search.
@@ -130,7 +130,7 @@ impl PageOwnership {
         }
     }
 
-    /// What the database's header says.
+    /// The database's header.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -145,7 +145,7 @@ impl PageOwnership {
         self.header.pages
     }
 
-    /// What the page with this number is; unknown if there is none.
+    /// The use of the page with this number; [`Owner::Unknown`] if there is none.
     pub fn owner(&self, page: PageNumber) -> Owner {
         if page.get() > self.pages() {
             Owner::Unknown
@@ -180,7 +180,7 @@ impl PageOwnership {
         upper.into_iter().map(|(_, page)| page).collect()
     }
 
-    /// What is wrong with the trees, up to a hundred places.
+    /// Damage found in the trees, up to a hundred places.
     pub fn damage(&self) -> &[Damage] {
         &self.damage
     }

@@ -17,10 +17,10 @@ const PAGES_MAX: usize = 1 << 19;
 /// A page, and the greatest rowid that may be below it; `None` for the last of all.
 type Below = (PageNumber, Option<i64>);
 
-/// At most `parts - 1` rowids in ascending order. Each is the last that one part may have, and the next one begins right
-/// behind it. `root` is the table's root page; `read` fills a buffer with the page of a number, and returns false if
-/// there is none. Overflow pages are not counted. What the pages say is not trusted, and memory may be short: at worst
-/// parts are uneven, or fewer.
+/// At most `parts - 1` rowids in ascending order. Each is the last that one part may have, and the next one begins
+/// right behind it. `root` is the table's root page; `read` fills a buffer with the page of a number, and returns false
+/// if there is none. Overflow pages are not counted. The pages are not trusted, and memory may be short: at worst parts
+/// are uneven, or fewer.
 ///
 /// # Errors
 /// Those of `read`.

@@ -1,4 +1,4 @@
-//! What decoding a page takes, with the time split into zstd and the columnar layout.
+//! The time to decode a page, split into zstd and the columnar layout.
 //!
 //! ```sh
 //! cargo bench -p litepack-codec                  # all data sets, less than a minute
@@ -43,7 +43,7 @@ const DATA: [(&str, Create); 4] = [
     ("TPC-H", |conn| tpch::create(conn, 0.02)),
 ];
 
-/// What the command line asks for.
+/// The options of the command line.
 struct Options {
     level: Level,
     once: bool,

@@ -1,8 +1,9 @@
 //! A call of other people's code that takes long and cannot be stopped, such as zstd's training of a dictionary: it
 //! runs on a thread of its own, and who is interrupted does not wait for it.
 //!
-//! What was left so comes to its end by itself, at the next place where it looks for an interrupt if there is one. It owns what it works on, and holds it until then. Nothing new begins
-//! while `LEFT_MAX` of them are under way, so interrupting again and again does not make them many.
+//! Work left behind ends by itself: at the next place where it looks for an interrupt, if it has one. It owns the data
+//! it works on until then. Nothing new begins while `LEFT_MAX` such threads run, so interrupting again and again does
+//! not make them many.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ const LEFT_MAX: u32 = 2;
 /// So often an interrupt is looked for.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Does the work and returns what it made. Where nobody can interrupt, that is a plain call.
+/// Does the work and returns what it made. Without a listener for interrupts, that is a plain call.
 ///
 /// # Errors
 /// When the caller was interrupted, some 20 milliseconds after that; when no thread could be started, which is for want
@@ -44,10 +45,10 @@ pub fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Re
         thread.spawn(move || {
             let ends = ends;
             running.say();
-            // What can be stopped in between ends when it is left.
+            // Work that looks for interrupts ends when it is left.
             let left = Arc::clone(&ends.0);
             let made = interrupt::listen(move || left.is_left(), work);
-            // Nobody may be waiting any more.
+            // The caller may have stopped waiting.
             drop(sender.send(made));
         })
     });
@@ -69,7 +70,7 @@ pub fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Re
     }
 }
 
-/// What became of a thread.
+/// The state of a thread: running, left behind or ended.
 #[derive(Default)]
 struct State(AtomicU8);
 

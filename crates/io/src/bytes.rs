@@ -42,7 +42,7 @@ impl<'a> Reader<'a> {
         Some(head)
     }
 
-    /// What has not been read yet.
+    /// The bytes not read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }

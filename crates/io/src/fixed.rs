@@ -6,11 +6,11 @@
 
 use crate::limits;
 
-/// What all parts take together at most where memory is plentiful.
+/// The most bytes that all parts take together, where memory is plentiful.
 pub(crate) const USUAL: u64 = 48 << 20;
 /// The budget of the smallest container.
 const LEAST: u64 = 4 << 20;
-/// What of it does not shrink: an encoder, decoders, a dictionary.
+/// Bytes of the budget that do not shrink: an encoder, decoders, a dictionary.
 const OWN: u64 = 3 << 19;
 /// The budget is one of so many bytes.
 const SHARE: u64 = 16;
@@ -18,7 +18,7 @@ const SHARE: u64 = 16;
 const PER_WORKER: u64 = 12 << 20;
 /// Bytes that zstd takes to train a dictionary, with the samples.
 const TRAINING: u64 = 12 << 20;
-/// What is known of kept pages has one of so many bytes.
+/// The tables about kept pages take at most one of so many bytes of the budget.
 const BESIDE: u64 = 4;
 
 /// The budget in a machine or container that has so much memory.
@@ -37,7 +37,7 @@ fn scaled(usual: u64, budget: u64) -> u64 {
     u64::try_from(share).unwrap_or(usual)
 }
 
-/// What a part has that takes `usual` where memory is plentiful.
+/// The bytes for a part that takes `usual` bytes where memory is plentiful.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "it is no more than `usual`"
@@ -70,7 +70,7 @@ pub fn may_train() -> bool {
     budget() / 2 >= TRAINING
 }
 
-/// What is known of pages that the system may take back, at most: that itself cannot be taken back.
+/// The most bytes of the tables about pages that the system may take back. It cannot take back the tables.
 pub(crate) fn beside_of(budget: u64) -> u64 {
     match budget {
         USUAL.. => u64::MAX,

@@ -2,11 +2,11 @@
 //!
 //! Who starts work that may be interrupted runs it by [`listen`], with a function that tells: of a SQL function and a
 //! pragma it asks the connection, of a command the stop of its job. Work that may take long calls [`check`] at least
-//! every 50 milliseconds, and ends with its error. Where nobody listens, nothing is ever interrupted.
+//! every 50 milliseconds, and ends with its error. Without a listener nothing is ever interrupted.
 //!
-//! - What one call costs is a look at the clock. The function is asked no more often than every 10 milliseconds.
+//! - A call costs a look at the clock. The function is asked no more often than every 10 milliseconds.
 //! - [`crate::parallel`] passes an interrupt on to its threads.
-//! - What cannot be left half done, a commit, runs by [`deaf`], or calls nothing that checks.
+//! - Work that must not stop half way, such as a commit, runs by [`deaf`], or calls nothing that checks.
 //! - A call of other people's code that takes long and cannot be stopped runs on a thread of its own, by
 //!   [`crate::aside`].
 
@@ -118,7 +118,7 @@ fn current() -> Option<Rc<Listener>> {
     LISTENER.try_with(|current| current.borrow().clone()).ok()?
 }
 
-/// Whether anybody may interrupt this thread's work.
+/// Whether this thread's work may be interrupted.
 pub fn is_listening() -> bool {
     let is_there = LISTENER.try_with(|current| current.borrow().is_some());
     is_there.unwrap_or(false)
@@ -142,7 +142,7 @@ pub fn is_interrupted() -> bool {
     }
     let heard = (listener.ask)();
     listener.heard.set(heard);
-    // What asking takes is not to be most of what is done.
+    // The time is taken after the call, so that asking never takes most of the time.
     listener.asked.set(Some(Instant::now()));
     heard
 }

@@ -1,4 +1,5 @@
-//! What the other crates stand on. Nothing in here knows SQLite, packed files or archives.
+//! The foundation of the other crates: memory, limits, threads, interrupts, caches and files. Nothing in here knows
+//! SQLite, packed files or archives.
 //!
 //! ```text
 //! memory.rs    fallible allocation, and when to give up

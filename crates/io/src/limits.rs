@@ -12,17 +12,17 @@ use std::time::Instant;
 /// In bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// What the machine has.
+    /// Memory of the machine.
     pub(crate) machine: u64,
     /// The least that a group of the process may take, if any has a limit.
     group: Option<u64>,
-    /// What may be mapped (`ulimit -v`, `ulimit -d`), if there is a limit.
+    /// Bytes that the process may map (`ulimit -v`, `ulimit -d`), if there is a limit.
     mapped: Option<u64>,
     /// The system counts all that is mapped as if it were used (`vm.overcommit_memory=2`).
     counts_all: bool,
 }
 
-/// What pages that the system can take back may have.
+/// The memory, in bytes, for pages that the system can take back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     /// If that is enough for all of them.
@@ -31,9 +31,9 @@ pub(crate) struct Share {
     pub(crate) part: u64,
 }
 
-/// What the machine is taken to have if it does not say.
+/// The memory assumed for a machine that does not say how much it has.
 const UNKNOWN: u64 = 1 << 30;
-/// What is kept of a container at least, unless that is more than a quarter.
+/// The bytes of a container left free at least, unless that is more than a quarter.
 const KEPT_MIN: u64 = 16 << 20;
 
 /// [`Limits::memory`] as it was when last looked at; 0 before that.
@@ -107,7 +107,7 @@ impl Limits {
         }
     }
 
-    /// What this process and the files it reads may take together.
+    /// Bytes that this process and the files it reads may take together.
     pub(crate) fn memory(&self) -> u64 {
         self.group.unwrap_or(self.machine)
     }
@@ -124,10 +124,10 @@ impl Limits {
         }
     }
 
-    /// What may be used of it for pages that the system can take back: half the machine, which others use as well; or
-    /// three quarters of a container, as its memory is for nothing else, and nearly all of it if no page is missing
-    /// then; and a quarter of what may be mapped, as mappings are never given back. `None` if all that is mapped counts
-    /// as used.
+    /// The share of that memory for pages that the system can take back; `None` if mapped memory counts as used. It is
+    /// the least of three. Half the machine, as others use it too. Three quarters of a container, which holds nothing
+    /// else, or nearly all of it if then no page is missing. A quarter of the memory that may be mapped, as mappings
+    /// are never given back.
     pub(crate) fn share(&self) -> Option<Share> {
         let least = |group: Option<u64>| {
             let shares = [

@@ -1,10 +1,10 @@
 //! Memory that may not be there. A program must survive that a guest gets none; Rust's collections abort instead.
 //!
 //! Two rules, and both are needed:
-//! - What is large, or as large as the data says, is taken with the functions here, and its absence is an error.
-//! - What is small is taken as everywhere in Rust. In the loadable extension a reserve stands behind it
-//!   (`litepack_sqlite::ffi::Allocator`). When much of the reserve is taken, [`check`] fails, and code that is about
-//!   to take more gives up: so a loop that takes a little each time calls it each time.
+//! - Large memory, or memory as large as the data says, is taken with the functions here, and its absence is an error.
+//! - Small memory is taken as everywhere in Rust. In the loadable extension a reserve stands behind it
+//!   (`litepack_sqlite::ffi::Allocator`). When much of the reserve is taken, [`check`] fails, and code that is about to
+//!   take more gives up: so a loop that takes a little each time calls it each time.
 
 use std::io;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl From<OutOfMemory> for io::Error {
 
 /// Much of the reserve is taken.
 static LOW: AtomicBool = AtomicBool::new(false);
-/// Some memory was refused since anybody asked.
+/// Some memory was refused since the last look.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// For allocators: whether much of the reserve is taken.

@@ -5,7 +5,7 @@
 //! often enough is a scan. Reads here and there begin streams without end; they take the places of each other, and
 //! never that of a scan. So a scan goes on whatever is read beside it, until there are too many newer ones.
 //!
-//! What is prefetched, when and how much, is for the owner to say. A stream keeps what that needs.
+//! The owner decides what to prefetch, when and how much, and keeps its data for that in the stream.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -15,7 +15,7 @@ const STREAMS: usize = 8;
 /// Of these, as many may be scans: the rest is for what begins.
 const SCANS: usize = 4;
 
-/// What makes a scan.
+/// The rule that tells a scan from other reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// Units that a stream has gone forward before it is a scan.
@@ -33,7 +33,7 @@ pub struct Stream<S> {
     /// When it began, and was last moved.
     began: u64,
     moved: u64,
-    /// What the owner keeps. Dropped with the stream.
+    /// The owner's data, dropped with the stream.
     pub kept: S,
 }
 
@@ -75,7 +75,7 @@ impl<S> Stream<S> {
     }
 }
 
-/// What a read is to its stream.
+/// The relation of a read to its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The first of its stream, or the same unit again, or a step of what is not a scan yet.
@@ -124,7 +124,7 @@ impl<S: Default> Scans<S> {
         let stream = self.current();
         stream.moved = now;
         let before = stream.run;
-        // What was left out is no sign that more is wanted.
+        // A step over units that were left out is no sign that more is wanted.
         let new = stream.last.saturating_add(1).max(first);
         stream.run += last.saturating_add(1).saturating_sub(new);
         stream.last = stream.last.max(last);

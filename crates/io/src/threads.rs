@@ -15,8 +15,8 @@ pub(crate) const NAME: &str = "litepack";
 
 /// The stack of a thread. Said here, so that it does not depend on the environment.
 const STACK: usize = 2 << 20;
-/// What is tried before a thread is started: its stack, and 1 MiB for the few hundred bytes that it takes besides. It is
-/// tried in pieces, because the C library keeps more of what is freed after it has freed a larger piece.
+/// The pieces of memory tried before a thread is started: its stack, and 1 MiB for the few hundred bytes that it takes
+/// besides. They are small, because the C library keeps more of what is freed after it has freed a larger piece.
 const TRIED: [usize; 3] = [STACK / 2; 3];
 /// The longest wait for a thread. One that is started while a library is loaded may not run before that is done.
 /// In tests it is longer: a busy machine may not run a thread for a second.

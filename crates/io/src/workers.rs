@@ -2,8 +2,8 @@
 //!
 //! - A worker is started when there is a job and no idle worker to do it, and not before. It sleeps when there is none,
 //!   and ends with the pool, which waits for the job it is at.
-//! - Jobs own what they touch, or share it by reference count. What no worker has begun, the owner can take back and do
-//!   itself, so it never waits for more than the jobs under way.
+//! - Jobs own what they touch, or share it by reference count. The owner can take back a job that no worker has begun
+//!   and do it itself, so it never waits for more than the jobs under way.
 //! - A job that panics ends, and nothing else does. The tools of its thread are made anew.
 //! - In a child that the process forked there are no workers. A pool there drops what it is given, and touches no lock:
 //!   a worker of the parent may have held it.
@@ -18,7 +18,7 @@ use crate::threads;
 /// Work for a worker, with the tools of its thread.
 pub type Job<T> = Box<dyn FnOnce(&mut T) + Send>;
 
-/// What a job is known by after it was given.
+/// The name of a job that was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u64);
 
@@ -39,7 +39,7 @@ struct Shared<T> {
 struct State<T> {
     /// Jobs that are not begun.
     jobs: VecDeque<(Ticket, Job<T>)>,
-    /// What workers are at.
+    /// Jobs that workers are doing.
     under_way: Vec<Ticket>,
     given: u64,
     idle: usize,
@@ -157,7 +157,7 @@ impl<T> WorkerPool<T> {
         };
         let surplus = state.jobs.len().saturating_sub(count);
         let dropped: Vec<_> = state.jobs.drain(..surplus).collect();
-        // What they own may have locks of its own.
+        // The dropped jobs may own locks.
         drop(state);
         drop(dropped);
     }

@@ -1,4 +1,4 @@
-//! What the tests share: databases made by SQLite, and pages read out of their bytes.
+//! Helpers the tests share: databases made by SQLite, and pages read out of their bytes.
 #![allow(dead_code, missing_docs)]
 
 use std::convert::Infallible;

@@ -25,8 +25,8 @@ impl Arena {
     pub(crate) fn begin(&mut self, stream: &[u8], room: usize) {
         self.limit = stream.len() + room;
         if self.bytes.len() < self.limit + CHUNK {
-            // Nothing of the former stream is needed. What comes as zeros from the system takes no memory until it is
-            // used, and of the room for a page of 64 KiB, 1.6 MB, most pages use a tenth.
+            // Nothing of the former stream is needed. Zeros from the system take no memory until they are used, and
+            // most pages use a tenth of the room for a page of 64 KiB, which is 1.6 MB.
             self.bytes = Vec::new();
             self.bytes = vec![0; self.limit + CHUNK];
         }
@@ -38,7 +38,7 @@ impl Arena {
         self.len
     }
 
-    /// What was appended since it had `start` bytes.
+    /// The bytes appended since the arena had `start` bytes.
     #[inline]
     pub(crate) fn since(&self, start: usize) -> Span {
         Span::new(start, self.len)

@@ -249,7 +249,7 @@ pub(crate) fn put_bits(bits: impl Iterator<Item = bool>, out: &mut Vec<u8>) {
     }
 }
 
-/// What [`put_bits`] wrote.
+/// The bits that [`put_bits`] wrote.
 #[derive(Clone, Copy)]
 pub(crate) struct Bits<'a> {
     bytes: &'a [u8],

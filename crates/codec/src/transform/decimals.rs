@@ -15,7 +15,7 @@ const ALL_REAL: u8 = 0x10;
 /// Up to here each integer is a real, so that its quotient by a power of ten is the real nearest to the decimal.
 const INTEGER_MAX: u64 = 1 << 53;
 
-/// What turns an integer into a number.
+/// The rule that turns an integer into a number.
 #[derive(Clone, Copy)]
 struct Scale {
     power: i64,
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What SQLite stores for reals: with whole numbers as integers, or all as they are.
+    /// The fields that SQLite stores for reals: with whole numbers as integers, or all as they are.
     fn fields(reals: &[f64], all_real: bool) -> (Vec<u8>, Vec<Field>) {
         let (mut page, mut fields) = (Vec::new(), Vec::new());
         for real in reals {

@@ -218,7 +218,7 @@ mod flag {
     pub(super) const FREE: u8 = 8;
 }
 
-/// What [`Layout::put`] wrote.
+/// The parts of a page that [`Layout::put`] wrote.
 pub(crate) struct Rest<'a> {
     header: Option<[u8; 5]>,
     order: Option<(&'a [u8], &'a [u8])>,

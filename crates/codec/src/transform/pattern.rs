@@ -1,7 +1,7 @@
 //! Strings that have most of their text in common, as one pattern and columns of what differs.
 //!
-//! What differs are the numbers in them (`tt0001234`, `2026-11-21 10:02:03`, `192.168.0.7`, `12.50`), or, in strings of
-//! one length, the bytes at some of their positions.
+//! They differ in the numbers within them (`tt0001234`, `2026-11-21 10:02:03`, `192.168.0.7`, `12.50`), or, if all have
+//! one length, in the bytes at some of their positions.
 
 use super::arena::{Arena, copy};
 use super::bytes::{Malformed, Reader, Result, Span, put_number};
@@ -24,7 +24,7 @@ pub(crate) struct Work {
     text: Vec<u8>,
     /// The runs.
     columns: Vec<u8>,
-    /// What is left of each string, run after run.
+    /// The parts of each string that the pattern does not hold, run after run.
     rest: Vec<Span>,
     numbers: Vec<i64>,
 }
@@ -181,7 +181,7 @@ pub(crate) struct Scratch {
     numbers: Vec<i64>,
 }
 
-/// What stands in the place of a mark.
+/// A run: the text and bytes that stand in the place of a mark.
 struct Run {
     /// The text between it and the run before.
     before: Span,

@@ -38,7 +38,7 @@ pub(crate) struct Undo {
     records: Records,
 }
 
-/// What a cell is made of.
+/// The content of a cell.
 #[derive(Clone, Copy)]
 enum Content {
     /// The bytes of a cell that is stored as it is.

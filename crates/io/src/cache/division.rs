@@ -10,16 +10,16 @@ use crate::limits::Share;
 
 pub(super) const KINDS: [CacheKind; 3] = [CacheKind::Pages, CacheKind::Frames, CacheKind::Blocks];
 
-/// What the division depends on.
+/// The figures the division depends on, in bytes.
 #[derive(Debug)]
 pub(super) struct Division {
-    /// The budget, if somebody asked for one.
+    /// The budget, if the user or the host set one.
     pub(super) asked: Option<u64>,
     /// Bytes that writers have reserved.
     pub(super) reserved: u64,
     /// Memory that the system can take back, at most; `None` where it has no such memory.
     pub(super) system: Option<Share>,
-    /// What the process may take that it cannot take back: [`fixed::budget`].
+    /// Memory the process may take that the system cannot take back: [`fixed::budget`].
     pub(super) fixed: u64,
     used: [bool; KINDS.len()],
     /// Open packed files, and how many handles each has.
@@ -27,7 +27,7 @@ pub(super) struct Division {
 }
 
 /// Upper pages of b-trees, map nodes and dictionaries have no more than this, which is enough for a database of 2.7 GB.
-/// What is pushed out goes where all pages are.
+/// Entries pushed out of that part go where all pages are.
 const UPPER_MAX: u64 = 16 << 20;
 /// The copy of a leaf of the page map for so many bytes of a database takes one: 2 KiB for 128 pages of 4 KiB.
 const DECODED_PER_COPY: u64 = 256;
@@ -109,7 +109,7 @@ impl Division {
         })
     }
 
-    /// What pages have in memory that the system may take back.
+    /// Bytes for pages in memory that the system may take back.
     pub(super) fn elastic(&self) -> u64 {
         let share = self.share();
         match (self.system, self.asked) {
@@ -120,9 +120,9 @@ impl Division {
         }
     }
 
-    /// What is left of the memory for pages when files have theirs in the system's page cache. If all decoded pages fit,
-    /// nothing else is needed. If not, stored pages come first: a page that is there takes microseconds to decode, one
-    /// that is not has to wait for the disk, and in the same memory there are several times as many.
+    /// The bytes left for pages when files have theirs in the system's page cache. If all decoded pages fit, nothing
+    /// else is needed. If not, stored pages come first: a page that is there takes microseconds to decode, one that is
+    /// not has to wait for the disk, and in the same memory there are several times as many.
     fn beside_files(&self, system: Share) -> u64 {
         let (stored, decoded) = (self.sum(|size| size.stored), self.sum(|size| size.decoded));
         if decoded <= system.all {
@@ -132,8 +132,8 @@ impl Division {
         left.max(system.part / DECODED_MIN)
     }
 
-    /// What copies of objects may have of [`Division::elastic`]. Nothing if that is not enough for those of the open files:
-    /// where few of them are found, the others cost more than that.
+    /// The share of copies of objects in [`Division::elastic`], in bytes. It is 0 if that is less than the open files
+    /// need: when few copies are found, keeping them costs more than it saves.
     pub(super) fn copies(&self) -> u64 {
         let need = self.sum(|size| size.decoded) / DECODED_PER_COPY;
         let most = self.elastic() / COPIES_SHARE;
@@ -153,7 +153,7 @@ impl Division {
             .unwrap_or_else(|| parts.sum::<u64>() + self.elastic())
     }
 
-    /// What leads to pages has so much if somebody chose the budget.
+    /// The room in bytes for upper pages when the budget was set.
     fn upper(&self) -> u64 {
         (self.share() / 8).min(UPPER_MAX)
     }

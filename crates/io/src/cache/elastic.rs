@@ -87,7 +87,7 @@ struct Class {
     is_full: AtomicBool,
 }
 
-/// What came of the wish for more room.
+/// The outcome of asking for more room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Growth {
     Done,

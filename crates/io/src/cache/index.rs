@@ -45,7 +45,7 @@ pub(super) struct Index {
     growing: AtomicBool,
 }
 
-/// What tells where a key belongs.
+/// The hash of a key, which decides its places in the tables.
 #[derive(Clone, Copy)]
 struct Hash(u64);
 
@@ -302,7 +302,7 @@ mod tests {
         (SLOTS / 8..SLOTS / 2).for_each(forget);
         let found = recalled(SLOTS / 8..SLOTS / 2);
         assert!((30..55).contains(&found), "{found} %");
-        // What is remembered costs no page its entry.
+        // Remembered keys take no entry from a page.
         (SLOTS..2 * SLOTS).for_each(|number| index.insert(key(number), number - SLOTS));
         let found = |number: &usize| index.find(key(*number)).any(|slot| slot == number - SLOTS);
         let found = (SLOTS..2 * SLOTS).filter(found).count();

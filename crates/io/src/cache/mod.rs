@@ -77,7 +77,7 @@ pub enum PageKey {
     },
 }
 
-/// What a page is for its readers.
+/// The role of a page for its readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageRole {
     /// It leads to others.
@@ -132,7 +132,7 @@ const OBJECT_SLOT: usize = 2048;
 /// Copies an object to memory that holds nothing but bytes. False for one that does not fit.
 pub type MakeCopy = fn(&(dyn Any + Send + Sync), &mut [u8; OBJECT_COPY]) -> bool;
 
-/// What the tables take for an entry.
+/// Bytes that the tables take for an entry.
 const OVERHEAD: u64 = 128;
 
 impl Weigh for PageValue {
@@ -150,7 +150,7 @@ impl Weigh for Bytes {
     }
 }
 
-/// What is kept, by kind.
+/// The kinds of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheKind {
     /// Pages, map nodes and dictionaries.
@@ -394,8 +394,8 @@ impl Cache {
         spare.0 = self.keep_pushed_out(&key, out);
     }
 
-    /// What has no room in its part any more, since `put` is there: upper pages, and copies of objects, go where all
-    /// pages are. Returns the memory of a page.
+    /// Keeps the entries that `put` pushed out of their part: upper pages, and copies of objects, go where all pages
+    /// are. Returns the memory of a page.
     fn keep_pushed_out(
         &self,
         put: &PageKey,
@@ -404,7 +404,7 @@ impl Cache {
         let elastic = self.elastic.as_ref().filter(|elastic| elastic.is_on());
         let mut last = None;
         for (key, value) in out {
-            // What was replaced is also said to be pushed out.
+            // A replaced entry is reported as pushed out, too.
             if let Some(elastic) = elastic.filter(|_| key != *put)
                 && let Some(short) = short(&key)
             {
@@ -422,8 +422,8 @@ impl Cache {
 
     fn keep_page(&self, elastic: &Elastic, key: &PageKey, short: Key, page: &[u8]) {
         elastic.put(short, page, true);
-        // Somebody has put the page there again meanwhile. It may be another with the same checksum, and would not be
-        // found as long as this one is.
+        // Another thread has put the page there again meanwhile. It may be another with the same checksum, and would
+        // not be found as long as this one is.
         if self.pages.has(key) {
             elastic.remove(short, page.len());
         }
@@ -610,7 +610,7 @@ const DIVIDE_TRIES: usize = 100;
 pub struct CachedFile {
     cache: Arc<Cache>,
     file: FileId,
-    /// What the cache was told.
+    /// The size last told to the cache.
     told: Option<FileSize>,
 }
 

@@ -39,7 +39,7 @@ impl<K, V: Weigh> Weighter<K, V> for ByWeight {
     }
 }
 
-/// What one insertion pushed out or replaced, for when the part is no longer locked.
+/// Entries that one insertion pushed out or replaced, to be dropped once the part is unlocked.
 pub(super) struct PushedOut<K, V> {
     /// As a rule it is one entry, or none.
     first: Option<(K, V)>,

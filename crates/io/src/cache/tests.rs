@@ -135,7 +135,7 @@ fn pages_that_lead_to_others_go_to_the_rest_when_their_own_part_is_full() {
     }
 }
 
-/// What is replaced is not kept elsewhere: it would be found first.
+/// A replaced page is not kept elsewhere: it would be found first.
 #[test]
 fn of_two_pages_by_the_same_key_the_later_one_is_found() {
     let cache = Arc::new(Cache::new(16 << 20));

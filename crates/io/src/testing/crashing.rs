@@ -132,8 +132,8 @@ impl CrashingStorage {
         self.lock().pending.clear();
     }
 
-    /// What may be on the medium after a power loss now: any subset of what was not synced, torn at
-    /// sectors. Seed 0 loses everything, seed 1 nothing.
+    /// A state the medium may have after a power loss now: any subset of the writes not synced, torn at sectors. Seed 0
+    /// loses everything, seed 1 nothing.
     pub fn after_power_loss(&self, seed: u64) -> Vec<u8> {
         self.lock().after_power_loss(seed)
     }

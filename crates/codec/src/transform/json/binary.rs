@@ -28,7 +28,7 @@ mod element {
     pub(super) const OBJECT: u8 = 12;
 }
 
-/// What stands before the next element of an array or object that has so many.
+/// The separator before the next element of an array or object that has so many elements.
 fn separator(is_object: bool, elements: usize) -> Option<u8> {
     match (elements, is_object) {
         (0, _) => None,

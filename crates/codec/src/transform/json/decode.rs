@@ -30,7 +30,7 @@ pub(crate) struct Scratch {
 /// So much text, and then the next value of a column.
 #[derive(Clone, Copy)]
 struct Step {
-    /// What stands before the value, with the quotes of strings.
+    /// The text before the value, with the quotes of strings.
     text: [u8; CHUNK],
     /// Less than a chunk.
     len: u8,

@@ -25,7 +25,7 @@ use shapes::{END, SLOT, Shapes};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum ValueKind {
-    /// What stands between two quotes.
+    /// The text between two quotes.
     String = 0,
     /// An integer that prints back as it was written.
     Integer = 1,
@@ -59,7 +59,7 @@ pub(crate) struct Work {
     /// The template of each text.
     rows: Vec<u8>,
     found: Vec<Value>,
-    /// What is found, by column.
+    /// The values found, by column: their kinds and spans.
     kinds: Vec<ValueKind>,
     spans: Vec<Span>,
     /// Where the next value of each column goes among them.
