@@ -1,4 +1,4 @@
-//! What sizes of frames and levels do to a database: how small it gets, and how long one frame takes to decode.
+//! The effect of frame sizes and levels on a database: how small it gets, and how long one frame takes to decode.
 //!
 //! `cargo run --release -p litepack-archive --example frame_sizes -- FILE`
 

@@ -2,12 +2,12 @@
 //!
 //! The handle itself reads the stored bytes, several frames at once; workers decode, and lay the frames down for the
 //! handle. They come to the cache when they are asked for: if workers put them there, asking for them would be their
-//! second use, and a scan of more than the cache holds would push out all that is really used again. A frame that a
-//! worker is at, the handle waits for; one that none has begun, it takes back. What is wrong with a frame that was read
-//! ahead is not reported until it is asked for: the handle then decodes it again and says so.
+//! second use, and a scan of more than the cache holds would push out all that is really used again. The
+//! handle waits for a frame that a worker is decoding, and takes back one that none has begun. Damage in a frame that
+//! was read ahead is not reported until the frame is asked for: the handle then decodes it again and says so.
 //!
-//! Several scans may go on at once: a table, and the index that leads through it, say. What was decoded for a scan that
-//! stands still while another one begins is dropped: it may be over, and frames can be large.
+//! Several scans may go on at once: a table, and the index that leads through it, say. When another scan begins, the
+//! frames decoded for one that stands still are dropped: it may be over, and frames can be large.
 //!
 //! Waiting pays only if the worker is running. So the handle waits no longer than decoding would take itself, without
 //! sleeping (being woken would take as long again), and does without workers for a while after it waited in vain.
@@ -24,7 +24,7 @@ use litepack_io::workers::{Ticket, WorkerPool};
 use crate::decode::Decoder;
 use crate::seek_table::Frame;
 
-/// What makes a scan: two steps from a frame to the next; an empty frame may be in between.
+/// The rule for scans: two steps from a frame to the next; an empty frame may be in between.
 pub(crate) const RULE: Rule = Rule {
     run_min: 2,
     step_max: 2,
@@ -94,7 +94,7 @@ impl Place {
     }
 }
 
-/// What was given to workers for a scan. Without it, its jobs come to nothing.
+/// Jobs given to workers for a scan. When it is dropped, its jobs end without a result.
 #[derive(Default)]
 struct Given {
     /// Jobs with frames that the scan has not passed, in order.
@@ -181,7 +181,7 @@ impl Ahead {
         }
         match self.scans.note(number.into(), number.into()) {
             Step::Other => return None,
-            // What stood still meanwhile is over, or slow.
+            // Scans that stood still meanwhile are over, or slow.
             Step::Begins => self.scans.stood_still().for_each(|scan| scan.forget()),
             Step::GoesOn => {}
         }

@@ -52,7 +52,7 @@ fn until(mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
         let waited = begun.elapsed();
-        assert!(waited < Duration::from_secs(20), "nobody reads ahead");
+        assert!(waited < Duration::from_secs(20), "no thread reads ahead");
         std::thread::yield_now();
     }
 }
@@ -159,7 +159,8 @@ impl ReadAt for Counted<'_> {
     }
 }
 
-/// What a worker is at is waited for, and what none has begun is taken back: a scan reads each byte once.
+/// The scan waits for a frame that a worker is decoding and takes back one that none has begun, so it reads each byte
+/// once.
 #[test]
 fn a_scan_reads_no_byte_twice() {
     let database = database();

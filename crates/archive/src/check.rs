@@ -1,4 +1,4 @@
-//! What an archive is made of, and whether every frame of it is what the seek table says.
+//! The sizes and frames of an archive, and the check of every frame against the seek table.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use litepack_io::storage::ReadAt;
 /// For the frames that workers decode ahead of a check; none is looked at twice.
 const BUDGET: u64 = 32 << 20;
 
-/// What an archive is made of, by its seek table.
+/// The sizes and frames of an archive, by its seek table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
     /// Bytes of the database.
@@ -38,14 +38,14 @@ impl Info {
     }
 }
 
-/// What was found by looking at every frame.
+/// The result of reading every frame.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Frames that hold bytes of the database, damaged ones included.
     pub frames: u32,
     /// Bytes of the database in sound frames.
     pub sound: u64,
-    /// What is wrong: an [`Error::Frame`] for each damaged frame.
+    /// The damage found: an [`Error::Frame`] for each damaged frame.
     pub damage: Vec<Error>,
 }
 
@@ -57,7 +57,7 @@ impl Report {
 }
 
 impl<S: ReadAt> Archive<S> {
-    /// What the archive is made of.
+    /// The archive's sizes and frames.
     ///
     /// # Errors
     /// When the medium fails.

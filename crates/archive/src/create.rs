@@ -49,7 +49,7 @@ impl Default for Settings {
     }
 }
 
-/// What was made.
+/// The sizes of an archive that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Created {
     /// Bytes of the database.
@@ -128,7 +128,7 @@ struct Compressed {
     checksum: u32,
 }
 
-/// What a thread needs.
+/// The tools of a thread.
 #[derive(Default)]
 struct Tools {
     context: Option<CCtx<'static>>,

@@ -1,4 +1,4 @@
-//! What can go wrong, in words that say what, where and what to do.
+//! The errors, in words that say what went wrong, where and what to do.
 
 use std::io;
 
@@ -31,7 +31,7 @@ pub enum Error {
     SeekTable {
         /// Where the seek table is, or should be.
         offset: u64,
-        /// What is wrong with it.
+        /// The defect.
         why: String,
     },
     /// A frame is not what the seek table says.
@@ -43,7 +43,7 @@ pub enum Error {
         number: u32,
         /// Its byte offset in the archive.
         offset: u64,
-        /// What is wrong with it.
+        /// The defect.
         why: String,
     },
     /// The file uses something that this version does not know.

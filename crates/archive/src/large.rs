@@ -2,8 +2,8 @@
 //!
 //! Some writers make frames of up to 1 GiB. Such a frame is decoded to its end once, when it is first touched, and
 //! nothing of it is given out before its length and checksums have been found right. From then on the decoder stays
-//! where it was, so reading forward decodes each byte once; going back starts at the frame's beginning. What it passes
-//! goes into the cache. Memory: one piece, some input and zstd's window, 128 MiB at most.
+//! where it was, so reading forward decodes each byte once; going back starts at the frame's beginning. The bytes it
+//! passes go into the cache. Memory: one piece, some input and zstd's window, 128 MiB at most.
 
 use std::collections::BTreeSet;
 use std::hash::Hasher;

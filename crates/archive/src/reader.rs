@@ -27,7 +27,7 @@ const AHEAD_SHARE: u64 = 16;
 pub struct Options {
     /// The cache of decoded frames.
     pub cache: Arc<Cache>,
-    /// What this archive is to the cache; handles of the same file have the same.
+    /// The archive's name in the cache; handles of the same file have the same.
     pub file: FileId,
     /// Threads that decode, the reading one included.
     pub threads: usize,
@@ -55,7 +55,7 @@ pub struct Archive<S> {
     large: Large,
     pub(crate) ahead: Ahead,
     stored: Vec<u8>,
-    /// What was read last: it mostly is read next, too.
+    /// The bytes read last: they mostly are read next, too.
     current: Chunk,
 }
 
@@ -292,7 +292,7 @@ impl<S: ReadAt> Archive<S> {
             let Ok(mut bytes) = litepack_io::memory::zeros(total) else {
                 return;
             };
-            // What is wrong with these bytes is for the reader to say when it gets there.
+            // An error here is for the reader to report when it gets there.
             if read_exact(&self.source, &mut bytes, first.offset).is_err() {
                 return;
             }

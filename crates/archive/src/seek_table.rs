@@ -302,7 +302,7 @@ impl SeekTable {
     }
 }
 
-/// What a file without a table is.
+/// The error for a file without a seek table.
 fn without_table(source: &impl ReadAt) -> Result<Error> {
     let mut head = [0; 4];
     let found = source.read_at(&mut head, 0)?;

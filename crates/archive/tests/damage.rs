@@ -85,7 +85,7 @@ fn a_damaged_byte_of_a_frame_is_an_error_or_changes_nothing() {
     }
 }
 
-/// What nobody can notice: neither the frame nor the table has a checksum. Only lengths are compared then.
+/// Damage that cannot be noticed: neither the frame nor the table has a checksum. Only lengths are compared then.
 #[test]
 fn without_any_checksum_the_length_is_still_right() {
     let database = database(20_000);
@@ -192,7 +192,7 @@ fn a_check_finds_the_damaged_frames_and_no_others() {
     }
 }
 
-/// What connections have read and kept says nothing of the file.
+/// Bytes that connections have read and kept say nothing of the file.
 #[test]
 fn a_check_looks_at_the_file_and_not_at_the_cache() {
     let database = database(60_000);

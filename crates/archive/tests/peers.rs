@@ -1,4 +1,4 @@
-//! Archives of other writers, and ours read by other readers. What is not here as a crate is laid out by hand.
+//! Archives of other writers, and ours read by other readers. Formats that no crate here writes are laid out by hand.
 
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
@@ -170,7 +170,7 @@ fn skippable_frames_of_others() {
     // Not counted: in front of all.
     let plain = cut(&database, 10_000, true).finish();
     assert_reads(&[&foreign[..], &foreign, &plain].concat(), &database);
-    // Not counted and elsewhere: nobody could know where the frames are.
+    // Not counted and elsewhere: a reader could not find the frames.
     let made = cut(&database, 10_000, true);
     let file = [&made.body[..], &foreign, &made.table()].concat();
     assert!(open(&file).is_err());

@@ -1,4 +1,4 @@
-//! What is made can be read, at any offset, in any order, by any number of threads, and by zstd itself.
+//! Archives can be read at any offset, in any order, by any number of threads, and by zstd itself.
 
 use std::cell::Cell;
 use std::io::{self, Write};

@@ -80,7 +80,7 @@ fn what_is_behind_costs_nothing_and_what_is_before_is_bounded() {
         "{error}"
     );
     assert!(source.read.get() < 4 * large.len() as u64);
-    // What was found stays known, and the frame itself can be read.
+    // The sizes found stay known, and the frame itself can be read.
     let mut found = [0; 16];
     archive.read_at(0, &mut found).unwrap();
     assert_eq!(found, first[..16]);

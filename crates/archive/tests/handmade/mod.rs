@@ -1,4 +1,4 @@
-//! Archives put together by hand, as other writers lay them out, or as nobody should.
+//! Archives put together by hand: as other writers lay them out, and as none should.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
 use std::sync::Arc;
