@@ -142,7 +142,7 @@ impl Arena {
         self.per_segment() * Segment::beside(self.page)
     }
 
-    /// What is in a slot, or was there before the system took it back.
+    /// The key of the page in a slot, or of the page that was there before the system took it back.
     pub fn key(&self, slot: usize) -> Key {
         self.segment_of(slot)
             .map_or(Key::default(), |(segment, index)| segment.key(index))
@@ -164,7 +164,7 @@ impl Arena {
             })
     }
 
-    /// Puts a page into a slot, and says what was there before. `None` if somebody else is in it.
+    /// Puts a page into a slot, and returns the key of the page before it. `None` if another thread is in it.
     pub fn write(&self, slot: usize, key: Key, bytes: &[u8]) -> Option<Key> {
         let (segment, index) = self.segment_of(slot)?;
         // Before the segment counts it: the sum must never be less than its parts.

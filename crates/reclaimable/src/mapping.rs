@@ -1,4 +1,4 @@
-//! What is asked of the system: anonymous memory, and advice on it.
+//! Calls to the system: anonymous memory, and advice on it.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -15,8 +15,8 @@ pub(crate) struct Mapping {
 
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Mapping {}
-// SAFETY: `&Mapping` gives an address and advice to the system, and both are for any thread. What is read and written
-// at the address is argued where that is done.
+// SAFETY: `&Mapping` gives an address and advice to the system, and both are for any thread. Each read and write at the
+// address has an argument of its own, where it is done.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -39,8 +39,9 @@ impl Mapping {
         let mapping = Mapping { start, len };
         // Without it a child would share the pages, and this process copy each before it changes it.
         let is_ours_alone = mapping.advise(0..len, Advice::LinuxWipeOnFork);
-        // A huge page could only be taken back whole, and one that the system makes of pages that were offered not at all.
-        // What can be made again needs no place in a core dump. Where the system knows neither, nothing is lost.
+        // A huge page could only be taken back whole, and one that the system makes of pages that were offered not at
+        // all. Pages that can be made again need no place in a core dump. If the system knows neither advice, nothing
+        // is lost.
         mapping.advise(0..len, Advice::LinuxNoHugepage);
         mapping.advise(0..len, Advice::LinuxDontDump);
         (is_ours_alone && mapping.offer()).then_some(mapping)

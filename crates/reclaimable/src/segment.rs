@@ -1,16 +1,15 @@
 //! The slots of one segment, and why a copy out of them is right.
 //!
-//! **Against other threads.** A slot has a state: how many are reading it, whether somebody writes it. A reader counts
-//! itself and then looks whether there is a writer; a writer gets the slot only while no thread reads it. No thread
-//! waits: one that finds the slot taken gives up. So a child that was forked while another thread was in a slot loses
-//! that slot, and no more.
+//! A slot has a state: how many threads read it, and whether one writes it. A reader counts itself and then looks
+//! whether there is a writer; a writer gets the slot only while no thread reads it. No thread waits: one that finds the
+//! slot taken gives up. So a child that was forked while another thread was in a slot loses that slot, and no more.
 //!
 //! **Against the system**, which may make a page zero at any moment after it was offered. It does so in pieces of
 //! [`GRAIN`] bytes or multiples of it, never in smaller ones. The first word (8 bytes) of each grain is a stamp: a number
 //! that is not zero and that no earlier write of the slot had. The data's word is kept beside the slot. The stamp is
 //! written before everything else of the grain, and compared before and after the copy:
-//! - It is there after the copy: the grain was not taken between its writing and the end of the copy. What was taken
-//!   stays zero until somebody writes the stamp, and only a writer with the slot to itself does.
+//! - It is there after the copy: the grain was not taken between its writing and the end of the copy. A grain that was
+//!   taken stays zero until a writer writes the stamp, and only one with the slot to itself does.
 //! - It is zero: the grain was taken. There is no copy then.
 //! - It is another: this processor still reads the memory that was there before. Linux takes a page from the page table
 //!   at once, but has other processors forget where it was a little later (`try_to_unmap_one` in
@@ -30,18 +29,18 @@ use crate::mapping::Mapping;
 const GRAIN: usize = 4096;
 const WORD: usize = 8;
 
-/// What a page is known by. Zero is for no page.
+/// The name of a page. Zero is for no page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key(pub [u64; 2]);
 
-/// What there is in a slot.
+/// The content of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// The page, and here is a copy.
     Page,
     /// The system has taken it back.
     Gone,
-    /// Another page, or somebody is writing one.
+    /// Another page, or one that is being written.
     Other,
 }
 
@@ -55,7 +54,7 @@ const WRITING: u32 = 1 << 16;
 const USE: u32 = 1 << 17;
 const USES_MAX: u32 = 3;
 
-/// What is known of a page beside it, in memory of the usual kind, and within one line of the processor's.
+/// The fields of a page beside it, in memory of the usual kind, and within one line of the processor's.
 #[derive(Debug, Default)]
 #[repr(align(32))]
 struct Slot {
@@ -286,7 +285,7 @@ impl Segment {
         Found::Page
     }
 
-    /// Puts a page into the slot, and says what was there before. `None` if somebody is in it.
+    /// Puts a page into the slot, and returns the key of the page before it. `None` if a thread is in it.
     pub(crate) fn write(&self, index: usize, key: Key, bytes: &[u8]) -> Option<Key> {
         let (slot, memory) = self.slot(index)?;
         if bytes.len() != self.page || !slot.take() {
@@ -414,7 +413,7 @@ fn step() {
     crate::tests::step();
 }
 
-/// What is in the place of the first word of a grain that the caller is counted as a reader of.
+/// The first word of a grain that the caller is counted as a reader of.
 fn stamp_at(grain: *mut u8) -> u64 {
     // SAFETY: the callers pass the start of a grain within a mapping that they borrow, aligned to 8, in a slot that they
     // are counted as a reader of, so no thread writes it. It is volatile as the system may write it.

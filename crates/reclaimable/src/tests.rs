@@ -1,4 +1,4 @@
-//! What is read is right or is not there, whatever the system takes back at whatever moment.
+//! A page read is right or is not there, whatever the system takes back at whatever moment.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use crate::{Arena, Found, Key, SEGMENT};
 type Hook = Box<dyn FnMut(usize)>;
 
 thread_local! {
-    /// What happens at a step of this thread, and the number of the next one.
+    /// The hook for the steps of this thread, and the number of the next one.
     static AT_STEPS: RefCell<Option<(usize, Hook)>> = const { RefCell::new(None) };
 }
 
@@ -107,7 +107,7 @@ fn memory_that_is_taken_back_at_any_step_is_noticed() {
         for number in 1..=15 {
             let (key, other) = (key(number), key(number + 100));
             let bytes = page_of(key, len);
-            let write = |bytes: &[u8]| arena.write(3, key, bytes).expect("nobody is in it");
+            let write = |bytes: &[u8]| arena.write(3, key, bytes).expect("no thread is in it");
             let offset = 3 * len / 4096;
             for grain in 0..grains {
                 let take_at = |at: usize| {
