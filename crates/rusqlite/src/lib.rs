@@ -15,7 +15,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use litepack_sqlite::ffi::{self, EntryPoint, sqlite3};
-/// What the SQL functions of these names set for the process, which work on few connections alone.
+/// The settings that the SQL functions of these names make for the process. Those functions work on few connections
+/// alone.
 #[cfg(feature = "remote")]
 pub use litepack_sqlite::{remote_config, remote_headers};
 

@@ -94,7 +94,7 @@ fn it_is_registered_in_every_way() {
         refused.sqlite_error_code(),
         Some(rusqlite::ErrorCode::CannotOpen)
     );
-    // What this test looks at can fail.
+    // Proves that the call this test looks at can fail.
     // SAFETY: it is an entry point.
     unsafe {
         assert_eq!(sqlite3_auto_extension(fails), ffi::SQLITE_OK);
