@@ -37,7 +37,7 @@ pub struct BatchCompressor {
     workers: Vec<Worker>,
 }
 
-/// What one thread needs.
+/// The compressors of one thread.
 #[derive(Debug, Default)]
 struct Worker {
     prepared: HashMap<Option<u128>, Compressor>,
@@ -77,7 +77,7 @@ impl BatchCompressor {
     }
 }
 
-/// What the workers made, in the order of the tasks.
+/// The frames the workers made, in the order of the tasks.
 fn in_order(
     tasks: &[Task<'_>],
     parts: impl IntoIterator<Item = Result<Vec<(usize, Vec<u8>)>>>,

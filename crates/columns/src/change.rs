@@ -175,7 +175,7 @@ pub fn dependents(db: &impl Sql, names: &[&str]) -> Result<Vec<Object>> {
         .collect())
 }
 
-/// What a new table takes from an old one.
+/// The columns and values that a new table takes from an old one.
 pub struct Copy<'a> {
     /// The new table's columns, quoted.
     pub columns: &'a [String],

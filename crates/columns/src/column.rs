@@ -18,7 +18,7 @@ const BYTES_MAX: usize = 16 << 20;
 /// The name of a group is not longer than this.
 const GROUP_MAX: usize = 64 << 10;
 
-/// What identifies a row: its rowid, or its primary key.
+/// The identity of a row: its rowid, or its primary key.
 pub type Key = Vec<OwnedValue>;
 
 /// A compressed column.
@@ -31,7 +31,7 @@ pub struct Column {
     /// Whether it holds text or else blobs; values of the other kind stay as they are.
     pub is_text: bool,
     keys: Vec<String>,
-    /// What the chooser can refer to, as columns of a subquery.
+    /// The columns the chooser can refer to, as columns of a subquery.
     visible: String,
 }
 
@@ -51,11 +51,11 @@ pub enum Which {
 pub struct Row {
     /// Where it is.
     pub key: Key,
-    /// What is stored: a value, or a frame.
+    /// The stored value: a plain one, or a frame.
     pub stored: OwnedValue,
     /// The dictionary of a frame; `None` for a value stored as it is.
     pub dictionary: Option<i64>,
-    /// What the chooser says.
+    /// The chooser's answer.
     pub group: Option<String>,
 }
 
@@ -175,8 +175,8 @@ impl Column {
         self.keys.len()
     }
 
-    /// What may be compressed of a value: text that is valid in a text column, blobs in any other. What is larger than a
-    /// view may decompress stays as it is.
+    /// The bytes of a value that may be compressed: text that is valid in a text column, blobs in any other. `None` for
+    /// a value larger than a view may decompress: it stays as it is.
     pub fn content<'v>(&self, value: &'v OwnedValue) -> Option<&'v [u8]> {
         let content = match value {
             OwnedValue::Text(bytes) if self.is_text && std::str::from_utf8(bytes).is_ok() => {

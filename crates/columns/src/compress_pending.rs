@@ -66,7 +66,7 @@ impl Limits {
     /// # Errors
     /// SQLite's "interrupted".
     pub fn pause(&self, db: &impl Sql, locked: Duration) -> Result<()> {
-        // Inside a user's transaction the lock stays, so waiting would help nobody.
+        // Inside a user's transaction the lock stays, so waiting would not help others.
         if self.load >= 1.0 || !db.autocommit() {
             return Ok(());
         }
@@ -78,7 +78,7 @@ impl Limits {
     }
 }
 
-/// What a row is to hold instead.
+/// The new content of a row.
 #[derive(Debug)]
 pub(crate) struct Change<'a> {
     pub(crate) row: &'a Row,
@@ -224,8 +224,8 @@ impl<'a, S: Sql> Pass<'a, S> {
         Ok(started.elapsed())
     }
 
-    /// What to do with the rows of a group, after sampling if it has no dictionary; `None` if that is
-    /// for the next pass to say.
+    /// The decision for the rows of a group, after sampling if it has no dictionary; `None` if the next pass has to
+    /// decide.
     fn decide(&mut self, group: Option<&str>) -> Result<Option<Decision>> {
         let decision = self.groups.decide(self.db, group)?;
         if decision.is_some() {
@@ -292,7 +292,7 @@ impl<'a, S: Sql> Pass<'a, S> {
 /// Stores a dictionary for a group, unless another connection was first.
 fn adopt(db: &impl Sql, group: &str, bytes: &[u8]) -> Result<()> {
     atomically(db, || {
-        // What is read next stays true.
+        // Under the lock, the groups read next stay as they are.
         lock(db)?;
         ensure_tables(db)?;
         if Groups::default().decide(db, Some(group))?.is_some() {
@@ -303,7 +303,7 @@ fn adopt(db: &impl Sql, group: &str, bytes: &[u8]) -> Result<()> {
     })
 }
 
-/// What the rows of a batch are to hold, for those that get smaller.
+/// The new content of a batch's rows, for those that get smaller.
 fn changes<'a>(
     compressor: &mut BatchCompressor,
     column: &Column,

@@ -1,8 +1,8 @@
 //! The configuration of a compressed column, as `zstd_enable_transparent` takes it and `_zstd_configs`
 //! keeps it.
 //!
-//! What a user writes is checked word for word; what is stored is read leniently, because sqlite-zstd
-//! and `update _zstd_configs` write there too.
+//! A user's configuration is checked word for word; a stored one is read leniently, because sqlite-zstd and `update
+//! _zstd_configs` write there too.
 
 use serde::{Deserialize, Serialize};
 

@@ -9,7 +9,7 @@ use crate::transaction::atomically;
 /// Changes the configuration of a column by a JSON object with the keys to change.
 ///
 /// # Errors
-/// What is wrong with it; then nothing is changed.
+/// An error that says what is wrong with the patch; then nothing is changed.
 pub fn configure(db: &impl Sql, table: &str, column: &str, patch: &str) -> Result<()> {
     let (id, config) = Config::get(db, table, column)?;
     let config = config.patched(patch)?;

@@ -26,7 +26,7 @@ pub const NO_DICTIONARY_KEY: &str = "[nodict]";
 const CONTENT_IDS: u64 = (1 << 31) - 3;
 /// Most memory of all kept dictionaries; a single one may take more. It is less where memory is short.
 const KEPT_BYTES: usize = 128 << 20;
-/// What zstd prepares of a dictionary, beside a copy of it.
+/// Bytes that zstd prepares of a dictionary, beside a copy of it.
 const PREPARED_BYTES: usize = 32 << 10;
 /// How many ids are known at a time.
 const KNOWN_MAX: usize = 10_000;
@@ -115,7 +115,7 @@ fn note(known: &mut Known, id: i64, dictionary: &Arc<Dictionary>) {
     known.insert(id, Arc::downgrade(dictionary));
 }
 
-/// What one connection remembers of dictionaries.
+/// The dictionaries one connection remembers.
 #[derive(Debug, Default)]
 pub struct Dictionaries {
     /// Those remembered in any way, by hash.
@@ -130,7 +130,7 @@ pub struct Dictionaries {
 #[derive(Debug, PartialEq)]
 struct Stamp(Vec<Option<u32>>);
 
-/// What one run of a statement knows of dictionaries whose ids do not follow from content.
+/// Dictionaries known to one run of a statement, of those whose ids do not follow from content.
 ///
 /// While a statement runs, the databases it reads stay attached and show it one state, which only
 /// its own connection can change.
@@ -381,7 +381,7 @@ mod tests {
             assert!(is_content_id(id));
         }
         assert!(!is_content_id(NO_DICTIONARY) && !is_content_id(0) && !is_content_id(1));
-        // What is on disk depends on these numbers: they never change.
+        // Data on disk depends on these numbers: they never change.
         assert_eq!(content_id(b""), -110_615_656);
     }
 

@@ -1,8 +1,8 @@
 //! Undo: decompresses a column; after the last one the view becomes a table again.
 //!
-//! The table is created anew from the text it had, and the rows are decoded into it; indexes and
-//! triggers get the texts they had. With the last column of a database go the tables that were made for
-//! compression, but not dictionaries that somebody else may need.
+//! The table is created anew from the text it had, and the rows are decoded into it; indexes and triggers get the texts
+//! they had. With the last column of a database go the tables that were made for compression, but not dictionaries that
+//! others may still need.
 
 use crate::change::{
     Copy, Object, dependents, move_rows, objects, with_pragma, without_foreign_keys,

@@ -51,7 +51,7 @@ pub fn rebuilt(table: &str) -> String {
     format!("{}_new", backing(table))
 }
 
-/// What SQLite makes of the schema when the column has another name.
+/// The schema as SQLite rewrites it when the column gets another name.
 struct Foreseen {
     /// The text of the backing table.
     table: String,

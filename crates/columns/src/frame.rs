@@ -3,7 +3,7 @@
 //! Frames are not trusted: the headers of the blocks are read before a frame is decoded. So no more memory is allocated
 //! than the blocks can hold, and never more than the caller's limit, and bytes after the end are an error.
 //!
-//! What is more than a block is compressed and decoded in pieces, and an interrupt is looked for between them
+//! Content larger than a block is compressed and decoded in pieces, with a look for an interrupt between them
 //! ([`litepack_io::interrupt`]).
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::sql::{Error, Result};
 /// The form of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Nothing: no magic number, content size, checksum or dictionary id. What columns hold.
+    /// The form of compressed columns: without magic number, content size, checksum or dictionary id.
     Compact,
     /// An ordinary frame, as the `zstd` command reads and writes it.
     Standard,

@@ -10,7 +10,7 @@ use crate::dictionary::{
 };
 use crate::sql::{Error, Result, Sql, Statement, Value};
 
-/// What happens to the rows of a group.
+/// The decision about the rows of a group.
 #[derive(Clone, Debug)]
 pub enum Decision {
     /// They stay as they are.
@@ -22,7 +22,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// What marks a row so compressed.
+    /// The number that marks a row so compressed; `None` for a row that stays as it is.
     pub fn marker(&self) -> Option<i64> {
         match self {
             Decision::Leave => None,
@@ -56,7 +56,7 @@ pub struct Groups {
 const NAMES_MAX: usize = 16 << 20;
 
 impl Groups {
-    /// What to do with the rows of a group; `None` if it has no dictionary.
+    /// The decision for the rows of a group; `None` if it has no dictionary.
     ///
     /// # Errors
     /// When its dictionary is damaged, and SQLite's.

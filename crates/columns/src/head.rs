@@ -1,13 +1,13 @@
-//! What a `CREATE` statement creates, by its first words.
+//! The kind and name of the object that a `CREATE` statement creates, by its first words.
 //!
-//! SQLite stores such statements in one form: `CREATE kind name`, without a schema, `TEMP` or `IF NOT
-//! EXISTS`. A text of another form, or with more than one statement, was not stored by SQLite and is
-//! not run: somebody else may have made the database.
+//! SQLite stores such statements in one form: `CREATE kind name`, without a schema, `TEMP` or `IF NOT EXISTS`. A text
+//! of another form, or with more than one statement, was not stored by SQLite and is not run: the database may come
+//! from a stranger.
 
 use crate::sql::{Error, Result};
 use crate::tokens::Text;
 
-/// What a statement creates.
+/// The object that a statement creates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// `table`, `index`, `trigger` or `view`. A virtual table is none of these.

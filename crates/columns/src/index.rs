@@ -12,7 +12,7 @@ use crate::transaction::atomically;
 /// them. The planner uses it through the view.
 ///
 /// # Errors
-/// What is wrong with the statement, in SQLite's words.
+/// An error that says what is wrong with the statement, in SQLite's words.
 pub fn create_index(db: &impl Sql, sql: &str) -> Result<()> {
     let text = Text::new(sql);
     let name = text.created_name();

@@ -95,7 +95,7 @@ struct Plain<'a> {
     decision: Decision,
 }
 
-/// What the first rows of a batch hold.
+/// The content of the first rows of a batch.
 struct Decoded<'a> {
     rows: usize,
     found: Vec<Plain<'a>>,
@@ -136,7 +136,7 @@ fn decode<'a>(
     Ok(Decoded { rows: done, found })
 }
 
-/// What is to be written of rows.
+/// The changes to write to rows.
 fn changes<'a>(
     column: &Column,
     plain: Vec<Plain<'a>>,

@@ -59,7 +59,7 @@ pub fn column(db: &impl Sql, table: &Table, column: &Column) -> Result<()> {
 /// Checks that the chooser is an expression over the table, without side effects, that gives text or NULL.
 ///
 /// # Errors
-/// What is wrong with it.
+/// An error that says what is wrong with the chooser.
 pub fn chooser(db: &impl Sql, table: &Table, config: &Config) -> Result<()> {
     let chooser = &config.dict_chooser;
     let refuse = |why: &str| {

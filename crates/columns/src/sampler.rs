@@ -44,7 +44,7 @@ impl Samples {
     }
 }
 
-/// What has been seen of a column.
+/// The samples seen of a column, by group.
 #[derive(Debug)]
 pub struct Sampler<'a> {
     config: &'a Config,
@@ -200,7 +200,7 @@ impl Samples {
     }
 }
 
-/// What a frame takes in a row, with the id of its dictionary.
+/// Bytes that a frame takes in a row, with the id of its dictionary.
 pub fn stored_len(frame: usize, id: i64) -> usize {
     let id = match id {
         0 | 1 => 0,

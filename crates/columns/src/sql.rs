@@ -246,7 +246,7 @@ pub trait Sql: Sized {
     where
         Self: 'a;
 
-    /// Prepares one statement. What follows it in `sql` is ignored.
+    /// Prepares one statement. Text behind it in `sql` is ignored.
     ///
     /// # Errors
     /// SQLite's, with its message.
@@ -326,7 +326,7 @@ pub trait Sql: Sized {
         Ok(())
     }
 
-    /// What `get` makes of the first row; `None` when there is no row.
+    /// The first row, as `get` reads it; `None` when there is no row.
     ///
     /// # Errors
     /// SQLite's, or that of `get`.

@@ -1,5 +1,5 @@
-//! What maintenance remembers between calls: how far it is in each column and what it left alone, and
-//! which dictionaries it made.
+//! The state that maintenance keeps between calls: how far it is in each column, the rows it left alone, and the
+//! dictionaries it made.
 //!
 //! A pass that came to its end knows the rows it left alone, by number and hash of their keys. As long
 //! as exactly those are not compressed there is nothing to do, and the next call finds that out from
@@ -21,7 +21,7 @@ const STATE_MAX: usize = 256 << 20;
 const STATES: &str = "_litepack_maintenance";
 const MADE: &str = "_litepack_dictionaries";
 
-/// What is remembered of a column.
+/// The state of a column.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// The configuration this is about; with any other it is void.
@@ -135,7 +135,7 @@ fn key(parts: Option<&Vec<Part>>) -> Option<Key> {
 }
 
 impl State {
-    /// What is remembered of a column, or a state in which nothing has been done.
+    /// The stored state of a column, or a state in which nothing has been done.
     ///
     /// # Errors
     /// SQLite's.

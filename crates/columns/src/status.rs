@@ -1,5 +1,4 @@
-//! What `litepack_columns()` tells: each compressed column, how much of it is compressed, and why the
-//! rest is not.
+//! The rows of `litepack_columns()`: each compressed column, how much of it is compressed, and why the rest is not.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is read of a database without its user having asked for it by name: stored columns of ordinary tables.
+//! The reads of a database that its user did not ask for by name: stored columns of ordinary tables.
 //!
 //! A view, a virtual table or a generated column computes what it gives, in words of the one who made the
 //! file. Dictionaries are read while a query runs, in which such words could call for a dictionary
@@ -20,7 +20,7 @@ const HELPERS: [(&str, &[&str]); 5] = [
     ("_litepack_dictionaries", &["id"]),
 ];
 
-/// What a name stands for in a database.
+/// The object that a name stands for in a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Nothing.
@@ -31,7 +31,7 @@ pub enum Found {
     Other,
 }
 
-/// What `table` is in the database `schema`.
+/// The kind of object that `table` is in the database `schema`.
 ///
 /// # Errors
 /// SQLite's.

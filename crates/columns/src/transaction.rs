@@ -21,7 +21,7 @@ pub fn atomically<S: Sql, T>(db: &S, work: impl FnOnce() -> Result<T>) -> Result
 pub(crate) struct Savepoint<'a, S> {
     db: &'a S,
     name: &'static str,
-    /// What ends a transaction that no other statement can end, where it is ours to end.
+    /// The statement that ends a transaction when no other can, where it is ours to end.
     end: Option<String>,
 }
 

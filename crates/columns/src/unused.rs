@@ -21,7 +21,7 @@ pub fn drop_unused(db: &impl Sql) -> Result<usize> {
         return Ok(0);
     }
     atomically(db, || {
-        // So that nobody begins to use one meanwhile.
+        // So that no other connection begins to use one meanwhile.
         lock(db)?;
         let mut unused: BTreeSet<i64> = noted_dictionaries(db)?.into_iter().collect();
         for (table, marker) in markers(db)? {

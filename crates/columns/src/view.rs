@@ -171,8 +171,8 @@ fn same(left: &str, column: &str) -> String {
     format!("{left} is old.{column} collate binary and typeof({left}) = typeof(old.{column})")
 }
 
-/// What finds the old row in the backing table. Keys with NULL in them do not tell rows apart, so
-/// then all of the row has to be the same.
+/// The condition that finds the old row in the backing table. Keys with NULL do not tell rows apart: then all of the
+/// row has to be the same.
 fn row(table: &Table) -> String {
     let equals = if table.nullable_key { "is" } else { "=" };
     let mut terms: Vec<String> = table
