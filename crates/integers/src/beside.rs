@@ -10,7 +10,7 @@ use crate::cases::Files;
 use crate::data::Table;
 use crate::stats::{Spread, repeat};
 
-/// What a format makes of a table.
+/// The size and times of a table in a format.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Format {
     /// The table's name.

@@ -38,7 +38,7 @@ pub const QUERIES: [(u32, Table, &str); 4] = [
     ),
 ];
 
-/// What the operating system has in memory of the file when the clock starts.
+/// The part of the file that the operating system has in memory when the clock starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cache {
@@ -63,7 +63,7 @@ pub struct Reading {
     pub seconds: Spread,
 }
 
-/// What a table takes on disk.
+/// The size of a table on disk.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stored {
     /// The table's name.

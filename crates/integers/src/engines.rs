@@ -106,7 +106,7 @@ impl Shell {
     /// Runs commands, each a line.
     ///
     /// # Errors
-    /// What the shell complains of.
+    /// The shell's error message.
     pub fn run(&self, commands: &[&str]) -> Result<()> {
         let output = Command::new("sqlite3")
             .args(["-batch", "-bail", "-cmd"])

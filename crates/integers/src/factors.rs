@@ -24,7 +24,7 @@ pub enum Length {
     Large,
 }
 
-/// What is done with the encoded bytes.
+/// The treatment of the encoded bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Over {
@@ -49,7 +49,7 @@ impl Over {
     }
 }
 
-/// What one encoding makes of one distribution.
+/// The size and speed of one encoding on one distribution.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Factors {
     /// The distribution's name.
@@ -134,7 +134,7 @@ struct Work<'a> {
     arrays: &'a [&'a [i64]],
     encoding: &'a mut dyn Encoding,
     zstd: Option<Zstd>,
-    /// What the encoding gives to zstd, or gets from it.
+    /// The encoded bytes, as zstd gets or returns them.
     encoded: Vec<u8>,
 }
 

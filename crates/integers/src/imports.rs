@@ -39,7 +39,7 @@ pub struct Import {
     pub target: String,
     /// How long, from opening the database to having closed it.
     pub seconds: Spread,
-    /// What it takes on disk afterwards.
+    /// Bytes on disk afterwards.
     pub bytes: u64,
 }
 
@@ -114,7 +114,7 @@ pub fn measure(
     Ok(found)
 }
 
-/// What is imported.
+/// One import.
 struct Work<'a> {
     table: Table,
     rows: u64,

@@ -1,4 +1,4 @@
-//! What integers cost: in SQLite's records, in packed files, in encodings of other formats and in Parquet.
+//! The cost of integers: in SQLite's records, in packed files, in encodings of other formats and in Parquet.
 //!
 //! Nothing here is shipped. `bin/bench-integers` measures and writes docs/integers.md; every part of it is
 //! a module here, and its figures are told by [`report`].

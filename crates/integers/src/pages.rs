@@ -36,7 +36,7 @@ pub struct Way {
     pub encode: Spread,
 }
 
-/// What a column takes in pages of one size.
+/// The bytes of a column in pages of one size.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pages {
     /// The distribution's name.

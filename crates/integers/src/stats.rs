@@ -1,4 +1,4 @@
-//! What repeated measurements come to: the median, and the bounds that one in twenty lies beyond.
+//! The summary of repeated measurements: the median, and the bounds that one in twenty lies beyond.
 
 use std::time::{Duration, Instant};
 

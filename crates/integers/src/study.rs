@@ -22,7 +22,7 @@ pub struct Study {
     pub quick: bool,
     /// Rows of each table.
     pub rows: u64,
-    /// What could not be measured, and why.
+    /// Measurements that could not be made, and why.
     pub missing: Vec<String>,
     /// How files got out of the cache.
     pub cold: Option<Cold>,

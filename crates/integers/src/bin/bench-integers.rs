@@ -1,6 +1,7 @@
 //! `bench-integers`: measures what integers cost, and renews docs/integers.md.
 //!
-//! Tables go to standard output, progress to standard error. What cannot be measured here is left out, with a line that says why.
+//! Tables go to standard output, progress to standard error. A measurement that cannot be made here is left out, with a
+//! line that says why.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -44,7 +45,7 @@ struct Options {
     /// Renew docs/integers.md and docs/integers/ from this run
     #[arg(long, conflicts_with_all = ["only", "charts"])]
     write_docs: bool,
-    /// What this program runs itself with under callgrind
+    /// The test case for this program's own run under callgrind
     #[arg(long, hide = true, requires = "counted_uri")]
     counted_case: Option<u32>,
     #[arg(long, hide = true)]

@@ -2,7 +2,7 @@
 
 use super::by_length;
 
-/// What the 64 bits of a value are.
+/// The meaning of the 64 bits of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A signed integer.
@@ -13,7 +13,7 @@ pub enum Kind {
 
 /// Values of one column.
 pub struct Column {
-    /// What the values are.
+    /// The kind of the values.
     pub kind: Kind,
     /// Integers, or the bits of doubles.
     pub values: Vec<i64>,
@@ -63,7 +63,7 @@ impl Distribution {
         }
     }
 
-    /// What its values are.
+    /// The kind of its values.
     pub const fn kind(self) -> Kind {
         match self {
             Self::Decimals | Self::Measurements => Kind::Real,

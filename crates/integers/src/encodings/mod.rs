@@ -1,7 +1,7 @@
 //! Encodings of a column of integers: ours, SQLite's, and those of others, all from an array to bytes and back.
 //!
-//! Each gets the values and how many there are, as a page or a file knows that anyway. What is not ours is a
-//! library's, but for the loops around it.
+//! Each gets the values and how many there are, as a page or a file knows that anyway. An encoding that is not ours
+//! comes from a library; the loops around it are here.
 
 mod fixed;
 mod frame;
@@ -80,7 +80,7 @@ mod tests {
                 .unwrap();
             assert_eq!(back[1..], *values, "{} {kind:?}", encoding.name());
             if !stored.is_empty() && !values.is_empty() {
-                // What is cut short is an error or other values, and never a panic.
+                // Bytes cut short give an error or other values, and never a panic.
                 back.clear();
                 let cut = &stored[..stored.len() - 1];
                 let cut = encoding.decode(kind, cut, values.len(), &mut back);

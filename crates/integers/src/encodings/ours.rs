@@ -1,4 +1,4 @@
-//! What Litepack's page transform chooses for a column.
+//! The encoding that Litepack's page transform chooses for a column.
 
 use anyhow::{Result, anyhow};
 use litepack_codec::parts::Columns;

@@ -1,4 +1,4 @@
-//! What a record of SQLite has for a column: the serial type and the bytes it stands for, big end first
+//! A column as SQLite's records store it: the serial type and the bytes it stands for, big end first
 //! (sqlite.org/fileformat2.html, section 2.1).
 //!
 //! The header's length, the rowid and the cell pointer are left out: they are the row's and not the column's. SQLite's

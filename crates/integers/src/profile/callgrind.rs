@@ -41,7 +41,7 @@ fn counts(text: &str, places: &[(Part, Range<usize>)]) -> Result<Vec<Count>> {
             match kind {
                 "fl" | "fi" | "fe" => file = value,
                 "fn" => (stack, known) = stack_of(value),
-                // What follows is what the called function and all below took: it has lines of its own.
+                // The next line is the cost of the called function and all below it, which have lines of their own.
                 "calls" => inclusive = true,
                 _ => {}
             }
@@ -91,7 +91,7 @@ fn stack_of(name: &str) -> (String, Part) {
         .iter()
         .find_map(|frame| part_of(frame))
         .unwrap_or(Part::Other);
-    // What the program does until the statement runs is of no interest.
+    // Everything before the statement runs is of no interest.
     if let Some(first) = frames
         .iter()
         .position(|frame| frame.contains("counted_statement"))

@@ -18,7 +18,7 @@ use crate::cases::QUERIES;
 use crate::data::{Table, create};
 use crate::engines::Target;
 
-/// What an instruction is for.
+/// The purpose of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
@@ -34,7 +34,7 @@ pub enum Part {
     Columns,
     /// The rest of Litepack.
     Litepack,
-    /// What nobody called who is known here.
+    /// Instructions without a caller known here.
     Other,
 }
 
@@ -64,7 +64,7 @@ impl Part {
     }
 }
 
-/// What the instructions of a test case are for.
+/// The instructions of a test case, by purpose.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Profile {
     /// The test case's number.
@@ -178,7 +178,7 @@ fn run(scratch: &Path, case: u32, uri: &str) -> Result<Vec<callgrind::Count>> {
     callgrind::read(&text)
 }
 
-/// What the program does under callgrind.
+/// The work of the program under callgrind.
 ///
 /// # Errors
 /// SQLite's.

@@ -7,7 +7,7 @@ use crate::stats::Spread;
 
 /// A table.
 pub(super) struct Grid {
-    /// What it shows.
+    /// The table's title.
     pub(super) title: String,
     /// Heads of the columns; the first `words` columns are words and the others figures.
     pub(super) head: Vec<String>,

@@ -1,4 +1,4 @@
-//! What a run found: tables for a terminal and for docs/integers.md, and charts.
+//! The report of a run: tables for a terminal and for docs/integers.md, and charts.
 
 mod charts;
 mod figures;
