@@ -1,4 +1,4 @@
-//! What an answer to a request for a range has to look like. Nothing in it is believed that does not fit the request.
+//! The form that an answer to a request for a range must have. Nothing in it is believed that does not fit the request.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -86,7 +86,7 @@ pub(crate) fn check(headers: &HeaderMap, asked: &Range<u64>) -> Result<ContentRa
     Ok(range)
 }
 
-/// What a header says that an answer has once. If it is there several times, all have to say the same: who is on the
+/// The value of a header that an answer has once. If it is there several times, all have to say the same: who is on the
 /// way might have believed another.
 ///
 /// # Errors

@@ -72,7 +72,7 @@ pub(crate) enum Start {
 }
 
 impl Start {
-    /// What names the file, without what only opens it.
+    /// The file's name, without parameters that only open it.
     pub(crate) fn name(&self) -> String {
         match self {
             Start::Web(location) => location.name(),
@@ -102,7 +102,7 @@ impl Client {
     }
 
     /// The bytes `range` of the file, less only where it ends, and the version they are of: none if it is one that the
-    /// caller [has](Expected::Another). What fails in passing is tried again.
+    /// caller [has](Expected::Another). Failures that may pass are tried again.
     pub(crate) fn get(
         &self,
         range: &Range<u64>,
@@ -147,7 +147,7 @@ impl Client {
         let remembered = lock(&self.led_to).clone();
         let result = match remembered {
             Some(at) => match self.follow(start, at, range, expected) {
-                // What was signed for some minutes has expired, or a mirror is gone.
+                // A URL signed for some minutes has expired, or a mirror is gone.
                 Err(
                     Failure::Lasting(Error::Refused { .. }) | Failure::Passing { after: None, .. },
                 ) => {
@@ -329,12 +329,12 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// What is an answer to a request for a range, good or bad.
+/// Whether a status answers a request for a range, good or bad.
 fn is_answer(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200 | 206 | 304 | 412 | 416)
 }
 
-/// What a status means that is neither success nor a redirect.
+/// The failure that a status means which is neither success nor a redirect.
 fn refused(url: String, status: StatusCode, headers: &HeaderMap) -> Failure {
     if is_passing(status) {
         return Failure::status("server", status, headers);

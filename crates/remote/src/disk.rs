@@ -23,11 +23,11 @@ const MAGIC: [u8; 8] = *b"lpblock1";
 const SUM_LEN: usize = 8;
 const SUFFIX: &str = ".lpblock";
 const UNFINISHED: &str = ".lptmp";
-/// What is written into the directory between two looks at its size, as a share of the limit.
+/// Bytes written into the directory between two looks at its size, as a share of the limit.
 const SHARE: u64 = 16;
 /// A block that is used gets a new time when its own is older than this.
 const TOUCH_AFTER: Duration = Duration::from_secs(600);
-/// What someone began to write and did not finish within this is removed.
+/// A file begun by any process and not finished within this time is removed.
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 /// A directory of blocks.
@@ -46,7 +46,7 @@ impl Disk {
         builder.recursive(true);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        // What is wrong with one that is there already is said below.
+        // Defects of a directory that exists are reported below.
         if let Err(error) = builder.create(&settings.directory)
             && fs::symlink_metadata(&settings.directory).is_err()
         {
@@ -56,7 +56,7 @@ impl Disk {
         settings.check()?;
         let directory = settings.directory.canonicalize();
         Ok(Disk {
-            // What was checked, whatever becomes of links on the way there.
+            // The directory that was checked, even if links on the way there change later.
             directory: directory.unwrap_or_else(|_| settings.directory.clone()),
             limit: settings.limit,
             until_tidy: AtomicU64::new(0),
@@ -68,7 +68,7 @@ impl Disk {
             .join(format!("{:032x}-{:x}{SUFFIX}", key.file, key.block))
     }
 
-    /// Whether there is such a file. What is in it is another question.
+    /// Whether there is such a file, whatever its content.
     pub(crate) fn has(&self, key: &BlockKey) -> bool {
         fs::symlink_metadata(self.path(key)).is_ok_and(|data| data.is_file())
     }
@@ -218,7 +218,7 @@ impl DiskCache {
         let _ = fs::remove_file(&probe);
         let made = made.map_err(|error| format!("it cannot be written into: {error}"))?;
         if made.uid() != data.uid() {
-            return Err("it belongs to somebody else".into());
+            return Err("it belongs to another user".into());
         }
         // A user who can rename a directory above it can put another one in its place.
         let path = self
@@ -414,7 +414,7 @@ mod tests {
             assert_eq!(check(&mine).is_ok(), is_right, "{mode:o}");
         }
         allow(&mine, 0o700);
-        // Nor may one above be for everyone, unless nobody can remove there what is not theirs.
+        // Nor may one above be for everyone, unless users can only remove their own files there.
         for (mode, is_right) in [(0o777, false), (0o1777, true), (0o700, true)] {
             allow(place.path(), mode);
             assert_eq!(check(&mine).is_ok(), is_right, "{mode:o} above");
@@ -446,7 +446,7 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, disk.path(&key(1))).unwrap();
         assert!(!disk.has(&key(1)));
         assert_eq!(disk.get(&key(1), 5), None);
-        // What is kept takes its place, and is not written through it.
+        // A block that is put replaces the link, and is not written through it.
         disk.put(&key(1), b"other");
         assert_eq!(disk.get(&key(1), 5).as_deref(), Some(&b"other"[..]));
         assert!(

@@ -1,4 +1,4 @@
-//! What can go wrong, in words that say what, where and what to do.
+//! The errors, in words that say what went wrong, where and what to do.
 //!
 //! A `url` in an error is for people: without user, password and query, as these can be secrets.
 
@@ -53,7 +53,7 @@ pub enum Error {
         url: String,
         /// The HTTP status.
         status: u16,
-        /// What an object store calls it, such as `AccessDenied`; empty if it does not say.
+        /// The store's code for it, such as `AccessDenied`; empty if it does not say.
         code: String,
         /// The code, and what to do about it, if that is known.
         hint: String,
@@ -67,10 +67,10 @@ pub enum Error {
         /// Where.
         url: String,
     },
-    /// What was done was stopped by the caller.
+    /// The caller stopped the work.
     #[error("interrupted")]
     Stopped,
-    /// What was to be uploaded could not be read.
+    /// The file to upload could not be read.
     #[error("what is to be uploaded cannot be read: {0}")]
     Source(io::Error),
     /// The server led elsewhere, in a way that is not followed.
@@ -86,7 +86,7 @@ pub enum Error {
     Answer {
         /// Where.
         url: String,
-        /// What is wrong.
+        /// The defect.
         why: String,
     },
     /// There was no complete answer.
@@ -96,7 +96,7 @@ pub enum Error {
         url: String,
         /// How often it was tried.
         attempts: u32,
-        /// What happened the last time.
+        /// The last failure.
         why: String,
     },
     /// The handle was opened before the process forked, and its connections are the parent's.

@@ -1,5 +1,5 @@
-//! What a user adds to every request: a token, or headers of any name. All of it counts as secret: it is never shown,
-//! and sent only to the origin of the user's own URL.
+//! Headers that a user adds to every request: a token, or headers of any name. All of it counts as secret: it is never
+//! shown, and sent only to the origin of the user's own URL.
 
 use std::fmt;
 use std::fs::File;

@@ -1,8 +1,8 @@
 //! The versions that files had when they were opened last, for the process: who opens such a file again asks the server
 //! for its first blocks only if it has another version by now.
 //!
-//! It is a hint. What a file is asked for with, so who may read it, is a part of its key, and the server is asked each
-//! time. The lock is never waited for: in a child that is forked while another thread holds it, it stays locked.
+//! It is a hint. It is a hint, and the server is asked each time. The headers and credentials of a request, which
+//! decide who may read the file, are a part of its key.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};

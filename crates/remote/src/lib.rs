@@ -11,9 +11,8 @@
 //! streams.rs   which blocks are wanted next       remote.rs    an opened file; threads that fetch ahead
 //! ```
 //! All bytes a handle gives are of one version of the file: what the server said of it when it was opened (its strong
-//! ETag, else its date of change, and its length) has to hold for every answer, and a file that changed is an error.
-//! What a server may do wrong is an error, too, within a time that the options bound. docs/internals/remote.md argues
-//! the choices.
+//! ETag, else its date of change, and its length) has to hold for every answer, and a file that changed is an error. A
+//! server's mistakes are errors, too, within a time that the options bound.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -58,7 +57,7 @@ pub use traffic::Traffic;
 /// Bytes in a block, but for the last one of a file: what is fetched and kept at once.
 pub const BLOCK_SIZE: u64 = 64 << 10;
 
-/// What another thread left when it panicked is whole: what these locks guard changes in one step.
+/// Locks a mutex, also after a panic: each change under these locks is one step, so the value is whole.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

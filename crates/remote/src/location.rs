@@ -83,7 +83,7 @@ impl Location {
         self.0.as_str()
     }
 
-    /// What names the object: all of it, except parameters that only sign.
+    /// The object's name: the whole URL, except parameters that only sign.
     pub(crate) fn name(&self) -> String {
         let mut url = self.0.clone();
         let named = |pair: &&str| {

@@ -1,4 +1,4 @@
-//! What can be set when a file is opened. The defaults are meant to be kept.
+//! The options when a file is opened. The defaults are meant to be kept.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use litepack_io::cache::Cache;
 /// How a file on a server is read.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What is added to every request.
+    /// Headers added to every request.
     pub headers: Headers,
     /// Where settings and credentials for object stores are looked for. The environment of the process.
     pub environment: Environment,
@@ -45,8 +45,8 @@ pub struct Options {
 pub struct DiskCache {
     /// The directory, made if it is not there.
     pub directory: PathBuf,
-    /// How much there may be in it, in bytes. What was not used for longest goes first. Each process that is writing
-    /// may exceed it by a 16th.
+    /// How much there may be in it, in bytes. The blocks unused for longest go first. Each process that is writing may
+    /// exceed it by a 16th.
     pub limit: u64,
 }
 

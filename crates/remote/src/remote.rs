@@ -44,7 +44,7 @@ pub struct Remote {
     streams: Mutex<Streams>,
     /// The block read last: budget or not, it is mostly the next one too.
     last: Mutex<Option<(u64, Bytes)>>,
-    /// Threads that prefetch. Their jobs fetch blocks, unless somebody has them or is at it by then.
+    /// Threads that prefetch. Their jobs fetch blocks, except those that are there or under way by then.
     workers: Mutex<WorkerPool<()>>,
     at_once: usize,
     /// The process that opened it. Its connections are useless in a child that it forked.
@@ -55,7 +55,7 @@ pub struct Remote {
 struct Shared {
     client: Client,
     version: Version,
-    /// What names the file and its version.
+    /// The name of the file and its version.
     file: u128,
     cache: Arc<Cache>,
     disk: Option<Disk>,
@@ -148,8 +148,8 @@ impl Remote {
         self.shared.client.url()
     }
 
-    /// What tells this version of the file from others: its strong ETag, or its date of change with a weak ETag, as the
-    /// server wrote them.
+    /// The mark that tells this version of the file from others: its strong ETag, or its date of change with a weak
+    /// ETag, as the server wrote them.
     pub fn validator(&self) -> String {
         self.shared.version.validator().unwrap_or_default()
     }
@@ -160,7 +160,7 @@ impl Remote {
         self.shared.file
     }
 
-    /// What this handle has done so far.
+    /// The requests and bytes of this handle so far.
     pub fn traffic(&self) -> Traffic {
         self.shared.client.counters.now()
     }
@@ -170,7 +170,7 @@ impl Remote {
     pub fn forget(&self) {
         *lock(&self.last) = None;
         let shared = &self.shared;
-        // What is under way is not kept either: it is removed here, or by who keeps it.
+        // Blocks under way are not kept either: they are removed here, or by the thread that keeps them.
         shared.forgotten.fetch_add(1, Ordering::SeqCst);
         shared.cache.remove_blocks(shared.file);
         if let Some(disk) = &shared.disk {
@@ -207,7 +207,7 @@ impl Remote {
             return Err(Error::Forked { url: self.url() });
         }
         let missing = (first..=last).find(|block| !self.shared.has(*block));
-        // What a packed file has at its beginning is read once, in order, and is no sign of a scan.
+        // The beginning of a packed file is read once, in order, and is no sign of a scan.
         let plan = match end <= OPENING && missing.is_none() {
             true => Plan::NOTHING,
             false => lock(&self.streams).note(first, last, missing),
@@ -265,7 +265,7 @@ impl Remote {
             let blocks = start..end.min(start + window);
             workers.give(limit, Box::new(move |()| shared.prefetch(blocks)));
         }
-        // What a reader wanted that has gone elsewhere is the oldest.
+        // The oldest jobs are those of readers that have gone elsewhere.
         workers.keep_newest(JOBS * limit);
     }
 }

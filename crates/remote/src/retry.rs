@@ -1,4 +1,4 @@
-//! What fails in passing, and is tried again.
+//! Failures that may pass, and requests tried again after them.
 
 use std::io;
 use std::thread;
@@ -104,7 +104,7 @@ pub(crate) fn is_passing(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502 | 503 | 504)
 }
 
-/// What an error of the HTTP library means. Its texts are not shown where they could repeat a URL.
+/// The failure that an error of the HTTP library means. Its texts are not shown where they could repeat a URL.
 pub(crate) fn failure(url: &str, error: ureq::Error) -> Failure {
     let passing = |why: String| Failure::Passing { why, after: None };
     let unusable = |why: String| {

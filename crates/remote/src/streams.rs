@@ -8,8 +8,7 @@ use crate::BLOCK_SIZE;
 
 /// Blocks in one request, at most: 1 MiB.
 pub(crate) const REQUEST_MAX: u64 = (1 << 20) / BLOCK_SIZE;
-/// What makes a scan: blocks that a reader has gone forward before anything is fetched that it has not asked for by a
-/// request of its own.
+/// The rule for scans: the blocks that a reader goes forward before any are fetched that it has not requested.
 const RULE: Rule = Rule {
     run_min: 3,
     step_max: 2,
@@ -17,12 +16,12 @@ const RULE: Rule = Rule {
 /// For each block that a reader has gone forward, so many are fetched ahead.
 const AHEAD: u64 = 4;
 
-/// What to fetch, in blocks.
+/// The blocks to fetch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// How many a request for something that is missing should bring, if they are missing too.
     pub(crate) window: u64,
-    /// What other requests should bring meanwhile.
+    /// The blocks that other requests should bring meanwhile.
     pub(crate) ahead: Range<u64>,
 }
 
@@ -48,7 +47,7 @@ impl Streams {
         let depth = (at_once as u64 - 1) * REQUEST_MAX;
         Streams {
             scans: Scans::new(RULE),
-            // What is fetched must still be there when it is read.
+            // A fetched block must still be there when it is read.
             depth: depth.min(budget / BLOCK_SIZE / 4),
         }
     }

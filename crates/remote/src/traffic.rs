@@ -1,4 +1,4 @@
-//! What a handle has done so far.
+//! The requests and bytes of a handle so far.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

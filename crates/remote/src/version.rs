@@ -7,7 +7,7 @@ use ureq::http::header::{self, HeaderMap, HeaderName};
 
 use crate::answer::only;
 
-/// What an answer says of the file.
+/// The version of the file, by the headers of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     etag: Option<String>,
@@ -49,8 +49,8 @@ impl Version {
         self.etag.as_deref().filter(|etag| !etag.starts_with("W/"))
     }
 
-    /// What tells it from other versions, all of it: a strong ETag, or a date with the weak ETag if there is one; `None`
-    /// if nothing does.
+    /// The whole mark that tells it from other versions: a strong ETag, or a date with the weak ETag if there is one;
+    /// `None` if the answer had none of them.
     pub(crate) fn validator(&self) -> Option<String> {
         if let Some(etag) = self.strong() {
             return Some(etag.into());

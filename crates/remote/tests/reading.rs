@@ -184,7 +184,7 @@ fn a_file_that_is_opened_again_does_not_come_again() {
         .filter_map(|request| request.header("if-none-match"))
         .collect();
     assert_eq!(asked, ["\"one\""]);
-    // As somebody else, or where the cache has nothing of it.
+    // With other headers, or where the cache has nothing of it.
     let mut other = options.clone();
     other.headers.add("X-Tenant: 7").unwrap();
     assert_eq!(open(&other), (1, all));
@@ -227,7 +227,7 @@ fn a_file_that_is_opened_again_does_not_come_again() {
     ));
 }
 
-/// What comes first is read once by everyone, and is no scan.
+/// The first bytes are read once by everyone, and are no scan.
 #[test]
 fn what_lies_behind_the_beginning_comes_alone() {
     let server = Server::of(file(20 * BLOCK));

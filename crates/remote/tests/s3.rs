@@ -92,9 +92,9 @@ fn what_is_written_is_read_and_nothing_is_replaced_unasked() {
     assert!(!store.has_parts());
 }
 
-/// Somebody writes the object after we have seen that there is none.
+/// Another client writes the object after we have seen that there is none.
 #[test]
-fn whoever_was_faster_is_not_replaced() {
+fn a_faster_writer_is_not_replaced() {
     let Some(store) = Store::start() else { return };
     let options = found(&store, &[]);
     let (url, ours, theirs) = (store.url("x.db"), file(300_000), file(1000));
@@ -245,7 +245,7 @@ fn credentials_come_from_files_and_servers() {
         .with("AWS_CONTAINER_CREDENTIALS_FULL_URI", &container.url("/x"))
         .with("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", &expected);
     reads(told.clone());
-    // What holds for long is asked for once in a process.
+    // Credentials that hold for long are asked for once in a process.
     reads(told);
     assert_eq!(container.requests().len(), 1);
 

@@ -122,7 +122,7 @@ fn an_upload_that_fails_is_taken_back_and_one_that_works_is_not() {
     let lies = storing(move |request| is_end(request).then(|| refusal("200 OK", "InvalidPart")));
     assert!(matches!(store(&lies), Err(Error::Answer { .. })));
     assert!(took_back(&lies));
-    // What it has is not what was sent.
+    // The object in the store is not the one that was sent.
     let short = storing(|request| {
         let is_get = request.method == "GET";
         is_get.then(|| Reply::part(&[0; 999], "\"x\"", request))
@@ -208,7 +208,7 @@ fn ends(server: &Server) -> usize {
     server.requests().iter().filter(|r| is_end(r)).count()
 }
 
-/// No answer in time, or half of one: the store may still be at it. What it makes is looked for first.
+/// No answer in time, or half of one: the store may still be at it. The object it may make is looked for first.
 #[test]
 fn parts_are_not_taken_back_while_the_store_may_be_at_work() {
     for is_cut in [false, true] {
@@ -254,7 +254,7 @@ fn parts_are_not_taken_back_while_the_store_may_be_at_work() {
     assert!(took_back(&never));
 }
 
-/// The same bytes are there by somebody else's hand: that is no success, and our parts are not left behind.
+/// Another client wrote the same bytes: that is no success, and our parts are not left behind.
 #[test]
 fn a_refusal_at_once_is_a_refusal_even_if_the_same_is_there() {
     for (status, code) in [
@@ -364,7 +364,7 @@ fn what_is_not_to_replace_anything_is_sent_with_a_condition() {
     }
 }
 
-/// A store that does not know `If-None-Match`, and somebody who writes the object while we send ours.
+/// A store that does not know `If-None-Match`, and another client that writes the object while we send ours.
 #[test]
 fn nothing_is_replaced_in_a_store_that_heeds_no_condition() {
     for part_size in [300, 10_000] {

@@ -1,8 +1,8 @@
 //! Where credentials come from, and when they expire. The order is that of AWS tools: variables, web identity, profile
 //! files, container, instance.
 //!
-//! What servers give is kept for the process, so that ten thousand files need one answer, and asked for again some
-//! minutes before it expires.
+//! Credentials from servers are kept for the process, so that ten thousand files need one answer. They are asked for
+//! again some minutes before they expire.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -22,7 +22,7 @@ const RENEW_BEFORE: Duration = Duration::from_secs(300);
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// Sources whose credentials are kept.
 const KEPT_MAX: usize = 16;
-/// What a profile may have that is not supported here, because it needs a program or a browser. These come before keys
+/// Settings of a profile that are not supported here, because they need a program or a browser. These come before keys
 /// in the profile.
 const ELSEWHERE: [&str; 4] = ["role_arn", "sso_account_id", "sso_session", "sso_start_url"];
 /// And these behind them.
@@ -60,7 +60,7 @@ impl Known {
     }
 }
 
-/// What a server gave.
+/// Credentials that a server gave.
 #[derive(Clone)]
 struct Kept {
     source: Source,
@@ -73,7 +73,7 @@ static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
 
 /// Gives credentials for one object.
 pub(crate) struct Provider {
-    /// What may change.
+    /// The caller's settings, which may change.
     given: Environment,
     region: String,
     /// Variables and profile as they were last read.

@@ -81,7 +81,7 @@ impl Source {
         }))
     }
 
-    /// What a container is told.
+    /// The source of credentials named in a container's environment.
     pub(crate) fn container(environment: &Environment) -> Result<Option<Source>> {
         let at = if let Some(path) = environment.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") {
             let at = parse(&format!("{CONTAINER}{path}"), RELATIVE)?;

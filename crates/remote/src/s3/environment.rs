@@ -92,7 +92,7 @@ impl Environment {
     /// Whether a variable says `true`.
     ///
     /// # Errors
-    /// It says neither `true` nor `false`. What it says is not repeated.
+    /// It says neither `true` nor `false`. Its value is not repeated.
     pub(crate) fn is_true(&self, name: &str) -> Result<bool> {
         match self.get(name).map(|value| value.to_ascii_lowercase()) {
             None => Ok(false),
@@ -125,7 +125,7 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// What a file that a variable names says.
+/// The text of a file that a variable names.
 ///
 /// # Errors
 /// With the name of the file, and nothing of its content.
@@ -138,7 +138,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Error {
 }
 
 fn text_of(path: &Path) -> io::Result<String> {
-    // Others may never end, or wait for somebody who writes.
+    // Reading other kinds may never end, or wait for a writer.
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
@@ -165,7 +165,7 @@ const HOMES: [&str; 2] = ["HOME", "USERPROFILE"];
 
 type Section = BTreeMap<String, String>;
 
-/// A profile of `~/.aws/config` and `~/.aws/credentials`. What is set in a nested block has its name before a dot:
+/// A profile of `~/.aws/config` and `~/.aws/credentials`. A setting of a nested block has its name before a dot:
 /// `s3.addressing_style`.
 #[derive(Default)]
 pub(crate) struct Profile {
@@ -377,7 +377,7 @@ mod tests {
         }
     }
 
-    /// To open it would wait for somebody who writes.
+    /// To open it would wait for a writer.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_pipe_is_refused() {

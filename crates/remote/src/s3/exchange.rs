@@ -14,7 +14,7 @@ use super::refusal::Refusal;
 use crate::error::Error;
 use crate::retry::{Failure, is_passing};
 
-/// What is shorter is no secret, and is in many answers by chance.
+/// The least bytes of a secret; shorter texts are in many answers by chance.
 const SECRET_MIN: usize = 8;
 
 /// Sends a request once, and returns its answer if its status is an answer to it, with what is not to be shown. A bucket
@@ -34,7 +34,7 @@ pub(crate) fn exchange(
         let secrets = Secrets::of(&signed, &known.credentials);
         let status = response.status();
         if is_answer(status) {
-            // What headers say may be shown, or kept: an ETag, for one.
+            // Headers may be shown, or kept: an ETag, for one.
             if secrets.are_in_any(response.headers()) {
                 let why = "its headers repeat what was sent".into();
                 return Err(Error::Answer { url, why }.into());
@@ -70,7 +70,7 @@ pub(crate) fn exchange(
     }
 }
 
-/// What of a request is not to be shown again.
+/// The parts of a request that must not be shown again.
 pub(crate) struct Secrets {
     /// The signature, the id and the secret of the key, the token as it is and as it is in the URL.
     texts: Vec<String>,

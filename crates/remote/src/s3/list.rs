@@ -1,7 +1,7 @@
-//! What a bucket holds under a prefix, by ListObjectsV2.
+//! The objects of a bucket under a prefix, by ListObjectsV2.
 //!
-//! A listing comes in pages, and only one of them is in memory. What a store answers is not believed where it does not
-//! fit the question: each page is bounded, and so are their number and what may be in them.
+//! A listing comes in pages, and only one of them is in memory. A store's answer is not believed where it does not fit
+//! the question: each page is bounded, and so are their number and content.
 
 use std::ops::ControlFlow;
 
@@ -31,7 +31,7 @@ pub struct Listed {
     pub url: String,
     /// In bytes.
     pub size: u64,
-    /// What tells this version of it from others.
+    /// The mark that tells this version of it from others.
     pub etag: String,
 }
 

@@ -9,7 +9,7 @@
 //! ```
 //! A signed URL is a secret for as long as it holds. It goes into a request and nowhere else: errors, reports and names
 //! in caches have `s3://bucket/key`. Where requests go is decided by the environment of the process or by the program.
-//! What a URI says is the name of a bucket and a key, and neither can lead to another host.
+//! A URI gives the name of a bucket and a key, and neither can lead to another host.
 
 mod credentials;
 mod endpoints;

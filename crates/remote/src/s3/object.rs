@@ -219,7 +219,7 @@ impl Object {
         })
     }
 
-    /// What a request says that is not to replace anything.
+    /// The conditions of a request that must not replace anything.
     pub(crate) fn only_new(&self) -> &'static [Condition] {
         match &self.store {
             Store::Other(endpoint) if endpoint.host_str() == Some(GOOGLE) => &ONLY_NEW,
@@ -338,7 +338,7 @@ fn split(url: &str) -> Result<(&str, &str)> {
     if !(3..=63).contains(&bucket.len()) || !bucket.chars().all(of_names) || bucket.contains("..") {
         return Err(wrong("the name of the bucket is not valid"));
     }
-    // What a parser of URLs would take for a way up is the name of something else in the store.
+    // To a parser of URLs these parts are a way up; in the store they name another object.
     let is_way = |part: &str| matches!(part, "." | "..");
     if key.len() > KEY_MAX || key.chars().any(char::is_control) || key.split('/').any(is_way) {
         return Err(wrong("the key is not valid"));

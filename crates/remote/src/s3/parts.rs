@@ -1,7 +1,7 @@
 //! An upload in parts, and how it ends.
 //!
-//! What was begun and did not end is taken back. To make an object of many parts can take a store minutes, in which the
-//! answer may get lost; so nothing is taken back before the object has been looked for.
+//! An upload that was begun and did not end is taken back. Making an object of many parts can take a store minutes, and
+//! the answer may get lost. So nothing is taken back before the object has been looked for.
 
 use std::cell::Cell;
 use std::thread;
@@ -23,7 +23,7 @@ use crate::retry::{Failure, failure};
 
 /// S3 takes so many parts.
 const PARTS_MAX: u64 = 10_000;
-/// What is said when no answer tells how it ended.
+/// The message when no answer tells how it ended.
 const MAY_APPEAR: &str = "; the new object is not there, and may still appear";
 /// The longest wait between two looks at what is there.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
@@ -114,7 +114,8 @@ impl Upload {
             Ok(made) => return Ok(is_etag(&made, etag)),
             Err(error) => error,
         };
-        // What is there is ours only if an answer may have been lost that said so. Else somebody else wrote the same.
+        // The object there is ours only if an answer that said so may have been lost. Otherwise another writer wrote
+        // the same.
         if is_unclear.get() && self.appears(work, len, etag)? {
             return Ok(true);
         }

@@ -1,4 +1,4 @@
-//! What a store says when it refuses, in words for people and without what was sent.
+//! A store's refusal, in words for people and without the secrets of the request.
 
 use std::io::Read as _;
 use std::time::{Duration, SystemTime};
@@ -74,7 +74,7 @@ impl Refusal {
         matches!(self.code.as_str(), "" | "NoSuchKey" | "NotFound")
     }
 
-    /// What to do about it; begins with a semicolon, or is empty.
+    /// The advice for this error; begins with a semicolon, or is empty.
     pub(crate) fn hint(&self, status: u16, from: &str) -> String {
         let code = match self.code.as_str() {
             "" => String::new(),

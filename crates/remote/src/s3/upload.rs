@@ -27,7 +27,7 @@ use crate::options::Options;
 use crate::retry::{Failure, Retry, failure};
 use crate::traffic::Counters;
 
-/// What is read of the file at once.
+/// Bytes read of the file at once.
 const CHUNK: usize = 256 << 10;
 
 /// How an object is written.
@@ -100,7 +100,7 @@ pub fn upload(
             url: upload.object.shown(),
             why: match found {
                 Some(_) if is_right => {
-                    "it was written, and is another by now: somebody else has written it".into()
+                    "it was written, and another client has replaced it since".into()
                 }
                 Some(found) => format!(
                     "the object is there and is bad: of {len} bytes that were written, it has {}; write it again, or \
@@ -184,7 +184,7 @@ impl Upload {
         }
     }
 
-    /// What a request says that is to make an object.
+    /// The conditions of a request that makes an object.
     pub(super) fn conditions(&self, work: &Work<'_>) -> &'static [Condition] {
         match work.how.replace {
             true => &[],
@@ -192,7 +192,7 @@ impl Upload {
         }
     }
 
-    /// What is there; `None` if nothing is.
+    /// The object that is there; `None` if there is none.
     fn head(&self) -> Result<Option<Found>> {
         self.request(
             get,

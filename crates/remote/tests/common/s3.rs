@@ -1,4 +1,4 @@
-//! Somebody who asks a server that plays the store, and what no error may show.
+//! A client of a server that plays the store, and texts that no error may show.
 
 use litepack_remote::{Environment, Error, Options};
 use litepack_webserver::{Reply, Request, Server};
@@ -10,7 +10,7 @@ pub const KEY: &str = "AKIDTEST";
 pub const SECRET: &str = "s3cret/+";
 pub const TOKEN: &str = "t0ken/+isLong";
 
-/// Somebody who asks that server.
+/// The options of a client of that server.
 pub fn asking(server: &Server, instead: &[(&str, &str)]) -> Options {
     let mut environment = Environment::empty()
         .with("AWS_ENDPOINT_URL", &server.url(""))
@@ -34,7 +34,7 @@ pub fn refusal(status: &str, code: &str) -> Reply {
     reply
 }
 
-/// What a request is for, with the secret parts of its URL.
+/// The path of a request, and its query with the secret parts of its URL.
 pub fn target(request: &Request) -> (&str, &str) {
     request.path.split_once('?').unwrap_or((&request.path, ""))
 }
