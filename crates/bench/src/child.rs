@@ -47,7 +47,7 @@ impl Database {
     }
 }
 
-/// What a child is for.
+/// The purpose of a child process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Part {
     /// One of the readers beside a writer.
@@ -56,7 +56,7 @@ pub enum Part {
     Task(Task),
 }
 
-/// What a child does: it takes its part from the text, then orders from standard input.
+/// Runs as a child: it takes its part from the text, then orders from standard input.
 pub fn run(part: &str) -> Result<()> {
     match serde_json::from_str(part)? {
         Part::Reader(reader) => {

@@ -1,9 +1,9 @@
 //! Cold caches: makes the operating system forget a file, and Litepack its pages, so that the next reads wait for the
 //! disk.
 //!
-//! What is cached of all files is dropped where that is permitted (Linux, as root), else the system is advised to
-//! forget the one file. Whether it did is not believed but looked up: after reading a file anew, the system must have
-//! fetched it from the disk. What a disk, or the host of a virtual machine, keeps in memory of its own stays there.
+//! The system's cache of all files is dropped where that is permitted (Linux, as root); else the system is advised to
+//! forget the one file. The effect is looked up: after reading a file anew, the system must have fetched it from the
+//! disk. Memory of the disk, or of the host of a virtual machine, keeps its content.
 
 use std::fs::File;
 use std::path::Path;
@@ -130,7 +130,7 @@ mod tests {
             std::fs::read(&path).unwrap();
             fetched().unwrap() - before
         };
-        // Somebody else may have all caches dropped in between, but not each time.
+        // Another process may have all caches dropped in between, but not each time.
         let remembered = (0..9).any(|_| reading() == 0);
         assert!(remembered, "a file that was just read is in memory");
         cold.forget(&path).unwrap();

@@ -49,7 +49,7 @@ impl Dataset {
         Self::Blobs,
     ];
 
-    /// What a report calls it.
+    /// The data's name in reports.
     pub fn title(self, size: Size) -> String {
         let indexed = |indexes| {
             if indexes == Indexes::With {

@@ -32,7 +32,7 @@ impl Scale {
     }
 }
 
-/// What a turn of an engine yielded.
+/// The result of a turn of an engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     /// The figure in the workload's unit.
@@ -147,7 +147,7 @@ impl Lab {
             .push((what, format!("{reason:#}")));
     }
 
-    /// Leaves the rest of a workload out if somebody wants the run to end; true then.
+    /// Leaves the rest of a workload out if the user wants the run to end; true then.
     pub fn leave_out_if_stopped(&self, workload: &'static str) -> bool {
         let is_stopped = self.is_stopped();
         if is_stopped {
@@ -156,7 +156,7 @@ impl Lab {
         is_stopped
     }
 
-    /// Whether somebody wants the run to end.
+    /// Whether the user wants the run to end.
     pub fn is_stopped(&self) -> bool {
         STOPPED.load(Ordering::Relaxed)
     }
@@ -244,7 +244,7 @@ impl Lab {
         Ok(target)
     }
 
-    /// What to start for a child process.
+    /// The program to start for a child process.
     pub fn program(&self) -> &Path {
         &self.program
     }

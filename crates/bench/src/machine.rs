@@ -28,7 +28,7 @@ pub struct Machine {
     pub system: String,
     /// Of the databases' folder.
     pub file_system: String,
-    /// What it takes to append 4 KiB and flush them there.
+    /// Milliseconds to append 4 KiB and flush them there.
     pub flush_milliseconds: f64,
     /// Of the library that all engines run in.
     pub sqlite: String,
@@ -74,7 +74,7 @@ impl Machine {
         what(self) == what(other)
     }
 
-    /// What it says, label by label.
+    /// Its figures as text, label by label.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let memory = format!("{:.0} GiB", self.memory_bytes as f64 / f64::from(1 << 30));
         let flush = format!("{:.2} ms for 4 KiB", self.flush_milliseconds);
@@ -96,7 +96,7 @@ pub fn free_bytes(folder: &Path) -> Option<u64> {
     on_disk_of(folder, |disk| disk.available_space())
 }
 
-/// What kind of file system a folder is on.
+/// The kind of file system a folder is on.
 pub fn file_system(folder: &Path) -> Option<String> {
     on_disk_of(folder, |disk| {
         disk.file_system().to_string_lossy().into_owned()

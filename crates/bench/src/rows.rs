@@ -9,7 +9,7 @@ use crate::stats::Summary;
 /// The bytes of a page: SQLite's default, which all databases have but those with small pages.
 pub const PAGE_LEN: usize = 4096;
 
-/// What a figure counts, and so whether more of it is better.
+/// The unit of a figure, and so whether more of it is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -29,7 +29,7 @@ pub enum Unit {
     Fetched,
 }
 
-/// What the operating system had in memory when the clock started.
+/// The state of the operating system's cache when the clock started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cache {
@@ -81,7 +81,7 @@ impl Setting {
         journal: Journal::Wal,
         synchronous: Synchronous::Full,
     };
-    /// What most applications with a WAL choose.
+    /// The choice of most applications with a WAL.
     pub const WAL_NORMAL: Self = Self {
         journal: Journal::Wal,
         synchronous: Synchronous::Normal,
@@ -112,7 +112,7 @@ pub struct Ratio {
     pub times: f64,
     /// The same divided by R, the ratio of [the whole file under zstd](crate::whole_file).
     pub of_whole_file: Option<f64>,
-    /// What that should be at least.
+    /// The least `of_whole_file` that we aim at.
     pub aim: Option<f64>,
 }
 
@@ -122,7 +122,7 @@ pub struct Row {
     /// The workload's short name.
     #[serde(deserialize_with = "name::read")]
     pub workload: Name,
-    /// What was done, in words.
+    /// The work, in words.
     pub title: String,
     /// On which data.
     pub data: String,
@@ -136,7 +136,7 @@ pub struct Row {
     pub setting: Option<Setting>,
     /// In which state of the cache.
     pub cache: Cache,
-    /// What the values count.
+    /// The unit of the values.
     pub unit: Unit,
     /// One value for each turn.
     pub values: Vec<f64>,
@@ -150,7 +150,7 @@ pub struct Row {
     pub growth: Option<f64>,
     /// How much smaller the file got, where that is what is measured.
     pub ratio: Option<Ratio>,
-    /// What the database took on disk after work that wrote to it.
+    /// Bytes of the database on disk after work that wrote to it.
     pub file_bytes: Option<u64>,
     /// The same divided by that of plain SQLite.
     pub file_to_plain: Option<f64>,
@@ -159,7 +159,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// What most rows have in common: nothing.
+    /// A row without values, for the fields that a workload does not set.
     pub const EMPTY: Self = Self {
         workload: "",
         title: String::new(),

@@ -1,5 +1,5 @@
-//! A whole file under zstd at its highest ordinary level, with a long window: what an archive of it
-//! takes, which nobody can query. The ratios of packed files are measured by it.
+//! A whole file under zstd at its highest ordinary level, with a long window: the size of an
+//! archive of it, which cannot be queried. The ratios of packed files are measured by it.
 
 use std::fs::File;
 use std::io::{Read, Result, Sink, Write};

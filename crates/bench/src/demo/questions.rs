@@ -1,4 +1,4 @@
-//! What the demo asks of both databases; every question ends in an answer that can be compared.
+//! The questions the demo asks of both databases; each ends in an answer that can be compared.
 
 use rusqlite::{Connection, params};
 
@@ -7,7 +7,7 @@ use litepack_testdata::titles::Titles;
 /// One piece of work.
 #[derive(Clone, Copy)]
 pub struct Question {
-    /// What it does, in a few words.
+    /// The work, in a few words.
     pub title: &'static str,
     /// Does it; the text depends on all that was read or changed.
     pub ask: fn(&Connection) -> rusqlite::Result<String>,
@@ -108,7 +108,7 @@ fn last_id(conn: &Connection) -> rusqlite::Result<i64> {
     conn.query_row("select max(id) from title", [], |row| row.get(0))
 }
 
-/// What changed last, in a form that is quick to get: the demo times it too.
+/// The rows changed last, in a form that is quick to get: the demo times it too.
 fn totals(conn: &Connection) -> rusqlite::Result<String> {
     rows(
         conn,

@@ -46,7 +46,7 @@ impl Engine for Archive {
         format!("{}?vfs=litepack", file_uri(path))
     }
 
-    /// What is never written has neither journal nor flushes.
+    /// An archive is never written, so it has neither journal nor flushes.
     fn open(&self, path: &Path, _: Journal, _: Synchronous) -> Result<Connection> {
         self.connect(path)
     }

@@ -1,4 +1,4 @@
-//! What is measured: each way of keeping a SQLite database is one file here.
+//! The engines: each way of keeping a SQLite database is one file here.
 //!
 //! An engine makes its database from a plain SQLite file and opens it with SQLite's defaults, but
 //! for the journal mode and `synchronous` that a workload names. The first engine is the yardstick.

@@ -1,5 +1,5 @@
-//! The pages of a run, made anew as a whole; nobody writes in them by hand. `docs/benchmarks.md` is the summary; the
-//! folder `docs/benchmarks` has a table of every row, made here, and the same as data.
+//! The pages of a run, made anew as a whole and never edited by hand. `docs/benchmarks.md` is the summary; the folder
+//! `docs/benchmarks` has a table of every row, made here, and the same as data.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a run found, and the forms it is told in: a terminal table, JSON, Markdown with charts.
+//! The results of a run, and the forms of the report: a terminal table, JSON, Markdown with charts.
 
 mod charts;
 mod json;
@@ -23,7 +23,7 @@ pub use terminal::table;
 pub use words::{grouped, number};
 pub use wrap::wrapped;
 
-/// Why a workload has no figures or lacks some, if somebody ended the run.
+/// The reason why a workload has no figures or lacks some, if the user ended the run.
 pub const INTERRUPTED: &str = "the run was interrupted";
 
 /// All that a run found.
@@ -43,7 +43,7 @@ pub struct Report {
     pub sections: Vec<Section>,
 }
 
-/// What one workload found.
+/// The results of one workload.
 #[derive(Serialize, Deserialize)]
 pub struct Section {
     /// The workload's short name.

@@ -156,7 +156,7 @@ fn gain(row: &Row) -> f64 {
     row.gain().unwrap_or(f64::NAN)
 }
 
-/// What work is of that has several parts, as its title says.
+/// The name of work that has several parts, from its title.
 fn kind(title: &str) -> &str {
     title.split(": ").next().unwrap_or(title)
 }

@@ -27,7 +27,7 @@ pub struct Again<S> {
     pub about: &'static str,
     /// Where it is done.
     pub place: &'static Place,
-    /// What is done.
+    /// The work.
     pub work: S,
 }
 

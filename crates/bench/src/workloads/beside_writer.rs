@@ -27,10 +27,10 @@ const MILLISECONDS: u32 = 2000;
 const PACE: Duration = Duration::from_millis(10);
 /// The writer begins with the first of these again after the last.
 const TEXTS: usize = 1000;
-/// In DELETE mode all wait for each other; nobody waits as long as this.
+/// In DELETE mode all wait for each other, but never as long as this.
 const BUSY: Duration = Duration::from_secs(60);
 
-/// What readers are.
+/// The kind of readers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Threads,
@@ -74,14 +74,14 @@ pub struct Reader {
     number: u32,
 }
 
-/// What a reader is to do.
+/// The work of a reader.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Order {
     round: u32,
     milliseconds: u32,
 }
 
-/// What a reader has done.
+/// The result of a reader.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Reading {
     reads: u64,
@@ -376,7 +376,7 @@ impl Contestant {
     }
 }
 
-/// What readers must find, in the order of keys.
+/// The values that readers must find, in the order of keys.
 fn texts(lab: &Lab) -> Result<Vec<u64>> {
     let conn = Connection::open(lab.source(DATA)?)?;
     let mut statement = conn.prepare("select data from title order by id")?;

@@ -77,7 +77,7 @@ const WAYS: [Way; 8] = [
     Way::by_column("by column, 19", 19),
 ];
 
-/// What is measured of each way.
+/// The measurements of each way.
 #[derive(Clone, Copy)]
 enum Work {
     Size,
@@ -86,7 +86,7 @@ enum Work {
 }
 
 impl Codec {
-    /// What the ways are compared with, in the place of plain SQLite.
+    /// The way that others are compared with, in the place of plain SQLite.
     const YARDSTICK: &'static str = "zstd 3";
 }
 

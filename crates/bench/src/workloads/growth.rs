@@ -22,7 +22,7 @@ use crate::report::number;
 use crate::rows::{Cache, Row, Setting, Unit, compare};
 
 const SETTING: Setting = Setting::DELETE_FULL;
-/// What a row takes in a plain file.
+/// Bytes of a row in a plain file.
 const ROW_LEN: u64 = 236;
 /// Rows of the steps, for each thousand rows of the run.
 const STEPS: [u64; 4] = [42, 424, 4240, 42_400];
@@ -38,7 +38,7 @@ const OPENS: u32 = 100;
 const READS: u32 = 20_000;
 const COMMITS: u32 = 100;
 
-/// What is timed at each step; the order is that of the report.
+/// The operations timed at each step, in the order of the report.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Open,

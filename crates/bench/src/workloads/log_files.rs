@@ -27,7 +27,7 @@ use crate::whole_file;
 const TEXT: &str = "text";
 const GZIP: &str = "gzip";
 
-/// What each way to keep a log takes.
+/// Bytes of a log, by each way to keep it.
 pub struct Size;
 /// Lines a second.
 pub struct Ingest;
@@ -260,7 +260,7 @@ struct Question {
     sql: &'static str,
     /// `$1` is the compressed log, `$2` an address.
     shell: &'static str,
-    /// What clp-s looks for, and what makes the answer of the lines that it prints.
+    /// The pattern clp-s looks for, and the shell text that makes the answer of the lines that it prints.
     clp: Option<(&'static str, &'static str)>,
 }
 

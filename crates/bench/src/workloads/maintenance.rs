@@ -1,4 +1,4 @@
-//! What changes make of a packed file, and what maintenance makes of it then.
+//! The size of a packed file after changes, and after maintenance.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ const ROWS_PER_TRANSACTION: u64 = 2000;
 pub struct Maintenance;
 
 impl Maintenance {
-    /// What the others are compared with, in the place of plain SQLite.
+    /// The file that the others are compared with, in the place of plain SQLite.
     const YARDSTICK: &'static str = "packed afresh";
 }
 

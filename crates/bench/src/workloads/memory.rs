@@ -13,7 +13,7 @@ const SETTING: Setting = Setting::DELETE_FULL;
 /// The figures hardly differ.
 const ROUNDS: u32 = 2;
 
-/// What is done, each with the engines that it is done with.
+/// The works, each with the engines that it is done with.
 fn works() -> [(Box<dyn Session>, Group); 6] {
     [
         (Box::new(point_reads::PointReads), Group::Apart),

@@ -1,4 +1,4 @@
-//! What is measured: each kind of work is one file here, listed in [`all`].
+//! The workloads: each kind of work is one file here, listed in [`all`].
 //!
 //! A workload runs all engines and gives rows in groups: each group holds one row an engine (or
 //! one a way of it), plain SQLite first; `codec` has no SQLite, and `maintenance` compares with a fresh
@@ -112,7 +112,7 @@ fn random(work: &str, round: u32) -> fastrand::Rng {
     fastrand::Rng::with_seed(fingerprint(&(work, round)))
 }
 
-/// What the engines did in their turns, in rows that are otherwise like `row`, each compared with the first.
+/// The rows of the engines' turns, otherwise like `row`, each compared with the first.
 fn compared(row: &Row, engines: impl IntoIterator<Item = Name>, all: Vec<Turns>) -> Vec<Row> {
     let rows = engines.into_iter().zip(all).map(|(engine, turns)| Row {
         engine,

@@ -25,7 +25,7 @@ pub trait Session {
     fn group(&self) -> Group {
         Group::Files
     }
-    /// What is done, in a few words.
+    /// The work, in a few words.
     fn title(&self) -> String;
     /// On which data.
     fn data(&self) -> Dataset;
@@ -35,7 +35,7 @@ pub trait Session {
     fn cache(&self) -> Cache {
         Cache::Warm
     }
-    /// What a turn's value counts.
+    /// The unit of a turn's value.
     fn unit(&self) -> Unit;
     /// Whether the database is changed, in which case [`content`] is compared at the end.
     fn writes(&self) -> bool;

@@ -29,7 +29,7 @@ fn sessions() -> [Box<dyn Session>; 10] {
     ]
 }
 
-/// What a child is to work on.
+/// The task of a child process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
     /// A file of its own if it is written to.
@@ -38,7 +38,7 @@ pub struct Task {
     scale: Scale,
 }
 
-/// What it is to do next.
+/// The child's next order.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Order {
     /// The work as in this round.
@@ -49,14 +49,14 @@ pub enum Order {
     ReadAll,
 }
 
-/// What it has done.
+/// The result of an order.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Done {
     value: f64,
     answer: u64,
     /// All of the process that was in main memory at once, so far; nothing if the system does not tell.
     pub peak_bytes: Option<u64>,
-    /// What is in main memory now that the system cannot take back: all but files and what was offered to it.
+    /// Bytes of main memory that the system cannot take back now: all but files and memory offered to it.
     pub kept_bytes: Option<u64>,
 }
 
@@ -82,7 +82,7 @@ impl Task {
         Self::of(lab, group, engine, work, setting, lab.scale)
     }
 
-    /// The same with more or less work or data. What writes has all data.
+    /// The same with more or less work or data. Work that writes has all data.
     pub fn of(
         lab: &Lab,
         group: Group,

@@ -26,7 +26,7 @@ pub struct Bar {
 
 /// Bars that are compared with each other.
 pub struct Cluster {
-    /// What they have in common.
+    /// The label they have in common.
     pub label: String,
     /// From top to bottom.
     pub bars: Vec<Bar>,

@@ -1,4 +1,4 @@
-//! What all charts look like: fonts, the heading and the note, the series' colours and their legend.
+//! The common look of charts: fonts, the heading and the note, the series' colours and their legend.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;

@@ -239,7 +239,7 @@ fn shorten(clusters: &mut [Cluster]) {
     }
 }
 
-/// What tells a group from the others of its chart.
+/// The label that tells a group from the others of its chart.
 fn label(group: &[Row]) -> String {
     let row = &group[0];
     let way = row
