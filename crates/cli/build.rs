@@ -13,7 +13,7 @@ fn main() {
     println!("cargo:rustc-env=LITEPACK_COMMIT={}", commit.trim());
 }
 
-/// What `cargo package` wrote down.
+/// The commit that `cargo package` wrote down.
 fn of_package() -> Option<String> {
     let said = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
     let (_, rest) = said.split_once("\"sha1\"")?;

@@ -1,4 +1,4 @@
-//! What manual pages show besides options: how commands are typed, and what their exit codes mean. A test reads each
+//! The parts of manual pages besides options: examples of commands, and the meaning of exit codes. A test reads each
 //! example as the command does.
 
 /// A line to type, and what it does.
@@ -36,7 +36,7 @@ const EXIT_SHELL: &[(&str, &str)] = &[
     ("any", "else that of the shell"),
 ];
 
-/// What exit codes of a command mean, by its name with that of its parent.
+/// The meaning of the exit codes of a command, by its name with that of its parent.
 pub fn exit_codes(command: &str) -> &'static [(&'static str, &'static str)] {
     match command {
         "check" | "archive check" => EXIT_DAMAGE,

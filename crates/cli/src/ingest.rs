@@ -21,9 +21,9 @@ enum Time {
 
 /// Reads logs into a packed database, each line once.
 ///
-/// Reads logs of nginx, Apache, Traefik, HAProxy, IIS, AWS and containers, JSON lines, logfmt, LTSV, syslog, CSV and TSV,
-/// from files that may be compressed by gzip, zstd, xz or bzip2. What was read in an earlier run is not read again, also
-/// after a file was rotated and compressed. A line that is not exactly of the format is counted and kept apart.
+/// Reads logs of nginx, Apache, Traefik, HAProxy, IIS, AWS and containers, JSON lines, logfmt, LTSV, syslog, CSV and
+/// TSV, from files that may be compressed by gzip, zstd, xz or bzip2. Lines read in an earlier run are not read again,
+/// also after a file was rotated and compressed. A line that is not exactly of the format is counted and kept apart.
 #[derive(clap::Args)]
 #[command(
     after_help = "It can be stopped at any time; what was read is kept, and the next run goes on from there."

@@ -1,5 +1,5 @@
-//! What people see while a job runs, a bar with rate and time left, on a terminal only, and Ctrl-C, which ends it; and
-//! the line that sums it up.
+//! The display of a job: a bar with rate and time left, on a terminal only; Ctrl-C, which ends the job; and the line
+//! that sums it up.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -175,7 +175,7 @@ fn begin(step: &'static str, unit: Unit, total: Option<u64>) -> ProgressBar {
     bar
 }
 
-/// What a job did to the size of a file, in one line.
+/// The sizes of a file before and after a job, in one line.
 pub fn summary(target: &Path, sizes: Sizes, started: Instant) -> String {
     let Sizes { before, after } = sizes;
     let change = if before == 0 || after == 0 {

@@ -16,7 +16,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What they say.
+    /// The limits that these options set.
     ///
     /// # Errors
     /// If they make no sense.

@@ -1,4 +1,4 @@
-//! The `litepack` command: arguments, progress bars, printing and exit codes. What it does is in the library
+//! The `litepack` command: arguments, progress bars, printing and exit codes. The work itself is in the library
 //! `litepack`.
 //!
 //! ```text
@@ -102,7 +102,7 @@ fn main() -> ExitCode {
     ended(result.map(|done| ExitCode::from(if done { DONE } else { NO })))
 }
 
-/// What is wrong with the arguments, among which are names that patterns of the user's shell have found; or the help.
+/// Reports wrong arguments, which may be names that patterns of the user's shell have found; or prints the help.
 fn misused(refused: &clap::Error) -> ExitCode {
     if !refused.use_stderr() {
         refused.exit();
@@ -129,7 +129,7 @@ fn ended(result: anyhow::Result<ExitCode>) -> ExitCode {
     }
 }
 
-/// What is wrong, and which option helps.
+/// The error in words, with the option that helps.
 fn words(error: &anyhow::Error) -> String {
     match error.downcast_ref() {
         Some(Error::Exists { path }) => {

@@ -11,7 +11,7 @@ use crate::info::remote;
 use crate::output::{self, failed, print};
 use crate::{DONE, ERROR, NO, words};
 
-/// What is said of a file.
+/// The report on a file.
 pub struct Said {
     /// Its fields.
     pub json: Value,

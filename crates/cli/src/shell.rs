@@ -29,8 +29,8 @@ use script::Script;
 /// Opens a database in your own `sqlite3` shell, with Litepack loaded.
 ///
 /// The database may be packed, archived or plain. With SQL (or commands of the shell, such as .tables) the shell runs
-/// that and ends, with its own exit code; else it reads from the terminal or from standard input. What is behind `--`
-/// goes to the shell as it is.
+/// that and ends, with its own exit code; else it reads from the terminal or from standard input. Words behind `--` go
+/// to the shell as they are.
 #[derive(clap::Args)]
 #[command(override_usage = "litepack shell [OPTIONS] FILE-or-URL [SQL]... [-- OPTIONS OF sqlite3]")]
 pub struct Arguments {
@@ -51,7 +51,7 @@ pub struct Arguments {
     /// The database, or its URL.
     #[arg(value_name = "FILE or URL")]
     file: PathBuf,
-    /// What the shell is to run.
+    /// SQL or commands for the shell to run.
     sql: Vec<OsString>,
     /// Options of the shell, such as `-json`.
     #[arg(last = true, value_name = "OPTION")]

@@ -1,4 +1,4 @@
-//! What `--version` says. The first line is all that `-V` says; the others are for those who report a fault.
+//! The text of `--version`. The first line is all that `-V` says; the others are for those who report a fault.
 
 use std::sync::LazyLock;
 

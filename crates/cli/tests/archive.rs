@@ -115,7 +115,7 @@ fn a_wal_is_worked_in_and_a_hot_journal_played_back() {
         .unwrap();
     fill(&db, 5000);
     assert!(bytes(&place.path("wal.db-wal")).len() > 500_000);
-    // Another program still has the database open, which hinders nobody.
+    // Another program still has the database open, which does not matter.
     place.ok(&["archive", "create", "wal.db", "wal.zst"]);
     place.ok(&["archive", "extract", "wal.zst", "back.db"]);
     assert!(bytes(&place.path("wal.db")) == bytes(&place.path("back.db")));

@@ -13,7 +13,7 @@ use rusqlite::Connection;
 const PAGE: usize = 4096;
 /// Where the first page has its own header.
 const FIRST_HEADER: usize = 100;
-/// A machine may be busy. What has no end takes longer than the sun shines.
+/// A machine may be busy. A run without an end takes longer than any wait.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A database to be changed.
@@ -278,7 +278,7 @@ fn every_command_ends_on_pages_that_name_each_other() {
     }
 }
 
-/// What does something to a terminal, or looks like another name.
+/// Whether a character does something to a terminal, or looks like another name.
 fn does_something(c: char) -> bool {
     (c.is_control() && c != '\n') || matches!(c, '\u{202e}' | '\u{200b}' | '\u{2066}' | '\u{feff}')
 }

@@ -1,4 +1,5 @@
-//! What cannot be done is said in plain words, with exit code 2, and changes nothing.
+//! Refusals: a command that cannot be done says so in plain words, with exit code 2, and changes
+//! nothing.
 
 mod common;
 

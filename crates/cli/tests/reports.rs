@@ -311,7 +311,7 @@ fn a_file_cut_short_anywhere_is_damaged() {
         assert!(run.code == 1 || run.code == 2, "{kept}: {run:?}");
         let run = place.run(&["unpack", "a.packed", "x"]);
         if run.code == 0 {
-            // What is lost is not part of the database, such as the list of free space.
+            // The lost bytes are not part of the database, such as the list of free space.
             assert!(
                 bytes(&place.path("x")) == bytes(&place.path("a.db")),
                 "{kept}"

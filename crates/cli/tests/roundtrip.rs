@@ -58,7 +58,7 @@ fn a_wal_is_worked_in() {
         .unwrap();
     fill(&db, 5000);
     assert!(bytes(&place.path("a.db-wal")).len() > 500_000);
-    // Another program still has the database open, which hinders nobody.
+    // Another program still has the database open, which does not matter.
     place.ok(&["pack", "a.db", "a.packed"]);
     assert_eq!(bytes(&place.path("a.db-wal")).len(), 0);
     place.ok(&["unpack", "a.packed", "b.db"]);

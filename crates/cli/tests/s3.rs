@@ -49,7 +49,7 @@ fn files_are_written_to_a_store_and_reported_on() {
             told["format"].as_str().is_none_or(|found| found == format),
             "{told}"
         );
-        // What is written there is what would be here.
+        // The object is as long as a local file would be.
         place.ok(&made);
         assert_eq!(
             bytes(&store.file(key)).len(),
@@ -166,7 +166,7 @@ fn a_catalog_of_a_folder_reads_only_objects_that_changed() {
     );
     std::fs::remove_file(store.file("day/2.db")).unwrap();
     assert_eq!(catalog(), [1, 1, 0, 1]);
-    // What a listing says of an object is what opening it says, by which readers compare.
+    // A listing gives the same marks of an object as opening it, by which readers compare.
     let by_prefix = bytes(&place.path("c"));
     let run = ok(
         &place,

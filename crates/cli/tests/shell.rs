@@ -52,7 +52,7 @@ fn shell<A: AsRef<OsStr>>(place: &Place, arguments: &[A], input: &str) -> Run {
     Run::of(child.wait_with_output().unwrap())
 }
 
-/// What it prints, if all is well.
+/// The output, if all is well.
 fn answer<A: AsRef<OsStr>>(place: &Place, arguments: &[A]) -> String {
     let run = shell(place, arguments, "");
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
@@ -353,13 +353,13 @@ fn the_startup_file_is_for_the_database_that_is_opened() {
     fs::write(place.path("other"), ".print other").unwrap();
     let other = answer(&place, &["a.packed", keys, "--", "-init", "other"]);
     assert_eq!(other, "other\n0");
-    // What is in it may fail, as in the shell.
+    // Its statements may fail, as in the shell.
     fs::write(home.join(".sqliterc"), "select * from nothing;").unwrap();
     let run = shell(&place, &["a.packed", COUNT], "");
     assert_eq!((run.code, run.stdout.as_str()), (0, "3000\n"));
 }
 
-/// What a terminal shows of the command when this is typed.
+/// The screen of a terminal when this is typed to the command.
 fn on_terminal(place: &Place, arguments: &[&str], typed: &str) -> String {
     extension();
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
@@ -493,8 +493,8 @@ fn program(place: &Place, name: &str, line: &str) {
     copy_program(&text, &place.path(name));
 }
 
-/// Copies a program. Another process does it: a program cannot be started while anybody has it open for writing, and a
-/// child that another test starts here meanwhile would.
+/// Copies a program. Another process does it: a program cannot be started while any process has it open for writing,
+/// and a child that another test starts here meanwhile would.
 fn copy_program(from: impl AsRef<Path>, to: &Path) {
     let copied = Command::new("cp").arg(from.as_ref()).arg(to).status();
     assert!(copied.unwrap().success());

@@ -211,7 +211,7 @@ fn a_sample_has_a_part_of_every_table() {
         assert_eq!(found["left_out"].as_array().unwrap().len(), 2, "{left_out}");
         let whole = tuned(&place, &all);
         assert_eq!(whole["sample_is_whole"], true);
-        // What a part says of the whole.
+        // The ratio that a part predicts for the whole.
         let ratio = |found: &Value| {
             let candidates = found["candidates"].as_array().unwrap();
             let packed = candidates
@@ -224,7 +224,7 @@ fn a_sample_has_a_part_of_every_table() {
     }
 }
 
-/// What stands in the schema of a file is run to copy tables. More than one statement is refused: by newer versions of
+/// Statements in the schema of a file are run to copy tables. More than one statement is refused: by newer versions of
 /// SQLite, when they read it, and by us.
 #[test]
 fn a_hostile_schema_does_nothing() {

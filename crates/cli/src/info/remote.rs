@@ -21,7 +21,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What they say.
+    /// The access that these options describe.
     pub fn access(&self) -> litepack::Access {
         litepack::Access {
             headers_file: self.headers_file.clone(),
@@ -88,7 +88,7 @@ pub fn text(report: &RemoteInfo) -> String {
     lines.collect()
 }
 
-/// What the file is, in words.
+/// The kind of the file, in words.
 fn kind(report: &RemoteInfo) -> &'static str {
     match report.get("format").as_str() {
         Some("sqlite") => "plain SQLite database",

@@ -5,7 +5,7 @@ use crate::output::tell;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// What the user says to the shell.
+/// The options that the user gives to the shell.
 #[derive(Default)]
 pub struct Options {
     /// `-readonly`: the database is not written.
@@ -16,7 +16,7 @@ pub struct Options {
     pub batch: bool,
     /// `-init FILE`: what is read in place of the user's own file.
     pub startup_file: Option<PathBuf>,
-    /// What is passed on.
+    /// The options that are passed on.
     pub others: Vec<OsString>,
     /// Whether there are words that are neither options nor their values: SQL to run.
     pub has_sql: bool,

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Error, Result, bail};
 
-/// What a shell must be, asked in SQL: its version, and whether it can load extensions at all.
+/// The question to a shell, in SQL: its version, and whether it can load extensions at all.
 const QUESTION: &str = "select sqlite_version(), sqlite_compileoption_used('OMIT_LOAD_EXTENSION');";
 
 const HOW_TO_INSTALL: &str = "install SQLite's own shell: the package sqlite3 of Debian and Ubuntu, sqlite of Fedora, \

@@ -1,4 +1,4 @@
-//! What the shell is told before all else: to load the extension, and to open the database.
+//! The first commands to the shell: load the extension, and open the database.
 //!
 //! A command of the shell and a statement of SQL are made of names here, which may come from anyone. Each is written so
 //! that no byte of it can be anything but a part of the name: percent-encoded in a URI, in octal in a command, in
@@ -38,8 +38,8 @@ impl Script {
         Ok(())
     }
 
-    /// Opens a database on a web server. What is asked with it, and may be secret, is read by the shell: the commands
-    /// can be seen in a list of processes.
+    /// Opens a database on a web server. The headers, which may be secret, are read by the shell: the commands can be
+    /// seen in a list of processes.
     pub fn remote(&mut self, url: &str, access: &Access) -> Result<()> {
         if let Some(file) = &access.headers_file {
             let text = format!("cast(readfile({}) as text)", sql_text(&absolute(file)?));

@@ -1,4 +1,4 @@
-//! What was found, for people.
+//! The report, for people.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the tests of the command share: a directory, databases to put there, runs of the binary.
+//! Helpers for the tests of the command: a directory, databases to put there, runs of the binary.
 #![allow(dead_code, missing_docs)]
 
 use std::path::{Path, PathBuf};
@@ -105,7 +105,7 @@ pub fn bytes(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-/// What a run left.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Run {
     pub code: i32,
