@@ -32,7 +32,7 @@ pub struct Damage {
     pub what: String,
     /// Its byte offset in the file.
     pub offset: u64,
-    /// What is wrong with it.
+    /// The defect.
     pub why: String,
     #[serde(skip)]
     line: String,
@@ -114,7 +114,7 @@ pub fn check(file: impl AsRef<Path>, job: &Job<'_>) -> Result<CheckReport> {
 fn report(source: &Source, job: &Job<'_>) -> litepack_store::Result<litepack_store::CheckReport> {
     let mut store = Store::open(source.file(), reader::options())?;
     store.refresh()?;
-    // What cannot be told here is told by the check.
+    // An error here comes again from the check, which reports it.
     let info = store.info().unwrap_or_default();
     let unit_size = u64::from(info.unit_size);
     let step = job.bytes("checking", info.stored_units * unit_size);

@@ -205,7 +205,7 @@ pub struct Status {
     pub table: String,
     /// The column.
     pub column: String,
-    /// What it holds: `text` or `blob`.
+    /// The type of its values: `text` or `blob`.
     #[serde(rename = "type")]
     pub holds: String,
     /// zstd's level.

@@ -97,7 +97,7 @@ impl Database {
 
     /// An error if SQL would not come to an end.
     fn expect_trees(&self, job: &Job<'_>) -> Result<()> {
-        // Nobody writes meanwhile.
+        // No other connection writes meanwhile.
         self.run("begin; pragma main.schema_version")?;
         let (file, kind) = (self.source.file(), self.source.kind());
         let found = expect_trees(file, kind, self.source.path(), &self.shown, job, None);

@@ -16,7 +16,7 @@ pub enum Error {
     /// The call was stopped, by a `Stop`.
     #[error("interrupted; {kept}")]
     Interrupted {
-        /// What happened to the work so far.
+        /// The state of the work so far.
         kept: &'static str,
     },
     /// Another program holds locks on the file.
@@ -44,7 +44,7 @@ pub enum Error {
     WrongKind {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// Its kind.
         found: FileKind,
         /// This in words, with what to do.
         why: String,
@@ -68,13 +68,13 @@ pub enum Error {
     In {
         /// The part.
         what: String,
-        /// What failed.
+        /// The failure.
         source: Box<Error>,
     },
     /// A system call failed.
     #[error("{what}")]
     Io {
-        /// What was tried.
+        /// The attempt, in words.
         what: String,
         /// The system's error.
         source: io::Error,
@@ -82,7 +82,7 @@ pub enum Error {
     /// A packed file cannot be read or written.
     #[error("{what}")]
     Store {
-        /// What was tried.
+        /// The attempt, in words.
         what: String,
         /// The store's error.
         source: litepack_store::Error,
@@ -90,7 +90,7 @@ pub enum Error {
     /// An archive cannot be read or written.
     #[error("{what}")]
     Archive {
-        /// What was tried.
+        /// The attempt, in words.
         what: String,
         /// The archive's error.
         source: litepack_archive::Error,
@@ -99,7 +99,7 @@ pub enum Error {
     #[cfg(feature = "rusqlite")]
     #[error("{what}: {error}")]
     Sqlite {
-        /// What was tried.
+        /// The attempt, in words.
         what: String,
         /// SQLite's error.
         error: rusqlite::Error,

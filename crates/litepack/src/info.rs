@@ -23,7 +23,7 @@ const RETRIES: usize = 5;
 pub struct Info {
     /// Where the bytes of the file go.
     pub file: litepack_store::Info,
-    /// What tables and indexes take.
+    /// The bytes of tables and indexes.
     pub content: Content,
 }
 
@@ -55,7 +55,7 @@ pub fn info(file: impl AsRef<Path>, job: &Job<'_>) -> Result<Info> {
     report.with_context(|| cannot_read(file))
 }
 
-/// What a file is, by its first bytes.
+/// The kind of a file, by its first bytes.
 ///
 /// # Errors
 /// If it cannot be read, or is neither a file nor a link to one.

@@ -42,7 +42,7 @@ pub enum Progress<'a> {
     Began {
         /// Its name: "packing", "verifying".
         step: &'static str,
-        /// What is counted.
+        /// The unit that is counted.
         unit: Unit,
         /// How many there are, if that is known.
         total: Option<u64>,
@@ -53,7 +53,7 @@ pub enum Progress<'a> {
     Reached(u64),
     /// The total grows by this many.
     Extended(u64),
-    /// What the step is working on.
+    /// The thing that the step is working on.
     At(&'a str),
     /// The step has ended.
     Ended,
@@ -62,7 +62,7 @@ pub enum Progress<'a> {
     Shares(&'a [(&'static str, u32)]),
 }
 
-/// What the progress of a step is counted in.
+/// The unit of a step's progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes of the database.
@@ -255,8 +255,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const TRY: Duration = Duration::from_millis(10);
 
 impl Job<'_> {
-    /// What a connection does when others have the file locked, by the number of tries: it waits, unless the job is
-    /// stopped.
+    /// The busy handler of a connection, by the number of tries while others have the file locked: it waits, unless the
+    /// job is stopped.
     pub(crate) fn patience(&self) -> impl FnMut(i32) -> bool + Send + 'static {
         let stop = self.stop.clone();
         move |tries| {

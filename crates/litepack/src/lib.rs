@@ -124,7 +124,7 @@ pub fn register() -> Result<()> {
     Ok(())
 }
 
-/// What this program has of Litepack and of what it is made of.
+/// The versions of Litepack and of its parts in this program.
 #[cfg(feature = "rusqlite")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Versions {

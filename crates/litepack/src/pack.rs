@@ -300,8 +300,8 @@ const CHOOSING: &str = "choosing";
 /// Mostly so many bytes are tried.
 const SAMPLE: u64 = 4 << 20;
 
-/// What the steps cost, for so many bytes of a database, of which so many are tried: in the time that it takes to verify a
-/// byte. Measured at levels 1 to 19 with dictionaries.
+/// The costs of the steps for a database of `size` bytes, of which `tried` are tried, in the time that it takes to
+/// verify a byte. Measured at levels 1 to 19 with dictionaries.
 fn costs(size: u64, tried: u64, effort: Effort) -> [(&'static str, f64); 4] {
     let encoding = 2.5 * 1.25_f64.powi(effort.level);
     let (size, tried) = (size as f64, tried as f64);

@@ -459,13 +459,13 @@ fn a_database_in_wal_mode_is_taken_as_it_is_at_one_moment() {
                     .unwrap();
                 assert_eq!(count(&litepack::open(&archived).unwrap()), rows);
             }
-            assert!(writer.lock().unwrap().is_none(), "nobody went on");
+            assert!(writer.lock().unwrap().is_none(), "no writer went on");
         }
         let rows: u32 = reader
             .query_row("select count(*) from event", [], |row| row.get(0))
             .unwrap();
         assert_eq!(rows, if all_in_file { 22_000 } else { 20_000 });
-        // Nobody's lock or WAL is gone.
+        // No lock or WAL was lost.
         drop(reader);
         let check: String = db
             .query_row("pragma integrity_check", [], |row| row.get(0))

@@ -10,7 +10,7 @@ use super::modes::packed::Packed;
 use super::sample::{Samples, TreeSample};
 use super::schema::Schema;
 
-/// What packing leaves of integers and reals, and of headers, beside text, where nothing was tried.
+/// The share that packing leaves of integers and reals, and of headers, beside text, where nothing was tried.
 const NUMBERS: f64 = 0.5;
 const HEADERS: f64 = 0.05;
 const STRINGS: f64 = 0.4;
@@ -22,7 +22,7 @@ const SHARE: f64 = 0.001;
 /// A kind is named if it has this share of a column's bytes.
 const MOSTLY: f64 = 0.8;
 
-/// What a table or index takes.
+/// The bytes of a table or index.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TreeReport {
     /// `table` or `index`.
@@ -38,7 +38,7 @@ pub struct TreeReport {
     pub bytes: u64,
     /// About what packing leaves of them.
     pub packed_bytes: u64,
-    /// What is not payload.
+    /// Bytes that are not payload.
     pub overhead: Overhead,
     /// By column; of an index what it has of each.
     pub columns: Vec<ColumnReport>,
@@ -67,9 +67,9 @@ pub struct Overhead {
     pub rowids: u64,
     /// Pages above the leaves.
     pub interior: u64,
-    /// What is not used of leaves.
+    /// Unused bytes of leaves.
     pub unused: u64,
-    /// What is not used of overflow pages, and their links.
+    /// Unused bytes of overflow pages, and their links.
     pub overflow: u64,
     /// Pages that were not read.
     pub unread: u64,
@@ -95,7 +95,7 @@ impl Overhead {
     }
 }
 
-/// What a column takes.
+/// The bytes of a column.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ColumnReport {
     /// Its name; `None` for an expression of an index.
@@ -104,7 +104,7 @@ pub struct ColumnReport {
     pub bytes: u64,
     /// About what packing leaves of them.
     pub packed_bytes: u64,
-    /// What most of it is; `None` if nothing is most of it.
+    /// The kind of most of its values; `None` if there is no such kind.
     pub kind: Option<Kind>,
     /// The share of its bytes that are of this kind.
     pub kind_share: f64,
@@ -191,7 +191,7 @@ impl Scale {
     }
 }
 
-/// What each tree takes, the largest first.
+/// The report on each tree, the largest first.
 pub(crate) fn trees(
     samples: &Samples,
     trees: &[Tree],
@@ -211,7 +211,7 @@ pub(crate) fn trees(
     reports
 }
 
-/// What the fields of a tree's records are called, and whose rowid its keys are.
+/// The names of the fields of a tree's records, and the column that is its rowid.
 struct Fields {
     names: Vec<Option<String>>,
     rowid: Option<String>,
@@ -311,7 +311,7 @@ fn report(
             add(name, whole(column.bytes), Some(column));
         }
         let payload: u64 = columns.iter().map(|column| column.bytes).sum();
-        // What is left, and what rounding has lost.
+        // The bytes left, and those lost by rounding.
         overhead.unused = bytes.saturating_sub(payload + overhead.sum());
     }
     let packed_bytes = (bytes as f64 * packed.trees[at]) as u64;

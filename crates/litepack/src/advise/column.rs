@@ -1,5 +1,5 @@
-//! What is seen of the values of one column: how many, how long, of which kinds, how many different ones, and some of
-//! them for trying to compress them.
+//! A sample of the values of one column: how many, how long, of which kinds, how many different ones, and some of them
+//! for trying to compress them.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ const HASHES: usize = 20_000;
 /// No shorter value is worth storing only once.
 const TWICE_MIN: usize = 64;
 
-/// What is seen of a column.
+/// The sample of a column.
 #[derive(Debug, Default)]
 pub(crate) struct ColumnSample {
     pub(crate) values: u64,

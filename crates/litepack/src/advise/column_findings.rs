@@ -1,5 +1,5 @@
-//! What would make a column smaller or faster to search: blobs instead of hexadecimal text, values kept once, an index on
-//! a key of JSON.
+//! Changes that would make a column smaller or faster to search: blobs instead of hexadecimal text, values kept once,
+//! an index on a key of JSON.
 
 use litepack_btree::Tree;
 use litepack_codec::Encoder;
@@ -32,7 +32,7 @@ struct Place<'a> {
 }
 
 impl Evidence<'_> {
-    /// What is found of a field of the rows of a table, which is `at` among the trees.
+    /// The findings on a field of the rows of a table, which is `at` among the trees.
     pub(super) fn of_column(
         &self,
         at: usize,
@@ -99,7 +99,7 @@ impl Evidence<'_> {
         };
         let sql = || {
             let upper = of.column.hex_case()?;
-            // What is made of bytes one by one is no text in UTF-16, and takes too long for long values.
+            // A value made byte by byte is no text in UTF-16, and takes too long if it is long.
             if !self.utf8 || of.column.mean() > LONG {
                 return None;
             }
@@ -208,8 +208,8 @@ impl Evidence<'_> {
     }
 }
 
-/// What packing leaves of a column, less what it leaves of the blobs: as a share of the text. Half of hexadecimal text
-/// is gone when it is packed.
+/// The part of a column that packing leaves, less that of the blobs, as a share of the text. Packing removes half of
+/// hexadecimal text.
 fn packed_saves(column: &ColumnSample, kind: Kind) -> f64 {
     let (mut text, mut blobs) = (Vec::new(), Vec::new());
     for value in &column.kept.values {

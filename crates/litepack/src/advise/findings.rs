@@ -1,5 +1,5 @@
-//! What else would make the database smaller or faster, with the SQL for it, which is never run: of the database, its
-//! tables and indexes. `column_findings.rs` has the columns.
+//! Other changes to the database, its tables and indexes that would make it smaller or faster, with their SQL, which is
+//! never run. `column_findings.rs` has the columns.
 //!
 //! Each finding says what it saves of the file as it is kept, by putting the rows into pages as they would then be. One
 //! that would save nothing is left out; only an index for look-ups takes room, and says so.
@@ -25,7 +25,7 @@ const BYTES: f64 = 16384.0;
 const VACUUM: f64 = 0.05;
 /// A page that is not full takes about this much of a packed file more than if its rows were in another page.
 const UNIT: f64 = 24.0;
-/// What stands twice has to be this share of a column or table.
+/// Values that are there twice must be this share of a column or table.
 pub(super) const TWICE: f64 = 0.05;
 /// Share of a column's values that have to be of the kind that a finding is about.
 pub(super) const NEARLY_ALL: f64 = 0.95;
@@ -39,15 +39,15 @@ const MOST: usize = 100;
 /// Something that would help.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// What it is, in one word.
+    /// Its kind, in one word.
     pub kind: &'static str,
-    /// What is found.
+    /// The finding, in words.
     pub title: String,
     /// Why, and what to heed.
     pub detail: String,
     /// About the bytes of the file that it saves, packed ones if that is packed; below zero if it takes some.
     pub saves_bytes: i64,
-    /// What to run; `None` if there is no such statement, or a name in it cannot be shown safely.
+    /// The SQL to run; `None` if there is no such statement, or a name in it cannot be shown safely.
     pub sql: Option<String>,
 }
 
@@ -58,7 +58,7 @@ impl Finding {
     }
 }
 
-/// What findings are made from.
+/// The data that findings are made from.
 pub(crate) struct Evidence<'a> {
     pub(crate) samples: &'a Samples,
     pub(crate) trees: &'a [Tree],
@@ -85,7 +85,7 @@ pub(crate) fn all(evidence: &Evidence<'_>) -> Vec<Finding> {
             continue;
         }
         match (tree.kind, evidence.schema.tables.get(&tree.name)) {
-            // What a virtual table keeps in it is its own affair.
+            // The content of a virtual table's shadow table is its own affair.
             (TreeKind::Table, Some(table)) if !table.shadow => {
                 found.extend(evidence.without_rowid(at, tree, sample, table));
                 found.extend(evidence.with_rowid(at, tree, sample, table));
@@ -195,7 +195,7 @@ impl Evidence<'_> {
             kind: "vacuum",
             title: parts.join(", and "),
             detail: format!(
-                "VACUUM writes the database anew, with room for all of it beside it, and nobody else can write it \
+                "VACUUM writes the database anew, with room for all of it beside it, and no other program can write it \
                  meanwhile. Rows of tables without an INTEGER PRIMARY KEY may get other rowids.{keep}{packed}"
             ),
             saves_bytes: saves as i64,
@@ -322,8 +322,8 @@ impl Evidence<'_> {
         })
     }
 
-    /// What it saves: rows in the pages of an index, and no index beside them, but every other index has the key where it
-    /// had the rowid. After VACUUM, now and then.
+    /// The bytes it saves, after a VACUUM now and then. Rows go into the pages of an index, and there is no index
+    /// beside them; but every other index has the key where it had the rowid.
     fn without_rowid_saves(
         &self,
         at: usize,

@@ -13,7 +13,7 @@ use crate::{Result, printable};
 /// The picture, in its own units.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 560.0;
-/// Tables and indexes in the picture, and columns of each. What is smaller is one rectangle.
+/// Tables and indexes in the picture, and columns of each. Smaller ones share one rectangle.
 const TREES: usize = 150;
 const COLUMNS: usize = 40;
 /// Tables and indexes in the list.
@@ -47,7 +47,7 @@ struct Page<'a> {
     more: usize,
     others: Vec<(&'static str, u64)>,
     findings: Vec<Part<'a>>,
-    /// What each step of shade stands for.
+    /// The meaning of each step of shade.
     steps: Vec<String>,
     /// When the report was made, as people read it.
     made: String,

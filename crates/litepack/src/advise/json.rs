@@ -14,7 +14,7 @@ const LONG: usize = 256 << 10;
 const KEYS: usize = 100;
 const DISTINCT: usize = 1000;
 
-/// What is seen of the keys of a column.
+/// The keys seen in a column.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
     pub(crate) texts: u64,

@@ -1,5 +1,4 @@
-//! What a value looks like: the kinds of payload that are worth telling apart, because something can be done about them
-//! or packing cannot.
+//! The kind of a value: kinds are told apart if something can be done about them, or if packing cannot shrink them.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What the file that holds a database keeps of its bytes: all of them if it is plain, fewer if it is packed or an
+//! The share of a database's bytes that its file keeps: all of them if it is plain, fewer if it is packed or an
 //! archive. Findings save bytes of the file.
 
 use std::collections::HashMap;
@@ -77,17 +77,17 @@ impl Left {
         !matches!(self.kind, FileKind::Packed | FileKind::Zstd)
     }
 
-    /// What is left of bytes of a tree.
+    /// The bytes left of `bytes` of a tree.
     pub(crate) fn of(&self, tree: usize, bytes: f64) -> f64 {
         bytes * self.trees.get(tree).copied().unwrap_or(1.0)
     }
 
-    /// What is left of free pages.
+    /// The bytes left of free pages.
     pub(crate) fn of_free(&self, bytes: f64) -> f64 {
         bytes * self.free
     }
 
-    /// What is left of pages that nothing accounts for.
+    /// The bytes left of pages that nothing accounts for.
     pub(crate) fn of_other(&self, bytes: f64) -> f64 {
         bytes * self.other
     }

@@ -96,7 +96,7 @@ impl Default for AdviseOptions {
     }
 }
 
-/// What was found. docs/reference/json.md lists its fields when serialised.
+/// The report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The database, as it was named.
@@ -133,7 +133,7 @@ pub struct Report {
     pub other_bytes: u64,
     /// The ways to keep it.
     pub modes: Vec<Mode>,
-    /// What else helps, what saves most first.
+    /// Other changes that help, the largest saving first.
     pub findings: Vec<Finding>,
     /// Which way to choose.
     pub recommendation: Recommendation,
@@ -164,7 +164,7 @@ impl Report {
         }
     }
 
-    /// What else makes the file smaller, and what makes queries faster and takes room for it.
+    /// The findings that make the file smaller, and those that make queries faster and take room for it.
     pub fn findings_by_use(&self) -> (Vec<&Finding>, Vec<&Finding>) {
         (self.findings.iter()).partition(|finding| !finding.is_for_speed())
     }
@@ -188,7 +188,7 @@ pub struct Mode {
     pub size: Option<Predicted>,
     /// How it is made; empty if it cannot be, or if a name in it cannot be shown safely.
     pub command: String,
-    /// What to know of it.
+    /// A note on it, for people.
     pub note: String,
     /// The columns that would be compressed.
     pub columns: Vec<Compressible>,

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use rusqlite::Connection;
 
-    /// What SQLite itself makes of such rows.
+    /// The pages that SQLite itself makes of such rows.
     #[test]
     fn pages_are_filled_as_vacuum_fills_them() {
         for (rows, len) in [

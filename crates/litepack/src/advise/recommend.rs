@@ -19,9 +19,9 @@ pub struct Recommendation {
     pub mode: &'static str,
     /// Why.
     pub reason: String,
-    /// What to run; `None` to leave it alone.
+    /// The command to run; `None` to leave it alone.
     pub command: Option<String>,
-    /// What to choose where that cannot be: when, and which mode.
+    /// The choices where that cannot be: when, and which mode.
     pub otherwise: Vec<Otherwise>,
 }
 
@@ -34,7 +34,7 @@ pub struct Otherwise {
     pub mode: &'static str,
 }
 
-/// What VACUUM would do.
+/// The effect of VACUUM.
 #[derive(Debug)]
 pub(crate) struct Vacuumed {
     /// Bytes of pages that are free, or that nothing leads to.
@@ -159,7 +159,7 @@ fn because(size: u64, trees: &[TreeReport]) -> String {
     }
 }
 
-/// What to choose where it cannot be packed.
+/// The choices where it cannot be packed.
 fn otherwise(size: u64, modes: &[Mode]) -> Vec<Otherwise> {
     let smaller = |name: &str| {
         let mode = modes.iter().find(|mode| mode.name == name);

@@ -30,7 +30,7 @@ const COLUMNS_ALL: usize = 1 << 16;
 /// A page is read for each row that is looked at twice after so many pages.
 const LOOK: usize = 64;
 
-/// What is seen of a tree.
+/// The sample of a tree.
 #[derive(Debug, Default)]
 pub(crate) struct TreeSample {
     /// Pages of the tree.
@@ -81,7 +81,7 @@ impl TreeSample {
     }
 }
 
-/// What is seen of all trees.
+/// The samples of all trees.
 #[derive(Debug)]
 pub(crate) struct Samples {
     /// As [`PageOwnership::trees`] has them.
@@ -395,7 +395,7 @@ impl Reader<'_, '_> {
             tree.columns[at].see(serial, len, there, self.encoding, true);
             body = end;
         }
-        // What no field of a record accounts for.
+        // The bytes that no field of a record accounts for.
         tree.cell_headers += left;
     }
 }

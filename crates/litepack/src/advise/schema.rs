@@ -1,4 +1,4 @@
-//! What the fields of records are called: tables, columns, indexes and keys, as SQLite reads them from the schema.
+//! The names of the fields of records: tables, columns, indexes and keys, as SQLite reads them from the schema.
 //!
 //! SQLite reads a copy of the schema in memory, and never the user's file. So it takes no lock, makes no `-shm` beside a
 //! WAL, and is stopped by nothing that others hold. Only tables and indexes are copied: no view is expanded, no trigger
@@ -21,7 +21,7 @@ const BYTES: u64 = 64 << 20;
 const ENTRIES: usize = 50_000;
 /// Root pages of the copy. All but indexes of one table may share one, so these are enough.
 const ROOTS: usize = 16_384;
-/// What a table made anew from its names and types alone would lose.
+/// Words of a table's declaration that one made anew from its names and types alone would lose.
 const MORE: [&str; 9] = [
     "AUTOINCREMENT",
     "CHECK",
@@ -398,7 +398,7 @@ fn copy(db: &Connection, entries: &[SchemaRow]) -> rusqlite::Result<()> {
             sql,
         ))?;
     }
-    // The schema is read anew. What makes no sense in it is left out as long as it may be written.
+    // The schema is read anew. Entries that make no sense are left out as long as it may be written.
     db.execute_batch("COMMIT; PRAGMA writable_schema = RESET; PRAGMA writable_schema = ON;")
 }
 

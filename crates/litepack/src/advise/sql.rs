@@ -75,7 +75,7 @@ pub(super) fn rebuilt(name: &str, table: &Table, without_rowid: bool) -> Option<
     let made = format!("CREATE TABLE {new}({declared}, PRIMARY KEY({key})) {end}");
     Some(format!(
         "{};\nINSERT INTO {new}({columns}) SELECT {columns} FROM {old};\n\
-         -- Only if there was no error, and nobody writes it meanwhile:\n\
+         -- Only if there was no error, and no other program writes it meanwhile:\n\
          -- PRAGMA legacy_alter_table = ON;\n\
          -- DROP TABLE {old};\n-- ALTER TABLE {new} RENAME TO {old};\n-- VACUUM;",
         made.trim_end()

@@ -1,4 +1,4 @@
-//! What an archive is made of, and whether it is sound.
+//! The sizes and frames of an archive, and whether it is sound.
 
 use std::fs::File;
 use std::path::Path;
@@ -92,7 +92,7 @@ pub fn info(archive: impl AsRef<Path>) -> Result<Info> {
     let mut archive = open(&file).with_context(cannot)?;
     let info = archive.info().with_context(cannot)?;
     let mut head = [0; 100];
-    // What the seek table says can be told of an archive with damaged frames, too.
+    // The seek table can be reported of an archive with damaged frames, too.
     let found = archive.read_at(0, &mut head).unwrap_or(0);
     Ok(Info {
         archive: info,

@@ -49,11 +49,11 @@ pub(super) struct File {
     pub(super) path: String,
     pub(super) identity: String,
     pub(super) size: u64,
-    /// What is in it, or why that is not known.
+    /// Its content, or why that is not known.
     pub(super) content: std::result::Result<Content, String>,
 }
 
-/// What is in a file.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Content {
     pub(super) format: String,
@@ -61,7 +61,7 @@ pub(super) struct Content {
     pub(super) encoding: String,
     pub(super) schema_hash: String,
     pub(super) tables: Vec<Table>,
-    /// What is in it and not here, and why. Said when the file is read, and not kept.
+    /// Objects in the file and not here, and why. Said when the file is read, and not kept.
     pub(super) left_out: Vec<String>,
 }
 
@@ -104,7 +104,7 @@ impl Book {
         }
     }
 
-    /// What is known of a file of this version, if the same columns were looked at. One that could not be read is read
+    /// The entry of a file of this version, if the same columns were looked at. One that could not be read is read
     /// again: another program may have locked it.
     pub(super) fn known(&self, path: &str, identity: &str, chosen: &[String]) -> Option<&File> {
         let file = self.files.get(path)?;
@@ -246,7 +246,8 @@ fn insert(connection: &Connection, id: i64, file: &File) -> rusqlite::Result<()>
     Ok(())
 }
 
-/// Whether the tables are those of [`SCHEMA`]. Under their names there may be views, which run what somebody chose.
+/// Whether the tables are those of [`SCHEMA`]. Under their names there may be views, which run SQL of a stranger's
+/// choice.
 fn has_own_tables(connection: &Connection) -> rusqlite::Result<bool> {
     let tables = |connection: &Connection| -> rusqlite::Result<HashSet<String>> {
         let sql = "SELECT sql FROM main.sqlite_schema WHERE sql IS NOT NULL";

@@ -1,5 +1,5 @@
-//! Values that a column is between, in the order that SQLite gives values of all types: numbers, then text by its bytes,
-//! then blobs. What is not known is NULL, and excludes nothing.
+//! Values that a column is between, in the order that SQLite gives values of all types: numbers, then text by its
+//! bytes, then blobs. A bound that is not known is NULL, and excludes nothing.
 
 use rusqlite::types::{Value, ValueRef};
 

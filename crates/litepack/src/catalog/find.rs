@@ -15,7 +15,7 @@ use crate::files::names::is_same_file;
 use crate::files::patterns::expand;
 use crate::{Error, Job, Result};
 
-/// What files in directories and prefixes are called.
+/// The ending of the names of files in directories and prefixes.
 const SUFFIX: &str = ".db";
 /// Objects of one prefix that are kept in memory.
 const OBJECTS_MAX: usize = 1_000_000;
@@ -108,8 +108,8 @@ fn of_url(url: &str, job: &Job<'_>, shards: &mut Vec<Shard>) -> Result<()> {
             }
             if url.contains(['?', '#', '\\']) || authority.contains('@') {
                 refuse!(
-                    "a URL in a catalog has no user, password or query, which may be secrets: whoever may read the \
-                     catalog can read it; use --headers-file"
+                    "a URL in a catalog has no user, password or query, which may be secrets: every reader of the \
+                     catalog would see them; use --headers-file"
                 );
             }
         }

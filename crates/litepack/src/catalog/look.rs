@@ -1,7 +1,7 @@
-//! What is in one file: its tables, how many rows they have, and between which values their columns are.
+//! The content of one file: its tables, how many rows they have, and between which values their columns are.
 //!
-//! The file may be anybody's. Nothing in its schema runs but expressions of columns, under `trusted_schema=OFF`; views
-//! and virtual tables are left alone.
+//! The file may come from a stranger. Nothing in its schema runs but expressions of columns, under
+//! `trusted_schema=OFF`; views and virtual tables are left alone.
 
 use std::hash::Hasher as _;
 use std::path::{Path, PathBuf};
@@ -66,10 +66,10 @@ impl<'a> Looker<'a> {
         })
     }
 
-    /// What is in a file, and whether that was known.
+    /// The entry of a file, and whether it was known.
     ///
     /// # Errors
-    /// [`Error::Interrupted`]. What is wrong with the file is a part of the answer.
+    /// [`Error::Interrupted`]. A defect of the file is a part of the answer.
     pub(super) fn look(&self, shard: &Shard) -> Result<(File, bool)> {
         let path = self.name(shard)?;
         let mut identity = shard.listed.clone();
@@ -207,8 +207,8 @@ impl<'a> Looker<'a> {
         bound.told(content)
     }
 
-    /// All that a catalog says of a database, of one commit. What needs something that this program does not have, a
-    /// collation or a function, is left out, and said.
+    /// The content of a database, as a catalog tells it, of one commit. Objects that need a collation or a function
+    /// which this program does not have are left out, and listed as such.
     fn content(&self, connection: &Connection, format: &str) -> rusqlite::Result<Content> {
         let _interrupts = self.job.interrupts(connection);
         connection.execute_batch("BEGIN")?;
@@ -312,7 +312,7 @@ fn is_for_want<T>(done: &rusqlite::Result<T>) -> bool {
     error.and_then(rusqlite::Error::sqlite_error_code) == Some(ErrorCode::Unknown)
 }
 
-/// What was not done for want of something, in words.
+/// The reason why something was not done for want of a function or collation, in words.
 fn or_left_out<T>(done: rusqlite::Result<T>) -> rusqlite::Result<std::result::Result<T, String>> {
     let is_left_out = is_for_want(&done);
     match done {
@@ -345,7 +345,7 @@ fn remote_bound(connection: &mut Connection, len: u64, kind: &str) -> rusqlite::
     Bound::of(connection, bytes.saturating_mul(SCANS), time)
 }
 
-/// What is known of a file.
+/// The entry of a file as known before, or its content.
 enum Found {
     Known(File),
     Content(Content),

@@ -45,7 +45,7 @@ pub struct CatalogOptions {
     pub access: Access,
 }
 
-/// What [`catalog`] did.
+/// The result of [`catalog`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cataloged {
     /// Files that are in the catalog now.
@@ -120,7 +120,7 @@ pub fn catalog(
         .apply(urls.map(|shard| shard.path.as_str()))?;
     let looker = Looker::new(target, options, &before, job)?;
     let (files, unchanged) = look_at_all(&shards, &looker, job)?;
-    // What is known of a file with these columns was accepted before.
+    // Columns of files already known were accepted before.
     let mut asked = options.columns.iter().filter(|_| unchanged == 0);
     if let Some(missing) = asked.find(|name| !is_in(name, &files)) {
         refuse!("no file has a column {missing}; it is written TABLE.COLUMN");
@@ -133,7 +133,7 @@ pub fn catalog(
         unreadable: files.iter().filter_map(unreadable).collect(),
         incomplete: files.iter().filter_map(incomplete).collect(),
     };
-    // Somebody else may have written a file under this name meanwhile.
+    // Another program may have written a file under this name meanwhile.
     Book::read(target)?;
     Book::of(files, options.columns.clone()).write(target, like_all(&shards), job)?;
     Ok(report)
@@ -159,7 +159,7 @@ fn is_no_more_open(_: &Metadata, _: &Metadata) -> bool {
     true
 }
 
-/// What is in each file, in the order of the shards, and how many of them are as they were.
+/// The entry of each file, in the order of the shards, and how many of them are as they were.
 fn look_at_all(shards: &[Shard], looker: &Looker<'_>, job: &Job<'_>) -> Result<(Vec<File>, usize)> {
     let step = job.step("reading", Unit::Tasks, Some(shards.len() as u64));
     let count = match shards.iter().any(Shard::is_remote) {

@@ -1,8 +1,8 @@
 //! SQL on a file that anyone may have written comes to an end.
 //!
 //! SQLite goes where pages lead it: a few that name each other are a table with more rows than it could ever visit. So
-//! the steps of SQLite's machine are counted. A sound file of some length has so many rows at most, and each takes a few
-//! steps. What takes more is stopped.
+//! the steps of SQLite's machine are counted. A sound file of some length has so many rows at most, and each takes a
+//! few steps. A statement that takes more is stopped.
 //!
 //! A plain `SELECT count(*) FROM t` is one step that goes through all pages, and no progress is told in it. Statements
 //! under a bound write `count(*) FILTER (WHERE 1)`.
@@ -78,7 +78,7 @@ impl Bound {
         self.0.is_exceeded.load(Ordering::Relaxed)
     }
 
-    /// What a statement has answered, and that the file is damaged if the statement was stopped.
+    /// A statement's result; the error says that the file is damaged if the statement was stopped.
     pub(crate) fn told<T>(&self, done: rusqlite::Result<T>) -> rusqlite::Result<T> {
         const WORDS: &str = "the database is damaged, or made to hold readers up: reading it takes more steps than \
              its length allows for, as if its pages lead in a circle";
@@ -95,7 +95,7 @@ impl Bound {
 /// Has SQLite read the schema, which it does before the first statement, and which may have no end.
 ///
 /// # Errors
-/// Only if it has none. What else is wrong, the first statement says.
+/// Only if it has none. The first statement reports any other error.
 pub(crate) fn read_schema(connection: &mut Connection) -> rusqlite::Result<()> {
     let bound = Bound::of_schema(connection)?;
     let sql = "select 1 from main.sqlite_schema limit 1";

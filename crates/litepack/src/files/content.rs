@@ -16,7 +16,7 @@ use crate::error::{Context, cannot_read, refuse};
 /// Bytes that are read at once.
 pub(crate) const CHUNK: usize = 1 << 20;
 
-/// The bytes of a database that nobody changes.
+/// The bytes of a database that does not change.
 pub(crate) struct Content<'a> {
     medium: Medium<'a>,
     size: u64,

@@ -60,7 +60,7 @@ pub(crate) mod notes {
         STEPS.with_borrow_mut(|steps| steps.push((step, name.unwrap_or_default().into())));
     }
 
-    /// What this thread did since it was last asked.
+    /// The steps of this thread since the last call.
     pub(crate) fn take() -> Vec<(&'static str, String)> {
         STEPS.take()
     }

@@ -1,4 +1,4 @@
-//! What the first bytes of a file say.
+//! The kind and size of a file, by its first bytes.
 
 use std::fs::File;
 use std::io;

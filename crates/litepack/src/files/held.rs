@@ -6,7 +6,7 @@
 //! remove the WAL. SQLite minds this of its own descriptors, and does not know of ours. So a file that something else in
 //! the process has open as well is kept open, until nothing else has it. That is looked at each time one is closed.
 //!
-//! What is left: a connection that is opened, and locks the file, between this look and the closing, which are
+//! One gap is left: a connection that is opened, and locks the file, between this look and the closing, which are
 //! microseconds apart.
 
 use std::fs::File;
@@ -64,7 +64,7 @@ mod unix {
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     const DESCRIPTORS: &str = "/dev/fd";
 
-    /// What is kept open for the sake of others.
+    /// Files kept open for the sake of others.
     static KEPT: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
     /// Device and number of a file.

@@ -70,7 +70,7 @@ mod linux {
                 found.insert(process);
             }
         }
-        // Ours is the one that asks, unless another part of it holds the lock: nobody else is there then.
+        // Ours is the process that asks, unless another part of it holds the lock: then there is no other process.
         let own = std::process::id();
         if found.len() > 1 {
             found.remove(&own);

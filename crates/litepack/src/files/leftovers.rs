@@ -1,11 +1,12 @@
 //! Temporary files, and what is left of them when a command is killed.
 //!
 //! A temporary file is called `.NAME.litepack-` and sixteen digits, of which the second half follows from the first: no
-//! file of anybody else's has such a name by chance. As long as it is in use it is locked, and a lock ends with the
-//! process, however that ends. So a file of such a name that can be locked is nobody's, and may go. SQLite's own locks are of
-//! another kind, which on some systems and servers excludes these: a file that SQLite writes is not locked, and on Linux it
-//! counts as in use as long as a process has it open. Where the two kinds exclude each other everywhere, there is no
-//! lock, and nothing is a leftover.
+//! other file has such a name by chance. A temporary file in use is locked, and the lock ends with its process, however
+//! that ends. So a file of such a name that can be locked is in use by none, and may go.
+//!
+//! SQLite's own locks are of another kind, which on some systems and servers excludes these. So a file that SQLite writes
+//! is not locked, and on Linux it counts as in use as long as a process has it open. Where the two kinds exclude each
+//! other everywhere, there is no lock, and nothing is a leftover.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions, read_dir, remove_file};
@@ -21,7 +22,7 @@ use super::names::{PACKED, PLAIN, with_suffix};
 
 /// Whether a lock of ours leaves SQLite's alone, but for some servers.
 const LOCKS: bool = cfg!(any(target_os = "linux", target_os = "android", windows));
-/// What comes between the name of the target and the digits.
+/// The text between the name of the target and the digits.
 const MARK: &str = ".litepack-";
 /// Hexadecimal digits: as many at random as follow from them.
 const DIGITS: usize = 8;
@@ -70,7 +71,7 @@ pub(crate) fn create(directory: &Path, target: &OsStr) -> io::Result<NamedTempFi
             Ok(_) if !LOCKS => break,
             Ok(file) => match file.as_file().try_lock() {
                 Err(std::fs::TryLockError::WouldBlock) => {}
-                // Where there are no locks nobody takes it for one.
+                // Where there are no locks, no command takes it for a leftover.
                 _ if is_there(file) => break,
                 _ => {}
             },
@@ -115,7 +116,7 @@ impl Leftover {
     }
 }
 
-/// What killed commands left beside a target.
+/// The files that killed commands left beside a target.
 pub(crate) fn beside(target: &Path) -> Vec<Leftover> {
     let Some(name) = target.file_name().filter(|_| LOCKS) else {
         return Vec::new();

@@ -11,7 +11,7 @@ use super::durable;
 use crate::Result;
 use crate::error::Context;
 
-/// What follows the name of a database in that of a file beside it.
+/// The endings of a database's name in the names of the files beside it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Suffixes {
     pub(crate) wal: &'static str,
@@ -55,7 +55,7 @@ impl Suffixes {
             match file.map(|mut file| file.read(&mut first)) {
                 Some(Ok(0)) => None,
                 Some(Ok(_)) => Some(first[0]),
-                // What it is cannot be told.
+                // Its content cannot be read.
                 _ => path.symlink_metadata().is_ok().then_some(1),
             }
         };

@@ -1,8 +1,8 @@
 //! The user's database, which is only read: plain, packed or archived.
 //!
-//! Nothing is written beside it either. SQLite would make a `-shm` file for a database in WAL mode; when there is no
-//! WAL, such a database is read without one, as if nobody could change it, and [`Origin::expect_unchanged`] says
-//! whether that was so.
+//! Nothing is written beside it either. SQLite would make a `-shm` file for a database in WAL mode. When there is no
+//! WAL, such a database is read without one, as if it could not change, and [`Origin::expect_unchanged`] says whether
+//! that was so.
 
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(crate) struct Origin {
     immutable: bool,
 }
 
-/// What the database says of itself.
+/// The facts in the database's own header.
 pub(crate) struct Facts {
     /// Bytes of a page.
     pub(crate) page_size: u32,
@@ -87,7 +87,7 @@ impl Origin {
         &self.path
     }
 
-    /// What it is.
+    /// Its kind.
     pub(crate) fn kind(&self) -> FileKind {
         self.kind
     }
@@ -111,7 +111,7 @@ impl Origin {
     pub(crate) fn expect_trees(&self, job: &Job<'_>) -> Result<()> {
         let held = || {
             let connection = connect(&self.uri())?;
-            // Nobody writes meanwhile.
+            // No other connection writes meanwhile.
             connection.execute_batch("BEGIN; PRAGMA main.schema_version")?;
             Ok(connection)
         };
@@ -124,7 +124,7 @@ impl Origin {
         expect_trees(&self.file, self.kind, &self.path, &self.shown, job, until)
     }
 
-    /// What the database says of itself.
+    /// The facts in the database's own header.
     pub(crate) fn facts(&self, job: &Job<'_>) -> Result<Facts> {
         let facts = || {
             let connection = connect(&self.uri())?;
@@ -203,7 +203,7 @@ pub(crate) fn connect(uri: &str) -> rusqlite::Result<Connection> {
 mod tests {
     use super::*;
 
-    /// What is read as if it could not change is noticed when it does.
+    /// A change of a file that is read as if it could not change is noticed.
     #[test]
     fn a_write_meanwhile_is_an_error() {
         crate::register().unwrap();

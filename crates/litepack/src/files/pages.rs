@@ -31,7 +31,7 @@ const FRAMES_MAX: u64 = 1 << 20;
 /// The pages.
 pub(crate) struct Pages<'a> {
     bytes: Bytes<'a>,
-    /// What the first page says.
+    /// The header in the first page.
     pub(crate) header: Header,
     /// Bytes of the database.
     pub(crate) size: u64,
@@ -182,7 +182,7 @@ impl Medium<'_> {
             Medium::Archive(archive) => archive.read_at(offset, buf).ok(),
             Medium::Packed(store) => match store.read(offset, buf) {
                 Ok(read) => Some(read),
-                // What it knew of the file is of a commit whose pages others have overwritten.
+                // The store's state is of a commit whose pages others have overwritten.
                 Err(_) => {
                     let again = store.refresh().and_then(|_| store.read(offset, buf));
                     again.ok()
@@ -281,7 +281,7 @@ mod tests {
         test(Pages::open(&file, kind, &real, path).unwrap());
     }
 
-    /// What is only in the WAL counts, up to the last commit, in plain and in packed files.
+    /// Pages that are only in the WAL count, up to the last commit, in plain and in packed files.
     #[test]
     fn the_wal_is_read() {
         crate::register().unwrap();

@@ -23,7 +23,7 @@ const THREADS_MAX: usize = 16;
 /// For map nodes; the pages themselves are read once.
 const CACHE_BYTES: u64 = 4 << 20;
 
-/// What others overwrite while it is read is read again this often.
+/// Times that a page is read again which others overwrite while it is read.
 const RETRIES: usize = 20;
 
 /// Cores to use.

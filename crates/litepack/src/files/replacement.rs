@@ -78,7 +78,7 @@ impl Replacement {
                 if !target.is_file() && target.exists() {
                     refuse!("{name} is not an ordinary file");
                 }
-                // What a link leads to is replaced, not the link.
+                // The file that a link leads to is replaced, not the link.
                 target.canonicalize().unwrap_or_else(|_| target.to_owned())
             }
             Err(_) => target.to_owned(),
@@ -190,9 +190,10 @@ impl Replacement {
 }
 
 /// Sees to it that nothing of another database is beside the new file. It is an error if there is a journal, or a WAL
-/// with something in it, or if somebody has the database open in WAL mode: he would go on with his WAL beside the new
-/// file. Who has opened such a database and not read it yet would do so, too, and is not seen; so it has to be retired
-/// when it is replaced. It is returned, held, and its empty WAL goes with it.
+/// with something in it. It is an error, too, if a program has the database open in WAL mode, for it would go on with
+/// its WAL beside the new file. A program that has opened such a database and not read it yet would do so, too, and is
+/// not seen; so the old database has to be retired when it is replaced. It is returned, held, and its empty WAL goes
+/// with it.
 fn vacate(target: &Path, job: &Job<'_>) -> Result<Option<Source>> {
     if let Some(beside) = PLAIN.pending(target).or(PACKED.pending(target)) {
         return Err(applied(&beside));

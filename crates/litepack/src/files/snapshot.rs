@@ -1,11 +1,11 @@
 //! The bytes of a database in WAL mode as they were committed at one moment, beside others that read and write it.
 //!
-//! A read transaction of SQLite keeps that moment: as long as it lasts no checkpoint puts a later page into the file, and
-//! nobody begins the WAL anew (<https://sqlite.org/walformat.html#locks>). So a page is what its last frame in the
-//! transaction's part of the WAL says, and if it has none, what the file says. The index of the WAL says how long that part is.
-//! It is read before and after the transaction begins, and counts only if it has not changed in between.
+//! A read transaction of SQLite keeps that moment: as long as it lasts, no checkpoint puts a later page into the file,
+//! and no writer begins the WAL anew (<https://sqlite.org/walformat.html#locks>). So a page is its last frame in the
+//! transaction's part of the WAL, and if it has none, the page in the file. The index of the WAL tells how long that
+//! part is. It is read before and after the transaction begins, and counts only if it has not changed in between.
 //!
-//! What the index and the WAL hold may be anything: it leads to an error, or to what SQLite would read.
+//! The bytes of the index and the WAL are not trusted: they lead to an error, or to the pages that SQLite would read.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -27,7 +27,7 @@ const INDEX_HEAD: usize = 2 * INDEX_HEADER + 4;
 /// Frames that are read between two looks whether to stop.
 const FRAMES_AT_ONCE: u32 = 4096;
 
-/// What the index says of the WAL.
+/// The state of the WAL, by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Index {
     head: [u8; INDEX_HEADER],
@@ -202,7 +202,7 @@ impl ReadAt for Bytes<'_> {
             return Ok(0);
         };
         let n = ReadAt::read_at(self.file, buf, offset)?;
-        // What neither has is zeros to SQLite, too.
+        // Bytes that neither has are zeros to SQLite, too.
         if let Some(beyond) = buf.get_mut(n..) {
             beyond.fill(0);
         }

@@ -3,11 +3,10 @@
 //! SQLite itself takes the locks, plays back a hot journal and brings the WAL into the file; the bytes
 //! are then read straight from the file, which is closed with care for SQLite's locks: see `held.rs`.
 //!
-//! A program that opens the file while it is replaced in place waits for our lock on the *old* file,
-//! and so does one that has the file open and idle, which in rollback mode no lock shows. When it
-//! gets the lock, the name belongs to the new file; [`Source::retire`] has made the old one unreadable
-//! by then, so that program is told to open the file anew ("file is not a database") and does not go
-//! on in a database that nobody else sees.
+//! A program that opens the file while it is replaced in place waits for our lock on the *old* file, and so does one
+//! that has the file open and idle, which in rollback mode no lock shows. When it gets the lock, the name belongs to
+//! the new file, and [`Source::retire`] has made the old one unreadable. So that program is told to open the file anew
+//! ("file is not a database"), and does not go on in a database that no other program sees.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::ErrorKind;
@@ -44,7 +43,7 @@ pub(crate) fn applied(beside: &Path) -> Error {
     ))
 }
 
-/// Lets the schema of a database, which somebody else may have written, call innocuous functions only.
+/// Lets the schema of a database, which may come from a stranger, call innocuous functions only.
 pub(crate) fn distrust(connection: &Connection) -> rusqlite::Result<()> {
     let trusted = DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA;
     connection.set_db_config(trusted, false).map(drop)
@@ -81,7 +80,7 @@ impl Source {
         })
     }
 
-    /// What it is.
+    /// Its kind.
     pub(crate) fn kind(&self) -> FileKind {
         self.kind
     }
@@ -241,8 +240,8 @@ impl Source {
             connection.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0))
         };
         let mode = match mode(&connection) {
-            // A WAL database where SQLite cannot make a WAL. It is read without a lock; comparing
-            // it with the result notices if somebody with more rights changes it.
+            // A WAL database where SQLite cannot make a WAL. It is read without a lock; comparing it with the result
+            // notices a change by a user with more rights.
             Err(error) if is_unwritable(&error) && !alone && self.pending().is_none() => {
                 connection = self.connect("&immutable=1", job)?;
                 interrupts = job.interrupts(&connection);
@@ -423,8 +422,8 @@ impl Source {
         header::page_size(&self.bytes())
     }
 
-    /// Removes the empty WAL of a database that is held alone, so that what takes its name has none. What was in the WAL is
-    /// in the file by then, and both survive a power loss before anything takes the name.
+    /// Removes the empty WAL of a database that is held alone, so that the next file of its name has none. The content
+    /// of the WAL is in the file by then, and both survive a power loss before anything takes the name.
     pub(crate) fn drop_wal(&mut self) -> Result<()> {
         if let Some(connection) = &self.connection {
             // Otherwise SQLite would, when it closes, look for a WAL that may be the new file's.

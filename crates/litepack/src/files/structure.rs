@@ -18,7 +18,7 @@ use crate::error::refuse;
 use crate::{Error, Job, Result};
 
 /// An error if the pages of an open file do not make trees, or that is not known by a time: in an archive, a page can
-/// take a second. The caller sees to it that nobody writes meanwhile.
+/// take a second. The caller sees to it that no other connection writes meanwhile.
 pub(crate) fn expect_trees(
     file: &File,
     kind: FileKind,

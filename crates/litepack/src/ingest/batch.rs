@@ -21,7 +21,7 @@ const LINES: u64 = 10_000;
 /// and a stream is read for so long before it is committed what came.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// What a transaction did.
+/// The result of a transaction.
 enum Stored {
     Lines,
     /// There was no line.
@@ -54,7 +54,7 @@ impl Session<'_> {
                     ended = true;
                     break;
                 }
-                // What was read before the damage counts.
+                // Lines read before the damage count.
                 Err(error) => {
                     failed = Some(error);
                     break;

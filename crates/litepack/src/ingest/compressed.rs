@@ -1,4 +1,4 @@
-//! What a file is by its first bytes: compressed by a program that is undone here, or something that is no log.
+//! The kind of a file by its first bytes: compressed by a program that is undone here, or something that is no log.
 
 use std::io::{self, BufRead, Read};
 use std::marker::PhantomData;
@@ -52,7 +52,7 @@ pub(super) fn decoder<R: BufRead + 'static>(
     })
 }
 
-/// What a file that begins so is, with what to do, if it is no text.
+/// The kind of a file that begins so, with what to do, if it is no text.
 pub(super) fn refused(head: &[u8]) -> Option<String> {
     const MAGICS: [(&[u8], &str); 20] = [
         (b"PK\x03\x04", "a zip archive"),
@@ -207,7 +207,7 @@ mod tests {
 
     use super::*;
 
-    /// What comes of bytes, in small pieces, and how it ends.
+    /// The decompressed bytes, read in small pieces, and the error at their end.
     fn unpack(bytes: &[u8]) -> (Vec<u8>, Option<String>) {
         let from = BufReader::with_capacity(7, io::Cursor::new(bytes.to_vec()));
         let mut decoder = decoder(packing(bytes), from).unwrap();

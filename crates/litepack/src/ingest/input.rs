@@ -14,7 +14,7 @@ use crate::error::{Context, cannot_read};
 /// How long a stream is waited for.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// What a read gave.
+/// The result of a read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filled {
     Bytes,
@@ -126,12 +126,12 @@ impl Input {
             from.take(most as u64).read_to_end(buffer).map(drop)
         };
         match self {
-            // What came before an error counts; the error comes again.
+            // Bytes that came before an error count; the error comes again.
             Input::Plain(file) => match read(file, buffer) {
                 Err(error) if buffer.len() == before => Err(error).context("cannot read")?,
                 _ => {}
             },
-            // What came before an error counts. The decoder may not say it again: a wrong checksum it tells once.
+            // Bytes that came before an error count. The decoder may not say it again: a wrong checksum it tells once.
             Input::Compressed(file, late) => {
                 let done = late.take().map_or_else(|| read(file, buffer), Err);
                 match done {

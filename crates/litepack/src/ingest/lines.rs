@@ -6,7 +6,7 @@
 use super::input::{Filled, Input};
 use crate::Result;
 
-/// What is kept of the beginning of a source, and of what precedes the offset, to recognise it by.
+/// Bytes kept of the beginning of a source, and of the part before the offset, to recognise it by.
 pub(super) const MARK: usize = 1024;
 /// So much of a line that is too long is kept.
 const KEPT: usize = 4096;
@@ -38,7 +38,7 @@ impl Line<'_> {
 /// A line that is too long, while it is read.
 struct Long {
     offset: u64,
-    /// What precedes it.
+    /// The bytes before it.
     before: Vec<u8>,
     beginning: Vec<u8>,
     length: u64,
@@ -142,7 +142,7 @@ impl Lines {
         }
     }
 
-    /// What was read and not handed out.
+    /// The bytes read and not handed out.
     pub(super) fn pending(&self) -> &[u8] {
         &self.buffer[self.start..]
     }
@@ -424,7 +424,7 @@ mod tests {
                 of(fourth + 5, "fi\0ve"),
             ]
         );
-        // What is at the end may still be filled.
+        // The hole at the end may still be filled.
         assert_eq!(lines.offset(), (fourth + 5 + 6) as u64);
         assert_eq!(lines.half(), 2 * mib as u64);
         file.write_all(b"six\n").unwrap();

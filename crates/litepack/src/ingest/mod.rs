@@ -39,7 +39,7 @@ use crate::files::replacement::Replacement;
 use crate::job::{Step, Unit};
 use crate::{Error, Job, Result};
 
-/// What an interrupted call leaves.
+/// The state that an interrupted call leaves, for its error.
 const KEPT: &str = "what was read is kept, and the next run goes on from there";
 /// How long another writer is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -115,7 +115,7 @@ impl IngestOptions {
     }
 }
 
-/// What [`ingest`] did.
+/// The counts of [`ingest`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ingested {
     /// Lines that were read, without empty ones.
@@ -143,7 +143,7 @@ pub struct IngestedSource {
     pub lines: u64,
     /// Lines that were not parsed.
     pub unparsed: u64,
-    /// What to know of the format, where many of the first lines do not fit it.
+    /// A note on the format, where many of the first lines do not fit it.
     pub doubt: Option<String>,
     /// Bytes (decompressed) that were read in earlier runs.
     pub known_bytes: u64,
@@ -155,10 +155,10 @@ pub struct IngestedSource {
     pub error: Option<String>,
 }
 
-/// Reads logs into a database, which is created packed if it does not exist and a source can be read. A source is a file
-/// (plain, or compressed by gzip, zstd, xz or bzip2), a pattern such as `logs/*.gz`, a named pipe, or `-`, standard input. What was read of a file in an earlier call is
-/// not read again, also after the file was renamed or compressed. Lines that are not of the format are kept in the
-/// table `litepack_unparsed`.
+/// Reads logs into a database, which is created packed if it does not exist and a source can be read. A source is a
+/// file (plain, or compressed by gzip, zstd, xz or bzip2), a pattern such as `logs/*.gz`, a named pipe, or `-`,
+/// standard input. Lines read in an earlier call are not read again, also after the file was renamed or compressed.
+/// Lines that are not of the format are kept in the table `litepack_unparsed`.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -211,7 +211,7 @@ struct Session<'a> {
     _interrupts: crate::job::Interrupts,
 }
 
-/// What is written.
+/// The database that is written.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     /// The database.
@@ -279,7 +279,7 @@ impl<'a> Session<'a> {
         job: &'a Job<'a>,
     ) -> Result<Session<'a>> {
         let table = &options.table;
-        // It may be a file from somebody else, whose schema has no end.
+        // The file may come from a stranger, and its schema may have no end.
         read_schema(&mut connection).map_err(|error| Error::of_sqlite(database, error))?;
         connection
             .busy_timeout(PATIENCE)

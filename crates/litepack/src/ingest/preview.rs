@@ -1,4 +1,4 @@
-//! What would come of sources: their formats, columns and first rows. Nothing is written but a database in memory.
+//! A preview of sources: their formats, columns and first rows. Nothing is written but a database in memory.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::{Job, Result};
 /// So many rows, and lines that were not parsed, are shown.
 const ROWS: usize = 10;
 
-/// What would come of a source, as [`preview_ingest`] found from its beginning.
+/// The preview of a source, from its beginning, by [`preview_ingest`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Preview {
     /// As it was named; `-` is standard input.
@@ -25,7 +25,7 @@ pub struct Preview {
     pub fits: u64,
     /// How many lines were looked at.
     pub sample: u64,
-    /// What to know of the format, where many of these lines do not fit it.
+    /// A note on the format, where many of these lines do not fit it.
     pub doubt: Option<String>,
     /// Lines that were read of the beginning.
     pub lines: u64,
@@ -33,7 +33,7 @@ pub struct Preview {
     pub unparsed: u64,
     /// The columns that the table would get.
     pub columns: Vec<String>,
-    /// The first rows, with a value for each column. What is no UTF-8 is shown as far as it is.
+    /// The first rows, with a value for each column. A value that is no UTF-8 is shown as far as it is.
     pub rows: Vec<Vec<serde_json::Value>>,
     /// The first lines that were not parsed: why, and the line.
     pub unparsed_lines: Vec<(String, String)>,

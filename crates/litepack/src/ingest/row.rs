@@ -10,7 +10,7 @@ use crate::error::refuse;
 
 /// Longer names get no column.
 const NAME_MAX: usize = 64;
-/// What a column for which there is no room is called; and the lines themselves.
+/// The name of the column for values without a column of their own; and of that for the lines themselves.
 pub(super) const EXTRA: &str = "extra";
 pub(super) const JSON: &str = "json";
 /// Names that mean something else in SQLite or here.

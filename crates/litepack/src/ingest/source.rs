@@ -34,13 +34,13 @@ pub(super) struct Source {
     pub(super) input: Input,
     pub(super) lines: Lines,
     pub(super) format: Option<(String, Format)>,
-    /// What the format remembered.
+    /// The state that the format kept.
     header: Option<Vec<u8>>,
-    /// What the user should know of how the format was chosen.
+    /// A doubt about the choice of the format, for the user.
     pub(super) doubt: Option<String>,
     /// How many lines of the sample fit, of how many.
     pub(super) fits: Option<[usize; 2]>,
-    /// What was read in this run: lines, those of them that were not parsed, and too long, and the rows made of them.
+    /// Counts of this run: lines, those not parsed, those too long, and the rows made of them.
     pub(super) counted: [u64; 4],
     /// The offset in the database.
     pub(super) stored: u64,

@@ -1,5 +1,5 @@
-//! The tables of a database of logs: created if there are none, and refused if they are not exactly ours. Nothing of
-//! somebody else's schema runs: tables with triggers or computed columns are refused.
+//! The tables of a database of logs: created if there are none, and refused if they are not exactly ours. SQL of a
+//! stranger's schema never runs: tables with triggers or computed columns are refused.
 
 use litepack_columns::tokens::quote;
 use rusqlite::config::DbConfig;

@@ -1,4 +1,4 @@
-//! What is tried: the plain file, packed files, archives. How one is made, and which are worth making.
+//! The candidates: the plain file, packed files, archives. How one is made, and which are worth making.
 //!
 //! Not every combination: the level of a file changes its size and not what reading it costs (docs/benchmarks.md,
 //! docs/measurements.md). So all page and frame sizes are tried at the default level first, and other levels only for
@@ -32,11 +32,11 @@ const CANNOT: &str = "cannot write a temporary file";
 pub struct Candidate {
     /// Bytes of a page.
     pub page_size: u32,
-    /// What the pages are kept in.
+    /// The kind of file.
     pub form: Form,
 }
 
-/// What pages are kept in.
+/// The kind of file that holds the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// An ordinary SQLite file.
@@ -94,7 +94,7 @@ impl Candidate {
         Ok(path)
     }
 
-    /// What it is, for people; without the page size.
+    /// Its kind, for people; without the page size.
     pub fn form(self) -> String {
         match self.form {
             Form::Plain => "plain".into(),
@@ -110,7 +110,7 @@ impl Candidate {
         }
     }
 
-    /// What it is, for people.
+    /// Its name, for people.
     pub fn name(self) -> String {
         format!("{}, pages of {}", self.form(), self.page_size)
     }
@@ -145,7 +145,7 @@ pub(crate) fn page_sizes(own: u32) -> Vec<u32> {
     sizes
 }
 
-/// What is tried first, for one page size.
+/// The candidates tried first, for one page size.
 pub(crate) fn first(page_size: u32) -> Vec<Candidate> {
     // A frame has at least one page.
     let frame_sizes = FRAME_SIZES.into_iter().filter(|size| *size >= page_size);
@@ -157,7 +157,7 @@ pub(crate) fn first(page_size: u32) -> Vec<Candidate> {
     forms.map(|form| Candidate { page_size, form }).collect()
 }
 
-/// What is tried then because of one that is on the front.
+/// The candidates tried next because of one that is on the front.
 pub(crate) fn other_levels(found: Candidate) -> Vec<Candidate> {
     let forms = match found.form {
         Form::Plain => Vec::new(),

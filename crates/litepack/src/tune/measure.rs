@@ -28,7 +28,7 @@ const LONG: Duration = Duration::from_secs(1);
 pub(crate) struct Timing {
     /// The median.
     pub(crate) time: Duration,
-    /// What the query answered when it was warmed up.
+    /// The query's answer when it was warmed up.
     pub(crate) answer: Answer,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Pair {
     pub(crate) other: Timing,
 }
 
-/// What a query answered: its rows in their order.
+/// A query's answer: its rows in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     rows: u64,

@@ -15,7 +15,7 @@ const WORTHWHILE: f64 = 0.05;
 /// A candidate that was made and measured.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What it is.
+    /// The candidate.
     pub candidate: Candidate,
     /// Bytes of its file.
     pub bytes: u64,

@@ -77,13 +77,13 @@ struct Copier<'a> {
     step: &'a Step<'a>,
 }
 
-/// What a table is made of.
+/// The parts of a table.
 struct Table {
     name: String,
     /// Names of the columns that hold something, quoted; the rowid is the first, if there is one that can be named.
     columns: String,
     count: usize,
-    /// What rows are in order of, quoted.
+    /// The columns that rows are in order of, quoted.
     key: String,
 }
 
@@ -141,7 +141,7 @@ impl Copier<'_> {
         self.connection.execute(sql, []).map(drop)
     }
 
-    /// What only this program cannot do, for want of a function or a collation, is left out.
+    /// An object that only this program cannot make, for want of a function or a collation, is left out.
     fn or_left_out(
         &mut self,
         kind: &str,
@@ -235,7 +235,7 @@ impl Copier<'_> {
             } else {
                 start(run + 1).saturating_sub(1)
             };
-            // What one run did not find, where rows are few, the next one may take.
+            // The next run may take what this one did not find, where rows are few.
             let end = begin + target * (run + 1) / runs;
             self.run(&select, [start(run), until], &mut insert, end)?;
         }

@@ -11,12 +11,12 @@ use crate::{Error, Result, printable};
 /// A query that is measured.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// What it is, for people.
+    /// Its name, for people.
     pub name: String,
     /// The statement.
     pub sql: String,
-    /// What it is run with, one after the other and from the beginning again, so that it does not find what the run
-    /// before it left in caches. Not empty.
+    /// The values for its parameters, one batch after the other and from the beginning again, so that a run does not
+    /// find in caches what the run before it left there. Not empty.
     pub(crate) batches: Vec<Vec<Value>>,
 }
 
@@ -95,8 +95,8 @@ fn split(text: &str) -> Vec<(usize, &str)> {
         .collect()
 }
 
-/// Bytes of what `rest` begins with: a comment, something in quotes, or one character. What is not closed goes to the
-/// end.
+/// Bytes of what `rest` begins with: a comment, something in quotes, or one character. A comment or quote that is not
+/// closed goes to the end.
 fn token_len(rest: &str) -> usize {
     let closed_by = |open: usize, close: &str| {
         rest[open..]

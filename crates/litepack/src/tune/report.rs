@@ -16,7 +16,7 @@ use super::queries::Query;
 pub struct Report {
     /// The database as the user named it.
     pub database: PathBuf,
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
     /// Bytes of a page of it.
     pub page_size: u32,
@@ -24,13 +24,13 @@ pub struct Report {
     pub whole: u64,
     /// Whether the sample is all of it.
     pub is_whole: bool,
-    /// What of it was left out, and why.
+    /// The objects left out, and why.
     pub left_out: Vec<String>,
-    /// What was measured.
+    /// The queries that were measured.
     pub queries: Vec<Query>,
     /// The times of the queries on the plain file.
     pub plain: Vec<Duration>,
-    /// What was tried; the plain file is the first.
+    /// The candidates that were tried; the plain file is the first.
     pub results: Vec<Outcome>,
     /// Which of them are on the Pareto front, from small to large.
     pub front: Vec<usize>,
@@ -63,10 +63,10 @@ impl Serialize for Report {
     }
 }
 
-/// What to run to get a candidate from the user's database.
+/// The commands that make a candidate of the user's database.
 fn commands(report: &Report, candidate: Candidate) -> Vec<String> {
     let database = report.database.display().to_string();
-    // What begins with a dash would be taken for an option.
+    // A name that begins with a dash would be taken for an option.
     let database = match database.starts_with('-') {
         true => format!("./{database}"),
         false => database,

@@ -1,5 +1,5 @@
-//! What is tried instead of the user's database: a copy of all of it if it is small enough, else of a part of each of
-//! its tables, as plain files in a directory that goes with this value.
+//! The databases tried instead of the user's: a copy of all of it if it is small enough, else of a part of each of its
+//! tables, as plain files in a directory that goes with this value.
 //!
 //! All copies are what `VACUUM INTO` makes: tables in order, pages full. The same for every page size.
 
@@ -32,7 +32,7 @@ pub(crate) struct Sample {
     pub(crate) whole: u64,
     /// Whether all of the database was copied.
     pub(crate) is_whole: bool,
-    /// What was left out, and why.
+    /// The objects left out, and why.
     pub(crate) left_out: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ fn directory(places: &[PathBuf], bytes: u64) -> Result<TempDir> {
 fn vacuum(uri: &str, origin: &Origin, page_size: u32, copy: &Path, job: &Job<'_>) -> Result<()> {
     let encoding = origin.facts(job)?.encoding;
     let copied = || {
-        // What is copied is attached to a connection of its own, so that the copy is opened by the host's VFS.
+        // The source is attached to a connection of its own, so that the copy is opened by the host's VFS.
         let connection = Connection::open(":memory:")?;
         let _interrupts = job.interrupts(&connection);
         connection.pragma_update(None, "encoding", encoding)?;

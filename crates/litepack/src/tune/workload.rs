@@ -92,7 +92,7 @@ fn largest(connection: &Connection) -> Result<Option<Vec<Query>>> {
             batches: points,
         });
     }
-    // What cannot be prepared, such as an index that needs a function of another program, is not asked.
+    // A query that cannot be prepared, such as one whose index needs a function of another program, is not asked.
     queries.retain(|query| connection.prepare(&query.sql).is_ok());
     Ok(Some(queries))
 }

@@ -1,4 +1,4 @@
-//! What `litepack archive create` would make: frames from all over the database are compressed as it does it.
+//! The size of an archive by `litepack archive create`: frames from all over the database are compressed as it does it.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use crate::files::pages::Pages;
 
 /// Frames that are compressed at once.
 const TOGETHER: u64 = 64;
-/// What each frame adds to the table, and what goes with it.
+/// Bytes that each frame adds to the table, and those around the table.
 const ENTRY: f64 = 12.0;
 const HEAD: f64 = 17.0;
 

@@ -1,4 +1,4 @@
-//! What compressed columns would make: values are compressed with a dictionary trained on others, as `litepack columns`
+//! The size with compressed columns: values are compressed with a dictionary trained on others, as `litepack columns`
 //! does it, and the rows that result are put into pages.
 
 use std::time::Instant;
@@ -28,7 +28,7 @@ const SMALLEST: f64 = 5000.0;
 const TRAINED: usize = 16;
 /// Bytes that are compressed to measure.
 const TRIAL: usize = 128 << 10;
-/// What compression adds to a row: the id of the dictionary and its serial type.
+/// Bytes that compression adds to a row: the id of the dictionary and its serial type.
 const ROW: f64 = 5.0;
 /// Pages of the tables that go with compressed columns, and of their indexes.
 const PAGES: f64 = 14.0;
@@ -36,7 +36,7 @@ const PAGES: f64 = 14.0;
 const TRIED: usize = 6;
 /// A column has to save this share of the file.
 const WORTHWHILE: f64 = 0.02;
-/// What the rules may be wrong by, as a share.
+/// The possible error of the rules, as a share.
 const UNSURE: f64 = 0.04;
 
 /// A column that is worth compressing.
@@ -52,7 +52,7 @@ pub struct Compressible {
     pub compressed_bytes: u64,
 }
 
-/// What compressed columns give.
+/// The result of compressing columns.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     /// `None` if no column is worth it.
@@ -168,7 +168,7 @@ fn smaller(tree: &TreeSample, trials: &[&Trial]) -> impl Fn(u64, u32) -> (u64, u
             bytes / all.max(1) as f64 * (1.0 - trial.ratio)
         })
         .sum();
-    // What is added, less a byte of the serial type of a value that becomes short.
+    // The bytes added, less a byte of the serial type of a value that becomes short.
     let short = |len: f64| len < 58.0;
     let more: f64 = (trials.iter())
         .map(|trial| {
@@ -191,7 +191,8 @@ fn smaller(tree: &TreeSample, trials: &[&Trial]) -> impl Fn(u64, u32) -> (u64, u
     }
 }
 
-/// What compression leaves of a column's bytes, and the bytes of its dictionary; `None` if it would have none.
+/// The share that compression leaves of a column's bytes, and the bytes of its dictionary; `None` if it would have
+/// none.
 fn compressed(column: &ColumnSample, bytes: f64) -> Result<Option<(f64, f64)>> {
     let len = (bytes * RATIO).min(LARGEST);
     let kept = &column.kept.values;

@@ -1,6 +1,6 @@
-//! What compressing the same units in another way leaves of what one way leaves, and how sure that is.
+//! The ratio of two ways to compress the same units, and how sure it is.
 
-/// What the best level makes of units.
+/// The sizes of units before and after another way of compressing them, with their squares.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gain {
     count: f64,

@@ -1,4 +1,4 @@
-//! What each way to keep the database would take, by really compressing a sample of it.
+//! The size of each way to keep the database, by really compressing a sample of it.
 //!
 //! ```text
 //! packed.rs   `litepack pack`, and with --best     archive.rs   `litepack archive create`
@@ -25,7 +25,7 @@ pub struct Predicted {
     pub high: u64,
 }
 
-/// What the rules by which a size is worked out may be wrong by themselves, as a share of it.
+/// The possible error of the rules by which a size is worked out, as a share of it.
 const RULES: f64 = 0.015;
 
 impl Predicted {

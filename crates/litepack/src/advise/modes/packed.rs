@@ -1,5 +1,5 @@
-//! What `litepack pack` would make: dictionaries are planned as it plans them, and a sample of the units of each table
-//! and index is compressed with them.
+//! The size of a file by `litepack pack`: dictionaries are planned as it plans them, and a sample of the units of each
+//! table and index is compressed with them.
 //!
 //! `--best` trains longer dictionaries on more pages, which takes minutes. Its gain is put together from two that can
 //! be measured: the same units at its level, and for the largest trees a dictionary of its length.
@@ -32,7 +32,7 @@ const STRATA: usize = 64;
 /// The page map's share of each unit, the header and the catalog.
 const MAP: f64 = 6.4;
 const HEAD: f64 = 2048.0 + 600.0;
-/// What is not known of these, in bytes: much of a small file.
+/// The possible error of these, in bytes: much of a small file.
 const HEAD_UNSURE: u64 = 800;
 /// Where many dictionaries are planned, they are trained on less than packing does, which makes them a little worse.
 const SAMPLES_MAX: usize = 16 << 20;
@@ -46,12 +46,12 @@ const TRAINED: u64 = 8;
 /// Trees that it is tried for, and about how long that takes.
 const TRIED: usize = 2;
 const TRAINING: Duration = Duration::from_millis(1200);
-/// What a leaf page of an index begins with.
+/// The first byte of a leaf page of an index.
 const INDEX_LEAF: u8 = 10;
-/// What is not known of `--best`, as a share.
+/// The possible error for `--best`, as a share.
 const UNSURE: f64 = 0.025;
 
-/// What packing gives.
+/// The result of packing.
 #[derive(Debug)]
 pub(crate) struct Packed {
     pub(crate) ordinary: Predicted,
@@ -349,8 +349,8 @@ impl Strata {
         units
     }
 
-    /// What the longer dictionaries of `--best` leave of what the ordinary ones leave, measured on the largest trees, if
-    /// there is time for it.
+    /// The ratio of sizes with the longer dictionaries of `--best` to those with the ordinary ones. It is measured on
+    /// the largest trees, if there is time for it.
     fn longer(
         &self,
         pages: &mut Pages<'_>,
@@ -434,7 +434,7 @@ struct LongTrial<'a> {
 }
 
 impl LongTrial<'_> {
-    /// What the tree takes with its own dictionary, and with a longer one.
+    /// The bytes of the tree with its own dictionary, and with a longer one.
     fn costs(&self) -> std::result::Result<(f64, f64), OutOfMemory> {
         let mut encoder = Encoder::new(DEFAULT_LEVEL);
         let mut cost = |dictionary: Option<&Dictionary>| {

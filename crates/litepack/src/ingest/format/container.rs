@@ -36,7 +36,7 @@ pub(in crate::ingest) struct Container {
     pending: Vec<Pending>,
 }
 
-/// What a line holds.
+/// The fields of a line.
 struct Part<'a> {
     stream: Cow<'a, [u8]>,
     stamp: Stamp,

@@ -162,7 +162,7 @@ impl Delimited {
             .into_iter()
             .filter(|row| row.len() == names.len() && *row != names)
             .collect();
-        // What is a value in another line is one in the first, too.
+        // A name that is a value in another line is one in the first, too.
         let is_value = names.iter().enumerate().any(|(at, name)| {
             let text = String::from_utf8_lossy(name).to_ascii_lowercase();
             NOTHING.contains(&&*text) || rows.iter().any(|row| row.get(at) == Some(name))

@@ -7,7 +7,7 @@ use crate::ingest::row::{Columns, Row};
 
 /// So many lines are looked at.
 const SAMPLE: usize = 200;
-/// What is shown of a line.
+/// Bytes shown of a line.
 const SHOWN: usize = 300;
 /// Formats that are recognised. Of two of which each fits as many lines, but others, the one of the first line.
 pub(super) const KNOWN: [&str; 30] = [
@@ -117,7 +117,7 @@ pub(in crate::ingest) fn detect<'l>(
     })
 }
 
-/// What the user should know about lines that are said to have a format.
+/// The fit of a format that the user named for these lines, with a doubt to tell the user.
 pub(in crate::ingest) fn check<'l>(
     name: &str,
     lines: impl Iterator<Item = &'l [u8]>,
@@ -149,7 +149,7 @@ fn columns() -> Option<Columns> {
     Columns::new(&[], 100, false, time::Times::default()).ok()
 }
 
-/// What fits any of these lines, the best one first.
+/// The formats that fit any of these lines, the best one first.
 fn all(lines: &[&[u8]], now: i64) -> Vec<Fit> {
     let mut fits: Vec<Fit> = Vec::new();
     for name in KNOWN {

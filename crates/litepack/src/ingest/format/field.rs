@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::time::{self, Stamp};
 use crate::ingest::row::Value;
 
-/// What a field may hold. `-` is none of the value in each, but in times.
+/// The values that a field may hold. `-` stands for no value in each, but in times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Any text, also with spaces.
@@ -147,7 +147,7 @@ pub(super) fn is_ip(text: &[u8]) -> bool {
     address.parse::<Ipv6Addr>().is_ok() && !zone.is_empty()
 }
 
-/// What a server calls its client: an address, or the name of a host.
+/// Whether text is the name that a server gives its client: an address, or the name of a host.
 pub(super) fn is_address(text: &[u8]) -> bool {
     if memchr::memchr(b':', text).is_some() {
         return is_ip(text) || text.starts_with(b"unix:");

@@ -129,7 +129,7 @@ fn access(message: &[u8]) -> Option<Found<'_>> {
     Some(Found { stamp, values })
 }
 
-/// What was captured, the request, and what `httpslog` has behind it.
+/// The captured headers, the request, and the fields that `httpslog` has behind it.
 fn http<'a>(mut rest: &'a [u8], values: &mut Vec<(&'static str, Value<'a>)>) -> Option<()> {
     let mut captured = Vec::new();
     while let Some(text) = rest.strip_prefix(b"{") {

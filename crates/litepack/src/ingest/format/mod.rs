@@ -81,7 +81,7 @@ const OTHERS: [&str; 14] = [
     "tsv",
 ];
 
-/// What became of a line.
+/// The outcome of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// A row.
@@ -171,7 +171,7 @@ impl Format {
         })
     }
 
-    /// What is remembered of the source beside its format: the names of its fields, or parts of lines.
+    /// The state kept of the source beside its format: the names of its fields, or parts of lines.
     pub(super) fn state(&self) -> Option<Vec<u8>> {
         match self {
             Format::Delimited(delimited) => delimited.state(),

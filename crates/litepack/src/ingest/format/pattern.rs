@@ -20,14 +20,14 @@ const WORK: usize = 16 << 20;
 struct Field {
     name: String,
     kind: Kind,
-    /// What follows it.
+    /// The text that follows it.
     until: Vec<u8>,
     quoted: bool,
     /// Spaces are around it, so it holds none.
     spaced: bool,
     /// Brackets or the like are around it, so it can be empty.
     enclosed: bool,
-    /// What is around it, alone, and so not in it.
+    /// Bytes that stand around it, each alone, and so are not in it.
     separators: Vec<u8>,
 }
 
@@ -56,8 +56,8 @@ impl Ways {
 }
 
 impl Pattern {
-    /// Parses a pattern as nginx (with `$`) or Apache has it. Of those that are `built_in` the fields have stricter
-    /// types: nobody looked at the lines.
+    /// Parses a pattern as nginx (with `$`) or Apache has it. Fields of those that are `built_in` have stricter
+    /// types: the user has not looked at the lines.
     pub(super) fn new(parts: &[&str], built_in: bool) -> Result<Pattern> {
         let mut pattern = Pattern {
             prefix: Vec::new(),

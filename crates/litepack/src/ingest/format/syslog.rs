@@ -28,7 +28,7 @@ const UNTAGGED: [&str; 5] = [
     "%",
 ];
 
-/// What precedes a message.
+/// The fields before a message.
 pub(super) struct Head<'a> {
     priority: Option<i64>,
     stamp: Option<Stamp>,
@@ -93,7 +93,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// What precedes the message of a line, and the message.
+/// The fields before the message of a line, and the message.
 pub(super) fn split(line: &[u8], now: i64) -> Result<(Head<'_>, &[u8]), &'static str> {
     let (priority, rest) = priority(line)?;
     if let (Some(_), Some(rest)) = (priority, rest.strip_prefix(b"1 ")) {
