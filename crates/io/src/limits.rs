@@ -145,8 +145,9 @@ impl Limits {
     }
 }
 
-/// A container without a sixteenth, or 16 MiB, or at most a quarter. That is less than what is not pages needs: the system
-/// then takes back the pages, and parts of files, that were not used for longest.
+/// The bytes of a container for pages, if all of them fit. A part is left free: a sixteenth, or 16 MiB if that is more,
+/// but at most a quarter. That is less than all else needs. The system then takes back the pages, and parts of files,
+/// that were not used for longest.
 fn nearly_all(group: u64) -> u64 {
     let kept = (group / 16).max(KEPT_MIN).min(group / 4);
     group - kept

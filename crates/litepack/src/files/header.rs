@@ -1,4 +1,4 @@
-//! The kind and size of a file, by its first bytes.
+//! The kind and page size of a file, by its first bytes, and whether the file is whole.
 
 use std::fs::File;
 use std::io;
