@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use litepack_archive::{Archive, Cache, FileId, Options};
 
-/// What is read of a file that claims to be large.
+/// Reads of a file that claims to be large.
 const READS: u64 = 64;
 
 fn try_all(file: &[u8]) {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const ACCOUNTS: i64 = 400;
 const OPENING: i64 = 1000;
 
-/// What a process or thread does with the bank until its time is over.
+/// The part that a process or thread plays in the bank until its time is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Moves money, in short transactions and a few that touch every account.
@@ -286,6 +286,6 @@ pub fn audit(path: &Path, acknowledged: &[(i64, i64)], exactly: bool) {
         let all: isize = connection
             .query_row("select count(*) from transfer", [], |row| row.get(0))
             .expect("a count");
-        assert_eq!(all, acknowledged.len() as isize, "transfers nobody made");
+        assert_eq!(all, acknowledged.len() as isize, "transfers not made");
     }
 }

@@ -101,7 +101,7 @@ fn transaction(
     transaction.execute("insert into txn values (?, ?)", [n, items])?;
     insert(&transaction, n, items)?;
     if rng.chance(10) && habits.journal != "off" {
-        // What a savepoint takes back leaves no trace.
+        // Changes that a savepoint takes back leave no trace.
         transaction.execute_batch("savepoint s; delete from item; rollback to s; release s")?;
     }
     if n % 20 == 0 {
@@ -185,7 +185,7 @@ pub fn judge(path: &Path, acknowledged: i64) -> i64 {
 }
 
 /// Judges the databases that were born in transactions of a killed process: each has its table exactly if the
-/// transaction is in the first database, too. What was right is removed.
+/// transaction is in the first database, too. Those found right are removed.
 pub fn judge_births(path: &Path) -> usize {
     let Ok(directory) = std::fs::read_dir(births(path)) else {
         return 0;

@@ -1,5 +1,5 @@
-//! What tests of compressed columns share: tables of JSON beside a plain copy of them, and the functions
-//! that compress.
+//! Helpers for tests of compressed columns: tables of JSON beside a plain copy of them, and the functions that
+//! compress.
 
 use rusqlite::{Connection, Result};
 use std::time::Duration;
@@ -68,8 +68,8 @@ pub fn assert_true(db: &Connection, context: &str) {
 
 /// Changes rows of `t` and of `truth` alike, a transaction each, until told to stop.
 ///
-/// It pauses after each: SQLite's locks are not fair, and whoever else waits asks for them only ten times a second, so
-/// that a writer without a pause can keep it waiting for as long as it likes.
+/// It pauses after each: SQLite's locks are not fair. Another writer that waits asks for them only ten times a second,
+/// so a writer without a pause could keep it waiting for as long as it likes.
 pub fn disturb(db: &Connection, seed: u64, mut go_on: impl FnMut() -> bool) -> Result<()> {
     let mut rng = crate::rng::Rng::new(seed);
     while go_on() {

@@ -1,5 +1,5 @@
-//! What the tests of the `litepack` command share: a directory of files, some databases to pack, and
-//! what a successful or a refused command looks like.
+//! Helpers for the tests of the `litepack` command: a directory of files, some databases to pack, and the form of a
+//! successful and of a refused command.
 
 use crate::vfs;
 use std::path::{Path, PathBuf};

@@ -12,11 +12,11 @@ pub struct Victim {
     pub name: String,
     /// The undamaged file.
     pub bytes: Vec<u8>,
-    /// What it holds.
+    /// Its content.
     pub content: Fingerprint,
     /// The file before its last commit.
     pub older: Vec<u8>,
-    /// What that held.
+    /// The content of the file before its last commit.
     pub older_content: Fingerprint,
 }
 

@@ -1,4 +1,4 @@
-//! What the end-to-end tests share: opening databases through the VFS under test, running one
+//! Helpers for the end-to-end tests: opening databases through the VFS under test, running one
 //! script on a plain and a packed database, content fingerprints, a seeded generator of SQL, and
 //! finding the programs that are built beside the tests.
 //!

@@ -1,5 +1,5 @@
-//! What one statement did, in a form that two databases can be compared by: its rows, or its error
-//! code and message, and the counters that programs read after it.
+//! The outcome of one statement, in a form that two databases can be compared by: its rows, or its
+//! error code and message, and the counters that programs read after it.
 
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Error};

@@ -238,7 +238,7 @@ impl Pair {
         }
     }
 
-    /// What [`Pair::verify`] asserts, as a result.
+    /// The comparison that [`Pair::verify`] asserts, as a result.
     pub fn compare(&mut self) -> Result<(), Mismatch> {
         let mut found = Vec::new();
         for side in [&mut self.plain, &mut self.packed] {

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a statement answered: its rows, each value with its type, or SQLite's message.
+/// The answer of a statement: its rows, each value with its type, or SQLite's message.
 pub type Answer = Result<Vec<String>, String>;
 
 const ROW: u8 = b'r';
@@ -84,7 +84,7 @@ impl Peer {
     }
 }
 
-/// What the helper prints for one answer: each item begins with its kind and ends with a NUL.
+/// Prints one answer, as the helper does: each item begins with its kind and ends with a NUL.
 pub fn print(out: &mut impl Write, answer: &Answer) -> std::io::Result<()> {
     let mut item = |kind: u8, text: &str| {
         out.write_all(&[kind])?;

@@ -1,4 +1,4 @@
-//! What tests draw at random: a seed printed by a failing one means the same run on every machine.
+//! Random choices of tests: a seed printed by a failing one means the same run on every machine.
 
 use litepack_io::random::SplitMix64;
 

@@ -17,7 +17,7 @@
 //! NAME on the VFS of the side, `{plain:NAME}` and `{packed:NAME}` for one on a VFS by name. NAME
 //! may carry `&parameters`.
 
-/// What a step of a script promises.
+/// The promise of a step of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// Success and equal answers.

@@ -141,7 +141,7 @@ impl Twin {
                 |row| row.get(0),
             )
             .expect("a backing table");
-        // What the decoding column says, decides which type can be compressed.
+        // The decoding column says which type can be compressed.
         let kind = match sql.contains(&format!("zstd_decompress_col({c}, 1,")) {
             true => "text",
             false => "blob",

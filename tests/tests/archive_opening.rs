@@ -327,8 +327,8 @@ fn the_database_can_be_taken_out() {
         assert_eq!(expected, content::fingerprint(&copy).unwrap());
     };
     let (backup, vacuumed) = (place.path("backup.db"), place.path("vacuumed.db"));
-    let nobody: Option<fn(rusqlite::backup::Progress)> = None;
-    connection.backup("main", &backup, nobody).unwrap();
+    let silent: Option<fn(rusqlite::backup::Progress)> = None;
+    connection.backup("main", &backup, silent).unwrap();
     same(&backup);
     let uri = vfs::uri(&vacuumed, vfs::PLAIN, "");
     connection.execute("vacuum into ?", [uri]).unwrap();

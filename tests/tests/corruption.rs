@@ -63,7 +63,7 @@ fn victim(page_size: u32, journal: &str, synchronous: &str) -> Victim {
 /// process's, and would hide what else a damaged file makes it use.
 const CACHE_MB: u64 = 40;
 
-/// What the scans of a damaged file came to.
+/// The verdict on the scans of a damaged file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Verdict {
     Right,

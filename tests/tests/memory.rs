@@ -14,7 +14,7 @@ const MOST: u64 = 200 << 20;
 /// So many rows take more than the cache of decoded pages has by default.
 const ROWS: u32 = 480_000;
 
-/// What a running process has in memory, in bytes.
+/// The memory of a running process, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Memory {
     all: u64,
@@ -89,8 +89,8 @@ fn make_rows_of_json(path: &Path, rows: u32) {
         .expect("data");
 }
 
-/// What a process of its own does with the database of [`programs_take_little_more_than_with_plain_databases`], and the
-/// peak of its memory.
+/// The peak of the memory of a child process that works with the database of
+/// [`programs_take_little_more_than_with_plain_databases`].
 fn peak_of_work(path: &Path, work: &str, parameters: &str) -> Memory {
     peak_of_work_in(path, work, parameters, &Container::None)
 }

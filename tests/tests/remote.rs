@@ -652,7 +652,7 @@ fn a_length_that_no_database_has_is_an_error() {
         let server = Server::start(move |request| {
             let (first, last) = request.range().unwrap();
             let last = last.min(claimed - 1);
-            // What is not there is zeros.
+            // Bytes behind the file are zeros.
             let byte = |at: u64| file.get(at as usize).copied().unwrap_or(0);
             let body: Vec<u8> = (first..=last).map(byte).collect();
             let mut reply = Reply::whole(&body, "\"one\"");

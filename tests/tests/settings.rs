@@ -1,5 +1,5 @@
-//! What a user can set and ask: parameters in the URI, `PRAGMA litepack_*`, the SQL functions and
-//! `dbstat`.
+//! The settings and reports of users: parameters in the URI, `PRAGMA litepack_*`, the SQL functions
+//! and `dbstat`.
 
 use litepack_tests::vfs;
 use rusqlite::Connection;

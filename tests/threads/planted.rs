@@ -1,4 +1,5 @@
-//! What ThreadSanitizer has to report, and what it must not: for `tests/threads/run`, which asks for one by its name.
+//! Races that ThreadSanitizer has to report, and code that it must not: for `tests/threads/run`, which asks for one by
+//! its name.
 //!
 //! `none` synchronises in each way that the project does, through the standard library's slow paths too. The others
 //! leave out what orders two accesses, one for each language and library that has to be instrumented.
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-/// What two threads use without a lock.
+/// The value that two threads use without a lock.
 struct Unguarded<T>(UnsafeCell<T>);
 
 // SAFETY: there is none, on purpose: accesses come one after the other, but nothing lets the second thread rely on it.

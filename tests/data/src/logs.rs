@@ -190,7 +190,7 @@ impl Iterator for Requests {
     }
 }
 
-/// What [`write_text`] writes, as nginx names it: the format `combined`, and the time that each request took.
+/// The format of [`write_text`]'s lines, as nginx names it: `combined`, and the time that each request took.
 pub const TEXT_FORMAT: &str = "$remote_addr - - [$time_local] \"$request\" $status $body_bytes_sent \
                                \"$http_referer\" \"$http_user_agent\" $request_time";
 

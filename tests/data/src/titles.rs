@@ -97,7 +97,7 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// What the episodes of one series have in common.
+/// The common properties of one series' episodes.
 #[derive(Clone)]
 struct Series {
     left: u32,

@@ -1,5 +1,5 @@
-//! What others made and Litepack is compared with: fetched as they published it at first use, kept
-//! in the target directory, never linked with anything of ours.
+//! Programs and data of others that Litepack is compared with: fetched as they published them at
+//! first use, kept in the target directory, never linked with anything of ours.
 #![deny(unsafe_code)]
 
 pub mod clp;

@@ -18,7 +18,7 @@ pub struct Battery {
     pub layer: fn(&str) -> Layer,
     /// The synchronous setting of the fault sweeps.
     pub synchronous: &'static str,
-    /// What the random choices follow from.
+    /// The seed of the random choices.
     pub seed: u64,
 }
 

@@ -14,7 +14,7 @@ use crate::search::Search;
 use crate::workload::{Journal, Workload};
 use litepack_io::random::SplitMix64;
 
-/// What may be lost.
+/// The commits that may be lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
     /// Nothing acknowledged.
@@ -55,12 +55,12 @@ impl Points {
     }
 }
 
-/// What to do and what to expect.
+/// The work of a campaign, and its expectations.
 #[derive(Clone, Debug)]
 pub struct Campaign {
     /// The work.
     pub workload: Workload,
-    /// What may be lost.
+    /// The commits that may be lost.
     pub durability: Durability,
     /// Where to crash.
     pub points: Points,
@@ -76,7 +76,7 @@ pub struct Campaign {
     pub rot: bool,
     /// Stop after so many failures.
     pub max_failures: usize,
-    /// What the random choices follow from.
+    /// The seed of the random choices.
     pub seed: u64,
 }
 
@@ -120,7 +120,7 @@ pub struct Failure {
     pub place: String,
     /// How the disk lost its memory.
     pub mode: CrashMode,
-    /// What was wrong.
+    /// The fault found, in words.
     pub what: String,
 }
 
@@ -140,7 +140,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What a campaign saw.
+/// The result of a campaign.
 #[derive(Debug)]
 pub struct Report {
     /// Operations of the run.
@@ -153,7 +153,7 @@ pub struct Report {
     pub refused: u64,
     /// How long it took.
     pub elapsed: Duration,
-    /// What went wrong.
+    /// The failures found.
     pub failures: Vec<Failure>,
 }
 

@@ -1,4 +1,4 @@
-//! What a database says, as one number for each attached database.
+//! The content of a database, as one number for each attached database.
 //!
 //! Two databases with the same schema text and the same rows have the same content, in whatever
 //! order the rows are stored; a changed value, row or schema entry changes it.

@@ -1,4 +1,4 @@
-//! What the disk may hold after a crash: which of the pending operations survived.
+//! The states of the disk after a crash: which of the pending operations survived.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use litepack_io::random::SplitMix64;
 /// The unit in which a write can be torn.
 const SECTOR: u64 = 512;
 
-/// What becomes of the operations not yet synced.
+/// The fate of the operations not yet synced.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CrashMode {
     /// None survives.

@@ -90,7 +90,7 @@ impl SimDisk {
         state.marks.push((at, label.to_owned()));
     }
 
-    /// What operation number `op` was, in words, and the last mark before it.
+    /// The operation number `op` in words, and the last mark before it.
     pub fn describe(&self, op: u64) -> String {
         let state = self.lock();
         let what = op
@@ -104,7 +104,7 @@ impl SimDisk {
         )
     }
 
-    /// What the disk may hold if the power fails right after operation `at_op` (0: before any).
+    /// The possible contents of the disk if the power fails right after operation `at_op` (0: before any).
     ///
     /// Asking in rising order of `at_op` costs one pass over the history in all.
     pub fn crash_images(&self, at_op: u64, mode: CrashMode, seed: u64) -> Images {
@@ -127,7 +127,7 @@ impl SimDisk {
         images
     }
 
-    /// What running processes see now.
+    /// The files as running processes see them now.
     pub fn live_images(&self) -> Images {
         let state = self.lock();
         let content = |inode| {
@@ -143,7 +143,7 @@ impl SimDisk {
             .collect()
     }
 
-    /// The medium loses a bit, in front of all who have the file open. What a crash would leave does not show it.
+    /// The medium loses a bit, in front of all who have the file open. The images after a crash do not show it.
     ///
     /// # Panics
     ///

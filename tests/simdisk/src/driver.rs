@@ -95,7 +95,7 @@ pub(crate) struct Event {
     pub end: u64,
 }
 
-/// What a run did: `states[0]` is empty, `states[i + 1]` is after `events[i]`.
+/// The record of a run: `states[0]` is empty, `states[i + 1]` is after `events[i]`.
 pub(crate) struct Log {
     pub events: Vec<Event>,
     pub states: Vec<Content>,

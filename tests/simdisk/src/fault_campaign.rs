@@ -18,12 +18,12 @@ use crate::workload::{Journal, Workload};
 use litepack_io::random::SplitMix64;
 use rusqlite::ErrorCode;
 
-/// What to do.
+/// The work of a campaign.
 #[derive(Clone, Debug)]
 pub struct FaultCampaign {
     /// The work, run once per fault.
     pub workload: Workload,
-    /// What fails; its place is set by the campaign.
+    /// The fault; its place is set by the campaign.
     pub fault: Fault,
     /// At which of the calls that the fault applies to.
     pub points: Points,
@@ -32,7 +32,7 @@ pub struct FaultCampaign {
     pub rounds: u64,
     /// Stop after so many failures.
     pub max_failures: usize,
-    /// What the random choices follow from.
+    /// The seed of the random choices.
     pub seed: u64,
 }
 
@@ -64,7 +64,7 @@ pub struct FaultFailure {
     pub step: &'static str,
     /// The error that the step gave, if it did.
     pub error: String,
-    /// What was wrong.
+    /// The fault found, in words.
     pub what: String,
 }
 
@@ -79,7 +79,7 @@ impl fmt::Display for FaultFailure {
     }
 }
 
-/// What a campaign saw.
+/// The result of a campaign.
 #[derive(Debug)]
 pub struct FaultReport {
     /// The seed it ran with.
@@ -92,7 +92,7 @@ pub struct FaultReport {
     pub reported: u64,
     /// How long it took.
     pub elapsed: Duration,
-    /// What went wrong.
+    /// The failures found.
     pub failures: Vec<FaultFailure>,
 }
 

@@ -1,4 +1,4 @@
-//! What happened to the disk, in order: the record that crashes are computed from.
+//! The operations on the disk, in order: the record that crashes are computed from.
 //!
 //! Operation number n is the n-th entry, counted from 1; number 0 is the disk as it was given.
 

@@ -7,7 +7,7 @@
 //! [`crash_campaign`] drives a mixed workload over any VFS stacked on the simulated one and checks
 //! that no transaction is torn or lost; [`fault_campaign`] does so for calls that fail.
 //!
-//! What is assumed of the disk, in one place:
+//! The assumptions about the disk, in one place:
 //!
 //! - a write changes no byte outside its range (powersafe overwrite); within it, each 512-byte
 //!   sector (by file offset) may separately be new or old, or zero past the old end of file;

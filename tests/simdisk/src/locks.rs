@@ -69,7 +69,7 @@ impl LockTable {
         }
     }
 
-    /// Whether anybody holds RESERVED or more.
+    /// Whether any handle holds RESERVED or more.
     pub fn reserved(&self) -> bool {
         self.held.values().any(|level| *level >= RESERVED)
     }

@@ -11,7 +11,7 @@ pub(crate) struct PendingName {
     /// The operation's number.
     pub op: u64,
     pub name: String,
-    /// What the name means after it.
+    /// The file that the name stands for after it.
     pub to: Option<Inode>,
 }
 

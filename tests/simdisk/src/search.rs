@@ -16,7 +16,7 @@ use litepack_io::random::SplitMix64;
 pub(crate) struct Search<'a> {
     campaign: &'a Campaign,
     layer: MakeLayer<'a>,
-    /// What each state of the disk turned out to hold.
+    /// The content found in each state of the disk.
     seen: HashMap<u64, Result<Content, String>>,
     /// Rotten states that were answered with an error.
     refused: u64,

@@ -1,4 +1,4 @@
-//! What a disk consists of, behind its mutex.
+//! The parts of a disk, behind its mutex.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl State {
         State::outcome(call, self.faults.check(call, name, false))
     }
 
-    /// What a call reports that is to fail so.
+    /// The result of a call that fails with this fault.
     pub fn outcome(call: Call, fault: Option<FaultError>) -> Result<(), SimError> {
         match fault {
             Some(FaultError::Io) => Err(SimError(call.code())),

@@ -49,7 +49,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// What to call it in a message.
+    /// The name of the step in messages.
     pub fn label(&self) -> &'static str {
         match self {
             Step::Sql(label, _) | Step::Quiet(label, _) => label,
@@ -71,7 +71,7 @@ pub struct Workload {
     pub page_size: u32,
     /// Whether `aux` is attached.
     pub attach: bool,
-    /// What to do.
+    /// The steps.
     pub steps: Vec<Step>,
 }
 

@@ -172,7 +172,7 @@ fn the_name_goes_with_the_handle() {
     drop(db);
 }
 
-/// What survives of one file, operation by operation.
+/// The survivors of one file, operation by operation.
 #[test]
 fn crashes_follow_the_rules() {
     let disk = SimDisk::new();

@@ -16,7 +16,7 @@ pub enum Expected {
     OnLinux,
     /// Where `CI` is set: `.ci/run` sees to it.
     InCi,
-    /// Nowhere: whoever wants the test to run provides it.
+    /// Nowhere: a user who wants the test to run provides it.
     ByChoice,
 }
 

@@ -90,10 +90,10 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("not a number: {text}"))
 }
 
-/// One line, written at once: whoever reads it may rely on what it says.
+/// One line, written at once, so that its reader may rely on it.
 fn say(word: &str, number: impl std::fmt::Display) {
     let line = format!("{word} {number}\n");
     let mut out = std::io::stdout().lock();
-    // A reader that went away kills nobody: the parent decides when the work ends.
+    // A reader that went away does not end this process: the parent decides when the work ends.
     let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }

@@ -22,7 +22,7 @@ fn expect_kept_promise(sql: &str, kind: &str, off: f64) {
     let finding = found(&db, kind);
     let sqlite = Connection::open(&db.path).unwrap();
     sqlite.execute_batch("PRAGMA synchronous=OFF").unwrap();
-    // What is left to the reader, too.
+    // The statements left to the reader, too.
     let sql = finding
         .sql
         .clone()
@@ -199,7 +199,7 @@ fn pasted_sql_loses_nothing() {
             "SELECT count(*) FROM t WHERE k = upper(k)",
             Some("without_rowid"),
         ),
-        // What is no hexadecimal stays text.
+        // Text that is no hexadecimal stays text.
         (
             format!("CREATE TABLE t(id INTEGER PRIMARY KEY, h TEXT);
                      {NUMBERS} INSERT INTO t SELECT i, iif(i % 200, {hex}, iif(i % 400, 'abc', '')) FROM n;"),
@@ -229,7 +229,7 @@ fn pasted_sql_loses_nothing() {
             "SELECT count(user_id) FROM (SELECT * FROM t)",
             Some("json_key"),
         ),
-        // What a virtual table keeps is not touched.
+        // The content of a virtual table is not touched.
         (
             format!("CREATE VIRTUAL TABLE f USING fts5(h); {NUMBERS} INSERT INTO f SELECT {hex} FROM n;"),
             "SELECT count(*) FROM f WHERE typeof(h) = 'text'",
@@ -362,8 +362,8 @@ fn finding_of(db: &Db, kind: &str) -> Option<litepack::advise::Finding> {
         .find(|finding| finding.kind == kind)
 }
 
-/// What VACUUM would save is what it then saves, and after it there is nothing more to save: of rows of all sizes, that
-/// grow, and that are in few of many tables.
+/// VACUUM saves what was promised, and after it there is nothing more to save: of rows of all sizes, that grow, and
+/// that are in few of many tables.
 #[test]
 fn vacuum_gives_what_is_promised_and_is_not_promised_again() {
     let empty: String = (0..400)
@@ -486,7 +486,7 @@ fn vacuum_comes_before_packing_where_most_is_unused() {
         "{promised:?}: really {saved}"
     );
     assert!(!db.advise().recommendation.reason.contains("VACUUM"));
-    // What remains may be too small to be packed.
+    // The rest may be too small to be packed.
     let small = make("2000").advise().recommendation;
     assert_eq!(small.mode, "leave alone");
     assert!(small.reason.contains("VACUUM first") && small.command.unwrap().ends_with(" VACUUM"));

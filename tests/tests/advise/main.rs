@@ -1,4 +1,4 @@
-//! What `litepack advise` says of databases, beside what then comes out.
+//! The advice of `litepack advise` on databases, beside the real results.
 //!
 //! One program for all of it: each one more takes seconds to link.
 
@@ -15,7 +15,7 @@ use litepack::advise::{AdviseOptions, Report, advise};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-/// What is found does not depend on how fast the machine is.
+/// With these options the findings do not depend on how fast the machine is.
 fn unhurried() -> AdviseOptions {
     AdviseOptions {
         seconds: Some(600.0),

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use super::{Db, NUMBERS};
 
-/// A writer that waits for nobody is never refused, in any journal mode.
+/// A writer that does not wait for others is never refused, in any journal mode.
 #[test]
 fn writers_go_on_meanwhile() {
     for mode in ["WAL", "DELETE"] {

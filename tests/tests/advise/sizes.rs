@@ -1,4 +1,4 @@
-//! What packing, archiving and compressing columns will save is predicted.
+//! Predictions of the bytes that packing, archiving and compressing columns will save.
 
 use litepack::advise::{AdviseOptions, advise};
 use litepack::{Job, Limits, PackOptions, archive, columns, pack};

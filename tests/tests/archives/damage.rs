@@ -151,12 +151,12 @@ fn what_is_wrong_and_where_is_said() {
     let scan = "select sum(length(data)) from t";
     let error = connection.query_row(scan, [], |_| Ok(())).unwrap_err();
     assert_eq!(error.sqlite_error().unwrap().extended_code, 11);
-    // What is not damaged can still be read.
+    // Frames that are not damaged can still be read.
     let first = "select data from t where id = 1";
     connection.query_row(first, [], |_| Ok(())).unwrap();
 }
 
-/// Nobody may do this, and yet: what is no longer there is SQLITE_IOERR_READ.
+/// No program may do this. Bytes that are no longer there are SQLITE_IOERR_READ.
 #[test]
 fn a_file_that_becomes_shorter_while_it_is_open() {
     if !vfs::is_litepack() {

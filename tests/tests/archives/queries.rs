@@ -1,5 +1,5 @@
-//! The same queries on an archive and on the plain file give the same rows, whoever made the archive: frames smaller
-//! than pages, frames that cross pages, one frame for all; sorting and grouping in temporary files.
+//! The same queries on an archive and on the plain file give the same rows, with every maker of archives: frames
+//! smaller than pages, frames that cross pages, one frame for all; sorting and grouping in temporary files.
 
 use litepack_testdata::logs::{self, Indexes, Layout};
 use litepack_testdata::tpch;

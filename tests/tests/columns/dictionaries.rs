@@ -1,5 +1,5 @@
-//! The life of dictionaries of compressed columns: retraining, recompressing, dropping what nobody needs,
-//! and several databases on one connection.
+//! The life of dictionaries of compressed columns: retraining, recompressing, dropping those not needed, and several
+//! databases on one connection.
 
 use litepack_tests::columns::{assert_true, enable, fill, maintain_all, number};
 use litepack_tests::vfs;
@@ -21,7 +21,7 @@ fn rows_can_be_read_while_their_dictionaries_are_exchanged() {
         "",
     );
     maintain_all(&db);
-    // Made by hand, and in nobody's column: never dropped.
+    // Made by hand, and in no column: never dropped.
     let own = call(
         &db,
         "zstd_train_dict_and_save(data, 2000, 1000, null) from truth",

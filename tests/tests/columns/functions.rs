@@ -382,7 +382,7 @@ fn damage_says_which_dictionary_and_what_helps() {
         CORRUPT,
         "without a dictionary",
     );
-    // What decodes to bytes that no text compressed here could have had.
+    // A frame that decodes to bytes which no text compressed here could have had.
     let sql =
         format!("select zstd_decompress_col(zstd_compress_col(x'ff41', 3, {id}, 1), 1, {id}, 1)");
     refused(&db, &sql, CORRUPT, "not UTF-8");

@@ -1,5 +1,5 @@
-//! Compressed columns in databases that somebody made to deceive: no text of theirs is run, no table of
-//! theirs is read but for its stored columns, and memory stays bounded.
+//! Compressed columns in databases that were made to deceive: no text of theirs is run, no table of theirs is read but
+//! for its stored columns, and memory stays bounded.
 
 use litepack_tests::columns::{assert_true, enable, fill, maintain_all, number};
 use litepack_tests::vfs;
@@ -30,7 +30,7 @@ fn texts(db: &Connection, sql: &str) -> Vec<String> {
     rows.collect::<Result<_, _>>().expect(sql)
 }
 
-/// All that somebody could want to change.
+/// All that an attacker could want to change.
 fn state(db: &Connection) -> Vec<String> {
     let mut all = texts(
         db,
@@ -228,7 +228,7 @@ fn recorded_originals_are_one_statement_that_creates_what_they_are_for() {
             assert!(error.contains("_litepack_objects"), "{original}: {error}");
             assert_eq!(state(&db), before, "{original}");
         }
-        // What the message says helps.
+        // The advice in the message helps.
         db.execute("delete from _litepack_objects where type = ?1", [kind])
             .expect("deleted");
         let sql = "select litepack_disable_transparent('t', 'data')";

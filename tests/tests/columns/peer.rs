@@ -350,7 +350,7 @@ const SAME: &[&str] = &[
     "zstd_incremental_maintenance(null, 'x')",
 ];
 
-/// What sqlite-zstd refuses: a default asked for by NULL, and a dictionary stored twice under its key.
+/// Calls that sqlite-zstd refuses: a default asked for by NULL, and a dictionary stored twice under its key.
 const MORE: &[&str] = &[
     "zstd_compress('a', 3, null, null)",
     "(select zstd_train_dict_and_save(body, 2000, 1000, 'key') from sample)",

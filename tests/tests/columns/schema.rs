@@ -548,7 +548,7 @@ fn untrusted_schemas() {
     twin.verify();
     twin.disable("people", "data");
     twin.verify();
-    // What changes the schema only works in the user's own words.
+    // Functions that change the schema only work in the user's own words.
     twin.compressed
         .execute_batch("create view evil as select litepack_disable_transparent('people', 'note')")
         .expect("a view");

@@ -1,5 +1,5 @@
-//! What hangs on a table with compressed columns: triggers, views, foreign keys; ALTER TABLE; and
-//! databases that sqlite-zstd made.
+//! Objects that depend on a table with compressed columns: triggers, views, foreign keys; ALTER TABLE; and databases
+//! that sqlite-zstd made.
 
 use litepack_tests::twin::{Twin, rows, run, schema};
 
@@ -94,8 +94,8 @@ fn triggers_that_write_the_table_itself() {
     );
 }
 
-/// SQLite takes columns that nobody names for NULL in a BEFORE UPDATE trigger, those that a generated
-/// column is made from too.
+/// SQLite takes columns that no statement names for NULL in a BEFORE UPDATE trigger, also those that a generated column
+/// is made from.
 #[test]
 fn before_update_when_the_column_is_not_set() {
     with_triggers(
@@ -285,7 +285,7 @@ fn altering() {
     twin.verify();
 }
 
-/// What sqlite-zstd 0.3.5 leaves in a database for the column `c` of `t`.
+/// The objects that sqlite-zstd 0.3.5 leaves in a database for the column `c` of `t`.
 const FOREIGN: &str = "
     create table _zstd_dicts(id integer primary key autoincrement, chooser_key text unique, dict blob not null);
     insert into _zstd_dicts values(-1, '[nodict]', '');

@@ -1,4 +1,4 @@
-//! Journals that a killed writer has left are found, although SQLite is told that there is none when nobody looked
+//! Journals that a killed writer has left are found, although SQLite may be told from memory that there is none
 //! (`known_absent.rs`).
 
 use litepack_tests::commandline::Place;

@@ -1,4 +1,4 @@
-//! What a crash, a power loss, a full disk, a damaged file and other processes leave of a packed database.
+//! Packed databases after a crash, a power loss, a full disk, damage, and beside other processes.
 //!
 //! One program for all of them: each one more takes seconds to link.
 

@@ -82,7 +82,7 @@ fn databases_are_born_together() {
 #[test]
 fn faults_while_a_database_is_born() {
     for layer in PAIRS {
-        // What plain SQLite needs to keep the commit before the one that fails.
+        // The setting that plain SQLite needs to keep the commit before the one that fails.
         let synchronous = "EXTRA";
         let battery = Battery {
             synchronous,

@@ -67,8 +67,8 @@ fn collect(child: Listened, worker: i64) -> (Vec<(i64, i64)>, Tally) {
 fn run_processes(journal: &str) {
     let (_directory, path) = bank(journal);
     let mut transfers = Vec::new();
-    // A writer that commits without a pause can keep readers out for seconds, as with plain SQLite, when the machine has
-    // other work. Then they play on: a round in which nobody reads shows nothing.
+    // A writer that commits without a pause can keep readers out for seconds, as with plain SQLite, when the machine
+    // has other work. Then they play on: a round without reads shows nothing.
     for round in 1..=5 {
         let seconds = scale(4.0, 60.0) * f64::from(round);
         let (done, reads) = play_as_processes(journal, &path, seconds);
@@ -77,10 +77,10 @@ fn run_processes(journal: &str) {
             return bank::audit(&path, &transfers, true);
         }
     }
-    panic!("nobody got a turn");
+    panic!("no reader or writer got a turn");
 }
 
-/// Lets the whole cast play. The transfers they did, and how often somebody added up.
+/// Lets the whole cast play. The transfers they did, and how often one of them added up.
 fn play_as_processes(journal: &str, path: &Path, seconds: f64) -> (Vec<(i64, i64)>, u64) {
     let workers = (0_i64..).zip(CAST);
     let children: Vec<_> = workers

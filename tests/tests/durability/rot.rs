@@ -1,5 +1,5 @@
-//! A bit rots while processes are alive: whoever opens the file then gets the right answer or an error, and never falls
-//! back behind what those who have it open have committed.
+//! A bit rots while processes are alive. A process that opens the file then gets the right answer or an error, and
+//! never falls back behind the commits of those who have it open.
 
 use litepack_io::random::SplitMix64;
 use litepack_simdisk::seed_or;

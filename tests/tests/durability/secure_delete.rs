@@ -164,8 +164,8 @@ fn what_is_longer_than_a_page_leaves_nothing() {
     assert_eq!(found(&rows.path, pieces.iter()), 0);
 }
 
-/// `VACUUM` cleans a database of all traces of what was deleted, says SQLite's manual: whoever deleted it, with the
-/// pragma or without.
+/// `VACUUM` cleans a database of all traces of deleted content, says SQLite's manual: also content that others deleted,
+/// with the pragma or without.
 #[test]
 fn vacuum_leaves_nothing_that_was_deleted_before() {
     each_mode(|mode| {
@@ -261,7 +261,7 @@ fn connections_that_take_turns_leave_nothing() {
             checkpoint(db);
             rows.assert_erased(&format!("{mode}, round {round}"));
         }
-        // While somebody reads the database as it was.
+        // While another connection reads the database as it was.
         other.execute_batch("begin").expect("a transaction");
         content::fingerprint(&other).expect("a scan");
         if mode == "wal" {

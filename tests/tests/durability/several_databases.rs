@@ -91,7 +91,7 @@ fn a_new_database_is_empty_again_after_a_refused_write() {
     }
 }
 
-/// A simulated disk with two packed databases. What is known of names is known in all of the process, so each test has
+/// A simulated disk with two packed databases. Knowledge about names is one for the process, so each test has a name of
 /// its own: `test`.
 fn open_two(disk: &SimDisk, test: &str) -> (SimVfs, Connection) {
     static NEXT: AtomicU32 = AtomicU32::new(0);

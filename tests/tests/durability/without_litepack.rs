@@ -158,7 +158,8 @@ fn what_a_former_database_has_left_goes_when_there_is_a_new_one() {
     }
 }
 
-/// A file was opened while it was empty, and a finished database has taken its name. What is beside that is not removed.
+/// A file was opened while it was empty, and a finished database has taken its name. The files beside that are not
+/// removed.
 #[test]
 fn what_belongs_to_a_file_that_has_taken_the_name_stays() {
     vfs::under_test();
@@ -244,8 +245,8 @@ fn a_packed_file_is_not_opened_beside_what_is_none_of_its_own() {
     assert!(kept.exists());
 }
 
-/// It is open and nobody has read it yet, so it has neither a lock nor a WAL. Then it is replaced, and the new one is used
-/// in WAL mode.
+/// It is open and not read yet, so it has neither a lock nor a WAL. Then it is replaced, and the new one is used in WAL
+/// mode.
 #[test]
 fn who_has_the_former_file_open_does_not_use_the_wal_of_the_new_one() {
     vfs::under_test();
@@ -337,8 +338,8 @@ fn a_file_with_other_names_is_not_replaced_in_wal_mode() {
     succeed("with a rollback journal", &pack());
 }
 
-/// Somebody has an empty file open as a packed database, and another one makes it a plain one. That keeps its journal and
-/// its WAL on disk, under its own names.
+/// A connection has an empty file open as a packed database, and another one makes it a plain one. That keeps its
+/// journal and its WAL on disk, under its own names.
 #[test]
 fn a_plain_database_in_the_same_file_has_its_own_journal() {
     vfs::under_test();

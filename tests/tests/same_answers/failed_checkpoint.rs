@@ -215,8 +215,8 @@ fn a_transaction_that_writes_meanwhile_is_not_disturbed() {
     }
 }
 
-/// What the index of a database says after the process of such a checkpoint was killed before it could take that back:
-/// that all frames but the last are in the database.
+/// Leaves the index of a database as if the process of such a checkpoint was killed before it could take that back: it
+/// says that all frames but the last are in the database.
 fn leave_in_doubt(database: &Path) {
     let index = database.with_extension("db-shm");
     let index = File::options().read(true).write(true).open(index).unwrap();

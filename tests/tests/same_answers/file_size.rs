@@ -155,7 +155,7 @@ fn a_vacuumed_file_is_as_small_as_a_fresh_one() {
     }
 }
 
-/// What auto_vacuum cuts off a small file is given back, too, and not at every commit.
+/// Bytes that auto_vacuum cuts off a small file are given back, too, and not at every commit.
 #[test]
 fn a_small_file_gets_smaller_with_its_database() {
     if !vfs::is_litepack() {

@@ -19,7 +19,7 @@ struct Failed {
     steps: Vec<Step>,
 }
 
-/// What a run begins with.
+/// The database a run begins with.
 #[derive(Clone, Copy)]
 enum Start {
     Empty,
@@ -40,7 +40,7 @@ fn opening(start: Start) -> Vec<Step> {
              create index i0 on t0(a, b);"
         }
     };
-    // What must succeed at first may fail once the minimiser has left out steps before it.
+    // A step that must succeed at first may fail once the minimiser has left out steps before it.
     let same = |step| match step {
         Step::Sql(_, sql) => Step::Sql(Expect::Same, sql),
         other => other,

@@ -1,6 +1,6 @@
-//! `litepack pack` and `litepack unpack` give back the original file bit for bit, whatever made it:
-//! page sizes, auto_vacuum, reserved bytes, free pages, WAL and hot journals. What cannot be packed is
-//! the subject of `refusals.rs`.
+//! `litepack pack` and `litepack unpack` give back the original file bit for bit, whatever made it: page sizes,
+//! auto_vacuum, reserved bytes, free pages, WAL and hot journals. Files that cannot be packed are the subject of
+//! `refusals.rs`.
 
 use litepack_tests::commandline::{JSON_ROWS, Place, SHOP, copy_elsewhere, read, succeed};
 use litepack_tests::programs::run_litepack;

@@ -1,5 +1,5 @@
-//! What VACUUM, page sizes and auto_vacuum do to the file: a packed database grows, shrinks and is
-//! rebuilt to the same pages as a plain one.
+//! The effect of VACUUM, page sizes and auto_vacuum on the file: a packed database grows, shrinks
+//! and is rebuilt to the same pages as a plain one.
 
 use litepack_tests::pair::{COUNT, FILL, Pair};
 

@@ -1,5 +1,5 @@
-//! What SQLite has written but not committed never becomes the database, in the one case in which it does
-//! not undo it itself: without a journal.
+//! Pages that SQLite has written but not committed never become the database, in the one case in which it does not undo
+//! them itself: without a journal.
 
 use rusqlite::{Connection, OpenFlags};
 

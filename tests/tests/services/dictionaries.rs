@@ -120,7 +120,7 @@ fn pages_keep_their_dictionaries_through_vacuum() {
     assert!(after < fresh + fresh / 50, "{fresh} bytes, then {after}");
 }
 
-/// What `pack` does for the size can be left out, to see what it saves; the database is the same.
+/// The steps by which `pack` saves bytes can be left out, to see how many each saves; the database is the same.
 #[test]
 fn what_pack_does_can_be_left_out() {
     let place = Place::new();

@@ -36,7 +36,7 @@ fn maintain_all(connection: &Connection) {
     while maintain(connection, "10, 1").expect("maintenance") == 1 {}
 }
 
-/// What a fresh file of the same rows takes.
+/// The bytes of a fresh file of the same rows.
 fn fresh(place: &Place, connection: &Connection) -> u64 {
     let path = place.path("fresh.db");
     let sql = format!("vacuum into '{}'", vfs::uri(&path, vfs::under_test(), ""));
@@ -193,7 +193,7 @@ fn a_reader_of_a_former_state_keeps_free_pages() {
     content::assert_sound(&reader, "after all");
 }
 
-/// What SQLite can still read must not get worse.
+/// A file that SQLite can still read must not get worse.
 #[test]
 fn a_list_that_is_in_doubt_is_left_alone() {
     let place = Place::new();

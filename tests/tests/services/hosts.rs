@@ -18,7 +18,7 @@ fn one<T: rusqlite::types::FromSql>(connection: &Connection, sql: &str) -> rusql
     connection.query_row(sql, [], |row| row.get(0))
 }
 
-/// What plain SQLite says of a WAL over the bare VFS, ours says too.
+/// Ours says the same of a WAL over the bare VFS as plain SQLite.
 #[test]
 fn without_shared_memory_there_is_no_wal() {
     if !vfs::is_litepack() {

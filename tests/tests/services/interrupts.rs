@@ -117,7 +117,7 @@ fn an_interrupt_of_another_connection_is_not_heard() {
     });
 }
 
-/// A plain database with a schema from somebody else.
+/// A plain database with a stranger's schema.
 fn hostile(place: &Place, schema: &str) -> Connection {
     let path = place.path("hostile.db");
     if path.exists() {

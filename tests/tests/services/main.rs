@@ -1,4 +1,4 @@
-//! What Litepack does beyond SQLite: dictionaries, maintenance, parameters and what it refuses.
+//! Litepack's work beyond SQLite: dictionaries, maintenance, parameters and refusals.
 //!
 //! One program for all of them: each one more takes seconds to link.
 

@@ -134,7 +134,7 @@ fn pages_are_stored_again_at_a_higher_level_and_stay() {
     command(&["maintain", "--level", "15", text(&packed)]);
     let after = stored(&packed);
     assert!(after < before - before / 20, "{before}, then {after}");
-    // What was stored at that level is left alone, and is the file's level from now on.
+    // Pages stored at that level are left alone, and it is the file's level from now on.
     let commit = number(&info(&packed), "commit");
     command(&["maintain", text(&packed)]);
     assert_eq!(number(&info(&packed), "commit"), commit);
@@ -222,7 +222,7 @@ fn what_is_opened_for_reading_is_not_written() {
         let after = std::fs::read(&packed).expect("a file");
         assert!(bytes == after, "{parameters}: it was written");
     }
-    // What says `immutable=0` is an ordinary file.
+    // A name with `immutable=0` is an ordinary file.
     let connection = vfs::open_with(&packed, "immutable=0").expect("it opens");
     assert_eq!(maintain(&connection, "null, 1").expect("done"), 0);
 }

@@ -1,5 +1,5 @@
-//! What the `litepack` command refuses, it refuses with a clear message and exit code 2, and nothing
-//! is touched; `check` says no with exit code 1; an interrupted `pack` leaves nothing behind.
+//! The `litepack` command refuses with a clear message and exit code 2, and nothing is touched; `check` says no with
+//! exit code 1; an interrupted `pack` leaves nothing behind.
 
 use litepack_tests::commandline::{JSON_ROWS, Place, SHOP, read, read_elsewhere, refuse, succeed};
 use litepack_tests::programs::run_litepack;

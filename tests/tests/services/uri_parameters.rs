@@ -107,7 +107,7 @@ fn a_schema_is_named_by_any_value() {
             "{said}"
         );
     }
-    // What holds for the process is not for whoever writes SQL to say; SQL may ask.
+    // Settings of the process are not for authors of SQL to make; SQL may ask.
     let refused = says(&connection, "select litepack_new_databases('plain')");
     assert!(refused.contains("not authorized"), "{refused}");
     let plain = says(&connection, "select litepack_new_databases()");

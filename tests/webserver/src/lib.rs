@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Connections are given up after so long without a request.
 const IDLE: Duration = Duration::from_secs(20);
 
-/// What was asked.
+/// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// `GET`, as it should be.
@@ -25,7 +25,7 @@ pub struct Request {
     pub path: String,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
-    /// What came with it, if it said how long that is.
+    /// Its body, if it said how long that is.
     pub body: Vec<u8>,
     /// How many requests came before this one.
     pub number: usize,
@@ -50,7 +50,7 @@ impl Request {
     }
 }
 
-/// What is answered, byte for byte. Nothing is added to it.
+/// A reply, byte for byte. Nothing is added to it.
 #[derive(Clone, Debug)]
 pub struct Reply {
     /// As in `206 Partial Content`.
@@ -237,7 +237,7 @@ impl Server {
         self.address.port()
     }
 
-    /// What was asked so far.
+    /// The requests so far.
     pub fn requests(&self) -> Vec<Request> {
         lock(&self.shared.requests).clone()
     }

@@ -9,7 +9,7 @@ use rusqlite::ffi;
 use super::{App, code};
 use crate::file::SimFile;
 
-/// What SQLite allocates for each file: its part, then a pointer to ours.
+/// The memory that SQLite allocates for each file: its part, then a pointer to ours.
 #[repr(C)]
 pub(super) struct OsFile {
     base: ffi::sqlite3_file,

@@ -17,7 +17,7 @@ use crate::disk::{SimDisk, full_name};
 use crate::error::SimError;
 use crate::file::OpenOptions;
 
-/// What `pAppData` points to.
+/// The object that `pAppData` points to.
 struct App {
     /// Empty once the VFS is unregistered.
     disk: Mutex<Option<SimDisk>>,
@@ -86,7 +86,7 @@ impl Drop for SimVfs {
 /// Takes the VFS of this name off SQLite's list, if there is one. It has to be one that is never freed, as ours are.
 pub(crate) fn unregister(name: &str) {
     let name = CString::new(name).expect("a VFS name without NUL");
-    // SAFETY: the name ends with NUL. What is found stays where it is, and SQLite takes NULL for none.
+    // SAFETY: the name ends with NUL. The VFS found stays where it is, and SQLite takes NULL for none.
     unsafe { ffi::sqlite3_vfs_unregister(ffi::sqlite3_vfs_find(name.as_ptr())) };
 }
 
