@@ -166,7 +166,7 @@ def a_chooser_calls_innocuous_functions_only(place):
             except sqlite3.OperationalError as error:
                 assert "dict_chooser" in str(error) and "refused" in str(error), error
     assert not calls, calls
-    # What SQLite has is innocuous, in the versions too that forgot to say so of JSON.
+    # SQLite's own functions are innocuous, also in the versions that forgot to say so of JSON.
     chooser = """case when json_valid(data)
       then json_extract(data, '$.tags[0]') || (data ->> '$.tags[1]' like 'genre 1%') || strftime('%Y', id, 'unixepoch')
       else 'rest' end"""

@@ -499,7 +499,7 @@ def put(path, *lines, end="\n", encoding="utf-8"):
 
 
 def no_column_is_shifted():
-    """What is behind a format makes another one of it, or an error, and never goes into its columns."""
+    """Text behind a format makes another one of it, or an error, and never goes into its columns."""
     put("main.log", f'{FULL} "203.0.113.7"')
     put("time.log", f"{FULL} 0.003")
     put("traefik.log", f'{FULL} 162 "router" "http://172.17.0.3:80" 22ms')
@@ -809,7 +809,7 @@ def rows_of_earlier_versions_are_found():
     connection.executescript(mend)
     connection.close()
     assert query("logs.db", "select count(*) from logs where source_id = 7") == [(0,)]
-    # What is remembered of a source keeps its format; what does not fit it is counted.
+    # The format of a source is remembered; lines that do not fit it are counted.
     connection = sqlite3.connect("file:logs.db?vfs=litepack", uri=True, isolation_level=None)
     connection.execute("update litepack_sources set format = 'common'")
     connection.close()

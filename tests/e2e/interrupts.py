@@ -146,7 +146,7 @@ def an_interrupt_of_another_connection_is_not_heard(place):
         thread.join()
 
 
-def a_view_of_somebody_else_is_bounded(place):
+def a_strangers_view_is_bounded(place):
     path = os.path.join(place, "view.db")
     with sqlite3.connect(path) as author:
         author.execute("create view big as select length(zstd_compress(zeroblob(900000000), 22)) as n")

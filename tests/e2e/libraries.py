@@ -254,7 +254,7 @@ def two_libraries_and_pythons_own_use_it_side_by_side(place):
     python.executescript(FILL)
     assert python.execute("select litepack_check(), json_valid(litepack_info())").fetchone() == ("ok", 1)
     python.close()
-    # What one library allocated, the other one did not free.
+    # Neither library freed memory of the other.
     after = [library.c.sqlite3_memory_used() for library in libraries]
     assert before == after, (before, after)
     # Each has its own log.
@@ -274,7 +274,7 @@ def two_libraries_read_what_the_other_wrote_into_the_same_file(place):
         first = packed(libraries[0], path)
         first.all(f"pragma journal_mode = {mode};" + FILL)
         if mode == "wal":
-            # What the other library closes takes the WAL away from this one, as in any SQLite.
+            # A close by the other library takes the WAL away from this one, as in any SQLite.
             first.close()
         for turn in range(6):
             writer, reader = libraries[turn % 2], libraries[1 - turn % 2]

@@ -58,7 +58,7 @@ def loaded(place):
 
 
 def set_for_c(db, on):
-    """What hosts switch on that load extensions by the C function and let no SQL do so."""
+    """The setting of hosts that load extensions by the C function and let no SQL do so."""
     assert db.c.sqlite3_db_config(db.db, DBCONFIG_LOAD_EXTENSION, c_int(on), None) == OK
 
 

@@ -107,7 +107,7 @@ def moving(library, below, name, moves=True):
 
 
 def work(library, path, vfs=None, modes=("delete", "wal", "truncate")):
-    """What a database goes through; gives whether it is plain."""
+    """The life of a database; gives whether it is plain."""
 
     def open_():
         return library.open(f"file:{path}?vfs={vfs}" if vfs else path)

@@ -13,7 +13,7 @@ set argv [list --testdir=$work --verbose=1]
 set testdir $sqlite_tests
 source [file join $sqlite_tests permutations.test]
 
-# What each interpreter that runs a test file gets.
+# The prologue of each interpreter that runs a test file.
 set suite_prologue {
   rename source suite_source
   proc source {args} {

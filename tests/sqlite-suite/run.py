@@ -29,7 +29,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SOURCE = "sqlite3-3.40.1"
 
-# What happens to a testfixture run besides failed tests; in brackets so that no test has the same name.
+# The other ends of a testfixture run, besides failed tests; in brackets so that no test has the same name.
 CRASHED, TIMED_OUT, STOPPED = "(crash)", "(timeout)", "(stopped by an error)"
 FILES_LEFT, MEMORY_LEFT = "(files left open)", "(memory not freed)"
 # Behind the name of a test that runs on plain SQLite only.
@@ -43,7 +43,7 @@ PLAIN_LIMIT = 100
 # How many times as long as plain SQLite a file may take, once that is more than the time limit.
 SLOWDOWN = 20
 
-# What a packed database has in place of `-wal` and `-journal`, where a test names such a file of a database's.
+# The endings of a packed database in place of `-wal` and `-journal`, where a test names such a file of a database's.
 OTHER_NAMES = {"wal": "lpw", "journal": "lpjourn"}
 BESIDE = re.compile(r"(\.db\d?-|\.database-|\bbak-|mydir-|\}-|\$name-|crashfile -|\*)(wal|journal)\b")
 

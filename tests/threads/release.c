@@ -1,8 +1,8 @@
 /* Two things that are put in order by fences, which the sanitizer does not know. */
 #include <stdint.h>
 
-/* A reference count of the standard library is counted down with "release", and whoever finds it at zero passes an acquire
- * fence. In a library that is built for the sanitizer that is a load; so it is here. */
+/* A reference count of the standard library is counted down with "release", and the thread that finds it at zero
+ * passes an acquire fence. In a library that is built for the sanitizer that is a load; so it is here. */
 uint64_t __tsan_atomic64_load(const volatile uint64_t *at, int order);
 uint64_t __real___tsan_atomic64_fetch_sub(volatile uint64_t *at, uint64_t number, int order);
 

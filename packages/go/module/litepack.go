@@ -135,7 +135,7 @@ func withVFS(name string) string {
 	if !hasQuery || query == "" {
 		return path + "?vfs=" + VFS
 	}
-	// What cannot be parsed is go-sqlite3's to refuse.
+	// A query that cannot be parsed is go-sqlite3's to refuse.
 	if values, err := url.ParseQuery(query); err != nil || values.Has("vfs") {
 		return name
 	}

@@ -14,7 +14,7 @@ try {
   process.exit(2);
 }
 const child = spawn(command, process.argv.slice(2), { stdio: "inherit" });
-// What a terminal sends reaches the command by itself, which then ends as it wants to.
+// A terminal's signals reach the command by themselves, and it ends as it wants to.
 process.on("SIGINT", () => {});
 process.on("SIGTERM", () => child.kill("SIGTERM"));
 child.on("error", (error) => {

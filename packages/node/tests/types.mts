@@ -1,4 +1,4 @@
-// What users write has to be accepted by TypeScript, and what is wrong refused. Never run.
+// TypeScript has to accept the code of users, and to refuse code that is wrong. Never run.
 import Database from "better-sqlite3";
 import { DatabaseSync } from "node:sqlite";
 import sqlite3 from "sqlite3";

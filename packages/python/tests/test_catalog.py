@@ -106,7 +106,7 @@ def test_a_catalog_that_is_not_true_any_more(logs):
     assert names(plan().remaining) == ["0.db", "1.db", "2.db", "new.db"]
     assert sorted(row["at"] for row in rows_of(plan())) == ["2027-01-01", "2027-01-01", "2027-01-02", "2027-01-03"]
     writer.close()
-    # Whoever takes the list from the catalog is told what is gone.
+    # A scan that takes the list from the catalog names the missing file.
     os.remove("logs/9.db")
     with pytest.raises(FileNotFoundError, match=r"9\.db"):
         shards.scan(table="log", catalog="catalog.db")
@@ -343,7 +343,7 @@ def test_answers_are_those_without_a_catalog():
         lost = [row for row in wanted if row["_file"] not in kept]
         assert not lost, (seed, filters, lost)
         left_out[column] += len(scan.shards) - len(kept)
-    # What is read of them is compared less often: it takes longer.
+    # The rows read of them are compared less often: it takes longer.
     for _ in range(30):
         filters = conditions(source, source.choice(list(COLUMNS)))
         found = [row for row in rows_of(known, filters) if all(true(one, row[one.column]) for one in filters)]
@@ -432,7 +432,7 @@ def test_files_on_a_server(server):
         found[trusted] = server.RequestHandlerClass.seen
     # Of one that is trusted, only the first file (for the columns) and the one that has the day are opened.
     assert found[True] < 8 and found[False] >= 10 + found[True] - 2, found
-    # A size of somebody's choice makes no parts without end.
+    # A size that an attacker chose makes no parts without end.
     altered("urls.catalog", "hostile.catalog", "update files set size = 1 << 62")
     scan = shards.scan(urls, table="log", filters=day, catalog="hostile.catalog", catalog_trusted=True)
     assert len(scan.parts) == 1

@@ -171,7 +171,7 @@ def test_what_is_listed_without_a_version_is_opened(monkeypatch):
 
 
 def test_names_behind_links(folder):
-    """What is behind .. is what the system finds there, not what the text says."""
+    """The folder behind .. is the one that the system finds there, not the one of the text."""
     for name in ("data", "volume/2026"):
         pathlib.Path(name).mkdir(parents=True)
     os.symlink("../volume/2026", "data/current")
@@ -702,7 +702,7 @@ def test_damaged_files(logs):
         assert [pathlib.Path(report["file"]).name for report in shards.skipped("left-out")] == ["1b.db", "1c.db", "1d.db"]
     with pytest.raises(shards.Damaged):
         shards.scan("logs/1d.db", table="log", errors="skip", skipped="left-out")
-    # What is not damage is never skipped.
+    # An error that is not damage is never skipped.
     make("logs/3.db", [(1,)], "id int")
     with pytest.raises(shards.Mismatch):
         rows_of(shards.scan(logs, table="log", errors="skip", skipped="left-out"))

@@ -125,7 +125,7 @@ def test_what_cannot_be_tidied_up_is_no_failure(folder, monkeypatch, mode):
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("mode", ["error", "append", "overwrite"])
 def test_a_folder_that_another_job_makes_meanwhile(folder, monkeypatch, mode, last):
-    """Right after the check, or at the last moment: its rows stay, and so do files of somebody else."""
+    """Right after the check, or at the last moment: its rows stay, and so do files of others."""
     rename = os.rename
     job = shards.begin("out", mode)
     name = shards.write("out", job, pyarrow.table({"c": ["mine"]}).to_batches())

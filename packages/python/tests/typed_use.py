@@ -1,4 +1,4 @@
-"""Uses the package as somebody who checks types does; mypy reads it, nothing runs it."""
+"""Uses the package as a user who checks types does; mypy reads it, nothing runs it."""
 
 import pathlib
 import sqlite3

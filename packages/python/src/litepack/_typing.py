@@ -14,7 +14,7 @@ Parameter: TypeAlias = Union[str, int]
 
 
 class Connection(Protocol):
-    """What sqlite3, pysqlite3 and APSW have in common."""
+    """The common methods of sqlite3, pysqlite3 and APSW."""
 
     def enable_load_extension(self, enable: bool, /) -> None: ...
     def load_extension(self, name: str, /) -> None: ...

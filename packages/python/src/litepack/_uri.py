@@ -90,7 +90,7 @@ _URI = re.compile(r"(?:file:[^\s']*)?\?vfs=litepack[^\s']*")
 
 
 def without_uri(text: str) -> str:
-    """What a driver says, without the URI that :func:`uri` gave it: there may be a token in that."""
+    """A driver's message, without the URI that :func:`uri` gave it: there may be a token in that."""
     return _URI.sub("", text)
 
 
@@ -102,7 +102,7 @@ PARAMETERS = frozenset(
 
 
 def add_vfs(named: str, parameters: Mapping[str, Parameter] | None = None) -> str:
-    """A URI of somebody else's, with Litepack as its VFS unless it names one. ``parameters`` are for a path."""
+    """A URI made by others, with Litepack as its VFS unless it names one. ``parameters`` are for a path."""
     rest, hash_sign, fragment = named.partition("#")
     path, _, query = rest.partition("?")
     if not path.startswith("file:"):

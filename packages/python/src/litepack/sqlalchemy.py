@@ -16,7 +16,7 @@ from sqlalchemy.exc import ArgumentError
 from litepack._library import load_once
 from litepack._uri import PARAMETERS, add_vfs
 
-# What SQLAlchemy takes out of a URL for sqlite3 itself.
+# The parameters that SQLAlchemy takes out of a URL for sqlite3 itself.
 DRIVER = frozenset({"cached_statements", "check_same_thread", "detect_types", "isolation_level", "timeout", "uri"})
 
 
@@ -41,6 +41,6 @@ class Litepack(SQLiteDialect_pysqlite):
             # SQLAlchemy leaves them in the URI.
             arguments, options = super().create_connect_args(url)
             return [add_vfs(arguments[0])], {**options, "uri": True}
-        # What is no URI would be a file that is called so.
+        # A name that is no URI would be a file that is called so.
         arguments, options = super().create_connect_args(url.difference_update_query([*chosen, "uri"]))
         return [add_vfs(arguments[0], chosen)], {**options, "uri": True}

@@ -14,7 +14,7 @@ from litepack._uri import add_vfs
 
 
 class DatabaseClient(client.DatabaseClient):
-    """What ``manage.py dbshell`` starts: ``litepack shell``, in which packed files open. It needs the program
+    """The shell of ``manage.py dbshell``: ``litepack shell``, in which packed files open. It needs the program
     ``sqlite3``. A database that is not there yet is created, packed, as Django creates it."""
 
     executable_name = "litepack"

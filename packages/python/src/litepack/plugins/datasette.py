@@ -1,4 +1,4 @@
-"""What Datasette loads: from then on it opens packed files by their name."""
+"""The plugin that Datasette loads: from then on it opens packed files by their name."""
 
 from datasette.utils.sqlite import sqlite3
 

@@ -1,4 +1,4 @@
-"""What sqlite-utils loads: from then on it opens packed files by their name."""
+"""The plugin that sqlite-utils loads: from then on it opens packed files by their name."""
 
 from sqlite_utils.utils import sqlite3
 

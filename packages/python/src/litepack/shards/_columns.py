@@ -18,7 +18,7 @@ from litepack.shards._errors import Damaged, Mismatch
 
 FILE = "_file"
 SAMPLE = 1000
-# What the driver gives; other types are made from these.
+# The types that the driver gives; other types are made from these.
 RAW = {"int64": "0", "double": "0.0", "string": "''", "binary": "x''"}
 RAW_TYPES = {"int64": pa.int64(), "double": pa.float64(), "string": pa.string(), "binary": pa.binary()}
 
@@ -34,14 +34,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Source:
-    """What is read of each file: a table, or a query."""
+    """The rows that are read of each file: a table, or a query."""
 
     table: str | None
     query: str | None
 
     @property
     def sql(self) -> str:
-        """What stands behind FROM."""
+        """The text behind FROM."""
         return quoted(self.table) if self.table is not None else f"({self.query}\n)"
 
 
@@ -89,7 +89,7 @@ def _columns_of(cursor: Any, source: Source, path: str) -> list[Column]:
         row = cursor.fetchone()
         if row is None:
             raise Damaged(f"{printable(path)}: no such table: {source.table}")
-        # A view is SQL that whoever wrote the file chose.
+        # A view is SQL that the writer of the file chose.
         if row[0] == "view":
             raise Mismatch(f"{printable(path)}: {source.table} is a view: read it as a query, 'select * from ...'")
         cursor.execute("SELECT name, type FROM pragma_table_xinfo(?) WHERE hidden IN (0, 2, 3)", (source.table,))

@@ -1,4 +1,4 @@
-"""What can be wrong with one file of many. Every message begins with the file's name."""
+"""The errors of one file of many. Every message begins with the file's name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Mismatch(ShardError):
     """The columns of a file, or a value in it, are not of the kind that the scan has."""
 
 
-# What the driver sets before SQLite's words. It has the query behind them, if that could not be prepared.
+# The driver's text before SQLite's words. It has the query behind them, if that could not be prepared.
 _DRIVER = r"(?:[A-Z_]+: )?(?:\[SQLite\] )?(?:[Ff]ailed to \w+(?: query| '[^']*')?: )?"
 # SQLITE_CORRUPT and SQLITE_NOTADB; the driver gives no codes. Whole sentences: there are names and values in others.
 _DAMAGE = re.compile(
@@ -36,7 +36,7 @@ _MARK = re.compile(_DRIVER + r"bad JSON path: '(.*)'", re.DOTALL)
 
 
 def named(path: str, error: Exception) -> Exception:
-    """What the driver raised, with the name of the file, as the class that fits. Raise it ``from None``: what was raised
+    """The driver's error, with the name of the file, as the class that fits. Raise it ``from None``: what was raised
     may have a secret in it."""
     if isinstance(error, (ShardError, ImportError, MemoryError)):
         return error

@@ -93,7 +93,7 @@ def _one(one: Filter, column: Column, wanted: pa.DataType, utf8: bool) -> tuple[
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a catalog knows of a column of a table in one file: no value is less than ``least`` or greater than
+    """The bounds in a catalog of a column of a table in one file: no value is less than ``least`` or greater than
     ``greatest``, in SQLite's order (None: not known), and how many of the rows have none."""
 
     least: Any

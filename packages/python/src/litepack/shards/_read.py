@@ -115,7 +115,7 @@ class Reading:
                         batch, first = batch.slice(1), False
                     if batch.num_rows:
                         yield self._finished(batch, raw, types, part.shard.path)
-            # What is under the name by now, and what the last rows were of.
+            # The file under the name by now, and the one that the last rows were of.
             verify(part.shard, cursor)
 
     def _fields(self) -> list[pa.Field]:
@@ -188,7 +188,7 @@ class Reading:
 def opened(shard: Shard) -> Iterator[Any]:
     """A cursor on a file that is of the version that was planned, in a transaction: all it reads is of one commit."""
     with closing(connect_adbc(shard.path)) as connection, closing(connection.cursor()) as cursor:
-        # A file may be anybody's: nothing in its schema calls what is not meant for that.
+        # A file may come from a stranger: nothing in its schema calls what is not meant for that.
         cursor.execute("PRAGMA trusted_schema = OFF")
         cursor.execute("PRAGMA busy_timeout = 10000")
         # The transaction begins here; what is checked after it holds for all of it.
@@ -224,8 +224,8 @@ def _report(folder: str, part: Part, error: Damaged) -> None:
 
 
 def skipped(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """What was left out by scans that had ``skipped=folder``: dicts of ``file``, ``first``, ``last`` (rowids, None for
-    the whole file) and ``why``."""
+    """The rows and files left out by scans that had ``skipped=folder``: dicts of ``file``, ``first``, ``last`` (rowids,
+    None for the whole file) and ``why``."""
     if not os.path.isdir(folder):
         return []
     reports = []

@@ -26,7 +26,7 @@ OPENING_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Scan:
-    """What :func:`scan` planned. It can be pickled."""
+    """The plan of :func:`scan`. It can be pickled."""
 
     schema: pa.Schema
     shards: tuple[Shard, ...]
@@ -49,7 +49,7 @@ class Scan:
 
     @property
     def parts(self) -> list[Part]:
-        """What engines read apart from each other. Large files are opened for it."""
+        """The parts that engines read apart from each other. Large files are opened for it."""
         with ThreadPoolExecutor(THREADS) as pool:
             return [part for parts in pool.map(self._split, self.remaining) for part in parts]
 

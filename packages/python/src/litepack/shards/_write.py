@@ -150,7 +150,7 @@ def commit(folder: str, job: str, names: Iterable[str | None], mode: Mode = "err
     # Under another name of the folder attempts that still run begin no file any more, and finish none.
     ready = staging(folder, f"{job}.ready")
     os.rename(staging(folder, job), ready)
-    # What attempts left that were repeated.
+    # Files of attempts that were repeated.
     for name in set(os.listdir(ready)) - set(wanted):
         os.remove(os.path.join(ready, name))
     if missing := set(wanted) - set(os.listdir(ready)):
