@@ -120,8 +120,8 @@ def _some(paths: list[str], name: str, why: str) -> list[str]:
 
 
 def _listed(pattern: str) -> list[Shard]:
-    """The objects that a store lists, with sizes and ETags, so that no file has to be opened. They have no version where
-    there is no ETag."""
+    """The objects that a store lists, with sizes and ETags, so that no file has to be opened. Without an ETag they have
+    no version."""
     if pattern[:5].lower() != "s3://":
         raise ValueError(f"{printable(pattern)}: only s3:// and local folders can be listed: name each file by its URL")
     try:
