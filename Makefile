@@ -51,6 +51,7 @@ uninstall: ## what `make install` has put into PREFIX
 lint: ## formatting, clippy and the docs
 	@scripts/need cargo cc python3
 	scripts/check-docs
+	scripts/check-floors
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 

@@ -25,7 +25,7 @@ NAMED, DEFAULT = b"sqlite3_litepack_init", b"sqlite3_litepackdefault_init"
 OK, ROW = 0, 100
 READWRITE_CREATE_URI = 0x2 | 0x4 | 0x40
 CONFIG_LOG, FCNTL_VFSNAME = 16, 12
-# As many as crates/sqlite/src/ffi/library.rs has places for.
+# As many as crates/sqlite/src/c/library.rs has places for.
 LIBRARIES = 16
 ROWS = 3000
 FILL = f"""

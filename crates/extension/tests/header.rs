@@ -2,13 +2,25 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 /// The functions that are called through the table, by the text of the code: `call!(self.table(), step(...))`.
 fn called() -> BTreeSet<String> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../sqlite/src/ffi");
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../sqlite/src")];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.push(path);
+            }
+        }
+    }
     let mut names = BTreeSet::new();
-    for file in fs::read_dir(folder).unwrap() {
-        let text: String = fs::read_to_string(file.unwrap().path()).unwrap();
+    for file in files {
+        let text: String = fs::read_to_string(file).unwrap();
         let text: String = text.split_whitespace().collect();
         for call in text.split("call!(").skip(1) {
             let table = call

@@ -3,7 +3,6 @@
 use litepack_btree::PageNumber;
 use litepack_codec::LEVELS;
 
-use crate::remote;
 use crate::spelling::meant;
 
 /// Parameters of `file:` URIs that belong to SQLite itself (<https://sqlite.org/uri.html>).
@@ -106,20 +105,23 @@ impl Name {
     }
 }
 
-/// The settings in the parameters of a URI. Those of a file on a server are another's to read ([`crate::remote`]), and
-/// names that are not known here are other libraries', as SQLite takes them to be.
+/// The settings in the parameters of a URI. Those named `elsewhere` are another's to read, and names that are not known
+/// are other libraries', as SQLite takes them to be.
 ///
 /// # Errors
 /// A bad value, or a name that is one of ours misspelt, in words.
-pub(crate) fn from_uri(parameters: &[(String, String)]) -> Result<Vec<Setting>, String> {
+pub(crate) fn from_uri(
+    parameters: &[(String, String)],
+    elsewhere: &[&'static str],
+) -> Result<Vec<Setting>, String> {
     let mut settings = Vec::new();
     for (key, value) in parameters {
         if let Some(name) = Name::parse(key) {
             let setting = name.with(value);
             settings.push(setting.map_err(|why| format!("URI parameter {key}: {why}"))?);
-        } else if !OF_SQLITE.contains(&key.as_str()) && !remote::names().any(|name| name == key) {
+        } else if !OF_SQLITE.contains(&key.as_str()) && !elsewhere.contains(&key.as_str()) {
             let ours = Name::ALL.iter().map(|(name, _)| *name);
-            if let Some(meant) = meant(key, ours.chain(remote::names())) {
+            if let Some(meant) = meant(key, ours.chain(elsewhere.iter().copied())) {
                 return Err(format!(
                     "unknown URI parameter '{key}': did you mean '{meant}'?"
                 ));
@@ -184,7 +186,7 @@ mod tests {
             .iter()
             .map(|(k, v)| ((*k).to_string(), (*v).to_string()))
             .collect();
-        from_uri(&pairs)
+        from_uri(&pairs, &["url"])
     }
 
     #[test]

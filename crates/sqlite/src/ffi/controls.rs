@@ -6,23 +6,37 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use litepack_btree::PageNumber;
 use litepack_io::interrupt::listen;
 
-use super::api::Api;
-use super::bindings::sqlite3;
-use super::connection::Connection;
-use super::file::{State, report};
-use super::guard::guard;
-use super::host::{BusyHandler, HostFile};
-use super::interrupts::Interrupts;
-use super::maintenance_step::Request;
-use crate::codes::{Code, ERROR, MISUSE, NOMEM, NOTFOUND, OK, READONLY, fcntl};
-use crate::file::{Database, Event, Failure, File, pragma};
-use crate::maintain_function::QUERY_ONLY;
+use crate::c::api::Api;
+use crate::c::bindings::sqlite3;
+use crate::c::codes::{Code, ERROR, MISUSE, NOMEM, NOTFOUND, OK, READONLY, fcntl};
+use crate::c::connection::Connection;
+use crate::c::guard::guard;
+use crate::c::interrupts::Interrupts;
+use crate::failure::{Failure, report};
+use crate::files::{Database, Event, File};
+use crate::host::file::{BusyHandler, HostFile};
 use crate::options::is_ours;
 use crate::relief::relieve;
+use crate::sql::maintain::QUERY_ONLY;
+use crate::sql::pragma::pragma;
+use crate::sql::step::Request;
+
+/// What the file controls that are the same for all files need.
+pub(crate) struct State<F> {
+    /// The SQLite library that has the file open.
+    pub(crate) api: Api,
+    /// The name of the VFS that opened it.
+    pub(crate) vfs_name: &'static str,
+    /// Where SQLite has the connection that uses the file; null if it has not said.
+    pub(crate) connection: *const *mut sqlite3,
+    /// What `PRAGMA mmap_size` was set to.
+    pub(crate) mmap_size: i64,
+    pub(crate) file: F,
+}
 
 /// Whether this file control is a request that may take long: it listens for interrupts of the connection. SQLite's own
 /// ask for little, or for what is not to be left half done.
-pub(super) fn may_take_long(op: c_int) -> bool {
+pub(crate) fn may_take_long(op: c_int) -> bool {
     matches!(
         op,
         fcntl::PRAGMA | fcntl::LITEPACK_INFO | fcntl::LITEPACK_CHECK | fcntl::LITEPACK_MAINTAIN
@@ -33,7 +47,7 @@ pub(super) fn may_take_long(op: c_int) -> bool {
 ///
 /// # Safety
 /// `arg` is what SQLite documents for `op`, or what is documented at ours.
-pub(super) unsafe fn control<F: File>(
+pub(crate) unsafe fn control<F: File>(
     state: &mut State<F>,
     op: c_int,
     arg: *mut c_void,
@@ -215,7 +229,7 @@ unsafe fn answer_pragma(
 ///
 /// # Safety
 /// `arg` is the argument of that file control.
-pub(super) unsafe fn is_maintenance(arg: *mut c_void) -> bool {
+pub(crate) unsafe fn is_maintenance(arg: *mut c_void) -> bool {
     // SAFETY: the argument is an array of three strings, the second of which is the name.
     let name = unsafe { CStr::from_ptr(*arg.cast::<*const c_char>().add(1)) };
     name.to_bytes().eq_ignore_ascii_case(MAINTAIN)
@@ -233,7 +247,7 @@ const WHO_ASKS: &str = "litepack_maintain: the VFS above this one does not tell 
 ///
 /// # Safety
 /// `arg` is the argument of that file control, which runs on this connection, and no method of the file is running.
-pub(super) unsafe fn refuse_if_query_only(
+pub(crate) unsafe fn refuse_if_query_only(
     api: Api,
     db: Option<*mut sqlite3>,
     arg: *mut c_void,

@@ -1,27 +1,27 @@
-//! How SQLite calls the functions of [`crate::functions`]: one way in for all of them.
+//! How SQLite calls the functions of [`crate::sql::functions`]: one way in for all of them.
 //!
 //! What a function is registered with, and what its connection remembers, is freed with the connection; what an
 //! aggregate gathered, when its statement ends, however that happens.
 
 use std::ffi::{c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use litepack_columns::sql::{Error, Result, Sql};
 
-use super::api::{Api, Body, Destructor, FinalFn, SqlFn, call, len};
-use super::bindings::{
+use crate::c::api::{Api, Body, Destructor, FinalFn, SqlFn, call, free, len};
+use crate::c::bindings::{
     SQLITE_DETERMINISTIC, SQLITE_DIRECTONLY, SQLITE_INNOCUOUS, SQLITE_UTF8, sqlite3,
     sqlite3_context, sqlite3_value,
 };
-use super::call::Call;
-use super::connection::Connection;
-use super::guard::guard;
-use super::library::{LIBRARIES, Library, for_each_library};
-use crate::codes::{BUSY, Code, INTERNAL, IOERR_NOMEM, NOMEM, OK, fcntl};
-use crate::columns::{State, Training};
-use crate::functions::{Act, SECTIONS};
+use crate::c::codes::{BUSY, Code, INTERNAL, IOERR_NOMEM, NOMEM, OK, fcntl};
+use crate::c::connection::Connection;
+use crate::c::guard::guard;
+use crate::c::library::{LIBRARIES, Library, for_each_library};
 use crate::relief::relieve;
+use crate::sql::call::Call;
+use crate::sql::columns::Training;
+use crate::sql::columns::state::State;
+use crate::sql::functions::{Act, SECTIONS};
 
 /// What SQLite keeps for each function of each connection.
 struct Registered {
@@ -103,7 +103,7 @@ unsafe fn register_all(library: Library, db: *mut sqlite3) -> Code {
 ///
 /// # Safety
 /// `db` is an open connection.
-pub(super) unsafe fn refused(
+pub(crate) unsafe fn refused(
     api: Api,
     db: *mut sqlite3,
 ) -> std::result::Result<Option<String>, c_int> {
@@ -114,15 +114,6 @@ pub(super) unsafe fn refused(
         // What other files say to a question that they do not know.
         _ => Ok(None),
     }
-}
-
-/// # Safety
-/// `data` is a boxed `T` that nobody uses again.
-pub(super) unsafe extern "C" fn free<T>(data: *mut c_void) {
-    // SAFETY: the caller gives up its only pointer to a box of a `T`.
-    let drop_it = || drop(unsafe { Box::from_raw(data.cast::<T>()) });
-    // Which library calls is not to be known here, so a panic goes unlogged.
-    let _ = catch_unwind(AssertUnwindSafe(drop_it));
 }
 
 /// Runs a function and hands its error, or its panic, to SQLite.
@@ -288,10 +279,10 @@ unsafe fn training(api: Api, context: *mut sqlite3_context, size: usize) -> *mut
 mod tests {
     use std::ffi::c_char;
 
-    use super::super::api::tests::silent;
-    use super::super::bindings::sqlite3_api_routines;
     use super::*;
-    use crate::codes::NOMEM;
+    use crate::c::api::tests::silent;
+    use crate::c::bindings::sqlite3_api_routines;
+    use crate::c::codes::NOMEM;
 
     /// What SQLite would have for a running aggregate.
     struct Running {
@@ -318,7 +309,7 @@ mod tests {
     }
 
     unsafe extern "C" fn version() -> c_int {
-        super::super::api::VERSION_MIN
+        crate::c::api::VERSION_MIN
     }
 
     #[test]

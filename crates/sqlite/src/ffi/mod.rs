@@ -1,30 +1,17 @@
-//! All contact with SQLite's C interface, and all unsafe code of the project.
+//! What SQLite calls: the entry points of the extension, and all that they register.
 //!
-//! `bindings.rs` is what SQLite looks like, generated from its header by `scripts/sqlite-bindings`; `api.rs` calls its
-//! functions, `connection.rs` runs statements; `library.rs` tells the SQLite libraries of the process apart,
-//! `registration.rs` is what is registered with each; `vfs.rs`, `file.rs`, `functions.rs` are what it calls, `call.rs`
-//! a running function, `permission.rs` whether it may configure the process, `interrupts.rs` whether its connection was
-//! interrupted, `controls.rs` what any file answers when it is asked; `host.rs` is what we call; `guard.rs` keeps panics
-//! in; `allocator.rs` is for the loadable extension alone.
+//! ```text
+//! registration.rs  our VFSes in a library      vfs.rs         their methods
+//! methods.rs       the methods of a file       controls.rs    what any file answers when it is asked
+//! functions.rs     the way into the SQL functions
+//! ```
+#![allow(unsafe_code)]
 
-mod allocator;
-mod api;
-#[rustfmt::skip]
-pub(crate) mod bindings;
-mod call;
-#[allow(dead_code)]
-mod connection;
 mod controls;
-mod file;
-#[cfg(test)]
-mod file_test;
 mod functions;
-mod guard;
-mod host;
-mod interrupts;
-mod library;
-pub(crate) mod maintenance_step;
-mod permission;
+mod methods;
+#[cfg(test)]
+mod methods_test;
 #[cfg(test)]
 mod readonly_file_test;
 mod registration;
@@ -32,15 +19,13 @@ mod vfs;
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::codes::{ERROR, MISUSE, OK};
-pub use allocator::Allocator;
-pub use api::EntryPoint;
-pub use bindings::sqlite3;
-pub(crate) use call::Call;
-pub(crate) use connection::Connection;
-pub(crate) use host::{BusyHandler, HostFile, HostName};
-pub(crate) use interrupts::thread_time;
-use library::{LIBRARIES, Library, for_each_library};
+pub use crate::c::allocator::Allocator;
+use crate::c::api::Api;
+pub use crate::c::api::EntryPoint;
+pub use crate::c::bindings::sqlite3;
+use crate::c::codes::{ERROR, MISUSE, OK};
+use crate::c::library::{LIBRARIES, Library, for_each_library};
+use crate::sql::permission;
 
 /// Registers a VFS `name` over the VFS `host`, after an entry point has run.
 ///
@@ -106,7 +91,7 @@ unsafe fn load(
         Ok(()) => OK,
         Err(why) => {
             // SAFETY: the table is SQLite's, which gives a place for a message in its own memory, or null.
-            unsafe { api::Api::refuse(table, error, &why) };
+            unsafe { Api::refuse(table, error, &why) };
             ERROR
         }
     }

@@ -7,15 +7,16 @@ use std::rc::Rc;
 
 use litepack_btree::PageNumber;
 
-use super::api::tests::{silent, without_memory};
-use super::api::{Api, call};
-use super::bindings::{sqlite3_file, sqlite3_io_methods};
-use super::file::{OBJECT_SIZE, install, with};
-use crate::codes::{
+use super::methods::{OBJECT_SIZE, install, with};
+use crate::c::api::tests::{silent, without_memory};
+use crate::c::api::{Api, call};
+use crate::c::bindings::{sqlite3_file, sqlite3_io_methods};
+use crate::c::codes::{
     INTERNAL, IOCAP_IMMUTABLE, IOERR_FSTAT, IOERR_READ, IOERR_SHORT_READ, NOMEM, NOTFOUND, OK,
     READONLY, fcntl,
 };
-use crate::file::{Database, Failure, File};
+use crate::failure::Failure;
+use crate::files::{Database, File};
 use crate::options::{Name, Setting};
 
 /// Some bytes, and whether they are still there.

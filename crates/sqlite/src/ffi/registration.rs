@@ -5,49 +5,18 @@
 //! and put the host's own default back, a library that was unloaded and loaded again has none, and another copy of
 //! this extension may have registered its own under the same names.
 
-use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int, c_void};
-use std::sync::{LazyLock, Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError};
 
-use super::api::Api;
-use super::bindings::sqlite3_vfs;
-use super::library::{LIBRARIES, Library, for_each_library};
-use super::vfs::{NAME, Named, Standard, over};
-use crate::codes::OK;
+use super::vfs::{Named, Standard, over};
+use crate::c::bindings::sqlite3_vfs;
+use crate::c::codes::OK;
+use crate::c::library::{LIBRARIES, Library, Shim, for_each_library};
+use crate::open::NAME;
 
 const NAME_C: &CStr = c"litepack";
 /// The name of the one that becomes the default: it makes new databases plain unless told otherwise.
 const DEFAULT_NAME_C: &CStr = c"litepack-default";
-
-/// What one of our VFSes knows.
-pub(crate) struct Shim {
-    pub(super) library: Library,
-    pub(super) host: *mut sqlite3_vfs,
-    /// Whether databases are ours to make only on request: this is the library's default VFS.
-    pub(super) is_default: bool,
-    pub(super) name: &'static str,
-    /// As SQLite knows it.
-    vfs: *mut sqlite3_vfs,
-}
-
-// SAFETY: a shim is leaked and never changes. What it points to are VFSes, which SQLite itself uses from any thread.
-unsafe impl Send for Shim {}
-// SAFETY: no method changes anything through a shared reference, and the pointers are good on every thread.
-unsafe impl Sync for Shim {}
-
-impl Shim {
-    pub(super) fn api(&self) -> Api {
-        self.library.api()
-    }
-
-    /// Whether it still is what would be registered over a VFS that looks like this now.
-    fn is_over(&self, host: *mut sqlite3_vfs, vfs: &sqlite3_vfs) -> bool {
-        let ours = self.vfs;
-        // SAFETY: our VFS is never freed, and SQLite changes none of these.
-        let form = unsafe { ((*ours).iVersion, (*ours).szOsFile, (*ours).mxPathname) };
-        self.host == host && form == (vfs.iVersion, vfs.szOsFile, vfs.mxPathname)
-    }
-}
 
 /// Puts the methods of one VFS over those of a host.
 type Over = fn(&sqlite3_vfs) -> sqlite3_vfs;
@@ -60,15 +29,6 @@ const fn standard<const LIBRARY: usize>() -> [Over; 2] {
 }
 
 static STANDARD: [[Over; 2]; LIBRARIES] = for_each_library!(standard);
-
-/// VFSes under names of the program's own choice, by where SQLite has them.
-static NAMED: LazyLock<RwLock<HashMap<usize, &'static Shim>>> = LazyLock::new(RwLock::default);
-
-/// The VFS of [`register_named`] at this address.
-pub(super) fn named(vfs: *mut sqlite3_vfs) -> Option<&'static Shim> {
-    let named = NAMED.read().unwrap_or_else(PoisonError::into_inner);
-    named.get(&vfs.addr()).copied()
-}
 
 /// Registers the VFS `litepack` over the library's default VFS, and with `default` a second one that becomes the
 /// default itself. Does nothing the second time.
@@ -146,9 +106,7 @@ pub(crate) unsafe fn register_named(
     // SAFETY: SQLite has just found it.
     let vfs = over::<Named>(unsafe { &*found });
     let shim = leak(library, found, false, name, vfs);
-    let mut named = NAMED.write().unwrap_or_else(PoisonError::into_inner);
-    named.insert(shim.vfs.addr(), shim);
-    drop(named);
+    shim.name_it();
     // SAFETY: the VFS is leaked, and the library that this code is in is never unloaded.
     accepted(unsafe { library.api().vfs_register(shim.vfs, false) })
 }

@@ -1,0 +1,187 @@
+//! Why a call failed: the one place where errors of the layers below become SQLite's numbers.
+
+use std::borrow::Cow;
+use std::io;
+
+use litepack_store::Error;
+
+use crate::c::api::Api;
+use crate::c::codes::{
+    BUSY, CANTOPEN, CORRUPT, Code, FULL, INTERRUPT, IOERR, IOERR_DATA, IOERR_NOMEM, IOERR_READ,
+    NOMEM, NOTADB,
+};
+use crate::host::error::host_code;
+
+/// What went wrong, for SQLite and for people.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    /// What, where, and what to do. Empty where the code says it all.
+    pub(crate) why: Cow<'static, str>,
+    /// SQLite's error log has it already, or need not have it.
+    pub(crate) told: bool,
+}
+
+impl Failure {
+    /// One that goes to SQLite's error log.
+    pub(crate) fn new(code: Code, why: impl Into<Cow<'static, str>>) -> Failure {
+        Failure {
+            code,
+            why: why.into(),
+            told: false,
+        }
+    }
+
+    /// One for the caller alone.
+    pub(crate) fn told(code: Code, why: impl Into<Cow<'static, str>>) -> Failure {
+        Failure {
+            code,
+            why: why.into(),
+            told: true,
+        }
+    }
+
+    /// The connection was interrupted, in SQLite's word for it.
+    pub(crate) fn interrupted() -> Failure {
+        Failure::told(INTERRUPT, "interrupted")
+    }
+
+    /// Others are in the way, and may not be at the next try.
+    pub(crate) fn is_passing(&self) -> bool {
+        self.code == BUSY && self.why.is_empty()
+    }
+
+    /// What went wrong, if it is one of the texts of this library.
+    pub(crate) fn fixed_words(&self) -> Option<&'static str> {
+        match self.why {
+            Cow::Borrowed(why) if !why.is_empty() => Some(why),
+            _ => None,
+        }
+    }
+
+    /// An error of the store. What the host's VFS answered it has logged itself; without memory there is none for a
+    /// text.
+    pub(crate) fn of_store(error: &Error, doing: While) -> Failure {
+        if error.is_interrupted() {
+            return Failure::interrupted();
+        }
+        let code = code_of(error, doing);
+        let told = match error {
+            Error::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+                return Failure::told(code, "out of memory");
+            }
+            Error::Io(error) => host_code(error).is_some(),
+            _ => false,
+        };
+        Failure {
+            code,
+            why: error.to_string().into(),
+            told,
+        }
+    }
+}
+
+/// The result code of a failure, which goes to SQLite's error log if it has to.
+pub(crate) fn report(api: Api, failure: &Failure) -> Code {
+    if !failure.told {
+        api.log(failure.code, &failure.why);
+    }
+    failure.code
+}
+
+/// For a code of the host's, which has said what there is to say.
+impl From<Code> for Failure {
+    fn from(code: Code) -> Failure {
+        Failure::told(code, "")
+    }
+}
+
+/// What a failed call was doing: damage met while reading is SQLite's "malformed", but while writing
+/// it must be an I/O error, the only kind after which SQLite gives up the transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum While {
+    Reading,
+    Writing,
+}
+
+/// The result code for an error.
+pub(crate) fn code_of(error: &Error, doing: While) -> Code {
+    match error {
+        // An I/O error among those, too, after which SQLite gives up the transaction; the program is told SQLITE_NOMEM.
+        Error::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => IOERR_NOMEM,
+        _ if error.is_interrupted() => INTERRUPT,
+        Error::Io(error) => host_code(error).unwrap_or(IOERR),
+        Error::Damaged(_) if doing == While::Reading => CORRUPT,
+        // Not IOERR_CORRUPTFS, of which SQLite makes CORRUPT before it looks whether to give up the transaction.
+        Error::Damaged(_) => IOERR_DATA,
+        Error::NotPacked => NOTADB,
+        Error::Unsupported(_) => CANTOPEN,
+        Error::Conflict if doing == While::Reading => BUSY,
+        Error::Limit(_) => FULL,
+        // The enum is open for the store's sake; a new kind is an I/O error until it has its code.
+        _ => IOERR,
+    }
+}
+
+/// The result code for an error while an archive is opened or read.
+pub(crate) fn code_of_archive(error: &litepack_archive::Error) -> Code {
+    use litepack_archive::Error;
+    match error {
+        Error::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => NOMEM,
+        Error::Io(error) if error.kind() == io::ErrorKind::Interrupted => INTERRUPT,
+        Error::Stopped => INTERRUPT,
+        Error::Io(error) => host_code(error).unwrap_or(IOERR_READ),
+        Error::NotZstd | Error::NoSeekTable => NOTADB,
+        Error::SeekTable { .. } | Error::Frame { .. } => CORRUPT,
+        Error::Unsupported(_) | Error::Limit(_) => CANTOPEN,
+        // As for the store's errors.
+        _ => IOERR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::error::from_host;
+
+    #[test]
+    fn the_log_gets_what_the_host_has_not_logged() {
+        let of = |error: io::Error| Failure::of_store(&error.into(), While::Writing);
+        let host = of(from_host(FULL).unwrap_err());
+        assert_eq!((host.code, host.told), (FULL, true));
+        let ours = of(io::Error::other("the checkpoint could not be committed"));
+        assert_eq!((ours.code, ours.told), (IOERR, false));
+        let memory = of(io::ErrorKind::OutOfMemory.into());
+        assert_eq!((memory.code, memory.told), (IOERR_NOMEM, true));
+        assert_eq!(memory.fixed_words(), Some("out of memory"));
+    }
+
+    #[test]
+    fn host_codes_pass_through_the_archive() {
+        use litepack_archive::Error;
+        let from = |error: io::Error| code_of_archive(&Error::from(error));
+        assert_eq!(from(from_host(FULL).unwrap_err()), FULL);
+        assert_eq!(from(io::Error::other("x")), IOERR_READ);
+        assert_eq!(from(io::ErrorKind::OutOfMemory.into()), NOMEM);
+        assert_eq!(from(io::ErrorKind::Interrupted.into()), INTERRUPT);
+        assert_eq!(code_of_archive(&Error::Stopped), INTERRUPT);
+        assert_eq!(code_of_archive(&Error::NoSeekTable), NOTADB);
+    }
+
+    #[test]
+    fn host_codes_pass_through_the_store() {
+        let error = Error::from(from_host(FULL).unwrap_err());
+        assert_eq!(code_of(&error, While::Writing), FULL);
+        assert_eq!(code_of(&Error::Limit("x"), While::Writing), FULL);
+        assert_eq!(code_of(&Error::Conflict, While::Reading), BUSY);
+        assert_eq!(code_of(&Error::Conflict, While::Writing), IOERR);
+        let error = Error::from(litepack_io::interrupt::Interrupted);
+        assert_eq!(code_of(&error, While::Reading), INTERRUPT);
+        let error = Error::from(litepack_io::memory::OutOfMemory);
+        assert_eq!(code_of(&error, While::Writing), IOERR_NOMEM);
+        assert_eq!(
+            code_of(&Error::from(io::Error::other("x")), While::Reading),
+            IOERR
+        );
+    }
+}

@@ -1,0 +1,302 @@
+//! A database on a web server, as one that is only read: a packed file, an archive or a plain database, told by its
+//! first bytes. What it is made of is read by range when it is needed.
+
+use std::io;
+use std::sync::Arc;
+
+use litepack_btree::PageNumber;
+use litepack_engine::report::{check_text, info_json};
+use litepack_engine::{FileKind, expect_database_len, page_size};
+use litepack_io::cache::{Cache, FileId};
+use litepack_io::storage::ReadAt;
+use litepack_remote::{Error, Options, Remote};
+use litepack_store::{HEAD_LEN, Snapshot};
+use serde_json::{Value, json};
+
+use crate::beside::registry::FileRegistry;
+use crate::c::codes::{CANTOPEN, CORRUPT, ERROR, IOERR_READ, MISUSE, NOTADB};
+use crate::failure::{Failure, While, code_of};
+use crate::files::archive::{ArchiveFile, Which};
+use crate::files::split::split_file;
+use crate::files::{Database, File};
+use crate::options::{Name, Setting};
+
+/// What the store expects to come with the first request does.
+const _: () = assert!(litepack_remote::OPENING >= litepack_store::OPENING);
+
+/// The file, as what is above it wants its bytes.
+#[derive(Clone, Debug)]
+struct Medium(Arc<Remote>);
+
+impl ReadAt for Medium {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(self.0.read_at(buf, offset)?)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.len())
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+}
+
+/// An open database on a server.
+#[derive(Debug)]
+pub(crate) struct RemoteFile {
+    remote: Arc<Remote>,
+    content: Content,
+    /// Whether what was kept of the file was forgotten, because something was wrong in it.
+    is_fetched_again: bool,
+}
+
+#[derive(Debug)]
+enum Content {
+    Plain,
+    Packed(Box<PackedFile>),
+    Archive(Box<ArchiveFile<Medium>>),
+}
+
+#[derive(Debug)]
+struct PackedFile {
+    snapshot: Snapshot<Medium>,
+    /// Keeps the name of its pages in the cache for other connections.
+    _file: Arc<FileId>,
+}
+
+/// Packed files on servers, by [`Remote::identity`].
+static FILES: FileRegistry<u128, FileId, FileId> = FileRegistry::new();
+
+impl PackedFile {
+    fn open(remote: &Arc<Remote>) -> litepack_store::Result<PackedFile> {
+        let file = FILES.name(remote.identity(), FileId::unique);
+        let options = litepack_store::Options {
+            file: *file,
+            ..litepack_store::Options::default()
+        };
+        let mut snapshot = Snapshot::open(Medium(Arc::clone(remote)), &options)?;
+        // The file never changes, so this is its commit for good.
+        snapshot.refresh()?;
+        Ok(PackedFile {
+            snapshot,
+            _file: file,
+        })
+    }
+}
+
+impl RemoteFile {
+    /// Opens the database at a URL.
+    pub(crate) fn open(url: &str, options: Options) -> Result<RemoteFile, Failure> {
+        let remote = Remote::open(url, options).map_err(|error| {
+            let is_wrong = matches!(error, Error::Settings(_));
+            Failure::new(if is_wrong { MISUSE } else { CANTOPEN }, error.to_string())
+        })?;
+        let remote = Arc::new(remote);
+        let (content, is_fetched_again) = match Content::of(&remote) {
+            Err(failure) if matches!(failure.code, CORRUPT | NOTADB) => {
+                remote.forget();
+                (Content::of(&remote)?, true)
+            }
+            content => (content?, false),
+        };
+        Ok(RemoteFile {
+            remote,
+            content,
+            is_fetched_again,
+        })
+    }
+}
+
+impl Content {
+    fn of(remote: &Arc<Remote>) -> Result<Content, Failure> {
+        let mut head = [0; HEAD_LEN];
+        let n = remote.read_at(&mut head, 0).map_err(unread)?;
+        let head = &head[..n];
+        match FileKind::of(head, remote.len()) {
+            FileKind::Packed => {
+                let packed = PackedFile::open(remote).map_err(of_store)?;
+                Ok(Content::Packed(Box::new(packed)))
+            }
+            FileKind::Zstd => {
+                let which = || Some(Which::Remote(remote.identity()));
+                let archive = ArchiveFile::open(Medium(Arc::clone(remote)), which)?;
+                Ok(Content::Archive(Box::new(archive)))
+            }
+            FileKind::Plain => match expect_database_len(head, remote.len()) {
+                Ok(()) => Ok(Content::Plain),
+                Err(why) => Err(Failure::new(CORRUPT, format!("{}: {why}", remote.url()))),
+            },
+            _ => {
+                let what = "neither a packed file nor an archive nor a SQLite database";
+                let why = format!("{}: {what}", remote.url());
+                Err(Failure::new(NOTADB, why))
+            }
+        }
+    }
+
+    fn read(&mut self, remote: &Remote, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
+        match self {
+            Content::Plain => remote.read_at(buf, offset).map_err(unread),
+            Content::Packed(file) => file.snapshot.read(offset, buf).map_err(of_store),
+            Content::Archive(archive) => archive.read(buf, offset),
+        }
+    }
+}
+
+impl File for RemoteFile {
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
+        self.ask(|content, remote| content.read(remote, buf, offset))
+    }
+
+    fn size(&mut self) -> Result<u64, Failure> {
+        self.ask(|content, remote| match content {
+            Content::Plain => Ok(remote.len()),
+            Content::Packed(file) => Ok(file.snapshot.size()),
+            Content::Archive(archive) => archive.size(),
+        })
+    }
+
+    fn database(&mut self) -> Option<&mut dyn Database> {
+        Some(self)
+    }
+}
+
+impl Database for RemoteFile {
+    fn setting(&self, name: Name) -> Result<String, String> {
+        match (&self.content, name) {
+            (_, Name::Level) => Err(LEVEL.into()),
+            (Content::Packed(file), Name::Threads) => Ok(file.snapshot.threads().to_string()),
+            (Content::Archive(archive), name) => archive.setting(name),
+            (Content::Plain, Name::Threads) => Err(THREADS.into()),
+            (_, Name::CacheMb) => Ok((Cache::shared().limit() >> 20).to_string()),
+        }
+    }
+
+    fn apply(&mut self, setting: Setting) -> Result<(), String> {
+        if let Setting::CacheMb(mb) = setting {
+            Cache::shared().set_budget(mb << 20);
+        }
+        match (&mut self.content, setting) {
+            (_, Setting::Level(_)) => Err(LEVEL.into()),
+            (Content::Packed(file), Setting::Threads(threads)) => {
+                file.snapshot.set_threads(threads);
+                Ok(())
+            }
+            (Content::Archive(archive), setting) => archive.apply(setting),
+            (Content::Plain, Setting::Threads(_)) => Err(THREADS.into()),
+            (_, Setting::CacheMb(_)) => Ok(()),
+        }
+    }
+
+    fn info(&mut self) -> Result<String, Failure> {
+        self.report().map(|report| report.to_string())
+    }
+
+    fn check(&mut self) -> Result<String, Failure> {
+        match &mut self.content {
+            Content::Plain => {
+                let why = "a plain database has no checksums; PRAGMA integrity_check looks at its structure";
+                Err(Failure::new(ERROR, why))
+            }
+            Content::Packed(file) => {
+                let report = file.snapshot.check(&mut |_| Ok(())).map_err(of_store)?;
+                Ok(check_text(&report))
+            }
+            Content::Archive(archive) => archive.check(),
+        }
+    }
+
+    fn split(&mut self, root: PageNumber, parts: usize) -> Result<String, Failure> {
+        split_file(self, root, parts)
+    }
+
+    fn remote(&self) -> Option<String> {
+        Some(self.traffic().to_string())
+    }
+}
+
+impl RemoteFile {
+    /// Asks for something, and once more if it is damaged. It need not be the file: what is between may have sent
+    /// something else once, and that was kept.
+    fn ask<T>(
+        &mut self,
+        mut ask: impl FnMut(&mut Content, &Remote) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        match ask(&mut self.content, &self.remote) {
+            Err(failure) if failure.code == CORRUPT && !self.is_fetched_again => {
+                self.is_fetched_again = true;
+                self.remote.forget();
+                // The table of an archive may be wrong, too.
+                self.content = Content::of(&self.remote).map_err(|_| failure)?;
+                ask(&mut self.content, &self.remote)
+            }
+            done => done,
+        }
+    }
+
+    /// Where the file is, which version of it, and what reading it took so far. docs/reference/json.md lists the
+    /// fields.
+    fn traffic(&self) -> Value {
+        let traffic = self.remote.traffic();
+        json!({
+            "url": self.remote.url(),
+            "size": self.remote.len(),
+            "validator": self.remote.validator(),
+            "kind": match self.content {
+                Content::Plain => "plain",
+                Content::Packed(_) => "packed",
+                Content::Archive(_) => "archive",
+            },
+            "requests": traffic.requests,
+            "bytes": traffic.bytes,
+            "hits": traffic.hits,
+            "disk_hits": traffic.disk_hits,
+            "retries": traffic.retries,
+        })
+    }
+
+    /// What `info` says of such a file elsewhere, and `remote`.
+    pub(crate) fn report(&mut self) -> Result<Value, Failure> {
+        let mut report = match &mut self.content {
+            Content::Plain => {
+                let mut head = [0; 100];
+                let n = self.remote.read_at(&mut head, 0).map_err(unread)?;
+                let (len, page_size) = (self.remote.len(), page_size(&head[..n]));
+                json!({
+                    "format": "sqlite",
+                    "page_size": page_size,
+                    "pages": page_size.map(|size| len / u64::from(size)),
+                    "logical_bytes": len,
+                    "file_bytes": len,
+                })
+            }
+            Content::Packed(file) => info_json(&file.snapshot.info().map_err(of_store)?),
+            Content::Archive(archive) => archive.report()?,
+        };
+        report["remote"] = self.traffic();
+        Ok(report)
+    }
+}
+
+/// The report on a database on a server as a JSON object, with what making it took as `remote`.
+///
+/// # Errors
+/// In words.
+pub fn remote_info(url: &str, options: Options) -> Result<Value, String> {
+    let report = RemoteFile::open(url, options).and_then(|mut file| file.report());
+    report.map_err(|failure| failure.why.into_owned())
+}
+
+const LEVEL: &str = "a file on a server is not written, so it has no level";
+const THREADS: &str = "a plain database is not decoded, so it needs no threads";
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn unread(error: Error) -> Failure {
+    Failure::new(IOERR_READ, error.to_string())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn of_store(error: litepack_store::Error) -> Failure {
+    Failure::new(code_of(&error, While::Reading), error.to_string())
+}

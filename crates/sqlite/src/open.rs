@@ -1,0 +1,272 @@
+//! What SQLite gets for a name: decides for each file whether it is ours, and opens what is.
+//!
+//! Ours are main databases that are packed (or new) and their rollback journals, archives, files on a server, and what
+//! is only opened to say that its URI is wrong. Any other file is opened by the host directly in SQLite's memory, so
+//! that from then on we are not in the way at all.
+
+use std::ffi::{CStr, c_int};
+
+use litepack_archive::begins_like_zstd;
+use litepack_io::storage::ReadAt;
+use litepack_store::{HEAD_LEN, HeaderKind, JOURNAL_SUFFIX, Options, Store, WAL_SUFFIX, kind_of};
+
+use crate::beside::identity::{Beside, FOREIGN_NAME, Identity, REPLACED, beside};
+use crate::beside::known_absent::KnownAbsent;
+use crate::beside::stamp::FileStamp;
+use crate::c::api::Api;
+use crate::c::codes::{
+    CANTOPEN, MISUSE, NOTADB, OPEN_CREATE, OPEN_EXCLUSIVE, OPEN_MAIN_DB, OPEN_READONLY,
+    OPEN_READWRITE,
+};
+use crate::c::library::Shim;
+use crate::failure::{Failure, While, report};
+use crate::files::archive::{ArchiveFile, Which};
+use crate::files::journal::JournalFile;
+use crate::files::packed::PackedFile;
+use crate::files::refused::Refused;
+use crate::files::remote::{self, Location, RemoteFile};
+use crate::files::{Database, foreign};
+use crate::host::file::HostFile;
+use crate::host::name::{HostName, MainName};
+use crate::options::{Setting, from_uri};
+use crate::session::packed::Packed;
+use crate::session::secure_delete::SecureDelete;
+
+/// The name of the VFS for which every new database is ours.
+pub(crate) const NAME: &str = "litepack";
+
+/// What SQLite gets. Files of ours are in memory of their own.
+pub(crate) enum Opened {
+    /// The host opens the file, with these flags: it is none of ours.
+    Below(c_int),
+    /// Those below have the flags that the host granted.
+    Journal(JournalFile, c_int),
+    Packed(Box<PackedFile>, c_int),
+    /// From here on what is only read, whatever was asked for.
+    Archive(Box<ArchiveFile<HostFile>>),
+    Remote(Box<RemoteFile>),
+    Refused(Refused),
+}
+
+/// A file beside a main database: a journal or a WAL.
+pub(crate) fn beside_main(name: HostName, flags: c_int) -> Result<Opened, Failure> {
+    match beside(name.path()) {
+        Some(Beside::Journal | Beside::ForeignJournal) if flags & OPEN_CREATE != 0 => {
+            Ok(Opened::Journal(JournalFile::new(name), flags))
+        }
+        Some(Beside::Journal) if flags & OPEN_READWRITE != 0 => {
+            // Without CREATE it is a journal left on disk, to be played back.
+            let (file, granted) = name.open(flags)?;
+            Ok(Opened::Journal(JournalFile::of(name, file), granted))
+        }
+        Some(Beside::ForeignJournal | Beside::ForeignWal) => {
+            Err(Failure::new(CANTOPEN, FOREIGN_NAME))
+        }
+        Some(Beside::OthersWal) => Err(Failure::new(CANTOPEN, REPLACED)),
+        // A journal is to be looked at.
+        _ => Ok(Opened::Below(flags)),
+    }
+}
+
+/// A main database that SQLite opens by one of our VFSes.
+pub(crate) struct Opening<'a> {
+    pub(crate) shim: &'a Shim,
+    pub(crate) name: MainName<'a>,
+    pub(crate) flags: c_int,
+}
+
+impl Opening<'_> {
+    /// Opens it.
+    pub(crate) fn main(&self) -> Result<Opened, Failure> {
+        let (shim, api) = (self.shim, self.shim.api());
+        let explicit = !shim.is_default || self.name.parameter(c"vfs").as_deref() == Some(NAME);
+        // As the default VFS we may meet parameters that are meant for someone else.
+        let asked = if explicit {
+            Asked::of(&self.name.parameters())
+        } else {
+            Ok(Asked::default())
+        };
+        let asked = match asked {
+            Ok(asked) => asked,
+            Err(why) => return Ok(self.refuse(why)),
+        };
+        if let Some(location) = asked.remote {
+            return self.remote(location, asked.settings);
+        }
+        let (disk, granted) = self.name.host().open(self.flags)?;
+        let is_new_ours =
+            || granted & OPEN_READONLY == 0 && (explicit || shim.library.new_are_packed());
+        match Content::of(api, &disk)? {
+            Content::Packed => self.packed(disk, granted, asked.settings),
+            Content::Empty if is_new_ours() => self.packed(disk, granted, asked.settings),
+            Content::Zstd => {
+                drop(disk);
+                self.archive(asked.settings, explicit)
+            }
+            Content::Empty | Content::Other => {
+                drop(disk);
+                Ok(self.plain())
+            }
+        }
+    }
+
+    /// Opens what was asked for in a wrong way, so that somebody hears the words.
+    fn refuse(&self, why: String) -> Opened {
+        self.shim.api().log(MISUSE, &why);
+        Opened::Refused(Refused(why))
+    }
+
+    /// A main database that was looked at is the host's. It exists by now, so it can no longer be asked to be created
+    /// exclusively.
+    fn plain(&self) -> Opened {
+        Opened::Below(self.flags & !OPEN_EXCLUSIVE)
+    }
+
+    /// Opens a packed database, or an empty file as one.
+    fn packed(
+        &self,
+        disk: HostFile,
+        granted: c_int,
+        settings: Vec<Setting>,
+    ) -> Result<Opened, Failure> {
+        let path = disk.path().to_owned();
+        let names = self.name.rename_beside();
+        let names = names.map_err(|why| Failure::new(CANTOPEN, why))?;
+        let mut store = Store::open(disk, Options::default()).map_err(|error| {
+            let failure = Failure::of_store(&error, While::Reading);
+            Failure::new(failure.code, format!("{}: {error}", path.to_string_lossy()))
+        })?;
+        let identity = Identity::new(&path, names, store.uuid());
+        // Else the WAL of the file that has the name by now would be taken for this one's.
+        if identity.has_file() && store.disk().has_moved() {
+            return Err(Failure::new(CANTOPEN, REPLACED));
+        }
+        let is_immutable = self.name.is_on(c"immutable");
+        // Those beside a new database go with its first commit, as SQLite has it. SQLite looks for none where nothing can
+        // change.
+        let stranger = identity.strangers().next();
+        if let Some(stranger) = stranger.filter(|_| !store.is_new() && !is_immutable) {
+            return Ok(self.refuse(beside_in_words(&stranger)));
+        }
+        store.set_file(identity.file());
+        let mut packed = Packed::new(store);
+        let by_default = self.shim.api().compiled_with(c"SECURE_DELETE");
+        *packed.secure_delete() = SecureDelete::new(by_default);
+        for setting in settings {
+            packed.apply(setting);
+        }
+        // SQLite writes nothing of a file that is said not to change, but the host may have it open for writing.
+        let writable = granted & OPEN_READONLY == 0 && !is_immutable;
+        let absent = KnownAbsent::new(&path, self.name.journal());
+        let file = PackedFile::new(packed, Some(identity), absent, writable);
+        Ok(Opened::Packed(Box::new(file), granted))
+    }
+
+    /// Opens an archive, read-only whatever is asked for. What only begins like one is a file of some other VFS to the
+    /// default one, and a mistake where the user asked for us.
+    fn archive(&self, settings: Vec<Setting>, explicit: bool) -> Result<Opened, Failure> {
+        let name = self.name.host();
+        let path = name.path().to_bytes();
+        let stamp = FileStamp::of(path);
+        let (source, _) = name.open(OPEN_READONLY | OPEN_MAIN_DB)?;
+        // Only if the name still means the file that it meant before is it known which file this is.
+        let which = || stamp?.confirmed(path).map(Which::Local);
+        let mut archive = match ArchiveFile::open(source, which) {
+            Ok(archive) => archive,
+            Err(failure) => {
+                let why = format!("{}: {}", String::from_utf8_lossy(path), failure.why);
+                let failure = Failure::new(failure.code, why);
+                if failure.code != NOTADB || explicit {
+                    return Err(failure);
+                }
+                report(self.shim.api(), &failure);
+                return Ok(self.plain());
+            }
+        };
+        let applied = settings
+            .into_iter()
+            .try_for_each(|setting| archive.apply(setting));
+        Ok(match applied {
+            Ok(()) => Opened::Archive(Box::new(archive)),
+            Err(why) => self.refuse(why),
+        })
+    }
+
+    /// Opens a file on a server. There need not be a local one of this name, and if there is, it is not looked at.
+    fn remote(&self, location: Location, settings: Vec<Setting>) -> Result<Opened, Failure> {
+        match location.open(settings) {
+            Ok(file) => Ok(Opened::Remote(Box::new(file))),
+            Err(failure) if failure.code == MISUSE => Ok(self.refuse(failure.why.into_owned())),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+/// Why a packed database is not opened beside this file.
+fn beside_in_words(stranger: &CStr) -> String {
+    let name = stranger.to_string_lossy();
+    let suffixes = [("-wal", WAL_SUFFIX), ("-journal", JOURNAL_SUFFIX)];
+    let ours = suffixes.iter().find_map(|(theirs, ours)| {
+        let path = name.strip_suffix(theirs)?;
+        Some(format!("{path}{ours}"))
+    });
+    format!(
+        "{name} is not this packed file's, and a program without Litepack would write it into it: remove it. \
+         (If an early Litepack wrote it, rename it to {}.)",
+        ours.unwrap_or_default()
+    )
+}
+
+/// What a main database is, by its first bytes.
+enum Content {
+    Empty,
+    Packed,
+    /// An archive, or a zstd file that is none.
+    Zstd,
+    Other,
+}
+
+impl Content {
+    fn of(api: Api, disk: &HostFile) -> Result<Content, Failure> {
+        let mut head = [0; HEAD_LEN];
+        let mut read = || Ok((ReadAt::read_at(disk, &mut head, 0)?, ReadAt::len(disk)?));
+        let failed = |error: std::io::Error| Failure::of_store(&error.into(), While::Reading);
+        let (n, len) = read().map_err(failed)?;
+        Ok(match kind_of(&head[..n], len) {
+            HeaderKind::Empty => Content::Empty,
+            HeaderKind::Packed => Content::Packed,
+            HeaderKind::Other if begins_like_zstd(&head[..n]) => Content::Zstd,
+            HeaderKind::Other => {
+                if let Some(what) = foreign::what(&head[..n]) {
+                    let path = disk.path().to_string_lossy();
+                    api.log(NOTADB, &format!("{path}: not a database but {what}"));
+                }
+                Content::Other
+            }
+        })
+    }
+}
+
+/// What the URI of a database asks for.
+#[derive(Default)]
+struct Asked {
+    settings: Vec<Setting>,
+    remote: Option<Location>,
+}
+
+impl Asked {
+    /// # Errors
+    /// In words.
+    fn of(parameters: &[(String, String)]) -> Result<Asked, String> {
+        let elsewhere: Vec<_> = remote::names().collect();
+        let settings = from_uri(parameters, &elsewhere)?;
+        let remote = remote::from_uri(parameters)?;
+        let is_shared = |(key, value): &(String, String)| key == "cache" && value == "shared";
+        if remote.is_some() && parameters.iter().any(is_shared) {
+            // SQLite would take two URLs under one path for one database. That the C API asked for it is not to be
+            // seen.
+            return Err("cache=shared cannot be used together with url".into());
+        }
+        Ok(Asked { settings, remote })
+    }
+}

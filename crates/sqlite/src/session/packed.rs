@@ -1,0 +1,601 @@
+//! A packed main database as SQLite sees it: reads and writes in, the store's commits out.
+//!
+//! Which of SQLite's calls begin, publish and flush a commit is decided here and argued in
+//! docs/design.md. In short:
+//! - `FCNTL_SYNC`, `CKPT_DONE` (with the change of size that follows it) and `COMMIT_PHASETWO` publish
+//!   what was written;
+//! - `xSync` makes it durable, the change of size after a checkpoint even for good: SQLite is about to throw the WAL
+//!   away;
+//! - giving up the write lock without any of these drops it.
+
+use std::ffi::c_int;
+
+use litepack_btree::PageNumber;
+use litepack_codec::Level;
+use litepack_engine::maintenance::{Former, Maintenance, Progress, default_level};
+use litepack_io::storage::Storage;
+use litepack_store::{Cache, CheckReport, FileOffset, FileUuid, Info, Result, Store};
+
+use crate::c::codes::{LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED, LOCK_SHARED};
+use crate::host::wal_index::Checkpoints;
+use crate::options::{Name, Setting};
+use crate::session::secure_delete::SecureDelete;
+
+/// The state of one open packed database.
+#[derive(Debug)]
+pub(crate) struct Packed<D: Storage> {
+    store: Store<D>,
+    lock: c_int,
+    /// A WAL read transaction has begun since the store was last looked at. Within one, looking again is
+    /// not needed: what a later checkpoint writes is not what this transaction reads from the
+    /// database, and an extent that is reused meanwhile fails its checksum.
+    wal_read_began: bool,
+    /// SQLite has asked us for the WAL index, so [`Packed::wal_read_begins`] will tell of its read transactions.
+    index_is_ours: bool,
+    /// Whether the database is in WAL mode, and the commit in which it was looked up.
+    mode_at: Option<(u64, bool)>,
+    /// What the WAL index said when the store was last looked at, if the store holds all that it says.
+    held: Option<Checkpoints>,
+    /// The commit at the end of a checkpoint failed; SQLite ignores the code there, so it is told
+    /// at the next call that it heeds.
+    checkpoint_failed: bool,
+    /// The last change to the content was the end of a checkpoint. A change of the size that comes
+    /// next belongs to it, and with `synchronous=OFF` no `xSync` follows that would publish it.
+    checkpoint_sizes: bool,
+    /// A rollback-mode transaction has put the database into WAL mode.
+    enters_wal: bool,
+    /// Maintenance that was begun through this handle.
+    maintenance: Option<Maintenance>,
+    /// The commit, and the level, at which it would not make the file shorter.
+    pays_not: Option<(u64, Level)>,
+    secure_delete: SecureDelete,
+    /// `VACUUM` was told to write the whole database anew, and not all of that is committed to the file. In WAL mode it
+    /// comes there with a checkpoint.
+    vacuuming: bool,
+    /// Why the checkpoint under way may not write.
+    checkpoint_refused: Option<String>,
+}
+
+/// Where the database header says which journal mode it is for, and what it says in WAL mode
+/// (<https://sqlite.org/fileformat2.html#file_format_version_numbers>).
+const VERSIONS: std::ops::Range<usize> = 18..20;
+const WAL_VERSIONS: [u8; 2] = [2, 2];
+
+/// What there is to do for a step of maintenance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Upkeep {
+    /// Nothing.
+    Nothing,
+    /// It was decided just now; that was enough for a step.
+    Planned,
+    /// [`Packed::upkeep_step`], under the write lock.
+    Step,
+    /// Nothing now: SQLite is writing through this handle.
+    InTransaction,
+}
+
+impl<D: Storage> Packed<D> {
+    pub(crate) fn new(store: Store<D>) -> Packed<D> {
+        Packed {
+            store,
+            lock: LOCK_NONE,
+            wal_read_began: false,
+            index_is_ours: false,
+            mode_at: None,
+            held: None,
+            checkpoint_failed: false,
+            checkpoint_sizes: false,
+            enters_wal: false,
+            maintenance: None,
+            pays_not: None,
+            secure_delete: SecureDelete::new(false),
+            checkpoint_refused: None,
+            vacuuming: false,
+        }
+    }
+
+    /// The commit that it is at.
+    pub(crate) fn commit(&self) -> (FileUuid, u64) {
+        (self.store.uuid(), self.store.seq())
+    }
+
+    pub(crate) fn disk(&self) -> &D {
+        self.store.disk()
+    }
+
+    /// Sees what others committed, where SQLite's locks do not rule that out.
+    fn catch_up(&mut self) -> Result<()> {
+        if self.wal_read_began || self.lock == LOCK_NONE || self.index_is_elsewhere()? {
+            self.store.refresh()?;
+            self.wal_read_began = false;
+        }
+        Ok(())
+    }
+
+    /// Whether checkpoints may come that we are not told of: in WAL mode they take no lock on the database, and a VFS
+    /// above ours may keep the WAL index to itself.
+    fn index_is_elsewhere(&mut self) -> Result<bool> {
+        if self.index_is_ours || self.lock != LOCK_SHARED {
+            return Ok(false);
+        }
+        self.is_in_wal_mode()
+    }
+
+    /// As [`Packed::is_wal`], of what is committed, and looked up once for each commit.
+    pub(crate) fn is_in_wal_mode(&mut self) -> Result<bool> {
+        let seq = self.store.seq();
+        match self.mode_at {
+            Some((known, is_wal)) if known == seq => Ok(is_wal),
+            _ => {
+                let is_wal = self.is_wal()?;
+                self.mode_at = Some((seq, is_wal));
+                Ok(is_wal)
+            }
+        }
+    }
+
+    /// SQLite has mapped the WAL index through us, or let go of it.
+    pub(crate) fn set_index_mapped(&mut self, mapped: bool) {
+        self.index_is_ours = mapped;
+    }
+
+    /// Whether the next read is a WAL transaction's first.
+    pub(crate) fn wal_read_is_new(&self) -> bool {
+        self.wal_read_began && self.lock != LOCK_NONE
+    }
+
+    /// As [`Packed::read`] does, for the first read of a WAL transaction: looks at the store only if checkpoints have
+    /// got further than at the last look. `frames` is how many frames of the WAL the index says are in the database.
+    pub(crate) fn catch_up_with(&mut self, index: Option<Checkpoints>, frames: u32) -> Result<()> {
+        if index.is_some() && index == self.held {
+            self.wal_read_began = false;
+            return Ok(());
+        }
+        self.held = None;
+        self.catch_up()?;
+        if let Err(damaged) = self.expect_newest(frames) {
+            self.wal_read_began = true;
+            return Err(damaged);
+        }
+        self.held = index;
+        Ok(())
+    }
+
+    /// An error if the newest commit is damaged although the WAL index says that frames are in the database: then there
+    /// are processes that have read it. After a power loss the index is made anew, and no frame is in the database.
+    pub(crate) fn expect_newest(&self, frames: u32) -> Result<()> {
+        if frames > 0 && self.store.fell_back() {
+            let why = "a running process has read it";
+            return Err(self.store.newest_is_damaged(why));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.catch_up()?;
+        self.store.read(offset, buf)
+    }
+
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.checkpoint_sizes = false;
+        if let Some(damaged) = &self.checkpoint_refused {
+            return Err(std::io::Error::other(damaged.clone()).into());
+        }
+        if offset == 0 {
+            self.enters_wal = bytes.get(VERSIONS) == Some(&WAL_VERSIONS);
+        }
+        self.store.write(offset, bytes)
+    }
+
+    pub(crate) fn size(&mut self) -> Result<u64> {
+        self.catch_up()?;
+        Ok(self.store.size())
+    }
+
+    pub(crate) fn truncate(&mut self, size: u64) -> Result<()> {
+        self.heed_checkpoint()?;
+        self.catch_up()?;
+        // A VFS above that keeps the locks to itself, or puts several files together, may cut this one when a
+        // transaction is over and tell us nothing more. Left open, the change would keep this handle from seeing any
+        // later commit.
+        let alone = self.lock == LOCK_NONE && !self.store.in_transaction();
+        self.store.truncate(size)?;
+        if std::mem::take(&mut self.checkpoint_sizes) {
+            self.store.commit()?;
+            self.vacuumed()?;
+            // All of the WAL is in the database, so SQLite may restart it: whatever becomes of this commit, the one
+            // before is of no use any more. With `synchronous=OFF` no `xSync` comes, and yet this has to hold.
+            self.store.flush_for_good()?;
+        } else if alone {
+            let done = self.store.commit();
+            self.store.settle();
+            return done;
+        }
+        Ok(())
+    }
+
+    fn heed_checkpoint(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.checkpoint_failed) {
+            let text = "the checkpoint could not be committed";
+            return Err(std::io::Error::other(text).into());
+        }
+        Ok(())
+    }
+
+    /// Whether nothing was ever committed.
+    pub(crate) fn is_new(&self) -> bool {
+        self.store.is_new()
+    }
+
+    /// `FCNTL_SYNC`: the database is consistent.
+    pub(crate) fn publish(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.enters_wal) {
+            // From here on there is a WAL that goes with this commit and no former one.
+            return self.store.flush_for_good();
+        }
+        self.store.commit()
+    }
+
+    /// `COMMIT_PHASETWO`: so it is, and the transaction is over.
+    pub(crate) fn committed(&mut self) -> Result<()> {
+        self.publish()?;
+        if self.vacuuming && !self.is_wal()? {
+            self.vacuumed()?;
+        }
+        Ok(())
+    }
+
+    /// `FCNTL_OVERWRITE`: `VACUUM` is about to write the whole database anew.
+    pub(crate) fn overwrite_begins(&mut self) {
+        self.set_vacuuming(true);
+    }
+
+    /// Whether WAL mode is in use, whatever the header says: SQLite goes by whether there is a WAL.
+    pub(crate) fn uses_wal(&mut self) -> Result<bool> {
+        Ok(self.index_is_ours || self.is_wal()?)
+    }
+
+    /// Whether `VACUUM` has written the database anew, and not all of it is in the file.
+    pub(crate) fn is_vacuuming(&self) -> bool {
+        self.vacuuming
+    }
+
+    pub(crate) fn set_vacuuming(&mut self, vacuuming: bool) {
+        self.vacuuming = vacuuming;
+        self.store.set_rewriting(vacuuming);
+    }
+
+    /// All that `VACUUM` wrote is in the file.
+    fn vacuumed(&mut self) -> Result<()> {
+        if self.vacuuming {
+            self.store.tidy()?;
+            self.set_vacuuming(false);
+        }
+        Ok(())
+    }
+
+    /// What holds of `PRAGMA secure_delete`.
+    pub(crate) fn secure_delete(&mut self) -> &mut SecureDelete {
+        &mut self.secure_delete
+    }
+
+    /// `PRAGMA secure_delete = value`, for this database at least.
+    pub(crate) fn set_secure_delete(&mut self, value: &str) {
+        self.secure_delete.hear(value);
+        self.store.set_erase(self.secure_delete.now());
+    }
+
+    /// `xSync`.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.heed_checkpoint()?;
+        self.store.flush()
+    }
+
+    /// `frames` is how many frames of the WAL the index says are in the database. SQLite does not heed a failure, so
+    /// writing fails after one: frames that come later must not go into an older commit.
+    pub(crate) fn checkpoint_starts(&mut self, frames: u32) -> Result<()> {
+        self.checkpoint_failed = false;
+        self.store.set_erase(self.secure_delete.now());
+        // SQLite goes on after a failure. What it writes then is refused.
+        let refreshed = self.store.refresh();
+        let newest = refreshed.and_then(|_| self.expect_newest(frames));
+        self.checkpoint_refused = newest.as_ref().err().map(ToString::to_string);
+        newest
+    }
+
+    /// `CKPT_DONE`: publishes what the checkpoint wrote, and remembers a failure, as SQLite does not.
+    pub(crate) fn checkpoint_done(&mut self) -> Result<()> {
+        self.enters_wal = false;
+        let result = self.store.commit();
+        self.checkpoint_failed = result.is_err();
+        self.checkpoint_sizes = true;
+        result
+    }
+
+    /// The checkpointer lets go of its lock.
+    pub(crate) fn checkpoint_ends(&mut self) {
+        self.store.settle();
+        self.checkpoint_sizes = false;
+        self.checkpoint_refused = None;
+        self.checkpoint_failed = false;
+    }
+
+    /// The host VFS granted `level`.
+    pub(crate) fn locked(&mut self, level: c_int) -> Result<()> {
+        let first = self.lock == LOCK_NONE;
+        self.checkpoint_sizes = false;
+        self.lock = level;
+        if level >= LOCK_RESERVED {
+            self.store.set_erase(self.secure_delete.now());
+        }
+        if first {
+            self.store.refresh()?;
+        }
+        if level == LOCK_EXCLUSIVE {
+            // Before a journal gets its name, which is to be played over this commit, and no other one.
+            self.store.take_over()?;
+        }
+        Ok(())
+    }
+
+    /// SQLite lowers its lock to `level`. Writes that no commit holds are dropped when the right to
+    /// write goes: publishing them would be to publish half a transaction.
+    pub(crate) fn unlocking(&mut self, level: c_int) {
+        if level < LOCK_RESERVED && self.lock >= LOCK_RESERVED {
+            self.store.rollback();
+            self.store.settle();
+            self.enters_wal = false;
+            self.set_vacuuming(false);
+        }
+        self.checkpoint_sizes = false;
+        self.lock = level;
+    }
+
+    pub(crate) fn lock_level(&self) -> c_int {
+        self.lock
+    }
+
+    /// SQLite takes a read mark in the WAL index: a read transaction begins.
+    pub(crate) fn wal_read_begins(&mut self) {
+        self.wal_read_began = true;
+    }
+
+    pub(crate) fn close(self) -> D {
+        self.store.close()
+    }
+
+    pub(crate) fn apply(&mut self, setting: Setting) {
+        match setting {
+            Setting::Level(level) => self.store.set_level(level),
+            Setting::Threads(threads) => self.store.set_threads(threads),
+            Setting::CacheMb(mb) => Cache::shared().set_budget(mb << 20),
+        }
+    }
+
+    pub(crate) fn setting(&self, name: Name) -> String {
+        match name {
+            Name::Level => self.store.level().to_string(),
+            Name::Threads => self.store.threads().to_string(),
+            Name::CacheMb => (Cache::shared().limit() >> 20).to_string(),
+        }
+    }
+
+    /// Where a page lies: (offset, stored bytes).
+    pub(crate) fn place_of_page(&mut self, page: PageNumber) -> Result<Option<(FileOffset, u64)>> {
+        self.store.place_of_page(page)
+    }
+
+    /// Whether the database is in WAL mode, by its header.
+    pub(crate) fn is_wal(&mut self) -> Result<bool> {
+        let mut versions = [0; WAL_VERSIONS.len()];
+        self.store.read(VERSIONS.start as u64, &mut versions)?;
+        Ok(versions == WAL_VERSIONS)
+    }
+
+    /// Finds out what maintenance has to do, at this level or the file's own. `former` holds now, and for as long as the
+    /// commit is the newest.
+    pub(crate) fn upkeep(&mut self, level: Option<Level>, former: Former) -> Result<Upkeep> {
+        if self.store.in_transaction() {
+            return Ok(Upkeep::InTransaction);
+        }
+        self.store.refresh()?;
+        let known = self.maintenance.as_ref().map(Maintenance::level);
+        if known.is_some() && (level.is_none() || level == known) {
+            return Ok(Upkeep::Step);
+        }
+        self.store.set_erase(self.secure_delete.now());
+        let level = level.unwrap_or_else(|| default_level(&self.store));
+        if self.store.size() == 0 || self.store.is_maintained(level) {
+            self.maintenance = None;
+            return Ok(Upkeep::Nothing);
+        }
+        if self.pays_not == Some((self.store.seq(), level)) {
+            return Ok(Upkeep::Nothing);
+        }
+        let plan = |store: &mut Store<D>| {
+            let maintenance = Maintenance::plan(store, level, former)?;
+            let pays = maintenance.pays(store)?;
+            Ok((maintenance, pays))
+        };
+        let (maintenance, pays) = self.store.retry_if_stale(plan, |_| true)?;
+        // It is not looked for again until somebody writes.
+        self.pays_not = (!pays).then_some((self.store.seq(), level));
+        self.maintenance = Some(maintenance).filter(|_| pays);
+        Ok(match pays {
+            true => Upkeep::Planned,
+            false => Upkeep::Nothing,
+        })
+    }
+
+    /// A step of what [`Packed::upkeep`] found; the caller has the write lock. False if it was the last one.
+    pub(crate) fn upkeep_step(&mut self, former: Former) -> Result<bool> {
+        let Some(mut maintenance) = self.maintenance.take() else {
+            return Ok(false);
+        };
+        let progress = maintenance.step(&mut self.store, former)?;
+        self.maintenance = Some(maintenance).filter(|_| progress == Progress::More);
+        Ok(progress != Progress::Done)
+    }
+
+    pub(crate) fn info(&mut self) -> Result<Info> {
+        self.store.info()
+    }
+
+    pub(crate) fn check(&mut self) -> Result<CheckReport> {
+        self.store.check(&mut |_| Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use litepack_io::testing::{CrashingStorage, MemoryStorage};
+    use litepack_store::Options;
+
+    use super::*;
+
+    fn packed(disk: &MemoryStorage) -> Packed<&MemoryStorage> {
+        let store = Store::open(disk, Options::default()).unwrap();
+        let mut packed = Packed::new(store);
+        packed.locked(LOCK_SHARED).unwrap();
+        packed
+    }
+
+    fn store(byte: u8, writer: &mut Packed<&MemoryStorage>) {
+        writer.write(0, &[byte; 4096]).unwrap();
+        writer.publish().unwrap();
+    }
+
+    /// What a WAL transaction reads when the index says that so many frames are in the database.
+    fn read(frames: u32, reader: &mut Packed<&MemoryStorage>) -> u8 {
+        let index = Checkpoints::read(|offset| if offset == 96 { frames } else { 1000 });
+        assert!(index.is_some());
+        reader.set_index_mapped(true);
+        reader.wal_read_begins();
+        assert!(reader.wal_read_is_new());
+        reader.catch_up_with(index, frames).unwrap();
+        let mut byte = [0];
+        reader.read(0, &mut byte).unwrap();
+        assert!(!reader.wal_read_is_new());
+        byte[0]
+    }
+
+    #[test]
+    fn a_wal_reader_looks_when_checkpoints_got_further() {
+        let disk = MemoryStorage::new(Vec::new());
+        let mut writer = packed(&disk);
+        store(1, &mut writer);
+        let mut reader = packed(&disk);
+        assert_eq!(read(0, &mut reader), 1);
+        // A checkpoint has published, and has not told the index yet: until then all is in the WAL.
+        store(2, &mut writer);
+        assert_eq!(read(0, &mut reader), 1, "it need not look");
+        assert_eq!(read(10, &mut reader), 2);
+        store(3, &mut writer);
+        assert_eq!(read(10, &mut reader), 2, "it need not look");
+    }
+
+    #[test]
+    fn a_wal_reader_looks_whenever_another_vfs_keeps_the_index() {
+        let disk = MemoryStorage::new(Vec::new());
+        let mut writer = packed(&disk);
+        // The header's bytes 18 and 19 say WAL.
+        store(2, &mut writer);
+        let mut reader = packed(&disk);
+        let mut byte = [0];
+        for checkpoint in 3..6 {
+            writer.write(4096, &[checkpoint; 4096]).unwrap();
+            writer.publish().unwrap();
+            reader.read(4096, &mut byte).unwrap();
+            assert_eq!(byte, [checkpoint]);
+        }
+        reader.set_index_mapped(true);
+        writer.write(4096, &[7; 4096]).unwrap();
+        writer.publish().unwrap();
+        reader.read(4096, &mut byte).unwrap();
+        assert_eq!(byte, [5], "it need not look: SQLite would tell");
+    }
+
+    #[test]
+    fn a_size_that_changes_without_a_lock_is_published() {
+        let disk = MemoryStorage::new(Vec::new());
+        let (mut one, mut other) = (packed(&disk), packed(&disk));
+        store(1, &mut one);
+        one.unlocking(LOCK_NONE);
+        one.truncate(0).unwrap();
+        other.unlocking(LOCK_NONE);
+        assert_eq!(other.size().unwrap(), 0);
+        store(2, &mut other);
+        let mut byte = [0];
+        one.read(0, &mut byte).unwrap();
+        assert_eq!(byte, [2]);
+    }
+
+    /// A journal that gets its name is to be played over this commit.
+    #[test]
+    fn what_another_handle_has_published_is_durable_when_the_lock_is_exclusive() {
+        let disk = CrashingStorage::default();
+        let open = |disk: &CrashingStorage| {
+            let store = Store::open(disk.clone(), Options::default()).unwrap();
+            let mut packed = Packed::new(store);
+            packed.locked(LOCK_SHARED).unwrap();
+            packed
+        };
+        let mut killed = open(&disk);
+        killed.write(0, &[1; 4096]).unwrap();
+        killed.publish().unwrap();
+        let mut other = open(&disk);
+        other.locked(LOCK_RESERVED).unwrap();
+        other.locked(LOCK_EXCLUSIVE).unwrap();
+        let left = CrashingStorage::with_image(disk.after_power_loss(0));
+        let mut found = [0];
+        open(&left).read(0, &mut found).unwrap();
+        assert_eq!(found, [1]);
+    }
+
+    /// A commit that failed and could not be undone, either, while the lock was there: others may have read it.
+    #[test]
+    fn what_could_not_be_undone_stays_when_the_lock_is_gone() {
+        type End = fn(&mut Packed<CrashingStorage>);
+        let ends: [End; 2] = [
+            |packed| packed.unlocking(LOCK_NONE),
+            Packed::checkpoint_ends,
+        ];
+        for end in ends {
+            let disk = CrashingStorage::default();
+            let open = || Packed::new(Store::open(disk.clone(), Options::default()).unwrap());
+            let (mut one, mut other) = (open(), open());
+            one.locked(LOCK_SHARED).unwrap();
+            one.locked(LOCK_RESERVED).unwrap();
+            one.write(0, &[1; 4096]).unwrap();
+            one.flush().unwrap();
+            one.write(0, &[3; 4096]).unwrap();
+            one.publish().unwrap();
+            disk.fail(disk.calls(), u64::MAX);
+            one.flush().unwrap_err();
+            end(&mut one);
+            let mut found = [0];
+            other.read(0, &mut found).unwrap();
+            assert_eq!(found, [3]);
+            disk.fail(0, 0);
+            one.unlocking(LOCK_NONE);
+            one.locked(LOCK_SHARED).unwrap();
+            for reader in [&mut one, &mut other] {
+                reader.read(0, &mut found).unwrap();
+                assert_eq!(found, [3]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_wal_reader_looks_after_it_had_no_lock() {
+        let disk = MemoryStorage::new(Vec::new());
+        let mut writer = packed(&disk);
+        store(1, &mut writer);
+        let mut reader = packed(&disk);
+        assert_eq!(read(0, &mut reader), 1);
+        reader.unlocking(LOCK_NONE);
+        store(2, &mut writer);
+        reader.locked(LOCK_SHARED).unwrap();
+        assert_eq!(read(0, &mut reader), 2);
+    }
+}
