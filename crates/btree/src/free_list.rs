@@ -3,6 +3,9 @@
 use crate::header::{HEADER_LEN, Header};
 use crate::page_number::PageNumber;
 
+/// When a list has so many pages, and each time it has twice as many, it is looked through for one that it names twice.
+const LOOK_FIRST: usize = 4096;
+
 /// The leaves of a sound list: free pages whose content means nothing to SQLite.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FreeList {
@@ -21,8 +24,13 @@ impl FreeList {
         header: &Header,
         mut read: impl FnMut(PageNumber, &mut [u8]) -> Result<bool, E>,
     ) -> Result<Option<FreeList>, E> {
+        // The first page is never free.
+        if header.free_pages >= header.pages {
+            return Ok(None);
+        }
         let mut page = vec![0; header.page_size as usize];
         let (mut leaves, mut trunks) = (Vec::new(), Vec::new());
+        let mut look_at = LOOK_FIRST;
         let mut left = header.free_pages;
         let mut next = header.first_free;
         while let Some(trunk) = next {
@@ -50,11 +58,17 @@ impl FreeList {
                 }
             }
             next = parsed.next;
+            // A file may count more pages than it stores. So a list that leads back to itself is not followed until the
+            // count is used up.
+            if leaves.len() + trunks.len() >= look_at {
+                if has_twice(&mut leaves) || has_twice(&mut trunks) {
+                    return Ok(None);
+                }
+                look_at = look_at.saturating_mul(2);
+            }
         }
         let mut all: Vec<PageNumber> = leaves.iter().chain(&trunks).copied().collect();
-        all.sort_unstable();
-        let twice = all.array_windows().any(|[one, other]| one == other);
-        if left != 0 || twice {
+        if left != 0 || has_twice(&mut all) {
             return Ok(None);
         }
         leaves.sort_unstable();
@@ -90,6 +104,12 @@ impl FreeList {
     pub fn contains(&self, page: PageNumber) -> bool {
         self.leaves.binary_search(&page).is_ok()
     }
+}
+
+/// Whether a page is there twice; puts them in order.
+fn has_twice(pages: &mut [PageNumber]) -> bool {
+    pages.sort_unstable();
+    pages.array_windows().any(|[one, other]| one == other)
 }
 
 /// A trunk page of the list.
@@ -157,6 +177,28 @@ mod tests {
         assert_eq!(leaves(&database(0, 0, &[])), Some(vec![]));
         let two = database(5, 3, &[(3, 7, &[9, 4]), (7, 0, &[2])]);
         assert_eq!(leaves(&two), Some(vec![2, 4, 9]));
+    }
+
+    #[test]
+    fn a_list_that_leads_back_to_itself_is_not_followed_as_far_as_it_counts() {
+        // A packed file that takes next to nothing can have as many pages.
+        const LEN: u64 = (PAGE as u64) << 31;
+        const COUNT: u32 = (1 << 31) - 1;
+        let circles = [
+            database(u32::MAX, 3, &[(3, 3, &[])]),
+            database(COUNT, 3, &[(3, 3, &[])]),
+            database(COUNT, 3, &[(3, 7, &[9]), (7, 3, &[2])]),
+        ];
+        for bytes in circles {
+            let mut reads = 0;
+            let read = |offset: u64, buf: &mut [u8]| {
+                reads += 1;
+                buf.copy_from_slice(&bytes[offset as usize..][..buf.len()]);
+                Ok::<_, Infallible>(true)
+            };
+            assert_eq!(FreeList::of_database(LEN, read), Ok(None));
+            assert!(reads <= 2 * LOOK_FIRST, "{reads}");
+        }
     }
 
     #[test]
