@@ -89,10 +89,12 @@ struct Table {
 
 impl Copier<'_> {
     fn all(&mut self) -> rusqlite::Result<()> {
-        let sql = "SELECT l.name, s.sql, l.wr, l.type = 'virtual',
-                   (SELECT sum(pageno) FROM dbstat WHERE schema = 'source' AND name = l.name AND aggregate = TRUE)
-                   FROM pragma_table_list AS l JOIN source.sqlite_schema AS s ON s.name = l.name
-                   WHERE l.schema = 'source' AND s.type = 'table' AND l.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+        // Not by `pragma_table_list`: it prepares a statement for each view, which a file can make long. Of the name of a
+        // table, `pragma_index_info` knows something if it is WITHOUT ROWID. Only a virtual table has no page.
+        let sql = "SELECT s.name, s.sql, EXISTS (SELECT 1 FROM pragma_index_info(s.name, 'source')), s.rootpage = 0,
+                   (SELECT sum(pageno) FROM dbstat WHERE schema = 'source' AND name = s.name AND aggregate = TRUE)
+                   FROM source.sqlite_schema AS s
+                   WHERE s.type = 'table' AND s.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
                    ORDER BY s.rowid";
         let tables = self.rows(sql, |row| {
             Ok((

@@ -128,10 +128,12 @@ struct Table {
 impl Table {
     /// The table with the most pages, if it has rows.
     fn largest(connection: &Connection) -> Result<Option<Table>> {
-        let sql = "SELECT l.name, l.wr FROM dbstat AS d JOIN pragma_table_list AS l
-                   ON l.schema = 'main' AND l.name = d.name
-                   WHERE d.aggregate = TRUE AND l.type <> 'virtual' AND l.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
-                   ORDER BY d.pageno DESC, l.name";
+        // Not by `pragma_table_list`: it prepares a statement for each view, which a file can make long. Of the name of a
+        // table, `pragma_index_info` knows something if it is WITHOUT ROWID.
+        let sql = "SELECT s.name, EXISTS (SELECT 1 FROM pragma_index_info(s.name, 'main'))
+                   FROM dbstat AS d JOIN main.sqlite_schema AS s ON s.type = 'table' AND s.name = d.name
+                   WHERE d.aggregate = TRUE AND s.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+                   ORDER BY d.pageno DESC, s.name";
         let mut statement = connection.prepare(sql)?;
         let tables = statement.query_map([], |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?))
