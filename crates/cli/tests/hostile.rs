@@ -129,7 +129,7 @@ fn record(at: usize) -> Vec<u8> {
 
 type Change = fn(&mut Pages);
 
-const CHANGES: [(&str, Change); 8] = [
+const CHANGES: [(&str, Change); 9] = [
     ("a table whose pages share children", |pages| {
         let root = pages.table;
         pages.fan(root, &rowid, 5, 6);
@@ -177,6 +177,11 @@ const CHANGES: [(&str, Change); 8] = [
         let trunk = u32::from_be_bytes(pages.bytes[32..36].try_into().unwrap());
         assert!(trunk > 0);
         pages.page(trunk as usize)[..4].copy_from_slice(&trunk.to_be_bytes());
+    }),
+    ("very many free pages in a circle", |pages| {
+        let trunk = u32::from_be_bytes(pages.bytes[32..36].try_into().unwrap());
+        pages.page(trunk as usize)[..4].copy_from_slice(&trunk.to_be_bytes());
+        pages.bytes[36..40].copy_from_slice(&i32::MAX.to_be_bytes());
     }),
 ];
 
@@ -276,6 +281,63 @@ fn every_command_ends_on_pages_that_name_each_other() {
         let unread = count("select count(*) from files where error is not null");
         assert_eq!(run.code, i32::from(unread > 0), "{what}: {run:?}");
     }
+}
+
+#[test]
+fn ingest_ends_on_tables_of_its_own_whose_pages_name_each_other() {
+    let place = Place::new();
+    let lines: Vec<String> = (0..20).map(|n| format!("{{\"a\":{n}}}\n")).collect();
+    std::fs::write(place.path("lines"), lines.concat()).unwrap();
+    std::fs::write(place.path("more"), "{\"a\":99}\n").unwrap();
+    place
+        .open("made.db")
+        .execute_batch("pragma page_size = 4096; create table t(a)")
+        .unwrap();
+    ends(
+        &place,
+        &["ingest", "lines", "--into", "made.db"],
+        "a sound one",
+    );
+    let root = |name: &str| {
+        let sql = "select rootpage from sqlite_master where name = ?1";
+        let db = place.open("made.db");
+        db.query_row(sql, [name], |row| row.get::<_, u32>(0))
+            .unwrap() as usize
+    };
+    for (table, options) in [("litepack_sources", &[][..]), ("logs", &["--index", "a"])] {
+        let mut pages = Pages {
+            table: root(table),
+            index: 0,
+            bytes: bytes(&place.path("made.db")),
+        };
+        let root = pages.table;
+        pages.fan(root, &rowid, 5, 6);
+        std::fs::write(place.path("x.db"), &pages.bytes).unwrap();
+        let arguments = [&["ingest", "more", "--into", "x.db"], options].concat();
+        let run = ends(&place, &arguments, table);
+        assert_eq!(run.code, 2, "{table} {options:?}: {run:?}");
+        assert!(run.stderr.contains("lead in a circle"), "{run:?}");
+    }
+}
+
+#[test]
+fn tune_ends_on_views_that_double() {
+    let place = Place::new();
+    let db = place.open("views.db");
+    db.execute_batch(
+        "create table t(id integer primary key, d text); create view v0 as select * from t;
+         insert into t(d) with recursive n(i) as (select 1 union all select i + 1 from n where i < 300)
+         select i || ' of some rows' from n",
+    )
+    .unwrap();
+    // SQLite itself stops at 65535 of them, but does as much for each view.
+    for view in 1..300 {
+        let of = format!("select * from v{}", (view - 1).min(16));
+        db.execute_batch(&format!("create view v{view} as {of} union all {of}"))
+            .unwrap();
+    }
+    drop(db);
+    ends(&place, &["tune", "--sample-mb", "1", "views.db"], "views");
 }
 
 /// Whether a character does something to a terminal, or looks like another name.

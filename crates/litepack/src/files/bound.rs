@@ -20,6 +20,12 @@ const STEPS_MIN: u64 = 1_000_000;
 /// A row takes six bytes or more, and no more steps than are here for them.
 const STEPS_OF_BYTE: u64 = 4;
 
+/// So many looks are enough for so many bytes.
+fn strides(bytes: u64) -> u64 {
+    let steps = bytes.saturating_mul(STEPS_OF_BYTE);
+    steps.saturating_add(STEPS_MIN) / u64::from(STRIDE)
+}
+
 /// How far statements of a connection may go.
 #[derive(Clone)]
 pub(crate) struct Bound(Arc<State>);
@@ -37,11 +43,8 @@ impl Bound {
         bytes: u64,
         time: Duration,
     ) -> rusqlite::Result<Bound> {
-        let steps = bytes
-            .saturating_mul(STEPS_OF_BYTE)
-            .saturating_add(STEPS_MIN);
         let state = Arc::new(State {
-            left: AtomicU64::new(steps / u64::from(STRIDE)),
+            left: AtomicU64::new(strides(bytes)),
             is_lifted: AtomicBool::new(false),
             is_exceeded: AtomicBool::new(false),
         });
@@ -68,6 +71,12 @@ impl Bound {
         Bound::of(connection, BYTES, TIME)
     }
 
+    /// From now on, statements go through so many bytes.
+    pub(crate) fn renew(&self, bytes: u64) {
+        self.0.left.store(strides(bytes), Ordering::Relaxed);
+        self.0.is_lifted.store(false, Ordering::Relaxed);
+    }
+
     /// From now on there is none.
     pub(crate) fn lift(&self) {
         self.0.is_lifted.store(true, Ordering::Relaxed);
@@ -80,16 +89,19 @@ impl Bound {
 
     /// A statement's result; the error says that the file is damaged if the statement was stopped.
     pub(crate) fn told<T>(&self, done: rusqlite::Result<T>) -> rusqlite::Result<T> {
-        const WORDS: &str = "the database is damaged, or made to hold readers up: reading it takes more steps than \
-             its length allows for, as if its pages lead in a circle";
         done.map_err(|error| match error.sqlite_error_code() {
-            Some(ErrorCode::OperationInterrupted) if self.is_exceeded() => {
-                let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-                rusqlite::Error::SqliteFailure(code, Some(WORDS.to_owned()))
-            }
+            Some(ErrorCode::OperationInterrupted) if self.is_exceeded() => endless(),
             _ => error,
         })
     }
+}
+
+/// What is said of a database on which a statement was stopped.
+pub(crate) fn endless() -> rusqlite::Error {
+    const WORDS: &str = "the database is damaged, or made to hold readers up: reading it takes more steps than \
+         its length allows for, as if its pages lead in a circle";
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+    rusqlite::Error::SqliteFailure(code, Some(WORDS.to_owned()))
 }
 
 /// Has SQLite read the schema, which it does before the first statement, and which may have no end.

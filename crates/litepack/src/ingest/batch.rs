@@ -184,6 +184,7 @@ impl Session<'_> {
 
     fn transaction(&mut self, source: &mut Source, complete: bool) -> rusqlite::Result<Stored> {
         let (now, read_at) = (now(), now_text());
+        self.bind()?;
         let (table, columns) = (&self.options.table, &mut self.columns);
         let behavior = TransactionBehavior::Immediate;
         let transaction = self.connection.transaction_with_behavior(behavior)?;
@@ -204,6 +205,8 @@ impl Session<'_> {
                 transaction.last_insert_rowid()
             }
         };
+        // What follows goes straight to where a row belongs.
+        self.bound.lift();
         let before = source.counted;
         let Some((_, format)) = &mut source.format else {
             return Ok(Stored::Nothing);

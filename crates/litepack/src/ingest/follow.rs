@@ -307,6 +307,7 @@ impl Session<'_> {
         let mut renamed = Vec::new();
         for path in paths {
             let known = || -> rusqlite::Result<Vec<Identity>> {
+                self.bind()?;
                 let sql = "select device, inode from main.litepack_sources where path = ?1 and inode is not null";
                 let mut statement = self.connection.prepare_cached(sql)?;
                 let rows = statement.query_map([absolute(path).to_string_lossy()], |row| {

@@ -33,7 +33,7 @@ pub use self::preview::{Preview, preview_ingest};
 use self::row::Columns;
 use self::source::Source;
 use crate::error::{Context, refuse};
-use crate::files::bound::read_schema;
+use crate::files::bound::{Bound, endless, read_schema};
 use crate::files::patterns::expand;
 use crate::files::replacement::Replacement;
 use crate::job::{Step, Unit};
@@ -206,6 +206,8 @@ struct Session<'a> {
     options: &'a IngestOptions,
     job: &'a Job<'a>,
     columns: Columns,
+    /// Statements that go through a table end: the database may be somebody else's.
+    bound: Bound,
     report: Ingested,
     step: Step<'a>,
     _interrupts: crate::job::Interrupts,
@@ -288,6 +290,9 @@ impl<'a> Session<'a> {
             .with_context(|| format!("cannot use {}", database.display()))?;
         let mut columns = columns(&existing, options)?;
         let interrupts = job.interrupts(&connection);
+        let bound = Bound::of(&mut connection, 0, Duration::MAX);
+        let bound = bound.context("cannot open the database")?;
+        bound.lift();
         if existing.is_empty() {
             let mut create = || {
                 let create = connection.unchecked_transaction()?;
@@ -303,6 +308,7 @@ impl<'a> Session<'a> {
             options,
             job,
             columns,
+            bound,
             report: Ingested::default(),
             step: job.step("reading", Unit::Bytes, None),
             _interrupts: interrupts,
@@ -335,7 +341,18 @@ impl<'a> Session<'a> {
     }
 
     fn sqlite(&self, error: rusqlite::Error) -> Error {
-        Error::of_sqlite(self.database, error)
+        let told = self.bound.told::<()>(Err(error));
+        Error::of_sqlite(self.database, told.err().unwrap_or_else(endless))
+    }
+
+    /// Until the bound is lifted, statements go through all pages of the database twice, and no further.
+    fn bind(&self) -> rusqlite::Result<()> {
+        const SCANS: u64 = 2;
+        let sql = "select page_count * page_size from pragma_page_count, pragma_page_size";
+        let bytes: i64 = self.connection.query_row(sql, [], |row| row.get(0))?;
+        self.bound
+            .renew(bytes.cast_unsigned().saturating_mul(SCANS));
+        Ok(())
     }
 
     /// Reads every source to its end.
@@ -369,7 +386,13 @@ impl<'a> Session<'a> {
                 refuse!("{} is the database itself", path.display());
             }
         }
-        Source::open(&self.connection, path, self.options.max_line)
+        self.bind().map_err(|error| self.sqlite(error))?;
+        let source = Source::open(&self.connection, path, self.options.max_line);
+        self.bound.lift();
+        match self.bound.is_exceeded() {
+            true => Err(self.sqlite(endless())),
+            false => source,
+        }
     }
 
     /// Adds a source to the report.
@@ -428,9 +451,10 @@ impl<'a> Session<'a> {
                 "create index if not exists main.{index} on {table}({})",
                 quote(name)
             );
-            self.connection
-                .execute_batch(&sql)
-                .map_err(|error| self.sqlite(error))?;
+            let made = self
+                .bind()
+                .and_then(|()| self.connection.execute_batch(&sql));
+            made.map_err(|error| self.sqlite(error))?;
         }
         match missing {
             Some(name) => refuse!("cannot create an index: there is no column {name:?}"),
@@ -459,7 +483,8 @@ impl<'a> Session<'a> {
         for sql in [&times[..], unparsed] {
             loop {
                 self.job.check()?;
-                let deleted = self.connection.execute(sql, (seconds, &iso));
+                let deleted = self.bind();
+                let deleted = deleted.and_then(|()| self.connection.execute(sql, (seconds, &iso)));
                 let deleted = deleted.map_err(|error| self.sqlite(error))? as u64;
                 self.report.deleted += deleted;
                 if deleted == 0 {
