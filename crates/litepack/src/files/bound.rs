@@ -72,6 +72,7 @@ impl Bound {
     }
 
     /// From now on, statements go through so many bytes.
+    #[cfg(feature = "ingest")]
     pub(crate) fn renew(&self, bytes: u64) {
         self.0.left.store(strides(bytes), Ordering::Relaxed);
         self.0.is_lifted.store(false, Ordering::Relaxed);
