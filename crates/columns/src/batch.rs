@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use litepack_codec::Dictionary;
-use litepack_io::interrupt::is_listening;
+use litepack_io::interrupt::{self, is_listening};
 use litepack_io::parallel::parallel;
 
 use crate::frame::{ASIDE, Compressor, Form, compress_aside};
@@ -57,7 +57,7 @@ impl BatchCompressor {
     /// The frames of all tasks, in their order.
     ///
     /// # Errors
-    /// When memory is short, or zstd refuses a dictionary.
+    /// When memory is short, or zstd refuses a dictionary; when it was interrupted.
     pub fn compress(&mut self, tasks: &[Task<'_>]) -> Result<Vec<Vec<u8>>> {
         let bytes: usize = tasks.iter().map(|task| task.content.len()).sum();
         let has_large = tasks.iter().any(|task| {
@@ -109,6 +109,8 @@ impl Worker {
                 return Ok(done);
             }
             for (index, task) in tasks.iter().enumerate().skip(from).take(portion) {
+                // A batch of short values takes seconds at the highest levels.
+                interrupt::check()?;
                 self.compress(level, task, &mut frame)?;
                 litepack_io::memory::push(&mut done, (index, litepack_io::memory::copy(&frame)?))?;
             }
@@ -136,5 +138,25 @@ impl Worker {
             self.prepared.remove(&identity);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_of_short_values_ends_when_it_is_interrupted() {
+        let mut compressor = BatchCompressor::new(1);
+        let tasks = vec![
+            Task {
+                content: b"one of many",
+                dictionary: None,
+            };
+            5000
+        ];
+        let made = interrupt::listen(|| true, || compressor.compress(&tasks));
+        assert_eq!(made.unwrap_err().code, crate::sql::INTERRUPT);
+        assert_eq!(compressor.compress(&tasks).unwrap().len(), tasks.len());
     }
 }
