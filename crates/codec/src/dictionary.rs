@@ -65,8 +65,12 @@ impl Dictionary {
     pub fn new(bytes: impl Into<Box<[u8]>>) -> Dictionary {
         let bytes = bytes.into();
         let hash = Dictionary::hash_of(&bytes);
+        Dictionary::with_hash(bytes, hash)
+    }
+
+    fn with_hash(bytes: impl Into<Box<[u8]>>, hash: u128) -> Dictionary {
         Dictionary {
-            bytes,
+            bytes: bytes.into(),
             hash,
             decode: OnceLock::new(),
         }
@@ -79,9 +83,9 @@ impl Dictionary {
         match shared.held.get(&hash).and_then(Weak::upgrade) {
             Some(known) if *known.bytes() == *bytes => known,
             // Hashes can be forged: equal ones do not prove equal bytes.
-            Some(_) => Arc::new(Dictionary::new(bytes)),
+            Some(_) => Arc::new(Dictionary::with_hash(bytes, hash)),
             None => {
-                let new = Arc::new(Dictionary::new(bytes));
+                let new = Arc::new(Dictionary::with_hash(bytes, hash));
                 shared.sweep();
                 shared.held.insert(hash, Arc::downgrade(&new));
                 new

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use litepack_codec::Dictionary;
+use litepack_io::interrupt;
 
 use crate::sql::{Error, Result, Sql, Statement, Value};
 use crate::stored::{self, Found, find_then};
@@ -50,9 +51,16 @@ pub fn is_content_id(id: i64) -> bool {
 /// The dictionary with these bytes.
 ///
 /// # Errors
-/// When memory is short.
+/// When memory is short, or it was interrupted.
 pub fn of_bytes(bytes: &[u8]) -> Result<Arc<Dictionary>> {
-    Ok(Dictionary::shared(litepack_io::memory::copy(bytes)?))
+    const PIECE: usize = 1 << 20;
+    let mut copy = litepack_io::memory::with_room(bytes.len())?;
+    for piece in bytes.chunks(PIECE) {
+        interrupt::check()?;
+        copy.extend_from_slice(piece);
+    }
+    interrupt::check()?;
+    Ok(Dictionary::shared(copy))
 }
 
 /// Dictionaries held in memory, however many a database has.
