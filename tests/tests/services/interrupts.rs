@@ -171,6 +171,37 @@ fn what_a_schema_calls_is_bounded() {
     }
 }
 
+/// A chooser is SQL in a table of the file, and no schema names what it calls.
+#[test]
+fn what_a_chooser_calls_is_bounded() {
+    let place = Place::new();
+    let slow = "length(zstd_compress(hex(randomblob(30000000)), 22))";
+    for chooser in ["length(zstd_compress(zeroblob(300000000), 22))", slow] {
+        let db = hostile(
+            &place,
+            "create table t(id integer primary key, d text);
+             insert into t with recursive n(i) as (select 1 union all select i + 1 from n where i < 200)
+               select i, 'a value like others, number ' || i from n",
+        );
+        let config = format!(
+            r#"{{"table":"t","column":"d","compression_level":3,"dict_chooser":"'a'||{chooser}"}}"#
+        );
+        let enable = format!(
+            "select zstd_enable_transparent('{}')",
+            config.replace('\'', "''")
+        );
+        let work = "select zstd_incremental_maintenance(null, 1)";
+        let begun = Instant::now();
+        let error = ask(&db, &enable).and_then(|_| ask(&db, work));
+        let error = error.expect_err(chooser).to_string();
+        assert!(
+            error.contains("litepack_unbounded(1)"),
+            "{chooser}: {error}"
+        );
+        assert!(begun.elapsed() < Duration::from_secs(15));
+    }
+}
+
 #[test]
 fn what_the_application_calls_is_not_bounded() {
     let place = Place::new();

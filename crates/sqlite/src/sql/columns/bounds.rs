@@ -3,7 +3,8 @@
 //! A view, a trigger, an index or a default value may call functions that only compute, and the file that it is in may
 //! have been made to harm. SQLite does not tell a function who calls it. But what no schema of the connection names, only
 //! the application's own statements can call: for these there is no bound. An application whose schema names the
-//! function lifts the bound by another one, which a schema cannot call ([`unbounded`]).
+//! function lifts the bound by another one, which a schema cannot call ([`unbounded`]). What our own functions run has
+//! the bound always: a chooser is SQL that a table of the file holds, and no schema.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -37,7 +38,11 @@ pub(crate) fn unbounded(call: &Call<'_>) -> Result<()> {
 
 /// An error if a call may not take this much.
 pub(crate) fn expect(call: &Call<'_>, bytes: usize) -> Result<()> {
-    if bytes <= VALUE_MAX || call.state().unbounded.get() || !is_named(&call.db(), call.name())? {
+    let state = call.state();
+    if bytes <= VALUE_MAX || state.unbounded.get() {
+        return Ok(());
+    }
+    if !state.is_nested() && !is_named(&call.db(), call.name())? {
         return Ok(());
     }
     Err(Error {
@@ -51,13 +56,13 @@ pub(crate) fn within<R>(call: &Call<'_>, work: impl FnOnce() -> Result<R>) -> Re
     let begun = Clock::begin();
     let late = Rc::new(Cell::new(false));
     let is_unbounded = Cell::new(call.state().unbounded.get());
-    let name = call.name();
+    let (name, is_nested) = (call.name(), call.state().is_nested());
     let is_late = Rc::clone(&late);
     let may_go_on = move |db: &Connection<'_>| {
         if is_unbounded.get() || !begun.is_over() {
             return true;
         }
-        is_late.set(is_named(db, name).unwrap_or(true));
+        is_late.set(is_nested || is_named(db, name).unwrap_or(true));
         is_unbounded.set(!is_late.get());
         !is_late.get()
     };

@@ -74,6 +74,11 @@ impl State {
         self.trusted.set(true);
     }
 
+    /// Whether the running function was called by SQL of another one of ours.
+    pub(super) fn is_nested(&self) -> bool {
+        self.depth.get() > 1
+    }
+
     pub(crate) fn is_trusted(&self) -> bool {
         self.trusted.get()
     }

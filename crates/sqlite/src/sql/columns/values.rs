@@ -8,7 +8,7 @@ use std::sync::Arc;
 use litepack_codec::Dictionary;
 use litepack_columns::VALUE_MAX;
 use litepack_columns::dictionary::{NO_DICTIONARY, is_content_id, of_bytes};
-use litepack_columns::frame::{Form, is_large, is_much};
+use litepack_columns::frame::{DICTIONARY_AT_ONCE, Form, is_large, is_much};
 use litepack_columns::sql::{CORRUPT, Error, Result, Sql, TOOBIG, Value};
 
 use crate::sql::call::Call;
@@ -159,15 +159,17 @@ fn dictionary(call: &Call<'_>, named: Value<'_>) -> Result<Option<Arc<Dictionary
             found.map(Some)
         }
         Value::Blob(bytes) => {
-            let mut given = state.given.borrow_mut();
-            match &*given {
-                Some(same) if same.bytes() == bytes => {}
-                _ => *given = Some(of_bytes(bytes)?),
-            }
-            if bytes.len() > GIVEN_KEPT {
-                return Ok(given.take());
-            }
-            Ok(given.clone())
+            let same = state.given.borrow().clone();
+            let known = match same.filter(|same| same.bytes() == bytes) {
+                Some(same) => same,
+                None if bytes.len() > DICTIONARY_AT_ONCE => {
+                    bounds::within(call, || of_bytes(bytes))?
+                }
+                None => of_bytes(bytes)?,
+            };
+            let kept = (bytes.len() <= GIVEN_KEPT).then(|| Arc::clone(&known));
+            *state.given.borrow_mut() = kept;
+            Ok(Some(known))
         }
         other => Err(call.error(format_args!(
             "a dictionary is given as blob, as id in _zstd_dicts, or as NULL for none, not as {}",
