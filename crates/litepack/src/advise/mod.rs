@@ -226,7 +226,10 @@ pub fn advise(
     register()?;
     let origin = Origin::open(shown)?;
     let page = Target::of(options, &origin)?;
-    let report = report(&origin, shown, options, None, job)?;
+    let report = job.listening(|| report(&origin, shown, options, None, job));
+    // What was interrupted below need not have failed for that reason.
+    job.check()?;
+    let report = report?;
     page.write(&report, &origin, job)?;
     Ok(report)
 }
@@ -245,7 +248,9 @@ pub fn advise_packed(
     register()?;
     let origin = Origin::open(shown)?;
     let page = Target::of(options, &origin)?;
-    let mut report = report(&origin, shown, options, Some(info), job)?;
+    let report = job.listening(|| report(&origin, shown, options, Some(info), job));
+    job.check()?;
+    let mut report = report?;
     report.measure(info);
     page.write(&report, &origin, job)?;
     Ok(report)
