@@ -20,7 +20,7 @@ pub type Level = i32;
 pub const LEVELS: RangeInclusive<Level> = 1..=19;
 
 /// A page that saves less than this share of its size is stored raw, and is read back without decoding.
-const WORTHWHILE: usize = 32;
+pub(crate) const WORTHWHILE: usize = 32;
 
 /// How many dictionaries an encoder keeps prepared, and of how many bytes, of which one alone may have more. When
 /// another one does not fit, all are dropped.
@@ -52,7 +52,7 @@ impl std::fmt::Debug for Encoder {
     }
 }
 
-fn new_context(level: Level) -> Result<CCtx<'static>, OutOfMemory> {
+pub(crate) fn new_context<'a>(level: Level) -> Result<CCtx<'a>, OutOfMemory> {
     let mut context = CCtx::try_create().ok_or(OutOfMemory)?;
     for parameter in [
         CParameter::CompressionLevel(level),
@@ -89,7 +89,7 @@ const TABLES_LOG_MAX: u32 = 20;
 const PREPARING: usize = 8 << 20;
 
 /// Whether zstd failed for lack of memory. It gives the same error for a dictionary that it cannot compress with.
-fn is_out_of_memory(error: ErrorCode) -> bool {
+pub(crate) fn is_out_of_memory(error: ErrorCode) -> bool {
     /// `ZSTD_error_memory_allocation`.
     const MEMORY_ALLOCATION: usize = 64;
     error == MEMORY_ALLOCATION.wrapping_neg() && litepack_io::memory::probe(PREPARING).is_err()
@@ -290,6 +290,49 @@ impl Decoder {
             }
         }
     }
+
+    /// As [`Decoder::decode`], of a page that was stored as its difference to `prefix` (see
+    /// [`crate::DifferenceEncoder`]).
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
+    pub fn decode_difference(
+        &mut self,
+        stored: &[u8],
+        prefix: &[u8],
+        page: &mut [u8],
+    ) -> Result<(), DecodeError> {
+        let len = if prefix.starts_with(&DICTIONARY_MAGIC) {
+            // Only so does zstd not take it for a dictionary. It is rare: no page of SQLite's begins like this below
+            // 3 TB.
+            let mut context = new_decoder()?;
+            let referred = context.ref_prefix(prefix);
+            let decoded = referred.and_then(|_| context.decompress(page, stored));
+            decoded.map_err(|_| DecodeError::Malformed)?
+        } else {
+            let context = match &mut self.context {
+                Some(context) => context,
+                None => self.context.insert(new_decoder()?),
+            };
+            let decoded = context.decompress_using_dict(page, stored, prefix);
+            decoded.map_err(|_| DecodeError::Malformed)?
+        };
+        if len == page.len() {
+            Ok(())
+        } else {
+            Err(DecodeError::WrongLength)
+        }
+    }
+}
+
+/// First bytes of a dictionary that zstd's trainer has made: `ZSTD_MAGIC_DICTIONARY`.
+const DICTIONARY_MAGIC: [u8; 4] = 0xec30_a437_u32.to_le_bytes();
+
+fn new_decoder<'a>() -> Result<DCtx<'a>, OutOfMemory> {
+    let mut new = DCtx::try_create().ok_or(OutOfMemory)?;
+    new.set_parameter(DParameter::Format(FrameFormat::Magicless))
+        .expect("constant zstd parameters are valid");
+    Ok(new)
 }
 
 /// Decompresses a frame into `out` and says how long it is.
@@ -301,12 +344,7 @@ fn unzstd(
 ) -> Result<usize, DecodeError> {
     let context = match context {
         Some(context) => context,
-        None => {
-            let mut new = DCtx::try_create().ok_or(OutOfMemory)?;
-            new.set_parameter(DParameter::Format(FrameFormat::Magicless))
-                .expect("constant zstd parameters are valid");
-            context.insert(new)
-        }
+        None => context.insert(new_decoder()?),
     };
     match dictionary {
         Some(dictionary) => match dictionary.for_decoding() {

@@ -4,7 +4,7 @@
 //! length of the output buffer is the only size that counts, so hostile bytes cost at most one page of memory.
 //!
 //! `compress.rs` chooses and runs the codecs, `transform/` is the columnar layout, `dictionary.rs` trains and prepares
-//! dictionaries, `row_signature.rs` tells which pages are alike. No other layer knows what a codec does.
+//! dictionaries, `difference.rs` encodes a page as its difference to others, `row_signature.rs` tells which pages are alike. No other layer knows what a codec does.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -17,11 +17,13 @@
 
 mod compress;
 mod dictionary;
+mod difference;
 mod row_signature;
 mod transform;
 
 pub use compress::{DecodeError, Decoder, Encoder, LEVELS, Level};
 pub use dictionary::{DictId, Dictionary, Samples, train};
+pub use difference::DifferenceEncoder;
 pub use row_signature::{RowSignature, row_signature};
 #[cfg(feature = "parts")]
 pub use transform::parts;
