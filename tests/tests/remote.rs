@@ -368,6 +368,8 @@ fn a_report_on_a_packed_file_does_not_fetch_it() {
     for counted in [
         "codecs",
         "map_bytes",
+        "item_bytes",
+        "item_tree_bytes",
         "free_list_bytes",
         "unaccounted_bytes",
         "damage",

@@ -118,6 +118,7 @@ fn whole_report(place: &Place, name: &str) -> Value {
         "stored_bytes",
         "header_bytes",
         "map_bytes",
+        "item_tree_bytes",
         "catalog_bytes",
         "prefetch_segment_bytes",
         "free_list_bytes",

@@ -244,7 +244,7 @@ impl<'a> Tally<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use litepack_store::Unit;
+    use litepack_store::{StoredKind, Unit};
 
     #[test]
     fn the_parts_of_a_unit_add_up() {
@@ -261,6 +261,7 @@ mod tests {
             tally.add(&StoredUnit {
                 number: Unit(number),
                 len,
+                kind: StoredKind::Own,
                 codec: Codec::Zstd,
                 has_dictionary: true,
             });

@@ -79,6 +79,10 @@ impl<D: Storage> Source for Store<D> {
         Store::dictionary_of(self, unit).unwrap_or(0)
     }
 
+    fn is_reference(&mut self, unit: Unit) -> bool {
+        Store::is_reference(self, unit).unwrap_or(false)
+    }
+
     fn stored_len(&mut self, unit: Unit) -> Option<u32> {
         Store::stored_len(self, unit).ok()
     }

@@ -4,7 +4,7 @@
 
 mod support;
 
-use litepack_codec::Dictionary;
+use litepack_codec::{Dictionary, DifferenceEncoder};
 use litepack_io::storage::Storage;
 use litepack_io::testing::CrashingStorage;
 use litepack_store::{Erase, Error, Reordering, Store, Unit};
@@ -56,6 +56,9 @@ fn change(
         model.current.truncate(size);
         return Ok(());
     }
+    if rng.random_ratio(1, 6) && model.current.len() > 3 * PAGE {
+        return refer(rng, store, model);
+    }
     let len = if rng.random_ratio(1, 8) {
         rng.random_range(1..2 * PAGE)
     } else {
@@ -72,6 +75,70 @@ fn change(
         model.current.resize(offset + len, 0);
     }
     model.current[offset..offset + len].copy_from_slice(&bytes);
+    Ok(())
+}
+
+/// A whole page becomes the same as others, or nearly, and is stored by reference to them.
+fn refer(
+    rng: &mut SmallRng,
+    store: &mut Store<CrashingStorage>,
+    model: &mut Model,
+) -> Result<(), Error> {
+    let whole = model.current.len() / PAGE;
+    let any = |rng: &mut SmallRng| rng.random_range(1..whole);
+    let at = |model: &Model, unit: usize| model.current[unit * PAGE..][..PAGE].to_vec();
+    let mut items = Vec::new();
+    for _ in 0..rng.random_range(1..4) {
+        if rng.random_ratio(1, 3) {
+            let units = *[1, 2, 4].choose(rng).unwrap();
+            let pages: Vec<u8> = (0..units).flat_map(|_| at(model, any(rng))).collect();
+            items.extend(store.add_item(&pages, 0)?);
+        } else {
+            items.extend(store.share(Unit(any(rng) as u64))?);
+        }
+    }
+    let Some(first) = items.first().copied() else {
+        return Ok(());
+    };
+    for _ in 0..rng.random_range(0..4) {
+        let mut pages = Vec::new();
+        assert!(store.read_item(first, &mut pages)?);
+        let slice = rng.random_range(0..pages.len() / PAGE);
+        let mut page = pages[slice * PAGE..][..PAGE].to_vec();
+        let unit = any(rng);
+        let done = if rng.random() {
+            store.write_alias(Unit(unit as u64), &page, first, slice as u8)?
+        } else {
+            let changed = rng.random_range(0..PAGE - 8);
+            rng.fill_bytes(&mut page[changed..changed + 8]);
+            items.sort_unstable();
+            items.dedup();
+            let (mut prefix, mut more) = (Vec::new(), Vec::new());
+            for item in &items {
+                assert!(store.read_item(*item, &mut more)?);
+                prefix.extend(&more);
+            }
+            let mut stored = Vec::new();
+            DifferenceEncoder::new(3)
+                .encode(&page, &prefix, &mut stored)
+                .unwrap();
+            store.write_difference(Unit(unit as u64), &page, 0, &stored, &items)?
+        };
+        if done {
+            model.current[unit * PAGE..][..PAGE].copy_from_slice(&page);
+        }
+        // An item may have gone with the page that was written.
+        if !store.read_item(first, &mut pages)? {
+            break;
+        }
+        let mut left = Vec::new();
+        for item in items {
+            if store.read_item(item, &mut pages)? {
+                left.push(item);
+            }
+        }
+        items = left;
+    }
     Ok(())
 }
 
@@ -174,7 +241,8 @@ fn verify_after_power_loss(disk: &CrashingStorage, model: &Model, seed: u64, con
     );
 }
 
-fn run(seed: u64, steps: usize, losses: u64) {
+/// Returns the most items that the file had at a power loss.
+fn run(seed: u64, steps: usize, losses: u64) -> u64 {
     let mut rng = SmallRng::seed_from_u64(seed);
     let disk = CrashingStorage::default();
     let erase = [Erase::Never, Erase::WithFlush, Erase::WithCommit][seed as usize % 3];
@@ -192,7 +260,7 @@ fn run(seed: u64, steps: usize, losses: u64) {
         possible: vec![vec![]],
     };
     let mut model = empty();
-    let mut arranged = None;
+    let (mut arranged, mut most_items) = (None, 0);
     for step in 0..steps {
         let context = format!("seed {seed}, step {step}");
         match rng.random_range(0..100) {
@@ -253,6 +321,7 @@ fn run(seed: u64, steps: usize, losses: u64) {
                 model.current = model.committed.clone();
             }
             _ => {
+                most_items = most_items.max(open(&disk).info().unwrap().items);
                 for loss in 0..losses {
                     verify_after_power_loss(&disk, &model, loss * 1000 + step as u64, &context);
                     verify_after_power_loss(&disk, &model, loss.min(1), &context);
@@ -265,13 +334,18 @@ fn run(seed: u64, steps: usize, losses: u64) {
     }
     store.commit().unwrap();
     check(&mut store, &format!("seed {seed} at the end"));
+    most_items
 }
 
 #[test]
 fn behaves_like_a_vector_of_bytes_and_survives_power_loss() {
-    for seed in seeds(25, 600) {
-        run(seed, 250, 3);
-    }
+    let seeds = seeds(25, 600);
+    let items: u64 = seeds.iter().map(|seed| run(*seed, 250, 3)).sum();
+    assert!(
+        items >= seeds.len() as u64,
+        "{items} in {} runs",
+        seeds.len()
+    );
 }
 
 #[test]

@@ -78,7 +78,8 @@ fn uses(info: &FileInfo, content: &Content) -> String {
     }
     let lists = info.header_bytes + info.catalog_bytes + info.free_list_bytes;
     for (name, bytes) in [
-        ("page map", info.map_bytes),
+        ("shared by several pages", info.item_bytes),
+        ("page map", info.map_bytes + info.item_tree_bytes),
         ("dictionaries", dictionaries(info)),
         ("header and lists", lists),
         ("prefetch segment", info.prefetch_segment_bytes),

@@ -66,6 +66,11 @@ pub trait Source {
     /// The number of the dictionary that a unit has now; 0 for none.
     fn dictionary_of(&mut self, unit: Unit) -> DictId;
 
+    /// Whether a unit is stored by reference to others, which maintenance leaves as it is.
+    fn is_reference(&mut self, _: Unit) -> bool {
+        false
+    }
+
     /// The bytes that a unit takes in its file now, if it is in one.
     fn stored_len(&mut self, _: Unit) -> Option<u32> {
         None

@@ -106,6 +106,9 @@ impl Plan {
         for at in &sampled.units {
             litepack_io::memory::check()?;
             interrupt::check()?;
+            if source.is_reference(*at) {
+                continue;
+            }
             if !source.read(at.start(self.unit), &mut page) || page.iter().all(|byte| *byte == 0) {
                 continue;
             }

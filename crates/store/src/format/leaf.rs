@@ -2,11 +2,13 @@
 //!
 //! A leaf for each half a megabyte of a large database is much of what the cache holds, and what does not fit there is
 //! read and decoded before every page. So offsets are kept as distances from one of them, which fit 32 bits
-//! unless a leaf's extents lie more than 4 GiB apart; then it is the array.
+//! unless a leaf's extents lie more than 4 GiB apart; then it is the array. What entries stand on besides their extents is
+//! a column of its own, which most leaves do not have.
 
 use litepack_codec::{Codec, DictId, Encoding};
 use litepack_io::cache::OBJECT_COPY;
 
+use crate::format::basis::{Basis, ItemNumber};
 use crate::format::offset::FileOffset;
 
 /// Children of a node of the map. Small, because a commit rewrites the path to every page it changes.
@@ -19,12 +21,50 @@ const _: () = assert!(FANOUT * COPIED_LEN <= OBJECT_COPY);
 pub struct Entry {
     /// Where in the file the extent begins.
     pub offset: FileOffset,
-    /// Stored length in bytes; 0 if nothing is stored.
+    /// Stored length in bytes; 0 if there is no extent.
     pub len: u32,
     /// 32-bit checksum of the stored bytes.
     pub sum: u32,
     /// How the bytes decode.
     pub storage: Encoding,
+    /// What else is needed for that.
+    pub basis: Basis,
+}
+
+/// An extent with content, and how it decodes by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Extent {
+    /// Where in the file it begins.
+    pub offset: FileOffset,
+    /// Stored length in bytes.
+    pub len: u32,
+    /// 32-bit checksum of the stored bytes.
+    pub sum: u32,
+    /// How the bytes decode.
+    pub storage: Encoding,
+}
+
+impl Extent {
+    /// The entry of a unit that is stored so.
+    pub(crate) fn entry(&self) -> Entry {
+        Entry {
+            offset: self.offset,
+            len: self.len,
+            sum: self.sum,
+            storage: self.storage,
+            basis: Basis::Alone,
+        }
+    }
+
+    /// Where it ends.
+    pub(crate) fn end(&self) -> FileOffset {
+        self.offset + u64::from(self.len)
+    }
+
+    /// Whether it has a byte in common with another one.
+    pub(crate) fn overlaps(&self, other: &Extent) -> bool {
+        self.offset < other.end() && other.offset < self.end()
+    }
 }
 
 impl Entry {
@@ -34,29 +74,72 @@ impl Entry {
         len: 0,
         sum: 0,
         storage: Encoding::RAW,
+        basis: Basis::Alone,
     };
+
+    /// A unit that is a slice of an item.
+    pub(crate) fn slice(item: ItemNumber, slice: u8) -> Entry {
+        Entry {
+            basis: Basis::Slice(item, slice),
+            ..Entry::ZERO
+        }
+    }
 
     /// Whether nothing is stored.
     pub fn is_zero(&self) -> bool {
-        self.len == 0
+        self.len == 0 && self.basis == Basis::Alone
     }
 
-    /// Where the extent ends.
-    pub(crate) fn end(&self) -> FileOffset {
-        self.offset + u64::from(self.len)
+    /// Whether the unit is what its extent decodes to.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.basis == Basis::Alone
+    }
+
+    /// Its own extent, without what that stands on. Of no length if there is none.
+    pub(crate) fn extent(&self) -> Extent {
+        Extent {
+            offset: self.offset,
+            len: self.len,
+            sum: self.sum,
+            storage: self.storage,
+        }
+    }
+
+    /// The extents that the entry owns: its own, and the former one that it is a difference to.
+    pub(crate) fn extents(&self) -> impl Iterator<Item = Extent> + use<> {
+        let own = (self.len > 0).then(|| self.extent());
+        let former = match self.basis {
+            Basis::Former(former) => Some(former),
+            _ => None,
+        };
+        own.into_iter().chain(former)
+    }
+
+    /// The bytes of those.
+    pub(crate) fn stored_len(&self) -> u64 {
+        self.extents().map(|extent| u64::from(extent.len)).sum()
+    }
+
+    /// The same with one of its extents in another place.
+    pub(crate) fn moved(mut self, from: &Extent, offset: FileOffset) -> Entry {
+        match &mut self.basis {
+            Basis::Former(former) if former == from => former.offset = offset,
+            _ => self.offset = offset,
+        }
+        self
     }
 }
 
-/// 0 for a zero unit, else `1 + codec + 8 * up_to_date + 16 * dictionary`.
-pub(crate) fn tag_of(entry: &Entry) -> u64 {
-    if entry.is_zero() {
+/// 0 where there is no extent, else `1 + codec + 8 * up_to_date + 16 * dictionary`.
+pub(crate) fn tag_of(extent: &Extent) -> u64 {
+    if extent.len == 0 {
         return 0;
     }
     let Encoding {
         codec,
         dict,
         up_to_date,
-    } = entry.storage;
+    } = extent.storage;
     1 + codec as u64 + 8 * u64::from(up_to_date) + 16 * u64::from(dict)
 }
 
@@ -70,14 +153,18 @@ pub(crate) fn storage_of(tag: u64) -> Option<Encoding> {
     })
 }
 
-/// The entries of [`FANOUT`] consecutive units.
+/// The entries of [`FANOUT`] consecutive units, or items.
 #[derive(Clone, Debug)]
-pub struct Leaf(Form);
+pub struct Leaf {
+    extents: Form,
+    /// `None` if all entries stand alone.
+    bases: Option<Box<[Basis; FANOUT]>>,
+}
 
 #[derive(Clone, Debug)]
 enum Form {
     Narrow(Box<Narrow>),
-    Wide(Box<[Entry; FANOUT]>),
+    Wide(Box<[Extent; FANOUT]>),
 }
 
 #[derive(Clone, Debug)]
@@ -86,7 +173,7 @@ struct Narrow {
     entries: [Short; FANOUT],
 }
 
-/// An entry whose tag is 0 where nothing is stored.
+/// An extent whose tag is 0 where there is none.
 #[derive(Clone, Copy, Debug, Default)]
 struct Short {
     /// From the leaf's base.
@@ -97,25 +184,33 @@ struct Short {
     tag: u16,
 }
 
+/// No extent.
+const NONE: Extent = Extent {
+    offset: FileOffset::START,
+    len: 0,
+    sum: 0,
+    storage: Encoding::RAW,
+};
+
 impl Short {
-    /// `None` if the entry does not fit.
-    fn new(entry: &Entry, base: FileOffset) -> Option<Short> {
-        if entry.is_zero() {
+    /// `None` if the extent does not fit.
+    fn new(extent: &Extent, base: FileOffset) -> Option<Short> {
+        if extent.len == 0 {
             return Some(Short::default());
         }
         Some(Short {
-            offset: u32::try_from(entry.offset.distance_from(base)?).ok()?,
-            sum: entry.sum,
-            len: u16::try_from(entry.len - 1).ok()?,
-            tag: u16::try_from(tag_of(entry)).ok()?,
+            offset: u32::try_from(extent.offset.distance_from(base)?).ok()?,
+            sum: extent.sum,
+            len: u16::try_from(extent.len - 1).ok()?,
+            tag: u16::try_from(tag_of(extent)).ok()?,
         })
     }
 
-    fn entry(&self, base: FileOffset) -> Entry {
+    fn extent(&self, base: FileOffset) -> Extent {
         let Some(storage) = storage_of(self.tag.into()) else {
-            return Entry::ZERO;
+            return NONE;
         };
-        Entry {
+        Extent {
             offset: base + u64::from(self.offset),
             len: u32::from(self.len) + 1,
             sum: self.sum,
@@ -127,10 +222,10 @@ impl Short {
 /// Bytes of an entry in a copy.
 const COPIED_LEN: usize = 14;
 
-/// An entry in a copy. `None` if it does not fit.
-fn to_copied(entry: &Entry) -> Option<[u8; COPIED_LEN]> {
-    let short = Short::new(entry, entry.offset)?;
-    let [a, b, c, d, e, f, 0, 0] = entry.offset.0.to_le_bytes() else {
+/// An extent in a copy. `None` if it does not fit.
+fn to_copied(extent: &Extent) -> Option<[u8; COPIED_LEN]> {
+    let short = Short::new(extent, extent.offset)?;
+    let [a, b, c, d, e, f, 0, 0] = extent.offset.0.to_le_bytes() else {
         return None;
     };
     let [g, h, i, j] = short.sum.to_le_bytes();
@@ -138,7 +233,7 @@ fn to_copied(entry: &Entry) -> Option<[u8; COPIED_LEN]> {
     Some([a, b, c, d, e, f, g, h, i, j, k, l, m, n])
 }
 
-fn from_copied(bytes: [u8; COPIED_LEN]) -> Entry {
+fn from_copied(bytes: [u8; COPIED_LEN]) -> Extent {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n] = bytes;
     let short = Short {
         offset: 0,
@@ -147,54 +242,92 @@ fn from_copied(bytes: [u8; COPIED_LEN]) -> Entry {
         tag: u16::from_le_bytes([m, n]),
     };
     let offset = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
-    short.entry(FileOffset(offset))
+    short.extent(FileOffset(offset))
 }
 
 impl Narrow {
     #[expect(clippy::indexing_slicing, reason = "`slot` is below `FANOUT`")]
-    fn get(&self, slot: usize) -> Entry {
-        self.entries[slot].entry(self.base)
+    fn get(&self, slot: usize) -> Extent {
+        self.entries[slot].extent(self.base)
     }
 
-    /// All of these entries, if they fit. There is as much room below them as above.
-    fn new(entries: &[Entry; FANOUT]) -> Option<Box<Narrow>> {
-        let stored = || entries.iter().filter(|entry| !entry.is_zero());
-        let lowest = stored().map(|entry| entry.offset).min().unwrap_or_default();
-        let highest = stored().map(|entry| entry.offset).max().unwrap_or_default();
-        let room = u64::from(u32::MAX).checked_sub(highest - lowest)?;
+    /// All of these extents, if they fit. There is as much room below them as above.
+    fn new(extents: &[Extent; FANOUT]) -> Option<Box<Narrow>> {
+        let stored = || extents.iter().filter(|extent| extent.len > 0);
+        let lowest = stored().map(|extent| extent.offset).min();
+        let lowest = lowest.unwrap_or_default();
+        let highest = stored().map(|extent| extent.offset).max();
+        let room = u64::from(u32::MAX).checked_sub(highest.unwrap_or_default() - lowest)?;
         let base = lowest.saturating_sub(room / 2);
         let mut narrow = Box::new(Narrow {
             base,
             entries: [Short::default(); FANOUT],
         });
-        for (short, entry) in narrow.entries.iter_mut().zip(entries) {
-            *short = Short::new(entry, base)?;
+        for (short, extent) in narrow.entries.iter_mut().zip(extents) {
+            *short = Short::new(extent, base)?;
         }
         Some(narrow)
     }
 }
 
-impl From<&[Entry; FANOUT]> for Leaf {
-    fn from(entries: &[Entry; FANOUT]) -> Leaf {
-        Leaf(match Narrow::new(entries) {
+impl From<&[Extent; FANOUT]> for Form {
+    fn from(extents: &[Extent; FANOUT]) -> Form {
+        match Narrow::new(extents) {
             Some(narrow) => Form::Narrow(narrow),
-            None => Form::Wide(Box::new(*entries)),
-        })
+            None => Form::Wide(Box::new(*extents)),
+        }
+    }
+}
+
+impl Form {
+    #[expect(clippy::indexing_slicing, reason = "`slot` is below `FANOUT`")]
+    fn get(&self, slot: usize) -> Extent {
+        match self {
+            Form::Narrow(narrow) => narrow.get(slot),
+            Form::Wide(extents) => extents[slot],
+        }
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "`slot` is below `FANOUT`")]
+    fn set(&mut self, slot: usize, extent: Extent) {
+        match self {
+            Form::Wide(extents) => extents[slot] = extent,
+            Form::Narrow(narrow) => match Short::new(&extent, narrow.base) {
+                Some(short) => narrow.entries[slot] = short,
+                None => {
+                    let mut extents: [Extent; FANOUT] =
+                        std::array::from_fn(|slot| narrow.get(slot));
+                    extents[slot] = extent;
+                    *self = Form::from(&extents);
+                }
+            },
+        }
     }
 }
 
 impl Leaf {
     /// A leaf of zero units.
     pub fn empty() -> Leaf {
-        Leaf::from(&[Entry::ZERO; FANOUT])
+        Leaf::new(&[NONE; FANOUT], None)
+    }
+
+    /// The leaf of these extents, and what they stand on.
+    pub(crate) fn new(extents: &[Extent; FANOUT], bases: Option<Box<[Basis; FANOUT]>>) -> Leaf {
+        Leaf {
+            extents: Form::from(extents),
+            bases,
+        }
     }
 
     /// The entry of the unit at `slot`, below [`FANOUT`].
     #[expect(clippy::indexing_slicing, reason = "`slot` is below `FANOUT`")]
     pub fn get(&self, slot: usize) -> Entry {
-        match &self.0 {
-            Form::Narrow(narrow) => narrow.get(slot),
-            Form::Wide(entries) => entries[slot],
+        Entry {
+            basis: match &self.bases {
+                None => Basis::Alone,
+                Some(bases) => bases[slot],
+            },
+            ..self.extents.get(slot).entry()
         }
     }
 
@@ -203,54 +336,63 @@ impl Leaf {
         (0..FANOUT).map(|slot| self.get(slot))
     }
 
+    /// What the entries stand on, if any does not stand alone.
+    pub(crate) fn bases(&self) -> Option<&[Basis; FANOUT]> {
+        self.bases.as_deref()
+    }
+
     /// Sets the entry of the unit at `slot`, below [`FANOUT`], and returns the former one.
     #[expect(clippy::indexing_slicing, reason = "`slot` is below `FANOUT`")]
     pub fn set(&mut self, slot: usize, entry: Entry) -> Entry {
         let former = self.get(slot);
-        match &mut self.0 {
-            Form::Wide(entries) => entries[slot] = entry,
-            Form::Narrow(narrow) => match Short::new(&entry, narrow.base) {
-                Some(short) => narrow.entries[slot] = short,
-                None => {
-                    let mut entries: [Entry; FANOUT] = std::array::from_fn(|slot| narrow.get(slot));
-                    entries[slot] = entry;
-                    *self = Leaf::from(&entries);
-                }
-            },
+        self.extents.set(slot, entry.extent());
+        if !entry.is_alone() {
+            let bases = self
+                .bases
+                .get_or_insert_with(|| Box::new([Basis::Alone; FANOUT]));
+            bases[slot] = entry.basis;
+        } else if let Some(bases) = &mut self.bases {
+            bases[slot] = Basis::Alone;
+            if **bases == [Basis::Alone; FANOUT] {
+                self.bases = None;
+            }
         }
         former
     }
 
     /// Makes a copy for the cache, of bytes that are no format and never leave the process. False for a leaf that does not
-    /// fit, as none does with extents beyond 256 TiB.
+    /// fit, as one with references, and as none does with extents beyond 256 TiB.
     pub(crate) fn copy_to(&self, copy: &mut [u8; OBJECT_COPY]) -> bool {
         let (places, _) = copy.as_chunks_mut();
-        let mut entries = self.iter().zip(places);
-        entries.all(|(entry, place)| match to_copied(&entry) {
-            Some(bytes) => {
-                *place = bytes;
-                true
-            }
-            None => false,
-        })
+        let mut extents = (0..FANOUT).map(|slot| self.extents.get(slot)).zip(places);
+        self.bases.is_none()
+            && extents.all(|(extent, place)| match to_copied(&extent) {
+                Some(bytes) => {
+                    *place = bytes;
+                    true
+                }
+                None => false,
+            })
     }
 
     /// The leaf of which `copy` was made.
     pub(crate) fn from_copy(copy: &[u8; OBJECT_COPY]) -> Leaf {
         let (places, _) = copy.as_chunks();
-        let mut entries = [Entry::ZERO; FANOUT];
-        for (entry, bytes) in entries.iter_mut().zip(places) {
-            *entry = from_copied(*bytes);
+        let mut extents = [NONE; FANOUT];
+        for (extent, bytes) in extents.iter_mut().zip(places) {
+            *extent = from_copied(*bytes);
         }
-        Leaf::from(&entries)
+        Leaf::new(&extents, None)
     }
 
     /// Bytes it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
-        match &self.0 {
+        let extents = match &self.extents {
             Form::Narrow(_) => size_of::<Narrow>(),
-            Form::Wide(_) => size_of::<[Entry; FANOUT]>(),
-        }
+            Form::Wide(_) => size_of::<[Extent; FANOUT]>(),
+        };
+        let bases = self.bases.as_deref().map_or(0, size_of_val);
+        extents + bases
     }
 }
 
@@ -265,26 +407,44 @@ impl Eq for Leaf {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::basis::Bases;
     use proptest::prelude::*;
 
-    fn entry(max: u64) -> impl Strategy<Value = Entry> {
+    fn extent(max: u64) -> impl Strategy<Value = Extent> {
         let dict = prop_oneof![0..20u16, any::<u16>()];
-        let len = prop_oneof![0..70_000u32, Just(1 << 16)];
+        let len = prop_oneof![1..70_000u32, Just(1 << 16)];
         (0..max, len, any::<u32>(), dict, any::<bool>()).prop_map(
-            |(offset, len, sum, dict, up_to_date)| match len {
-                0 => Entry::ZERO,
-                len => Entry {
-                    offset: FileOffset(offset),
-                    len,
-                    sum,
-                    storage: Encoding {
-                        codec: Codec::Zstd,
-                        dict,
-                        up_to_date,
-                    },
+            |(offset, len, sum, dict, up_to_date)| Extent {
+                offset: FileOffset(offset),
+                len,
+                sum,
+                storage: Encoding {
+                    codec: Codec::Zstd,
+                    dict,
+                    up_to_date,
                 },
             },
         )
+    }
+
+    fn entry(max: u64) -> impl Strategy<Value = Entry> {
+        let alone = extent(max).prop_map(|extent| extent.entry());
+        let with = |basis| {
+            (extent(1 << 40), basis).prop_map(|(extent, basis)| Entry {
+                basis,
+                ..extent.entry()
+            })
+        };
+        let item = || any::<u32>().prop_map(ItemNumber);
+        let bases = proptest::collection::vec(item(), 1..4);
+        let bases = bases.prop_filter_map("differ", |items| Bases::new(&items));
+        prop_oneof![
+            20 => alone,
+            3 => Just(Entry::ZERO),
+            1 => (item(), 0..4u8).prop_map(|(item, slice)| Entry::slice(item, slice)),
+            1 => with(bases.prop_map(Basis::Items).boxed()),
+            1 => with(extent(1 << 40).prop_map(Basis::Former).boxed()),
+        ]
     }
 
     fn changes() -> impl Strategy<Value = Vec<(usize, Entry)>> {
@@ -304,7 +464,10 @@ mod tests {
             }
             let mut copy = [0xff; OBJECT_COPY];
             let fits = leaf.iter().all(|entry| {
-                entry.offset.0 >> 48 == 0 && entry.len <= 1 << 16 && tag_of(&entry) < 1 << 16
+                entry.offset.0 >> 48 == 0
+                    && entry.len <= 1 << 16
+                    && tag_of(&entry.extent()) < 1 << 16
+                    && entry.is_alone()
             });
             prop_assert_eq!(leaf.copy_to(&mut copy), fits);
             prop_assert!(!fits || Leaf::from_copy(&copy) == leaf);
@@ -323,9 +486,17 @@ mod tests {
             for slot in 0..FANOUT {
                 leaf.set(slot, at(first + (slot as u64) * (30 << 20)));
             }
-            assert!(2 * leaf.bytes() < size_of::<[Entry; FANOUT]>() + 32);
+            let bytes = leaf.bytes();
+            assert!(2 * bytes < size_of::<[Extent; FANOUT]>() + 32);
+            leaf.set(7, Entry::slice(ItemNumber(9), 3));
+            assert!(leaf.bytes() > bytes);
+            leaf.set(7, at(first));
+            assert!(
+                leaf.bytes() == bytes,
+                "the last reference takes its column with it"
+            );
             leaf.set(7, at(first + (5 << 30)));
-            assert!(leaf.bytes() == size_of::<[Entry; FANOUT]>());
+            assert!(leaf.bytes() == size_of::<[Extent; FANOUT]>());
         }
     }
 }

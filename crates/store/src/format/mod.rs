@@ -1,5 +1,6 @@
 //! The bytes of a packed file.
 
+pub(crate) mod basis;
 pub(crate) mod beside;
 pub(crate) mod catalog;
 pub(crate) mod header;

@@ -1,14 +1,17 @@
 //! Nodes of the page map, in memory and as bytes.
 //!
-//! A leaf describes [`FANOUT`] consecutive units, an inner node [`FANOUT`] nodes of the level below.
+//! A leaf describes [`FANOUT`] consecutive units or items, an inner node [`FANOUT`] nodes of the level below.
 //! On disk a node is a few columns (which exist and how stored, lengths, offsets, checksums) because
 //! at nine to one a page is 460 bytes and sixteen bytes of map for it would be dear: a leaf of
-//! neighbouring extents costs under seven bytes a unit.
+//! neighbouring extents costs under seven bytes a unit. Leaves with references, and those of the item tree, are kinds
+//! of their own: what they have besides are columns that no other leaf pays for.
 
+use litepack_codec::Codec;
 use litepack_io::bytes::{Reader, put_varint, unzigzag, zigzag};
 
-use crate::format::layout::{OFFSET_LIMIT, Pointer};
-use crate::format::leaf::{Entry, FANOUT, Leaf, storage_of, tag_of};
+use crate::format::basis::{Bases, Basis, ITEM_UNITS, ItemNumber};
+use crate::format::layout::{OFFSET_LIMIT, Pointer, is_plausible};
+use crate::format::leaf::{Entry, Extent, FANOUT, Leaf, storage_of, tag_of};
 use crate::format::offset::FileOffset;
 
 /// One node of the page map.
@@ -22,6 +25,38 @@ pub enum Node {
 
 const KIND_LEAF: u8 = 1;
 const KIND_INNER: u8 = 2;
+/// A leaf of the page map with references.
+const KIND_REFERENCES: u8 = 3;
+/// A leaf of the item tree.
+const KIND_ITEMS: u8 = 4;
+
+/// Which tree a node is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeKind {
+    /// The page map: its leaves have units.
+    Map,
+    /// The item tree: its leaves have items.
+    Items,
+}
+
+impl TreeKind {
+    /// What messages call a node of it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            TreeKind::Map => "page map node",
+            TreeKind::Items => "item tree node",
+        }
+    }
+}
+
+/// What an entry of a leaf with references stands on: its number in the column of kinds.
+mod basis {
+    pub(super) const ALONE: u64 = 0;
+    pub(super) const SLICE: u64 = 1;
+    /// A difference to one item; two and three are the next numbers.
+    pub(super) const ITEMS: u64 = 2;
+    pub(super) const FORMER: u64 = 5;
+}
 
 impl Node {
     /// A node of `level` without children.
@@ -49,17 +84,42 @@ impl Node {
         }
     }
 
+    /// Whether a tree of this kind may have the node: leaves of one are none of the other.
+    pub(crate) fn is_of(&self, kind: TreeKind) -> bool {
+        match (self, kind) {
+            (Node::Inner(_), _) => true,
+            (Node::Leaf(leaf), TreeKind::Map) => leaf.bases().is_none_or(|bases| {
+                let mut bases = bases.iter();
+                bases.all(|basis| !matches!(basis, Basis::Shared { .. }))
+            }),
+            // A leaf that is read has either only items, or none.
+            (Node::Leaf(leaf), TreeKind::Items) => match leaf.bases() {
+                Some(bases) => bases.iter().any(|b| matches!(b, Basis::Shared { .. })),
+                None => self.is_empty(),
+            },
+        }
+    }
+
     /// Appends the bytes on disk.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Node::Leaf(leaf) => {
-                out.push(KIND_LEAF);
-                put_runs(out, leaf.iter().map(|entry| tag_of(&entry)));
-                let stored = || leaf.iter().filter(|entry| !entry.is_zero());
-                stored().for_each(|entry| put_varint(out, entry.len.into()));
-                put_offsets(out, stored().map(|entry| (entry.offset, entry.len)));
-                stored().for_each(|entry| out.extend(entry.sum.to_le_bytes()));
-            }
+            Node::Leaf(leaf) => match leaf.bases() {
+                None => {
+                    out.push(KIND_LEAF);
+                    put_extents(out, leaf);
+                }
+                Some(bases) if bases.iter().any(|b| matches!(b, Basis::Shared { .. })) => {
+                    out.push(KIND_ITEMS);
+                    put_extents(out, leaf);
+                    put_items(out, bases);
+                }
+                Some(bases) => {
+                    out.push(KIND_REFERENCES);
+                    put_runs(out, bases.iter().map(kind_of));
+                    put_extents(out, leaf);
+                    put_references(out, leaf);
+                }
+            },
             Node::Inner(children) => {
                 out.push(KIND_INNER);
                 put_runs(
@@ -80,19 +140,19 @@ impl Node {
         let mut fields = Reader::new(bytes);
         match (fields.u8()?, level) {
             (KIND_LEAF, 0) => {
-                let tags = read_runs(&mut fields)?;
-                let mut entries = [Entry::ZERO; FANOUT];
-                let is_stored = |(_, tag): &(_, u64)| *tag != 0;
-                for (entry, tag) in entries.iter_mut().zip(tags).filter(is_stored) {
-                    entry.storage = storage_of(tag)?;
-                    entry.len = fields.varint_u32().filter(|len| *len > 0)?;
-                }
-                let stored = entries.iter_mut().filter(|entry| !entry.is_zero());
-                read_offsets(&mut fields, stored.map(|e| (&mut e.offset, e.len)))?;
-                for entry in entries.iter_mut().filter(|entry| !entry.is_zero()) {
-                    entry.sum = fields.u32()?;
-                }
-                Some(Node::Leaf(Leaf::from(&entries)))
+                let extents = read_extents(&mut fields)?;
+                Some(Node::Leaf(Leaf::new(&extents, None)))
+            }
+            (KIND_REFERENCES, 0) => {
+                let kinds = read_runs(&mut fields)?;
+                let extents = read_extents(&mut fields)?;
+                let bases = read_references(&mut fields, &kinds, &extents)?;
+                Some(Node::Leaf(Leaf::new(&extents, Some(bases))))
+            }
+            (KIND_ITEMS, 0) => {
+                let extents = read_extents(&mut fields)?;
+                let bases = read_items(&mut fields, &extents)?;
+                Some(Node::Leaf(Leaf::new(&extents, Some(bases))))
             }
             (KIND_INNER, 1..) => {
                 let tags = read_runs(&mut fields)?;
@@ -112,6 +172,145 @@ impl Node {
             _ => None,
         }
     }
+}
+
+/// Tags, lengths, offsets and checksums.
+fn put_extents(out: &mut Vec<u8>, leaf: &Leaf) {
+    put_runs(out, leaf.iter().map(|entry| tag_of(&entry.extent())));
+    let stored = || leaf.iter().filter(|entry| entry.len > 0);
+    stored().for_each(|entry| put_varint(out, entry.len.into()));
+    put_offsets(out, stored().map(|entry| (entry.offset, entry.len)));
+    stored().for_each(|entry| out.extend(entry.sum.to_le_bytes()));
+}
+
+fn read_extents(fields: &mut Reader<'_>) -> Option<[Extent; FANOUT]> {
+    let tags = read_runs(fields)?;
+    let mut extents = [Entry::ZERO.extent(); FANOUT];
+    let is_stored = |(_, tag): &(_, u64)| *tag != 0;
+    for (extent, tag) in extents.iter_mut().zip(tags).filter(is_stored) {
+        extent.storage = storage_of(tag)?;
+        extent.len = fields.varint_u32().filter(|len| *len > 0)?;
+    }
+    let stored = extents.iter_mut().filter(|extent| extent.len > 0);
+    read_offsets(fields, stored.map(|e| (&mut e.offset, e.len)))?;
+    for extent in extents.iter_mut().filter(|extent| extent.len > 0) {
+        extent.sum = fields.u32()?;
+    }
+    Some(extents)
+}
+
+fn kind_of(basis: &Basis) -> u64 {
+    match basis {
+        Basis::Alone | Basis::Shared { .. } => basis::ALONE,
+        Basis::Slice(..) => basis::SLICE,
+        Basis::Items(bases) => basis::ITEMS + bases.as_slice().len() as u64 - 1,
+        Basis::Former(_) => basis::FORMER,
+    }
+}
+
+/// What each entry that does not stand alone names, in order. Item numbers are differences to the one before.
+fn put_references(out: &mut Vec<u8>, leaf: &Leaf) {
+    let mut last = 0;
+    let mut step = |item: ItemNumber| {
+        let next = i64::from(item.0);
+        zigzag(next - std::mem::replace(&mut last, next))
+    };
+    for entry in leaf.iter() {
+        match entry.basis {
+            Basis::Alone | Basis::Shared { .. } => {}
+            Basis::Slice(item, slice) => put_varint(out, step(item) << 2 | u64::from(slice & 3)),
+            Basis::Items(bases) => {
+                let items = bases.as_slice().iter();
+                items.for_each(|item| put_varint(out, step(*item)));
+            }
+            Basis::Former(former) => {
+                put_varint(out, tag_of(&former));
+                put_varint(out, former.len.into());
+                put_varint(out, zigzag(former.offset.jump_from(entry.offset)));
+                out.extend(former.sum.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// `None`, too, if an alias has an extent or a difference has none, or is not one that zstd can make.
+fn read_references(
+    fields: &mut Reader<'_>,
+    kinds: &[u64; FANOUT],
+    extents: &[Extent; FANOUT],
+) -> Option<Box<[Basis; FANOUT]>> {
+    let mut bases = Box::new([Basis::Alone; FANOUT]);
+    let mut last = 0;
+    let mut item = |step: u64| {
+        let number = i64::from(last).checked_add(unzigzag(step))?;
+        last = u32::try_from(number).ok()?;
+        Some(ItemNumber(last))
+    };
+    for ((basis, kind), own) in bases.iter_mut().zip(kinds).zip(extents) {
+        let is_difference = own.len > 0 && own.storage.codec == Codec::Zstd;
+        *basis = match *kind {
+            basis::ALONE => Basis::Alone,
+            basis::SLICE if own.len == 0 => {
+                let field = fields.varint()?;
+                Basis::Slice(item(field >> 2)?, (field & 3) as u8)
+            }
+            basis::FORMER if is_difference => {
+                let storage = storage_of(fields.varint()?)?;
+                let len = fields.varint_u32().filter(|len| *len > 0)?;
+                let offset = own.offset.jump(unzigzag(fields.varint()?))?;
+                let sum = fields.u32()?;
+                let former = Extent {
+                    offset,
+                    len,
+                    sum,
+                    storage,
+                };
+                let is_sane = is_plausible(offset, len) && !former.overlaps(own);
+                is_sane.then_some(Basis::Former(former))?
+            }
+            kind if is_difference && (basis::ITEMS..basis::FORMER).contains(&kind) => {
+                let mut named = [ItemNumber(0); 3];
+                let count = usize::try_from(kind - basis::ITEMS + 1).ok()?;
+                let named = named.get_mut(..count)?;
+                for number in named.iter_mut() {
+                    *number = item(fields.varint()?)?;
+                }
+                Basis::Items(Bases::new(named)?)
+            }
+            _ => return None,
+        };
+    }
+    Some(bases)
+}
+
+/// Runs of how many units items have, then how many entries name each.
+fn put_items(out: &mut Vec<u8>, bases: &[Basis; FANOUT]) {
+    let shared = |basis: &Basis| match basis {
+        Basis::Shared { units, users } => Some((*units, *users)),
+        _ => None,
+    };
+    put_runs(
+        out,
+        bases.iter().map(|b| shared(b).map_or(0, |s| s.0.into())),
+    );
+    let users = bases.iter().filter_map(shared);
+    users.for_each(|(_, users)| put_varint(out, users.into()));
+}
+
+fn read_items(fields: &mut Reader<'_>, extents: &[Extent; FANOUT]) -> Option<Box<[Basis; FANOUT]>> {
+    let all_units = read_runs(fields)?;
+    let mut bases = Box::new([Basis::Alone; FANOUT]);
+    for ((basis, units), extent) in bases.iter_mut().zip(all_units).zip(extents) {
+        let units = u8::try_from(units).ok()?;
+        ((units > 0) == (extent.len > 0)).then_some(())?;
+        if units > 0 {
+            let is_columnar = extent.storage.codec == Codec::Columnar;
+            let is_known = ITEM_UNITS.contains(&units) && (units == 1 || !is_columnar);
+            let users = fields.varint_u32().filter(|_| is_known)?;
+            *basis = Basis::Shared { units, users };
+        }
+    }
+    Some(bases)
 }
 
 /// Run lengths of equal tags, each as (run, tag); the runs of a node add up to [`FANOUT`].
@@ -185,7 +384,7 @@ fn read_offsets<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use litepack_codec::{Codec, Encoding};
+    use litepack_codec::Encoding;
     use proptest::prelude::*;
 
     /// Offset, length, checksum, raw or not, dictionary.
@@ -202,6 +401,79 @@ mod tests {
         proptest::collection::vec(proptest::option::of(entry), FANOUT)
     }
 
+    fn extent(codec: Codec) -> impl Strategy<Value = Extent> {
+        let place = (0..OFFSET_LIMIT.0 / 2, 1u32..70000, any::<u32>());
+        (place, 0u16..20).prop_map(move |((offset, len, sum), dict)| Extent {
+            offset: FileOffset(offset),
+            len,
+            sum,
+            storage: Encoding {
+                codec,
+                dict,
+                up_to_date: true,
+            },
+        })
+    }
+
+    fn number() -> impl Strategy<Value = ItemNumber> {
+        prop_oneof![0..300u32, any::<u32>()].prop_map(ItemNumber)
+    }
+
+    fn reference() -> impl Strategy<Value = Entry> {
+        let bases = proptest::collection::vec(number(), 1..4);
+        let bases = bases.prop_filter_map("differ", |items| Bases::new(&items));
+        let bases = bases.prop_map(Basis::Items).boxed();
+        let former = extent(Codec::Columnar).prop_map(Basis::Former).boxed();
+        let difference = (extent(Codec::Zstd), prop_oneof![bases, former]);
+        let difference = difference.prop_map(|(own, basis)| Entry {
+            basis,
+            ..own.entry()
+        });
+        prop_oneof![
+            Just(Entry::ZERO),
+            extent(Codec::Raw).prop_map(|extent| extent.entry()),
+            (number(), 0..4u8).prop_map(|(item, slice)| Entry::slice(item, slice)),
+            difference.prop_filter("apart", well_formed),
+        ]
+    }
+
+    fn item() -> impl Strategy<Value = Entry> {
+        let shared = (proptest::sample::select(&ITEM_UNITS[..]), any::<u32>());
+        let item = (extent(Codec::Zstd), shared).prop_map(|(extent, (units, users))| {
+            crate::format::basis::Item {
+                extent,
+                units,
+                users,
+            }
+            .entry()
+        });
+        prop_oneof![Just(Entry::ZERO), item]
+    }
+
+    fn leaf_with(entry: impl Strategy<Value = Entry>) -> impl Strategy<Value = Leaf> {
+        proptest::collection::vec(entry, FANOUT).prop_map(|entries| {
+            let mut leaf = Leaf::empty();
+            for (slot, entry) in entries.into_iter().enumerate() {
+                leaf.set(slot, entry);
+            }
+            leaf
+        })
+    }
+
+    /// What the format cannot say otherwise.
+    fn well_formed(entry: &Entry) -> bool {
+        let is_difference = entry.len > 0 && entry.storage.codec == Codec::Zstd;
+        match entry.basis {
+            Basis::Alone => true,
+            Basis::Slice(_, slice) => entry.len == 0 && slice < 4,
+            Basis::Items(bases) => is_difference && Bases::new(bases.as_slice()).is_some(),
+            Basis::Former(former) => {
+                is_difference && former.len > 0 && !former.overlaps(&entry.extent())
+            }
+            Basis::Shared { units, .. } => ITEM_UNITS.contains(&units),
+        }
+    }
+
     proptest! {
         #[test]
         fn leaves_come_back(entries in entries(), in_line: bool) {
@@ -213,7 +485,7 @@ mod tests {
                     let codec = if raw { Codec::Raw } else { Codec::Zstd };
                     let offset = if in_line { next } else { FileOffset(offset) };
                     next = offset + u64::from(len);
-                    leaf.set(slot, Entry { offset, len, sum, storage: Encoding { codec, dict, up_to_date } });
+                    leaf.set(slot, Entry { offset, len, sum, storage: Encoding { codec, dict, up_to_date }, basis: Basis::Alone });
                 }
             }
             let mut bytes = Vec::new();
@@ -239,10 +511,49 @@ mod tests {
         #[test]
         fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..900), level in 0u8..2) {
             let _ = Node::decode(&bytes, level);
-            if let Some(kind) = bytes.first_mut() {
-                *kind = level + 1;
-                let _ = Node::decode(&bytes, level);
+            for kind in 1..5 {
+                if let Some(first) = bytes.first_mut() {
+                    *first = kind;
+                }
+                if let Some(node) = Node::decode(&bytes, level) {
+                    // Few random bytes are a node. What is read is written and read again.
+                    let mut again = Vec::new();
+                    node.encode(&mut again);
+                    prop_assert_eq!(Node::decode(&again, level), Some(node));
+                }
             }
+        }
+
+        #[test]
+        fn leaves_with_references_come_back(leaf in leaf_with(reference())) {
+            let node = Node::Leaf(leaf);
+            let mut bytes = Vec::new();
+            node.encode(&mut bytes);
+            prop_assert!(node.is_of(TreeKind::Map));
+            let found = Node::decode(&bytes, 0);
+            for cut in 0..bytes.len() {
+                prop_assert_eq!(Node::decode(&bytes[..cut], 0), None);
+            }
+            prop_assert_eq!(found, Some(node));
+            // One byte is another, and the node another one or none.
+            for at in 0..bytes.len() {
+                let mut bytes = bytes.clone();
+                bytes[at] ^= 1 << (at % 8);
+                if let Some(Node::Leaf(leaf)) = Node::decode(&bytes, 0) {
+                    for entry in leaf.iter() {
+                        prop_assert!(well_formed(&entry), "{:?}", entry);
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn leaves_of_items_come_back(leaf in leaf_with(item())) {
+            let node = Node::Leaf(leaf);
+            let mut bytes = Vec::new();
+            node.encode(&mut bytes);
+            prop_assert!(node.is_of(TreeKind::Items));
+            prop_assert_eq!(Node::decode(&bytes, 0), Some(node));
         }
     }
 
@@ -268,6 +579,7 @@ mod tests {
                     len,
                     sum,
                     storage,
+                    basis: Basis::Alone,
                 },
             );
             offset += u64::from(len);

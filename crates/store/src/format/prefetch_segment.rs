@@ -50,6 +50,7 @@ impl PrefetchSegment {
                 len,
                 sum,
                 storage,
+                ..Entry::ZERO
             };
             units.insert(Unit(number), entry);
         }
@@ -143,7 +144,7 @@ impl SegmentBuilder {
         for (unit, entry, _) in &self.units {
             put_varint(&mut out, unit.0 - before);
             before = unit.0;
-            put_varint(&mut out, tag_of(entry));
+            put_varint(&mut out, tag_of(&entry.extent()));
             put_varint(&mut out, entry.offset.0);
             put_varint(&mut out, entry.len.into());
             out.extend(entry.sum.to_le_bytes());

@@ -7,6 +7,7 @@
 use litepack_io::bytes::Reader;
 
 use crate::format::layout::{FileUuid, MARK_LEN, Pointer, RECORD_LEN};
+use crate::format::node::TreeKind;
 use crate::format::offset::FileOffset;
 
 pub(crate) const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"LPcr");
@@ -29,11 +30,16 @@ impl std::fmt::Display for CommitNumber {
     }
 }
 
+/// The commit may have units that are stored by reference to others.
+pub(crate) const REFERENCES: u32 = 1;
+
 /// One commit: everything that is needed to read the database as of that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Which commit this is.
     pub seq: CommitNumber,
+    /// Flags for what a reader has to know to read this commit; one that does not know a flag refuses the file.
+    pub features: u32,
     /// Logical length of the database in bytes.
     pub size: u64,
     /// Bytes of the database per extent.
@@ -56,6 +62,23 @@ pub struct Record {
     pub free_bytes: u64,
     /// The prefetch segment, for remote readers.
     pub segment: Pointer,
+    /// Root of the item tree.
+    pub items: Pointer,
+    /// Levels of the item tree; 0 when it is empty.
+    pub items_height: u8,
+    /// How many items there are.
+    pub item_count: u64,
+    /// What is not in use yet.
+    pub reserved: Reserved,
+}
+
+/// Fields whose place is kept, so that the record is laid out once: zero today, and refused if they are not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reserved {
+    /// Of an encrypted file: bytes of the tag that stands in the place of a unit's checksum.
+    pub tag_len: u32,
+    /// The random numbers by which a log knows the commit that it follows: current and next.
+    pub log: [u64; 2],
 }
 
 impl Record {
@@ -63,6 +86,7 @@ impl Record {
     pub fn first(unit_size: u32, end: FileOffset) -> Record {
         Record {
             seq: CommitNumber(1),
+            features: 0,
             size: 0,
             unit_size,
             height: 0,
@@ -74,6 +98,10 @@ impl Record {
             stored_bytes: 0,
             free_bytes: 0,
             segment: Pointer::NONE,
+            items: Pointer::NONE,
+            items_height: 0,
+            item_count: 0,
+            reserved: Reserved::default(),
         }
     }
 
@@ -81,7 +109,7 @@ impl Record {
     pub fn encode(&self, uuid: FileUuid) -> [u8; RECORD_LEN] {
         let mut out = Vec::with_capacity(RECORD_LEN);
         out.extend(RECORD_MAGIC.to_le_bytes());
-        out.extend(0u32.to_le_bytes());
+        out.extend(self.features.to_le_bytes());
         out.extend(self.seq.0.to_le_bytes());
         out.extend(self.size.to_le_bytes());
         out.extend(self.unit_size.to_le_bytes());
@@ -94,6 +122,13 @@ impl Record {
             out.extend(count.to_le_bytes());
         }
         put_pointer(&mut out, self.segment);
+        put_pointer(&mut out, self.items);
+        out.extend(u32::from(self.items_height).to_le_bytes());
+        out.extend(self.reserved.tag_len.to_le_bytes());
+        out.extend(self.item_count.to_le_bytes());
+        for number in self.reserved.log {
+            out.extend(number.to_le_bytes());
+        }
         out.resize(RECORD_LEN - 8, 0);
         out.extend(uuid.sum64(&out).to_le_bytes());
         out.try_into().expect("a record has its length")
@@ -107,14 +142,22 @@ impl Record {
         if Reader::new(sum).u64()? != uuid.sum64(body) || fields.u32()? != RECORD_MAGIC {
             return None;
         }
-        fields.u32()?;
+        let features = fields.u32()?;
         let (seq, size) = (CommitNumber(fields.u64()?), fields.u64()?);
         let unit_size = fields.u32()?;
         let (height, end) = (fields.u32()?.try_into().ok()?, FileOffset(fields.u64()?));
         let (map, catalog) = (pointer(&mut fields)?, pointer(&mut fields)?);
         let space = pointer(&mut fields)?;
+        let (stored_units, stored_bytes) = (fields.u64()?, fields.u64()?);
+        let (free_bytes, segment) = (fields.u64()?, pointer(&mut fields)?);
+        let items = pointer(&mut fields)?;
+        let items_height = fields.u32()?.try_into().ok()?;
+        let tag_len = fields.u32()?;
+        let item_count = fields.u64()?;
+        let log = [fields.u64()?, fields.u64()?];
         Some(Record {
             seq,
+            features,
             size,
             unit_size,
             height,
@@ -122,11 +165,35 @@ impl Record {
             map,
             catalog,
             space,
-            stored_units: fields.u64()?,
-            stored_bytes: fields.u64()?,
-            free_bytes: fields.u64()?,
-            segment: pointer(&mut fields)?,
+            stored_units,
+            stored_bytes,
+            free_bytes,
+            segment,
+            items,
+            items_height,
+            item_count,
+            reserved: Reserved { tag_len, log },
         })
+    }
+}
+
+impl Record {
+    /// Root and height of a tree.
+    pub(crate) fn tree(&self, kind: TreeKind) -> (Pointer, u8) {
+        match kind {
+            TreeKind::Map => (self.map, self.height),
+            TreeKind::Items => (self.items, self.items_height),
+        }
+    }
+
+    /// What this version does not know of it, in words; `None` if it knows all.
+    pub(crate) fn unknown(&self) -> Option<String> {
+        let features = self.features & !REFERENCES;
+        if features != 0 {
+            return Some(format!("feature flags {features:#x} of a commit"));
+        }
+        (self.reserved != Reserved::default())
+            .then(|| "a commit that belongs to a log, or is encrypted".into())
     }
 }
 

@@ -3,10 +3,15 @@
 use litepack_io::storage::ReadAt;
 
 use crate::error::{Damage, Result};
+use crate::format::basis::{Basis, Item};
 use crate::format::layout::{DATA_START, lock_bytes_below};
+use crate::format::node::TreeKind;
 use crate::format::offset::FileOffset;
+use crate::format::record::Record;
+use crate::inspect::count::NameCount;
 use crate::inspect::walk::Walk;
 use crate::snapshot::handle::Snapshot;
+use crate::snapshot::item_tree::number_at;
 use crate::snapshot::recover;
 
 /// What [`Snapshot::check`] found.
@@ -14,7 +19,7 @@ use crate::snapshot::recover;
 pub struct CheckReport {
     /// Units read and decoded.
     pub units: u64,
-    /// Map nodes read.
+    /// Nodes of the map and of the item tree read.
     pub nodes: u64,
     /// Bytes below the end that belong to nothing and are not free; harmless, but not wanted.
     pub lost_bytes: u64,
@@ -56,31 +61,31 @@ impl<R: ReadAt> Snapshot<R> {
         };
         let record = commit.record;
         let mut walk = Walk::new(record.end);
-        let mut page = litepack_io::memory::zeros(self.unit_size() as usize)?;
-        let (mut units, mut bytes) = (0, 0);
-        self.walk_map(&mut walk, &record, |snapshot, walk, first, entries| {
-            let stored = first
-                .onwards()
-                .zip(entries.iter())
-                .filter(|(_, entry)| !entry.is_zero());
-            for (unit, entry) in stored {
-                litepack_io::interrupt::check()?;
-                let what = snapshot.image().name_of(unit);
-                walk.claim(&what, entry.offset, entry.len.into());
-                let loaded = snapshot.load(unit, &entry, &mut page);
-                walk.note(loaded)?;
-                units += 1;
-                bytes += u64::from(entry.len);
+        let mut found = Found::default();
+        self.check_items(&mut walk, &record, &mut found)?;
+        self.check_units(&mut walk, &record, &mut found, progress)?;
+        let Found {
+            units,
+            bytes,
+            names,
+        } = found;
+        if walk.damage.is_empty() {
+            // What could not be read may have had the names.
+            names.wrong().for_each(|damage| walk.add(damage));
+            let counts = (record.stored_units, record.stored_bytes, record.item_count);
+            if (units, bytes, names.len()) != counts {
+                let why = format!(
+                    "counts {} units and {} items, there are {units} and {}",
+                    record.stored_units,
+                    record.item_count,
+                    names.len()
+                );
+                walk.add(Damage {
+                    what: "commit record".into(),
+                    offset: FileOffset::START,
+                    why,
+                });
             }
-            progress(units)
-        })?;
-        if walk.damage.is_empty() && (units, bytes) != (record.stored_units, record.stored_bytes) {
-            let why = format!("counts {} units, the map has {units}", record.stored_units);
-            walk.add(Damage {
-                what: "commit record".into(),
-                offset: FileOffset::START,
-                why,
-            });
         }
         self.walk_catalog(&mut walk, record.catalog)?;
         self.walk_segment(&mut walk, record.segment)?;
@@ -95,6 +100,84 @@ impl<R: ReadAt> Snapshot<R> {
             lost_bytes: record.end.0.saturating_sub(known),
             damage: walk.damage,
         })
+    }
+}
+
+/// What a check has found so far.
+#[derive(Default)]
+struct Found {
+    units: u64,
+    /// Stored bytes of units and items.
+    bytes: u64,
+    names: NameCount,
+}
+
+impl<R: ReadAt> Snapshot<R> {
+    /// Reads and decodes all items.
+    fn check_items(&mut self, walk: &mut Walk, record: &Record, found: &mut Found) -> Result<()> {
+        let mut pages = Vec::new();
+        self.walk_tree(
+            walk,
+            record,
+            TreeKind::Items,
+            |snapshot, walk, first, entries| {
+                for (place, entry) in first.onwards().zip(entries.iter()) {
+                    let (Some(item), Some(number)) = (Item::of(&entry), number_at(place)) else {
+                        continue;
+                    };
+                    litepack_io::interrupt::check()?;
+                    let what = format!("item {}", number.0);
+                    walk.claim(&what, item.extent.offset, item.extent.len.into());
+                    let loaded = snapshot.decode_item(&what, &item, &mut pages);
+                    walk.note(loaded)?;
+                    found.bytes += u64::from(item.extent.len);
+                    found.names.add(number, &item)?;
+                }
+                Ok(())
+            },
+        )
+    }
+
+    /// Reads and decodes all units. Of those that are slices of an item it is enough that there is such a slice.
+    fn check_units(
+        &mut self,
+        walk: &mut Walk,
+        record: &Record,
+        found: &mut Found,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        let mut page = litepack_io::memory::zeros(self.unit_size() as usize)?;
+        self.walk_tree(
+            walk,
+            record,
+            TreeKind::Map,
+            |snapshot, walk, first, entries| {
+                let stored = first
+                    .onwards()
+                    .zip(entries.iter())
+                    .filter(|(_, entry)| !entry.is_zero());
+                for (unit, entry) in stored {
+                    litepack_io::interrupt::check()?;
+                    let what = snapshot.image().name_of(unit);
+                    for extent in entry.extents() {
+                        walk.claim(&what, extent.offset, extent.len.into());
+                    }
+                    let names = entry.basis.items().iter();
+                    let units = names.filter_map(|number| found.names.name(*number)).max();
+                    let is_there = match entry.basis {
+                        Basis::Slice(_, slice) => units.is_some_and(|units| slice < units),
+                        _ => false,
+                    };
+                    if !is_there {
+                        let loaded = snapshot.load(unit, &entry, &mut page);
+                        walk.note(loaded)?;
+                    }
+                    found.units += 1;
+                    found.bytes += entry.stored_len();
+                }
+                progress(found.units)
+            },
+        )
     }
 }
 

@@ -5,7 +5,9 @@ use litepack_codec::Codec;
 use litepack_io::storage::ReadAt;
 
 use crate::error::{Damage, Error, Result};
+use crate::format::basis::Basis;
 use crate::format::layout::{DATA_START, lock_bytes_below};
+use crate::format::node::TreeKind;
 use crate::format::offset::FileOffset;
 use crate::format::record::Record;
 use crate::format::unit::Unit;
@@ -16,8 +18,8 @@ use crate::snapshot::handle::Snapshot;
 #[derive(Clone, Debug, Default)]
 pub struct Info {
     /// Whether the page map was read. Of a remote file it is not: leaves of the map lie among the units, so that reading
-    /// it would bring nearly all of the file. `map_bytes`, `free_list_bytes`, `codecs` and `damage` (but for the first
-    /// page) are then empty.
+    /// it would bring nearly all of the file. `map_bytes`, `item_bytes`, `item_tree_bytes`, `free_list_bytes`, `codecs` and `damage`
+    /// (but for the first page) are then empty.
     pub is_counted: bool,
     /// Number of the newest commit.
     pub seq: u64,
@@ -31,8 +33,14 @@ pub struct Info {
     pub file_bytes: u64,
     /// Units that are stored (not zero).
     pub stored_units: u64,
-    /// Stored bytes of all units.
+    /// Stored bytes of all units and items.
     pub stored_bytes: u64,
+    /// Items: extents that several units are stored by reference to.
+    pub items: u64,
+    /// Stored bytes of all items, of which no unit's own length tells.
+    pub item_bytes: u64,
+    /// Length of the item tree's nodes.
+    pub item_tree_bytes: u64,
     /// Bytes in use for nothing but to find their place: header, commit records, SQLite's lock bytes.
     pub header_bytes: u64,
     /// Length of the page map's nodes.
@@ -47,7 +55,8 @@ pub struct Info {
     pub free_bytes: u64,
     /// Lengths of the dictionaries.
     pub dictionaries: Vec<u32>,
-    /// Per codec and with or without dictionary: name, units, stored bytes.
+    /// Per codec and with or without dictionary, and for each kind of reference: name, units (of items: items), stored
+    /// bytes.
     pub codecs: Vec<(String, u64, u64)>,
     /// What could not be read, and so is missing in the lines above; up to a hundred pieces.
     pub damage: Vec<Damage>,
@@ -59,6 +68,7 @@ impl Info {
         let dictionaries = self.dictionaries.iter().map(|len| u64::from(*len));
         let units = self.codecs.iter().map(|(_, _, bytes)| *bytes);
         let lists = self.map_bytes
+            + self.item_tree_bytes
             + self.catalog_bytes
             + self.prefetch_segment_bytes
             + self.free_list_bytes;
@@ -73,12 +83,27 @@ impl Info {
 pub struct StoredUnit {
     /// Which one.
     pub number: Unit,
-    /// Its length in the file, in bytes.
+    /// Its length in the file, in bytes: of its own extents. 0 for an alias.
     pub len: u32,
+    /// What else it is decoded from.
+    pub kind: StoredKind,
     /// How its bytes are encoded.
     pub codec: Codec,
     /// Whether a dictionary is needed to decode them.
     pub has_dictionary: bool,
+}
+
+/// Whether a unit stands alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredKind {
+    /// It does.
+    Own,
+    /// It is a slice of an item.
+    Alias,
+    /// It is the difference to one or more items.
+    Difference,
+    /// It is the difference to an extent that no other unit has.
+    PrivateDifference,
 }
 
 impl<R: ReadAt> Snapshot<R> {
@@ -97,17 +122,27 @@ impl<R: ReadAt> Snapshot<R> {
             return Ok(Walk::default());
         };
         let mut walk = Walk::new(commit.record.end);
-        self.walk_map(&mut walk, &commit.record, |snapshot, _, first, entries| {
+        let (record, kind) = (&commit.record, TreeKind::Map);
+        self.walk_tree(&mut walk, record, kind, |snapshot, _, first, entries| {
             for (number, entry) in first
                 .onwards()
                 .zip(entries.iter())
                 .filter(|(_, entry)| !entry.is_zero())
             {
+                let (kind, has_bases) = match entry.basis {
+                    Basis::Alone | Basis::Shared { .. } => (StoredKind::Own, false),
+                    Basis::Slice(..) => (StoredKind::Alias, true),
+                    Basis::Items(_) => (StoredKind::Difference, true),
+                    Basis::Former(_) => (StoredKind::PrivateDifference, true),
+                };
+                let needs = snapshot.image().catalog.is_needed_by(entry.storage);
                 each(StoredUnit {
                     number,
-                    len: entry.len,
+                    #[expect(clippy::cast_possible_truncation, reason = "two are below 2^32")]
+                    len: entry.stored_len() as u32,
+                    kind,
                     codec: entry.storage.codec,
-                    has_dictionary: snapshot.image().catalog.is_needed_by(entry.storage),
+                    has_dictionary: needs && !has_bases,
                 });
             }
             Ok(())
@@ -148,6 +183,7 @@ impl<R: ReadAt> Snapshot<R> {
         info.logical_bytes = record.size;
         info.stored_units = record.stored_units;
         info.stored_bytes = record.stored_bytes;
+        info.items = record.item_count;
         info.header_bytes = DATA_START.0 + lock_bytes_below(record.end);
         info.catalog_bytes = record.catalog.len.into();
         info.prefetch_segment_bytes = record.segment.len.into();
@@ -168,13 +204,31 @@ impl<R: ReadAt> Snapshot<R> {
     /// What the page map and the free-space chain tell.
     fn count(&mut self, record: &Record, info: &mut Info) -> Result<()> {
         let mut counts = [[(0, 0); 2]; Codec::ALL.len()];
+        let mut references = [(0, 0); 3];
         #[expect(clippy::indexing_slicing, reason = "`Codec::ALL` has every codec")]
         let mut walk = self.walk_units(&mut |unit| {
-            let with = usize::from(unit.has_dictionary);
-            let (units, bytes) = &mut counts[unit.codec as usize][with];
+            let (units, bytes) = match unit.kind {
+                StoredKind::Own => {
+                    &mut counts[unit.codec as usize][usize::from(unit.has_dictionary)]
+                }
+                StoredKind::Alias => &mut references[0],
+                StoredKind::Difference => &mut references[1],
+                StoredKind::PrivateDifference => &mut references[2],
+            };
             *units += 1;
             *bytes += u64::from(unit.len);
         })?;
+        info.map_bytes = walk.node_bytes;
+        let mut items = (0, 0);
+        self.walk_tree(&mut walk, record, TreeKind::Items, |_, _, _, entries| {
+            for entry in entries.iter().filter(|entry| !entry.is_zero()) {
+                items.0 += 1;
+                items.1 += u64::from(entry.len);
+            }
+            Ok(())
+        })?;
+        info.item_tree_bytes = walk.node_bytes - info.map_bytes;
+        info.item_bytes = items.1;
         for (codec, counts) in Codec::ALL.iter().zip(counts) {
             for (suffix, (units, bytes)) in ["", "+dictionary"].iter().zip(counts) {
                 if units > 0 {
@@ -183,7 +237,13 @@ impl<R: ReadAt> Snapshot<R> {
                 }
             }
         }
-        info.map_bytes = walk.node_bytes;
+        let names = ["alias", "difference", "private difference", "item"];
+        let counted = references.into_iter().chain([items]);
+        for (name, (units, bytes)) in names.iter().zip(counted) {
+            if units > 0 {
+                info.codecs.push(((*name).into(), units, bytes));
+            }
+        }
         info.free_list_bytes = self.walk_space(&mut walk, record.space)?;
         info.damage = walk.damage;
         Ok(())
@@ -197,7 +257,12 @@ impl<R: ReadAt> Snapshot<R> {
     pub fn place_of_page(&mut self, page: PageNumber) -> Result<Option<(FileOffset, u64)>> {
         self.refresh()?;
         let share = self.image().pages_per_unit();
-        let entry = self.entry(Unit(u64::from(page.index()) / share))?;
+        let unit = Unit(u64::from(page.index()) / share);
+        let mut entry = self.entry(unit)?;
+        if let Basis::Slice(..) = entry.basis {
+            let source = self.image().source(unit, &entry, self.medium())?;
+            entry = source.extent.entry();
+        }
         Ok((!entry.is_zero()).then(|| (entry.offset, u64::from(entry.len).div_ceil(share))))
     }
 }

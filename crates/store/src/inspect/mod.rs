@@ -1,5 +1,6 @@
 //! Reading all of a file: what it is made of, and whether it is sound.
 
 pub(crate) mod check;
+mod count;
 pub(crate) mod info;
 pub(crate) mod walk;

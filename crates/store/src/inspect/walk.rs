@@ -8,7 +8,7 @@ use crate::error::{Damage, Error, Result};
 use crate::format::catalog::Catalog;
 use crate::format::layout::{Pointer, extent_is_sane};
 use crate::format::leaf::{FANOUT, Leaf};
-use crate::format::node::Node;
+use crate::format::node::{Node, TreeKind};
 use crate::format::offset::FileOffset;
 use crate::format::record::Record;
 use crate::format::unit::Unit;
@@ -79,22 +79,23 @@ impl Walk {
 }
 
 impl<R: ReadAt> Snapshot<R> {
-    /// Calls `leaf` with each leaf of a commit's map, in order: its first unit, and the entries.
-    pub(crate) fn walk_map(
+    /// Calls `leaf` with each leaf of a commit's map, or of its item tree, in order: its first unit, and the entries.
+    pub(crate) fn walk_tree(
         &mut self,
         walk: &mut Walk,
         record: &Record,
+        kind: TreeKind,
         mut leaf: impl FnMut(&mut Self, &mut Walk, Unit, &Leaf) -> Result<()>,
     ) -> Result<()> {
         let mut waiting = Vec::new();
-        if let Some(level) = record.height.checked_sub(1) {
-            waiting.push((record.map, level, 0));
+        let (root, height) = record.tree(kind);
+        if let Some(level) = height.checked_sub(1) {
+            waiting.push((root, level, 0));
         }
         while let Some((pointer, level, index)) = waiting.pop() {
             litepack_io::memory::check()?;
             litepack_io::interrupt::check()?;
-            if pointer.is_none() || !walk.claim("page map node", pointer.offset, pointer.len.into())
-            {
+            if pointer.is_none() || !walk.claim(kind.name(), pointer.offset, pointer.len.into()) {
                 continue;
             }
             // From the file, not from where it was kept.
@@ -102,6 +103,14 @@ impl<R: ReadAt> Snapshot<R> {
             let Some(node) = walk.note(node)? else {
                 continue;
             };
+            if !node.is_of(kind) {
+                walk.add(Damage {
+                    what: kind.name().into(),
+                    offset: pointer.offset,
+                    why: "malformed".into(),
+                });
+                continue;
+            }
             walk.nodes += 1;
             walk.node_bytes += u64::from(pointer.len);
             match &*node {
@@ -117,8 +126,8 @@ impl<R: ReadAt> Snapshot<R> {
         Ok(())
     }
 
-    /// Makes sure that the page map of the newest commit is a tree and no longer than its file: going through all of it
-    /// ends then.
+    /// Makes sure that the page map of the newest commit, and its item tree, are trees and no longer than their file: going
+    /// through all of them ends then.
     ///
     /// # Errors
     /// [`Error::Damaged`] if it is not.
@@ -127,7 +136,9 @@ impl<R: ReadAt> Snapshot<R> {
             return Ok(());
         };
         let mut walk = Walk::new(commit.record.end);
-        self.walk_map(&mut walk, &commit.record, |_, _, _, _| Ok(()))?;
+        for kind in [TreeKind::Map, TreeKind::Items] {
+            self.walk_tree(&mut walk, &commit.record, kind, |_, _, _, _| Ok(()))?;
+        }
         match walk.damage.into_iter().next() {
             Some(damage) => Err(Error::Damaged(damage)),
             None => Ok(()),

@@ -8,11 +8,13 @@ use litepack_io::fixed;
 use litepack_io::storage::Storage;
 
 use crate::error::Result;
+use crate::format::basis::Item;
 use crate::format::layout::{DATA_START, Pointer};
-use crate::format::leaf::Entry;
-use crate::format::node::Node;
+use crate::format::leaf::{Entry, Extent};
+use crate::format::node::{Node, TreeKind};
 use crate::format::offset::FileOffset;
 use crate::format::unit::Unit;
+use crate::snapshot::item_tree::number_at;
 use crate::snapshot::recover::Commit;
 use crate::space::erase::Erase;
 use crate::transaction::changes::Transaction;
@@ -41,7 +43,25 @@ const FREE_MIN: u64 = 16 << 10;
 const LOOSE: u64 = 20;
 const LOOSE_MIN: u64 = 2 << 10;
 
-/// What a pass over the map's leaves did.
+/// What a step has moved.
+#[derive(Default)]
+struct Moving {
+    /// Bytes that wait in memory, and all that were moved.
+    queued: u64,
+    moved: u64,
+    /// Something should have moved, and found no room.
+    some_stayed: bool,
+}
+
+/// Where a leaf comes in a pass: those of the item tree behind those of the map.
+fn position(kind: TreeKind, leaf: u64, leaves: u64) -> u64 {
+    match kind {
+        TreeKind::Map => leaf,
+        TreeKind::Items => leaves + leaf,
+    }
+}
+
+/// What a pass over the leaves of map and item tree did.
 struct Moved {
     /// The leaf to go on with; `None` at the end.
     next: Option<u64>,
@@ -187,7 +207,7 @@ impl<D: Storage> Store<D> {
     /// Moves extents until about so many bytes have moved: in a pass over all leaves of the map, and in another
     /// one with more room if something had to stay. `from` and the result count leaves of both passes.
     fn compact_step(&mut self, from: u64, most: u64) -> Result<Option<u64>> {
-        let leaves = self.image().leaves().max(1);
+        let leaves = self.image().leaves().max(1) + self.image().item_leaves();
         let (pass, leaf) = (from / leaves, from % leaves);
         let room = usize::try_from(pass).ok().and_then(|pass| ROOM.get(pass));
         let Some(room) = room else {
@@ -218,39 +238,24 @@ impl<D: Storage> Transaction<'_, D> {
         let left = self.move_dictionaries(limit)?;
         let limit = limit.saturating_sub(left).max(DATA_START);
         self.space().set_aside(limit..FileOffset::MAX)?;
-        let (mut queued, mut moved, mut all_moved) = (0, 0, true);
+        // Leaves of the item tree come behind those of the map.
+        let leaves = self.image().leaves().max(1);
+        let mut done = Moving::default();
         let mut next = from;
-        while let Some(leaf) = self.next_leaf(next)? {
-            next = leaf + 1;
-            if moved >= most {
+        while let Some((kind, leaf)) = self.next_of_both(leaves, next)? {
+            next = position(kind, leaf, leaves) + 1;
+            if done.moved >= most {
                 self.write_queue()?;
                 return Ok(Moved {
-                    next: Some(leaf),
-                    all_moved,
+                    next: Some(next - 1),
+                    all_moved: !done.some_stayed,
                 });
             }
-            let Some(node) = self.leaf(leaf)? else {
-                continue;
-            };
-            let Node::Leaf(entries) = &*node else {
-                continue;
-            };
-            for (unit, entry) in Unit::first_in(leaf).onwards().zip(entries.iter()) {
-                if entry.is_zero() || entry.end() <= limit {
-                    continue;
-                }
-                let Some(offset) = self.space().alloc_within(entry.len.into())? else {
-                    all_moved = false;
-                    continue;
-                };
-                self.move_unit(unit, &entry, offset)?;
-                queued += u64::from(entry.len);
-                moved += u64::from(entry.len);
-            }
-            if queued > fixed::part(QUEUED_MAX) as u64 {
-                self.write_level(0, ..)?;
+            self.move_leaf_down(kind, leaf, limit, &mut done)?;
+            if done.queued > fixed::part(QUEUED_MAX) as u64 {
+                self.write_level(kind, 0, ..)?;
                 self.write_queue()?;
-                queued = 0;
+                done.queued = 0;
             }
             self.write_many_leaves()?;
         }
@@ -259,38 +264,98 @@ impl<D: Storage> Transaction<'_, D> {
         self.touch_catalog_above(limit);
         Ok(Moved {
             next: None,
-            all_moved,
+            all_moved: !done.some_stayed,
         })
     }
 
-    /// Copies a unit as it is stored to `offset`, which has been taken for it.
-    pub(crate) fn move_unit(
+    /// Moves the extents of a leaf that end behind `limit` into free space before it.
+    fn move_leaf_down(
         &mut self,
-        unit: Unit,
-        entry: &Entry,
-        offset: FileOffset,
+        kind: TreeKind,
+        leaf: u64,
+        limit: FileOffset,
+        done: &mut Moving,
     ) -> Result<()> {
-        let mut stored = Vec::new();
-        self.medium().stored_unit(entry, &mut stored)?;
-        self.queue(offset, &stored)?;
-        let mut room = stored;
-        litepack_io::memory::resize(&mut room, self.image().unit_size as usize)?;
-        self.move_page(unit, Entry { offset, ..*entry }, &mut room)
+        let Some(node) = self.leaf(kind, leaf)? else {
+            return Ok(());
+        };
+        let Node::Leaf(entries) = &*node else {
+            return Ok(());
+        };
+        for (place, entry) in Unit::first_in(leaf).onwards().zip(entries.iter()) {
+            let mut entry = entry;
+            for extent in entry.extents() {
+                if extent.end() <= limit {
+                    continue;
+                }
+                let Some(offset) = self.space().alloc_within(extent.len.into())? else {
+                    done.some_stayed = true;
+                    continue;
+                };
+                entry = self.move_extent(kind, place, entry, &extent, offset)?;
+                done.queued += u64::from(extent.len);
+                done.moved += u64::from(extent.len);
+            }
+        }
+        Ok(())
     }
 
-    /// Marks map nodes of a level and those above for rewriting, where `chosen` says so of their places; their
-    /// parents follow by themselves.
+    /// The next leaf that is stored, of the map or else of the item tree, from a position on that counts the leaves of
+    /// both.
+    fn next_of_both(&self, leaves: u64, from: u64) -> Result<Option<(TreeKind, u64)>> {
+        if from < leaves
+            && let Some(leaf) = self.next_leaf(TreeKind::Map, from)?
+        {
+            return Ok(Some((TreeKind::Map, leaf)));
+        }
+        let item = self.next_leaf(TreeKind::Items, from.saturating_sub(leaves))?;
+        Ok(item.map(|leaf| (TreeKind::Items, leaf)))
+    }
+
+    /// Copies an extent of a unit, or of an item, as it is stored to `offset`, which has been taken for it. Returns the
+    /// entry as it is then.
+    pub(crate) fn move_extent(
+        &mut self,
+        kind: TreeKind,
+        place: Unit,
+        entry: Entry,
+        extent: &Extent,
+        offset: FileOffset,
+    ) -> Result<Entry> {
+        let mut stored = Vec::new();
+        self.medium().stored_unit(extent, &mut stored)?;
+        self.queue(offset, &stored)?;
+        let moved = entry.moved(extent, offset);
+        match (kind, number_at(place), Item::of(&entry)) {
+            (TreeKind::Map, ..) => {
+                let mut room = stored;
+                litepack_io::memory::resize(&mut room, self.image().unit_size as usize)?;
+                self.move_page(place, moved, &mut room)?;
+            }
+            (TreeKind::Items, Some(number), Some(item)) => {
+                self.item_moved(number, &item, offset)?;
+            }
+            // A leaf of items has no other entries.
+            (TreeKind::Items, ..) => {}
+        }
+        Ok(moved)
+    }
+
+    /// Marks nodes for rewriting, where `chosen` says so of their places: those of the map of a level and above, and all
+    /// of the item tree. Their parents follow by themselves.
     pub(crate) fn touch_nodes(
         &mut self,
         lowest: u8,
         chosen: impl Fn(Pointer) -> bool,
     ) -> Result<()> {
-        for level in lowest..self.image().map.height() {
-            let mut from = 0;
-            while let Some(index) = self.image().map.next(level, from, self.medium())? {
-                from = index + 1;
-                self.touch_node(level, index, &chosen)?;
-                self.write_many_leaves()?;
+        for (kind, lowest) in [(TreeKind::Map, lowest), (TreeKind::Items, 0)] {
+            for level in lowest..self.image().tree(kind).height() {
+                let mut from = 0;
+                while let Some(index) = self.image().tree(kind).next(level, from, self.medium())? {
+                    from = index + 1;
+                    self.touch_node(kind, level, index, &chosen)?;
+                    self.write_many_leaves()?;
+                }
             }
         }
         Ok(())
@@ -299,9 +364,11 @@ impl<D: Storage> Transaction<'_, D> {
     /// Writes the changed leaves if they are many. In a file from somebody else one node can stand for any number of
     /// leaves, so it has to be asked after each.
     pub(crate) fn write_many_leaves(&mut self) -> Result<()> {
-        if self.image().map.changed_leaves() > fixed::part(LEAVES_MAX) {
-            self.write_level(0, ..)?;
-            self.write_queue()?;
+        for kind in [TreeKind::Map, TreeKind::Items] {
+            if self.image().tree(kind).changed_leaves() > fixed::part(LEAVES_MAX) {
+                self.write_level(kind, 0, ..)?;
+                self.write_queue()?;
+            }
         }
         Ok(())
     }

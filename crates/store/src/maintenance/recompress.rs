@@ -7,12 +7,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use litepack_codec::{DictId, Dictionary, Level, RowSignature};
+use litepack_codec::{DictId, Dictionary, Encoding, Level, RowSignature};
 use litepack_io::storage::Storage;
 
 use crate::error::Result;
+use crate::format::basis::{Basis, Item, ItemNumber};
 use crate::format::layout::Pointer;
 use crate::format::leaf::Entry;
+use crate::format::node::TreeKind;
 use crate::format::unit::Unit;
 use crate::transaction::changes::Transaction;
 use crate::transaction::store::Store;
@@ -84,7 +86,10 @@ impl<D: Storage> Store<D> {
     /// # Errors
     /// When the page map cannot be read.
     pub fn dictionary_of(&mut self, unit: Unit) -> Result<DictId> {
-        let number = self.entry(unit)?.storage.dict;
+        let entry = self.entry(unit)?;
+        let number = self
+            .image()
+            .dictionary_of(&entry, self.snapshot().medium())?;
         Ok(self.image().catalog.current(number))
     }
 
@@ -94,6 +99,14 @@ impl<D: Storage> Store<D> {
     /// When the page map cannot be read.
     pub fn stored_len(&mut self, unit: Unit) -> Result<u32> {
         Ok(self.entry(unit)?.len)
+    }
+
+    /// Whether a unit is stored by reference to others.
+    ///
+    /// # Errors
+    /// When the page map cannot be read.
+    pub fn is_reference(&mut self, unit: Unit) -> Result<bool> {
+        Ok(!self.entry(unit)?.is_alone())
     }
 
     /// Stores units again that are not stored with the dictionary that `wanted` names for them, or not at the
@@ -143,8 +156,9 @@ impl<D: Storage> Store<D> {
         self.step(|transaction| {
             let mut used: BTreeSet<DictId> = kept.iter().copied().collect();
             let (image, medium) = (transaction.image(), transaction.medium());
+            // Of items, too: a dictionary may be needed by what many units share, and by no unit alone.
             image.for_each_entry(medium, |entry| {
-                used.insert(entry.storage.dict);
+                used.extend(entry.extents().map(|extent| extent.storage.dict));
             })?;
             for place in transaction.keep_dictionaries(used) {
                 transaction.release_content(place.offset, place.len.into())?;
@@ -175,7 +189,7 @@ impl<D: Storage> Transaction<'_, D> {
         let mut page = litepack_io::memory::zeros(self.image().unit_size as usize)?;
         let (mut stored, mut at) = (0, from);
         for _ in 0..LEAVES_PER_STEP {
-            let Some(leaf) = self.next_leaf(at.leaf())? else {
+            let Some(leaf) = self.next_leaf(TreeKind::Map, at.leaf())? else {
                 return Ok(None);
             };
             let stop = Unit::first_in(leaf + 1);
@@ -185,9 +199,18 @@ impl<D: Storage> Transaction<'_, D> {
                 }
                 let entry = self.entry(unit)?;
                 let number = self.image().catalog.current(wanted(unit));
-                if entry.is_zero() || entry.storage.up_to_date && entry.storage.dict == number {
+                let is_current = |storage: Encoding| storage.up_to_date && storage.dict == number;
+                if entry.is_zero() || entry.is_alone() && is_current(entry.storage) {
                     continue;
                 }
+                if !entry.is_alone()
+                    && let Some(renewed) = self.keep_reference(unit, &entry, number)?
+                {
+                    stored += renewed;
+                    continue;
+                }
+                // It may stand alone now.
+                let entry = self.entry(unit)?;
                 self.load(unit, &entry, &mut page)?;
                 let choice = self.choice(number)?;
                 self.put(unit, &page, choice)?;
@@ -196,5 +219,61 @@ impl<D: Storage> Transaction<'_, D> {
             at = stop;
         }
         Ok(Some(at))
+    }
+
+    /// Whether a unit stays stored by reference. It does not if it is the only one that needs an item, or one of few that
+    /// need a part of it: then it is cheaper alone. Returns `None` then, else how many items were stored again.
+    fn keep_reference(
+        &mut self,
+        unit: Unit,
+        entry: &Entry,
+        number: DictId,
+    ) -> Result<Option<usize>> {
+        let mut renewed = 0;
+        for named in entry.basis.items() {
+            let Some(item) = self.item(*named)? else {
+                // Reading the unit tells of the damage.
+                return Ok(None);
+            };
+            let is_slice = matches!(entry.basis, Basis::Slice(..));
+            if is_slice && self.unshare(unit, *named)? {
+                let storage = item.extent.storage;
+                let is_current = storage.up_to_date && storage.dict == number;
+                return Ok(is_current.then_some(0));
+            }
+            let few = if is_slice {
+                u32::from(item.units) / 2
+            } else {
+                2
+            };
+            if item.users < few {
+                return Ok(None);
+            }
+            renewed += usize::from(self.renew_item(*named, &item)?);
+        }
+        if !matches!(entry.basis, Basis::Slice(..)) && entry.storage.dict != number {
+            // It is not decoded with it, only remembered for when the unit is written again.
+            let storage = Encoding {
+                dict: number,
+                ..entry.storage
+            };
+            self.set_entry(unit, Entry { storage, ..*entry })?;
+        }
+        Ok(Some(renewed))
+    }
+
+    /// Stores an item again whose dictionary has a successor, or that another level was chosen for. True if it was.
+    fn renew_item(&mut self, number: ItemNumber, item: &Item) -> Result<bool> {
+        let (storage, catalog) = (item.extent.storage, &self.image().catalog);
+        let current = catalog.current(storage.dict);
+        let may_be_better = !storage.up_to_date && self.level() >= catalog.level(current);
+        let is_outdated = current != storage.dict || current != 0 && may_be_better;
+        if !is_outdated || !self.fits(item) {
+            return Ok(false);
+        }
+        let mut pages = Vec::new();
+        self.append_item(item, &mut pages)?;
+        self.replace_item(number, item, &pages, current)?;
+        Ok(true)
     }
 }

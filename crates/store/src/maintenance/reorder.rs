@@ -1,4 +1,5 @@
-//! Reordering: maintenance makes the extents of a scattered file contiguous, in the order of the database. Nothing
+//! Reordering: maintenance makes the extents of a scattered file contiguous, in the order of the database, then items by
+//! their numbers. Nothing
 //! between them stays free, the page map is shorter where an extent follows the one before, and a scan reads the file
 //! from front to back.
 //!
@@ -11,8 +12,8 @@ use litepack_io::storage::Storage;
 
 use crate::error::Result;
 use crate::format::layout::{DATA_START, Pointer};
-use crate::format::leaf::{Entry, Leaf};
-use crate::format::node::Node;
+use crate::format::leaf::Leaf;
+use crate::format::node::{Node, TreeKind};
 use crate::format::offset::FileOffset;
 use crate::format::record::Record;
 use crate::format::unit::Unit;
@@ -36,7 +37,8 @@ const NODES_PER_STEP: u64 = 1024;
 pub struct Reordering {
     /// The file is in order up to this offset,
     to: FileOffset,
-    /// and the units before this one are in it.
+    /// and the units before this one are in it, or all units, and items before this place of the item tree.
+    tree: TreeKind,
     unit: Unit,
     /// The end of the window.
     window: FileOffset,
@@ -46,8 +48,8 @@ pub struct Reordering {
 /// The next part of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Move out of the window what the leaves of the map from this one on have in it.
-    Clear(u64),
+    /// Move out of the window what the leaves of the tree from this one on have in it.
+    Clear(TreeKind, u64),
     /// Move the next units into it.
     Fill,
     /// Move leaves from this one on, and other nodes, out of the place where the map will be.
@@ -70,6 +72,7 @@ impl<D: Storage> Store<D> {
         let worthwhile = gain > (record.end.0 / WORTHWHILE).max(GAIN_MIN);
         Ok(worthwhile.then_some(Reordering {
             to: first,
+            tree: TreeKind::Map,
             unit: Unit::FIRST,
             window: first,
             next: Next::Fill,
@@ -81,29 +84,26 @@ impl<D: Storage> Store<D> {
         let (mut gain, mut first) = (record.free_bytes, record.end);
         let (image, medium) = (self.image(), self.snapshot().medium());
         let (mut encoded, mut in_order) = (Vec::new(), Vec::new());
-        let mut next = 0;
-        while let Some(leaf) = image.next_leaf(next, medium)? {
-            next = leaf + 1;
-            let Some(node) = image.leaf(leaf, medium)? else {
-                continue;
-            };
-            let Node::Leaf(entries) = &*node else {
-                continue;
-            };
-            let stored = || entries.iter().filter(|entry| !entry.is_zero());
-            let lowest = stored().map(|entry| entry.offset).min();
-            first = first.min(lowest.unwrap_or(first));
-            let mut ideal = Leaf::empty();
-            let mut offset = lowest.unwrap_or(DATA_START);
-            for (slot, entry) in entries.iter().enumerate().filter(|(_, e)| !e.is_zero()) {
-                ideal.set(slot, Entry { offset, ..entry });
-                offset += u64::from(entry.len);
+        for kind in [TreeKind::Map, TreeKind::Items] {
+            let mut next = 0;
+            while let Some(leaf) = image.next_leaf(kind, next, medium)? {
+                next = leaf + 1;
+                let Some(node) = image.leaf(kind, leaf, medium)? else {
+                    continue;
+                };
+                let Node::Leaf(entries) = &*node else {
+                    continue;
+                };
+                let extents = entries.iter().flat_map(|entry| entry.extents());
+                let lowest = extents.map(|extent| extent.offset).min();
+                first = first.min(lowest.unwrap_or(first));
+                encoded.clear();
+                node.encode(&mut encoded);
+                in_order.clear();
+                let from = lowest.unwrap_or(DATA_START);
+                Node::Leaf(ideal(entries, from)).encode(&mut in_order);
+                gain += (encoded.len() as u64).saturating_sub(in_order.len() as u64);
             }
-            encoded.clear();
-            node.encode(&mut encoded);
-            in_order.clear();
-            Node::Leaf(ideal).encode(&mut in_order);
-            gain += (encoded.len() as u64).saturating_sub(in_order.len() as u64);
         }
         Ok((gain, first))
     }
@@ -123,10 +123,24 @@ impl<D: Storage> Store<D> {
     }
 }
 
+/// The leaf as it would be if its extents lay side by side from `offset` on.
+fn ideal(leaf: &Leaf, mut offset: FileOffset) -> Leaf {
+    let mut ideal = Leaf::empty();
+    for (slot, entry) in leaf.iter().enumerate() {
+        let mut placed = entry;
+        for extent in entry.extents() {
+            placed = placed.moved(&extent, offset);
+            offset += u64::from(extent.len);
+        }
+        ideal.set(slot, placed);
+    }
+    ideal
+}
+
 impl<D: Storage> Transaction<'_, D> {
     fn reorder_step(&mut self, at: Reordering) -> Result<Option<Reordering>> {
         match at.next {
-            Next::Clear(leaf) => self.clear(at, leaf).map(Some),
+            Next::Clear(kind, leaf) => self.clear(at, kind, leaf).map(Some),
             Next::Fill => self.fill(at).map(Some),
             Next::ClearForMap(from) => self.clear_for_map(at, from).map(Some),
             Next::Map(from) => self.write_map(at, from),
@@ -134,90 +148,109 @@ impl<D: Storage> Transaction<'_, D> {
     }
 
     /// Moves out of the window what is in it.
-    fn clear(&mut self, at: Reordering, from: u64) -> Result<Reordering> {
+    fn clear(&mut self, at: Reordering, kind: TreeKind, from: u64) -> Result<Reordering> {
         let window = at.to..at.window;
         self.space().set_aside(window.clone())?;
         let mut moved = 0;
         let mut after = from;
-        while let Some(leaf) = self.next_leaf(after)? {
+        while let Some(leaf) = self.next_leaf(kind, after)? {
             after = leaf + 1;
             if moved >= MOVED_PER_STEP {
-                let next = Next::Clear(leaf);
+                let next = Next::Clear(kind, leaf);
                 return Ok(Reordering { next, ..at });
             }
-            let Some(node) = self.leaf(leaf)? else {
+            let Some(node) = self.leaf(kind, leaf)? else {
                 continue;
             };
             let Node::Leaf(entries) = &*node else {
                 continue;
             };
-            for (unit, entry) in Unit::first_in(leaf).onwards().zip(entries.iter()) {
-                let is_out = entry.end() <= window.start || entry.offset >= window.end;
-                if entry.is_zero() || is_out {
-                    continue;
+            for (place, entry) in Unit::first_in(leaf).onwards().zip(entries.iter()) {
+                let mut entry = entry;
+                for extent in entry.extents() {
+                    if extent.end() <= window.start || extent.offset >= window.end {
+                        continue;
+                    }
+                    let offset = self.space().alloc(extent.len.into())?;
+                    entry = self.move_extent(kind, place, entry, &extent, offset)?;
+                    moved += u64::from(extent.len);
                 }
-                let offset = self.space().alloc(entry.len.into())?;
-                self.move_unit(unit, &entry, offset)?;
-                moved += u64::from(entry.len);
             }
             self.write_many_leaves()?;
+        }
+        if kind == TreeKind::Map && !self.image().items.is_empty() {
+            let next = Next::Clear(TreeKind::Items, 0);
+            return Ok(Reordering { next, ..at });
         }
         self.touch_nodes(0, |place| window.contains(&place.offset))?;
         let next = Next::Fill;
         Ok(Reordering { next, ..at })
     }
 
-    /// Moves the next units into the window, until it is full.
+    /// Moves the next units, and after all of them the next items, into the window, until it is full.
     fn fill(&mut self, mut at: Reordering) -> Result<Reordering> {
         let mut moved = 0;
         let end = self.space().end().0;
         let mut after = at.unit.leaf();
+        let mut is_done = false;
         'units: loop {
-            let Some(leaf) = self.next_leaf(after)? else {
-                at.unit = Unit::first_in(self.image().leaves());
-                break;
+            let Some(leaf) = self.next_leaf(at.tree, after)? else {
+                is_done = at.tree == TreeKind::Items || self.image().items.is_empty();
+                if is_done {
+                    break;
+                }
+                (at.tree, at.unit, after) = (TreeKind::Items, Unit::FIRST, 0);
+                continue;
             };
             after = leaf + 1;
-            let node = self.leaf(leaf)?;
+            let node = self.leaf(at.tree, leaf)?;
             let entries = match node.as_deref() {
                 Some(Node::Leaf(entries)) => Some(entries.iter()),
                 _ => None,
             };
             let units = Unit::first_in(leaf).onwards();
             for (unit, entry) in units.zip(entries.into_iter().flatten()) {
-                let len = u64::from(entry.len);
-                if unit < at.unit || entry.is_zero() || entry.offset < at.to {
+                if unit < at.unit {
                     continue;
                 }
                 at.unit = unit;
-                if entry.offset == at.to {
-                    at.to += len;
-                    continue;
+                let mut entry = entry;
+                for extent in entry.extents() {
+                    let len = u64::from(extent.len);
+                    if extent.offset < at.to {
+                        continue;
+                    }
+                    if extent.offset == at.to {
+                        at.to += len;
+                        continue;
+                    }
+                    let Some(offset) = self.space().first_fit(at.to, len, at.window) else {
+                        let window = (end / WINDOWS).clamp(WINDOW_MIN, WINDOW_MAX);
+                        at.window = at.to.max(at.window) + window;
+                        at.next = Next::Clear(TreeKind::Map, 0);
+                        break 'units;
+                    };
+                    if moved >= MOVED_PER_STEP {
+                        break 'units;
+                    }
+                    self.space().take(offset, len)?;
+                    entry = self.move_extent(at.tree, unit, entry, &extent, offset)?;
+                    at.to = offset + len;
+                    moved += len;
                 }
-                let Some(offset) = self.space().first_fit(at.to, len, at.window) else {
-                    let window = (end / WINDOWS).clamp(WINDOW_MIN, WINDOW_MAX);
-                    at.window = at.to.max(at.window) + window;
-                    at.next = Next::Clear(0);
-                    break 'units;
-                };
-                if moved >= MOVED_PER_STEP {
-                    break 'units;
-                }
-                self.space().take(offset, len)?;
-                self.move_unit(unit, &entry, offset)?;
-                at.to = offset + len;
-                moved += len;
             }
             at.unit = Unit::first_in(leaf + 1);
             self.write_many_leaves()?;
         }
         // What else the commit writes goes elsewhere.
         self.space().set_aside(at.to..at.window)?;
-        if at.unit >= Unit::first_in(self.image().leaves()) {
+        if is_done {
             let mut after = self.space().snapshot_room();
-            for level in 0..self.image().map.height() {
-                for found in self.image().places(level, self.medium()) {
-                    after += u64::from(found?.1.len);
+            for kind in [TreeKind::Map, TreeKind::Items] {
+                for level in 0..self.image().tree(kind).height() {
+                    for found in self.image().places(kind, level, self.medium()) {
+                        after += u64::from(found?.1.len);
+                    }
                 }
             }
             let dictionaries = self.image().catalog.pointers();
@@ -229,7 +262,7 @@ impl<D: Storage> Transaction<'_, D> {
         Ok(at)
     }
 
-    /// Moves nodes out of the place for the map.
+    /// Moves nodes out of the place for the map and the item tree.
     fn clear_for_map(&mut self, at: Reordering, from: u64) -> Result<Reordering> {
         let window = at.to..at.window;
         self.space().set_aside(window.clone())?;
@@ -251,17 +284,17 @@ impl<D: Storage> Transaction<'_, D> {
     }
 
     /// Marks some leaves from this one on for rewriting, where `chosen` says so of their places, and after the last
-    /// the nodes above them. Returns the leaf to go on with.
+    /// the nodes above them and those of the item tree. Returns the leaf to go on with.
     fn touch_some(&mut self, from: u64, chosen: impl Fn(Pointer) -> bool) -> Result<Option<u64>> {
         let mut next = from;
         for _ in 0..NODES_PER_STEP {
-            let Some(leaf) = self.next_leaf(next)? else {
+            let Some(leaf) = self.next_leaf(TreeKind::Map, next)? else {
                 break;
             };
             next = leaf + 1;
-            self.touch_node(0, leaf, &chosen)?;
+            self.touch_node(TreeKind::Map, 0, leaf, &chosen)?;
         }
-        if let Some(leaf) = self.next_leaf(next)? {
+        if let Some(leaf) = self.next_leaf(TreeKind::Map, next)? {
             return Ok(Some(leaf));
         }
         self.touch_nodes(1, &chosen)?;

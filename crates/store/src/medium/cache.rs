@@ -11,6 +11,7 @@ use crate::format::layout::Pointer;
 use crate::format::leaf::{Entry, Leaf};
 use crate::format::node::Node;
 use crate::format::unit::Unit;
+use crate::medium::source::{DecodedFrom, Source};
 
 /// What one file has in the cache.
 #[derive(Clone, Debug)]
@@ -23,25 +24,31 @@ impl PageCache {
     /// Copies a page to `out`, which has its size. `is_use` makes it more useful. If it is not here, `out` is in no known
     /// state.
     #[inline]
-    pub(crate) fn read_page(&self, entry: &Entry, out: &mut [u8], is_use: bool) -> bool {
+    pub(crate) fn read_page(&self, entry: &impl DecodedFrom, out: &mut [u8], is_use: bool) -> bool {
         let key = page_key(self.file, entry);
         self.cache.read_page(&key, out, is_use)
     }
 
     /// A page that leads to others, if it is where those are.
     #[inline]
-    pub(crate) fn upper_page(&self, entry: &Entry) -> Option<Arc<[u8]>> {
+    pub(crate) fn upper_page(&self, entry: &impl DecodedFrom) -> Option<Arc<[u8]>> {
         self.cache.upper_page(&page_key(self.file, entry), true)
     }
 
     /// Whether a page of this size is here, without making it more useful by asking.
-    pub(crate) fn has_page(&self, entry: &Entry, size: u32) -> bool {
+    pub(crate) fn has_page(&self, entry: &impl DecodedFrom, size: u32) -> bool {
         let key = page_key(self.file, entry);
         self.cache.has_page(&key, size as usize)
     }
 
     /// Keeps a copy of a page.
-    pub(crate) fn put_page(&self, unit: Unit, entry: &Entry, bytes: &[u8], spare: &mut Spare) {
+    pub(crate) fn put_page(
+        &self,
+        unit: Unit,
+        entry: &impl DecodedFrom,
+        bytes: &[u8],
+        spare: &mut Spare,
+    ) {
         self.put_page_as(PageRole::Leaf, unit, entry, bytes, spare);
     }
 
@@ -50,7 +57,7 @@ impl PageCache {
         &self,
         role: PageRole,
         unit: Unit,
-        entry: &Entry,
+        entry: &impl DecodedFrom,
         bytes: &[u8],
         spare: &mut Spare,
     ) {
@@ -76,7 +83,7 @@ impl PageCache {
     ) {
         let was_here = self.remove_page(former, bytes.len());
         self.remove_page(entry, bytes.len());
-        if was_here && !entry.is_zero() {
+        if was_here && !entry.is_zero() && entry.is_alone() {
             self.put_page_as(PageRole::Known, unit, entry, bytes, spare);
         }
     }
@@ -90,7 +97,8 @@ impl PageCache {
         page: &mut [u8],
         spare: &mut Spare,
     ) {
-        let is_here = self.read_page(former, page, false);
+        // A unit that is stored by reference is decoded again.
+        let is_here = former.is_alone() && self.read_page(former, page, false);
         self.remove_page(former, page.len());
         self.remove_page(entry, page.len());
         if is_here {
@@ -98,8 +106,16 @@ impl PageCache {
         }
     }
 
+    /// What is known of an item's units is the other users' too, and of a difference it is known by its bases: of those
+    /// nothing is removed.
     fn remove_page(&self, entry: &Entry, size: usize) -> bool {
-        !entry.is_zero() && self.cache.remove_page(&page_key(self.file, entry), size)
+        let is_known = !entry.is_zero() && entry.is_alone();
+        is_known && self.cache.remove_page(&page_key(self.file, entry), size)
+    }
+
+    /// Forgets what was known of a source, before another page is stored there.
+    pub(crate) fn forget(&self, source: &Source, size: usize) {
+        self.cache.remove_page(&page_key(self.file, source), size);
     }
 
     /// A node. That of a leaf of the map which had no room any more is made of its copy, and kept again.
@@ -150,16 +166,18 @@ fn is_upper(unit: Unit, page: &[u8]) -> bool {
     unit == Unit(0) || matches!(page.first(), Some(2 | 5))
 }
 
-/// The same bytes are another page with another dictionary or codec, so these are part of the checksum.
-fn page_key(file: FileId, entry: &Entry) -> PageKey {
-    let Encoding { codec, dict, .. } = entry.storage;
-    let encoding = u32::from(dict) << 8 | codec as u32;
+/// The same bytes are another page with another dictionary, codec or base, and hold several, so all that is part of the
+/// checksum.
+fn page_key(file: FileId, source: &impl DecodedFrom) -> PageKey {
+    let extent = source.extent();
+    let Encoding { codec, dict, .. } = extent.storage;
+    let encoding = u32::from(dict) << 8 | u32::from(source.part()) << 4 | codec as u32;
     PageKey::Page {
         file,
-        offset: entry.offset.0,
-        len: entry.len,
+        offset: extent.offset.0,
+        len: extent.len,
         // An odd factor: different ones stay different.
-        sum: entry.sum ^ encoding.wrapping_mul(0x9e37_79b1),
+        sum: extent.sum ^ encoding.wrapping_mul(0x9e37_79b1) ^ source.bases_hash(),
     }
 }
 
@@ -186,7 +204,9 @@ fn dictionary_key(file: FileId, pointer: &Pointer) -> PageKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::leaf::Extent;
     use crate::format::offset::FileOffset;
+    use crate::medium::source::Base;
     use litepack_codec::Codec;
     use litepack_io::cache::{CacheKind, CachedFile, FileSize};
     use litepack_skip::{Expected, skip};
@@ -202,7 +222,7 @@ mod tests {
             offset: FileOffset(offset),
             len: 700,
             sum: 1,
-            storage: Encoding::RAW,
+            ..Entry::ZERO
         };
         let mut found = vec![0; 4096];
         // A leaf of a b-tree, and a page above it.
@@ -241,6 +261,7 @@ mod tests {
                 dict,
                 up_to_date,
             },
+            ..Entry::ZERO
         };
         let file = FileId::unique();
         let key = |codec, dict| page_key(file, &entry(codec, dict, false));
@@ -251,6 +272,44 @@ mod tests {
         assert_eq!(keys.len(), 3000);
         let newer = page_key(file, &entry(Codec::Zstd, 1, true));
         assert_eq!(newer, key(Codec::Zstd, 1));
+        // Identical pages have identical frames: only their bases tell them apart.
+        let base = |offset, len, sum, dict| Base {
+            item: None,
+            extent: Extent {
+                offset: FileOffset(offset),
+                len,
+                sum,
+                storage: Encoding {
+                    codec: Codec::Zstd,
+                    dict,
+                    up_to_date: true,
+                },
+            },
+            units: 1,
+        };
+        let source = |units, slice, bases| Source {
+            extent: entry(Codec::Zstd, 1, true).extent(),
+            units,
+            slice,
+            bases,
+        };
+        let one = base(5, 6, 7, 8);
+        let others = [(4, 6, 7, 8), (5, 7, 7, 8), (5, 6, 8, 8), (5, 6, 7, 9)];
+        let others = others.map(|(offset, len, sum, dict)| base(offset, len, sum, dict));
+        let mut sources = vec![source(1, 0, [Some(one), None, None])];
+        sources.extend(others.map(|other| source(1, 0, [Some(other), None, None])));
+        for other in others {
+            sources.push(source(1, 0, [Some(one), Some(other), None]));
+            sources.push(source(1, 0, [Some(other), Some(one), None]));
+        }
+        for units in [2, 4] {
+            sources.extend((0..units).map(|slice| source(units, slice, [None; 3])));
+        }
+        let count = keys.len() + sources.len();
+        keys.extend(sources.iter().map(|source| page_key(file, source)));
+        assert_eq!(keys.len(), count);
+        let alone = page_key(file, &source(1, 0, [None; 3]));
+        assert_eq!(alone, newer, "a unit that becomes an item is still here");
     }
 
     /// A cache for a file of 10 GB; nothing where the system has no memory that it can take back.
@@ -286,7 +345,7 @@ mod tests {
                 offset: FileOffset(number << 20 | slot << 9),
                 len: 300,
                 sum: u32::try_from(number).unwrap(),
-                storage: Encoding::RAW,
+                ..Entry::ZERO
             };
             leaf.set(usize::try_from(slot).unwrap(), entry);
         }

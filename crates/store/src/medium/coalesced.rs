@@ -8,7 +8,7 @@ use litepack_io::storage::ReadAt;
 
 use crate::error::{Error, Result};
 use crate::format::layout::UNIT_MAX;
-use crate::format::leaf::Entry;
+use crate::format::leaf::Extent;
 use crate::format::offset::FileOffset;
 use crate::medium::verified::Medium;
 
@@ -36,41 +36,41 @@ impl CoalescedReads {
     pub(crate) fn unit<'a, D: ReadAt>(
         &'a mut self,
         medium: &'a Medium<D>,
-        entry: &Entry,
+        extent: &Extent,
     ) -> Result<&'a [u8]> {
-        if entry.len > UNIT_MAX {
-            return Err(Error::damaged("page", entry.offset, "implausible length"));
+        if extent.len > UNIT_MAX {
+            return Err(Error::damaged("page", extent.offset, "implausible length"));
         }
-        let len = entry.len as usize;
-        let is_right = |bytes: &[u8]| medium.uuid.sum32(bytes) == entry.sum;
+        let len = extent.len as usize;
+        let is_right = |bytes: &[u8]| medium.uuid.sum32(bytes) == extent.sum;
         if let Some(copy) = medium
-            .prefetched(entry.offset, len)
+            .prefetched(extent.offset, len)
             .filter(|copy| is_right(copy))
         {
             return Ok(copy);
         }
-        let gap = entry.offset.distance_from(self.end);
+        let gap = extent.offset.distance_from(self.end);
         let is_neighbour = gap.is_some_and(|gap| gap <= GAP_MAX);
-        self.end = entry.end();
+        self.end = extent.end();
 
-        let start = entry.offset.distance_from(self.offset);
+        let start = extent.offset.distance_from(self.offset);
         let start = start.map_or(usize::MAX, |start| start.try_into().unwrap_or(usize::MAX));
         let stop = start.saturating_add(len);
         if self.bytes.get(start..stop).is_some_and(is_right) {
             return Ok(&self.bytes[start..stop]);
         }
-        self.offset = entry.offset;
+        self.offset = extent.offset;
         if is_neighbour {
             litepack_io::memory::resize(&mut self.bytes, STRETCH.max(len))?;
-            let read = medium.disk.read_at(&mut self.bytes, entry.offset.0);
+            let read = medium.disk.read_at(&mut self.bytes, extent.offset.0);
             self.bytes.truncate(read.unwrap_or(0));
         }
         // Whatever was wrong with what follows, it is this extent alone that was asked for.
         if !is_neighbour || !self.bytes.get(..len).is_some_and(is_right) {
             litepack_io::memory::resize(&mut self.bytes, len)?;
-            medium.fill(&mut self.bytes, entry.offset, "page")?;
+            medium.fill(&mut self.bytes, extent.offset, "page")?;
             if !is_right(&self.bytes) {
-                return Err(Error::damaged("page", entry.offset, "checksum mismatch"));
+                return Err(Error::damaged("page", extent.offset, "checksum mismatch"));
             }
         }
         Ok(&self.bytes[..len])
@@ -122,11 +122,11 @@ mod tests {
             .collect()
     }
 
-    fn put(medium: &Medium<impl Storage>, number: u64, version: u64) -> Entry {
+    fn put(medium: &Medium<impl Storage>, number: u64, version: u64) -> Extent {
         let offset = FileOffset(100_000 + number * LEN);
         let bytes = content(number, version);
         medium.disk.write_at(&bytes, offset.0).unwrap();
-        Entry {
+        Extent {
             offset,
             len: LEN as u32,
             sum: medium.uuid.sum32(&bytes),
@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    fn filled(asked: &Asked, count: u64) -> (Medium<impl Storage>, Vec<Entry>) {
+    fn filled(asked: &Asked, count: u64) -> (Medium<impl Storage>, Vec<Extent>) {
         let cache = Arc::new(Cache::new(1 << 20));
         cache.begin_use(CacheKind::Pages);
         let medium = Medium {

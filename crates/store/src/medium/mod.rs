@@ -4,5 +4,6 @@ pub(crate) mod cache;
 pub(crate) mod coalesced;
 pub(crate) mod dictionaries;
 pub(crate) mod node_cache;
+pub(crate) mod source;
 pub(crate) mod tools;
 pub(crate) mod verified;

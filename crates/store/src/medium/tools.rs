@@ -12,15 +12,16 @@ pub(crate) type Workers = WorkerPool<Tools>;
 pub(crate) struct Tools {
     pub(crate) decoder: Decoder,
     pub(crate) spare: Spare,
-    encoder: Option<Encoder>,
+    /// For pages as they are, and by column.
+    encoders: [Option<Encoder>; 2],
 }
 
 impl Tools {
     /// An encoder at this level, for pages by column or not.
     pub(crate) fn encoder(&mut self, level: Level, columnar: bool) -> &mut Encoder {
-        let fits = |e: &Encoder| e.level() == level && e.is_columnar() == columnar;
-        self.encoder = self.encoder.take().filter(fits);
-        self.encoder
-            .get_or_insert_with(|| Encoder::with_columnar(level, columnar))
+        let [as_is, by_column] = &mut self.encoders;
+        let encoder = if columnar { by_column } else { as_is };
+        *encoder = encoder.take().filter(|encoder| encoder.level() == level);
+        encoder.get_or_insert_with(|| Encoder::with_columnar(level, columnar))
     }
 }

@@ -8,7 +8,7 @@ use litepack_io::storage::ReadAt;
 
 use crate::error::{Error, Result};
 use crate::format::layout::{FileUuid, METADATA_MAX, Pointer, UNIT_MAX};
-use crate::format::leaf::Entry;
+use crate::format::leaf::Extent;
 use crate::format::node::Node;
 use crate::format::offset::FileOffset;
 use crate::format::prefetch_segment::{PrefetchSegment, SEGMENT_LEN_MAX};
@@ -80,15 +80,15 @@ impl<D: ReadAt> Medium<D> {
         }
     }
 
-    /// The stored bytes of a unit, verified, into `stored`.
-    pub(crate) fn stored_unit(&self, entry: &Entry, stored: &mut Vec<u8>) -> Result<()> {
-        if entry.len > UNIT_MAX {
-            return Err(Error::damaged("page", entry.offset, "implausible length"));
+    /// The stored bytes of a unit or an item, verified, into `stored`.
+    pub(crate) fn stored_unit(&self, extent: &Extent, stored: &mut Vec<u8>) -> Result<()> {
+        if extent.len > UNIT_MAX {
+            return Err(Error::damaged("page", extent.offset, "implausible length"));
         }
-        litepack_io::memory::resize(stored, entry.len as usize)?;
-        self.fill(stored, entry.offset, "page")?;
-        if self.uuid.sum32(stored) != entry.sum {
-            return Err(Error::damaged("page", entry.offset, "checksum mismatch"));
+        litepack_io::memory::resize(stored, extent.len as usize)?;
+        self.fill(stored, extent.offset, "page")?;
+        if self.uuid.sum32(stored) != extent.sum {
+            return Err(Error::damaged("page", extent.offset, "checksum mismatch"));
         }
         Ok(())
     }

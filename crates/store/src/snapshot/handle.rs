@@ -260,6 +260,11 @@ impl<R: ReadAt> Snapshot<R> {
         &mut self.pages
     }
 
+    /// What it reads with, and what.
+    pub(crate) fn reader(&mut self) -> (&mut PageReader<R>, &Image) {
+        (&mut self.pages, &self.image)
+    }
+
     pub(crate) fn image(&self) -> &Image {
         &self.image
     }

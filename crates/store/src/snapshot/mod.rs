@@ -2,9 +2,11 @@
 
 pub(crate) mod handle;
 pub(crate) mod image;
+pub(crate) mod item_tree;
 pub(crate) mod page_map;
 pub(crate) mod pages;
 mod prefetch;
 #[cfg(test)]
 mod prefetch_test;
 pub(crate) mod recover;
+pub(crate) mod references;

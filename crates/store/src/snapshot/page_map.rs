@@ -2,7 +2,7 @@
 //!
 //! A node of level `l` with index `i` covers units `i * FANOUT^(l+1)` and up. Changed nodes are kept
 //! in memory until the transaction gives them new extents, children before parents; the old
-//! extents are released, never overwritten.
+//! extents are released, never overwritten. The item tree (`item_tree.rs`) is such a tree, too, from the numbers of items.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::format::layout::Pointer;
 use crate::format::leaf::{Entry, FANOUT};
-use crate::format::node::Node;
+use crate::format::node::{Node, TreeKind};
 use crate::format::offset::FileOffset;
 use crate::format::unit::Unit;
 use crate::medium::verified::NodeSource;
@@ -21,6 +21,8 @@ pub(crate) const HEIGHT_MAX: u8 = 8;
 /// The tree as of one commit, plus the changes of the running transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct PageMap {
+    /// The map, or the item tree.
+    kind: TreeKind,
     root: Pointer,
     height: u8,
     /// Changed nodes by (level, index).
@@ -51,10 +53,17 @@ fn damaged(why: &str) -> Error {
     Error::damaged("page map", FileOffset::START, why)
 }
 
+/// What is cut off a tree.
+pub(crate) enum Gone {
+    Entry(Entry),
+    Node(Pointer),
+}
+
 impl PageMap {
     /// The tree of a commit.
-    pub(crate) fn new(root: Pointer, height: u8) -> PageMap {
+    pub(crate) fn new(kind: TreeKind, root: Pointer, height: u8) -> PageMap {
         PageMap {
+            kind,
             root,
             height,
             changed: BTreeMap::new(),
@@ -128,7 +137,7 @@ impl PageMap {
             return Ok(is_there.then_some(0));
         }
         let (up, mut at) = (level + 1, from);
-        while let Some(parent) = self.next_parent(up, at / FANOUT as u64, source)? {
+        while let Some(parent) = self.next_or_changed(up, at / FANOUT as u64, source)? {
             let first = (parent * FANOUT as u64).max(at);
             let on_disk;
             let node = match self.changed.get(&(up, parent)) {
@@ -150,7 +159,12 @@ impl PageMap {
     }
 
     /// As [`PageMap::next`], or a node that has changed: the top of a tree that has grown is not stored yet.
-    fn next_parent(&self, level: u8, from: u64, source: &impl NodeSource) -> Result<Option<u64>> {
+    pub(crate) fn next_or_changed(
+        &self,
+        level: u8,
+        from: u64,
+        source: &impl NodeSource,
+    ) -> Result<Option<u64>> {
         let changed = self.changed.range((level, from)..=(level, u64::MAX));
         let changed = changed.map(|((_, index), _)| *index).next();
         let stored = self.next(level, from, source)?;
@@ -197,7 +211,15 @@ impl PageMap {
         if pointer.is_none() {
             Ok(None)
         } else {
-            source.node(pointer, level).map(Some)
+            let node = source.node(pointer, level)?;
+            if !node.is_of(self.kind) {
+                return Err(Error::damaged(
+                    self.kind.name(),
+                    pointer.offset,
+                    "malformed",
+                ));
+            }
+            Ok(Some(node))
         }
     }
 
@@ -254,13 +276,12 @@ impl PageMap {
         Ok(())
     }
 
-    /// Forgets all but the first `units` units, handing each extent that was held to `release` (offset,
-    /// length, whether it held a unit).
+    /// Forgets all but the first `units` units, handing each entry and node that was held to `release`.
     pub(crate) fn truncate(
         &mut self,
         units: u64,
         source: &impl NodeSource,
-        release: &mut impl FnMut(FileOffset, u32, bool) -> Result<()>,
+        release: &mut impl FnMut(Gone) -> Result<()>,
     ) -> Result<()> {
         if self.height > 0 && units < capacity(self.height) {
             self.cut(self.height - 1, 0, units, source, release)?;
@@ -275,7 +296,7 @@ impl PageMap {
         index: u64,
         units: u64,
         source: &impl NodeSource,
-        release: &mut impl FnMut(FileOffset, u32, bool) -> Result<()>,
+        release: &mut impl FnMut(Gone) -> Result<()>,
     ) -> Result<()> {
         let known = self.changed.contains_key(&(level, index));
         if !known && self.pointer(level, index, source)?.is_none() {
@@ -300,7 +321,7 @@ impl PageMap {
                 for slot in first_gone..FANOUT {
                     let entry = entries.set(slot, Entry::ZERO);
                     if !entry.is_zero() {
-                        release(entry.offset, entry.len, true)?;
+                        release(Gone::Entry(entry))?;
                     }
                 }
             }
@@ -308,7 +329,7 @@ impl PageMap {
                 let gone = children.iter_mut().skip(first_gone);
                 let gone: Vec<Pointer> = gone.map(std::mem::take).collect();
                 for pointer in gone.into_iter().filter(|pointer| !pointer.is_none()) {
-                    release(pointer.offset, pointer.len, false)?;
+                    release(Gone::Node(pointer))?;
                 }
                 for child in first_gone..FANOUT {
                     self.changed

@@ -1,9 +1,5 @@
 //! Reading pages: the unit's entry in the page map, then the cache, else the extent, verified and decoded.
 
-use std::sync::Arc;
-
-use litepack_codec::DecodeError;
-use litepack_io::memory::OutOfMemory;
 use litepack_io::scans::Scans;
 use litepack_io::storage::ReadAt;
 
@@ -46,9 +42,11 @@ pub(crate) struct PageReader<R> {
     leaves: Leaves,
     /// The order in which units are read.
     pub(super) scans: Scans<Given>,
-    coalesced: CoalescedReads,
+    pub(super) coalesced: CoalescedReads,
     /// A unit of which a part was asked for.
     page: Vec<u8>,
+    /// Decoded units that another one is decoded from.
+    pub(super) bases: Vec<u8>,
 }
 
 impl<R: ReadAt> PageReader<R> {
@@ -62,6 +60,7 @@ impl<R: ReadAt> PageReader<R> {
             scans: Scans::new(prefetch::RULE),
             coalesced: CoalescedReads::default(),
             page: Vec::new(),
+            bases: Vec::new(),
         }
     }
 
@@ -135,7 +134,8 @@ impl<R: ReadAt> PageReader<R> {
         if buf.len() == image.unit_size as usize {
             return self.read_whole(image, unit, &entry, buf, is_use);
         }
-        if let Some(page) = self.medium.cache.upper_page(&entry)
+        if entry.is_alone()
+            && let Some(page) = self.medium.cache.upper_page(&entry)
             && page.len() == image.unit_size as usize
             && let Some(part) = page.get(within..within + buf.len())
         {
@@ -177,6 +177,15 @@ impl<R: ReadAt> PageReader<R> {
         page: &mut [u8],
         is_use: bool,
     ) -> Result<()> {
+        if !entry.is_alone() {
+            let source = image.source(unit, entry, &self.medium)?;
+            if !self.medium.cache.read_page(&source, page, is_use) {
+                self.load_source(image, unit, &source, page)?;
+                let spare = &mut self.tools.spare;
+                self.medium.cache.put_page(unit, &source, page, spare);
+            }
+            return Ok(());
+        }
         if !self.medium.cache.read_page(entry, page, is_use) {
             self.scans.current().kept.has_missed = true;
             self.load(image, unit, entry, page)?;
@@ -215,29 +224,17 @@ impl<R: ReadAt> PageReader<R> {
         entry: &Entry,
         page: &mut [u8],
     ) -> Result<()> {
-        let named = |why: String| {
-            Error::Damaged(Damage {
+        if !entry.is_alone() {
+            let source = image.source(unit, entry, &self.medium)?;
+            return self.load_source(image, unit, &source, page);
+        }
+        let decoded = self.decode(image, &entry.extent(), page);
+        decoded.map_err(|error| match error {
+            Error::Damaged(damage) if damage.what == "page" => Error::Damaged(Damage {
                 what: image.name_of(unit),
-                offset: entry.offset,
-                why,
-            })
-        };
-        let stored = match self.coalesced.unit(&self.medium, entry) {
-            Err(Error::Damaged(damage)) => return Err(named(damage.why)),
-            result => result?,
-        };
-        let dictionary = self.medium.dictionary_for(&image.catalog, entry.storage)?;
-        self.tools
-            .decoder
-            .decode(
-                entry.storage.codec,
-                stored,
-                dictionary.as_deref().map(Arc::as_ref),
-                page,
-            )
-            .map_err(|error| match error {
-                DecodeError::OutOfMemory => OutOfMemory.into(),
-                error => named(error.to_string()),
-            })
+                ..damage
+            }),
+            error => error,
+        })
     }
 }

@@ -158,7 +158,8 @@ impl<R: ReadAt> PageReader<R> {
                 break;
             };
             let known = || self.medium.cache.has_page(&entry, image.unit_size);
-            if entry.is_zero() || entry.len > image.unit_size || known() {
+            // What needs other extents the handle decodes itself: workers have none but those they are given.
+            if entry.is_zero() || !entry.is_alone() || entry.len > image.unit_size || known() {
                 continue;
             }
             let Ok(dictionary) = self.medium.dictionary_for(&image.catalog, entry.storage) else {

@@ -17,9 +17,10 @@ use crate::format::layout::{
     DATA_START, FileUuid, MARK_LEN, MARK_OFFSETS, OFFSET_LIMIT, Pointer, RECORD_LEN, SLOT_OFFSETS,
     UNIT_MAX, UNIT_MIN,
 };
-use crate::format::node::Node;
+use crate::format::leaf::Entry;
+use crate::format::node::{Node, TreeKind};
 use crate::format::offset::FileOffset;
-use crate::format::record::{CommitNumber, Record, decode_mark};
+use crate::format::record::{CommitNumber, REFERENCES, Record, decode_mark};
 use crate::medium::verified::{Medium, NodeSource};
 use crate::snapshot::page_map::HEIGHT_MAX;
 use crate::space::free_space::{CHAIN_MAX, Link, decode_link};
@@ -256,16 +257,34 @@ fn may_be_cut_off(marks: [Option<CommitNumber>; 2], former: &Record, at: usize) 
 /// A record that its checksum vouches for can still come from a hostile file.
 #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
 fn validate(record: &Record, slot: usize) -> Result<()> {
-    let pointers = [record.map, record.catalog, record.space, record.segment];
+    if let Some(unknown) = record.unknown() {
+        return Err(Error::Unsupported(unknown));
+    }
+    let pointers = [
+        record.map,
+        record.catalog,
+        record.space,
+        record.segment,
+        record.items,
+    ];
+    let has_references = record.features & REFERENCES != 0;
+    let units = record.size.div_ceil(record.unit_size.into());
     let sane = record.unit_size.is_power_of_two()
         && (UNIT_MIN..=UNIT_MAX).contains(&record.unit_size)
         && record.height <= HEIGHT_MAX
         && (DATA_START..=OFFSET_LIMIT).contains(&record.end)
-        && record.size.div_ceil(record.unit_size.into()) <= UNITS_MAX
+        && units <= UNITS_MAX
         && record.free_bytes <= record.end.0
         && record.stored_bytes <= record.end.0
-        && record.stored_units <= record.stored_bytes
+        // Units that are slices of one item take no bytes of their own.
+        && (record.stored_units <= record.stored_bytes || has_references)
+        && record.stored_units <= UNITS_MAX
+        && record.item_count <= record.stored_bytes
+        && record.items_height <= HEIGHT_MAX
         && (record.height == 0) == record.map.is_none()
+        && (record.items_height == 0) == record.items.is_none()
+        && (record.items_height == 0) == (record.item_count == 0)
+        && (record.items_height == 0 || has_references)
         && pointers.iter().all(Pointer::is_plausible);
     if sane {
         Ok(())
@@ -354,23 +373,36 @@ impl<'a, D: ReadAt> Verification<'a, D> {
         if !record.segment.is_none() && base.segment != record.segment {
             self.extent(record.segment, "prefetch segment")?;
         }
-        match record.height.checked_sub(1) {
-            Some(level) => {
-                let base = base.height.checked_sub(1).map(|level| (base.map, level));
-                self.tree(record.map, base, level)
+        // Entries of the map name items, which may be others than before where the entries are the same: so the item
+        // tree is compared by itself, and no name is followed.
+        for kind in [TreeKind::Map, TreeKind::Items] {
+            let (root, height) = record.tree(kind);
+            if let Some(level) = height.checked_sub(1) {
+                let (base, height) = base.tree(kind);
+                let base = height.checked_sub(1).map(|level| (base, level));
+                self.tree(kind, root, base, level)?;
             }
-            None => Ok(()),
         }
+        Ok(())
     }
 
     /// Verifies the subtree below `pointer`, leaving out what the subtree `base` (with its level, which
     /// is lower when the tree has grown since) has in common with it.
-    fn tree(&mut self, pointer: Pointer, base: Option<(Pointer, u8)>, level: u8) -> Result<()> {
+    fn tree(
+        &mut self,
+        kind: TreeKind,
+        pointer: Pointer,
+        base: Option<(Pointer, u8)>,
+        level: u8,
+    ) -> Result<()> {
         if pointer.is_none() || Some((pointer, level)) == base {
             return Ok(());
         }
         self.spend(pointer.offset, pointer.len)?;
         let node = self.medium.node(pointer, level)?;
+        if !node.is_of(kind) {
+            return Err(Error::damaged(kind.name(), pointer.offset, "malformed"));
+        }
         let base = base.filter(|(pointer, _)| !pointer.is_none());
         let mut base_node: Option<Arc<Node>> = None;
         if let Some((pointer, base_level)) = base
@@ -389,16 +421,21 @@ impl<'a, D: ReadAt> Verification<'a, D> {
                         (None, Some((_, base_level))) if base_level < level && index == 0 => base,
                         _ => None,
                     };
-                    self.tree(*child, base, level - 1)?;
+                    self.tree(kind, *child, base, level - 1)?;
                 }
             }
             (Node::Leaf(entries), base) => {
                 for (slot, entry) in entries.iter().enumerate() {
-                    let is_known =
-                        matches!(base, Some(Node::Leaf(known)) if known.get(slot) == entry);
-                    if !entry.is_zero() && !is_known {
-                        self.spend(entry.offset, entry.len)?;
-                        self.medium.stored_unit(&entry, &mut self.stored)?;
+                    let known = match base {
+                        Some(Node::Leaf(known)) => known.get(slot),
+                        _ => Entry::ZERO,
+                    };
+                    for extent in entry.extents() {
+                        if known.extents().any(|known| known == extent) {
+                            continue;
+                        }
+                        self.spend(extent.offset, extent.len)?;
+                        self.medium.stored_unit(&extent, &mut self.stored)?;
                     }
                 }
             }

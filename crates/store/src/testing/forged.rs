@@ -5,29 +5,24 @@
 //!
 //! What is changed is decided by a string of bytes: a fuzzer's, or random ones.
 
-use std::sync::{Arc, LazyLock};
-
 use litepack_codec::{Codec, Dictionary, Encoder, Encoding};
 use litepack_io::bytes::{put_varint, zigzag};
-use litepack_io::storage::Storage;
 use litepack_io::testing::{Call, MemoryStorage, Watched};
 
+use crate::format::basis::{Bases, Basis, ITEM_UNITS, Item, ItemNumber};
 use crate::format::catalog::Catalog;
 use crate::format::header::Header;
 use crate::format::layout::{
     DATA_START, FileUuid, HEADER_LEN, LOCK_BYTES, MARK_OFFSETS, OFFSET_LIMIT, Pointer, RECORD_LEN,
     SLOT_OFFSETS,
 };
-use crate::format::leaf::{Entry, FANOUT, Leaf};
+use crate::format::leaf::{Entry, Extent, FANOUT, Leaf};
 use crate::format::node::Node;
 use crate::format::offset::FileOffset;
 use crate::format::record::{CommitNumber, Record, encode_mark};
-use crate::format::unit::Unit;
 use crate::hostile;
-use crate::options::Options;
 use crate::space::free_space::{Link, decode_link, link_behind};
-use crate::transaction::store::Store;
-use litepack_io::cache::{Cache, FileId};
+use crate::testing::forged_bases::{BASES, rows, try_open};
 
 /// Numbers at which something else begins.
 const EDGES: [u64; 24] = [
@@ -247,6 +242,9 @@ impl Forger<'_, '_> {
         if record.height > 0 {
             record.map = self.node(record.map, record.height - 1);
         }
+        if record.items_height > 0 {
+            record.items = self.node(record.items, record.items_height - 1);
+        }
         if self.choices.strikes(8) {
             self.deepen(&mut record);
         }
@@ -259,6 +257,7 @@ impl Forger<'_, '_> {
             &mut record.catalog,
             &mut record.space,
             &mut record.segment,
+            &mut record.items,
         ] {
             if self.choices.strikes(24) {
                 *pointer = self.elsewhere(*pointer);
@@ -271,6 +270,7 @@ impl Forger<'_, '_> {
             &mut record.stored_units,
             &mut record.stored_bytes,
             &mut record.free_bytes,
+            &mut record.item_count,
         ] {
             if self.choices.strikes(24) {
                 *number = self.choices.number(*number);
@@ -284,6 +284,12 @@ impl Forger<'_, '_> {
         }
         if self.choices.strikes(24) {
             record.height = self.choices.number(record.height.into()) as u8;
+        }
+        if self.choices.strikes(24) {
+            record.items_height = self.choices.number(record.items_height.into()) as u8;
+        }
+        if self.choices.strikes(48) {
+            record.features = self.choices.number(record.features.into()) as u32;
         }
         record
     }
@@ -364,9 +370,22 @@ impl Forger<'_, '_> {
                 let place = self.elsewhere(place);
                 (entry.offset, entry.len, entry.sum) = (place.offset, place.len, place.sum as u32);
             }
+            if self.choices.strikes(3) {
+                entry = match Item::of(&entry) {
+                    Some(_) => self.item(entry),
+                    None => self.basis(entry),
+                };
+            }
             // Such an entry cannot be written down.
             let end = entry.offset.checked_add(entry.len.into());
-            if entry.len > 0 && end.is_some_and(|end| end <= OFFSET_LIMIT) {
+            let is_plausible = end.is_some_and(|end| end <= OFFSET_LIMIT);
+            let is_written = match entry.basis {
+                Basis::Alone | Basis::Slice(..) => true,
+                Basis::Shared { .. } => entry.len > 0,
+                Basis::Items(_) => entry.len > 0,
+                Basis::Former(former) => entry.len > 0 && !former.overlaps(&entry.extent()),
+            };
+            if is_written && is_plausible && !entry.is_zero() {
                 leaf.set(slot, entry);
             }
         }
@@ -410,7 +429,67 @@ impl Forger<'_, '_> {
             len: place.len,
             sum: place.sum as u32,
             storage,
+            basis: entry.basis,
         }
+    }
+
+    /// What a unit stands on: something else. What cannot be written down stays as it is.
+    fn basis(&mut self, entry: Entry) -> Entry {
+        let number = |choices: &mut Choices<'_>| {
+            let near = choices.byte() % 8;
+            ItemNumber(choices.number(near.into()) as u32)
+        };
+        let mut zstd = entry;
+        if zstd.len > 0 && self.choices.byte().is_multiple_of(2) {
+            zstd.storage.codec = Codec::Zstd;
+        }
+        let is_difference = zstd.len > 0 && zstd.storage.codec == Codec::Zstd;
+        match self.choices.byte() % 5 {
+            0 => Entry::slice(number(self.choices), self.choices.byte() % 4),
+            1 | 2 if is_difference => {
+                let count = 1 + usize::from(self.choices.byte() % 3);
+                let items: Vec<_> = (0..count).map(|_| number(self.choices)).collect();
+                let basis = Bases::new(&items).map_or(entry.basis, Basis::Items);
+                Entry { basis, ..zstd }
+            }
+            3 if is_difference => {
+                let page = rows(self.choices.byte().into());
+                let place = self.put(&page);
+                let place = self.elsewhere(place);
+                let former = Extent {
+                    offset: place.offset,
+                    len: place.len,
+                    sum: place.sum as u32,
+                    storage: Encoding::RAW,
+                };
+                let is_sane =
+                    place.len > 0 && place.is_plausible() && !former.overlaps(&zstd.extent());
+                let basis = if is_sane {
+                    Basis::Former(former)
+                } else {
+                    entry.basis
+                };
+                Entry { basis, ..zstd }
+            }
+            _ => Entry {
+                basis: Basis::Alone,
+                ..zstd
+            },
+        }
+    }
+
+    /// An item with another count, of more or fewer units.
+    fn item(&mut self, entry: Entry) -> Entry {
+        let Some(mut item) = Item::of(&entry) else {
+            return entry;
+        };
+        match self.choices.byte() % 4 {
+            0 => item.users = self.choices.number(item.users.into()) as u32,
+            1 => item.units = ITEM_UNITS[self.choices.below(ITEM_UNITS.len())],
+            2 => return Entry::ZERO,
+            _ => {}
+        }
+        item.entry()
     }
 
     fn catalog(&mut self, pointer: Pointer) -> Pointer {
@@ -476,93 +555,6 @@ impl Forger<'_, '_> {
     }
 }
 
-/// A b-tree page of a table, different for each number.
-fn rows(number: u64) -> Vec<u8> {
-    let mut page = vec![0; 4096];
-    let start = if number == 0 { 100 } else { 0 };
-    let (mut cells, mut content) = (Vec::new(), page.len());
-    for row in 0..30u64 {
-        let id = number * 30 + row;
-        let json = format!(
-            "{{\"id\":{id},\"name\":\"row {}\",\"ok\":true}}",
-            id * 7919 % 1000
-        );
-        let mut cell = vec![0, (row + 1) as u8, 4, 4, 6, 13 + 2 * json.len() as u8];
-        cell.extend((id as u32 * 3).to_be_bytes());
-        cell.extend((id * id).to_be_bytes());
-        cell.extend(json.as_bytes());
-        cell[0] = (cell.len() - 2) as u8;
-        content -= cell.len();
-        page[content..content + cell.len()].copy_from_slice(&cell);
-        cells.extend((content as u16).to_be_bytes());
-    }
-    page[start] = 13;
-    page[start + 3..start + 5].copy_from_slice(&30u16.to_be_bytes());
-    page[start + 5..start + 7].copy_from_slice(&(content as u16).to_be_bytes());
-    page[start + 8..start + 8 + cells.len()].copy_from_slice(&cells);
-    if number == 0 {
-        page[..16].copy_from_slice(crate::SQLITE_MAGIC);
-        page[16..24].copy_from_slice(&[16, 0, 1, 1, 0, 64, 32, 32]);
-    }
-    page
-}
-
-/// Good files to begin with: small; with levels, a dictionary and a chain of free space, cut off before the last commit
-/// was flushed; the same with a prefetch segment.
-static BASES: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
-    let small = {
-        let mut store = open(MemoryStorage::default());
-        fill(&mut store, 0..12);
-        store.flush().expect("memory can be written");
-        store.close().snapshot()
-    };
-    let mut store = open(MemoryStorage::default());
-    let samples: Vec<u8> = (0..200)
-        .flat_map(|page| Encoder::new(3).sample(&rows(page)).to_vec())
-        .collect();
-    let dictionary = litepack_codec::train(&samples, &vec![samples.len() / 200; 200], 4000);
-    if let Some(dictionary) = dictionary {
-        let added = store.add_dictionary(&dictionary, Vec::new());
-        added.expect("there is room");
-    }
-    fill(&mut store, 0..300);
-    store.flush().expect("memory can be written");
-    for round in 1..5 {
-        fill(&mut store, round..round + 3);
-        store.flush().expect("memory can be written");
-    }
-    fill(&mut store, 100..140);
-    let unflushed = store.disk().snapshot();
-    store
-        .set_prefetch([0, 5, 200].map(Unit).to_vec(), 60_000)
-        .expect("there is room");
-    fill(&mut store, 7..9);
-    store.flush().expect("memory can be written");
-    [small, unflushed, store.close().snapshot()]
-});
-
-fn open<D: Storage>(disk: D) -> Store<D> {
-    try_open(disk).expect("a new file opens")
-}
-
-fn try_open<D: Storage>(disk: D) -> crate::Result<Store<D>> {
-    let options = Options {
-        cache: Arc::new(Cache::new(1 << 20)),
-        file: FileId::unique(),
-        threads: 1,
-        ..Options::default()
-    };
-    Store::open(disk, options)
-}
-
-fn fill(store: &mut Store<MemoryStorage>, pages: std::ops::Range<u64>) {
-    for page in pages {
-        let written = store.write(page * 4096, &rows(page));
-        written.expect("memory can be written");
-    }
-    store.commit().expect("memory can be written");
-}
-
 /// No more memory than this is a test's to take.
 const LEN_MAX: u64 = 1 << 26;
 
@@ -613,6 +605,12 @@ mod tests {
                 let mut page = [0; 4096];
                 store.read(5 * 4096, &mut page).unwrap();
                 assert!(page[..] == rows(5), "base {number}, forged: {forged}");
+                if number == 3 {
+                    for (unit, content) in [(11, 10), (12, 12), (14, 14), (15, 15)] {
+                        store.read(unit * 4096, &mut page).unwrap();
+                        assert!(page[..] == rows(content), "unit {unit}");
+                    }
+                }
             }
             let mut store = try_open(MemoryStorage::new(base.clone())).unwrap();
             assert!(store.check(&mut |_| Ok(())).unwrap().is_ok());

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use crate::format::basis::BASES_MAX;
 use crate::format::beside::{JOURNAL_SUFFIX, WAL_SUFFIX};
 use crate::format::catalog::{
     Catalog, DICTIONARIES_MAX, DICTIONARY_LEN_MAX, DICTIONARY_STORED_MAX,
@@ -12,7 +13,7 @@ use crate::format::layout::*;
 use crate::format::leaf::FANOUT;
 use crate::format::offset::FileOffset;
 use crate::format::prefetch_segment::SEGMENT_LEN_MAX;
-use crate::format::record::{CommitNumber, Record, encode_mark};
+use crate::format::record::{CommitNumber, REFERENCES, Record, Reserved, encode_mark};
 use crate::snapshot::page_map::HEIGHT_MAX;
 use crate::space::free_space::CHAIN_MAX;
 
@@ -80,6 +81,8 @@ fn constants_are_as_documented() {
         ("DICTIONARY_STORED_MAX", DICTIONARY_STORED_MAX as u64),
         ("CHAIN_MAX", CHAIN_MAX as u64),
         ("SEGMENT_LEN_MAX", SEGMENT_LEN_MAX),
+        ("BASES_MAX", BASES_MAX as u64),
+        ("REFERENCES", REFERENCES.into()),
     ]);
     let documented: HashMap<String, u64> = table("Constants")
         .into_iter()
@@ -151,6 +154,14 @@ fn commit_records_are_as_documented() {
         stored_bytes: 17,
         free_bytes: 18,
         segment: pointer(50),
+        features: 19,
+        items: pointer(60),
+        items_height: 21,
+        item_count: 22,
+        reserved: Reserved {
+            tag_len: 23,
+            log: [24, 25],
+        },
     };
     let bytes = record.encode(uuid);
     assert_eq!(
@@ -158,7 +169,12 @@ fn commit_records_are_as_documented() {
         u32::from_le_bytes(*b"LPcr").into()
     );
     let expected = [
-        ("reserved", 0),
+        ("features", 19),
+        ("items_height", 21),
+        ("item_count", 22),
+        ("tag_len", 23),
+        ("log_current", 24),
+        ("log_next", 25),
         ("seq", 11),
         ("size", 12),
         ("unit_size", 13),
@@ -171,7 +187,14 @@ fn commit_records_are_as_documented() {
     for (name, value) in expected {
         assert_eq!(number(&bytes, fields[name]), value, "{name}");
     }
-    for (name, value) in [("map", 20), ("catalog", 30), ("space", 40), ("segment", 50)] {
+    let pointers = [
+        ("map", 20),
+        ("catalog", 30),
+        ("space", 40),
+        ("segment", 50),
+        ("items", 60),
+    ];
+    for (name, value) in pointers {
         let (offset, size) = fields[name];
         assert_eq!(size, 24);
         assert_eq!(number(&bytes, (offset, 8)), value);
@@ -222,6 +245,7 @@ fn columns_are_as_documented() {
             len,
             sum,
             storage,
+            ..Entry::ZERO
         };
         entries.set(1, entry(2048, 300, 0x0403_0201));
         entries.set(2, entry(2348, 5, 0x0807_0605));
@@ -258,6 +282,82 @@ fn columns_are_as_documented() {
         &[9, 0, 0, 0, 0, 0, 0, 0],
     ];
     assert_eq!(bytes, expected.concat());
+}
+
+/// A leaf with references, and one of items.
+#[test]
+fn references_are_as_documented() {
+    use crate::format::basis::{Bases, Basis, Item, ItemNumber};
+    use crate::format::leaf::{Entry, Extent};
+    use crate::format::node::{Node, TreeKind};
+    use litepack_codec::{Codec, Encoding};
+    let extent = |offset, len, sum, codec| Extent {
+        offset: FileOffset(offset),
+        len,
+        sum,
+        storage: Encoding {
+            codec,
+            dict: 0,
+            up_to_date: false,
+        },
+    };
+    let difference = |offset, sum, basis| Entry {
+        basis,
+        ..extent(offset, 5, sum, Codec::Zstd).entry()
+    };
+    let mut leaf = Node::empty(0);
+    if let Node::Leaf(entries) = &mut leaf {
+        entries.set(0, Entry::slice(ItemNumber(7), 3));
+        entries.set(1, Entry::slice(ItemNumber(6), 0));
+        let bases = [9, 8].map(ItemNumber);
+        let bases = Bases::new(&bases).map(Basis::Items).unwrap();
+        entries.set(3, difference(2048, 0x0403_0201, bases));
+        let former = extent(2046, 2, 0x0c0b_0a09, Codec::Columnar);
+        entries.set(4, difference(2053, 0x0807_0605, Basis::Former(former)));
+    }
+    let mut bytes = Vec::new();
+    leaf.encode(&mut bytes);
+    let expected: [&[u8]; 9] = [
+        &[3],
+        // Two aliases, one unit that stands alone, a difference to two items, a private one.
+        &[2, 1, 1, 0, 1, 3, 1, 5, 123, 0],
+        &[3, 0, 2, 2, 123, 0],
+        &[5, 5],
+        &[0, 0x80, 0x20, 2],
+        &[1, 2, 3, 4, 5, 6, 7, 8],
+        // 7 on (zigzag 14), slice 3; 1 back (zigzag 1), slice 0.
+        &[59, 4],
+        // 3 on, 1 back.
+        &[6, 1],
+        // The former extent: tag, length, 7 bytes before (zigzag 13), checksum.
+        &[3, 2, 13, 9, 10, 11, 12],
+    ];
+    assert_eq!(bytes, expected.concat());
+    assert!(leaf.is_of(TreeKind::Map) && !leaf.is_of(TreeKind::Items));
+
+    let mut items = Node::empty(0);
+    if let Node::Leaf(entries) = &mut items {
+        let item = |offset, units, users| Item {
+            extent: extent(offset, 5, 0x0403_0201, Codec::Zstd),
+            units,
+            users,
+        };
+        entries.set(2, item(2048, 4, 300).entry());
+        entries.set(3, item(2053, 1, 1).entry());
+    }
+    let mut bytes = Vec::new();
+    items.encode(&mut bytes);
+    let expected: [&[u8]; 7] = [
+        &[4],
+        &[2, 0, 2, 2, 124, 0],
+        &[5, 5],
+        &[0, 0x80, 0x20, 2],
+        &[1, 2, 3, 4, 1, 2, 3, 4],
+        &[2, 0, 1, 4, 1, 1, 124, 0],
+        &[0xac, 2, 1],
+    ];
+    assert_eq!(bytes, expected.concat());
+    assert!(items.is_of(TreeKind::Items) && !items.is_of(TreeKind::Map));
 }
 
 #[test]

@@ -4,14 +4,17 @@
 use std::sync::Arc;
 
 use litepack_btree::PageNumber;
+use litepack_codec::DifferenceEncoder;
 use litepack_io::bytes::Reader;
 use litepack_io::storage::Storage;
 use litepack_io::testing::MemoryStorage;
 
 use crate::error::Result;
+use crate::format::basis::ItemNumber;
 use crate::format::header::Header;
 use crate::format::layout::{DATA_START, FileUuid, MARK_OFFSETS, Pointer, SLOT_OFFSETS};
-use crate::format::record::{CommitNumber, Record, encode_mark};
+use crate::format::node::Node;
+use crate::format::record::{CommitNumber, REFERENCES, Record, encode_mark};
 use crate::format::unit::Unit;
 use crate::options::Options;
 use crate::transaction::store::Store;
@@ -71,6 +74,19 @@ pub fn try_everything(data: &[u8]) {
         catalog,
         space,
         segment: if cyclic { map } else { space },
+        features: REFERENCES,
+        items: if height > 0 && cyclic {
+            catalog
+        } else {
+            Pointer::NONE
+        },
+        items_height: if height > 0 && cyclic && !catalog.is_none() {
+            1 + unit % 3
+        } else {
+            0
+        },
+        item_count: u64::from(height > 0 && cyclic && !catalog.is_none()),
+        stored_bytes: 1,
         ..Record::first(4096, end)
     };
     let _ = disk.write_at(&header.encode(), 0);
@@ -94,6 +110,22 @@ pub fn try_everything(data: &[u8]) {
     }
 }
 
+/// Decodes bytes as nodes of each kind. What decodes must be the same again when it is written and read.
+pub fn try_nodes(data: &[u8]) {
+    let mut bytes = data.to_vec();
+    let kinds = [(1, 0), (2, 1), (3, 0), (4, 0)];
+    for (kind, level) in kinds {
+        if let Some(first) = bytes.first_mut() {
+            *first = kind;
+        }
+        if let Some(node) = Node::decode(&bytes, level) {
+            let mut again = Vec::new();
+            node.encode(&mut again);
+            assert!(Node::decode(&again, level) == Some(node), "{bytes:?}");
+        }
+    }
+}
+
 /// Does everything a user can do with an open file: reads, checks, plans maintenance and does some of it, writes.
 pub(crate) fn use_everything(mut store: Store<impl Storage>) {
     /// Calls of what goes in steps: a file need not be finished to have been tried.
@@ -114,6 +146,13 @@ pub(crate) fn use_everything(mut store: Store<impl Storage>) {
     let _ = store.info().map(|info| info.unaccounted_bytes());
     let _ = store.units(&mut |_| {});
     let _ = store.dictionaries();
+    for unit in [1, 2, 10, 12].map(Unit) {
+        let _ = store.reference(unit);
+    }
+    for number in 0..4 {
+        let _ = store.read_item(ItemNumber(number), &mut Vec::new());
+    }
+    let _ = refer(&mut store);
     let _ = PageNumber::from_index(last / 4096).map(|page| store.place_of_page(page));
     let maintained = maintain(&mut store, STEPS);
     drop(maintained);
@@ -124,6 +163,26 @@ pub(crate) fn use_everything(mut store: Store<impl Storage>) {
     let _ = store.flush();
     let _ = store.read(0, &mut page);
     store.close();
+}
+
+/// What a finder of references does.
+fn refer(store: &mut Store<impl Storage>) -> Result<()> {
+    let unit_size = store.unit_size() as usize;
+    let mut page = vec![0; unit_size];
+    store.read(unit_size as u64, &mut page)?;
+    if let Some(item) = store.share(Unit(1))? {
+        store.write_alias(Unit(2), &page, item, 0)?;
+    }
+    store.write_alias(Unit(3), &page, ItemNumber(0), 1)?;
+    if let Some(item) = store.add_item(&page, 0)? {
+        let mut pages = Vec::new();
+        store.read_item(item, &mut pages)?;
+        let mut stored = Vec::new();
+        if DifferenceEncoder::new(3).encode(&page, &pages, &mut stored)? {
+            store.write_difference(Unit(4), &page, 0, &stored, &[item])?;
+        }
+    }
+    store.commit()
 }
 
 /// What maintenance does, in its order.
@@ -157,7 +216,6 @@ mod tests {
 
     use super::*;
     use crate::format::leaf::{Entry, FANOUT, Leaf};
-    use crate::format::node::Node;
     use crate::snapshot::page_map::HEIGHT_MAX;
     use proptest::prelude::*;
 
@@ -290,7 +348,7 @@ mod tests {
     /// Node bytes that decode more often than random ones do.
     fn node_bytes() -> impl Strategy<Value = Vec<u8>> {
         let tail = proptest::collection::vec(prop_oneof![0u8..4, any::<u8>()], 0..200);
-        (1u8..3, 1u8..40, 0u8..40, tail).prop_map(|(kind, run, tag, tail)| {
+        (1u8..5, 1u8..40, 0u8..40, tail).prop_map(|(kind, run, tag, tail)| {
             let mut bytes = vec![kind, run, tag, 128 - run, 0];
             bytes.extend(tail);
             bytes

@@ -1,6 +1,7 @@
 //! Files made to be wrong, for tests and fuzzing.
 
 pub mod forged;
+mod forged_bases;
 #[cfg(test)]
 mod format_test;
 pub mod hostile;

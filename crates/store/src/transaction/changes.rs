@@ -1,5 +1,6 @@
 //! A running transaction: what it has changed, and the handle that it will publish the changes through.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use litepack_codec::{DictId, Level};
@@ -7,12 +8,13 @@ use litepack_io::fixed;
 use litepack_io::storage::Storage;
 
 use crate::error::Result;
+use crate::format::basis::ItemNumber;
 use crate::format::catalog::Catalog;
 use crate::format::layout::Pointer;
 use crate::format::leaf::Entry;
-use crate::format::node::Node;
+use crate::format::node::{Node, TreeKind};
 use crate::format::offset::FileOffset;
-use crate::format::record::{CommitNumber, Record};
+use crate::format::record::{CommitNumber, REFERENCES, Record};
 use crate::format::unit::Unit;
 use crate::medium::dictionaries::Choice;
 use crate::medium::verified::Medium;
@@ -33,6 +35,12 @@ pub(crate) struct Changes {
     /// The commit that the transaction follows.
     pub(super) last: Commit,
     pub(super) stored: Stored,
+    /// How many items there are.
+    pub(super) item_count: u64,
+    /// Items that were made by the transaction, and that no entry names yet.
+    pub(super) unnamed: BTreeSet<ItemNumber>,
+    /// The commit may have references.
+    pub(super) has_references: bool,
     /// The database was cut shorter, so space may be worth giving back.
     pub(super) shrunk: bool,
     pub(super) catalog_changed: bool,
@@ -46,7 +54,7 @@ pub(crate) struct Changes {
     pub(super) in_order: Option<u64>,
 }
 
-/// How many units are stored, and their bytes. The counts begin with what the file claims, so they may be too low.
+/// How many units are stored, and the bytes of their extents and of items. The counts begin with what the file claims, so they may be too low.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stored {
     pub(super) units: u64,
@@ -54,14 +62,23 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    pub(super) fn add(&mut self, len: u32) {
-        self.units += 1;
+    pub(super) fn add(&mut self, entry: &Entry) {
+        self.units += u64::from(!entry.is_zero());
+        self.bytes += entry.stored_len();
+    }
+
+    pub(super) fn remove(&mut self, entry: &Entry) {
+        self.units = self.units.saturating_sub(u64::from(!entry.is_zero()));
+        self.remove_bytes(entry.stored_len());
+    }
+
+    /// Of what belongs to no unit alone.
+    pub(super) fn add_bytes(&mut self, len: u32) {
         self.bytes += u64::from(len);
     }
 
-    pub(super) fn remove(&mut self, len: u32) {
-        self.units = self.units.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(len.into());
+    pub(super) fn remove_bytes(&mut self, len: u64) {
+        self.bytes = self.bytes.saturating_sub(len);
     }
 }
 
@@ -128,6 +145,9 @@ impl<D: Storage> Store<D> {
                 units: commit.record.stored_units,
                 bytes: commit.record.stored_bytes,
             },
+            item_count: commit.record.item_count,
+            unnamed: BTreeSet::new(),
+            has_references: commit.record.features & REFERENCES != 0,
             shrunk: false,
             catalog_changed: false,
             page_size: None,
@@ -212,14 +232,14 @@ impl<D: Storage> Transaction<'_, D> {
         }
     }
 
-    /// The lowest index from `from` on of a leaf of the map that is stored.
-    pub(crate) fn next_leaf(&self, from: u64) -> Result<Option<u64>> {
-        self.image().next_leaf(from, self.medium())
+    /// The lowest index from `from` on of a leaf of the tree that is stored.
+    pub(crate) fn next_leaf(&self, kind: TreeKind, from: u64) -> Result<Option<u64>> {
+        self.image().next_leaf(kind, from, self.medium())
     }
 
-    /// A leaf of the map that is stored and has not changed.
-    pub(crate) fn leaf(&self, index: u64) -> Result<Option<Arc<Node>>> {
-        self.image().leaf(index, self.medium())
+    /// A leaf of the tree that is stored and has not changed.
+    pub(crate) fn leaf(&self, kind: TreeKind, index: u64) -> Result<Option<Arc<Node>>> {
+        self.image().leaf(kind, index, self.medium())
     }
 
     /// Where a unit is stored.
@@ -298,35 +318,43 @@ impl<D: Storage> Transaction<'_, D> {
         Ok(())
     }
 
-    /// Puts an entry into the map and releases the extent it replaces, which it returns.
-    fn set_entry(&mut self, unit: Unit, entry: Entry) -> Result<Entry> {
+    /// Puts an entry into the map and lets go of what the one before had, which it returns.
+    pub(crate) fn set_entry(&mut self, unit: Unit, entry: Entry) -> Result<Entry> {
         litepack_io::memory::check()?;
         let medium = self.store.snapshot.medium();
         let former = self.changes.image.map.set(unit, entry, medium)?;
-        if !entry.is_zero() {
-            self.changes.stored.add(entry.len);
+        self.changes.stored.add(&entry);
+        self.changes.stored.remove(&former);
+        // First what is named anew, so that no item goes in between that both name.
+        if entry.basis.items() != former.basis.items() {
+            self.name_items(&entry)?;
+            self.unname_items(&former)?;
         }
-        if !former.is_zero() {
-            self.changes.stored.remove(former.len);
-            self.release_content(former.offset, former.len.into())?;
+        self.changes.has_references |= !entry.is_alone();
+        for extent in former.extents() {
+            if !entry.extents().any(|kept| kept == extent) {
+                self.release_content(extent.offset, extent.len.into())?;
+            }
         }
         Ok(former)
     }
 
-    /// Marks a map node for rewriting, if it is stored and `chosen` says so of its place; its parents follow by
+    /// Marks a node of a tree for rewriting, if it is stored and `chosen` says so of its place; its parents follow by
     /// themselves.
     pub(crate) fn touch_node(
         &mut self,
+        kind: TreeKind,
         level: u8,
         index: u64,
         chosen: impl Fn(Pointer) -> bool,
     ) -> Result<()> {
-        let (map, medium) = (&mut self.changes.image.map, self.store.snapshot.medium());
-        if level < map.height()
-            && let Some(place) = map.place_of(level, index, medium)?
+        let medium = self.store.snapshot.medium();
+        let tree = self.changes.image.tree_mut(kind);
+        if level < tree.height()
+            && let Some(place) = tree.place_of(level, index, medium)?
             && chosen(place)
         {
-            map.touch(level, index, medium)?;
+            tree.touch(level, index, medium)?;
         }
         Ok(())
     }
@@ -428,10 +456,10 @@ mod tests {
         }
         store.flush().unwrap();
         let mut transaction = store.begin().unwrap();
-        assert!(transaction.leaf(2).unwrap().is_some());
+        assert!(transaction.leaf(TreeKind::Map, 2).unwrap().is_some());
         transaction.truncate(260 * UNIT).unwrap();
-        assert!(transaction.leaf(1).unwrap().is_some());
-        assert!(transaction.leaf(2).unwrap().is_none());
+        assert!(transaction.leaf(TreeKind::Map, 1).unwrap().is_some());
+        assert!(transaction.leaf(TreeKind::Map, 2).unwrap().is_none());
         let (image, mut stored) = (transaction.image(), 0);
         let count = |_: &Entry| stored += 1;
         image.for_each_entry(transaction.medium(), count).unwrap();

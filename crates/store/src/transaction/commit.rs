@@ -1,8 +1,8 @@
 //! Publishing a transaction.
 //!
-//! Order of writes: stored units, map nodes from the leaves up, dictionaries and catalog, the prefetch segment, the
-//! free-space link, and last the commit record in the slot that does not hold the last durable commit. One
-//! flush then makes all of it durable, and the slot's mark says so before the caller is told.
+//! Order of writes: stored units, nodes of the map and of the item tree from the leaves up, dictionaries and catalog, the
+//! prefetch segment, the free-space link, and last the commit record in the slot that does not hold the last durable
+//! commit. One flush then makes all of it durable, and the slot's mark says so before the caller is told.
 
 use std::ops::RangeBounds;
 
@@ -10,15 +10,18 @@ use litepack_io::storage::Storage;
 
 use crate::error::{Error, Result};
 use crate::format::layout::{Pointer, SLOT_OFFSETS, unit_size_for};
-use crate::format::record::Record;
+use crate::format::node::TreeKind;
+use crate::format::record::{REFERENCES, Record, Reserved};
 use crate::format::unit::Unit;
 use crate::medium::verified::NODE_LEN_MAX;
+use crate::snapshot::item_tree::ItemTree;
 use crate::snapshot::page_map::PageMap;
 use crate::snapshot::recover::Commit;
 use crate::space::allocate::ExtentKind;
 use crate::transaction::changes::{Stored, Transaction};
 use crate::transaction::store::Store;
 use crate::transaction::undo::Before;
+use crate::transaction::write::release_gone;
 
 /// Commits without a flush (synchronous=OFF) are flushed when they add up to this: it bounds what
 /// must be verified after a crash and lets the space they freed be used again.
@@ -79,10 +82,13 @@ impl<D: Storage> Transaction<'_, D> {
     fn publish(&mut self) -> Result<Record> {
         self.write_batch()?;
         self.follow_page_size()?;
-        for level in 0..self.image().map.height() {
-            self.write_level(level, ..)?;
+        self.drop_unnamed()?;
+        for kind in [TreeKind::Map, TreeKind::Items] {
+            for level in 0..self.image().tree(kind).height() {
+                self.write_level(kind, level, ..)?;
+            }
+            self.changes.image.tree_mut(kind).lower_if_empty();
         }
-        self.changes.image.map.lower_if_empty();
         let catalog = self.write_catalog()?;
         let segment = self.write_segment(catalog)?;
         let mut link = Vec::new();
@@ -92,8 +98,14 @@ impl<D: Storage> Transaction<'_, D> {
         self.write_queue()?;
 
         let (changes, last) = (&self.changes, &self.changes.last);
+        let items = &changes.image.items.0;
         let record = Record {
             seq: last.record.seq.next().ok_or(NO_MORE)?,
+            features: if changes.has_references {
+                REFERENCES
+            } else {
+                0
+            },
             size: changes.image.size,
             unit_size: changes.image.unit_size,
             height: changes.image.map.height(),
@@ -105,6 +117,10 @@ impl<D: Storage> Transaction<'_, D> {
             stored_bytes: changes.stored.bytes,
             free_bytes: changes.space.free_bytes(),
             segment,
+            items: items.root(),
+            items_height: items.height(),
+            item_count: changes.item_count,
+            reserved: Reserved::default(),
         };
         let slot = slot_after(last);
         let bytes = record.encode(self.medium().uuid);
@@ -119,15 +135,20 @@ impl<D: Storage> Transaction<'_, D> {
         Ok(record)
     }
 
-    /// Gives the changed nodes of a level new extents, those with these indexes.
-    pub(crate) fn write_level(&mut self, level: u8, which: impl RangeBounds<u64>) -> Result<()> {
-        let mut indexes = self.image().map.changed_at(level);
+    /// Gives the changed nodes of a level of a tree new extents, those with these indexes.
+    pub(crate) fn write_level(
+        &mut self,
+        kind: TreeKind,
+        level: u8,
+        which: impl RangeBounds<u64>,
+    ) -> Result<()> {
+        let mut indexes = self.image().tree(kind).changed_at(level);
         indexes.retain(|index| which.contains(index));
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(indexes.len()));
         for index in &indexes {
             // No node is longer, so what it appends finds room.
             litepack_io::memory::room(&mut bytes, NODE_LEN_MAX as usize)?;
-            match self.image().map.changed_node(level, *index) {
+            match self.image().tree(kind).changed_node(level, *index) {
                 Some(node) if !node.is_empty() => node.encode(&mut bytes),
                 _ => {}
             }
@@ -149,8 +170,9 @@ impl<D: Storage> Transaction<'_, D> {
                 self.queue(offset, encoded)?;
                 self.medium().pointer_to(encoded, offset)?
             };
-            let (map, medium) = (&mut self.changes.image.map, self.store.snapshot.medium());
-            let (former, node) = map.node_written(level, *index, place, medium)?;
+            let medium = self.store.snapshot.medium();
+            let tree = self.changes.image.tree_mut(kind);
+            let (former, node) = tree.node_written(level, *index, place, medium)?;
             if let Some(node) = node.filter(|_| !place.is_none()) {
                 medium.cache.put_node(&place, node.into());
             }
@@ -182,7 +204,12 @@ impl<D: Storage> Transaction<'_, D> {
         }
         self.write_queue()?;
         let mut old = self.changes.image.clone();
-        self.changes.image.map = PageMap::new(Pointer::NONE, 0);
+        self.changes.image.map = PageMap::new(TreeKind::Map, Pointer::NONE, 0);
+        // Units of another size name no items of this one.
+        self.changes.image.items = ItemTree::empty();
+        self.changes.item_count = 0;
+        self.changes.unnamed.clear();
+        self.changes.has_references = false;
         self.changes.image.unit_size = wanted;
         self.store.snapshot.pages().forget_leaves();
         self.changes.stored = Stored::default();
@@ -212,11 +239,12 @@ impl<D: Storage> Transaction<'_, D> {
         self.write_batch()?;
         let (eraser, space) = (&mut self.store.writer.eraser, &mut self.changes.space);
         let medium = self.store.snapshot.medium();
-        old.map.truncate(0, medium, &mut |offset, len, _| {
-            eraser.add(offset, len.into())?;
-            space.release(offset, len.into())
-        })?;
-        self.release(old.map.root())
+        for kind in [TreeKind::Map, TreeKind::Items] {
+            let gone = &mut |gone| release_gone(&gone, eraser, space);
+            old.tree_mut(kind).truncate(0, medium, gone)?;
+        }
+        self.release(old.map.root())?;
+        self.release(old.items.0.root())
     }
 }
 

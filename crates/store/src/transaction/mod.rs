@@ -5,7 +5,11 @@ pub(crate) mod commit;
 mod create;
 mod dictionaries;
 mod flush;
+mod items;
 mod prefetch_segment;
+pub(crate) mod references;
+#[cfg(test)]
+mod references_test;
 pub(crate) mod store;
 mod undo;
 pub(crate) mod write;

@@ -11,6 +11,7 @@ use litepack_io::storage::Storage;
 
 use crate::error::Result;
 use crate::format::layout::Pointer;
+use crate::format::node::TreeKind;
 use crate::format::offset::FileOffset;
 use crate::format::prefetch_segment::{OPENING, OPENING_DATA, SEGMENT_LEN_MAX, SegmentBuilder};
 use crate::format::unit::Unit;
@@ -96,7 +97,7 @@ impl<D: Storage> Transaction<'_, D> {
         };
         add(&mut segment, catalog, "catalog")?;
         for level in (1..image.map.height()).rev() {
-            for found in image.places(level, medium) {
+            for found in image.places(TreeKind::Map, level, medium) {
                 add(&mut segment, found?.1, "page map node")?;
             }
         }
@@ -111,9 +112,10 @@ impl<D: Storage> Transaction<'_, D> {
         segment.room += kept;
         for unit in units {
             let entry = image.map.get(*unit, medium)?;
-            if !entry.is_zero() && segment.fits(entry.len) {
+            // What other units it needs may lie anywhere.
+            if !entry.is_zero() && entry.is_alone() && segment.fits(entry.len) {
                 let mut stored = Vec::new();
-                medium.stored_unit(&entry, &mut stored)?;
+                medium.stored_unit(&entry.extent(), &mut stored)?;
                 segment.add_unit(*unit, entry, stored);
             }
         }

@@ -8,14 +8,19 @@ use litepack_codec::{DictId, row_signature};
 use litepack_io::storage::Storage;
 
 use crate::error::{Error, Result};
+use crate::format::basis::Basis;
 use crate::format::catalog::Catalog;
 use crate::format::layout::unit_size_for;
 use crate::format::leaf::Entry;
+use crate::format::node::TreeKind;
+use crate::format::offset::FileOffset;
 use crate::format::sqlite::page_size_in;
 use crate::format::unit::Unit;
 use crate::medium::dictionaries::Choice;
+use crate::snapshot::page_map::Gone;
 use crate::space::allocate::ExtentKind;
-use crate::space::erase::Erase;
+use crate::space::erase::{Erase, Eraser};
+use crate::space::free_space::Space;
 use crate::transaction::changes::Transaction;
 use crate::transaction::write_buffer::Recipe;
 use litepack_io::cache::CacheReservation;
@@ -32,6 +37,17 @@ const RESERVATION_MIN: usize = 1 << 20;
 const RESERVATION: u64 = 20 << 20;
 /// Changed map leaves kept in memory before they are written.
 pub(crate) const LEAVES_MAX: usize = 2048;
+
+/// Gives back what was cut off a tree.
+pub(super) fn release_gone(gone: &Gone, eraser: &mut Eraser, space: &mut Space) -> Result<()> {
+    match gone {
+        Gone::Node(pointer) => space.release(pointer.offset, pointer.len.into()),
+        Gone::Entry(entry) => entry.extents().try_for_each(|extent| {
+            eraser.add(extent.offset, extent.len.into())?;
+            space.release(extent.offset, extent.len.into())
+        }),
+    }
+}
 
 impl<D: Storage> Transaction<'_, D> {
     /// Writes `bytes` at `offset` of the database.
@@ -117,6 +133,7 @@ impl<D: Storage> Transaction<'_, D> {
 
     /// Cuts the map to this many units.
     fn cut_map(&mut self, units: u64) -> Result<()> {
+        self.drop_references(units)?;
         let (eraser, medium) = (&mut self.store.writer.eraser, self.store.snapshot.medium());
         let changes = &mut *self.changes;
         let (map, space, stored) = (
@@ -124,13 +141,40 @@ impl<D: Storage> Transaction<'_, D> {
             &mut changes.space,
             &mut changes.stored,
         );
-        map.truncate(units, medium, &mut |offset, len, is_page| {
-            if is_page {
-                stored.remove(len);
-                eraser.add(offset, len.into())?;
+        map.truncate(units, medium, &mut |gone| {
+            if let Gone::Entry(entry) = &gone {
+                stored.remove(entry);
             }
-            space.release(offset, len.into())
+            release_gone(&gone, eraser, space)
         })
+    }
+
+    /// Makes the units from this one on zero that name items: what they name goes with the last name.
+    fn drop_references(&mut self, units: u64) -> Result<()> {
+        if self.image().items.is_empty() {
+            return Ok(());
+        }
+        // A leaf has more than a byte in the file.
+        let mut left = self.medium().disk.len()?;
+        let mut next = Unit(units).leaf();
+        while let Some(leaf) = self.image().map.next_or_changed(0, next, self.medium())? {
+            next = leaf + 1;
+            litepack_io::interrupt::check()?;
+            left = left.checked_sub(1).ok_or_else(|| {
+                let why = "more nodes are named than the file has room for";
+                Error::damaged("page map", FileOffset::START, why)
+            })?;
+            for unit in Unit::first_in(leaf).up_to(Unit::first_in(next)) {
+                if unit.0 >= units {
+                    let entry = self.image().map.get(unit, self.medium())?;
+                    if !entry.basis.items().is_empty() {
+                        self.set_entry(unit, Entry::ZERO)?;
+                    }
+                }
+            }
+            self.write_many_leaves()?;
+        }
+        Ok(())
     }
 
     /// Writes a batch if the buffer is full, else has workers begin to encode it.
@@ -203,7 +247,8 @@ impl<D: Storage> Transaction<'_, D> {
                 self.image().catalog.current(0)
             }
             None => {
-                let former = self.entry(unit)?.storage.dict;
+                let entry = self.entry(unit)?;
+                let former = self.image().dictionary_of(&entry, self.medium())?;
                 let image = self.image();
                 number_for(&image.catalog, image.page_size, bytes, former)
             }
@@ -264,6 +309,7 @@ impl<D: Storage> Transaction<'_, D> {
                         len: stored.bytes.len() as u32,
                         sum: stored.sum,
                         storage: stored.storage,
+                        basis: Basis::Alone,
                     }
                 };
                 self.set_page(stored.unit, entry, stored.page)?;
@@ -272,14 +318,18 @@ impl<D: Storage> Transaction<'_, D> {
             if let (Some(full), Some(last)) = (&mut self.changes.in_order, last) {
                 *full = Unit(last.0 + 1).leaf();
                 let full = *full;
-                self.write_level(0, ..full)?;
+                self.write_level(TreeKind::Map, 0, ..full)?;
             }
             if self.store.writer.queue.bytes() >= WRITTEN_TOGETHER {
                 self.write_queue()?;
             }
         }
-        if self.image().map.changed_leaves() > fixed::part(LEAVES_MAX) {
-            self.write_level(0, ..)?;
+        for kind in [TreeKind::Map, TreeKind::Items] {
+            if self.image().tree(kind).changed_leaves() > fixed::part(LEAVES_MAX) {
+                self.write_level(kind, 0, ..)?;
+                // The next units may name items in them.
+                self.write_queue()?;
+            }
         }
         Ok(())
     }

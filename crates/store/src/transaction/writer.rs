@@ -30,6 +30,8 @@ pub(crate) struct Writer {
     pub(super) undo: Option<Undo>,
     /// The commit whose mark of durability this handle has written, and whether the mark is durable itself.
     pub(super) marked: Option<(CommitNumber, bool)>,
+    /// No item number below this one, and above those that were used first, is free. `None` if that is not known.
+    pub(super) next_item: Option<u32>,
     /// Database size below which training is not tried (again).
     pub(super) training_due_at: u64,
     pub(super) eraser: Eraser,
@@ -61,6 +63,7 @@ impl Writer {
             unflushed_bytes: 0,
             undo: None,
             marked: None,
+            next_item: None,
             training_due_at: 0,
             eraser: Eraser::default(),
             rewriting: false,
@@ -79,6 +82,7 @@ impl Writer {
         self.before = None;
         self.unflushed_bytes = 0;
         self.marked = None;
+        self.next_item = None;
     }
 
     /// Whether this handle has written the commit that it is at, or begun to write after it.
