@@ -1,4 +1,4 @@
-//! What can go wrong, in words that say what, where and what to do.
+//! The errors, in words that say what went wrong, where and what to do.
 
 use std::io;
 
@@ -45,7 +45,7 @@ pub struct Damage {
     pub what: String,
     /// Where in the packed file it is.
     pub offset: FileOffset,
-    /// What is wrong with it.
+    /// The defect.
     pub why: String,
 }
 

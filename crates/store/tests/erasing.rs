@@ -1,4 +1,4 @@
-//! What a commit no longer has is not in the file any more, when it was to be erased: looked for in the file's bytes.
+//! Content that a commit no longer has is gone from the file's bytes, when it was to be erased.
 //!
 //! Every page is incompressible and so stored as it is, with its number in four places. Runs print their seed;
 //! LITEPACK_SEED runs one, LITEPACK_LONG many more.
@@ -55,7 +55,7 @@ fn live(disk: &CrashingStorage) -> BTreeSet<u64> {
     found(&disk.after_power_loss(1))
 }
 
-/// What is surely on the medium.
+/// The secrets that are surely on the medium.
 fn durable(disk: &CrashingStorage) -> BTreeSet<u64> {
     found(&disk.after_power_loss(0))
 }
@@ -93,7 +93,7 @@ fn change(
     pages.insert(at, *next);
 }
 
-/// What gives extents other places, or has copies of them; all but the dictionaries' samples, which are not the
+/// Steps that give extents other places, or have copies of them; all but the dictionaries' samples, which are not the
 /// database's.
 fn upkeep(rng: &mut SmallRng, store: &mut Store<CrashingStorage>) {
     match rng.random_range(0..4) {
@@ -133,7 +133,7 @@ fn run(seed: u64, erase: Erase) {
                 pages = committed.clone();
             }
             1 => {
-                // What nobody flushes nobody erases.
+                // Without a flush nothing is erased.
                 store.rollback();
                 store.flush().expect("flushed");
                 drop(store.close());
@@ -192,7 +192,7 @@ fn filled(disk: &CrashingStorage, pages: u64) -> Store<CrashingStorage> {
     store
 }
 
-/// A commit acknowledged is erased even if nobody asks for durability, and one that frees nothing is not flushed.
+/// A commit acknowledged is erased even without a request for durability, and one that frees nothing is not flushed.
 #[test]
 fn a_commit_with_nothing_to_erase_costs_no_flush() {
     let disk = CrashingStorage::default();
@@ -253,7 +253,8 @@ fn what_a_dropped_transaction_wrote_is_erased() {
     }
 }
 
-/// What others freed without erasing it, an earlier dictionary included, is overwritten when all is rewritten.
+/// Extents that others freed without erasing them, an earlier dictionary included, are overwritten when all is
+/// rewritten.
 #[test]
 fn tidying_leaves_nothing_of_former_content() {
     for erase in [Erase::Never, Erase::WithFlush, Erase::WithCommit] {

@@ -36,7 +36,7 @@ fn page(rng: &mut SmallRng, len: usize) -> Vec<u8> {
     page
 }
 
-/// What the model knows: contents by commit, from the last flushed one on.
+/// The model's contents by commit, from the last flushed one on.
 #[derive(Default)]
 struct Model {
     current: Vec<u8>,
@@ -142,8 +142,8 @@ fn refer(
     Ok(())
 }
 
-/// A step of maintenance: it changes how pages are stored, and no page. What it arranges, it goes on with the next
-/// time, whatever has happened to the file.
+/// A step of maintenance: it changes how pages are stored, and no page. It goes on with an arrangement the next time,
+/// whatever has happened to the file.
 fn upkeep(
     rng: &mut SmallRng,
     store: &mut Store<CrashingStorage>,

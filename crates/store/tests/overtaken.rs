@@ -90,7 +90,7 @@ fn at_each_read(
     assert!(last - 1 > least, "it was over too soon: {} reads", last - 1);
 }
 
-/// Without syncs, a commit's bytes are reused soon. What is missing of it then was not lost with the power: the durable
+/// Without syncs, a commit's bytes are reused soon. Extents then missing were not lost with the power: the durable
 /// commit before it is not the current one.
 fn looks_while_others_commit(is_durable: impl Fn(u8) -> bool) {
     at_each_read(PAGES, is_durable, |disk, left, reads| {

@@ -1,6 +1,6 @@
 //! Rot at any moment: bits flip in the file of a killed process, of one that is alive and idle, or of a machine that
-//! lost power. Whoever opens the file then gets the right content or an error: never a commit that is older than one
-//! that a flush returned for.
+//! lost power. A process that opens the file then gets the right content or an error: never a commit that is older than
+//! one that a flush returned for.
 //!
 //! Every run prints its seed when it fails; LITEPACK_SEED runs one seed, LITEPACK_LONG many more.
 
@@ -66,13 +66,13 @@ fn marked(image: &[u8]) -> u64 {
         .unwrap_or(0)
 }
 
-/// What the file may hold.
+/// The contents that the file may hold.
 #[derive(Default)]
 struct Model {
     current: Vec<u8>,
     /// The last flushed content, and all committed since.
     possible: Vec<Vec<u8>>,
-    /// What was possible before the last flush.
+    /// The contents possible before the last flush.
     former: Vec<Vec<u8>>,
     /// The last flushed commit.
     flushed: u64,
@@ -143,7 +143,7 @@ fn run(seed: u64, steps: usize) -> (usize, usize) {
             };
             let mut image = disk.after_power_loss(loss);
             // Only if the power was lost before anything later reached the disk, even the mark, it may be the commit
-            // before. What the mark said before it rotted counts.
+            // before. The mark counts as it was before it rotted.
             let may_be_former = loss != 1 && marked(&image) < model.flushed;
             let done = rot(&mut rng, &mut image);
             let context = format!("seed {seed}, step {step}, loss {loss}:{done}");

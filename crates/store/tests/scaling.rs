@@ -1,5 +1,5 @@
-//! What opening, a point read and a small commit cost as a file grows, counted in calls and bytes: it may
-//! grow with the logarithm of the number of pages only.
+//! The cost of opening, a point read and a small commit as a file grows, counted in calls and bytes: it may grow with
+//! the logarithm of the number of pages only.
 
 use std::cell::Cell;
 use std::sync::Arc;

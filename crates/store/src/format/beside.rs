@@ -1,4 +1,4 @@
-//! What the files that SQLite keeps beside a packed one are called: the name of the packed file, and this.
+//! The names of the files that SQLite keeps beside a packed one: the name of the packed file, and this.
 //!
 //! Not as SQLite calls them. A program without Litepack looks for a WAL and for a journal before it looks at the database,
 //! and writes the pages in there into the packed file. Under these names it finds none, and says that the file is not a

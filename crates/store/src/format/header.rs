@@ -24,7 +24,7 @@ pub struct Header {
 #[expect(clippy::cast_possible_truncation, reason = "it is 2048")]
 pub const HEAD_LEN: usize = DATA_START.0 as usize;
 
-/// What the first bytes of a file say it is.
+/// The kind of a file, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderKind {
     /// No bytes, or a packed file whose making was cut off before it had a header: an empty database.

@@ -1,9 +1,9 @@
 //! Entries of the page map, and a leaf of it in memory: [`FANOUT`] entries in half the bytes of an array of them.
 //!
 //! A leaf for each half a megabyte of a large database is much of what the cache holds, and what does not fit there is
-//! read and decoded before every page. So offsets are kept as distances from one of them, which fit 32 bits
-//! unless a leaf's extents lie more than 4 GiB apart; then it is the array. What entries stand on besides their extents is
-//! a column of its own, which most leaves do not have.
+//! read and decoded before every page. So offsets are kept as distances from one of them, which fit 32 bits unless a
+//! leaf's extents lie more than 4 GiB apart; then it is the array. The bases of entries, beside their extents, are a
+//! column of its own, which most leaves do not have.
 
 use litepack_codec::{Codec, DictId, Encoding};
 use litepack_io::cache::OBJECT_COPY;
@@ -27,7 +27,7 @@ pub struct Entry {
     pub sum: u32,
     /// How the bytes decode.
     pub storage: Encoding,
-    /// What else is needed for that.
+    /// The further data needed for that.
     pub basis: Basis,
 }
 
@@ -336,7 +336,7 @@ impl Leaf {
         (0..FANOUT).map(|slot| self.get(slot))
     }
 
-    /// What the entries stand on, if any does not stand alone.
+    /// The bases of the entries, if any entry does not stand alone.
     pub(crate) fn bases(&self) -> Option<&[Basis; FANOUT]> {
         self.bases.as_deref()
     }

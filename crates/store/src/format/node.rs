@@ -40,7 +40,7 @@ pub enum TreeKind {
 }
 
 impl TreeKind {
-    /// What messages call a node of it.
+    /// The name of its nodes in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             TreeKind::Map => "page map node",
@@ -49,7 +49,7 @@ impl TreeKind {
     }
 }
 
-/// What an entry of a leaf with references stands on: its number in the column of kinds.
+/// The kinds of basis of an entry in a leaf with references, by their numbers in the column of kinds.
 mod basis {
     pub(super) const ALONE: u64 = 0;
     pub(super) const SLICE: u64 = 1;
@@ -208,7 +208,8 @@ fn kind_of(basis: &Basis) -> u64 {
     }
 }
 
-/// What each entry that does not stand alone names, in order. Item numbers are differences to the one before.
+/// Appends the references of each entry that does not stand alone, in order. Item numbers are differences to the one
+/// before.
 fn put_references(out: &mut Vec<u8>, leaf: &Leaf) {
     let mut last = 0;
     let mut step = |item: ItemNumber| {
@@ -460,7 +461,7 @@ mod tests {
         })
     }
 
-    /// What the format cannot say otherwise.
+    /// Whether the format can express an entry.
     fn well_formed(entry: &Entry) -> bool {
         let is_difference = entry.len > 0 && entry.storage.codec == Codec::Zstd;
         match entry.basis {
@@ -516,7 +517,7 @@ mod tests {
                     *first = kind;
                 }
                 if let Some(node) = Node::decode(&bytes, level) {
-                    // Few random bytes are a node. What is read is written and read again.
+                    // Few random bytes are a node. A node that decodes is written and read again.
                     let mut again = Vec::new();
                     node.encode(&mut again);
                     prop_assert_eq!(Node::decode(&again, level), Some(node));

@@ -1,8 +1,8 @@
 //! Places in the packed file.
 //!
 //! The file's offsets, those of the database, lengths and counts are all numbers of bytes. Only the first have a type:
-//! the difference of two of them is a length, and a length added to one is another. What reads and writes storage takes
-//! the plain number.
+//! the difference of two of them is a length, and a length added to one is another. Code that reads and writes storage
+//! takes the plain number.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};

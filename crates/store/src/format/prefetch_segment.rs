@@ -12,7 +12,7 @@ use crate::format::leaf::{Entry, storage_of, tag_of};
 use crate::format::offset::FileOffset;
 use crate::format::unit::Unit;
 
-/// A remote reader's first request brings so many bytes of the file. What lies here needs no copy in the segment.
+/// A remote reader's first request brings so many bytes of the file. Extents within them need no copy in the segment.
 pub const OPENING: u64 = 128 << 10;
 /// So many of them are behind the head.
 pub const OPENING_DATA: u64 = OPENING - DATA_START.0;

@@ -68,7 +68,7 @@ pub struct Record {
     pub items_height: u8,
     /// How many items there are.
     pub item_count: u64,
-    /// What is not in use yet.
+    /// Fields that are not in use yet.
     pub reserved: Reserved,
 }
 
@@ -186,7 +186,7 @@ impl Record {
         }
     }
 
-    /// What this version does not know of it, in words; `None` if it knows all.
+    /// The parts of it that this version does not know, in words; `None` if it knows all.
     pub(crate) fn unknown(&self) -> Option<String> {
         let features = self.features & !REFERENCES;
         if features != 0 {

@@ -14,7 +14,7 @@ use crate::snapshot::handle::Snapshot;
 use crate::snapshot::item_tree::number_at;
 use crate::snapshot::recover;
 
-/// What [`Snapshot::check`] found.
+/// The result of [`Snapshot::check`].
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
     /// Units read and decoded.
@@ -70,7 +70,7 @@ impl<R: ReadAt> Snapshot<R> {
             names,
         } = found;
         if walk.damage.is_empty() {
-            // What could not be read may have had the names.
+            // Without damage only: parts that could not be read may have had the names.
             names.wrong().for_each(|damage| walk.add(damage));
             let counts = (record.stored_units, record.stored_bytes, record.item_count);
             if (units, bytes, names.len()) != counts {
@@ -103,7 +103,7 @@ impl<R: ReadAt> Snapshot<R> {
     }
 }
 
-/// What a check has found so far.
+/// The counts of a check so far.
 #[derive(Default)]
 struct Found {
     units: u64,

@@ -19,7 +19,7 @@ use crate::space::ranges::RangeSet;
 /// Damage found is listed up to this many pieces.
 const LISTED_MAX: usize = 100;
 
-/// What has been found so far.
+/// The findings so far.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
     /// Everything wrong, up to a hundred pieces.

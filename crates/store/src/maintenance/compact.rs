@@ -43,7 +43,7 @@ const FREE_MIN: u64 = 16 << 10;
 const LOOSE: u64 = 20;
 const LOOSE_MIN: u64 = 2 << 10;
 
-/// What a step has moved.
+/// The extents that a step has moved, in bytes.
 #[derive(Default)]
 struct Moving {
     /// Bytes that wait in memory, and all that were moved.
@@ -61,7 +61,7 @@ fn position(kind: TreeKind, leaf: u64, leaves: u64) -> u64 {
     }
 }
 
-/// What a pass over the leaves of map and item tree did.
+/// The result of a pass over the leaves of map and item tree.
 struct Moved {
     /// The leaf to go on with; `None` at the end.
     next: Option<u64>,
@@ -76,7 +76,7 @@ impl<D: Storage> Store<D> {
         self.writer().compaction.begin();
         let result = self.try_compact();
         self.writer().compaction.end();
-        // What it could not do it cannot do at the next commit either: wait for enough to change.
+        // Extents it could not move now it cannot move at the next commit either: wait for enough to change.
         let end = self
             .snapshot()
             .commit()
@@ -91,7 +91,7 @@ impl<D: Storage> Store<D> {
         while let Some(next) = self.compact_step(at, u64::MAX)? {
             at = next;
         }
-        // What was moved away from is the end of the file now; this commit gives it back.
+        // The end of the file is free now; this commit gives it back.
         self.begin()?.suspend();
         self.commit_and_flush()?;
         self.cut()
@@ -101,7 +101,7 @@ impl<D: Storage> Store<D> {
     /// little that cannot be given back, so that nothing of the former content is left.
     ///
     /// # Errors
-    /// As [`Store::flush`]. What comes after that cannot make the commit fail: the file is as large as it was then.
+    /// As [`Store::flush`]. Later steps cannot make the commit fail: the file then stays as large as it was.
     pub fn tidy(&mut self) -> Result<()> {
         self.flush()?;
         if self.writer().knows_space() {
@@ -184,9 +184,9 @@ impl<D: Storage> Store<D> {
         commit.map_or(0, |commit| commit.record.end.0)
     }
 
-    /// A step of compaction that moves little: the first, if `from` is 0. Returns where to go on; `None` if
-    /// there is nothing left to move, or nothing free enough to bother. What was moved away from is given back by
-    /// the next commit. What is pending is committed first.
+    /// A step of compaction that moves little: the first, if `from` is 0. Returns where to go on; `None` if there is
+    /// nothing left to move, or nothing free enough to bother. The next commit gives back the places of moved extents.
+    /// Pending changes are committed first.
     ///
     /// # Errors
     /// The last commit is current again.
@@ -361,8 +361,8 @@ impl<D: Storage> Transaction<'_, D> {
         Ok(())
     }
 
-    /// Writes the changed leaves if they are many. In a file from somebody else one node can stand for any number of
-    /// leaves, so it has to be asked after each.
+    /// Writes the changed leaves if they are many. In a stranger's file one node can stand for any number of leaves, so
+    /// it has to be asked after each.
     pub(crate) fn write_many_leaves(&mut self) -> Result<()> {
         for kind in [TreeKind::Map, TreeKind::Items] {
             if self.image().tree(kind).changed_leaves() > fixed::part(LEAVES_MAX) {

@@ -3,10 +3,10 @@
 //! between them stays free, the page map is shorter where an extent follows the one before, and a scan reads the file
 //! from front to back.
 //!
-//! It goes window by window: all extents in a window of the file move out of it, then the next extents in
-//! order move in. An extent is written twice at most in a file nobody else writes to, and the file is longer by
-//! a window meanwhile. The page map comes last, in one piece behind the data. Where others have put something into a
-//! window in the meantime, that stays, and what is next goes behind it.
+//! It goes window by window: all extents in a window of the file move out of it, then the next extents in order move
+//! in. If no other handle writes the file, an extent is written twice at most, and the file is longer by a window
+//! meanwhile. The page map comes last, in one piece behind the data. Where others have put something into a window in
+//! the meantime, that stays, and what is next goes behind it.
 
 use litepack_io::storage::Storage;
 
@@ -59,7 +59,7 @@ enum Next {
 }
 
 impl<D: Storage> Store<D> {
-    /// Begins to reorder the file; `None` if that would not make it much smaller. What is pending is committed first.
+    /// Begins to reorder the file; `None` if that would not make it much smaller. Pending changes are committed first.
     ///
     /// # Errors
     /// As [`Store::commit`], and when the page map cannot be read.
@@ -109,7 +109,7 @@ impl<D: Storage> Store<D> {
     }
 
     /// Goes on for a step, and makes it durable. `None` at the end; what is left free then is for
-    /// [`Store::compact_some`]. What is pending is committed first.
+    /// [`Store::compact_some`]. Pending changes are committed first.
     ///
     /// # Errors
     /// The last commit is current again.
@@ -242,7 +242,7 @@ impl<D: Storage> Transaction<'_, D> {
             at.unit = Unit::first_in(leaf + 1);
             self.write_many_leaves()?;
         }
-        // What else the commit writes goes elsewhere.
+        // The other extents of the commit go elsewhere.
         self.space().set_aside(at.to..at.window)?;
         if is_done {
             let mut after = self.space().snapshot_room();

@@ -1,5 +1,5 @@
-//! What the store keeps in the process's cache: decoded pages, map nodes and dictionaries, by the place and the
-//! checksum of the extents they are made from.
+//! The store's entries in the process's cache: decoded pages, map nodes and dictionaries, by the place and the checksum
+//! of the extents they are made from.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::format::node::Node;
 use crate::format::unit::Unit;
 use crate::medium::source::{DecodedFrom, Source};
 
-/// What one file has in the cache.
+/// The entries of one file in the cache.
 #[derive(Clone, Debug)]
 pub(crate) struct PageCache {
     pub(crate) cache: Arc<Cache>,
@@ -71,7 +71,7 @@ impl PageCache {
 
     /// A page has been stored at `entry` instead of `former`: its copy follows, if there is one.
     ///
-    /// What is known of the new place goes in any case. So a page that was once stored there, with the same length and
+    /// Entries of the new place are dropped in any case. So a page that was once stored there, with the same length and
     /// the same checksum, is not taken for the one of now.
     pub(crate) fn replace_page(
         &self,
@@ -106,8 +106,8 @@ impl PageCache {
         }
     }
 
-    /// What is known of an item's units is the other users' too, and of a difference it is known by its bases: of those
-    /// nothing is removed.
+    /// Pages of an item belong to its other users too, and a difference is known by its bases: of those nothing is
+    /// removed.
     fn remove_page(&self, entry: &Entry, size: usize) -> bool {
         let is_known = !entry.is_zero() && entry.is_alone();
         is_known && self.cache.remove_page(&page_key(self.file, entry), size)

@@ -17,7 +17,7 @@ const STRETCH: usize = 16 << 10;
 /// A gap this small still makes neighbours: map nodes and freed extents lie between units.
 const GAP_MAX: u64 = 4 << 10;
 
-/// What was read last.
+/// The bytes read last, with those of their neighbours.
 #[derive(Debug, Default)]
 pub(crate) struct CoalescedReads {
     /// Where `bytes` begin in the file.
@@ -92,7 +92,7 @@ mod tests {
 
     const LEN: u64 = 500;
 
-    /// What is asked of a disk, and from where on it cannot be read.
+    /// The reads a disk was asked for, and the offset from which on it cannot be read.
     #[derive(Default)]
     struct Asked {
         reads: Cell<usize>,

@@ -1,4 +1,4 @@
-//! What a thread needs to encode and decode.
+//! The tools of a thread to encode and decode.
 
 use litepack_codec::{Decoder, Encoder, Level};
 use litepack_io::cache::Spare;

@@ -31,7 +31,7 @@ const LONG_RETRIES: usize = 5;
 #[derive(Debug)]
 pub struct Snapshot<R: ReadAt> {
     pub(super) pages: PageReader<R>,
-    /// What the cache knows of the file.
+    /// The file's registration with the cache.
     cached: CachedFile,
     image: Image,
     /// `None` while the file is empty.
@@ -260,7 +260,7 @@ impl<R: ReadAt> Snapshot<R> {
         &mut self.pages
     }
 
-    /// What it reads with, and what.
+    /// The reading side, and the image that it reads.
     pub(crate) fn reader(&mut self) -> (&mut PageReader<R>, &Image) {
         (&mut self.pages, &self.image)
     }

@@ -20,7 +20,7 @@ const ITEM_LEAVES: u64 = (1 << 32) / FANOUT as u64;
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
     pub(crate) map: PageMap,
-    /// What units are stored by reference to.
+    /// The items that units are stored by reference to.
     pub(crate) items: ItemTree,
     pub(crate) catalog: Catalog,
     /// Bytes of the database that are stored together.
@@ -82,8 +82,8 @@ impl Image {
         u64::from(self.unit_size / self.page_size.min(self.unit_size))
     }
 
-    /// What messages call a unit: SQLite's number of its first page. It is no [`litepack_btree::PageNumber`]: a damaged
-    /// map may have more units than SQLite can count.
+    /// The name of a unit in messages: SQLite's number of its first page. It is no [`litepack_btree::PageNumber`]: a
+    /// damaged map may have more units than SQLite can count.
     pub(crate) fn name_of(&self, unit: Unit) -> String {
         format!("page {}", unit.0 * self.pages_per_unit() + 1)
     }

@@ -53,7 +53,7 @@ fn damaged(why: &str) -> Error {
     Error::damaged("page map", FileOffset::START, why)
 }
 
-/// What is cut off a tree.
+/// A part that is cut off a tree.
 pub(crate) enum Gone {
     Entry(Entry),
     Node(Pointer),
@@ -94,7 +94,7 @@ impl PageMap {
         index: u64,
         source: &impl NodeSource,
     ) -> Result<Option<Arc<Node>>> {
-        // Its place is still known, since it was read from there. What it says is not true any more.
+        // Its place is still known, since it was read from there. But its entries there are no longer true.
         if self.changed.contains_key(&(0, index)) {
             return Ok(None);
         }

@@ -30,7 +30,7 @@ impl Overlay for NoOverlay {
     }
 }
 
-/// What a handle reads with.
+/// The reading side of a handle.
 #[derive(Debug)]
 pub(crate) struct PageReader<R> {
     pub(crate) medium: Medium<R>,

@@ -26,8 +26,8 @@ use crate::medium::tools::Tools;
 use crate::snapshot::image::Image;
 use crate::snapshot::pages::{Overlay, PageReader};
 
-/// What makes a scan. A shorter run is not worth waking a thread. Between the leaves of a b-tree lie pages of its upper
-/// levels, so small steps count as "one after the other".
+/// The rule for scans. A shorter run is not worth waking a thread. Between the leaves of a b-tree lie pages of its
+/// upper levels, so small steps count as "one after the other".
 pub(super) const RULE: Rule = Rule {
     run_min: 8,
     step_max: 4,
@@ -42,7 +42,7 @@ const WAITING_MAX: usize = 4;
 /// A smaller cache would lose pages before they are read: what is new gets a small part of it.
 pub(super) const BUDGET_MIN: u64 = 64 * AHEAD_MAX;
 
-/// What was given to workers for one scan.
+/// Units given to workers for one scan.
 #[derive(Debug, Default)]
 pub(super) struct Given {
     /// Number of the unit that the scan read last. Workers leave out what is no longer ahead of it. Reads here and
@@ -158,7 +158,7 @@ impl<R: ReadAt> PageReader<R> {
                 break;
             };
             let known = || self.medium.cache.has_page(&entry, image.unit_size);
-            // What needs other extents the handle decodes itself: workers have none but those they are given.
+            // The handle itself decodes a unit that needs other extents: workers have none but those they are given.
             if entry.is_zero() || !entry.is_alone() || entry.len > image.unit_size || known() {
                 continue;
             }

@@ -57,7 +57,7 @@ pub(crate) struct Commit {
     pub(crate) durable: bool,
 }
 
-/// What [`current`] has found.
+/// The result of [`current`].
 pub(crate) struct Found {
     pub(crate) commit: Commit,
     pub(crate) slots: Slots,
@@ -97,7 +97,7 @@ impl Head {
     }
 }
 
-/// What begins at an offset of the file, of bytes that begin with the first slot.
+/// The bytes at an offset of the file, out of bytes that begin with the first slot.
 #[expect(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
@@ -297,7 +297,8 @@ fn validate(record: &Record, slot: usize) -> Result<()> {
     }
 }
 
-/// What of all that `record` refers to, and `base` does not, is not on the medium; `None` if all of it is.
+/// The error for an extent that is not on the medium, of those that `record` refers to and `base` does not; `None` if
+/// all are there.
 fn missing_of<D: ReadAt>(
     medium: &Medium<D>,
     record: &Record,

@@ -140,7 +140,8 @@ impl Image {
 }
 
 impl<R: ReadAt> PageReader<R> {
-    /// Reads, verifies and decodes a unit into `page`. What it is decoded from may be in the cache, and is kept there.
+    /// Reads, verifies and decodes a unit into `page`. The pages it is decoded from may be in the cache, and are kept
+    /// there.
     pub(super) fn load_source(
         &mut self,
         image: &Image,

@@ -1,8 +1,8 @@
 //! Allocation for the extents of a commit: near each other, because a flush pays for every stretch of the file that
 //! was written, and less for their bytes.
 //!
-//! Extents lie side by side where some hole has room for all of them. Otherwise they fill the holes of one part
-//! of the file, each the hole that fits best in there, and the next commit goes on behind it. What fits nowhere near
+//! Extents lie side by side where some hole has room for all of them. Otherwise they fill the holes of one part of the
+//! file, each the hole that fits best in there, and the next commit goes on behind it. An extent that fits nowhere near
 //! goes wherever it fits best, as a single extent does, and at last behind the end.
 //!
 //! Map nodes are larger than most units, and a commit of changes all over a database writes most leaves of the

@@ -32,7 +32,7 @@ pub enum Erase {
     WithCommit,
 }
 
-/// What a handle has to erase, and when.
+/// The extents that a handle has to erase, and when.
 #[derive(Debug, Default)]
 pub(crate) struct Eraser {
     pub(crate) when: Erase,
@@ -63,8 +63,8 @@ impl Eraser {
         !self.owed.is_empty()
     }
 
-    /// Overwrites what is owed and free. The newest commit is durable. What fails is tried again after the next flush,
-    /// because the commit is safe already and must not be reported as failed.
+    /// Overwrites the extents that are owed and free. The newest commit is durable. A failure is tried again after the
+    /// next flush: the commit is safe already and must not be reported as failed.
     pub(crate) fn erase_owed(&mut self, space: &Space, disk: &impl Storage) {
         let erased = free_among(space, &self.owed).and_then(|free| self.overwrite(&free, disk));
         if erased.is_ok() {

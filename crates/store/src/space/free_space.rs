@@ -108,7 +108,7 @@ impl Space {
             links.push(bytes);
         }
         for (bytes, pointer) in links.iter().zip(&space.chain).rev() {
-            // What is malformed was refused above.
+            // Malformed changes were refused above.
             for change in changes_in(bytes).into_iter().flatten().flatten() {
                 litepack_io::memory::check()?;
                 let done = if change.freed {
@@ -211,7 +211,7 @@ impl Space {
         }
     }
 
-    /// What a link that is a snapshot takes at most.
+    /// The most bytes of a link that is a snapshot.
     pub(crate) fn snapshot_room(&self) -> u64 {
         let ranges = self.free.count() + self.after_commit.count() + self.after_flush.count();
         (16 + (ranges + CHAIN_MAX + 2) * RANGE_BYTES_MAX) as u64
@@ -234,7 +234,7 @@ impl Space {
         self.free.within(from..FileOffset::MAX)
     }
 
-    /// What of this part of the file could be taken now, all that lies behind the end included.
+    /// The ranges of this part of the file that could be taken now, all that lies behind the end included.
     pub(crate) fn free_within(
         &self,
         part: Range<FileOffset>,
@@ -245,7 +245,7 @@ impl Space {
         below.chain(behind)
     }
 
-    /// What the running transaction has taken.
+    /// The ranges that the running transaction has taken.
     pub(crate) fn fresh(&self) -> RangeSet {
         self.fresh.clone()
     }
@@ -416,7 +416,7 @@ impl Space {
     }
 }
 
-/// What a range takes in memory, in a copy of a set and on its way from one set to another.
+/// Bytes of a range in memory, in a copy of a set and on its way from one set to another.
 const RANGE_IN_MEMORY: usize = 128;
 /// So few ranges are small requests, each by itself.
 const FEW_RANGES: usize = 4096;
@@ -462,7 +462,7 @@ fn put_changes(out: &mut Vec<u8>, count: usize, changes: impl Iterator<Item = Ch
     }
 }
 
-/// What kind of link these bytes are.
+/// The kind of link that these bytes are.
 pub(crate) fn decode_link(bytes: &[u8]) -> Option<Link> {
     let mut fields = Reader::new(bytes);
     changes_in(bytes)?.try_for_each(|change| change.map(drop))?;

@@ -22,7 +22,7 @@ pub(crate) type Holes = RangeSet<ByLen>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ByLen(BTreeSet<(u64, FileOffset)>);
 
-/// What else is known of the ranges of a set.
+/// A second index of the ranges of a set.
 pub(crate) trait Index: Default {
     /// A range has come.
     fn add(&mut self, offset: FileOffset, len: u64);
@@ -77,7 +77,7 @@ impl<I: Index> RangeSet<I> {
         self.by_offset.iter().map(|(offset, len)| (*offset, *len))
     }
 
-    /// What the set has in a part of the file, as (offset, length), by offset.
+    /// The ranges of the set in a part of the file, as (offset, length), by offset.
     pub(crate) fn within(
         &self,
         part: Range<FileOffset>,

@@ -3,7 +3,7 @@
 //! and the streams in them) and mends every checksum up to the records, so that each decoder meets bytes that a
 //! checksum vouches for. [`survives`] then does all that a user can do with the file.
 //!
-//! What is changed is decided by a string of bytes: a fuzzer's, or random ones.
+//! A string of bytes decides on the changes: a fuzzer's, or random ones.
 
 use litepack_codec::{Codec, Dictionary, Encoder, Encoding};
 use litepack_io::bytes::{put_varint, zigzag};
@@ -104,7 +104,7 @@ impl<'a> Choices<'a> {
         }
     }
 
-    /// Changes bytes that nobody knows the meaning of.
+    /// Changes bytes of unknown meaning.
     fn scramble(&mut self, bytes: &mut Vec<u8>) {
         for _ in 0..=self.byte() % 4 {
             let at = self.below(bytes.len() + 1);
@@ -433,7 +433,7 @@ impl Forger<'_, '_> {
         }
     }
 
-    /// What a unit stands on: something else. What cannot be written down stays as it is.
+    /// Gives a unit another basis. One that cannot be written down stays as it is.
     fn basis(&mut self, entry: Entry) -> Entry {
         let number = |choices: &mut Choices<'_>| {
             let near = choices.byte() % 8;

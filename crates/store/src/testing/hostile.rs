@@ -110,7 +110,7 @@ pub fn try_everything(data: &[u8]) {
     }
 }
 
-/// Decodes bytes as nodes of each kind. What decodes must be the same again when it is written and read.
+/// Decodes bytes as nodes of each kind. A node that decodes must be the same again when it is written and read.
 pub fn try_nodes(data: &[u8]) {
     let mut bytes = data.to_vec();
     let kinds = [(1, 0), (2, 1), (3, 0), (4, 0)];
@@ -165,7 +165,7 @@ pub(crate) fn use_everything(mut store: Store<impl Storage>) {
     store.close();
 }
 
-/// What a finder of references does.
+/// The steps of a finder of references.
 fn refer(store: &mut Store<impl Storage>) -> Result<()> {
     let unit_size = store.unit_size() as usize;
     let mut page = vec![0; unit_size];
@@ -185,7 +185,7 @@ fn refer(store: &mut Store<impl Storage>) -> Result<()> {
     store.commit()
 }
 
-/// What maintenance does, in its order.
+/// The steps of maintenance, in its order.
 fn maintain(store: &mut Store<impl Storage>, steps: u64) -> Result<()> {
     let number = store.dictionary_of(Unit::FIRST)?;
     let number = store.at_level(number)?;

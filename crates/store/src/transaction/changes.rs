@@ -26,7 +26,7 @@ use crate::transaction::store::Store;
 /// Bytes of extents that wait to be written, at most. Where memory is plentiful they are written before.
 const QUEUED_MAX: usize = 8 << 20;
 
-/// What a transaction has changed. Dropping it leaves the last commit.
+/// The changes of a transaction. Dropping it leaves the last commit.
 #[derive(Debug)]
 pub(crate) struct Changes {
     /// The database with the changes, except for what is still buffered.
@@ -126,7 +126,7 @@ impl<D: Storage> Store<D> {
         };
         let space = match self.writer.space.take() {
             Some(space) => {
-                // What this transaction takes may be what the commit before needs, even if it is dropped.
+                // The commit before may need the space that this transaction takes, even if it is dropped.
                 self.writer.before = None;
                 space
             }
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!((report.damage, report.lost_bytes), (vec![], 0));
     }
 
-    /// Its changes are the handle's to read, and nobody else's; reports are of the last commit.
+    /// Only its own handle reads its changes; reports are of the last commit.
     #[test]
     fn a_suspended_transaction_goes_on() {
         let disk = MemoryStorage::default();
@@ -444,7 +444,7 @@ mod tests {
         }
     }
 
-    /// What moves units and counts dictionaries asks for the map's leaves while a transaction changes them.
+    /// Code that moves units and counts dictionaries asks for the map's leaves while a transaction changes them.
     #[test]
     fn a_changed_leaf_is_not_read_as_it_was() {
         let disk = MemoryStorage::default();

@@ -217,7 +217,7 @@ mod tests {
     use crate::testing::options;
     use litepack_io::testing::CrashingStorage;
 
-    /// The mark of a large commit is flushed at once, and that may fail without harm. What is promised later must hold.
+    /// The mark of a large commit is flushed at once, and that may fail without harm. A later promise must hold.
     #[test]
     fn a_mark_that_the_system_gave_up_is_written_again() {
         let disk = CrashingStorage::default();

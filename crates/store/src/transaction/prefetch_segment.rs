@@ -3,9 +3,9 @@
 //! A commit has one only if it was asked for, and the next commit drops it: what it says of a unit's place holds for
 //! its own commit.
 //!
-//! Whoever fills an empty file in order has the file laid out for remote readers. The segment lies right behind the
-//! head, and dictionaries behind it, so that the request that opens the file brings all that. And each leaf of the map
-//! lies right behind the units that it lists, so that one request brings it together with them.
+//! A writer that fills an empty file in order has the file laid out for remote readers. The segment lies right behind
+//! the head, and dictionaries behind it, so that the request that opens the file brings all that. And each leaf of the
+//! map lies right behind the units that it lists, so that one request brings it together with them.
 
 use litepack_io::storage::Storage;
 
@@ -112,7 +112,7 @@ impl<D: Storage> Transaction<'_, D> {
         segment.room += kept;
         for unit in units {
             let entry = image.map.get(*unit, medium)?;
-            // What other units it needs may lie anywhere.
+            // The other units that a unit needs may lie anywhere.
             if !entry.is_zero() && entry.is_alone() && segment.fits(entry.len) {
                 let mut stored = Vec::new();
                 medium.stored_unit(&entry.extent(), &mut stored)?;
@@ -279,7 +279,8 @@ mod tests {
         assert_eq!((report.damage, report.lost_bytes), (vec![], 0));
     }
 
-    /// A segment may want more than there is room for beside a dictionary. What does not fit comes with its neighbours.
+    /// A segment may want more than there is room for beside a dictionary. A page that does not fit comes with its
+    /// neighbours.
     #[test]
     fn dictionaries_may_have_the_rest_of_what_opening_brings() {
         let disk = MemoryStorage::default();

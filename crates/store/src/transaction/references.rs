@@ -4,7 +4,7 @@
 //! byte for byte, as it will be read, before it takes the place of what the unit was stored as. Number and hash are not
 //! believed. So a wrong one costs time, and no page.
 //!
-//! What is written here is in the file when a call returns, so that it can be read and given back by the next.
+//! Extents written here are in the file when a call returns, so that the next can read them and give them back.
 
 use litepack_codec::{Codec, DictId, Encoding};
 use litepack_io::storage::Storage;

@@ -14,7 +14,7 @@ use crate::transaction::store::Store;
 pub(crate) struct Before {
     pub(super) commit: Commit,
     pub(super) image: Image,
-    /// What the commit's slot held.
+    /// The former bytes of the commit's slot.
     pub(super) slot_bytes: SlotBytes,
 }
 
@@ -63,9 +63,9 @@ impl<D: Storage> Store<D> {
         }
     }
 
-    /// Puts the former bytes of a slot back, be they there already. What is no record is left of the one that failed,
-    /// or of its former bytes: the writer's lock is held since. A later record stays, and so does the one that failed
-    /// if another handle has made it durable: that handle may have overwritten what the commit before needs.
+    /// Puts the former bytes of a slot back, be they there already. Bytes that are no record are left of the one that
+    /// failed, or of the former bytes: the writer's lock is held since. A later record stays, and so does the one that
+    /// failed if another handle has made it durable: that handle may have overwritten what the commit before needs.
     #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     pub(super) fn put_back(&mut self) -> Result<()> {
         let uuid = self.uuid();
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(after_power_loss(&disk, 0), 2);
     }
 
-    /// What it took, the commit before may need.
+    /// The commit before may need the space that it took.
     #[test]
     fn after_a_transaction_that_was_dropped_nothing_is_undone() {
         let disk = CrashingStorage::default();

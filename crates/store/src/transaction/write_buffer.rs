@@ -126,8 +126,8 @@ impl WriteBuffer {
         Ok(())
     }
 
-    /// Decides again how everything buffered is stored, given the page and the number it had. What was
-    /// encoded is dropped.
+    /// Decides again how everything buffered is stored, given the page and the number it had. Units already encoded are
+    /// dropped.
     pub(crate) fn choose_again(
         &mut self,
         workers: &mut Workers,
@@ -215,8 +215,8 @@ impl WriteBuffer {
         self.waiting.clear();
     }
 
-    /// Takes everything buffered out, to be encoded as `recipe` says. What no worker was given comes in groups only if
-    /// that is wanted.
+    /// Takes everything buffered out, to be encoded as `recipe` says. Units that no worker was given come in groups
+    /// only if that is wanted.
     pub(crate) fn finish(
         &mut self,
         recipe: Recipe,
@@ -242,7 +242,7 @@ impl WriteBuffer {
     }
 }
 
-/// What was buffered, on its way out of the buffer.
+/// The buffered units, on their way out of the buffer.
 #[derive(Debug)]
 pub(crate) struct Finishing {
     recipe: Recipe,
@@ -253,7 +253,7 @@ pub(crate) struct Finishing {
     early: BTreeMap<usize, Part>,
     /// The job whose turn it is.
     next: usize,
-    /// What no worker was given comes in groups, too.
+    /// Units that no worker was given come in groups, too.
     in_groups: bool,
 }
 
@@ -274,7 +274,7 @@ impl Finishing {
             finished.take_up(part, &mut self.units);
             litepack_io::interrupt::check()?;
         }
-        // What no worker was given, or was written again since.
+        // Units that no worker was given, or that were written again since.
         if finished.parts.is_empty() && !self.units.is_empty() {
             let mut units = self.units.keys().copied();
             let next = units.nth(JOBS_PER_GROUP * UNITS_PER_JOB);

@@ -1,4 +1,4 @@
-//! What a handle keeps for writing, from one transaction to the next.
+//! The state that a handle keeps for writing, from one transaction to the next.
 
 use litepack_codec::{Encoder, LEVELS, Level};
 
@@ -113,7 +113,8 @@ impl Compaction {
         self.is_running = false;
     }
 
-    /// What a compaction could not do it cannot do at the next commit either: wait until so much was written.
+    /// Waits until so many bytes were written: extents that a compaction could not move it cannot move at the next
+    /// commit either.
     pub(crate) fn wait_for(&mut self, bytes: u64) {
         self.due_at = self.written_bytes + bytes;
     }

@@ -1,4 +1,4 @@
-//! What several tests of the store need.
+//! Helpers for several tests of the store.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::sync::Arc;
@@ -15,8 +15,8 @@ pub fn seeds(default: u64, long: u64) -> Vec<u64> {
     (0..if many { long } else { default }).collect()
 }
 
-/// What `body` makes of each, in the same order. Opening a damaged file waits for a writer that may be there, so many
-/// are opened at a time.
+/// The result of `body` for each, in the same order. Opening a damaged file waits for a writer that may be there, so
+/// many are opened at a time.
 pub fn at_once<I: Sync, O: Send>(inputs: &[I], body: impl Fn(&I) -> O + Sync) -> Vec<O> {
     let body = &body;
     let parts = inputs.chunks(inputs.len().div_ceil(32).max(1));
