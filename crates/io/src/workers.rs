@@ -349,7 +349,7 @@ mod tests {
         let shared = Arc::clone(&pool.shared);
         let held_by_a_worker_at_the_fork = shared.lock();
         assert!(pool.is_forked());
-        pool.give(1, Box::new(|_| panic!("nobody does this")));
+        pool.give(1, Box::new(|_| panic!("no worker does this")));
         assert!(!pool.work_some(&mut 0));
         assert!(pool.take_back(first).is_none());
         assert_eq!(pool.waiting(), 0);

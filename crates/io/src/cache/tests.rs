@@ -349,5 +349,5 @@ fn what_is_left_beside_files_is_for_decoded_pages_unless_all_of_them_fit() {
     let asked = room();
     let mut large = CachedFile::new(&cache, FileId::unique());
     large.tell(size(400, 1200));
-    assert_eq!(room(), asked, "somebody chose");
+    assert_eq!(room(), asked, "the budget was set");
 }

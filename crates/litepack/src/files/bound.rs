@@ -97,7 +97,7 @@ impl Bound {
     }
 }
 
-/// What is said of a database on which a statement was stopped.
+/// The error of a database on which a statement was stopped.
 pub(crate) fn endless() -> rusqlite::Error {
     const WORDS: &str = "the database is damaged, or made to hold readers up: reading it takes more steps than \
          its length allows for, as if its pages lead in a circle";

@@ -205,7 +205,7 @@ impl Session<'_> {
                 transaction.last_insert_rowid()
             }
         };
-        // What follows goes straight to where a row belongs.
+        // The next statements go straight to where a row belongs.
         self.bound.lift();
         let before = source.counted;
         let Some((_, format)) = &mut source.format else {

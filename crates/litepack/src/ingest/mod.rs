@@ -206,7 +206,7 @@ struct Session<'a> {
     options: &'a IngestOptions,
     job: &'a Job<'a>,
     columns: Columns,
-    /// Statements that go through a table end: the database may be somebody else's.
+    /// Statements that go through a table end: the database may come from a stranger.
     bound: Bound,
     report: Ingested,
     step: Step<'a>,
