@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use litepack_testdata::logs::{Indexes, Layout};
+use litepack_testdata::real::{self, agent, attachments, flights, packages, places};
 use litepack_testdata::{GENERATION, blobs, logs, make_once, titles, tpch};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
@@ -34,11 +35,21 @@ pub enum Dataset {
     Tpch,
     /// [`blobs`]
     Blobs,
+    /// [`agent`], of files of the machine.
+    Agent,
+    /// [`packages`], of the machine's.
+    Packages,
+    /// [`flights`], from a package registry.
+    Flights,
+    /// [`places`]
+    Places,
+    /// [`attachments`], of files of the machine.
+    Attachments,
 }
 
 impl Dataset {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 13] = [
         Self::Titles,
         Self::SmallPages,
         Self::Logs(Indexes::Without),
@@ -47,6 +58,11 @@ impl Dataset {
         Self::JsonLogs(Indexes::With),
         Self::Tpch,
         Self::Blobs,
+        Self::Agent,
+        Self::Packages,
+        Self::Flights,
+        Self::Places,
+        Self::Attachments,
     ];
 
     /// The data's name in reports.
@@ -73,7 +89,20 @@ impl Dataset {
             }
             Self::Tpch => format!("TPC-H, scale factor {}", size.scale_factor),
             Self::Blobs => format!("random blobs, {} rows", blob_rows(size)),
+            Self::Agent => format!("an agent's sessions, {} of files", megabytes(text(size))),
+            Self::Packages => format!("package lists, {}", megabytes(text(size))),
+            Self::Flights => "flights of a year".into(),
+            Self::Places => format!("a browser's history, {} places", size.rows / 8),
+            Self::Attachments => format!("attachments, {} of files", megabytes(text(size))),
         }
+    }
+
+    /// Whether it is made of what the machine or a package registry has, which may be too little.
+    pub fn is_found(self) -> bool {
+        matches!(
+            self,
+            Self::Agent | Self::Packages | Self::Flights | Self::Attachments
+        )
     }
 
     fn file_name(self, size: Size) -> String {
@@ -101,21 +130,40 @@ impl Dataset {
             if self == Self::SmallPages {
                 conn.execute_batch("pragma page_size = 1024")?;
             }
-            self.create(conn, size)
+            self.create(conn, folder, size)
         })?;
         Ok(path)
     }
 
-    fn create(self, conn: &Connection, size: Size) -> rusqlite::Result<()> {
+    fn create(self, conn: &Connection, folder: &Path, size: Size) -> anyhow::Result<()> {
         let lines = size.rows / 2;
-        match self {
+        let text = text(size);
+        let created = match self {
+            Self::Agent => agent::create(conn, &real::text_files(text)?, SEED),
+            Self::Packages => packages::create(conn, &real::stanzas(text)?),
+            Self::Flights => return flights::create(conn, &flights::fetch(folder)?),
+            Self::Places => places::create(conn, size.rows / 8, SEED),
+            Self::Attachments => {
+                let (files, texts) = (real::compressed_files(text)?, real::text_files(text / 8)?);
+                attachments::create(conn, &files, &texts, SEED)
+            }
             Self::Titles | Self::SmallPages => titles::create(conn, size.rows, SEED),
             Self::Logs(indexes) => logs::create(conn, lines, SEED, Layout::Columns, indexes),
             Self::JsonLogs(indexes) => logs::create(conn, lines, SEED, Layout::Json, indexes),
             Self::Tpch => tpch::create(conn, size.scale_factor),
             Self::Blobs => blobs::create(conn, blob_rows(size), SEED),
-        }
+        };
+        Ok(created?)
     }
+}
+
+/// Bytes of text and files for databases that are made of those.
+fn text(size: Size) -> usize {
+    size.rows as usize * 30
+}
+
+fn megabytes(bytes: usize) -> String {
+    format!("{} MB", bytes / 1_000_000)
 }
 
 fn blob_rows(size: Size) -> u64 {

@@ -6,11 +6,13 @@
 //! ```text
 //! titles.rs  films in JSON     logs.rs   a web server's log, in columns or JSON, with indexes or without
 //! tpch.rs    TPC-H             blobs.rs  random bytes          words.rs  the vocabulary of titles and logs
+//! real/      real text and numbers, from what the machine or a package registry has: not the same on every machine
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod blobs;
 pub mod logs;
+pub mod real;
 pub mod titles;
 pub mod tpch;
 mod words;
@@ -26,10 +28,13 @@ pub const GENERATION: u32 = 1;
 ///
 /// # Errors
 /// The file system's and SQLite's.
-pub fn make_once(
+pub fn make_once<E>(
     path: &Path,
-    create: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-) -> anyhow::Result<()> {
+    create: impl FnOnce(&Connection) -> Result<(), E>,
+) -> anyhow::Result<()>
+where
+    anyhow::Error: From<E>,
+{
     if path.exists() {
         return Ok(());
     }
