@@ -6,6 +6,7 @@
 //! content.rs     what each table and index takes        maintenance.rs  the steps that make a packed file small again
 //! malformed.rs   whether its b-trees make sense         free_pages.rs   free pages, which need not be stored
 //! report.rs      what info and check answer, as JSON and text
+//! references/    which units have text in common
 //! ```
 //! The extension's SQL functions and pragmas and the functions of the library `litepack` are both made of these.
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@ mod kind;
 pub mod maintenance;
 mod malformed;
 pub mod plan;
+pub mod references;
 pub mod report;
 
 pub use kind::{FileKind, expect_database_len, missing_bytes, page_size, stated_size};

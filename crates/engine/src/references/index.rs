@@ -1,0 +1,129 @@
+//! Which unit was the first to have a hash: a table of a fixed size. A hash that finds no room is forgotten.
+
+use litepack_io::fixed;
+use litepack_io::memory::OutOfMemory;
+use litepack_store::Unit;
+
+/// The table has at most so many bytes.
+const BYTES_MAX: usize = 64 << 20;
+/// Of so many, one hash is taken at most: more find hardly more.
+const RATE_MIN: u64 = 32;
+/// Places that are tried for a hash: a cache line.
+const TRIED: usize = 8;
+
+/// A table of 8 bytes for each hash: 32 bits of it, and the unit's number plus one.
+#[derive(Debug)]
+pub(super) struct Index {
+    slots: Vec<u64>,
+}
+
+/// How many hashes a table has room for, at three quarters.
+fn room() -> u64 {
+    let bytes = fixed::part(BYTES_MAX) as u64;
+    bytes / 8 * 3 / 4
+}
+
+impl Index {
+    /// One in how many hashes is taken, so that those of so many units find room.
+    pub(super) fn rate(units: u64, unit_size: u32) -> u64 {
+        let all = units.saturating_mul(u64::from(unit_size));
+        all.div_ceil(room().max(1)).max(RATE_MIN)
+    }
+
+    /// Room for the hashes of so many units, and one more for each.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub(super) fn new(units: u64, unit_size: u32, rate: u64) -> Result<Index, OutOfMemory> {
+        let all = units.saturating_mul(u64::from(unit_size)) / rate.max(1);
+        let all = all.saturating_add(units);
+        let slots = (all.min(room()) * 4 / 3).next_multiple_of(TRIED as u64);
+        let slots = usize::try_from(slots).map_err(|_| OutOfMemory)?.max(TRIED);
+        let mut empty = litepack_io::memory::with_room(slots)?;
+        empty.resize(slots, 0);
+        Ok(Index { slots: empty })
+    }
+
+    /// The places of a hash.
+    fn line(&self, hash: u64) -> std::ops::Range<usize> {
+        let lines = self.slots.len() / TRIED;
+        // Sampled hashes are small, so the high bits say little: the low ones choose.
+        let line = (u128::from(hash.wrapping_mul(0xd6e8_feb8_6659_fd93)) * lines as u128) >> 64;
+        let start = line as usize * TRIED;
+        start..start + TRIED
+    }
+
+    /// Notes that this unit has a hash, unless another one has it.
+    pub(super) fn add(&mut self, hash: u64, unit: Unit) {
+        let Ok(number) = u32::try_from(unit.0.saturating_add(1)) else {
+            return;
+        };
+        let slot = tag(hash) << 32 | u64::from(number);
+        let line = self.line(hash);
+        for place in self.slots.get_mut(line).into_iter().flatten() {
+            if *place == 0 {
+                *place = slot;
+                return;
+            }
+            if *place >> 32 == tag(hash) {
+                return;
+            }
+        }
+    }
+
+    /// The first unit that had a hash.
+    pub(super) fn first(&self, hash: u64) -> Option<Unit> {
+        let line = self.slots.get(self.line(hash))?;
+        let place = line.iter().find(|place| **place >> 32 == tag(hash))?;
+        Some(Unit((*place & u64::from(u32::MAX)).checked_sub(1)?))
+    }
+}
+
+/// Bits that tell hashes of a line apart; not 0, which is an empty place.
+fn tag(hash: u64) -> u64 {
+    (hash & u64::from(u32::MAX)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_has_a_limit_whatever_the_database_claims() {
+        for units in [
+            0,
+            1,
+            1000,
+            1 << 20,
+            2_500_000,
+            u64::from(u32::MAX),
+            u64::MAX,
+        ] {
+            let rate = Index::rate(units, 4096);
+            let index = Index::new(units.min(1 << 32), 4096, rate).unwrap();
+            assert!(index.slots.len() * 8 <= BYTES_MAX, "{units}");
+            assert!(index.slots.len() >= TRIED);
+        }
+        assert_eq!(Index::rate(1000, 4096), 32);
+        // 10 GB: three a page.
+        let rate = Index::rate(2_500_000, 4096);
+        assert!((1200..1800).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn the_first_unit_stays() {
+        let mut index = Index::new(100, 4096, 32).unwrap();
+        for unit in 0..100 {
+            for hash in 0..100 {
+                index.add(hash << 40 | hash, Unit(unit));
+            }
+        }
+        for hash in 0..100 {
+            assert_eq!(index.first(hash << 40 | hash), Some(Unit(0)));
+        }
+        assert_eq!(index.first(5 << 40 | 6), None);
+        // No unit has a number like this.
+        index.add(777, Unit(u64::from(u32::MAX)));
+        assert_eq!(index.first(777), None);
+    }
+}
