@@ -14,7 +14,7 @@ use crate::host::error::host_code;
 
 /// What went wrong, for SQLite and for people.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     pub(crate) code: Code,
     /// What, where, and what to do. Empty where the code says it all.
     pub(crate) why: Cow<'static, str>,
@@ -87,6 +87,16 @@ pub(crate) fn report(api: Api, failure: &Failure) -> Code {
         api.log(failure.code, &failure.why);
     }
     failure.code
+}
+
+/// What the store answered, if it was read from.
+pub(crate) fn read<T>(result: litepack_store::Result<T>) -> Result<T, Failure> {
+    result.map_err(|error| Failure::of_store(&error, While::Reading))
+}
+
+/// The same if it was written to.
+pub(crate) fn written<T>(result: litepack_store::Result<T>) -> Result<T, Failure> {
+    result.map_err(|error| Failure::of_store(&error, While::Writing))
 }
 
 /// For a code of the host's, which has said what there is to say.

@@ -28,7 +28,8 @@ mod host;
 mod open;
 mod options;
 mod relief;
-mod session;
+#[doc(hidden)]
+pub mod session;
 mod spelling;
 mod sql;
 

@@ -31,6 +31,7 @@ use crate::host::name::{HostName, MainName};
 use crate::options::{Setting, from_uri};
 use crate::session::packed::Packed;
 use crate::session::secure_delete::SecureDelete;
+use crate::session::{Handle, Upkeep};
 
 /// The name of the VFS for which every new database is ours.
 pub(crate) const NAME: &str = "litepack";
@@ -157,8 +158,9 @@ impl Opening<'_> {
         }
         // SQLite writes nothing of a file that is said not to change, but the host may have it open for writing.
         let writable = granted & OPEN_READONLY == 0 && !is_immutable;
+        let handle = Handle::new(packed, writable.then(Upkeep::default));
         let absent = KnownAbsent::new(&path, self.name.journal());
-        let file = PackedFile::new(packed, Some(identity), absent, writable);
+        let file = PackedFile::new(handle, Some(identity), absent);
         Ok(Opened::Packed(Box::new(file), granted))
     }
 

@@ -27,6 +27,7 @@ use crate::c::codes::{
 use crate::files::journal::JournalFile;
 use crate::files::packed::PackedFile;
 use crate::session::packed::Packed;
+use crate::session::{Handle, Upkeep};
 
 /// A host's file: SQLite's field, then its content and lock.
 #[repr(C)]
@@ -189,12 +190,8 @@ fn over_host(
             ..Options::default()
         };
         let store = Store::open(disk, options).unwrap();
-        let packed = PackedFile::new(
-            Packed::new(store),
-            None,
-            KnownAbsent::new(c"/none", 1),
-            true,
-        );
+        let handle = Handle::new(Packed::new(store), Some(Upkeep::default()));
+        let packed = PackedFile::new(handle, None, KnownAbsent::new(c"/none", 1));
         install(file, silent(), "litepack", packed);
         body(file, host);
     }
@@ -468,7 +465,11 @@ fn with_a_wal_index() {
         assert_eq!(shm(checkpoints, lock | exclusive), OK);
         assert!(doubt.load(Ordering::SeqCst).is_multiple_of(2));
         let panics = with::<PackedFile>(file, |state| {
-            let finished = state.file.finish_checkpoint(|_| panic!("on purpose"));
+            let finished = state
+                .file
+                .handle
+                .checkpoint()
+                .finish_by(|_| panic!("on purpose"));
             finished.map_err(|_| IOERR_READ.into())
         });
         assert_eq!(panics, INTERNAL);

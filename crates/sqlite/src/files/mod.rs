@@ -23,6 +23,7 @@ use crate::c::codes::{Code, IOCAP_IMMUTABLE, OK, READONLY};
 use crate::failure::Failure;
 use crate::host::file::{BusyHandler, HostFile};
 use crate::options::{Name, Setting};
+use crate::session::NOT_WRITTEN;
 
 /// The methods of an open file, `sqlite3_io_methods`. What has a body or a value here is right for a database that
 /// never changes: SQLite takes no locks on it and looks for no journal and no WAL.
@@ -182,12 +183,3 @@ pub(crate) enum Event {
     CheckpointStart,
     CheckpointDone,
 }
-
-/// Maintenance needs the WAL index, which SQLite has not mapped yet.
-pub(crate) const READ_FIRST: &str = "in WAL mode, read something from the database first";
-
-/// What can be said of a step of maintenance that failed; SQLite's error log has the rest.
-pub(crate) const MAINTENANCE_FAILED: &str = "maintenance failed; what was done is kept";
-
-/// The answer to a request to maintain a database that is only read.
-const NOT_WRITTEN: &str = "this database is read-only: nothing in it can be maintained";

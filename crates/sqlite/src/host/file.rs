@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use litepack_io::storage::{ReadAt, Storage};
@@ -22,6 +22,7 @@ use crate::c::codes::{
 };
 use crate::host::cold_prefetch::ColdPrefetch;
 use crate::host::error::{HostCode, from_host};
+use crate::host::wal_index::Words;
 
 /// How often to look for a name that nobody has, to sync a directory by.
 const NAMES_TRIED: u32 = 8;
@@ -358,6 +359,13 @@ impl BusyHandler {
         // SAFETY: SQLite gave both for that, and the file that they came for is open.
         self.handler
             .is_some_and(|handler| unsafe { handler(self.argument) } != 0)
+    }
+}
+
+impl Words for HostFile {
+    fn word(&self, offset: usize) -> u32 {
+        let word = self.index_word(offset);
+        word.map_or(0, |word| word.load(Ordering::SeqCst))
     }
 }
 

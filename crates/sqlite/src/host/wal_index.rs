@@ -3,6 +3,12 @@
 //! In WAL mode only checkpoints change what the database holds, and a reader takes from it only what the index says is
 //! there. So a handle that holds all of it need not look for newer commits.
 
+/// A medium that may have a WAL index.
+pub(crate) trait Words {
+    /// A word of the index, by its offset; 0 without one.
+    fn word(&self, offset: usize) -> u32;
+}
+
 /// How far checkpoints have got in which WAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Checkpoints {

@@ -6,8 +6,9 @@ use litepack_io::interrupt::is_interrupted;
 
 use crate::c::codes::{Code, ERROR, INTERRUPT, MISUSE, OK};
 use crate::failure::Failure;
-use crate::files::{Database, MAINTENANCE_FAILED};
+use crate::files::Database;
 use crate::options::{Pragma, from_pragma};
+use crate::session::MAINTENANCE_FAILED;
 use crate::session::patience::RETRY;
 
 /// What there is to say of a file that is on no server.

@@ -9,7 +9,8 @@ use litepack_columns::tokens::quote;
 use super::call::Call;
 use crate::c::codes::{BUSY, INTERRUPT, NOTFOUND, OK, fcntl};
 use crate::failure::Failure;
-use crate::files::{Database, MAINTENANCE_FAILED, READ_FIRST};
+use crate::files::Database;
+use crate::session::{MAINTENANCE_FAILED, READ_FIRST};
 
 /// What a step is asked, and what it answers. Another copy of this library, of another version, may be asked: so the
 /// layout is C's and begins with its version.
