@@ -10,8 +10,9 @@ use litepack_archive::begins_like_zstd;
 use litepack_io::storage::ReadAt;
 use litepack_store::{HEAD_LEN, HeaderKind, JOURNAL_SUFFIX, Options, Store, WAL_SUFFIX, kind_of};
 
-use crate::beside::identity::{Beside, FOREIGN_NAME, Identity, REPLACED, beside};
-use crate::beside::known_absent::KnownAbsent;
+use crate::beside::entry::Entry;
+use crate::beside::names::{Beside, FOREIGN_NAME, REPLACED};
+use crate::beside::open_files::{Key, beside};
 use crate::beside::stamp::FileStamp;
 use crate::c::api::Api;
 use crate::c::codes::{
@@ -20,7 +21,7 @@ use crate::c::codes::{
 };
 use crate::c::library::Shim;
 use crate::failure::{Failure, While, report};
-use crate::files::archive::{ArchiveFile, Which};
+use crate::files::archive::ArchiveFile;
 use crate::files::journal::JournalFile;
 use crate::files::packed::PackedFile;
 use crate::files::refused::Refused;
@@ -137,19 +138,19 @@ impl Opening<'_> {
             let failure = Failure::of_store(&error, While::Reading);
             Failure::new(failure.code, format!("{}: {error}", path.to_string_lossy()))
         })?;
-        let identity = Identity::new(&path, names, store.uuid());
+        let entry = Entry::new(&path, names, store.uuid(), self.name.journal());
         // Else the WAL of the file that has the name by now would be taken for this one's.
-        if identity.has_file() && store.disk().has_moved() {
+        if entry.has_file() && store.disk().has_moved() {
             return Err(Failure::new(CANTOPEN, REPLACED));
         }
         let is_immutable = self.name.is_on(c"immutable");
         // Those beside a new database go with its first commit, as SQLite has it. SQLite looks for none where nothing can
         // change.
-        let stranger = identity.strangers().next();
+        let stranger = entry.strangers().next();
         if let Some(stranger) = stranger.filter(|_| !store.is_new() && !is_immutable) {
             return Ok(self.refuse(beside_in_words(&stranger)));
         }
-        store.set_file(identity.file());
+        store.set_file(entry.file());
         let mut packed = Packed::new(store);
         let by_default = self.shim.api().compiled_with(c"SECURE_DELETE");
         *packed.secure_delete() = SecureDelete::new(by_default);
@@ -159,8 +160,7 @@ impl Opening<'_> {
         // SQLite writes nothing of a file that is said not to change, but the host may have it open for writing.
         let writable = granted & OPEN_READONLY == 0 && !is_immutable;
         let handle = Handle::new(packed, writable.then(Upkeep::default));
-        let absent = KnownAbsent::new(&path, self.name.journal());
-        let file = PackedFile::new(handle, Some(identity), absent);
+        let file = PackedFile::new(handle, entry);
         Ok(Opened::Packed(Box::new(file), granted))
     }
 
@@ -172,7 +172,7 @@ impl Opening<'_> {
         let stamp = FileStamp::of(path);
         let (source, _) = name.open(OPEN_READONLY | OPEN_MAIN_DB)?;
         // Only if the name still means the file that it meant before is it known which file this is.
-        let which = || stamp?.confirmed(path).map(Which::Local);
+        let which = || stamp?.confirmed(path).map(Key::Archive);
         let mut archive = match ArchiveFile::open(source, which) {
             Ok(archive) => archive,
             Err(failure) => {

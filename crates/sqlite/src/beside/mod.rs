@@ -1,6 +1,13 @@
 //! What the process has open, and what lies beside it.
+//!
+//! ```text
+//! open_files.rs  the table        entry.rs   the places of a packed database in it
+//! absent.rs      what need not be looked for         names.rs   names of journals and WALs
+//! stamp.rs       whether a file is the same
+//! ```
 
-pub(crate) mod identity;
-pub(crate) mod known_absent;
-pub(crate) mod registry;
+mod absent;
+pub(crate) mod entry;
+pub(crate) mod names;
+pub(crate) mod open_files;
 pub(crate) mod stamp;

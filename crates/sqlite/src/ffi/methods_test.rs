@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use litepack_btree::PageNumber;
 use litepack_io::testing::MemoryStorage;
-use litepack_store::{FileId, Options, Store};
+use litepack_store::{FileId, FileUuid, Options, Store};
 
 use super::methods::{OBJECT_SIZE, install, with};
-use crate::c::api::call;
 use crate::c::api::tests::silent;
+use crate::c::api::{Names, call};
 use crate::c::bindings::{
     SQLITE_SHM_EXCLUSIVE, SQLITE_SHM_LOCK, SQLITE_SHM_SHARED, SQLITE_SHM_UNLOCK, sqlite3_file,
     sqlite3_io_methods,
@@ -18,7 +18,7 @@ use crate::c::bindings::{
 use crate::host::file::HostFile;
 use crate::host::name::HostName;
 
-use crate::beside::known_absent::KnownAbsent;
+use crate::beside::entry::Entry;
 use crate::c::codes::{
     BUSY, CORRUPT, INTERNAL, IOERR_DATA, IOERR_FSTAT, IOERR_FSYNC, IOERR_READ, IOERR_SHORT_READ,
     IOERR_TRUNCATE, IOERR_WRITE, LOCK_EXCLUSIVE, LOCK_SHARED, MISUSE, NOTFOUND, OK, READONLY,
@@ -191,7 +191,8 @@ fn over_host(
         };
         let store = Store::open(disk, options).unwrap();
         let handle = Handle::new(Packed::new(store), Some(Upkeep::default()));
-        let packed = PackedFile::new(handle, None, KnownAbsent::new(c"/none", 1));
+        let entry = Entry::new(c"/none/a.db", Names::Ours, FileUuid([0; 16]), 1);
+        let packed = PackedFile::new(handle, entry);
         install(file, silent(), "litepack", packed);
         body(file, host);
     }

@@ -4,8 +4,8 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use super::methods::{self, OBJECT_SIZE};
-use crate::beside::identity::{Beside, beside, is_filled, note_unsynced_name};
-use crate::beside::known_absent;
+use crate::beside::names::{Beside, is_filled};
+use crate::beside::open_files::{self, beside, note_unsynced_name};
 use crate::c::api::call;
 use crate::c::bindings::{sqlite3_file, sqlite3_syscall_ptr, sqlite3_vfs};
 use crate::c::codes::{
@@ -247,7 +247,7 @@ unsafe extern "C" fn x_access<O: Owner>(
     let is_asked = flags == ACCESS_EXISTS && !name.is_null();
     // SAFETY: SQLite's names are strings.
     let name_text = is_asked.then(|| unsafe { CStr::from_ptr(name) });
-    if name_text.is_some_and(known_absent::is_absent) {
+    if name_text.is_some_and(open_files::is_absent) {
         // SAFETY: SQLite gives a place for the answer.
         unsafe { out.write(0) };
         return OK;
@@ -258,7 +258,7 @@ unsafe extern "C" fn x_access<O: Owner>(
         // SAFETY: SQLite gives a place for the answer, and the host has written it, as all went well.
         let is_there = unsafe { out.read() } != 0;
         if !is_there {
-            known_absent::note_absent(name);
+            open_files::note_absent(name);
         }
     }
     code

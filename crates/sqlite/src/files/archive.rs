@@ -3,7 +3,7 @@
 //!
 //! An archive has no identity of its own inside, so it is told by what the file system says of it. That can be wrong in
 //! two ways, and neither may give one file the frames of another: the name may come to mean another file while it is
-//! opened, so [`FileStamp`] is asked before and after; and a file may be written over so soon after it was made that
+//! opened, so the stamp is taken before and after; and a file may be written over so soon after it was made that
 //! its times do not show it, so one that has just changed is not shared. Beyond that, each connection reads the seek
 //! table itself, and shares only with those that found the same.
 
@@ -19,8 +19,7 @@ use litepack_io::interrupt::is_interrupted;
 use litepack_io::storage::ReadAt;
 use serde_json::Value;
 
-use crate::beside::registry::FileRegistry;
-use crate::beside::stamp::FileStamp;
+use crate::beside::open_files::{self, Key, Known};
 use crate::c::codes::{CORRUPT, INTERRUPT};
 use crate::failure::{Failure, code_of_archive};
 use crate::files::split::split_file;
@@ -38,30 +37,16 @@ struct Shared {
     sizes: Sizes,
 }
 
-/// Which file an archive is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Which {
-    /// By what the file system says of it.
-    Local(FileStamp),
-    /// By a hash of what names it on a server, its version included.
-    #[cfg_attr(not(feature = "remote"), allow(dead_code))]
-    Remote(u128),
-}
-
-impl Which {
-    fn is_old_enough(&self, now: SystemTime) -> bool {
-        match self {
-            Which::Local(stamp) => stamp.is_old_enough(now),
-            Which::Remote(_) => true,
-        }
+/// Whether a change from now on would show in what tells the file from others.
+fn is_old_enough(which: &Key, now: SystemTime) -> bool {
+    match which {
+        Key::Archive(stamp) => stamp.is_old_enough(now),
+        _ => true,
     }
 }
 
-/// Archives, and what connections to them share.
-static ARCHIVES: FileRegistry<Which, FileId, Shared> = FileRegistry::new();
-
 /// What to share for a file with this table; `None` for one that cannot be told from others.
-fn share(which: Option<Which>, table: SeekTable) -> Arc<Shared> {
+fn share(which: Option<Key>, table: SeekTable) -> Arc<Shared> {
     let alone = |file, table| {
         Arc::new(Shared {
             file,
@@ -73,11 +58,16 @@ fn share(which: Option<Which>, table: SeekTable) -> Arc<Shared> {
     let Some(which) = which else {
         return alone(FileId::unique(), table);
     };
-    ARCHIVES.open(which, |known| {
+    open_files::open(which, |known: Option<Known<Shared>>| {
         let shared = match known {
-            Some((_, Some(shared))) if shared.table.is_same(&table) => shared,
+            Some(Known {
+                shared: Some(shared),
+                ..
+            }) if shared.table.is_same(&table) => shared,
             // Keys of what is decoded hold a hash of the table as well.
-            Some((file, None)) => alone(file, table),
+            Some(Known {
+                name, shared: None, ..
+            }) => alone(name, table),
             _ => alone(FileId::unique(), table),
         };
         (shared.file, shared)
@@ -95,10 +85,10 @@ impl<S: ReadAt> ArchiveFile<S> {
     /// Opens an archive. `which` tells which file the source is, if that can be told.
     pub(crate) fn open(
         source: S,
-        which: impl FnOnce() -> Option<Which>,
+        which: impl FnOnce() -> Option<Key>,
     ) -> Result<ArchiveFile<S>, Failure> {
         let table = SeekTable::read(&source).map_err(failure)?;
-        let which = which().filter(|which| which.is_old_enough(SystemTime::now()));
+        let which = which().filter(|which| is_old_enough(which, SystemTime::now()));
         let shared = share(which, table);
         let options = Options {
             file: shared.file,
@@ -217,6 +207,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
+    use crate::beside::stamp::FileStamp;
 
     fn archive(text: &[u8]) -> Vec<u8> {
         let mut file = Vec::new();
@@ -231,8 +222,8 @@ mod tests {
         SeekTable::read(&archive(text).as_slice()).unwrap()
     }
 
-    fn local(stamp: FileStamp) -> Option<Which> {
-        Some(Which::Local(stamp))
+    fn local(stamp: FileStamp) -> Option<Key> {
+        Some(Key::Archive(stamp))
     }
 
     fn stamp(number: u64) -> FileStamp {
@@ -256,7 +247,7 @@ mod tests {
         for (which, text) in [
             (local(stamp(2)), b"one"),
             (local(changed), b"one"),
-            (Some(Which::Remote(1)), b"one"),
+            (Some(Key::RemoteArchive(1)), b"one"),
             (None, b"one"),
             (local(stamp(1)), b"two"),
         ] {

@@ -11,7 +11,7 @@ use litepack_io::storage::{ReadAt, Storage};
 use litepack_store::JOURNAL_SUFFIX;
 
 use super::{File, Methods};
-use crate::beside::identity::FOREIGN_NAME;
+use crate::beside::names::FOREIGN_NAME;
 use crate::c::codes::{CANTOPEN, OK, OPEN_CREATE, OPEN_MAIN_JOURNAL, OPEN_READWRITE};
 use crate::failure::{Failure, While};
 use crate::host::file::HostFile;

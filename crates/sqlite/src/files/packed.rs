@@ -11,8 +11,8 @@ use litepack_store::FileOffset;
 
 use super::split::split;
 use super::{Database, Event, File, Methods};
-use crate::beside::identity::{Identity, REPLACED};
-use crate::beside::known_absent::KnownAbsent;
+use crate::beside::entry::Entry;
+use crate::beside::names::REPLACED;
 use crate::c::codes::{
     BUSY, CANTOPEN, Code, IOCAP_KEPT, IOERR_READ, LOCK_EXCLUSIVE, LOCK_NONE, LOCK_RESERVED,
     LOCK_SHARED, OK, as_io_error,
@@ -24,23 +24,13 @@ use crate::session::Handle;
 
 pub(crate) struct PackedFile {
     pub(crate) handle: Handle,
-    /// Gives up its places in the process-wide tables when the file is closed.
-    identity: Option<Identity>,
-    /// Spares SQLite looking for journals.
-    absent: KnownAbsent,
+    /// Its places in the table of what is open, which it gives up when the file is closed.
+    entry: Entry,
 }
 
 impl PackedFile {
-    pub(crate) fn new(
-        handle: Handle,
-        identity: Option<Identity>,
-        absent: KnownAbsent,
-    ) -> PackedFile {
-        PackedFile {
-            handle,
-            identity,
-            absent,
-        }
+    pub(crate) fn new(handle: Handle, entry: Entry) -> PackedFile {
+        PackedFile { handle, entry }
     }
 
     fn disk(&self) -> &HostFile {
@@ -61,7 +51,7 @@ impl PackedFile {
 
     /// An error if another file has taken the name of this one. The WAL, its index and the journal beside belong to that.
     fn expect_own_name(&self) -> Result<(), Failure> {
-        if self.identity.as_ref().is_some_and(Identity::is_replaced) {
+        if self.entry.is_replaced() {
             return Err(Failure::new(CANTOPEN, REPLACED));
         }
         Ok(())
@@ -71,8 +61,7 @@ impl PackedFile {
     /// journal that it finds beside an empty file. Under these names it does not look for them.
     fn remove_strangers(&self) -> Result<(), Failure> {
         self.expect_own_name()?;
-        let strangers = self.identity.iter().flat_map(Identity::strangers);
-        for stranger in strangers {
+        for stranger in self.entry.strangers() {
             match self.disk().delete_beside(&stranger) {
                 OK => {}
                 code => return Err(code.into()),
@@ -83,12 +72,9 @@ impl PackedFile {
 
     /// Before anything is committed: makes durable that journals are gone, where that failed when they were deleted.
     fn sync_name(&self, level: c_int) -> Result<(), Failure> {
-        if level == LOCK_EXCLUSIVE
-            && let Some(identity) = self.identity.as_ref()
-            && identity.is_unsynced()
-        {
+        if level == LOCK_EXCLUSIVE && self.entry.is_unsynced() {
             written(self.disk().sync_name().map_err(litepack_store::Error::from))?;
-            identity.note_synced();
+            self.entry.note_synced();
         }
         Ok(())
     }
@@ -98,9 +84,9 @@ impl PackedFile {
     fn look_for_journal(&mut self, before: c_int) -> Result<(), Failure> {
         let level = self.handle.packed.lock_level();
         if before == LOCK_NONE && !read(self.handle.packed.is_in_wal_mode())? {
-            self.absent.read_begins(self.handle.packed.commit());
+            self.entry.read_begins(self.handle.packed.commit());
         }
-        if level < LOCK_RESERVED || !self.absent.write_begins() {
+        if level < LOCK_RESERVED || !self.entry.write_begins() {
             return Ok(());
         }
         // One that a killed writer has left. SQLite begins anew, and finds it.
@@ -181,7 +167,7 @@ impl File for PackedFile {
     fn unlocking(&mut self, level: c_int) {
         self.handle.packed.unlocking(level);
         if level == LOCK_NONE {
-            self.absent.read_ends();
+            self.entry.read_ends();
         }
     }
 
@@ -220,13 +206,13 @@ impl File for PackedFile {
     fn close(self, poisoned: bool) -> Code {
         if poisoned {
             // Its state is not to be trusted: nothing of it may be written, or given back to the cache and the workers.
-            drop(self.identity);
+            drop(self.entry);
             let code = self.handle.disk().close();
             std::mem::forget(self.handle);
             return code;
         }
         let disk = self.handle.packed.close();
-        drop(self.identity);
+        drop(self.entry);
         disk.close()
     }
 }

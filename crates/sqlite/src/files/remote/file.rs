@@ -13,10 +13,10 @@ use litepack_remote::{Error, Options, Remote};
 use litepack_store::{HEAD_LEN, Snapshot};
 use serde_json::{Value, json};
 
-use crate::beside::registry::FileRegistry;
+use crate::beside::open_files::{self, Key};
 use crate::c::codes::{CANTOPEN, CORRUPT, ERROR, IOERR_READ, MISUSE, NOTADB};
 use crate::failure::{Failure, While, code_of};
-use crate::files::archive::{ArchiveFile, Which};
+use crate::files::archive::ArchiveFile;
 use crate::files::split::split_file;
 use crate::files::{Database, File};
 use crate::options::{Name, Setting};
@@ -65,12 +65,9 @@ struct PackedFile {
     _file: Arc<FileId>,
 }
 
-/// Packed files on servers, by [`Remote::identity`].
-static FILES: FileRegistry<u128, FileId, FileId> = FileRegistry::new();
-
 impl PackedFile {
     fn open(remote: &Arc<Remote>) -> litepack_store::Result<PackedFile> {
-        let file = FILES.name(remote.identity(), FileId::unique);
+        let file = open_files::name(Key::RemotePacked(remote.identity()));
         let options = litepack_store::Options {
             file: *file,
             ..litepack_store::Options::default()
@@ -119,7 +116,7 @@ impl Content {
                 Ok(Content::Packed(Box::new(packed)))
             }
             FileKind::Zstd => {
-                let which = || Some(Which::Remote(remote.identity()));
+                let which = || Some(Key::RemoteArchive(remote.identity()));
                 let archive = ArchiveFile::open(Medium(Arc::clone(remote)), which)?;
                 Ok(Content::Archive(Box::new(archive)))
             }

@@ -1,0 +1,280 @@
+//! The places of an open packed database in the table of what is open: how the cache names its pages, which journals are
+//! its own, and which files need not be looked for.
+
+use std::ffi::{CStr, CString};
+use std::sync::Arc;
+
+use litepack_io::cache::FileId;
+use litepack_store::{FileUuid, JOURNAL_SUFFIX, WAL_SUFFIX};
+
+use super::absent::{Absent, Kind};
+use super::names;
+use super::open_files::{Inode, Key, Known, OpenFiles, inode_of};
+use super::stamp::FileStamp;
+use crate::c::api::Names;
+
+/// The commit of a file.
+type Commit = (FileUuid, u64);
+
+/// What a packed database holds in the table for as long as it is open.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    table: &'static OpenFiles,
+    path: Vec<u8>,
+    inode: Inode,
+    names: Names,
+    key: Option<Key>,
+    file: Arc<FileId>,
+    /// Where SQLite has the names of the journal and the WAL.
+    addresses: [usize; 2],
+    absent: Arc<Absent>,
+    /// What `absent` is known of.
+    commit: Option<Commit>,
+}
+
+impl Entry {
+    /// For a database at this path. `journal` is the address of the journal's name, behind which that of the WAL
+    /// follows.
+    pub(crate) fn new(path: &CStr, names: Names, uuid: FileUuid, journal: usize) -> Entry {
+        Self::among(OpenFiles::of_process(), path, names, uuid, journal)
+    }
+
+    fn among(
+        table: &'static OpenFiles,
+        path: &CStr,
+        names: Names,
+        uuid: FileUuid,
+        journal: usize,
+    ) -> Entry {
+        let path = path.to_bytes().to_vec();
+        let stamp = FileStamp::of(&path);
+        let inode = inode_of(stamp);
+        table.add_database(&path, (inode, names));
+        // A file that is still empty has no identity of its own yet: it shares no pages.
+        let known = inode.filter(|_| uuid != FileUuid([0; 16]));
+        let key = known.map(|(device, number)| Key::Packed(device, number, uuid));
+        let file = match key {
+            Some(key) => table.open(key, |known| share(known, stamp)),
+            None => Arc::new(FileId::unique()),
+        };
+        let absent = Arc::<Absent>::default();
+        let mut address = journal;
+        let addresses =
+            [(Kind::Journal, JOURNAL_SUFFIX), (Kind::Wal, WAL_SUFFIX)].map(|(kind, suffix)| {
+                let text = [&path, suffix.as_bytes()].concat();
+                let at = address;
+                address += text.len() + 1;
+                table.add_name(at, CString::new(text).unwrap_or_default(), kind, &absent);
+                at
+            });
+        Entry {
+            table,
+            path,
+            inode,
+            names,
+            key,
+            file,
+            addresses,
+            absent,
+            commit: None,
+        }
+    }
+
+    /// Whether a journal or WAL that was deleted may be back after a power loss.
+    pub(crate) fn is_unsynced(&self) -> bool {
+        self.table.is_unsynced(&self.path)
+    }
+
+    /// The directory is synced.
+    pub(crate) fn note_synced(&self) {
+        self.table.set_unsynced(&self.path, false);
+    }
+
+    /// Whether another file has taken the name of this one. What is beside it belongs to that.
+    pub(crate) fn is_replaced(&self) -> bool {
+        let found = inode_of(FileStamp::of(&self.path));
+        self.inode.is_some() && found.is_some() && found != self.inode
+    }
+
+    /// Whether there was a file of this name when this was made. It may be another than the one that was opened.
+    pub(crate) fn has_file(&self) -> bool {
+        self.inode.is_some()
+    }
+
+    /// Files of SQLite's usual names beside this one that hold something.
+    pub(crate) fn strangers(&self) -> impl Iterator<Item = CString> {
+        names::strangers(&self.path)
+    }
+
+    /// The name of the file's pages in the cache.
+    pub(crate) fn file(&self) -> FileId {
+        *self.file
+    }
+
+    /// A read transaction of a rollback mode begins at this commit, under a SHARED lock.
+    pub(crate) fn read_begins(&mut self, commit: Commit) {
+        if self.commit != Some(commit) {
+            self.absent.forget();
+            self.commit = Some(commit);
+        }
+        self.absent.begin();
+    }
+
+    /// The lock is gone.
+    pub(crate) fn read_ends(&self) {
+        self.absent.end();
+    }
+
+    /// The handle has got the right to write. True if SQLite was told that there is no journal, and nobody looked.
+    pub(crate) fn write_begins(&mut self) -> bool {
+        self.absent.end();
+        self.absent.forget();
+        self.commit = None;
+        self.absent.was_assumed()
+    }
+}
+
+/// The name for a file in this state.
+fn share(known: Option<Known<FileId>>, stamp: Option<FileStamp>) -> (FileId, Arc<FileId>) {
+    match known {
+        Some(Known {
+            name,
+            shared: Some(open),
+            ..
+        }) => (name, open),
+        Some(Known { name, closed, .. }) if stamp.is_some() && closed == stamp => {
+            (name, Arc::new(name))
+        }
+        _ => {
+            let name = FileId::unique();
+            (name, Arc::new(name))
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if let Some(key) = &self.key {
+            self.table.close(key, FileStamp::of(&self.path));
+        }
+        let handle = (self.inode, self.names);
+        self.table.remove_database(&self.path, handle);
+        self.table.remove_names(self.addresses, &self.absent);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn stamp(len: u64) -> Option<FileStamp> {
+        Some(FileStamp {
+            device: 1,
+            number: 2,
+            len,
+            modified: Duration::ZERO,
+            changed: Duration::ZERO,
+        })
+    }
+
+    #[test]
+    fn a_file_keeps_its_name_while_it_is_open_or_unchanged() {
+        let (name, open) = share(None, stamp(1));
+        let known = |closed, shared| {
+            let known = Known {
+                name,
+                closed,
+                shared,
+            };
+            Some(known)
+        };
+        let open_elsewhere = share(known(None, Some(open)), stamp(2));
+        assert_eq!(open_elsewhere.0, name);
+        assert_eq!(share(known(stamp(2), None), stamp(2)).0, name);
+        assert_ne!(share(known(stamp(2), None), stamp(1)).0, name);
+        assert_ne!(share(known(None, None), None).0, name);
+    }
+
+    const UUID: FileUuid = FileUuid([7; 16]);
+
+    /// As SQLite lays them out: the path, no parameters, the journal, the WAL.
+    const MEMORY: &[u8] = b"/a.db\0\0/a.db-lpjourn\0/a.db-lpw\0\0";
+
+    /// A test's own, as other tests of this process open and close files meanwhile.
+    fn table() -> &'static OpenFiles {
+        Box::leak(Box::default())
+    }
+
+    fn entry(table: &'static OpenFiles, path: &CStr, journal: &CStr) -> Entry {
+        Entry::among(table, path, Names::Ours, UUID, journal.as_ptr().addr())
+    }
+
+    fn names(memory: &[u8]) -> [&CStr; 3] {
+        [0, 7, 21].map(|at| CStr::from_bytes_until_nul(&memory[at..]).unwrap())
+    }
+
+    #[test]
+    fn what_was_looked_up_is_known_as_long_as_the_commit_is_the_same() {
+        let memory = MEMORY.to_vec();
+        let [path, journal, wal] = names(&memory);
+        let table = table();
+        let mut handle = entry(table, path, journal);
+        table.note_absent(journal);
+        assert!(!table.is_absent(journal), "without a lock");
+        for name in [journal, wal] {
+            handle.read_begins((UUID, 1));
+            assert!(!table.is_absent(name));
+            table.note_absent(name);
+            assert!(table.is_absent(name));
+            handle.read_ends();
+            assert!(!table.is_absent(name), "without a lock");
+            handle.read_begins((UUID, 1));
+            assert!(table.is_absent(name));
+            handle.read_begins((UUID, 2));
+            assert!(!table.is_absent(name), "another commit");
+            table.note_absent(name);
+            handle.read_begins((FileUuid([8; 16]), 2));
+            assert!(!table.is_absent(name), "another file");
+        }
+        table.note_absent(journal);
+        handle.write_begins();
+        handle.read_begins((FileUuid([8; 16]), 2));
+        assert!(!table.is_absent(journal), "it may have had one of its own");
+    }
+
+    #[test]
+    fn a_writer_has_to_look_if_it_was_answered_from_here() {
+        let memory = MEMORY.to_vec();
+        let [path, journal, wal] = names(&memory);
+        let table = table();
+        let mut handle = entry(table, path, journal);
+        handle.read_begins((UUID, 1));
+        table.note_absent(journal);
+        table.note_absent(wal);
+        assert!(!handle.write_begins(), "somebody has just looked");
+        for _ in 0..2 {
+            handle.read_begins((UUID, 1));
+            assert!(!table.is_absent(journal));
+            table.note_absent(journal);
+            handle.read_begins((UUID, 1));
+            assert!(table.is_absent(journal));
+            assert!(handle.write_begins());
+        }
+    }
+
+    #[test]
+    fn the_same_name_elsewhere_is_not_known() {
+        let [ours, theirs] = [MEMORY.to_vec(), MEMORY.to_vec()];
+        let [path, journal, _] = names(&ours);
+        let table = table();
+        let mut handle = entry(table, path, journal);
+        handle.read_begins((UUID, 1));
+        table.note_absent(journal);
+        assert!(table.is_absent(journal));
+        assert!(!table.is_absent(names(&theirs)[1]));
+        drop(handle);
+        assert!(!table.is_absent(journal), "the handle is closed");
+    }
+}
