@@ -45,6 +45,17 @@ pub struct Header {
     pub auto_vacuum: bool,
 }
 
+/// The page size in bytes that the head of a plain database states; `None` if it is none, or its header makes no sense
+/// (<https://sqlite.org/fileformat2.html#page_size>).
+pub fn page_size(head: &[u8]) -> Option<u32> {
+    match be16(head, 16)? {
+        _ if !head.starts_with(MAGIC) => None,
+        1 => Some(65536),
+        size if size >= 512 && size.is_power_of_two() => Some(size.into()),
+        _ => None,
+    }
+}
+
 impl Header {
     /// Reads the first [`HEADER_LEN`] bytes of a database that is `len` bytes long; `None` if they are
     /// no header, or if the database is encrypted.
@@ -53,12 +64,7 @@ impl Header {
     /// the length says how many pages there are.
     pub fn parse(head: &[u8], len: u64) -> Option<Header> {
         let head = head.get(..HEADER_LEN)?;
-        let page_size = match be16(head, 16)? {
-            _ if !head.starts_with(MAGIC) => return None,
-            1 => 65536,
-            size if size >= 512 && size.is_power_of_two() => u32::from(size),
-            _ => return None,
-        };
+        let page_size = page_size(head)?;
         let reserved = *head.get(20)?;
         if page_size as usize - usize::from(reserved) < USABLE_MIN {
             return None;

@@ -1,6 +1,7 @@
 //! What a file is, by its first bytes, and what the header of a plain database says.
 
 use litepack_archive::begins_like_zstd;
+pub use litepack_btree::page_size;
 use litepack_store::{HeaderKind, SQLITE_MAGIC, kind_of};
 
 /// What a file is.
@@ -29,16 +30,10 @@ impl FileKind {
             _ => FileKind::Other,
         }
     }
-}
 
-/// The page size in the header of a plain database; `None` if it is none, or its header makes no sense
-/// (<https://sqlite.org/fileformat2.html#page_size>).
-pub fn page_size(head: &[u8]) -> Option<u32> {
-    let rest = head.strip_prefix(b"SQLite format 3\0")?;
-    match u16::from_be_bytes([*rest.first()?, *rest.get(1)?]) {
-        1 => Some(65536),
-        size if size >= 512 && size.is_power_of_two() => Some(size.into()),
-        _ => None,
+    /// Whether there is nothing in the file yet: no bytes, or a packed file that was cut off before it had a header.
+    pub fn is_new(head: &[u8], len: u64) -> bool {
+        kind_of(head, len) == HeaderKind::Empty
     }
 }
 

@@ -5,6 +5,7 @@
 //! kind.rs        what a file is, by its first bytes     plan/           which dictionaries a database should have
 //! content.rs     what each table and index takes        maintenance.rs  the steps that make a packed file small again
 //! malformed.rs   whether its b-trees make sense         free_pages.rs   free pages, which need not be stored
+//! foreign.rs     what a file is that is no database
 //! report.rs      what info and check answer, as JSON and text
 //! references/    which units have text in common
 //! ```
@@ -12,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod content;
+pub mod foreign;
 mod free_pages;
 mod kind;
 pub mod maintenance;

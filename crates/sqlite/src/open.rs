@@ -6,9 +6,9 @@
 
 use std::ffi::{CStr, c_int};
 
-use litepack_archive::begins_like_zstd;
+use litepack_engine::{FileKind, foreign};
 use litepack_io::storage::ReadAt;
-use litepack_store::{HEAD_LEN, HeaderKind, JOURNAL_SUFFIX, Options, Store, WAL_SUFFIX, kind_of};
+use litepack_store::{HEAD_LEN, JOURNAL_SUFFIX, Options, Store, WAL_SUFFIX};
 
 use crate::beside::entry::Entry;
 use crate::beside::names::{Beside, FOREIGN_NAME, REPLACED};
@@ -21,12 +21,12 @@ use crate::c::codes::{
 };
 use crate::c::library::Shim;
 use crate::failure::{Failure, While, report};
+use crate::files::Database;
 use crate::files::archive::ArchiveFile;
 use crate::files::journal::JournalFile;
 use crate::files::packed::PackedFile;
 use crate::files::refused::Refused;
 use crate::files::remote::{self, Location, RemoteFile};
-use crate::files::{Database, foreign};
 use crate::host::file::HostFile;
 use crate::host::name::{HostName, MainName};
 use crate::options::{Setting, from_uri};
@@ -98,14 +98,14 @@ impl Opening<'_> {
         let (disk, granted) = self.name.host().open(self.flags)?;
         let is_new_ours =
             || granted & OPEN_READONLY == 0 && (explicit || shim.library.new_are_packed());
-        match Content::of(api, &disk)? {
-            Content::Packed => self.packed(disk, granted, asked.settings),
-            Content::Empty if is_new_ours() => self.packed(disk, granted, asked.settings),
-            Content::Zstd => {
+        match kind_of(api, &disk)? {
+            FileKind::Packed => self.packed(disk, granted, asked.settings),
+            FileKind::Empty if is_new_ours() => self.packed(disk, granted, asked.settings),
+            FileKind::Zstd => {
                 drop(disk);
                 self.archive(asked.settings, explicit)
             }
-            Content::Empty | Content::Other => {
+            FileKind::Empty | FileKind::Plain | FileKind::Other => {
                 drop(disk);
                 Ok(self.plain())
             }
@@ -219,34 +219,24 @@ fn beside_in_words(stranger: &CStr) -> String {
     )
 }
 
-/// What a main database is, by its first bytes.
-enum Content {
-    Empty,
-    Packed,
-    /// An archive, or a zstd file that is none.
-    Zstd,
-    Other,
-}
-
-impl Content {
-    fn of(api: Api, disk: &HostFile) -> Result<Content, Failure> {
-        let mut head = [0; HEAD_LEN];
-        let mut read = || Ok((ReadAt::read_at(disk, &mut head, 0)?, ReadAt::len(disk)?));
-        let failed = |error: std::io::Error| Failure::of_store(&error.into(), While::Reading);
-        let (n, len) = read().map_err(failed)?;
-        Ok(match kind_of(&head[..n], len) {
-            HeaderKind::Empty => Content::Empty,
-            HeaderKind::Packed => Content::Packed,
-            HeaderKind::Other if begins_like_zstd(&head[..n]) => Content::Zstd,
-            HeaderKind::Other => {
-                if let Some(what) = foreign::what(&head[..n]) {
-                    let path = disk.path().to_string_lossy();
-                    api.log(NOTADB, &format!("{path}: not a database but {what}"));
-                }
-                Content::Other
-            }
-        })
+/// What a main database is, by its first bytes; `Empty` also if it is a packed one that has no header yet.
+fn kind_of(api: Api, disk: &HostFile) -> Result<FileKind, Failure> {
+    let mut head = [0; HEAD_LEN];
+    let mut read = || Ok((ReadAt::read_at(disk, &mut head, 0)?, ReadAt::len(disk)?));
+    let failed = |error: std::io::Error| Failure::of_store(&error.into(), While::Reading);
+    let (n, len) = read().map_err(failed)?;
+    let head = head.get(..n).unwrap_or_default();
+    if FileKind::is_new(head, len) {
+        return Ok(FileKind::Empty);
     }
+    let kind = FileKind::of(head, len);
+    if kind == FileKind::Other
+        && let Some(what) = foreign::what(head)
+    {
+        let path = disk.path().to_string_lossy();
+        api.log(NOTADB, &format!("{path}: not a database but {what}"));
+    }
+    Ok(kind)
 }
 
 /// What the URI of a database asks for.

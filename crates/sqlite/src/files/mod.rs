@@ -5,7 +5,6 @@
 //! VFS opens it in SQLite's memory, and from then on we are not in the way.
 
 pub(crate) mod archive;
-pub(crate) mod foreign;
 pub(crate) mod journal;
 pub(crate) mod packed;
 pub(crate) mod refused;

@@ -2,9 +2,9 @@
 
 use std::ffi::{CString, c_int};
 
-use litepack_archive::begins_like_zstd;
 use litepack_columns::sql::{Error, Result, Value};
-use litepack_store::{HEADER_LEN, HeaderKind, kind_of};
+use litepack_engine::FileKind;
+use litepack_store::HEADER_LEN;
 
 use crate::c::codes::{ERROR, NOTADB, NOTFOUND, OK, fcntl};
 use crate::sql::call::Call;
@@ -70,12 +70,14 @@ fn report(call: &Call<'_>, op: c_int) -> Result<()> {
 /// only what is right at all times is told.
 fn opened_without_us(call: &Call<'_>, schema: &std::ffi::CStr) -> Option<&'static str> {
     let (head, len) = call.file_head::<HEADER_LEN>(schema)?;
-    if kind_of(&head, len) == HeaderKind::Packed {
-        Some("this is a packed file, opened without Litepack: open it with vfs=litepack")
-    } else if begins_like_zstd(&head) {
-        Some("this may be an archive, opened without Litepack: open it with vfs=litepack")
-    } else {
-        None
+    match FileKind::of(&head, len) {
+        FileKind::Packed => {
+            Some("this is a packed file, opened without Litepack: open it with vfs=litepack")
+        }
+        FileKind::Zstd => {
+            Some("this may be an archive, opened without Litepack: open it with vfs=litepack")
+        }
+        FileKind::Empty | FileKind::Plain | FileKind::Other => None,
     }
 }
 

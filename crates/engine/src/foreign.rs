@@ -2,7 +2,7 @@
 
 /// What a file is, by its first bytes; `None` for a database, and for what may be one to another VFS (an encrypted file
 /// has no signature).
-pub(crate) fn what(head: &[u8]) -> Option<&'static str> {
+pub fn what(head: &[u8]) -> Option<&'static str> {
     const BEGINNINGS: [(&[u8], &str); 9] = [
         (b"\x1f\x8b", "gzip data; decompress it first"),
         (b"PK\x03\x04", "a zip archive; unpack it first"),
