@@ -163,9 +163,10 @@ fn work_of_a_child() {
         false => vfs::open_with(path, &parameters),
     };
     let db = db.expect("it opens");
+    // The same rows in each run, as the limits of small containers leave no room for luck.
     let anywhere = format!(
-        "(select abs(random()) % {ROWS} from (
-        with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000) select i from n))"
+        "(with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000)
+        select i * 2654435761 % {ROWS} from n)"
     );
     let sql = match work.as_str() {
         "scan" => "select sum(length(x)) from t;".into(),
@@ -249,6 +250,13 @@ fn most_in(container: u64) -> u64 {
     (container / 16).max(4 << 20)
 }
 
+/// The anonymous memory of work on a plain database. The most of some runs: on a busy machine the watch may not run in the
+/// milliseconds in which SQLite takes it, and would count it as ours.
+fn anonymous_of_plain(path: &Path, work: &str) -> u64 {
+    let peaks = (0..3).map(|_| peak_of_work(path, work, "").anonymous);
+    peaks.max().unwrap_or(0)
+}
+
 /// A plain database with so many rows, and what it is packed.
 fn both_databases(directory: &Path, rows: u32, page_size: u32) -> (PathBuf, PathBuf) {
     let (plain, packed) = (directory.join("plain.db"), directory.join("packed.db"));
@@ -269,7 +277,7 @@ fn what_a_process_takes_shrinks_with_its_container() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let (plain, packed) = both_databases(directory.path(), ROWS / 2, page_size);
         for work in ["scan", "points", "updates"] {
-            let less = peak_of_work(&plain, work, "").anonymous;
+            let less = anonymous_of_plain(&plain, work);
             for mib in [64, 100, 128, 256] {
                 let container = mib << 20;
                 let more = peak_of_work_in(&packed, work, "", &Container::Pretended(container));
@@ -328,7 +336,7 @@ fn a_process_that_is_put_into_a_container_keeps_to_it() {
     let (plain, packed) = both_databases(directory.path(), ROWS / 2, 4096);
     let container = Container::Group(group.0.clone());
     for work in ["points", "updates"] {
-        let less = peak_of_work(&plain, work, "").anonymous;
+        let less = anonymous_of_plain(&plain, work);
         let more = peak_of_work_in(&packed, work, "", &container).anonymous;
         assert!(
             more <= less + most_in(LIMIT),

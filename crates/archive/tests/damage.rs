@@ -163,6 +163,21 @@ fn damage_at_the_end_of_a_large_frame_is_found_at_its_beginning() {
     }
 }
 
+/// One page of such a frame can take seconds.
+#[test]
+fn reading_a_large_frame_ends_when_it_is_interrupted() {
+    let database = database(6 << 20);
+    let mut made = Handmade::new(false);
+    made.stored(&zstd(&database, true), database.len() as u32, 0);
+    let file = made.finish();
+    let mut archive = open(&file).unwrap();
+    let mut page = [0; 4096];
+    let read = litepack_io::interrupt::listen(|| true, || archive.read_at(0, &mut page));
+    assert!(matches!(read, Err(Error::Stopped)), "{read:?}");
+    archive.read_at(0, &mut page).unwrap();
+    assert!(page == database[..4096]);
+}
+
 #[test]
 fn a_check_finds_the_damaged_frames_and_no_others() {
     let database = database(60_000);
