@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
-use litepack::{DEFAULT_LEVEL, DICTIONARY_SIZES, LEVELS, Level, PackOptions};
+use litepack::{DEFAULT_LEVEL, DICTIONARY_SIZES, LEVELS, Level, PACK_LEVEL, PackOptions};
 
 use crate::job::{interruptible, summary};
 use crate::output::tell;
@@ -12,8 +12,8 @@ use crate::output::tell;
 /// Creates a packed file from a plain SQLite database.
 #[derive(clap::Args)]
 #[command(
-    override_usage = "litepack pack [--best | --level N] [--force] SRC DST\n       \
-                      litepack pack [--best | --level N] --in-place FILE"
+    override_usage = "litepack pack [--fast | --best | --level N] [--force] SRC DST\n       \
+                      litepack pack [--fast | --best | --level N] --in-place FILE"
 )]
 pub struct Arguments {
     /// The plain database.
@@ -27,11 +27,14 @@ pub struct Arguments {
     /// Replace DST if it exists.
     #[arg(long)]
     force: bool,
-    /// Smallest file, in ten times the time: level 19 and longer dictionaries.
+    /// Level 3, as SQLite's own writes: less time, and text some 5 % larger.
+    #[arg(long, conflicts_with_all = ["best", "level"])]
+    fast: bool,
+    /// Smallest file, in twenty times the time: level 19 and longer dictionaries.
     #[arg(long, conflicts_with = "level")]
     best: bool,
     /// zstd level, from 1 (fast) to 19 (small).
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_LEVEL, value_parser = level)]
+    #[arg(long, value_name = "N", default_value_t = PACK_LEVEL, value_parser = level)]
     level: Level,
     /// Do not lay pages out by column (to see what the columnar layout saves).
     #[arg(long)]
@@ -60,7 +63,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let started = Instant::now();
     let job = interruptible()?;
     let options = PackOptions {
-        level: arguments.level,
+        level: match arguments.fast {
+            true => DEFAULT_LEVEL,
+            false => arguments.level,
+        },
         best: arguments.best,
         columnar: !arguments.no_columnar,
         dictionary_size: arguments.dictionary_size,

@@ -11,7 +11,7 @@ use litepack_io::fixed;
 use litepack_io::memory::OutOfMemory;
 
 use crate::transform::{Transform, Undo};
-use crate::{Codec, Dictionary};
+use crate::{Codec, Dictionary, SHORT_LEN_MAX};
 
 /// A zstd compression level.
 pub type Level = i32;
@@ -22,10 +22,16 @@ pub const LEVELS: RangeInclusive<Level> = 1..=19;
 /// A page that saves less than this share of its size is stored raw, and is read back without decoding.
 pub(crate) const WORTHWHILE: usize = 32;
 
+/// The level from which on zstd finds what is far away in a long dictionary. Below it a short one is better: its tables
+/// have one place for each hash, and nothing near is found there once all of a long one went in.
+pub const STRONG_LEVEL: Level = 16;
+
 /// How many dictionaries an encoder keeps prepared, and of how many bytes, of which one alone may have more. When
 /// another one does not fit, all are dropped.
 const PREPARED_MAX: usize = 16;
 const PREPARED_BYTES: usize = 4 << 20;
+/// The same for those of more than [`crate::SHORT_LEN_MAX`]: all that a file has. It takes a second to prepare one.
+const PREPARED_LONG: usize = 16 << 20;
 
 /// Encodes pages at one level.
 pub struct Encoder {
@@ -191,10 +197,19 @@ fn context_for<'a>(
     let at = match prepared.iter().position(|known| known.hash == hash) {
         Some(at) => at,
         None => {
-            let bytes: usize = prepared.iter().map(|known| known.len).sum();
-            let most = fixed::part(PREPARED_MAX).max(1);
-            if prepared.len() >= most || bytes + len > fixed::part(PREPARED_BYTES) {
-                prepared.clear();
+            let is_long = |len: usize| len > SHORT_LEN_MAX;
+            let alike = |known: &Prepared| is_long(known.len) == is_long(len);
+            let known = prepared.iter().filter(|known| alike(known));
+            let (count, bytes) = known.fold((0, 0), |(count, bytes), known| {
+                (count + 1, bytes + known.len)
+            });
+            let most = if is_long(len) {
+                PREPARED_LONG
+            } else {
+                PREPARED_BYTES
+            };
+            if count >= fixed::part(PREPARED_MAX).max(1) || bytes + len > fixed::part(most) {
+                prepared.retain(|known| !alike(known));
             }
             let mut context = new_context(level)?;
             match context.load_dictionary(dictionary.bytes()) {

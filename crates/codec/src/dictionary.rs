@@ -15,6 +15,9 @@ use zstd_safe::{CCtx, DCtx, DDict};
 /// Number of a dictionary in its file's catalog, from 1; 0 stands for "no dictionary".
 pub type DictId = u16;
 
+/// A dictionary of more bytes is a long one: for levels from [`crate::STRONG_LEVEL`] on.
+pub const SHORT_LEN_MAX: usize = 1 << 20;
+
 /// The zstd level of stored dictionaries. The highest would make them a tenth smaller, and packing noticeably slower.
 const PACK_LEVEL: i32 = 9;
 
@@ -30,6 +33,9 @@ static SHARED: Mutex<Shared> = Mutex::new(Shared {
     held: BTreeMap::new(),
     sweep_at: SWEEP_MIN,
 });
+
+/// Bytes of a piece of a sample in a long dictionary.
+const PIECE: usize = 1 << 10;
 
 /// With fewer entries than this, unused ones are not removed.
 const SWEEP_MIN: usize = 16;
@@ -198,6 +204,35 @@ impl Samples {
         self.lens.is_empty()
     }
 
+    /// A dictionary of about `len` bytes: a trained one, and after it pieces of the samples from all over them. What
+    /// strings have in common is trained; the pieces have what comes again far away, once or twice. zstd's tables stay
+    /// those of the trained one: with a quarter of `len` or more it has seen offsets of nearly every length. `None` if it
+    /// would not be longer.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn extend(
+        &self,
+        trained: &Dictionary,
+        len: usize,
+    ) -> Result<Option<Dictionary>, OutOfMemory> {
+        let wanted = len
+            .saturating_sub(trained.bytes().len())
+            .min(self.bytes.len());
+        let pieces = wanted / PIECE;
+        if pieces == 0 {
+            return Ok(None);
+        }
+        let mut bytes = litepack_io::memory::with_room(trained.bytes().len() + pieces * PIECE)?;
+        bytes.extend_from_slice(trained.bytes());
+        // Each from the beginning of its part of the samples.
+        let parts = self.bytes.chunks(self.bytes.len() / pieces);
+        for part in parts.take(pieces) {
+            bytes.extend_from_slice(part.get(..PIECE).unwrap_or(part));
+        }
+        Ok(Some(Dictionary::new(bytes)))
+    }
+
     /// As [`train`]. Training cannot be stopped: when the caller is interrupted, it goes on on a thread of its own, holds
     /// the samples until it ends, and what it makes is dropped ([`litepack_io::aside`]).
     ///
@@ -231,6 +266,31 @@ mod tests {
         let ended = litepack_io::interrupt::listen(|| true, || samples.train(4096).map(|_| ()));
         assert_eq!(ended, Err(Halt::Interrupted));
         assert!(samples.train(4096).unwrap().is_some());
+    }
+
+    #[test]
+    fn an_extended_dictionary_has_the_trained_one_and_pieces_from_all_over() {
+        let mut samples = Samples::default();
+        for i in 0..2000_u32 {
+            let words = (0..150).map(|word| ((i * 7919 + word * word) % 5000).to_string());
+            samples
+                .push(words.collect::<Vec<_>>().join(" ").as_bytes())
+                .unwrap();
+        }
+        let samples = Arc::new(samples);
+        let trained = samples.train(16 << 10).unwrap().unwrap();
+        let extended = samples.extend(&trained, 200 << 10).unwrap().unwrap();
+        assert!(extended.bytes().starts_with(trained.bytes()));
+        assert!((190 << 10..=200 << 10).contains(&extended.bytes().len()));
+        assert!(extended.for_decoding().is_some());
+        // It has some of the last sample's neighbours, too.
+        let last = &samples.bytes[samples.bytes.len() - samples.bytes.len() / 100..];
+        let tail = &extended.bytes()[extended.bytes().len() - 200..];
+        assert!(last.windows(100).any(|bytes| *bytes == tail[..100]));
+        assert!(samples.extend(&trained, 16 << 10).unwrap().is_none());
+        // No more than there is.
+        let all = samples.extend(&trained, 100 << 20).unwrap().unwrap();
+        assert!(all.bytes().len() <= trained.bytes().len() + samples.bytes.len());
     }
 
     #[test]

@@ -21,8 +21,8 @@ mod difference;
 mod row_signature;
 mod transform;
 
-pub use compress::{DecodeError, Decoder, Encoder, LEVELS, Level};
-pub use dictionary::{DictId, Dictionary, Samples, train};
+pub use compress::{DecodeError, Decoder, Encoder, LEVELS, Level, STRONG_LEVEL};
+pub use dictionary::{DictId, Dictionary, SHORT_LEN_MAX, Samples, train};
 pub use difference::DifferenceEncoder;
 pub use row_signature::{RowSignature, row_signature};
 #[cfg(feature = "parts")]

@@ -244,6 +244,9 @@ impl Maintenance {
                 number => number,
             });
         }
+        for (long, short) in self.plan.beside() {
+            store.replace_dictionary(self.numbers[long], self.numbers[short])?;
+        }
         // Where all that had one dictionary gets one other, so do pages that are written meanwhile.
         for (number, index) in former.iter().filter(|(number, _)| *number != 0) {
             let mut same = former.iter().filter(|(other, _)| other == number);

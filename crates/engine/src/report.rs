@@ -37,6 +37,7 @@ pub fn info_json(info: &Info) -> Value {
         "free_bytes": info.free_bytes,
         "unaccounted_bytes": counted(info.unaccounted_bytes().into()),
         "dictionaries": info.dictionaries,
+        "dictionary_memory_bytes": info.dictionary_memory,
         "codecs": counted(codecs.into()),
         "damage": match info.damage.is_empty() {
             true => counted(json!([])),

@@ -91,7 +91,7 @@ pub use {
     litepack_codec::{LEVELS, Level},
     litepack_store::{DEFAULT_LEVEL, Info as FileInfo},
     maintain::{MaintainOptions, Maintained, maintain},
-    pack::{DICTIONARY_SIZES, PackOptions, Sizes, pack, pack_in_place},
+    pack::{DICTIONARY_SIZES, PACK_LEVEL, PackOptions, Sizes, pack, pack_in_place},
     printable::{harmless, harmless_json, harmless_line, printable, printable_path},
     unpack::{UnpackOptions, unpack, unpack_in_place},
 };

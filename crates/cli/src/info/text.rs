@@ -37,7 +37,12 @@ fn totals(info: &FileInfo) -> String {
         ("free space".into(), size(info.free_bytes)),
         (
             "dictionaries".into(),
-            format!("{}, {}", info.dictionaries.len(), size(dictionaries(info))),
+            format!(
+                "{}, {}; {} in memory when all are used",
+                info.dictionaries.len(),
+                size(dictionaries(info)),
+                size(info.dictionary_memory)
+            ),
         ),
     ];
     for (name, count, bytes) in &info.codecs {

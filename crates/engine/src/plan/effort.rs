@@ -1,10 +1,15 @@
 //! How much work is put into dictionaries, and which lengths are tried.
 
-use litepack_codec::{Encoder, Level};
+use litepack_codec::{Encoder, Level, SHORT_LEN_MAX, STRONG_LEVEL};
+use litepack_io::fixed;
 
 /// A dictionary takes at most this share of its pages, but may be as short as 4 KiB.
 const SHARE: u64 = 100;
 const LEN_MIN: usize = 4 << 10;
+/// A long dictionary takes at most this share of its pages, and so many bytes: the next doubling saved no more than its
+/// own bytes on any data that was measured.
+const LONG_SHARE: u64 = 16;
+const LONG_MAX: usize = 4 << 20;
 
 /// How much work is put into dictionaries.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +28,8 @@ pub struct Effort {
     pub samples_max: usize,
     /// Threads that train at the same time.
     pub threads: usize,
+    /// Bytes of all long dictionaries together; 0 for none.
+    pub long_max: usize,
 }
 
 impl Effort {
@@ -36,10 +43,12 @@ impl Effort {
             samples: 16,
             samples_max: usize::MAX,
             threads,
+            long_max: 0,
         }
     }
 
-    /// As much as makes the file smaller: more lengths, and longer ones.
+    /// As much as makes the file smaller: more lengths, and longer ones. Long dictionaries where zstd is strong enough for
+    /// them, and there is memory for its tables.
     pub fn best(level: Level, threads: usize) -> Effort {
         Effort {
             level,
@@ -49,6 +58,10 @@ impl Effort {
             samples: 32,
             samples_max: usize::MAX,
             threads,
+            long_max: match level >= STRONG_LEVEL && fixed::shortage().is_none() {
+                true => 8 << 20,
+                false => 0,
+            },
         }
     }
 
@@ -63,6 +76,15 @@ impl Effort {
 
     pub(super) fn encoder(self) -> Encoder {
         Encoder::with_columnar(self.level, self.columnar)
+    }
+
+    /// The lengths of long dictionaries to try for a group of this size, shortest first.
+    pub(super) fn long_lengths(self, bytes: u64) -> impl Iterator<Item = usize> {
+        let longest = usize::try_from(bytes / LONG_SHARE).unwrap_or(usize::MAX);
+        let longest = longest.min(LONG_MAX).min(self.long_max);
+        let half = Some(longest / 2).filter(|half| *half > 2 * SHORT_LEN_MAX);
+        let all = half.into_iter().chain([longest]);
+        all.filter(|len| *len > SHORT_LEN_MAX)
     }
 
     /// The lengths to try for a group of this size, longest first.

@@ -15,12 +15,12 @@ mod sample;
 mod trial;
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use litepack_btree::{HEADER_LEN, Header, Owner, PageNumber, PageOwnership};
-use litepack_codec::DictId;
+use litepack_codec::{DictId, SHORT_LEN_MAX};
 use litepack_io::interrupt::{self, Halt, Interrupted};
 use litepack_io::memory::OutOfMemory;
 use litepack_io::parallel::parallel;
@@ -28,7 +28,7 @@ use litepack_io::storage::Storage;
 use litepack_store::{Listed, OPENING_DATA, Store, Unit};
 
 pub use effort::Effort;
-use trial::{Best, Trial};
+use trial::{Best, Long, Trial};
 
 /// No dictionary for fewer bytes of pages.
 const GROUP_MIN: u64 = 512 << 10;
@@ -89,6 +89,8 @@ pub struct Plan {
     /// For each group the dictionary it has: an index into `planned`.
     dictionaries: Vec<Option<usize>>,
     planned: Vec<Listed>,
+    /// For some that are long the one of `planned` that ordinary writes use instead.
+    beside: HashMap<usize, usize>,
     /// About the bytes that all units will take.
     stored: u64,
     /// About the bytes that they and their dictionaries take less than now.
@@ -205,6 +207,11 @@ impl Plan {
         self.owners.as_ref()
     }
 
+    /// For those that are long and new: which of them, and the one that ordinary writes use in its place.
+    pub fn beside(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.beside.iter().map(|(long, short)| (*long, *short))
+    }
+
     /// About the bytes that all pages and dictionaries will take less than they do now; below 0 if it is more.
     pub fn saved(&self) -> i64 {
         self.saved
@@ -285,6 +292,7 @@ impl Plan {
             groups: vec![REST; trees],
             dictionaries: vec![None],
             planned,
+            beside: HashMap::new(),
             stored: 0,
             saved: 0,
             former: Vec::new(),
@@ -380,24 +388,48 @@ impl Plan {
             least = least.into_iter().chain([(cost - kept, at, cost)]).min();
         }
         let signatures = trial.signatures.iter().copied();
+        let long = best.long.filter(|long| self.has_room(long, effort));
         if let Some((low, at, cost)) = least
-            && low < best.cost
+            && low < long.as_ref().map_or(best.cost, |long| long.cost)
         {
-            let known = &mut self.planned[at].signatures;
-            known.extend(signatures);
-            known.sort_unstable();
-            known.dedup();
+            for at in [Some(at), self.beside.get(&at).copied()]
+                .into_iter()
+                .flatten()
+            {
+                let known = &mut self.planned[at].signatures;
+                known.extend(signatures.clone());
+                known.sort_unstable();
+                known.dedup();
+            }
             return Ok((Some(at), cost));
+        }
+        let mut add = |dictionary| {
+            self.planned.push(Listed {
+                number: 0,
+                dictionary: Arc::new(dictionary),
+                signatures: signatures.clone().collect(),
+            });
+            self.planned.len() - 1
+        };
+        if let Some(long) = long {
+            let (at, beside) = (add(long.dictionary), add(long.beside));
+            self.beside.insert(at, beside);
+            return Ok((Some(at), long.cost));
         }
         let Some(dictionary) = best.dictionary else {
             return Ok((None, best.bare));
         };
-        self.planned.push(Listed {
-            number: 0,
-            dictionary: Arc::new(dictionary),
-            signatures: signatures.collect(),
-        });
-        Ok((Some(self.planned.len() - 1), best.cost))
+        Ok((Some(add(dictionary)), best.cost))
+    }
+
+    /// Whether there may be one more long dictionary.
+    fn has_room(&self, long: &Long, effort: Effort) -> bool {
+        let all = self
+            .planned
+            .iter()
+            .map(|known| known.dictionary.bytes().len());
+        let all: usize = all.filter(|len| *len > SHORT_LEN_MAX).sum();
+        all + long.dictionary.bytes().len() <= effort.long_max
     }
 }
 

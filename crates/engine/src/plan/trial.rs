@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use litepack_codec::{DictId, Dictionary, Encoder, RowSignature, Samples};
+use litepack_codec::{DictId, Dictionary, Encoder, RowSignature, SHORT_LEN_MAX, Samples};
 use litepack_io::interrupt::{self, Halt};
 
 use super::GROUP_MIN;
@@ -10,6 +10,8 @@ use super::effort::Effort;
 
 /// A dictionary has to save one part in this many to be used.
 const WORTHWHILE: u64 = 100;
+/// Beside a long dictionary the longest one for ordinary writes: it is stored as well.
+const BESIDE_LONG: usize = 128 << 10;
 /// And so many bytes, for pages that are too few for one of their own.
 const SMALL_GAIN: u64 = 2 << 10;
 
@@ -34,6 +36,15 @@ pub(super) struct Best {
     /// What it takes without a dictionary, which `cost` is a little below of: so much one has to save.
     pub(super) bare: u64,
     pub(super) dictionary: Option<Dictionary>,
+    pub(super) long: Option<Long>,
+}
+
+/// A long dictionary, what the group would take with it, and a short one for ordinary writes beside it, which the cost
+/// has in it.
+pub(super) struct Long {
+    pub(super) cost: u64,
+    pub(super) dictionary: Dictionary,
+    pub(super) beside: Dictionary,
 }
 
 impl Trial {
@@ -75,23 +86,73 @@ impl Trial {
             cost: bare - (bare / WORTHWHILE).max(least).min(bare),
             bare,
             dictionary: None,
+            long: None,
         };
         if self.is_small() {
             return Ok(Some(best));
         }
+        let (mut longest, mut beside) = (None, None::<(u64, u64, Dictionary)>);
         for len in effort.lengths(self.bytes) {
             let trained = self.samples.train(len)?;
             tried();
             let Some(dictionary) = trained else {
                 continue;
             };
-            let len = dictionary.pack()?.len() as u64;
-            let cost = self.cost(&mut encoder, Some(&dictionary))? + len;
+            let stored = dictionary.pack()?.len() as u64;
+            let cost = self.cost(&mut encoder, Some(&dictionary))? + stored;
+            if effort.long_max > 0 {
+                let copy = || {
+                    let bytes = litepack_io::memory::copy(dictionary.bytes());
+                    bytes.map(Dictionary::new)
+                };
+                if longest.is_none() {
+                    longest = Some(copy()?);
+                }
+                let least = beside.as_ref().is_none_or(|(least, ..)| cost < *least);
+                if dictionary.bytes().len() <= BESIDE_LONG && least {
+                    beside = Some((cost, stored, copy()?));
+                }
+            }
             if cost < best.cost {
                 best.cost = cost;
                 best.dictionary = Some(dictionary);
             }
         }
+        if let (Some(longest), Some((_, stored, beside))) = (longest, beside) {
+            best.long = self.long(effort, &longest, beside, (stored, best.cost))?;
+        }
         Ok(Some(best))
+    }
+
+    /// The best long dictionary, if one saves enough of what the group costs so far. The one for ordinary writes takes so
+    /// many bytes as stored.
+    fn long(
+        &self,
+        effort: Effort,
+        trained: &Dictionary,
+        beside: Dictionary,
+        (stored, cost): (u64, u64),
+    ) -> Result<Option<Long>, Halt> {
+        let mut least = cost - cost / WORTHWHILE;
+        let mut best = None;
+        for len in effort.long_lengths(self.bytes) {
+            let Some(dictionary) = self.samples.extend(trained, len)? else {
+                continue;
+            };
+            if dictionary.bytes().len() <= SHORT_LEN_MAX {
+                continue;
+            }
+            let own = dictionary.pack()?.len() as u64 + stored;
+            let cost = self.cost(&mut effort.encoder(), Some(&dictionary))? + own;
+            if cost < least {
+                least = cost;
+                best = Some(dictionary);
+            }
+        }
+        Ok(best.map(|dictionary| Long {
+            cost: least,
+            dictionary,
+            beside,
+        }))
     }
 }

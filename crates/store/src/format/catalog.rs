@@ -3,12 +3,15 @@
 //!
 //! An item also says which pages it is for: those of certain signatures. New pages go by that, pages that
 //! are written again by what they were stored with before. An item that has a successor is given to no
-//! new page; maintenance recompresses the pages that still have it, and removes it then.
+//! new page; maintenance recompresses the pages that still have it, and removes it then. But an item with a long
+//! dictionary, which is of use at the highest levels only, stays: its successor is what ordinary writes use.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use litepack_codec::{Codec, DictId, Dictionary, Encoding, LEVELS, Level, RowSignature};
+use litepack_codec::{
+    Codec, DictId, Dictionary, Encoding, LEVELS, Level, RowSignature, SHORT_LEN_MAX,
+};
 use litepack_io::bytes::{Reader, put_varint};
 use litepack_io::memory::OutOfMemory;
 
@@ -20,8 +23,10 @@ use crate::format::record::CommitNumber;
 /// No file has more items.
 pub(crate) const DICTIONARIES_MAX: usize = 4096;
 /// Largest dictionary, and the most that it takes in the file: zstd's bound for what it cannot compress.
-pub(crate) const DICTIONARY_LEN_MAX: usize = 1 << 20;
+pub(crate) const DICTIONARY_LEN_MAX: usize = 8 << 20;
 pub(crate) const DICTIONARY_STORED_MAX: usize = DICTIONARY_LEN_MAX + (DICTIONARY_LEN_MAX >> 8);
+/// The most bytes that the long dictionaries of a file have together: what a process may have to hold for it.
+pub(crate) const LONG_DICTIONARIES_MAX: usize = 16 << 20;
 /// No item is for more signatures.
 pub(crate) const SIGNATURES_MAX: usize = 64;
 
@@ -66,6 +71,11 @@ impl Item {
 
     fn is_used(&self) -> bool {
         !self.is_free() && self.successor == 0
+    }
+
+    /// Also of one that is free, in a file from elsewhere.
+    fn is_long(&self) -> bool {
+        self.len as usize > SHORT_LEN_MAX
     }
 }
 
@@ -148,11 +158,26 @@ impl Catalog {
                 fresh: None,
             });
         }
-        Some(Catalog {
+        let catalog = Catalog {
             maintained,
             instead_of_none: DictId::try_from(instead_of_none).ok()?,
             items,
-        })
+        };
+        (catalog.long_len() <= LONG_DICTIONARIES_MAX).then_some(catalog)
+    }
+
+    /// The bytes of all dictionaries, each once.
+    pub(crate) fn dictionary_len(&self) -> u64 {
+        let mut seen = BTreeSet::new();
+        let items = self.items.iter().filter(|item| item.has_dictionary());
+        let items = items.filter(|item| seen.insert(item.pointer.offset));
+        items.map(|item| u64::from(item.len)).sum()
+    }
+
+    /// The bytes of all long dictionaries.
+    pub(crate) fn long_len(&self) -> usize {
+        let long = self.items.iter().filter(|item| item.is_long());
+        long.map(|item| item.len as usize).sum()
     }
 
     fn item(&self, number: DictId) -> Option<&Item> {
@@ -185,6 +210,20 @@ impl Catalog {
             }
         }
         0
+    }
+
+    /// Whether an item has a long dictionary.
+    pub(crate) fn is_long(&self, number: DictId) -> bool {
+        self.item(number).is_some_and(Item::is_long)
+    }
+
+    /// The item that maintenance keeps pages with that have `number`: [`Catalog::current`], but one with a long
+    /// dictionary stays itself.
+    pub(crate) fn lasting(&self, number: DictId) -> DictId {
+        match self.is_long(number) {
+            true => number,
+            false => self.current(number),
+        }
     }
 
     /// The number for a page of this row signature that was stored with `former` before.
@@ -228,9 +267,10 @@ impl Catalog {
         used.any(|item| !item.signatures.is_empty())
     }
 
-    /// Numbers of the items that are given to pages.
+    /// Numbers of the items that are given to pages, by ordinary writes or by maintenance.
     pub(crate) fn used(&self) -> impl Iterator<Item = DictId> {
-        let used = self.numbered().filter(|(_, item)| item.is_used());
+        let used = self.numbered();
+        let used = used.filter(|(_, item)| item.is_used() || item.is_long());
         used.map(|(number, _)| number)
     }
 
@@ -414,6 +454,53 @@ mod tests {
             assert_eq!(number, Some(byte.into()));
         }
         catalog
+    }
+
+    /// A long dictionary is not given to new pages, nor to pages that had it: those get its successor. Maintenance keeps
+    /// it, and it goes with the last page that needs it.
+    #[test]
+    fn a_long_dictionary_leaves_ordinary_writes_to_its_successor() {
+        let mut catalog = catalog();
+        let pointer = Pointer {
+            offset: FileOffset(40_960),
+            len: 100,
+            sum: 7,
+        };
+        let dictionary = Dictionary::shared(vec![9; SHORT_LEN_MAX + 1]);
+        let long = catalog.add(Some((dictionary, pointer)), 19, vec![10]);
+        let long = long.unwrap();
+        catalog.replace(long, 1);
+        assert_eq!(catalog.current(long), 1);
+        assert_eq!(catalog.lasting(long), long);
+        assert_eq!(catalog.lasting(2), 2);
+        assert_eq!(catalog.number_for(Some(10), 0), 1);
+        assert_eq!(catalog.number_for(Some(10), long), 1);
+        assert_eq!(catalog.number_for(None, long), 1);
+        assert!(catalog.used().any(|number| number == long));
+        let mut again = Catalog::decode(&catalog.encode().unwrap()).unwrap();
+        assert_eq!(again.lasting(long), long);
+        assert_eq!(again.keep(BTreeSet::from([long])).len(), 2);
+        assert_eq!(again.current(long), 1, "its successor is needed");
+        assert_eq!(again.keep(BTreeSet::from([1])), [pointer]);
+    }
+
+    /// A few bytes claim dictionaries that decompress to gigabytes.
+    #[test]
+    fn long_dictionaries_have_a_limit_together() {
+        let mut catalog = catalog();
+        for at in 0..=LONG_DICTIONARIES_MAX / DICTIONARY_LEN_MAX {
+            assert_eq!(catalog.long_len(), at * DICTIONARY_LEN_MAX);
+            let bytes = catalog.encode().unwrap();
+            assert!(Catalog::decode(&bytes).is_some());
+            let mut item = catalog.items[0].clone();
+            item.len = DICTIONARY_LEN_MAX as u32;
+            catalog.items.push(item);
+        }
+        assert!(Catalog::decode(&catalog.encode().unwrap()).is_none());
+        catalog.items.pop();
+        catalog.items[0].len = DICTIONARY_LEN_MAX as u32 + 1;
+        catalog.items.pop();
+        assert!(Catalog::decode(&catalog.encode().unwrap()).is_none());
     }
 
     #[test]

@@ -55,6 +55,9 @@ pub struct Info {
     pub free_bytes: u64,
     /// Lengths of the dictionaries.
     pub dictionaries: Vec<u32>,
+    /// About the bytes that a process holds of them when it reads pages of all tables and indexes: each dictionary and
+    /// zstd's copy of it.
+    pub dictionary_memory: u64,
     /// Per codec and with or without dictionary, and for each kind of reference: name, units (of items: items), stored
     /// bytes.
     pub codecs: Vec<(String, u64, u64)>,
@@ -194,6 +197,7 @@ impl<R: ReadAt> Snapshot<R> {
             .pointers()
             .map(|pointer| pointer.len)
             .collect();
+        info.dictionary_memory = 2 * self.image().catalog.dictionary_len();
         if let Some(damage) = unreadable {
             info.page_size = self.unit_size();
             info.damage.insert(0, damage);

@@ -81,7 +81,7 @@ impl<D: Storage> Store<D> {
         Ok(listed)
     }
 
-    /// The number in use now for what a unit is stored with.
+    /// The number in use now for what a unit is stored with; a long dictionary's own.
     ///
     /// # Errors
     /// When the page map cannot be read.
@@ -90,7 +90,7 @@ impl<D: Storage> Store<D> {
         let number = self
             .image()
             .dictionary_of(&entry, self.snapshot().medium())?;
-        Ok(self.image().catalog.current(number))
+        Ok(self.image().catalog.lasting(number))
     }
 
     /// The bytes that a unit takes in the file.
@@ -198,7 +198,7 @@ impl<D: Storage> Transaction<'_, D> {
                     return Ok(Some(unit));
                 }
                 let entry = self.entry(unit)?;
-                let number = self.image().catalog.current(wanted(unit));
+                let number = self.image().catalog.lasting(wanted(unit));
                 let is_current = |storage: Encoding| storage.up_to_date && storage.dict == number;
                 if entry.is_zero() || entry.is_alone() && is_current(entry.storage) {
                     continue;
@@ -265,7 +265,7 @@ impl<D: Storage> Transaction<'_, D> {
     /// Stores an item again whose dictionary has a successor, or that another level was chosen for. True if it was.
     fn renew_item(&mut self, number: ItemNumber, item: &Item) -> Result<bool> {
         let (storage, catalog) = (item.extent.storage, &self.image().catalog);
-        let current = catalog.current(storage.dict);
+        let current = catalog.lasting(storage.dict);
         let may_be_better = !storage.up_to_date && self.level() >= catalog.level(current);
         let is_outdated = current != storage.dict || current != 0 && may_be_better;
         if !is_outdated || !self.fits(item) {

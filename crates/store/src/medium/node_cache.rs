@@ -4,7 +4,7 @@
 use std::cell::{Ref, RefCell};
 use std::sync::Arc;
 
-use litepack_codec::Dictionary;
+use litepack_codec::{Dictionary, SHORT_LEN_MAX};
 use litepack_io::fixed;
 
 use crate::format::layout::Pointer;
@@ -35,6 +35,9 @@ pub(crate) struct NodeCache {
 const DICTIONARIES: usize = 16;
 const DICTIONARY_BYTES: usize = 2 << 20;
 const DICTIONARY_BYTES_MIN: usize = 256 << 10;
+/// The same for long dictionaries, in a container of any size: all that a file is packed with. It takes some milliseconds
+/// to read one, and a page of another tree may need the other one.
+const LONG_BYTES: usize = 16 << 20;
 
 type Slot = Option<(Pointer, Arc<Node>)>;
 
@@ -91,11 +94,26 @@ impl NodeCache {
     ) -> Ref<'_, Arc<Dictionary>> {
         let mut held = self.dictionaries.borrow_mut();
         held.retain(|(known, _)| *known != pointer);
-        let mut bytes: usize = held.iter().map(|(_, known)| known.bytes().len()).sum();
+        let is_long = |known: &Dictionary| known.bytes().len() > SHORT_LEN_MAX;
+        let (most, long) = match is_long(&dictionary) {
+            true => (LONG_BYTES, true),
+            false => {
+                let most = fixed::part(DICTIONARY_BYTES).max(DICTIONARY_BYTES_MIN);
+                (most, false)
+            }
+        };
+        let alike = held.iter().filter(|(_, known)| is_long(known) == long);
+        let (mut count, mut bytes) = alike.fold((0, 0), |(count, bytes), (_, known)| {
+            (count + 1, bytes + known.bytes().len())
+        });
         bytes += dictionary.bytes().len();
-        let most = fixed::part(DICTIONARY_BYTES).max(DICTIONARY_BYTES_MIN);
-        while !held.is_empty() && (held.len() >= DICTIONARIES || bytes > most) {
-            bytes -= held.remove(0).1.bytes().len();
+        while count >= DICTIONARIES || bytes > most {
+            let first = held.iter().position(|(_, known)| is_long(known) == long);
+            let Some(first) = first else {
+                break;
+            };
+            bytes -= held.remove(first).1.bytes().len();
+            count -= 1;
         }
         held.push((pointer, dictionary));
         drop(held);
@@ -166,12 +184,17 @@ mod tests {
         assert_eq!(held(), (4..20).collect::<Vec<_>>());
         assert!(cache.dictionary(&place(7), |_| true).is_some());
         assert!(cache.dictionary(&place(7), |_| false).is_none());
-        put(50, DICTIONARY_BYTES - 1500);
-        assert_eq!(held(), [19, 50]);
-        put(51, 2 * DICTIONARY_BYTES);
-        assert_eq!(held(), [51]);
-        put(51, 10);
-        assert_eq!(held(), [51]);
+        put(50, DICTIONARY_BYTES / 2);
+        put(51, DICTIONARY_BYTES / 2 - 1500);
+        assert_eq!(held(), [19, 50, 51]);
+        // Long ones have a limit of their own: two trees that are read in turn keep theirs.
+        put(60, 8 << 20);
+        put(61, 7 << 20);
+        assert_eq!(held(), [19, 50, 51, 60, 61]);
+        put(62, 2 << 20);
+        assert_eq!(held(), [19, 50, 51, 61, 62]);
+        put(63, 40 << 20);
+        assert_eq!(held(), [19, 50, 51, 63]);
     }
 
     #[test]

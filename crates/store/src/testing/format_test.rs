@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::format::basis::BASES_MAX;
 use crate::format::beside::{JOURNAL_SUFFIX, WAL_SUFFIX};
 use crate::format::catalog::{
-    Catalog, DICTIONARIES_MAX, DICTIONARY_LEN_MAX, DICTIONARY_STORED_MAX,
+    Catalog, DICTIONARIES_MAX, DICTIONARY_LEN_MAX, DICTIONARY_STORED_MAX, LONG_DICTIONARIES_MAX,
 };
 use crate::format::header::Header;
 use crate::format::layout::*;
@@ -79,6 +79,7 @@ fn constants_are_as_documented() {
         ("DICTIONARIES_MAX", DICTIONARIES_MAX as u64),
         ("DICTIONARY_LEN_MAX", DICTIONARY_LEN_MAX as u64),
         ("DICTIONARY_STORED_MAX", DICTIONARY_STORED_MAX as u64),
+        ("LONG_DICTIONARIES_MAX", LONG_DICTIONARIES_MAX as u64),
         ("CHAIN_MAX", CHAIN_MAX as u64),
         ("SEGMENT_LEN_MAX", SEGMENT_LEN_MAX),
         ("BASES_MAX", BASES_MAX as u64),

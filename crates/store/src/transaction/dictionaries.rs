@@ -6,12 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use litepack_codec::{DictId, Dictionary, Encoder, RowSignature, train};
+use litepack_codec::{DictId, Dictionary, Encoder, RowSignature, SHORT_LEN_MAX, train};
 use litepack_io::fixed;
 use litepack_io::storage::Storage;
 
 use crate::error::{Error, Result};
-use crate::format::catalog::DICTIONARY_LEN_MAX;
+use crate::format::catalog::{DICTIONARY_LEN_MAX, LONG_DICTIONARIES_MAX};
 use crate::format::layout::Pointer;
 use crate::format::unit::Unit;
 use crate::space::erase::Erase;
@@ -103,8 +103,8 @@ impl<D: Storage> Store<D> {
     pub fn at_level(&mut self, number: DictId) -> Result<DictId> {
         self.step(|transaction| {
             let (catalog, level) = (&transaction.image().catalog, transaction.level());
-            let number = catalog.current(number);
-            if catalog.level(number) >= level {
+            let number = catalog.lasting(number);
+            if catalog.level(number) >= level || catalog.is_long(number) {
                 return Ok(number);
             }
             let catalog = transaction.change_catalog();
@@ -115,13 +115,15 @@ impl<D: Storage> Store<D> {
     }
 
     /// Pages that were stored with `former` are to be stored with `number` from now on. Part of the running
-    /// transaction.
+    /// transaction. A long dictionary takes no other's place: that one is what ordinary writes use.
     ///
     /// # Errors
     /// The transaction is rolled back.
     pub fn replace_dictionary(&mut self, former: DictId, number: DictId) -> Result<()> {
         self.step(|transaction| {
-            transaction.change_catalog().replace(former, number);
+            if !transaction.image().catalog.is_long(number) {
+                transaction.change_catalog().replace(former, number);
+            }
             Ok(())
         })
     }
@@ -138,7 +140,17 @@ impl<D: Storage> Transaction<'_, D> {
         signatures: Vec<RowSignature>,
     ) -> Result<DictId> {
         if dictionary.bytes().len() > DICTIONARY_LEN_MAX {
-            return Err(Error::Limit("dictionaries end at 1 MiB"));
+            return Err(Error::Limit("dictionaries end at 8 MiB"));
+        }
+        let long = if dictionary.bytes().len() > SHORT_LEN_MAX {
+            dictionary.bytes().len()
+        } else {
+            0
+        };
+        if self.image().catalog.long_len() + long > LONG_DICTIONARIES_MAX {
+            return Err(Error::Limit(
+                "a file's dictionaries of more than 1 MiB have at most 16 MiB together",
+            ));
         }
         let pointer = self.store_metadata(&dictionary.pack()?)?;
         let bytes = litepack_io::memory::copy(dictionary.bytes())?;

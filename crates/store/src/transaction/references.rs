@@ -294,7 +294,7 @@ impl<D: Storage> Transaction<'_, D> {
 
     /// Encodes an item and writes it to a place of its own.
     fn store_item(&mut self, pages: &[u8], units: u8, dictionary: DictId) -> Result<Extent> {
-        let choice = self.choice(self.image().catalog.current(dictionary))?;
+        let choice = self.choice(self.image().catalog.lasting(dictionary))?;
         let (level, columnar) = (self.level(), self.store.writer.columnar && units == 1);
         let uuid = self.medium().uuid;
         let encoder = self.store.snapshot.pages().tools.encoder(level, columnar);
@@ -398,7 +398,7 @@ impl<D: Storage> Transaction<'_, D> {
         if decoded.is_err() || found != page {
             return Ok(false);
         }
-        let choice = self.choice(self.image().catalog.current(dictionary))?;
+        let choice = self.choice(self.image().catalog.lasting(dictionary))?;
         let offset = self.place_unit(stored)?;
         #[expect(clippy::cast_possible_truncation, reason = "it is shorter than a unit")]
         let entry = Entry {

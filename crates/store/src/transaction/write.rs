@@ -241,7 +241,7 @@ impl<D: Storage> Transaction<'_, D> {
     ) -> Result<Choice> {
         let writer = &self.store.writer;
         let number = match dictionary {
-            Some(number) => self.image().catalog.current(number),
+            Some(number) => self.image().catalog.lasting(number),
             // A dictionary has samples of what has been deleted; this is when the file can do without.
             None if writer.rewriting && writer.eraser.when == Erase::WithCommit => {
                 self.image().catalog.current(0)

@@ -21,6 +21,7 @@ use crate::Result;
 use crate::error::Context;
 use crate::files::pages::Pages;
 use crate::files::reader;
+use crate::pack::PACK_LEVEL;
 
 /// Of the bytes that are read of leaves so much is compressed: at the usual level, and of this at the best one.
 const SAMPLE: (u64, u64) = (3, 8);
@@ -76,7 +77,7 @@ pub(crate) fn plan(pages: &mut Pages<'_>) -> Result<Plan> {
     let unit = pages.header.page_size.max(4096);
     let effort = Effort {
         samples_max: SAMPLES_MAX,
-        ..Effort::ordinary(DEFAULT_LEVEL, reader::threads())
+        ..Effort::ordinary(PACK_LEVEL, reader::threads())
     };
     let plan = Plan::make(pages.size, unit, effort, Vec::new(), pages);
     plan.map_err(litepack_store::Error::from)
@@ -103,7 +104,7 @@ pub(crate) fn predict(
             .map_err(out_of_memory)
             .context("cannot compress a sample")
     };
-    let (means, lens) = encode(&units, &dictionaries, DEFAULT_LEVEL, deadlines.ordinary)?;
+    let (means, lens) = encode(&units, &dictionaries, PACK_LEVEL, deadlines.ordinary)?;
     let same = same_units(&units);
 
     // A part of them again, at the best level.
