@@ -1,7 +1,7 @@
 //! Names what a file is that is no database. SQLite has one message for all of them, so this one goes to the log.
 
-/// What a file is, by its first bytes; `None` for a database, and for what may be one to another VFS (an encrypted file
-/// has no signature).
+/// The kind of a file, by its first bytes; `None` for a database, and for a file that may be one to another VFS (an
+/// encrypted file has no signature).
 pub fn what(head: &[u8]) -> Option<&'static str> {
     const BEGINNINGS: [(&[u8], &str); 9] = [
         (b"\x1f\x8b", "gzip data; decompress it first"),

@@ -1,10 +1,10 @@
-//! What a file is, by its first bytes, and what the header of a plain database says.
+//! The kind of a file, by its first bytes, and the facts in the header of a plain database.
 
 use litepack_archive::begins_like_zstd;
 pub use litepack_btree::page_size;
 use litepack_store::{HeaderKind, SQLITE_MAGIC, kind_of};
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// No bytes at all.

@@ -112,7 +112,7 @@ impl Opening<'_> {
         }
     }
 
-    /// Opens what was asked for in a wrong way, so that somebody hears the words.
+    /// Opens a file that was asked for in a wrong way, so that the user gets the words.
     fn refuse(&self, why: String) -> Opened {
         self.shim.api().log(MISUSE, &why);
         Opened::Refused(Refused(why))
@@ -164,8 +164,8 @@ impl Opening<'_> {
         Ok(Opened::Packed(Box::new(file), granted))
     }
 
-    /// Opens an archive, read-only whatever is asked for. What only begins like one is a file of some other VFS to the
-    /// default one, and a mistake where the user asked for us.
+    /// Opens an archive, read-only whatever is asked for. A file that only begins like one is a file of some other VFS
+    /// to the default one, and a mistake where the user asked for us.
     fn archive(&self, settings: Vec<Setting>, explicit: bool) -> Result<Opened, Failure> {
         let name = self.name.host();
         let path = name.path().to_bytes();
@@ -239,7 +239,7 @@ fn kind_of(api: Api, disk: &HostFile) -> Result<FileKind, Failure> {
     Ok(kind)
 }
 
-/// What the URI of a database asks for.
+/// The request in the URI of a database.
 #[derive(Default)]
 struct Asked {
     settings: Vec<Setting>,

@@ -35,7 +35,7 @@ pub(crate) enum Setting {
     CacheMb(u64),
 }
 
-/// What a `PRAGMA litepack_...` asks for.
+/// The request of a `PRAGMA litepack_...`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pragma {
     /// `PRAGMA litepack_level=N` and its like: change a setting and answer with its value.
@@ -137,7 +137,7 @@ pub(crate) fn is_ours(name: &str) -> bool {
     head.is_some_and(|head| head.eq_ignore_ascii_case(PRAGMA_PREFIX.as_bytes()))
 }
 
-/// What a pragma asks for; `None` if it is none of ours.
+/// The request of a pragma; `None` if it is none of ours.
 ///
 /// # Errors
 /// A pragma that begins like ours and is none, or a bad value, in words.

@@ -2,7 +2,7 @@
 
 /// Names that programs of other people give, and that are not ones of ours misspelt.
 const OF_OTHERS: [&str; 1] = ["uri"];
-/// Names that are no slips, but what somebody who remembers ours roughly would write.
+/// Names that are no slips, but that a user writes who remembers ours roughly.
 const ROUGHLY: [(&str, &str); 3] = [
     ("retry", "retries"),
     ("bearer_token", "bearer"),

@@ -50,7 +50,7 @@ mod linux {
 
     fn trial(left: u64) {
         leave(left);
-        // What would be a thread's is done in any case.
+        // Work for a thread is done in any case.
         let sum: u64 = parallel([1, 2, 3], |n| n).into_iter().sum();
         assert_eq!(sum, 6);
         let mut pool = WorkerPool::<()>::default();
@@ -77,7 +77,7 @@ mod linux {
         for shift in (4..=20).rev() {
             let layout = Layout::from_size_align(1 << shift, 16).unwrap();
             // Memory that is not used would not be taken at all.
-            // SAFETY: the layout has a size. What is taken is not given back.
+            // SAFETY: the layout has a size. The memory is not given back.
             while !std::hint::black_box(unsafe { System.alloc(layout) }).is_null() {}
         }
         limit(used + bytes);

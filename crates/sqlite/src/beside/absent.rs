@@ -11,7 +11,7 @@
 //! A journal that a killed writer left must not outlive the next commit, which it would undo in part. So whoever is
 //! about to write, and was answered from here, asks the VFS below after all ([`Entry::write_begins`](super::entry::Entry::write_begins)).
 //!
-//! What is known belongs to one handle: another one may have another file under the same name, after the file was
+//! This knowledge belongs to one handle: another one may have another file under the same name, after the file was
 //! replaced. So names are told apart by their addresses, which SQLite keeps as long as the handle is open.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,14 +23,14 @@ pub(super) enum Kind {
     Wal,
 }
 
-/// What is known for one handle. SQLite uses a handle in one thread at a time.
+/// The knowledge of one handle. SQLite uses a handle in one thread at a time.
 #[derive(Debug, Default)]
 pub(super) struct Absent {
     /// A read transaction is running, at the commit that the rest is known of.
     is_reading: AtomicBool,
     /// No file of this name is there: journal, WAL.
     is_absent: [AtomicBool; 2],
-    /// This transaction was told so of the journal, and nobody looked.
+    /// This transaction was told so of the journal, without a look.
     is_assumed: AtomicBool,
 }
 

@@ -90,7 +90,7 @@ impl Entry {
         self.table.set_unsynced(&self.path, false);
     }
 
-    /// Whether another file has taken the name of this one. What is beside it belongs to that.
+    /// Whether another file has taken the name of this one. The files beside it belong to that.
     pub(crate) fn is_replaced(&self) -> bool {
         let found = inode_of(FileStamp::of(&self.path));
         self.inode.is_some() && found.is_some() && found != self.inode
@@ -125,7 +125,7 @@ impl Entry {
         self.absent.end();
     }
 
-    /// The handle has got the right to write. True if SQLite was told that there is no journal, and nobody looked.
+    /// The handle has got the right to write. True if SQLite was told that there is no journal, without a look.
     pub(crate) fn write_begins(&mut self) -> bool {
         self.absent.end();
         self.absent.forget();
@@ -253,7 +253,7 @@ mod tests {
         handle.read_begins((UUID, 1));
         table.note_absent(journal);
         table.note_absent(wal);
-        assert!(!handle.write_begins(), "somebody has just looked");
+        assert!(!handle.write_begins(), "the VFS was asked just now");
         for _ in 0..2 {
             handle.read_begins((UUID, 1));
             assert!(!table.is_absent(journal));

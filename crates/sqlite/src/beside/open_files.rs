@@ -42,7 +42,7 @@ struct Table {
 /// Device and number of a file, where the system has such things.
 pub(super) type Inode = Option<(u64, u64)>;
 
-/// What is known of the packed databases that are open under one name.
+/// The packed databases that are open under one name.
 #[derive(Debug, Default)]
 struct Database {
     /// Which files they are, and under whose names the files beside are.

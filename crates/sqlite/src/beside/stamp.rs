@@ -1,4 +1,4 @@
-//! What the file system says of a file, to tell whether it is still the same one in the same state.
+//! The file system's data on a file, to tell whether it is still the same one in the same state.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -145,10 +145,10 @@ impl Reserve {
 #[derive(Debug)]
 pub struct Allocator;
 
-// SAFETY: memory is the system's allocator's, or a part of the region that nobody else has: blocks are marked as taken
-// under the lock until they are given back. Blocks are aligned as asked for, because the region is aligned to 4096 and
-// the first block is a multiple of the alignment. Nothing unwinds: no index, no arithmetic that can overflow, no
-// allocation.
+// SAFETY: memory is the system's allocator's, or a part of the region that no other caller has: blocks are marked as
+// taken under the lock until they are given back. Blocks are aligned as asked for, because the region is aligned to
+// 4096 and the first block is a multiple of the alignment. Nothing unwinds: no index, no arithmetic that can overflow,
+// no allocation.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the layout's size is not zero, as the caller promises to `alloc`; `System` asks for nothing else.
@@ -170,7 +170,7 @@ unsafe impl GlobalAlloc for Allocator {
         litepack_io::memory::note_refusal();
         let memory = RESERVE.take(layout);
         if !memory.is_null() {
-            // SAFETY: the memory has this size and is nobody else's.
+            // SAFETY: the memory has this size and no other caller has it.
             unsafe { memory.write_bytes(0, layout.size()) };
         }
         memory
@@ -210,8 +210,8 @@ unsafe impl GlobalAlloc for Allocator {
         // SAFETY: a layout of a size that is not zero, as the caller promises.
         let moved = unsafe { self.alloc(wanted) };
         if !moved.is_null() {
-            // SAFETY: both are as large as what is copied, and the new one is nobody else's. The old one is
-            // given back once, because the caller does not use it again.
+            // SAFETY: both are as large as the copied bytes, and no other caller has the new one. The old one is given
+            // back once, because the caller does not use it again.
             unsafe {
                 moved.copy_from_nonoverlapping(memory, layout.size());
                 self.dealloc(memory, layout);

@@ -69,7 +69,7 @@ pub(crate) enum Names {
 }
 
 /// # Safety
-/// `data` is a boxed `T` that nobody uses again.
+/// `data` is a boxed `T` that is not used again.
 pub(crate) unsafe extern "C" fn free<T>(data: *mut c_void) {
     // SAFETY: the caller gives up its only pointer to a box of a `T`.
     let drop_it = || drop(unsafe { Box::from_raw(data.cast::<T>()) });
@@ -378,7 +378,7 @@ impl Api {
         }
     }
 
-    /// What a running function was registered with.
+    /// The pointer that a running function was registered with.
     ///
     /// # Safety
     /// `context` is the running function's.
@@ -472,7 +472,7 @@ fn parts(text: &str, max: usize) -> Vec<&str> {
     parts
 }
 
-/// What SQLite calls for a SQL function.
+/// The functions that SQLite calls for a SQL function.
 pub(crate) enum Body {
     Scalar(SqlFn),
     /// For each row, and at the end, which comes in any case.

@@ -60,14 +60,14 @@ pub(crate) mod fcntl {
     pub(crate) const LITEPACK_REFUSED: c_int = 0x4c50_0004;
 }
 
-/// What the file capabilities of the host VFS still mean for a packed file: everything about how pages may be written
+/// The file capabilities of the host VFS that still hold for a packed file: everything about how pages may be written
 /// (atomic, safe append, sub-page reads, batches) is about the wrong file. That an open file cannot be deleted is not
 /// said: SQLite would keep a journal open that is in memory, and look there for one that another process has left.
 pub(crate) const IOCAP_KEPT: c_int = SQLITE_IOCAP_POWERSAFE_OVERWRITE | IOCAP_IMMUTABLE;
 
-/// What SQLite may be told of a failed write, truncation or sync, and of a read in a transaction that writes: an I/O
-/// error, or that there is no space. After another code it would not give up the transaction, and a later commit would
-/// store half a statement; and what is busy in a checkpoint it takes for a reader in the way. A `code` that is neither
+/// The code that SQLite may be told of a failed write, truncation or sync, and of a read in a transaction that writes:
+/// an I/O error, or that there is no space. After another code it would not give up the transaction, and a later commit
+/// would store half a statement. A busy checkpoint it would take for a reader in the way. A `code` that is neither
 /// becomes `otherwise`.
 pub(crate) fn as_io_error(code: Code, otherwise: Code) -> Code {
     match code {

@@ -8,7 +8,7 @@ use crate::c::codes::{Code, INTERNAL};
 /// Runs `body` for a call from the library `api`; if it panics, logs that there and answers INTERNAL after calling
 /// `poison`.
 pub(crate) fn guard(api: Api, poison: impl FnOnce(), body: impl FnOnce() -> Code) -> Code {
-    // What a panic leaves half done is never used again: `poison` sees to that.
+    // State that a panic leaves half done is never used again: `poison` sees to that.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(code) => code,
         Err(panic) => {

@@ -1,8 +1,8 @@
 //! Whether a connection was interrupted: by `sqlite3_interrupt`, or by its progress handler, which is how many programs
 //! end what takes too long.
 //!
-//! What litepack does for a SQL function or a pragma listens by this ([`litepack_io::interrupt`]). From SQLite 3.41 on
-//! it asks `sqlite3_is_interrupted`. In any version it runs a short statement, which fails once the connection is
+//! Litepack's work for a SQL function or a pragma listens by this ([`litepack_io::interrupt`]). From SQLite 3.41 on it
+//! asks `sqlite3_is_interrupted`. In any version it runs a short statement, which fails once the connection is
 //! interrupted, and counts for the progress handler like the work of any other.
 //!
 //! SQLite forgets an interrupt when a statement begins and no other is running. While a function runs, its statement
@@ -99,7 +99,7 @@ impl Interrupts {
             }
         }
         let statement = self.pulse.get();
-        // SAFETY: the statement was prepared on a connection that is open, and nobody else has it.
+        // SAFETY: the statement was prepared on a connection that is open, and no other code has it.
         unsafe {
             let code = loop {
                 match call!(self.api.table(), step(statement)) {
@@ -135,7 +135,7 @@ impl Interrupts {
 impl Drop for Interrupts {
     fn drop(&mut self) {
         for statement in [self.pulse.get(), self.held] {
-            // SAFETY: it is a statement of this, or null, which SQLite lets pass. Nobody uses it again.
+            // SAFETY: it is a statement of this, or null, which SQLite lets pass. It is not used again.
             unsafe { call!(self.api.table(), finalize(statement)) };
         }
     }

@@ -1,10 +1,10 @@
 //! The SQLite libraries of the process that have loaded us, each in a place of its own.
 //!
 //! A process may hold several: Python's own beside pysqlite3, a driver in two class loaders. They share nothing, and
-//! each loads the same extension. What SQLite calls has to know for which library, and nothing that it is called with
-//! can tell: not a `sqlite3_vfs`, because others build VFSes on ours and call our methods with an object of their
-//! own, and not a `sqlite3_context`, because asking one takes the library's functions. So every place has functions
-//! of its own: those that SQLite calls are compiled once for each place, and know its number ([`for_each_library`]).
+//! each loads the same extension. A function that SQLite calls has to know for which library, and none of its arguments
+//! can tell: not a `sqlite3_vfs`, because others build VFSes on ours and call our methods with an object of their own,
+//! and not a `sqlite3_context`, because asking one takes the library's functions. So every place has functions of its
+//! own: those that SQLite calls are compiled once for each place, and know its number ([`for_each_library`]).
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -47,7 +47,7 @@ pub(crate) use for_each_library;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Library(pub(crate) usize);
 
-/// What is known of a library.
+/// The data of a library.
 struct Place {
     /// The library's function table; null while the place is free.
     table: AtomicPtr<c_void>,
@@ -55,7 +55,7 @@ struct Place {
     image: AtomicPtr<c_void>,
     /// The VFSes `litepack` and `litepack-default`; null until they are registered.
     shims: [AtomicPtr<Shim>; 2],
-    /// What `litepack_new_databases` was last told: new databases of the default VFS are packed.
+    /// The last setting of `litepack_new_databases`: new databases of the default VFS are packed.
     new_are_packed: AtomicBool,
 }
 
@@ -71,7 +71,7 @@ impl Place {
         }
     }
 
-    /// Whether nobody can call the functions of this place: it was never taken, or its library was unloaded.
+    /// Whether no library can call the functions of this place: it was never taken, or its library was unloaded.
     fn is_free(&self) -> bool {
         let table = self.table.load(Ordering::Acquire);
         let image = self.image.load(Ordering::Acquire);
@@ -156,7 +156,7 @@ impl Library {
     }
 }
 
-/// What one of our VFSes knows.
+/// The data of one of our VFSes.
 pub(crate) struct Shim {
     pub(crate) library: Library,
     pub(crate) host: *mut sqlite3_vfs,
@@ -167,7 +167,7 @@ pub(crate) struct Shim {
     pub(crate) vfs: *mut sqlite3_vfs,
 }
 
-// SAFETY: a shim is leaked and never changes. What it points to are VFSes, which SQLite itself uses from any thread.
+// SAFETY: a shim is leaked and never changes. Its pointers are to VFSes, which SQLite itself uses from any thread.
 unsafe impl Send for Shim {}
 // SAFETY: no method changes anything through a shared reference, and the pointers are good on every thread.
 unsafe impl Sync for Shim {}

@@ -21,7 +21,7 @@ use crate::sql::maintain::QUERY_ONLY;
 use crate::sql::pragma::pragma;
 use crate::sql::step::Request;
 
-/// What the file controls that are the same for all files need.
+/// The state for the file controls that are the same for all files.
 pub(crate) struct State<F> {
     /// The SQLite library that has the file open.
     pub(crate) api: Api,
@@ -117,7 +117,7 @@ pub(crate) unsafe fn control<F: File>(
     }
 }
 
-/// What only a file over one of the host's answers, and what is the host's to answer.
+/// The operations that only a file over one of the host's answers, and those that are the host's to answer.
 ///
 /// # Safety
 /// As [`control`].
@@ -297,7 +297,7 @@ unsafe fn put_text(api: Api, arg: *mut c_void, text: &str) -> Result<(), Failure
 /// `arg` points to an i64.
 unsafe fn mmap_size(arg: *mut c_void, limit: &mut i64) {
     let arg = arg.cast::<i64>();
-    // SAFETY: `arg` points to an i64 that nobody else uses during the call, as the caller says.
+    // SAFETY: `arg` points to an i64 that is not used otherwise during the call, as the caller says.
     unsafe {
         let asked = arg.read();
         arg.write(*limit);

@@ -1,6 +1,6 @@
 //! How SQLite calls the functions of [`crate::sql::functions`]: one way in for all of them.
 //!
-//! What a function is registered with, and what its connection remembers, is freed with the connection; what an
+//! The registration of a function, and the state of its connection, are freed with the connection; the samples that an
 //! aggregate gathered, when its statement ends, however that happens.
 
 use std::ffi::{c_int, c_void};
@@ -23,7 +23,7 @@ use crate::sql::columns::Training;
 use crate::sql::columns::state::State;
 use crate::sql::functions::{Act, SECTIONS};
 
-/// What SQLite keeps for each function of each connection.
+/// The data that SQLite keeps for each function of each connection.
 struct Registered {
     name: &'static str,
     act: Act,
@@ -111,7 +111,7 @@ pub(crate) unsafe fn refused(
     match unsafe { api.ask_file(db, c"main", fcntl::LITEPACK_REFUSED) } {
         (OK, why) => Ok(why),
         (NOMEM | IOERR_NOMEM, _) => Err(NOMEM),
-        // What other files say to a question that they do not know.
+        // Other files answer so to a question that they do not know.
         _ => Ok(None),
     }
 }
@@ -155,7 +155,7 @@ unsafe fn run(
             let entered = relieve().map_err(Error::from);
             let entered = entered.and_then(|()| registered.state.enter());
             let result = entered.and_then(|_running| match registered.act {
-                // What takes long listens itself: for most values asking would take longer than the work.
+                // A function that takes long listens itself: for most values asking would take longer than the work.
                 Act::Compute(_) => body(&call, registered.act),
                 Act::Operate(_) | Act::Configure(_) | Act::Train(_) => {
                     call.interruptible(|| body(&call, registered.act))
@@ -169,7 +169,7 @@ unsafe fn run(
     );
 }
 
-/// What SQLite calls.
+/// The functions that SQLite calls.
 #[derive(Clone, Copy)]
 struct Bodies {
     scalar: SqlFn,
@@ -236,7 +236,7 @@ unsafe extern "C" fn step<const LIBRARY: usize>(
 unsafe extern "C" fn last<const LIBRARY: usize>(context: *mut sqlite3_context) {
     let library = Library(LIBRARY);
     let mut gathered = None;
-    // Before anything can refuse to run: nobody else frees it.
+    // Before anything can refuse to run: it is freed here and nowhere else.
     let take = || {
         // SAFETY: SQLite calls this as an aggregate's last, once for each one that was begun; the pointer is null or a
         // box's that `step` gave up, and is taken out.
@@ -284,7 +284,7 @@ mod tests {
     use crate::c::bindings::sqlite3_api_routines;
     use crate::c::codes::NOMEM;
 
-    /// What SQLite would have for a running aggregate.
+    /// SQLite's part of a running aggregate.
     struct Running {
         registered: Registered,
         training: *mut Training,

@@ -22,15 +22,15 @@ use crate::files::{File, Methods};
 use crate::host::file::HostFile;
 use crate::relief::relieve;
 
-/// What SQLite sees: its own field, then one pointer of ours. All else is behind that pointer, and nothing of ours knows
-/// where the object is: VFSes above ours move it (`memmove` in SQLite's own appendvfs).
+/// The object that SQLite sees: its own field, then one pointer of ours. All else is behind that pointer, and nothing
+/// of ours knows where the object is: VFSes above ours move it (`memmove` in SQLite's own appendvfs).
 #[repr(C)]
 struct Object<F> {
     base: sqlite3_file,
     inner: *mut Inner<F>,
 }
 
-/// What an open file of ours is.
+/// An open file of ours.
 struct Inner<F> {
     poisoned: bool,
     /// A method is using the state.
@@ -41,7 +41,7 @@ struct Inner<F> {
 // SQLite's memory for a file begins at a multiple of 8.
 const _: () = assert!(align_of::<Object<()>>() <= 8);
 
-/// What an object of ours takes of the memory that SQLite gives for a file. A VFS asks for no less than this, and for no
+/// Bytes of an object of ours in the memory that SQLite gives for a file. A VFS asks for no less than this, and for no
 /// more than the one below asks for.
 pub(crate) const OBJECT_SIZE: usize = size_of::<Object<()>>();
 
@@ -88,8 +88,8 @@ pub(crate) unsafe fn install<F: File>(
 /// is busy: a report that waits for a lock runs the application's busy handler, which may use the file again. A file that
 /// is closed answers that, as VFSes above ours may keep its methods and call them once more.
 ///
-/// What SQLite does with a file is not to be interrupted within a call: no statement may run meanwhile, which is how one
-/// learns of it, and a commit is not left half done.
+/// A call of SQLite's on a file is not interrupted: no statement may run meanwhile, which is how one learns of an
+/// interrupt, and a commit is not left half done.
 ///
 /// # Safety
 /// `file` was made by [`install`] for an `F` and is open until this returns. SQLite calls the methods of a file from

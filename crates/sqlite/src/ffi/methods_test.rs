@@ -447,7 +447,7 @@ fn with_a_wal_index() {
             }
             assert_eq!(shm(reads, unlock | shared), OK);
         }
-        // Nor is anybody misled by a lock that was refused.
+        // Nor does a lock that was refused mislead a transaction.
         REFUSED.store(true, Ordering::SeqCst);
         assert_eq!(shm(reads, lock | shared), BUSY);
         REFUSED.store(false, Ordering::SeqCst);

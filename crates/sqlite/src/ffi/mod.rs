@@ -39,7 +39,7 @@ pub unsafe fn register_vfs(table: *const c_void, name: &str, host: &str) -> Resu
     unsafe { registration::register_named(table, name, host) }
 }
 
-/// What an entry point does besides.
+/// The further work of an entry point.
 #[derive(Clone, Copy, PartialEq)]
 enum Asked {
     Nothing,
@@ -49,8 +49,8 @@ enum Asked {
     Configure,
 }
 
-/// What all entry points do: the VFS once for each SQLite library, the functions for this connection and, through an
-/// automatic extension, for every later one.
+/// The work of all entry points: the VFS once for each SQLite library, the functions for this connection and, through
+/// an automatic extension, for every later one.
 ///
 /// Answers with SQLITE_OK, so that a program may register an entry point as an automatic extension: what contains
 /// this code must see to it that it is never unloaded.

@@ -20,8 +20,8 @@ use crate::host::name::{HostName, MainName};
 use crate::open::{self, Opened, beside_main};
 use crate::relief::relieve;
 
-/// Whose methods these are. What a method is called with does not tell: others build VFSes on ours, take over its
-/// methods, and call them with an object of their own (PROJ does).
+/// Whose methods these are. The arguments of a method do not tell: others build VFSes on ours, take over its methods,
+/// and call them with an object of their own (PROJ does).
 pub(crate) trait Owner {
     fn shim(vfs: *mut sqlite3_vfs) -> Option<&'static Shim>;
 }

@@ -26,7 +26,7 @@ use crate::files::split::split_file;
 use crate::files::{Database, File};
 use crate::options::{Name, Setting};
 
-/// What connections to the same archive share.
+/// The data that connections to the same archive share.
 #[derive(Debug)]
 struct Shared {
     file: FileId,
@@ -45,7 +45,7 @@ fn is_old_enough(which: &Key, now: SystemTime) -> bool {
     }
 }
 
-/// What to share for a file with this table; `None` for one that cannot be told from others.
+/// The data to share for a file with this table; data of its own for one that cannot be told from others.
 fn share(which: Option<Key>, table: SeekTable) -> Arc<Shared> {
     let alone = |file, table| {
         Arc::new(Shared {
@@ -102,7 +102,7 @@ impl<S: ReadAt> ArchiveFile<S> {
 }
 
 impl<S: ReadAt> ArchiveFile<S> {
-    /// What `info` says of it.
+    /// The report of `info`.
     pub(crate) fn report(&mut self) -> Result<Value, Failure> {
         let info = self.archive.info().map_err(failure)?;
         let mut head = [0; 100];

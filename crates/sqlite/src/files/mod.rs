@@ -24,14 +24,14 @@ use crate::host::file::{BusyHandler, HostFile};
 use crate::options::{Name, Setting};
 use crate::session::NOT_WRITTEN;
 
-/// The methods of an open file, `sqlite3_io_methods`. What has a body or a value here is right for a database that
-/// never changes: SQLite takes no locks on it and looks for no journal and no WAL.
+/// The methods of an open file, `sqlite3_io_methods`. Methods and values given here are right for a database that never
+/// changes: SQLite takes no locks on it and looks for no journal and no WAL.
 pub(crate) trait File {
     /// Which methods SQLite finds.
     const METHODS: Methods = Methods::WithFetch;
     /// Asked only where something is written.
     const SECTOR_SIZE: c_int = 4096;
-    /// What SQLite may expect of the medium.
+    /// The properties of the medium that SQLite may expect.
     const CHARACTERISTICS: c_int = IOCAP_IMMUTABLE;
     /// Whether calls take memory that can be refused. A journal has to be read and written when memory is short.
     const TAKES_MEMORY: bool = true;
@@ -90,7 +90,7 @@ pub(crate) trait File {
     /// A barrier between what SQLite reads and writes in the WAL index.
     fn index_barrier(&mut self) {}
 
-    /// What file controls ask; `None` for what is no database.
+    /// The database, for file controls; `None` for a file that is none.
     fn database(&mut self) -> Option<&mut dyn Database> {
         None
     }
@@ -117,8 +117,8 @@ pub(crate) enum Methods {
     AsHost,
 }
 
-/// What pragmas, SQL functions and SQLite itself ask a database by file controls. What has a body is the answer of a
-/// database that is never written.
+/// The questions that pragmas, SQL functions and SQLite itself ask a database by file controls. Bodies given here are
+/// the answers of a database that is never written.
 pub(crate) trait Database {
     /// A setting's value; for one that means nothing here, words that say so.
     fn setting(&self, name: Name) -> Result<String, String>;

@@ -12,7 +12,7 @@ use crate::options::{Name, Setting};
 /// How many bytes SQLite reads when it opens a file. It never reads just these again.
 const FIRST_READ: usize = 100;
 
-/// What is wrong.
+/// A file that is refused, with the reason.
 pub(crate) struct Refused(pub(crate) String);
 
 impl Refused {

@@ -24,7 +24,7 @@ use crate::host::cold_prefetch::ColdPrefetch;
 use crate::host::error::{HostCode, from_host};
 use crate::host::wal_index::Words;
 
-/// How often to look for a name that nobody has, to sync a directory by.
+/// How often to look for an unused name, to sync a directory by.
 const NAMES_TRIED: u32 = 8;
 /// Behind the file's own name; not longer than `-journal` with the five characters of chance that follow, so
 /// that it fits wherever a journal does.
@@ -459,7 +459,7 @@ const INDEX_REGION: usize = 32 << 10;
 /// behind.
 const NAME_MARGIN: usize = 4;
 
-/// A name beside a file that nobody has, between NULs.
+/// An unused name beside a file, between NULs.
 fn beside(path: &CStr) -> Vec<u8> {
     let chance = RandomState::new().hash_one(path);
     let mut name = vec![0; NAME_MARGIN];

@@ -1,4 +1,4 @@
-//! What the WAL index tells of checkpoints (<https://sqlite.org/walformat.html#the_wal_index_file_format>).
+//! The state of checkpoints in the WAL index (<https://sqlite.org/walformat.html#the_wal_index_file_format>).
 //!
 //! In WAL mode only checkpoints change what the database holds, and a reader takes from it only what the index says is
 //! there. So a handle that holds all of it need not look for newer commits.
@@ -55,7 +55,7 @@ pub(crate) fn is_all_in_database(word: impl Fn(usize) -> u32) -> bool {
     let whole = (0..COPIES[1])
         .step_by(4)
         .all(|at| word(at) == word(COPIES[1] + at));
-    // One that nobody has made from the WAL yet is all zeros.
+    // An index that was not made from the WAL yet is all zeros.
     let [is_made, ..] = word(IS_MADE).to_ne_bytes();
     let complete = word(BACKFILL) == word(FRAMES);
     whole && is_made != 0 && complete && doubt.is_multiple_of(2) && word(DOUBT) == doubt

@@ -61,7 +61,7 @@ impl Session<'_, Unlocked> {
     }
 
     /// Raises the lock to RESERVED. In WAL mode only `packed` is told so: the lock on the file stays SHARED, which is
-    /// enough to keep the journal mode. RESERVED excludes nobody there, and SQLite 3.54 refuses it while another
+    /// enough to keep the journal mode. RESERVED excludes no connection there, and SQLite 3.54 refuses it while another
     /// process has the WAL index open (`unixIsSharingShmNode`).
     fn lock_reserved(&mut self) -> Result<(), Failure> {
         let handle = &mut *self.handle;
@@ -86,7 +86,7 @@ impl Session<'_, Unlocked> {
         body: impl FnOnce(&mut Session<'_, Writing>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let handle = &mut *self.handle;
-        // With an exclusive lock on the file nobody else uses the WAL, and there may be no index.
+        // With an exclusive lock on the file no other connection uses the WAL, and there may be no index.
         if !read(handle.packed.uses_wal())? || handle.packed.lock_level() > LOCK_RESERVED {
             return body(&mut Session::new(handle));
         }

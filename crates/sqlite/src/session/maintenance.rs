@@ -14,7 +14,7 @@ use crate::host::wal_index::{BACKFILL, Words, is_all_in_database};
 /// Maintenance needs the WAL index, which SQLite has not mapped yet.
 pub(crate) const READ_FIRST: &str = "in WAL mode, read something from the database first";
 
-/// What can be said of a step of maintenance that failed; SQLite's error log has the rest.
+/// The message for a step of maintenance that failed; SQLite's error log has the rest.
 pub(crate) const MAINTENANCE_FAILED: &str = "maintenance failed; what was done is kept";
 
 /// The answer to a request to maintain a database that is only read.
@@ -33,7 +33,7 @@ impl Session<'_, Unlocked> {
         {
             return Err(Failure::told(ERROR, READ_FIRST));
         }
-        // The plan is made without a lock. What it finds free is looked up again under the lock.
+        // The plan is made without a lock. Pages that it finds free are looked up again under the lock.
         let former = handle.former()?;
         let upkeep = handle.upkeep.get_or_insert_default();
         let todo = read(upkeep.todo(&mut handle.packed, level, former))?;

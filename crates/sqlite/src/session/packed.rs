@@ -28,7 +28,7 @@ pub(crate) struct Packed<D: Storage> {
     wal_read: WalRead,
     /// Whether the database is in WAL mode, and the commit in which it was looked up.
     mode_at: Option<(u64, bool)>,
-    /// What the WAL index said when the store was last looked at, if the store holds all that it says.
+    /// The WAL index as it was when the store was last looked at, if the store holds all that the index says.
     held: Option<Checkpoints>,
     checkpoint: Checkpoint,
     /// A rollback-mode transaction has put the database into WAL mode.
@@ -177,7 +177,7 @@ impl<D: Storage + Words> Packed<D> {
         &mut self.wal_read
     }
 
-    /// What SQLite saw of checkpoints when the WAL transaction began may not be true.
+    /// The state of checkpoints that SQLite saw when the WAL transaction began may not be true.
     pub(crate) fn is_misled(&self) -> bool {
         self.wal_read == WalRead::Misled
     }
@@ -280,7 +280,7 @@ impl<D: Storage + Words> Packed<D> {
         Ok(())
     }
 
-    /// What holds of `PRAGMA secure_delete`.
+    /// The state of `PRAGMA secure_delete`.
     pub(crate) fn secure_delete(&mut self) -> &mut SecureDelete {
         &mut self.secure_delete
     }
@@ -306,7 +306,7 @@ impl<D: Storage + Words> Packed<D> {
     /// writing fails after one: frames that come later must not go into an older commit.
     pub(super) fn checkpoint_starts(&mut self, frames: u32) -> Result<()> {
         self.set_erase();
-        // SQLite goes on after a failure. What it writes then is refused.
+        // SQLite goes on after a failure. Its writes are then refused.
         let refreshed = self.store.refresh();
         let newest = refreshed.and_then(|_| self.expect_newest(frames));
         self.checkpoint = match &newest {
@@ -427,7 +427,7 @@ mod tests {
         writer.publish().unwrap();
     }
 
-    /// What a WAL transaction reads when the index says that so many frames are in the database.
+    /// The value that a WAL transaction reads when the index says that so many frames are in the database.
     fn read(frames: u32, reader: &mut Packed<&MemoryStorage>) -> u8 {
         FRAMES.set(frames);
         reader.set_index_mapped(true);

@@ -3,8 +3,8 @@
 //! SQLite handles the pragma itself, by clearing what it deletes within pages; the file's part is to overwrite the
 //! former copies of those pages. A pragma is told to the file of one database only: the one it names, else the main
 //! one. Without a name it is meant for attached databases too, and a database attached later takes it over. So ON
-//! counts for all files of the connection; OFF only for the file that heard it, as nobody says what was meant: that can
-//! erase too much, never too little.
+//! counts for all files of the connection; OFF only for the file that heard it, as it is not known what was meant: that
+//! can erase too much, never too little.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ static CONNECTIONS: Mutex<BTreeMap<usize, Weak<Heard>>> = Mutex::new(BTreeMap::n
 /// What holds for one file.
 #[derive(Debug)]
 pub(crate) struct SecureDelete {
-    /// What SQLite was compiled with, or what the file heard last.
+    /// The default that SQLite was compiled with, or the pragma that the file heard last.
     own: Erase,
     /// How often the connection had heard ON by then.
     since: u64,
@@ -59,7 +59,7 @@ impl SecureDelete {
         self.since = self.connection.load(Ordering::Relaxed);
     }
 
-    /// What holds now.
+    /// The setting that holds now.
     pub(crate) fn now(&self) -> Erase {
         if self.connection.load(Ordering::Relaxed) > self.since {
             Erase::WithCommit

@@ -35,7 +35,7 @@ impl Session<'_, Checkpointing> {
     pub(super) fn raise_doubt(&self) {
         if let Some(word) = self.handle.disk().writable_index_word(DOUBT) {
             word.fetch_or(1, Ordering::SeqCst);
-            // What SQLite writes to the index next comes after this.
+            // SQLite's next writes to the index come after this.
             fence(Ordering::SeqCst);
         }
     }

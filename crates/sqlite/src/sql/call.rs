@@ -25,7 +25,7 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// What this connection remembers.
+    /// The state that this connection keeps.
     pub(crate) fn state(&self) -> &'a State {
         self.state
     }

@@ -18,7 +18,7 @@ pub(crate) struct Function {
     /// Its arguments, the optional ones in brackets.
     pub(crate) arguments: &'static str,
     pub(crate) act: Act,
-    /// What it does, in Markdown.
+    /// Its effect, in Markdown.
     #[cfg_attr(
         not(all(test, feature = "remote")),
         expect(dead_code, reason = "for the reference, which a test writes")
@@ -26,7 +26,7 @@ pub(crate) struct Function {
     pub(crate) about: &'static str,
 }
 
-/// What a function does.
+/// The kind of work of a function, and its body.
 #[derive(Clone, Copy)]
 pub(crate) enum Act {
     /// Its arguments alone give the result, and it may run from anywhere.
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(found, NAMES);
     }
 
-    /// What sets or tells something of the whole process: each such function is refused where no code may be loaded.
+    /// Functions that set or tell something of the whole process: each is refused where no code may be loaded.
     #[test]
     fn these_configure_the_process() {
         let configures = |function: &&Function| matches!(function.act, Configure(_));

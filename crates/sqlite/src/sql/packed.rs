@@ -42,7 +42,7 @@ fn report(call: &Call<'_>, op: c_int) -> Result<()> {
             call.answer(Value::Text(text.as_bytes()));
             Ok(())
         }
-        // What is ours has a text.
+        // Answers of ours have a text.
         (OK, None) => Err(Error::no_memory()),
         (NOTFOUND, _) => match opened_without_us(call, &name) {
             Some(why) => Err(Error {
@@ -66,8 +66,8 @@ fn report(call: &Call<'_>, op: c_int) -> Result<()> {
     }
 }
 
-/// What to say of a file of ours that was opened without Litepack; `None` for any other. It is read without a lock, so
-/// only what is right at all times is told.
+/// The words for a file of ours that was opened without Litepack; `None` for any other. It is read without a lock, so
+/// only facts that hold at all times are told.
 fn opened_without_us(call: &Call<'_>, schema: &std::ffi::CStr) -> Option<&'static str> {
     let (head, len) = call.file_head::<HEADER_LEN>(schema)?;
     match FileKind::of(&head, len) {

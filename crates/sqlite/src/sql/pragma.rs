@@ -11,7 +11,7 @@ use crate::options::{Pragma, from_pragma};
 use crate::session::MAINTENANCE_FAILED;
 use crate::session::patience::RETRY;
 
-/// What there is to say of a file that is on no server.
+/// The message for a file that is on no server.
 const NOT_REMOTE: &str = "this database is not read from a server";
 
 /// Answers a pragma; `None` if it is none of ours. A failure that is to be logged goes to `log`.

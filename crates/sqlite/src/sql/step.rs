@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::files::Database;
 use crate::session::{MAINTENANCE_FAILED, READ_FIRST};
 
-/// What a step is asked, and what it answers. Another copy of this library, of another version, may be asked: so the
+/// The question to a step, and its answer. Another copy of this library, of another version, may be asked: so the
 /// layout is C's and begins with its version.
 #[repr(C)]
 pub(crate) struct Request {
@@ -22,7 +22,7 @@ pub(crate) struct Request {
     level: c_int,
     /// There is more to do.
     more: bool,
-    /// What is wrong: a text and its length, or null.
+    /// The error: a text and its length, or null.
     why: *const u8,
     why_len: usize,
 }
@@ -69,7 +69,7 @@ impl Request {
         }
     }
 
-    /// What is wrong.
+    /// The error's text.
     fn why(&self) -> &'static str {
         if self.why.is_null() {
             return MAINTENANCE_FAILED;
@@ -120,7 +120,7 @@ impl Call<'_> {
             NOTFOUND => Err(self.error("this is not a packed database")),
             code => {
                 if request.why.is_null() {
-                    // What is wrong with the database, a statement says better.
+                    // A statement reports an error of the database better.
                     read()?;
                 }
                 Err(Error {

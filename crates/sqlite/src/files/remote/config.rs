@@ -21,7 +21,7 @@ const CACHE_DIR_MB_NAME: &str = "cache_dir_mb";
 const KNOWN: &str =
     "the settings are ca_file, cache_dir, cache_dir_mb, s3_endpoint, s3_profile and s3_region";
 
-/// What was told.
+/// The settings.
 struct Config {
     headers: BTreeMap<Origin, Headers>,
     ca_file: Option<PathBuf>,

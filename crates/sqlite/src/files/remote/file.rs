@@ -1,5 +1,5 @@
 //! A database on a web server, as one that is only read: a packed file, an archive or a plain database, told by its
-//! first bytes. What it is made of is read by range when it is needed.
+//! first bytes. Its content is read by range when it is needed.
 
 use std::io;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::files::split::split_file;
 use crate::files::{Database, File};
 use crate::options::{Name, Setting};
 
-/// What the store expects to come with the first request does.
+/// The first request brings as much as the store expects of it.
 const _: () = assert!(litepack_remote::OPENING >= litepack_store::OPENING);
 
 /// The file, as what is above it wants its bytes.
@@ -253,7 +253,7 @@ impl RemoteFile {
         })
     }
 
-    /// What `info` says of such a file elsewhere, and `remote`.
+    /// The report of `info` on such a file elsewhere, and `remote`.
     pub(crate) fn report(&mut self) -> Result<Value, Failure> {
         let mut report = match &mut self.content {
             Content::Plain => {

@@ -1,5 +1,5 @@
 //! URI parameters of a database on a web server: `url`, and its companions. None of them names a local file: a URI may
-//! come from whoever can write an ATTACH. What does is in `config.rs`.
+//! come from anyone who can write an ATTACH. Settings that name one are in `config.rs`.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::files::Database;
 use crate::options::Setting;
 
-/// What there is to set.
+/// The parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Name {
     /// `url=URL`: where the file is. Percent-encoded, as every value in a URI is.
@@ -66,7 +66,7 @@ impl Location {
     }
 }
 
-/// What the parameters say of a database on a server, the others left out; `None` if it is not on one.
+/// The location in the parameters of a database on a server, the others left out; `None` if it is not on one.
 ///
 /// # Errors
 /// A value that is not valid, or one that means nothing without a URL, in words that repeat no value: it may be a

@@ -1,4 +1,4 @@
-//! What one call may take of a function that a schema may call: 64 MiB in, 64 MiB out, and a second of work.
+//! The bounds of one call of a function that a schema may call: 64 MiB in, 64 MiB out, and a second of work.
 //!
 //! A view, a trigger, an index or a default value may call functions that only compute, and the file that it is in may
 //! have been made to harm. SQLite does not tell a function who calls it. But what no schema of the connection names, only
@@ -106,8 +106,8 @@ impl Clock {
     }
 }
 
-/// Whether the schema of a database may call this function; that of `temp` is the application's own. What cannot be read
-/// may.
+/// Whether the schema of a database may call this function; that of `temp` is the application's own. If the schema
+/// cannot be read, it may.
 ///
 /// # Errors
 /// When it was interrupted.

@@ -16,7 +16,7 @@ const BUFFER_KEPT: usize = 4 << 20;
 /// maintenance is two deep.
 const DEPTH_MAX: u32 = 8;
 
-/// What one connection keeps between calls.
+/// The state that one connection keeps between calls.
 #[derive(Default)]
 pub(crate) struct State {
     /// How many functions are running, each called by SQL of the one before.
@@ -34,7 +34,7 @@ pub(crate) struct State {
     pub(crate) unbounded: Cell<bool>,
 }
 
-/// What a compressor was made for.
+/// The purpose of a compressor.
 #[derive(Clone, Copy, PartialEq)]
 struct Purpose {
     level: i32,

@@ -11,7 +11,7 @@ use crate::sql::call::Call;
 const SAMPLES_MAX: usize = 1 << 20;
 const SAMPLE_BYTES_MAX: usize = 32 << 20;
 
-/// What an aggregate has gathered.
+/// The samples an aggregate has gathered.
 pub(crate) struct Training {
     reservoir: Reservoir,
     size: usize,
@@ -52,7 +52,7 @@ impl Training {
         })
     }
 
-    /// Each row. What is never compressed says nothing.
+    /// Each row. Values that are never compressed are left out.
     pub(crate) fn add(&mut self, call: &Call<'_>) {
         if let Some(bytes) = call.argument(0).bytes() {
             self.reservoir.push(bytes);
