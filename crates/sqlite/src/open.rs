@@ -1,4 +1,4 @@
-//! What SQLite gets for a name: decides for each file whether it is ours, and opens what is.
+//! The file that SQLite gets for a name: decides for each whether it is ours, and opens those that are.
 //!
 //! Ours are main databases that are packed (or new) and their rollback journals, archives, files on a server, and what
 //! is only opened to say that its URI is wrong. Any other file is opened by the host directly in SQLite's memory, so
@@ -37,7 +37,7 @@ use crate::session::{Handle, Upkeep};
 /// The name of the VFS for which every new database is ours.
 pub(crate) const NAME: &str = "litepack";
 
-/// What SQLite gets. Files of ours are in memory of their own.
+/// The file that SQLite gets. Files of ours are in memory of their own.
 pub(crate) enum Opened {
     /// The host opens the file, with these flags: it is none of ours.
     Below(c_int),
@@ -219,7 +219,7 @@ fn beside_in_words(stranger: &CStr) -> String {
     )
 }
 
-/// What a main database is, by its first bytes; `Empty` also if it is a packed one that has no header yet.
+/// The kind of a main database, by its first bytes; `Empty` also if it is a packed one that has no header yet.
 fn kind_of(api: Api, disk: &HostFile) -> Result<FileKind, Failure> {
     let mut head = [0; HEAD_LEN];
     let mut read = || Ok((ReadAt::read_at(disk, &mut head, 0)?, ReadAt::len(disk)?));

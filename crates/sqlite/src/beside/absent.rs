@@ -8,8 +8,9 @@
 //!   it was, and there is nothing to undo.
 //! - A WAL is made after a commit that puts the database in WAL mode, and is gone before one that ends it.
 //!
-//! A journal that a killed writer left must not outlive the next commit, which it would undo in part. So whoever is
-//! about to write, and was answered from here, asks the VFS below after all ([`Entry::write_begins`](super::entry::Entry::write_begins)).
+//! A journal that a killed writer left must not outlive the next commit, which it would undo in part. So a handle that
+//! is about to write, and was answered from here, asks the VFS below after all
+//! ([`Entry::write_begins`](super::entry::Entry::write_begins)).
 //!
 //! This knowledge belongs to one handle: another one may have another file under the same name, after the file was
 //! replaced. So names are told apart by their addresses, which SQLite keeps as long as the handle is open.
@@ -78,7 +79,7 @@ impl Absent {
         }
     }
 
-    /// Whether SQLite was told that there is no journal, and nobody looked. Asked once.
+    /// Whether SQLite was told that there is no journal, without a look. Asked once.
     pub(super) fn was_assumed(&self) -> bool {
         self.is_assumed.swap(false, Ordering::Relaxed)
     }

@@ -16,7 +16,7 @@ use crate::c::api::Names;
 /// The commit of a file.
 type Commit = (FileUuid, u64);
 
-/// What a packed database holds in the table for as long as it is open.
+/// The entry of a packed database in the table, for as long as it is open.
 #[derive(Debug)]
 pub(crate) struct Entry {
     table: &'static OpenFiles,
@@ -28,7 +28,7 @@ pub(crate) struct Entry {
     /// Where SQLite has the names of the journal and the WAL.
     addresses: [usize; 2],
     absent: Arc<Absent>,
-    /// What `absent` is known of.
+    /// The commit for which `absent` holds.
     commit: Option<Commit>,
 }
 

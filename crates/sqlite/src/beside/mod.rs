@@ -1,4 +1,4 @@
-//! What the process has open, and what lies beside it.
+//! The files that the process has open, and those that lie beside them.
 //!
 //! ```text
 //! open_files.rs  the table        entry.rs   the places of a packed database in it

@@ -1,5 +1,5 @@
-//! What the process has open, in one table: packed databases by the path of each, the names of their journals and WALs
-//! by address, and files by what tells them apart, with their names in the cache.
+//! The files that the process has open, in one table: packed databases by the path of each, the names of their journals
+//! and WALs by address, and files by the marks that tell them apart, with their names in the cache.
 //!
 //! SQLite could tell the database of a journal (`sqlite3_database_file_object`), but only for names that it made itself:
 //! a VFS above ours that makes its own would have it read past them.
@@ -58,7 +58,7 @@ struct Name {
     absent: Arc<Absent>,
 }
 
-/// What tells a file from others.
+/// The mark that tells a file from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     /// A packed file, by device, number, and what it says itself.
@@ -81,17 +81,17 @@ struct File {
     /// The file's state when a handle was last closed. In another one it gets another name when it is opened again:
     /// what the cache has of it would answer for what was lost since.
     closed: Option<FileStamp>,
-    /// What its handles share.
+    /// The data that its handles share.
     shared: Weak<dyn Any + Send + Sync>,
 }
 
-/// What is known of a file that is opened.
+/// The data known of a file that is opened.
 #[derive(Debug)]
 pub(crate) struct Known<Shared> {
     pub(crate) name: FileId,
     /// Its state when a handle was last closed.
     pub(crate) closed: Option<FileStamp>,
-    /// What handles share now, if there are any.
+    /// The data that handles share now, if there are any.
     pub(crate) shared: Option<Arc<Shared>>,
 }
 
@@ -143,7 +143,7 @@ impl OpenFiles {
         }
     }
 
-    /// What a file of this name is, if it belongs to an open packed database.
+    /// The relation of the file of this name to an open packed database, if it belongs to one.
     fn beside(&self, name: &CStr) -> Option<Beside> {
         let (path, beside) = split(name)?;
         let table = self.read();
@@ -199,8 +199,8 @@ impl OpenFiles {
         self.with(name, |kind, absent| absent.note(kind));
     }
 
-    /// What the handles of a file share, and its name in the cache, by `decide`; that is given what is known of the
-    /// file. The file counts as open until the last handle lets go of what is shared.
+    /// The data that the handles of a file share, and its name in the cache, by `decide`, which gets the data known of
+    /// the file. The file counts as open until the last handle lets go of what is shared.
     pub(super) fn open<Shared: Any + Send + Sync>(
         &self,
         key: Key,
@@ -246,7 +246,7 @@ impl OpenFiles {
     }
 }
 
-/// What the handles of a file share, by `decide`, which is given what is known of the file.
+/// The data that the handles of a file share, by `decide`, which gets the data known of the file.
 pub(crate) fn open<Shared: Any + Send + Sync>(
     key: Key,
     decide: impl FnOnce(Option<Known<Shared>>) -> (FileId, Arc<Shared>),
@@ -269,7 +269,7 @@ fn by_name(known: Option<Known<FileId>>) -> (FileId, Arc<FileId>) {
     (name, shared.unwrap_or_else(|| Arc::new(name)))
 }
 
-/// What a file of this name is, if it belongs to a packed database that is open in this process.
+/// The relation of the file of this name to a packed database that is open in this process, if it belongs to one.
 pub(crate) fn beside(name: &CStr) -> Option<Beside> {
     OPEN.beside(name)
 }

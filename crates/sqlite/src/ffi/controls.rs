@@ -29,7 +29,7 @@ pub(crate) struct State<F> {
     pub(crate) vfs_name: &'static str,
     /// Where SQLite has the connection that uses the file; null if it has not said.
     pub(crate) connection: *const *mut sqlite3,
-    /// What `PRAGMA mmap_size` was set to.
+    /// The limit that `PRAGMA mmap_size` was set to.
     pub(crate) mmap_size: i64,
     pub(crate) file: F,
 }

@@ -1,4 +1,4 @@
-//! What SQLite calls: the entry points of the extension, and all that they register.
+//! The functions that SQLite calls: the entry points of the extension, and all that they register.
 //!
 //! ```text
 //! registration.rs  our VFSes in a library      vfs.rs         their methods

@@ -121,8 +121,8 @@ impl Opening<'_> {
     /// The arguments are SQLite's.
     unsafe fn any(&self) -> Result<(), Failure> {
         relieve().map_err(|_| NOMEM)?;
-        // SAFETY: the arguments are SQLite's, as the caller says. What is opened is in memory of its own, so nothing is
-        // open in SQLite's yet.
+        // SAFETY: the arguments are SQLite's, as the caller says. The opened file is in memory of its own, so nothing
+        // is open in SQLite's yet.
         unsafe {
             match self.what()? {
                 Opened::Below(flags) => self.below(flags),
@@ -135,7 +135,7 @@ impl Opening<'_> {
         }
     }
 
-    /// What SQLite gets.
+    /// The file that SQLite gets.
     ///
     /// # Safety
     /// The arguments are SQLite's.

@@ -208,7 +208,7 @@ impl HostFile {
         unsafe { call!(self.methods(), xUnlock(self.file, level)) }
     }
 
-    /// Whether somebody has a RESERVED lock.
+    /// Whether a connection has a RESERVED lock.
     pub(crate) fn is_reserved(&self) -> Result<bool, Code> {
         let mut held = 0;
         // SAFETY: the file is open.
@@ -245,7 +245,7 @@ impl HostFile {
         code == OK && has_moved != 0
     }
 
-    /// What the host calls its VFS, if it says.
+    /// The host's own name of its VFS, if it says.
     pub(crate) fn vfs_name(&self, api: Api) -> Option<String> {
         let mut name: *mut c_char = std::ptr::null_mut();
         // SAFETY: the argument is where a string of SQLite's memory goes, which is ours to free.

@@ -13,7 +13,7 @@ pub(crate) enum Checkpoint {
     /// All that it wrote is committed. A change of the size that comes next belongs to it, and with `synchronous=OFF` no
     /// `xSync` follows that would publish it.
     Committed,
-    /// What it wrote could not be committed. SQLite ignores the code there, so it is told at the next call that it heeds.
+    /// Its pages could not be committed. SQLite ignores the code there, so it is told at the next call that it heeds.
     Failed,
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct Handle {
     pub(crate) packed: Packed<HostFile>,
     /// `nBackfill` before SQLite sets it at the end of the running checkpoint.
     pub(super) backfill: u32,
-    /// What SQLite has locked in the WAL index through this handle.
+    /// SQLite's locks in the WAL index through this handle.
     pub(super) index_locks: IndexLocks,
     /// How SQLite has the connection wait while others are in the way.
     pub(super) busy: Option<BusyHandler>,

@@ -46,12 +46,12 @@ pub(crate) struct Packed<D: Storage> {
 pub(super) enum WalRead {
     /// SQLite has not mapped the WAL index through us, so it does not tell us of any.
     Untold,
-    /// SQLite has its lock, and looks how far checkpoints have got. What the index says of them was true with this
-    /// number ([`DOUBT`](crate::host::wal_index::DOUBT)).
+    /// SQLite has its lock, and looks how far checkpoints have got. The state of checkpoints in the index was true with
+    /// this number ([`DOUBT`](crate::host::wal_index::DOUBT)).
     Beginning(u32),
     /// It has begun, and the store was not looked at since.
     Begun,
-    /// What SQLite saw of checkpoints may not be true.
+    /// The state of checkpoints that SQLite saw may not be true.
     Misled,
     /// The store was looked at.
     Seen,

@@ -18,7 +18,7 @@ type Heard = AtomicU64;
 /// The connections that have files here, by their addresses.
 static CONNECTIONS: Mutex<BTreeMap<usize, Weak<Heard>>> = Mutex::new(BTreeMap::new());
 
-/// What holds for one file.
+/// The setting for one file.
 #[derive(Debug)]
 pub(crate) struct SecureDelete {
     /// The default that SQLite was compiled with, or the pragma that the file heard last.

@@ -1,4 +1,4 @@
-//! What SQLite does with a database in a transaction, and in a checkpoint. It says so by the call itself: it writes with
+//! SQLite's work on a database in a transaction, and in a checkpoint. It says so by the call itself: it writes with
 //! the locks for it, or was told to take none because nothing else uses the file.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

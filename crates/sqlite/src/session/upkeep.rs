@@ -1,4 +1,4 @@
-//! What there is to maintain in a file, as one handle knows it.
+//! The maintenance that a file needs, as one handle knows it.
 
 use litepack_codec::Level;
 use litepack_engine::maintenance::{Former, Maintenance, default_level};
@@ -17,7 +17,7 @@ pub(crate) struct Upkeep {
     pub(super) patience: Patience,
 }
 
-/// What is known of what there is to do.
+/// The plan of the work, as far as it is known.
 #[derive(Default)]
 pub(super) enum Plan {
     /// Nothing.
@@ -29,7 +29,7 @@ pub(super) enum Plan {
     Begun(Box<Maintenance>),
 }
 
-/// What there is to do now.
+/// The work that there is to do now.
 pub(super) enum Todo {
     Nothing,
     /// It was decided just now; that was enough for a step.

@@ -1,6 +1,6 @@
-//! What a program tells about web servers and no URI may: who it is to them, and which local files matter. It holds for
-//! the process, so it comes from who may load code into it: from the program, or by SQL functions that work on a
-//! connection that may load extensions alone (`sql/permission.rs`).
+//! The settings about web servers that a program makes and no URI may: its identity to them, and which local files
+//! matter. They hold for the process, so they come from those who may load code into it: from the program, or by SQL
+//! functions that work only on a connection that may load extensions (`sql/permission.rs`).
 
 use std::collections::BTreeMap;
 use std::mem::take;

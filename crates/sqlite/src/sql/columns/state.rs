@@ -1,4 +1,4 @@
-//! What the functions of a connection remember between calls, and how deep they call each other.
+//! The state that a connection's functions keep between calls, and how deep they call each other.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
