@@ -32,7 +32,7 @@ const PACKAGE_MAX: usize = 4 << 20;
 pub struct Found<T> {
     /// Below the folder that was searched.
     pub path: String,
-    /// What is in it.
+    /// Its content, for people.
     pub content: T,
 }
 
@@ -124,7 +124,7 @@ fn folders(root: &Path, depth: usize) -> Vec<PathBuf> {
     level
 }
 
-/// What a folder has, in order; nothing if it cannot be read.
+/// The entries of a folder, in order; none if it cannot be read.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut entries: Vec<_> = entries.map(|entry| entry.path()).collect();
