@@ -30,7 +30,7 @@ pub struct Arguments {
     /// Level 3, as SQLite's own writes: less time, and text some 5 % larger.
     #[arg(long, conflicts_with_all = ["best", "level"])]
     fast: bool,
-    /// Smallest file, in twenty times the time: level 19 and longer dictionaries.
+    /// Smallest file, in ten to forty times the time: level 19 and longer dictionaries.
     #[arg(long, conflicts_with = "level")]
     best: bool,
     /// zstd level, from 1 (fast) to 19 (small).

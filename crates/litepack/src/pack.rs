@@ -36,7 +36,7 @@ pub const DICTIONARY_SIZES: RangeInclusive<usize> = 4 << 10..=1 << 20;
 pub struct PackOptions {
     /// zstd level, from 1 (fast) to 19 (small).
     pub level: Level,
-    /// Smallest file, in twenty times the time: level 19 and longer dictionaries, whatever `level` says.
+    /// Smallest file, in ten to forty times the time: level 19 and longer dictionaries, whatever `level` says.
     pub best: bool,
     /// Lay pages out by column. Switch it off to compare.
     pub columnar: bool,
