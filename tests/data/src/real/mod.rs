@@ -32,7 +32,7 @@ const PACKAGE_MAX: usize = 4 << 20;
 pub struct Found<T> {
     /// Below the folder that was searched.
     pub path: String,
-    /// Its content, for people.
+    /// Its content.
     pub content: T,
 }
 
