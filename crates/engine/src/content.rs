@@ -8,7 +8,7 @@ use litepack_codec::Codec;
 use litepack_io::storage::Storage;
 use litepack_store::{Error, Info, Result, Store, StoredUnit};
 
-/// What some pages have in common: how many they are, and how they are stored.
+/// Counts of some pages: how many they are, and how they are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// Number of pages.
@@ -17,13 +17,13 @@ pub struct Share {
     pub plain: u64,
     /// Their length in the file, in bytes.
     pub stored: u64,
-    /// What of it is stored by which codec, in the order of [`Codec::ALL`].
+    /// Bytes of it stored by each codec, in the order of [`Codec::ALL`].
     pub codecs: [u64; Codec::ALL.len()],
-    /// What of it is stored with a dictionary.
+    /// Bytes of it stored with a dictionary.
     pub dictionary: u64,
 }
 
-/// What pages are that belong to no table or index.
+/// The kinds of pages that belong to no table or index.
 #[derive(Clone, Copy, Debug)]
 pub enum Other {
     /// On SQLite's list of free pages.
@@ -63,7 +63,7 @@ pub struct Damage {
     pub page: PageNumber,
     /// Name of the table or index that leads there, or "list of free pages".
     pub whose: String,
-    /// What is wrong with it.
+    /// The defect.
     pub why: &'static str,
 }
 
@@ -74,7 +74,7 @@ pub struct Content {
     pub trees: Vec<(Tree, Share)>,
     /// The pages of each of [`Other::ALL`].
     pub others: [Share; Other::ALL.len()],
-    /// What is wrong, up to a hundred places.
+    /// The damage found, up to a hundred places.
     pub damage: Vec<Damage>,
     /// How many places are wrong in all.
     pub damaged: u64,
@@ -119,7 +119,7 @@ impl Content {
         Ok(content)
     }
 
-    /// What all pages take, those of no tree too.
+    /// The shares of all pages, those of no tree too.
     pub fn shares(&self) -> impl Iterator<Item = &Share> {
         let trees = self.trees.iter().map(|(_, share)| share);
         trees.chain(&self.others)
@@ -205,7 +205,7 @@ impl<'a> Tally<'a> {
         tally
     }
 
-    /// What a page is added to. A file can claim to have more than SQLite can count.
+    /// The share that a page is added to. A file can claim to have more than SQLite can count.
     fn share(&mut self, page: Option<PageNumber>) -> &mut Share {
         let owner = match (self.owners, page) {
             (Some(owners), Some(page)) => owners.owner(page),

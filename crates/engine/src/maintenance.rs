@@ -54,7 +54,7 @@ pub enum Progress {
     Outdated,
 }
 
-/// What is done next.
+/// The next stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     DropFreePages,
@@ -108,7 +108,7 @@ impl Maintenance {
         let known = store.dictionaries()?;
         let mut effort = Effort::ordinary(level, store.threads());
         if store.erase() == Erase::WithCommit {
-            // What is deleted later would stay in it.
+            // Rows that are deleted later would stay in a dictionary.
             effort.len_max = 0;
         }
         let (size, unit) = (store.size(), store.unit_size());
@@ -200,7 +200,8 @@ impl Maintenance {
                 next.map_or(Stage::DropDictionaries, Stage::Recompress)
             }
             Stage::DropDictionaries => {
-                // What was planned is what the next pages are stored with, even if none is yet.
+                // The dictionaries of the plan are kept even if no page is stored with them yet: the next pages will
+                // be.
                 let planned = self.plan.former().iter().filter_map(|(_, index)| *index);
                 let mut kept: Vec<_> = planned.map(|index| self.numbers[index]).collect();
                 kept.push(self.none);

@@ -1,4 +1,4 @@
-//! What `litepack_info` and `litepack_check` answer, and the command prints.
+//! The answers of `litepack_info` and `litepack_check`, which the command prints.
 
 use litepack_store::{CheckReport, Damage, Info};
 use serde_json::{Map, Value, json};
@@ -96,7 +96,7 @@ pub fn archive_check_text(report: &litepack_archive::Report) -> String {
     lines.join("\n")
 }
 
-/// What an error says of an archive, in the terms of [`damage_json`]: what, at which offset, why.
+/// The damage of an archive by an error, in the terms of [`damage_json`]: the structure, its offset, the defect.
 pub fn archive_damage(error: &litepack_archive::Error) -> (String, u64, String) {
     match error {
         litepack_archive::Error::Frame {

@@ -12,7 +12,7 @@ use crate::c::codes::{
 };
 use crate::host::error::host_code;
 
-/// What went wrong, for SQLite and for people.
+/// An error, for SQLite and for people.
 #[derive(Debug)]
 pub struct Failure {
     pub(crate) code: Code,
@@ -51,7 +51,7 @@ impl Failure {
         self.code == BUSY && self.why.is_empty()
     }
 
-    /// What went wrong, if it is one of the texts of this library.
+    /// The error's words, if they are one of the texts of this library.
     pub(crate) fn fixed_words(&self) -> Option<&'static str> {
         match self.why {
             Cow::Borrowed(why) if !why.is_empty() => Some(why),
@@ -59,8 +59,7 @@ impl Failure {
         }
     }
 
-    /// An error of the store. What the host's VFS answered it has logged itself; without memory there is none for a
-    /// text.
+    /// An error of the store. The host's VFS has logged its own errors itself; without memory there is none for a text.
     pub(crate) fn of_store(error: &Error, doing: While) -> Failure {
         if error.is_interrupted() {
             return Failure::interrupted();
@@ -106,8 +105,8 @@ impl From<Code> for Failure {
     }
 }
 
-/// What a failed call was doing: damage met while reading is SQLite's "malformed", but while writing
-/// it must be an I/O error, the only kind after which SQLite gives up the transaction.
+/// The work of a failed call. Damage met while reading is SQLite's "malformed"; while writing it must be an I/O error,
+/// the only kind after which SQLite gives up the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum While {
     Reading,

@@ -1,9 +1,9 @@
 //! Which dictionaries a database should have: one for each table or index that is large enough, one for all the
 //! rest, each as long as it pays on pages that it was not trained on.
 //!
-//! Trees are told apart by walking the b-trees without their leaves. What that leaves unknown (overflow
-//! pages) and small trees are the rest. Pages are sampled at random, but the same ones each time: the
-//! same database has the same plan.
+//! Trees are told apart by walking the b-trees without their leaves. Pages that this leaves unknown (overflow pages)
+//! and small trees are the rest. Pages are sampled at random, but the same ones each time: the same database has the
+//! same plan.
 //!
 //! ```text
 //! effort.rs  how much work that is worth     sample.rs  the pages that it is tried on
@@ -34,8 +34,8 @@ use trial::{Best, Long, Trial};
 const GROUP_MIN: u64 = 512 << 10;
 /// No more trees than this have dictionaries of their own: an encoder keeps as many prepared.
 const TREES_MAX: usize = 15;
-/// What is too little for a dictionary of its own takes one of others only if it is at least one part in this many of the
-/// database: who reads little from far away need not fetch a dictionary for it.
+/// A group too small for a dictionary of its own takes one of others only if it is at least one part in this many of
+/// the database: a reader of little from far away need not fetch a dictionary for it.
 const SMALL_SHARE: u64 = 16;
 /// So many of those are tried.
 const SHARED_MAX: usize = 3;
@@ -47,13 +47,14 @@ const BUNDLE_SHARE: u64 = 256;
 const BUNDLE_MAX: u64 = 512 << 10;
 /// Not worth having below this.
 const BUNDLE_MIN: u64 = 2 << 10;
-/// What a page above the leaves, and a node of the page map for each unit below it, add to a segment at most, mostly.
+/// Bytes that a page above the leaves, and a node of the page map for each unit below it, add to a segment at most,
+/// mostly.
 const UPPER_LEN: u64 = 300;
 const NODE_SHARE: u64 = 8;
 /// A page above the leaves mostly has more children than this.
 const CHILDREN_MIN: usize = 50;
 
-/// What a plan keeps in memory of each unit, at most: its tree, and its group.
+/// Bytes that a plan keeps in memory of each unit, at most: its tree, and its group.
 const BYTES_PER_UNIT: usize = 16;
 /// No more memory than this is tried beforehand.
 const PROBE_MAX: usize = 256 << 20;
@@ -217,7 +218,7 @@ impl Plan {
         self.saved
     }
 
-    /// What had which number so far: the number, and which of the dictionaries is to take its place.
+    /// The former number of each dictionary, and the index of the one that takes its place.
     pub fn former(&self) -> &[(DictId, Option<usize>)] {
         &self.former
     }
@@ -266,7 +267,7 @@ impl Plan {
         store.set_maintained()
     }
 
-    /// What a file of `len` bytes is to have in its prefetch segment: units, the most useful first, and the bytes it
+    /// The prefetch segment that a file of `len` bytes should have: its units, the most useful first, and the bytes it
     /// may take. `None` if it is not worth having.
     fn prefetch_segment(&self, len: u64) -> Option<(Vec<Unit>, u64)> {
         let room = (len / BUNDLE_SHARE).min(BUNDLE_MAX);
@@ -352,9 +353,10 @@ impl Plan {
         self.tree_of(unit).map_or(REST, |tree| self.groups[tree])
     }
 
-    /// Takes the best dictionary that was trained for a group, or one there is that is better: the one it has had so far,
-    /// the file's own for all that no other is for, or that of a larger tree which looks alike. What is too little for a
-    /// dictionary of its own takes any that is there for others, if it is much of the database. Says what that costs.
+    /// Takes the best dictionary that was trained for a group, or one there is that is better: the one it has had so
+    /// far, the file's own for all that no other is for, or that of a larger tree which looks alike. A group too small
+    /// for a dictionary of its own takes any that is there for others, if it is much of the database. Returns the cost
+    /// as well.
     fn choose(
         &mut self,
         trial: Trial,

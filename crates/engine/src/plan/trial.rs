@@ -26,14 +26,14 @@ pub(super) struct Trial {
     /// Shared with the trainer, which an interrupt leaves behind.
     pub(super) samples: Arc<Samples>,
     pub(super) held_out: Vec<Vec<u8>>,
-    /// What the group takes now, in bytes, if it is in a file.
+    /// Bytes the group takes now, if it is in a file.
     pub(super) now: Option<u64>,
 }
 
 /// The best that was found for a group: what it would take, and the dictionary, if one pays.
 pub(super) struct Best {
     pub(super) cost: u64,
-    /// What it takes without a dictionary, which `cost` is a little below of: so much one has to save.
+    /// Bytes it takes without a dictionary. `cost` is a little below that: so much a dictionary has to save.
     pub(super) bare: u64,
     pub(super) dictionary: Option<Dictionary>,
     pub(super) long: Option<Long>,
@@ -48,7 +48,7 @@ pub(super) struct Long {
 }
 
 impl Trial {
-    /// What the group would take with a dictionary, in bytes.
+    /// Bytes the group would take with a dictionary.
     pub(super) fn cost(
         &self,
         encoder: &mut Encoder,
@@ -62,7 +62,7 @@ impl Trial {
         Ok(self.of_all(stored.len() as u64))
     }
 
-    /// What the group takes if the pages that are held out take so much.
+    /// Bytes of the whole group if the pages held out take `stored`.
     pub(super) fn of_all(&self, stored: u64) -> u64 {
         let held_out: usize = self.held_out.iter().map(Vec::len).sum();
         (u128::from(stored) * u128::from(self.bytes) / held_out.max(1) as u128) as u64

@@ -320,7 +320,7 @@ impl Catalog {
     /// `None` if there are too many.
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "nobody trains a dictionary of 4 GiB; the level is one of `LEVELS`"
+        reason = "no dictionary has 4 GiB; the level is one of `LEVELS`"
     )]
     pub(crate) fn add(
         &mut self,
@@ -391,7 +391,7 @@ impl Catalog {
         used.insert(0);
         let kept: Vec<DictId> = used.iter().copied().collect();
         for number in kept {
-            // What lies between an item and the end of its chain is not needed.
+            // Dictionaries between an item and the end of its chain are not needed.
             let current = self.current(number);
             used.insert(current);
             if current != number {

@@ -61,7 +61,7 @@ pub struct Info {
     /// Per codec and with or without dictionary, and for each kind of reference: name, units (of items: items), stored
     /// bytes.
     pub codecs: Vec<(String, u64, u64)>,
-    /// What could not be read, and so is missing in the lines above; up to a hundred pieces.
+    /// Parts that could not be read, and so are missing in the lines above; up to a hundred.
     pub damage: Vec<Damage>,
 }
 
@@ -205,7 +205,7 @@ impl<R: ReadAt> Snapshot<R> {
         Ok(info)
     }
 
-    /// What the page map and the free-space chain tell.
+    /// Counts units, map nodes and free space, by the page map and the free-space chain.
     fn count(&mut self, record: &Record, info: &mut Info) -> Result<()> {
         let mut counts = [[(0, 0); 2]; Codec::ALL.len()];
         let mut references = [(0, 0); 3];

@@ -1,7 +1,7 @@
 //! Recompression, in steps: outdated pages are stored again; dictionaries that no page needs, and units whose content
 //! means nothing, are dropped.
 //!
-//! Each step is an ordinary transaction that changes no byte of the database that anybody needs, so readers at any
+//! Each step is an ordinary transaction that changes no byte of the database that is still needed, so readers at any
 //! commit go on, and a crash loses nothing. The caller decides what should be done; the file shows how far it got.
 
 use std::collections::BTreeSet;
@@ -109,9 +109,9 @@ impl<D: Storage> Store<D> {
         Ok(!self.entry(unit)?.is_alone())
     }
 
-    /// Stores units again that are not stored with the dictionary that `wanted` names for them, or not at the
-    /// writing level: some from `from` on. Returns where to go on, and `None` at the end. What was written before is
-    /// committed first; the caller commits what this does.
+    /// Stores units again that are not stored with the dictionary that `wanted` names for them, or not at the writing
+    /// level: some from `from` on. Returns where to go on, and `None` at the end. Earlier writes are committed first;
+    /// the caller commits those of this call.
     ///
     /// # Errors
     /// The transaction is rolled back.
@@ -125,8 +125,8 @@ impl<D: Storage> Store<D> {
         self.step(|transaction| transaction.recompress(from, wanted))
     }
 
-    /// Makes units zero whose content means nothing: they take no space from then on. Units that are zero, or behind the
-    /// end, are passed over. What was written before is committed first; the caller commits what this does.
+    /// Makes units zero whose content means nothing: they take no space from then on. Units that are zero, or behind
+    /// the end, are passed over. Earlier writes are committed first; the caller commits those of this call.
     ///
     /// # Errors
     /// The transaction is rolled back.
@@ -145,8 +145,8 @@ impl<D: Storage> Store<D> {
         })
     }
 
-    /// Removes dictionaries that no page is stored with, but not those in `kept`. What was written before is committed
-    /// first; the caller commits what this does.
+    /// Removes dictionaries that no page is stored with, but not those in `kept`. Earlier writes are committed first;
+    /// the caller commits those of this call.
     ///
     /// # Errors
     /// The transaction is rolled back.

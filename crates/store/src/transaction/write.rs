@@ -113,7 +113,7 @@ impl<D: Storage> Transaction<'_, D> {
             self.changes.shrunk = true;
             let kept = size.div_ceil(unit_size);
             if !size.is_multiple_of(unit_size) {
-                // What is cut off must read as zeros if the database grows again.
+                // The bytes cut off must read as zeros if the database grows again.
                 let last = Unit(kept - 1);
                 let mut page = self.unit_before_change(last)?;
                 #[expect(
@@ -289,7 +289,7 @@ impl<D: Storage> Transaction<'_, D> {
             if let (Some(full), Some(first)) = (self.changes.in_order, first)
                 && first.leaf() < full
             {
-                // A leaf changes again that was written. What is in the queue can neither be read nor be given back.
+                // A leaf changes again that was written. Extents in the queue can neither be read nor be given back.
                 self.changes.in_order = None;
                 self.write_queue()?;
             }
