@@ -6,11 +6,16 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::ops::{ControlFlow, RangeInclusive};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use litepack_io::results::Results;
+use litepack_io::interrupt;
+use litepack_io::results::{Results, Waited};
 use litepack_io::workers::WorkerPool;
 use twox_hash::XxHash64;
-use zstd_safe::{CCtx, CParameter};
+use zstd_safe::zstd_sys::ZSTD_EndDirective::{ZSTD_e_continue, ZSTD_e_end};
+use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer};
 
 use crate::error::{Error, Result};
 use crate::seek_table::{
@@ -27,6 +32,11 @@ pub const DEFAULT_FRAME_SIZE: u32 = 64 << 10;
 pub const FRAME_SIZES: RangeInclusive<u32> = 1..=64 << 20;
 /// Frames under way for each thread.
 const UNDER_WAY: usize = 3;
+/// So much of a frame is compressed between two looks whether to stop: a block of zstd's, which it does not leave half
+/// done. At level 22 it takes a tenth of a second.
+const PIECE: usize = 128 << 10;
+/// So often `progress` is asked while a frame takes long.
+const TICK: Duration = Duration::from_millis(20);
 
 /// How an archive is made.
 #[derive(Clone, Debug)]
@@ -63,7 +73,7 @@ pub struct Created {
 }
 
 /// Makes an archive of all that `input` gives. `progress` is told how many bytes of the database are written, and
-/// can stop it.
+/// can stop it at any time. Threads that are at a frame then end by themselves, after a piece of it.
 ///
 /// # Errors
 /// When reading or writing fails, `progress` stops it, or the archive would need more frames than fit its table.
@@ -86,6 +96,7 @@ pub fn create(
     let (threads, level) = (settings.threads.max(1), settings.level);
     let (mut workers, mut tools) = (WorkerPool::<Tools>::default(), Tools::default());
     let results = Results::default();
+    let stop = Stop::default();
     let mut writer = Writer::new(output, frame_size);
     let (mut read, mut ended) = (0, false);
     let mut early = BTreeMap::new();
@@ -97,8 +108,10 @@ pub fn create(
             ended = bytes.len() < frame_size as usize;
             if !bytes.is_empty() {
                 let (number, promise) = (read, results.promise());
-                let job =
-                    move |tools: &mut Tools| promise.keep((number, tools.frame(level, &bytes)));
+                let stopped = Arc::clone(&stop.0);
+                let job = move |tools: &mut Tools| {
+                    promise.keep((number, tools.frame(level, &bytes, &stopped)));
+                };
                 workers.give(threads, Box::new(job));
                 read += 1;
             }
@@ -111,14 +124,28 @@ pub fn create(
             workers.work_some(&mut tools);
         }
         let stopped = || io::Error::other("a thread that compresses has stopped");
-        let (number, frame) = results.wait().ok_or_else(stopped)?;
-        early.insert(number, frame?);
+        match results.wait_for(TICK) {
+            Waited::Arrived((number, frame)) => drop(early.insert(number, frame?)),
+            Waited::Ended => return Err(stopped().into()),
+            Waited::NotYet => {}
+        }
         while let Some(frame) = early.remove(&writer.frames()) {
             writer.frame(&frame)?;
-            if progress(writer.created.size).is_break() {
-                return Err(Error::Stopped);
-            }
         }
+        if progress(writer.created.size).is_break() {
+            workers.detach();
+            return Err(Error::Stopped);
+        }
+    }
+}
+
+/// Tells threads to stop when it is dropped, in whatever way making the archive ends.
+#[derive(Default)]
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -135,19 +162,26 @@ struct Tools {
 }
 
 impl Tools {
-    fn frame(&mut self, level: i32, bytes: &[u8]) -> Result<Compressed> {
+    fn frame(&mut self, level: i32, bytes: &[u8], stop: &AtomicBool) -> Result<Compressed> {
         if self.context.is_none() {
             self.context = CCtx::try_create();
         }
         let context = self.context.as_mut();
         let context = context.ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        compress(context, level, bytes).map_err(|code| {
+        let compressed = compress(context, level, bytes, stop).map_err(|code| {
             let name = zstd_safe::get_error_name(code);
-            io::Error::other(format!("zstd cannot compress: {name}")).into()
-        })
+            io::Error::other(format!("zstd cannot compress: {name}"))
+        });
+        // A frame that was left half done is in it.
+        let compressed = compressed?;
+        if compressed.is_none() {
+            self.context = None;
+        }
+        compressed.ok_or(Error::Stopped)
     }
 }
 
+/// Compresses a frame; `None` if it was stopped.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "a frame has at most as many bytes as `FRAME_SIZES` allows; the table has the low half of the hash"
@@ -156,16 +190,39 @@ fn compress(
     context: &mut CCtx<'static>,
     level: i32,
     bytes: &[u8],
-) -> Result<Compressed, zstd_safe::ErrorCode> {
+    stop: &AtomicBool,
+) -> Result<Option<Compressed>, zstd_safe::ErrorCode> {
     context.set_parameter(CParameter::CompressionLevel(level))?;
     context.set_parameter(CParameter::ChecksumFlag(true))?;
     let mut stored = Vec::with_capacity(zstd_safe::compress_bound(bytes.len()));
-    context.compress2(&mut stored, bytes)?;
-    Ok(Compressed {
+    if bytes.len() <= PIECE {
+        context.compress2(&mut stored, bytes)?;
+    } else {
+        context.set_pledged_src_size(Some(bytes.len() as u64))?;
+        let mut output = OutBuffer::around(&mut stored);
+        let mut pieces = bytes.chunks(PIECE).peekable();
+        while let Some(piece) = pieces.next() {
+            // Where no thread could be started this is the caller's.
+            if stop.load(Ordering::Relaxed) || interrupt::is_interrupted() {
+                return Ok(None);
+            }
+            let end = match pieces.peek() {
+                Some(_) => ZSTD_e_continue,
+                None => ZSTD_e_end,
+            };
+            let mut input = InBuffer::around(piece);
+            // The output has room for all, so what is left after the last piece is nothing.
+            let mut left = 1;
+            while input.pos() < piece.len() || (end == ZSTD_e_end && left > 0) {
+                left = context.compress_stream2(&mut output, &mut input, end)?;
+            }
+        }
+    }
+    Ok(Some(Compressed {
         stored,
         size: bytes.len() as u32,
         checksum: XxHash64::oneshot(0, bytes) as u32,
-    })
+    }))
 }
 
 /// Writes frames in their order, and remembers what the table says of them.
@@ -273,4 +330,27 @@ fn fill(input: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_that_takes_long_is_stopped_and_the_next_one_is_whole() {
+        let bytes: Vec<u8> = (0..1_000_005_u32)
+            .map(|n| (n / 7).to_le_bytes()[n as usize % 3])
+            .collect();
+        let (mut tools, go_on, stop) = (Tools::default(), false.into(), true.into());
+        assert!(matches!(tools.frame(3, &bytes, &stop), Err(Error::Stopped)));
+        let frame = tools.frame(3, &bytes, &go_on).unwrap();
+        let mut back = Vec::with_capacity(bytes.len());
+        zstd_safe::decompress(&mut back, &frame.stored).unwrap();
+        assert!(back == bytes);
+        // It says its size, as one that is compressed in one go.
+        let said = zstd_safe::get_frame_content_size(&frame.stored).unwrap();
+        assert_eq!(said, Some(bytes.len() as u64));
+        let stopped = interrupt::listen(|| true, || tools.frame(3, &bytes, &go_on));
+        assert!(matches!(stopped, Err(Error::Stopped)));
+    }
 }

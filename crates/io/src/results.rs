@@ -3,11 +3,23 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The end at which results arrive.
 #[derive(Debug)]
 pub struct Results<T> {
     shared: Arc<Shared<T>>,
+}
+
+/// What waiting for a while came to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Waited<T> {
+    /// A result.
+    Arrived(T),
+    /// All jobs have ended.
+    Ended,
+    /// Nothing yet.
+    NotYet,
 }
 
 /// The end for one job. A job that comes to nothing drops it.
@@ -82,6 +94,29 @@ impl<T> Results<T> {
     }
 }
 
+impl<T> Results<T> {
+    /// A result, if there is one within this time.
+    pub fn wait_for(&self, time: Duration) -> Waited<T> {
+        let end = Instant::now() + time;
+        let mut state = self.shared.lock();
+        loop {
+            if let Some(arrived) = state.arrived.pop_front() {
+                return Waited::Arrived(arrived);
+            }
+            if state.promised == 0 {
+                return Waited::Ended;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Waited::NotYet;
+            }
+            state.awaited = true;
+            let changed = self.shared.changed.wait_timeout(state, left);
+            state = changed.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
 impl<T> Promise<T> {
     /// The job's result.
     pub fn keep(self, result: T) {
@@ -115,9 +150,16 @@ mod tests {
                 }
             }
         });
-        assert_eq!(results.wait(), Some(0));
+        assert_eq!(
+            results.wait_for(Duration::from_secs(60)),
+            Waited::Arrived(0)
+        );
         assert_eq!(results.wait(), Some(2));
         assert_eq!(results.wait(), None);
+        assert_eq!(results.wait_for(Duration::ZERO), Waited::Ended);
+        let promise = results.promise();
+        assert_eq!(results.wait_for(Duration::from_millis(1)), Waited::NotYet);
+        drop(promise);
         jobs.join().unwrap();
     }
 }
