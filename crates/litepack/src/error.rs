@@ -197,13 +197,19 @@ impl Cause for Error {
 
 impl Cause for io::Error {
     fn explained(self, what: String) -> Error {
-        Error::Io { what, source: self }
+        match self.kind() {
+            io::ErrorKind::Interrupted => Error::interrupted(),
+            _ => Error::Io { what, source: self },
+        }
     }
 }
 
 impl Cause for litepack_store::Error {
     fn explained(self, what: String) -> Error {
-        Error::Store { what, source: self }
+        match self.is_interrupted() {
+            true => Error::interrupted(),
+            false => Error::Store { what, source: self },
+        }
     }
 }
 
@@ -219,7 +225,10 @@ impl Cause for litepack_archive::Error {
 #[cfg(feature = "rusqlite")]
 impl Cause for rusqlite::Error {
     fn explained(self, what: String) -> Error {
-        Error::Sqlite { what, error: self }
+        match self.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::OperationInterrupted) => Error::interrupted(),
+            _ => Error::Sqlite { what, error: self },
+        }
     }
 }
 
@@ -282,6 +291,18 @@ mod tests {
         assert_eq!(kept.to_string(), "interrupted; what was done is kept");
         let other = Error::Refused("no".into()).keeping("all");
         assert!(!other.is_interrupted());
+    }
+
+    /// Whoever noticed it first, it is no failure.
+    #[test]
+    fn an_interruption_is_one_in_whatever_it_came() {
+        let halted = || std::io::Error::from(litepack_io::interrupt::Interrupted);
+        assert!(halted().explained(String::new()).is_interrupted());
+        let by_store = litepack_store::Error::from(halted());
+        assert!(by_store.explained(String::new()).is_interrupted());
+        let by_sqlite = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_INTERRUPT);
+        let by_sqlite = rusqlite::Error::SqliteFailure(by_sqlite, None);
+        assert!(by_sqlite.explained(String::new()).is_interrupted());
     }
 
     /// A full disk is said once, and with the name of the file.

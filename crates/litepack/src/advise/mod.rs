@@ -226,10 +226,7 @@ pub fn advise(
     register()?;
     let origin = Origin::open(shown)?;
     let page = Target::of(options, &origin)?;
-    let report = job.listening(|| report(&origin, shown, options, None, job));
-    // What was interrupted below need not have failed for that reason.
-    job.check()?;
-    let report = report?;
+    let report = listening(&origin, shown, options, None, job)?;
     page.write(&report, &origin, job)?;
     Ok(report)
 }
@@ -248,9 +245,7 @@ pub fn advise_packed(
     register()?;
     let origin = Origin::open(shown)?;
     let page = Target::of(options, &origin)?;
-    let report = job.listening(|| report(&origin, shown, options, Some(info), job));
-    job.check()?;
-    let mut report = report?;
+    let mut report = listening(&origin, shown, options, Some(info), job)?;
     report.measure(info);
     page.write(&report, &origin, job)?;
     Ok(report)
@@ -316,6 +311,19 @@ impl Time {
             |since: Instant, share: f64| since + Duration::from_secs_f64(self.seconds * share);
         after(self.begun, share).max(after(Instant::now(), least))
     }
+}
+
+/// What is read and compressed looks for an interrupt by itself: pages then cannot be read, and samples are short.
+fn listening(
+    origin: &Origin,
+    shown: &Path,
+    options: &AdviseOptions,
+    info: Option<&Info>,
+    job: &Job<'_>,
+) -> Result<Report> {
+    let report = job.listening(|| report(origin, shown, options, info, job));
+    job.check()?;
+    report
 }
 
 fn report(

@@ -14,6 +14,7 @@ use litepack_btree::page::{Cell, be32};
 use litepack_btree::{HEADER_LEN, Header, PageNumber};
 use litepack_codec::DictId;
 use litepack_engine::{FileKind, plan};
+use litepack_io::interrupt;
 use litepack_io::storage::ReadAt;
 use litepack_store::{Store, Unit};
 
@@ -117,9 +118,10 @@ impl<'a> Pages<'a> {
         self.bytes.wal.as_ref().map_or(0, |wal| wal.len)
     }
 
-    /// Fills `buf` from an offset; false if that cannot be done.
+    /// Fills `buf` from an offset; false if that cannot be done, or the caller was interrupted: what parses pages then
+    /// soon comes to its end.
     pub(crate) fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> bool {
-        let read = self.bytes.fill(offset, buf);
+        let read = !interrupt::is_interrupted() && self.bytes.fill(offset, buf);
         self.failed += u64::from(!read);
         read
     }
@@ -322,6 +324,19 @@ mod tests {
             drop(db);
             opened(&path, |seen| assert_eq!(seen.wal_bytes(), 0));
         }
+    }
+
+    #[test]
+    fn an_interrupt_ends_what_reads_pages() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a.db");
+        let db = Connection::open(&path).unwrap();
+        db.execute_batch("CREATE TABLE t(a)").unwrap();
+        opened(&path, |mut pages| {
+            let mut page = vec![0; 4096];
+            let mut read = || pages.page(PageNumber::FIRST, &mut page);
+            assert!(read() && !interrupt::listen(|| true, &mut read) && read());
+        });
     }
 
     #[test]

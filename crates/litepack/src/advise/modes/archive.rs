@@ -4,6 +4,8 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
+use litepack_io::interrupt;
+
 use super::{Mean, Predicted};
 use crate::Result;
 use crate::archive::CreateOptions;
@@ -89,7 +91,10 @@ fn compressed(bytes: &[u8], frame: u64, settings: &litepack_archive::Settings) -
         frame_size: frame as u32,
         ..settings.clone()
     };
-    let go_on = &mut |_| ControlFlow::Continue(());
+    let go_on = &mut |_| match interrupt::is_interrupted() {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
     litepack_archive::create(&mut &bytes[..], &mut frames, &settings, go_on)
         .context("cannot compress a sample")?;
     frames.0.pop();

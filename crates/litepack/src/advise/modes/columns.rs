@@ -1,10 +1,12 @@
 //! The size with compressed columns: values are compressed with a dictionary trained on others, as `litepack columns`
 //! does it, and the rows that result are put into pages.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use litepack_btree::{Tree, TreeKind};
-use litepack_codec::{Dictionary, Encoder, train};
+use litepack_codec::{Dictionary, Encoder, Samples as Training};
+use litepack_io::interrupt::{self, Halt};
 use litepack_io::parallel::parallel;
 use litepack_io::random::SplitMix64;
 use serde::Serialize;
@@ -18,6 +20,8 @@ use crate::advise::sample::{Samples, TreeSample};
 use crate::advise::schema::{Schema, Table};
 use crate::error::Context;
 use crate::files::reader;
+
+const CANNOT_COMPRESS: &str = "cannot compress a sample";
 
 /// As the defaults of `litepack columns enable` are: the level, and the size of a dictionary.
 const LEVEL: i32 = 19;
@@ -214,8 +218,10 @@ fn compressed(column: &ColumnSample, bytes: f64) -> Result<Option<(f64, f64)>> {
     for at in (1..training.len()).rev() {
         training.swap(at, random.below(at as u64 + 1) as usize);
     }
-    let lens: Vec<usize> = training.iter().map(|value| value.len()).collect();
-    let Some(dictionary) = train(&training.concat(), &lens, len as usize) else {
+    let Some(dictionary) = trained(&training, len as usize)
+        .map_err(litepack_store::Error::from)
+        .context(CANNOT_COMPRESS)?
+    else {
         return Ok(None);
     };
     // The values that a dictionary is trained on get smaller by it than others do, and they are many.
@@ -224,6 +230,14 @@ fn compressed(column: &ColumnSample, bytes: f64) -> Result<Option<(f64, f64)>> {
     let others = left(&held_out, &dictionary, TRIAL)?;
     let ratio = own * trained + others * (1.0 - trained);
     Ok((ratio < 1.0).then_some((ratio, dictionary.bytes().len() as f64)))
+}
+
+fn trained(values: &[&[u8]], len: usize) -> std::result::Result<Option<Dictionary>, Halt> {
+    let mut training = Training::default();
+    for value in values {
+        training.push(value)?;
+    }
+    Arc::new(training).train(len)
 }
 
 /// The share of values, of about so many bytes from all over them, that compression leaves.
@@ -239,9 +253,10 @@ fn encoded(values: &[&[u8]], dictionary: &Dictionary) -> Result<usize> {
     let (mut encoder, mut out) = (Encoder::with_columnar(LEVEL, false), Vec::new());
     for value in values {
         let encoded = encoder.encode(value, Some(dictionary), &mut out);
-        encoded
+        (encoded.map_err(Halt::from))
+            .and_then(|_| Ok(interrupt::check()?))
             .map_err(litepack_store::Error::from)
-            .context("cannot compress a sample")?;
+            .context(CANNOT_COMPRESS)?;
     }
     Ok(out.len())
 }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use litepack_codec::{Dictionary, Encoder, Level};
+use litepack_io::interrupt;
 use litepack_io::memory::OutOfMemory;
 use litepack_io::parallel::parallel;
 
@@ -47,7 +48,7 @@ pub(crate) fn all(
         let mut encoder = Encoder::new(level);
         let (mut stored, mut lens) = (Vec::new(), Vec::with_capacity(share.len()));
         for at in share {
-            if at % ROUNDS > 0 && Instant::now() > deadline {
+            if interrupt::is_interrupted() || (at % ROUNDS > 0 && Instant::now() > deadline) {
                 break;
             }
             let unit = &units[at];

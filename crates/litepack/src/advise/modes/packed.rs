@@ -4,12 +4,13 @@
 //! `--best` trains longer dictionaries on more pages, which takes minutes. Its gain is put together from two that can
 //! be measured: the same units at its level, and for the largest trees a dictionary of its length.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use litepack_btree::{Owner, PageNumber, PageOwnership};
-use litepack_codec::{Dictionary, Encoder, LEVELS, train};
+use litepack_codec::{Dictionary, Encoder, LEVELS, Samples};
 use litepack_engine::plan::{Effort, Plan};
-use litepack_io::memory::OutOfMemory;
+use litepack_io::interrupt::{self, Halt};
 use litepack_io::parallel::parallel;
 use litepack_io::random::SplitMix64;
 use litepack_store::{DEFAULT_LEVEL, Unit as UnitNumber};
@@ -398,10 +399,10 @@ impl Strata {
             len: len as usize,
             size: size as f64,
             own: None,
-            samples: Vec::new(),
-            lens: Vec::new(),
+            samples: Arc::default(),
             held_out: Vec::new(),
         };
+        let mut samples = Samples::default();
         let chosen = (self.firsts(owners))
             .filter(|page| self.of(owners, *page) == stratum && scattered(*page, 2) <= share);
         for (at, page) in chosen.enumerate() {
@@ -414,11 +415,10 @@ impl Strata {
                 trial.own = own.map(|at| dictionaries[at]);
                 trial.held_out.push(bytes);
             } else {
-                let sample = encoder.sample(&bytes);
-                trial.samples.extend_from_slice(sample);
-                trial.lens.push(sample.len());
+                samples.push(encoder.sample(&bytes)).ok()?;
             }
         }
+        trial.samples = Arc::new(samples);
         (!trial.held_out.is_empty()).then_some(trial)
     }
 }
@@ -429,24 +429,24 @@ struct LongTrial<'a> {
     /// Units of the tree.
     size: f64,
     own: Option<&'a Dictionary>,
-    samples: Vec<u8>,
-    lens: Vec<usize>,
+    samples: Arc<Samples>,
     held_out: Vec<Vec<u8>>,
 }
 
 impl LongTrial<'_> {
     /// The bytes of the tree with its own dictionary, and with a longer one.
-    fn costs(&self) -> std::result::Result<(f64, f64), OutOfMemory> {
+    fn costs(&self) -> std::result::Result<(f64, f64), Halt> {
         let mut encoder = Encoder::new(DEFAULT_LEVEL);
         let mut cost = |dictionary: Option<&Dictionary>| {
             let mut stored = Vec::new();
             for bytes in &self.held_out {
+                interrupt::check()?;
                 encoder.encode(bytes, dictionary, &mut stored)?;
             }
-            Ok(stored.len() as f64 * self.size / self.held_out.len() as f64)
+            Ok::<_, Halt>(stored.len() as f64 * self.size / self.held_out.len() as f64)
         };
         let own = cost(self.own)?;
-        match train(&self.samples, &self.lens, self.len) {
+        match self.samples.train(self.len)? {
             Some(long) => Ok((own, cost(Some(&long))?)),
             None => Ok((own, own)),
         }
