@@ -54,7 +54,7 @@ pub(super) fn decoder<R: BufRead + 'static>(
 
 /// The kind of a file that begins so, with what to do, if it is no text.
 pub(super) fn refused(head: &[u8]) -> Option<String> {
-    const MAGICS: [(&[u8], &str); 20] = [
+    const MAGICS: [(&[u8], &str); 21] = [
         (b"PK\x03\x04", "a zip archive"),
         (b"PK\x05\x06", "a zip archive"),
         (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
@@ -70,6 +70,7 @@ pub(super) fn refused(head: &[u8]) -> Option<String> {
         (b"\xff\x06\0\0sNaPpY", "compressed by snappy"),
         (b"PAR1", "a Parquet file"),
         (b"SQLite format 3\0", "a SQLite database"),
+        (b"Litepack\r\n\x1a\n", "a packed database"),
         (
             b"LPKSHHRH",
             "a journal of systemd; export it by journalctl -o json",

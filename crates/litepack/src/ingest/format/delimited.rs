@@ -1,5 +1,6 @@
 //! CSV and TSV, and CSV between semicolons or bars. The first line of a source has the names. A record is a line: one
-//! whose quoted value goes on in the next line is not parsed.
+//! whose quoted value goes on in the next line is not parsed. Nor is one with a quoted value that something follows: it
+//! escapes quotes otherwise, and a separator may be within the value.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -91,6 +92,7 @@ const NOTHING: [&str; 12] = [
 /// The format, with the names once they are known.
 pub(in crate::ingest) struct Delimited {
     reader: Reader,
+    delimiter: u8,
     /// Taken from the header.
     is_free: bool,
     header: Vec<String>,
@@ -109,6 +111,7 @@ impl Delimited {
     pub(super) fn new(delimiter: u8) -> Delimited {
         Delimited {
             reader: reader(delimiter),
+            delimiter,
             is_free: false,
             header: Vec::new(),
             line: Vec::new(),
@@ -121,6 +124,10 @@ impl Delimited {
             is_free: true,
             ..Delimited::new(b',')
         }
+    }
+
+    fn separate_by(&mut self, delimiter: u8) {
+        (self.reader, self.delimiter) = (reader(delimiter), delimiter);
     }
 
     pub(super) fn lacks_header(&self) -> bool {
@@ -202,13 +209,13 @@ impl Delimited {
         let mut names = self.split(line)?;
         if self.is_free && names.len() == 1 {
             for delimiter in [b';', b'\t', b'|'] {
-                self.reader = reader(delimiter);
+                self.separate_by(delimiter);
                 let found = self.split(line)?;
                 if found.len() > 1 {
                     names = found;
                     break;
                 }
-                self.reader = reader(b',');
+                self.separate_by(b',');
             }
         }
         if names.iter().any(|name| name.contains(&b'\r')) {
@@ -222,6 +229,10 @@ impl Delimited {
     }
 
     fn split(&mut self, line: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
+        // The reader would go on behind a closing quote, and so take `\"` for the end of a text.
+        if !closes_quotes(line, self.delimiter) {
+            return Err("a quote within a field, or one that is not closed");
+        }
         self.reader.reset();
         let mut record = line.to_vec();
         record.push(b'\n');
@@ -266,17 +277,80 @@ impl Delimited {
     }
 }
 
+/// Whether each field that begins with a quote ends with one: within it they are doubled.
+fn closes_quotes(line: &[u8], delimiter: u8) -> bool {
+    let mut rest = line;
+    loop {
+        let after = match rest.strip_prefix(b"\"") {
+            None => match memchr::memchr(delimiter, rest) {
+                Some(end) => rest.get(end..),
+                None => return true,
+            },
+            Some(mut text) => loop {
+                let Some(end) = memchr::memchr(b'"', text) else {
+                    return false;
+                };
+                let after = text.get(end + 1..).unwrap_or_default();
+                match after.strip_prefix(b"\"") {
+                    Some(more) => text = more,
+                    None => break Some(after),
+                }
+            },
+        };
+        match after.unwrap_or_default() {
+            [] => return true,
+            [byte, more @ ..] if *byte == delimiter => rest = more,
+            _ => return false,
+        }
+    }
+}
+
 /// Whether a text can be the name of a column.
 fn is_name(field: &[u8]) -> bool {
     let first = |b: &u8| b.is_ascii_alphabetic() || b"_@#".contains(b) || !b.is_ascii();
     let Ok(text) = std::str::from_utf8(field) else {
         return false;
     };
-    let strange = text.contains(['\r', '=', '"', '{']) || text.contains("://");
+    let strange =
+        text.contains(['\r', '=', '"', '{']) || text.contains("://") || text.contains(": ");
     field.first().is_some_and(first)
         && field.len() < 64
         && !strange
         && !text.get(1..).is_some_and(|rest| rest.contains('@'))
         && time::any(field).is_none()
         && !is_ip(field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quoted_field_ends_with_its_quote() {
+        let mut csv = Delimited::new(b',');
+        for (line, fields) in [
+            (&br#"a,"b ""c"", d",e"#[..], &["a", "b \"c\", d", "e"][..]),
+            (br#""","""""#, &["", "\""]),
+            (br#"5" disk,a"b"c"#, &["5\" disk", "a\"b\"c"]),
+            (b"a,,", &["a", "", ""]),
+            (b"a,\"\"", &["a", ""]),
+        ] {
+            let found = csv.split(line).unwrap();
+            let found: Vec<_> = found.iter().map(|f| String::from_utf8_lossy(f)).collect();
+            assert_eq!(found, fields);
+        }
+        for bad in [
+            &br#"a,"x"y,z"#[..],
+            br#""say \"a, b\"",c"#,
+            br#""a\"b",c"#,
+            br#""a" ,b"#,
+            br#"a,"b"#,
+            br#"a,"b"""#,
+        ] {
+            assert!(csv.split(bad).is_err(), "{}", String::from_utf8_lossy(bad));
+        }
+        // Between other separators a comma is one byte of many.
+        assert!(Delimited::new(b';').split(br#""a",b;c"#).is_err());
+        assert!(Delimited::new(b'\t').split(b"\"a\"\tb").is_ok());
+    }
 }

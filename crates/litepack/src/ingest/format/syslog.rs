@@ -125,7 +125,10 @@ pub(super) fn split(line: &[u8], now: i64) -> Result<(Head<'_>, &[u8]), &'static
     }
     // As in the RFC, or with an ISO time.
     let cut = |at: usize| rest.get(..at).zip(rest.get(at..)?.strip_prefix(b" "));
-    let classic = cut(15).and_then(|(at, rest)| Some((time::yearless(at, now)?, rest)));
+    let classic = [15, 14].into_iter().find_map(|end| {
+        let (at, rest) = cut(end)?;
+        Some((time::yearless(at, now)?, rest))
+    });
     let is_classic = classic.is_some();
     let newer = || {
         let (at, rest) = word(rest);

@@ -154,13 +154,19 @@ pub(super) fn unix(text: &[u8]) -> Option<Stamp> {
     })
 }
 
-/// `Nov 24 10:43:55`, which has no year: the last one in which that is not after tomorrow; taken as UTC.
+/// `Nov 24 10:43:55`, which has no year: the last one in which that is not after tomorrow; taken as UTC. A day of one
+/// digit has a space before it, which is lost where somebody joined words again.
 pub(super) fn yearless(text: &[u8], now: i64) -> Option<Stamp> {
-    if text.len() != 15 || text[3] != b' ' || text[6] != b' ' {
-        return None;
-    }
-    let day = text[4..6].strip_prefix(b" ").unwrap_or(&text[4..6]);
-    let (month, day, clock) = (month(&text[..3])?, number(day)?, hms(&text[7..])?);
+    let (month_name, rest) = text.split_at_checked(3)?;
+    let (day, clock) = rest
+        .strip_prefix(b" ")?
+        .split_at_checked(rest.len().checked_sub(10)?)?;
+    let day = match day {
+        [b' ', day] | [day @ b'1'..=b'9'] => number(&[*day])?,
+        [_, _] => number(day)?,
+        _ => return None,
+    };
+    let (month, clock) = (month(month_name)?, hms(clock.strip_prefix(b" ")?)?);
     let now_date = time::OffsetDateTime::from_unix_timestamp(now).ok()?;
     let year = u32::try_from(now_date.year()).ok()?;
     // The 29th of February may be eight years back.

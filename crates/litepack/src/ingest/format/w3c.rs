@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::field::{number, word_or_text};
+use super::field::{Kind, number, word_or_text};
 use super::time;
 use crate::ingest::row::{Columns, Row, Value};
 
@@ -16,8 +16,7 @@ const FIELDS_MAX: usize = 500;
 pub(in crate::ingest) struct W3c {
     line: Vec<u8>,
     names: Vec<String>,
-    /// Which of them are numbers by their nature, in whatever form.
-    numbers: Vec<bool>,
+    kinds: Vec<Kind>,
     date: Option<usize>,
     time: Option<usize>,
 }
@@ -47,6 +46,10 @@ impl W3c {
         if names.is_empty() || names.len() > FIELDS_MAX {
             return Err("too few or too many names");
         }
+        // As Exchange writes it: this is CSV, and would be one column.
+        if names.iter().any(|name| name.contains(',')) {
+            return Err("commas between the names");
+        }
         let place = |wanted: &str| {
             names
                 .iter()
@@ -54,7 +57,7 @@ impl W3c {
         };
         (self.date, self.time) = (place("date"), place("time"));
         self.names = names.into_iter().map(column).collect();
-        self.numbers = self.names.iter().map(|name| is_number(name)).collect();
+        self.kinds = self.names.iter().map(|name| kind(name)).collect();
         self.line = line.to_vec();
         Ok(())
     }
@@ -94,10 +97,14 @@ impl W3c {
             if clock.is_some_and(|(date, time)| at == date || at == time) {
                 continue;
             }
-            let value = match value {
-                b"-" => Value::Null,
-                value if self.numbers.get(at) == Some(&true) => number(value),
-                value => Value::typed(value),
+            let kind = self.kinds.get(at).copied().unwrap_or(Kind::Free);
+            if !kind.holds(value) {
+                return Err("a value is not of its field");
+            }
+            let value = match (kind, value) {
+                (_, b"-") => Value::Null,
+                (Kind::Number, value) => number(value),
+                (_, value) => Value::typed(value),
             };
             let slot = columns.place(name);
             row.put_at(slot, || Cow::Owned(name.clone()), value);
@@ -113,8 +120,12 @@ impl W3c {
             None => b' ',
         };
         let plain: Vec<&[u8]> = line.split(|b| *b == separator).take(wanted + 1).collect();
-        let well =
-            |values: &[&[u8]]| values.len() == wanted && values.iter().all(|v| !v.is_empty());
+        // One that begins with a quote and does not end with one has spaces in it.
+        let is_whole = |value: &&[u8]| match value {
+            [b'"', inner @ ..] => !inner.is_empty() && inner.ends_with(b"\""),
+            value => !value.is_empty(),
+        };
+        let well = |values: &[&[u8]]| values.len() == wanted && values.iter().all(is_whole);
         if well(&plain) {
             return Some(plain);
         }
@@ -130,9 +141,14 @@ impl W3c {
     }
 }
 
-/// Whether a column is a number: a duration or a size. Others may be versions or names, whose form counts.
-fn is_number(column: &str) -> bool {
-    column.starts_with("time_") || column.ends_with("bytes")
+/// What a field holds by its nature: of others, which may be versions or names, the form counts.
+fn kind(column: &str) -> Kind {
+    match column {
+        "c_ip" | "s_ip" => Kind::Address,
+        "sc_status" | "s_port" | "c_port" | "bytes" | "cs_bytes" | "sc_bytes" | "time_taken"
+        | "time_to_first_byte" => Kind::Number,
+        _ => Kind::Free,
+    }
 }
 
 /// The column of a name: `cs(User-Agent)` is `cs_user_agent`.
@@ -181,6 +197,32 @@ mod tests {
                 Some(Value::Integer(12))
             ]
         );
+    }
+
+    #[test]
+    fn a_value_of_another_field_is_none() {
+        let mut w3c = W3c::default();
+        w3c.directive(b"#Fields: c-ip cs(User-Agent) sc-status time-taken")
+            .unwrap();
+        for line in [
+            "::1 - 200 0.5",
+            "- - - -",
+            "10.0.0.1 \"a b\" 200 5",
+            "a.example 9\" 000 5",
+        ] {
+            assert!(values(&w3c, line).is_ok(), "{line}");
+        }
+        for line in [
+            // The status is missing, and the quoted text has a space.
+            "10.0.0.1 \"Mozilla (X11)\" 5",
+            "10.0.0.1 \"a b 5",
+            "GET - 200 x",
+            "/ - 200 5",
+        ] {
+            assert!(values(&w3c, line).is_err(), "{line}");
+        }
+        // As Exchange separates them.
+        assert!(W3c::default().directive(b"#Fields: a,b,c").is_err());
     }
 
     #[test]
