@@ -400,7 +400,7 @@ def test_bounds_that_are_not_known():
 
 @pytest.fixture
 def server(logs):
-    from test_shards import Server
+    from test_shards_failures import Server
     from http.server import ThreadingHTTPServer
     import threading
 
