@@ -11,7 +11,7 @@ pub struct Results<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// What waiting for a while came to.
+/// The outcome of waiting for a while.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Waited<T> {
     /// A result.

@@ -313,7 +313,7 @@ impl Time {
     }
 }
 
-/// What is read and compressed looks for an interrupt by itself: pages then cannot be read, and samples are short.
+/// Reading and compressing look for an interrupt by themselves: pages then cannot be read, and samples are short.
 fn listening(
     origin: &Origin,
     shown: &Path,

@@ -141,7 +141,7 @@ impl W3c {
     }
 }
 
-/// What a field holds by its nature: of others, which may be versions or names, the form counts.
+/// The type of a field by its nature. Other fields may be versions or names, whose form counts.
 fn kind(column: &str) -> Kind {
     match column {
         "c_ip" | "s_ip" => Kind::Address,
