@@ -69,6 +69,8 @@ impl Failure {
             Error::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => {
                 return Failure::told(code, "out of memory");
             }
+            // A text of its own: who asked for maintenance is told no other.
+            Error::Io(_) if code == FULL => return Failure::told(code, DISK_FULL),
             Error::Io(error) => host_code(error).is_some(),
             _ => false,
         };
@@ -79,6 +81,9 @@ impl Failure {
         }
     }
 }
+
+/// The words for a full disk.
+const DISK_FULL: &str = "the disk is full";
 
 /// The result code of a failure, which goes to SQLite's error log if it has to.
 pub(crate) fn report(api: Api, failure: &Failure) -> Code {
@@ -158,6 +163,7 @@ mod tests {
         let of = |error: io::Error| Failure::of_store(&error.into(), While::Writing);
         let host = of(from_host(FULL).unwrap_err());
         assert_eq!((host.code, host.told), (FULL, true));
+        assert_eq!(host.fixed_words(), Some(DISK_FULL));
         let ours = of(io::Error::other("the checkpoint could not be committed"));
         assert_eq!((ours.code, ours.told), (IOERR, false));
         let memory = of(io::ErrorKind::OutOfMemory.into());
