@@ -42,6 +42,9 @@ pub struct Arguments {
     /// Longest dictionary for a table or index: 0 for none, or 4096 to 1048576.
     #[arg(long, value_name = "BYTES", value_parser = dictionary_size)]
     dictionary_size: Option<usize>,
+    /// Store zeros for free pages: smaller, and no longer bit for bit.
+    #[arg(long)]
+    drop_free_pages: bool,
 }
 
 fn dictionary_size(text: &str) -> Result<usize, String> {
@@ -70,6 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         best: arguments.best,
         columnar: !arguments.no_columnar,
         dictionary_size: arguments.dictionary_size,
+        drop_free_pages: arguments.drop_free_pages,
         replace: arguments.force,
     };
     let (shown, sizes) = match &arguments.dst {

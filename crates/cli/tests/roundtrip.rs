@@ -205,3 +205,91 @@ fn names_links_and_permissions() {
         0o640
     );
 }
+
+/// Deleted rows leave pages that hold them, which `pack` keeps bit for bit unless it is told otherwise.
+#[test]
+fn free_pages_are_left_out_if_that_is_wanted() {
+    for page_size in [512, 4096, 65536] {
+        let place = Place::new();
+        place.database("a.db", page_size, 40_000);
+        let db = place.open("a.db");
+        db.execute_batch("PRAGMA secure_delete=OFF; DELETE FROM t WHERE id > 8000")
+            .unwrap();
+        let before = bytes(&place.path("a.db"));
+        place.ok(&["pack", "a.db", "whole.packed"]);
+        let told = place.ok(&["info", "whole.packed"]).stdout;
+        assert!(
+            told.contains("litepack maintain gives that back"),
+            "{page_size}: {told}"
+        );
+        place.ok(&["pack", "--drop-free-pages", "a.db", "dropped.packed"]);
+        let told = place.ok(&["info", "dropped.packed"]).stdout;
+        assert!(!told.contains("gives that back"), "{page_size}: {told}");
+        let fresh = format!("VACUUM INTO '{}'", place.path("fresh.db").display());
+        db.execute_batch(&fresh).unwrap();
+        place.ok(&["pack", "fresh.db", "fresh.packed"]);
+        let len = |name: &str| bytes(&place.path(name)).len();
+        assert!(len("whole.packed") > 2 * len("fresh.packed"), "{page_size}");
+        // Pages that hold the list are kept, and in small pages they are many.
+        let most = if page_size == 512 { 125 } else { 115 };
+        assert!(
+            len("dropped.packed") * 100 < len("fresh.packed") * most,
+            "{page_size}: {} {}",
+            len("dropped.packed"),
+            len("fresh.packed")
+        );
+        // All but those pages is as it was, and those are zeros.
+        place.ok(&["unpack", "dropped.packed", "back.db"]);
+        let back = bytes(&place.path("back.db"));
+        assert_eq!(back.len(), before.len());
+        let mut zeros = 0;
+        for (back, before) in back
+            .chunks(page_size as usize)
+            .zip(before.chunks(page_size as usize))
+        {
+            let is_zero = back.iter().all(|byte| *byte == 0);
+            assert!(back == before || is_zero, "{page_size}");
+            zeros += usize::from(back != before);
+        }
+        assert!(zeros > before.len() / page_size as usize / 2, "{page_size}");
+        let sound: String = place
+            .open("back.db")
+            .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(sound, "ok");
+        drop(db);
+        place.ok(&["unpack", "whole.packed", "same.db"]);
+        assert!(bytes(&place.path("same.db")) == before);
+        place.ok(&["pack", "--drop-free-pages", "--in-place", "a.db"]);
+        assert_eq!(len("a.db"), len("dropped.packed"));
+    }
+}
+
+/// With any doubt about the list, nothing is dropped.
+#[test]
+fn free_pages_of_a_list_in_doubt_are_kept() {
+    let place = Place::new();
+    place.database("a.db", 4096, 20_000);
+    place
+        .open("a.db")
+        .execute_batch("PRAGMA secure_delete=OFF; DELETE FROM t WHERE id > 2000")
+        .unwrap();
+    let path = place.path("a.db");
+    let mut before = bytes(&path);
+    // The first trunk names a page that a table has: the root of `t`.
+    let trunk = u32::from_be_bytes(before[32..36].try_into().unwrap()) as usize - 1;
+    before[trunk * 4096 + 8..trunk * 4096 + 12].copy_from_slice(&2_u32.to_be_bytes());
+    std::fs::write(&path, &before).unwrap();
+    let run = place.ok(&["pack", "--drop-free-pages", "a.db", "a.packed"]);
+    assert!(
+        run.stderr.contains("keeps its free pages"),
+        "{}",
+        run.stderr
+    );
+    place.ok(&["unpack", "a.packed", "b.db"]);
+    assert!(bytes(&place.path("b.db")) == before);
+    // An empty database has none.
+    std::fs::write(place.path("empty.db"), b"").unwrap();
+    let run = place.ok(&["pack", "--drop-free-pages", "empty.db", "empty.packed"]);
+    assert!(!run.stderr.contains("free pages"), "{}", run.stderr);
+}

@@ -6,7 +6,9 @@
 use litepack_btree::{HEADER_LEN, Header, Owner, PageNumber, PageOwnership, Tree};
 use litepack_codec::Codec;
 use litepack_io::storage::Storage;
-use litepack_store::{Error, Info, Result, Store, StoredUnit};
+use litepack_store::{Info, Result, Store, StoredUnit};
+
+use crate::pages::read;
 
 /// Counts of some pages: how many they are, and how they are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -153,14 +155,6 @@ fn owners<D: Storage>(
         read(store, page.start(header.page_size), buf)
     });
     owners.map(Some)
-}
-
-/// Fills `buf` from the database; false if it is damaged or not as long.
-fn read<D: Storage>(store: &mut Store<D>, offset: u64, buf: &mut [u8]) -> Result<bool> {
-    match store.read(offset, buf) {
-        Err(Error::Damaged(_)) => Ok(false),
-        result => Ok(result? == buf.len()),
-    }
 }
 
 /// Adds up what pages take.

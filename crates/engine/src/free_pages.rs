@@ -11,7 +11,9 @@
 use litepack_btree::{FreeList, Header, PageNumber, PageOwnership};
 use litepack_io::interrupt;
 use litepack_io::storage::Storage;
-use litepack_store::{Error, Result, Store, Unit};
+use litepack_store::{Result, Store, Unit};
+
+use crate::pages::read;
 
 /// The walk through all trees is not worth it for less than this share of what is stored.
 const WORTH: u64 = 200;
@@ -89,6 +91,26 @@ impl FreePages {
     }
 }
 
+/// The header and the list of free pages of a database of `len` bytes; `None` unless the list is right: each page is in
+/// one tree or on the list, and the header counts as many. `read` fills a buffer from an offset, and returns false if it
+/// cannot. It is called for all pages of tables and indexes.
+///
+/// # Errors
+/// Those of `read`.
+pub fn right_free_list<E>(
+    len: u64,
+    mut read: impl FnMut(u64, &mut [u8]) -> std::result::Result<bool, E>,
+) -> std::result::Result<Option<(Header, FreeList)>, E> {
+    let Some((header, list)) = FreeList::of_database(len, &mut read)? else {
+        return Ok(None);
+    };
+    if list.leaves().is_empty() {
+        return Ok(Some((header, list)));
+    }
+    let owners = PageOwnership::find(&header, |page, buf| read(page.start(header.page_size), buf))?;
+    Ok(owners.is_whole().then_some((header, list)))
+}
+
 /// The units of which all pages are leaves of all these lists, the first one last.
 fn units_of(header: &Header, lists: &[&FreeList], unit_size: u32) -> Vec<Unit> {
     let share = (unit_size / header.page_size).max(1);
@@ -118,13 +140,4 @@ fn units_of(header: &Header, lists: &[&FreeList], unit_size: u32) -> Vec<Unit> {
 /// The header and the list of free pages of the commit that a handle is at; `None` if the list is not sound.
 fn list_of<D: Storage>(store: &mut Store<D>) -> Result<Option<(Header, FreeList)>> {
     FreeList::of_database(store.size(), |offset, buf| read(store, offset, buf))
-}
-
-/// Fills `buf` from the database; false if it is damaged or not as long.
-fn read<D: Storage>(store: &mut Store<D>, offset: u64, buf: &mut [u8]) -> Result<bool> {
-    interrupt::check()?;
-    match store.read(offset, buf) {
-        Err(Error::Damaged(_)) => Ok(false),
-        result => Ok(result? == buf.len()),
-    }
 }

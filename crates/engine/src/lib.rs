@@ -5,7 +5,7 @@
 //! kind.rs        what a file is, by its first bytes     plan/           which dictionaries a database should have
 //! content.rs     what each table and index takes        maintenance.rs  the steps that make a packed file small again
 //! malformed.rs   whether its b-trees make sense         free_pages.rs   free pages, which need not be stored
-//! foreign.rs     what a file is that is no database
+//! foreign.rs     what a file is that is no database     pages.rs        reading pages, damaged or not
 //! report.rs      what info and check answer, as JSON and text
 //! references/    which units have text in common
 //! ```
@@ -18,10 +18,12 @@ mod free_pages;
 mod kind;
 pub mod maintenance;
 mod malformed;
+mod pages;
 pub mod plan;
 pub mod references;
 pub mod report;
 
+pub use free_pages::right_free_list;
 pub use kind::{FileKind, expect_database_len, missing_bytes, page_size, stated_size};
 pub use litepack_store::Unit;
 pub use malformed::warning;

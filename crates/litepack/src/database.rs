@@ -113,6 +113,15 @@ impl Database {
         value.map_err(|error| Error::of_sqlite(&self.shown, error))
     }
 
+    /// Brings the WAL into the file, if there is one, as far as others let it without waiting.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        let mode: String = self.value("pragma main.journal_mode", [])?;
+        if mode == "wal" {
+            self.value::<i64>("pragma main.wal_checkpoint(passive)", [])?;
+        }
+        Ok(())
+    }
+
     /// Runs a statement without a result.
     pub(crate) fn run(&self, sql: &str) -> Result<()> {
         let done = self.connection.execute_batch(sql);

@@ -42,6 +42,9 @@ pub struct PackOptions {
     pub columnar: bool,
     /// Longest dictionary for a table or index: 0 for none, or one of [`DICTIONARY_SIZES`].
     pub dictionary_size: Option<usize>,
+    /// Store zeros for free pages, which take no space. The file is then not the database bit for bit: what `unpack`
+    /// gives has zeros in those pages.
+    pub drop_free_pages: bool,
     /// Replace the target if it exists.
     pub replace: bool,
 }
@@ -53,6 +56,7 @@ impl Default for PackOptions {
             best: false,
             columnar: true,
             dictionary_size: None,
+            drop_free_pages: false,
             replace: false,
         }
     }
@@ -136,6 +140,9 @@ pub fn pack(
     let target = Replacement::of(target.as_ref(), source.path(), options.replace, job)?;
     source.hold(job)?;
     source.expect_whole()?;
+    if options.drop_free_pages {
+        source.drop_free_pages(job)?;
+    }
     let like = source.metadata()?;
     let sizes = fill_and_compare(&source, &target, effort, job)?;
     target.publish(&like, job)?;
@@ -157,6 +164,9 @@ pub fn pack_in_place(
     source.hold_alone(job)?;
     let target = Replacement::in_place(source.path())?;
     source.expect_whole()?;
+    if options.drop_free_pages {
+        source.drop_free_pages(job)?;
+    }
     let like = source.metadata()?;
     source.warn_of_links(&like, job);
     let sizes = fill_and_compare(&source, &target, effort, job)?;

@@ -519,3 +519,28 @@ fn pack_says_what_share_each_step_has_and_goes_through_all_of_them() {
     let all: u32 = shares.iter().map(|(_, share)| share).sum();
     assert!((990..=1000).contains(&all), "{shares:?}");
 }
+
+/// A log that is not all in the database keeps free pages as they are.
+#[test]
+fn maintenance_brings_the_log_into_the_file_first() {
+    let place = TempDir::new().unwrap();
+    let path = place.path().join("packed.db");
+    let db = litepack::open(&path).unwrap();
+    db.execute_batch(
+        "pragma journal_mode = wal; pragma secure_delete = off;
+         create table event(id integer primary key, data text);
+         with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000)
+             insert into event select i, hex(randomblob(60)) from n;
+         pragma wal_checkpoint(truncate); pragma wal_autocheckpoint = 0;
+         delete from event where id > 1000",
+    )
+    .unwrap();
+    let options = MaintainOptions::default();
+    let done = litepack::maintain(&path, &options, &Job::default()).unwrap();
+    assert!(
+        done.sizes.after * 5 < done.sizes.before,
+        "{:?}: free pages are still there",
+        done.sizes
+    );
+    assert_eq!(count(&db), 1000);
+}

@@ -5,6 +5,10 @@ use indicatif::HumanBytes;
 use litepack::content::{Codec, Content, Other, Share, Tree, TreeKind};
 use litepack::{FileInfo, Info, printable};
 
+/// Maintenance drops free pages if they take this part of the file; fewer bytes are not worth a word.
+const DROPPED_SHARE: u64 = 200;
+const DROPPED: u64 = 64 << 10;
+
 /// All of the report.
 pub fn of(report: &Info) -> String {
     let (info, content) = (&report.file, &report.content);
@@ -14,8 +18,22 @@ pub fn of(report: &Info) -> String {
     }
     if !info.damage.is_empty() || content.damaged > 0 {
         out += &format!("\n{}", damage(info, content));
+    } else {
+        out += &free_pages(info, content);
     }
     out
+}
+
+/// Free pages that take space, which maintenance gives back.
+fn free_pages(info: &FileInfo, content: &Content) -> String {
+    let stored = content.others[Other::Free as usize].stored;
+    match stored >= DROPPED && stored >= info.file_bytes / DROPPED_SHARE {
+        true => format!(
+            "\nfree pages take {}; litepack maintain gives that back\n",
+            HumanBytes(stored)
+        ),
+        false => String::new(),
+    }
 }
 
 fn totals(info: &FileInfo) -> String {

@@ -176,6 +176,10 @@ impl Evidence<'_> {
         };
         let packed = match self.left.is_plain() {
             true => "",
+            false if free > 0.0 => {
+                " `litepack maintain` alone gives back what free pages take, while others read and write, and should be run \
+                 after VACUUM, too: until then pages are packed less well."
+            }
             false => " Run `litepack maintain` after it: until then pages are packed less well.",
         };
         let pages = |bytes: f64| (bytes / page).round() as u64;

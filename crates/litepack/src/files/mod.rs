@@ -10,12 +10,14 @@
 //! holders.rs      who has a database open                           leftovers.rs    temporary files, and what is left of them
 //! durable.rs      the steps by which a file takes a name, and a power loss between them
 //! pages.rs        its pages, while others may write               bound.rs        SQL on it has an end
-//! structure.rs    whether its pages make trees
+//! structure.rs    whether its pages make trees                         free_pages.rs  free pages, read as zeros
+//! wal.rs          frames of a WAL
 //! ```
 
 pub(crate) mod bound;
 pub(crate) mod content;
 pub(crate) mod durable;
+pub(crate) mod free_pages;
 pub(crate) mod header;
 pub(crate) mod held;
 pub(crate) mod holders;
@@ -36,3 +38,4 @@ pub(crate) mod replacement;
 pub(crate) mod snapshot;
 pub(crate) mod source;
 pub(crate) mod structure;
+mod wal;

@@ -20,14 +20,12 @@ use litepack_store::{Store, Unit};
 
 use super::names::{Suffixes, with_suffix};
 use super::reader;
+use super::wal::WalFile;
 use crate::error::{Context, cannot_read, refuse};
 use crate::{Result, archive};
 
-/// Length of the header of a WAL, and of a frame in it (sqlite.org/fileformat2.html, section 4.1).
-const WAL_HEADER: usize = 32;
-const FRAME_HEADER: usize = 24;
 /// Frames of a WAL that are looked at: those of 4 GiB in pages of 4 KiB.
-const FRAMES_MAX: u64 = 1 << 20;
+const FRAMES_MAX: u32 = 1 << 20;
 
 /// The pages.
 pub(crate) struct Pages<'a> {
@@ -157,15 +155,15 @@ impl Bytes<'_> {
             return self.medium.read_at(offset, buf);
         };
         // Page by page: each may be in either file.
-        let page_size = u64::from(wal.page_size);
+        let page_size = u64::from(wal.file.page_size());
         let (mut offset, mut buf) = (offset, buf);
         while !buf.is_empty() {
             let within = offset % page_size;
             let len = buf.len().min((page_size - within) as usize);
             let (part, rest) = buf.split_at_mut(len);
-            let number = u32::try_from(offset / page_size + 1).unwrap_or(u32::MAX);
-            let read = match wal.frames.get(&number) {
-                Some(at) => ReadAt::read_at(&wal.file, part, at + within).is_ok_and(|n| n == len),
+            let page = u32::try_from(offset / page_size).unwrap_or(u32::MAX);
+            let read = match wal.frames.get(&page) {
+                Some(at) => wal.file.read_at(part, at + within).is_ok_and(|n| n == len),
                 None => self.medium.read_at(offset, part),
             };
             if !read {
@@ -207,8 +205,7 @@ impl plan::Source for Pages<'_> {
 
 /// The pages that a WAL has, up to its last commit.
 struct Wal {
-    file: File,
-    page_size: u32,
+    file: WalFile,
     /// Where each page is in it.
     frames: HashMap<u32, u64>,
     /// Bytes of the database after the last commit.
@@ -218,57 +215,34 @@ struct Wal {
 }
 
 impl Wal {
-    /// The WAL beside a database; `None` if there is none, or no commit in it.
-    ///
-    /// A frame counts if it has the salts of the header, as those of an earlier round do not. Their checksums are not
-    /// looked at: no more depends on them than a number in a report.
+    /// The WAL beside a database; `None` if there is none, or no commit in it. No more depends on its frames than a
+    /// number in a report.
     fn open(path: &Path, kind: FileKind) -> Option<Wal> {
         let path = with_suffix(path, Suffixes::of(kind).wal);
         // Opening a pipe would wait for its other end.
         if !path.metadata().ok()?.is_file() {
             return None;
         }
-        let file = File::open(path).ok()?;
-        let mut head = [0; WAL_HEADER];
-        let read = ReadAt::read_at(&file, &mut head, 0).ok()?;
-        let magic = word(&head, 0)? & !1;
-        let page_size = word(&head, 8)?;
-        let salts = (word(&head, 16)?, word(&head, 20)?);
-        let sound = read == WAL_HEADER
-            && magic == 0x377f_0682
-            && page_size.is_power_of_two()
-            && (512..=65536).contains(&page_size);
-        if !sound {
-            return None;
-        }
         let mut wal = Wal {
-            file,
-            page_size,
+            file: WalFile::of(File::open(path).ok()?).ok()??,
             frames: HashMap::new(),
             size: 0,
             len: 0,
         };
-        let (mut pending, mut at) = (Vec::new(), WAL_HEADER as u64);
-        for _ in 0..FRAMES_MAX {
-            let mut frame = [0; FRAME_HEADER];
-            let read = ReadAt::read_at(&wal.file, &mut frame, at).ok()?;
-            let (page, pages) = (word(&frame, 0)?, word(&frame, 4)?);
-            if read < FRAME_HEADER || (word(&frame, 8)?, word(&frame, 12)?) != salts {
+        let mut pending = Vec::new();
+        for number in 0..FRAMES_MAX {
+            let Some(frame) = wal.file.frame(number).ok()? else {
                 break;
-            }
-            pending.push((page, at + FRAME_HEADER as u64));
-            at += FRAME_HEADER as u64 + u64::from(page_size);
-            if pages > 0 {
+            };
+            pending.push((frame.page, frame.place));
+            if frame.pages > 0 {
                 wal.frames.extend(pending.drain(..));
-                (wal.size, wal.len) = (u64::from(pages) * u64::from(page_size), at);
+                wal.size = u64::from(frame.pages) * u64::from(wal.file.page_size());
+                wal.len = wal.file.end_of(number + 1);
             }
         }
         (wal.size > 0).then_some(wal)
     }
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    be32(bytes, at)
 }
 
 #[cfg(test)]

@@ -12,15 +12,13 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use litepack_btree::page::be32;
 use litepack_io::storage::ReadAt;
 
+use super::free_pages::FreePages;
+use super::wal::WalFile;
 use crate::error::{Context, cannot_read, refuse};
 use crate::{Job, Result};
 
-/// Length of the header of a WAL, and of a frame in it (<https://sqlite.org/fileformat2.html#walformat>).
-const WAL_HEADER: usize = 32;
-const FRAME_HEADER: usize = 24;
 /// Length of the header of the index, which is there twice, and of that and the number of frames that are in the file.
 const INDEX_HEADER: usize = 48;
 const INDEX_HEAD: usize = 2 * INDEX_HEADER + 4;
@@ -93,7 +91,7 @@ impl Index {
 /// The pages that are newer in the WAL than in the file.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    wal: File,
+    wal: WalFile,
     page_size: u64,
     /// Where each page is in the WAL.
     places: HashMap<u64, u64>,
@@ -114,38 +112,26 @@ impl Frames {
         };
         let page_size = index.page_size();
         let file = File::open(wal).with_context(cannot)?;
-        let mut head = [0; WAL_HEADER];
-        let read = ReadAt::read_at(&file, &mut head, 0).with_context(cannot)?;
-        if read < WAL_HEADER
-            || !page_size.is_power_of_two()
-            || page_size < 512
-            || be32(&head, 8) != Some(page_size)
-            || head.get(16..24) != Some(index.salts())
-        {
+        let file = WalFile::of(file).with_context(cannot)?;
+        let is_own =
+            |wal: &WalFile| wal.page_size() == page_size && wal.salts()[..] == *index.salts();
+        let Some(file) = file.filter(is_own) else {
             refuse!("{}", damaged("its header".into()));
-        }
+        };
         let mut frames = Frames {
             wal: file,
             page_size: page_size.into(),
             places: HashMap::new(),
             size: u64::from(index.pages()) * u64::from(page_size),
         };
-        let mut at = WAL_HEADER as u64;
         for number in 0..index.frames() {
             if number % FRAMES_AT_ONCE == 0 {
                 job.check()?;
             }
-            let mut frame = [0; FRAME_HEADER];
-            let read = ReadAt::read_at(&frames.wal, &mut frame, at).with_context(cannot)?;
-            let page = be32(&frame, 0).filter(|page| *page > 0);
-            match page {
-                Some(page) if read == FRAME_HEADER && frame.get(8..16) == Some(index.salts()) => {
-                    let place = at + FRAME_HEADER as u64;
-                    frames.places.insert(u64::from(page) - 1, place);
-                }
-                _ => refuse!("{}", damaged(format!("frame {}", number + 1))),
-            }
-            at += FRAME_HEADER as u64 + frames.page_size;
+            let Some(frame) = frames.wal.frame(number).with_context(cannot)? else {
+                refuse!("{}", damaged(format!("frame {}", number + 1)));
+            };
+            frames.places.insert(frame.page.into(), frame.place);
         }
         Ok(Some(frames))
     }
@@ -163,7 +149,7 @@ impl Frames {
             let len = usize::try_from(self.page_size - within).unwrap_or(usize::MAX);
             let (part, rest) = buf.split_at_mut(len.min(buf.len()));
             if let Some(place) = self.places.get(&(offset / self.page_size))
-                && ReadAt::read_at(&self.wal, part, place + within)? < part.len()
+                && self.wal.read_at(part, place + within)? < part.len()
             {
                 return Err(io::Error::new(
                     io::ErrorKind::UnexpectedEof,
@@ -177,22 +163,26 @@ impl Frames {
     }
 }
 
-/// A file, and what is newer in its WAL.
+/// A file, and what is newer in its WAL. Free pages are zeros if they are named.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytes<'a> {
     pub(crate) file: &'a File,
     pub(crate) frames: Option<&'a Frames>,
+    pub(crate) free: Option<&'a FreePages>,
 }
 
 impl<'a> From<&'a File> for Bytes<'a> {
     fn from(file: &'a File) -> Bytes<'a> {
-        Bytes { file, frames: None }
+        Bytes {
+            file,
+            frames: None,
+            free: None,
+        }
     }
 }
 
-/// A plain database.
-impl ReadAt for Bytes<'_> {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+impl Bytes<'_> {
+    fn read_all_pages(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let Some(frames) = self.frames else {
             return ReadAt::read_at(self.file, buf, offset);
         };
@@ -208,6 +198,17 @@ impl ReadAt for Bytes<'_> {
         }
         frames.lay_over(offset, buf)?;
         Ok(wanted)
+    }
+}
+
+/// A plain database.
+impl ReadAt for Bytes<'_> {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let n = self.read_all_pages(buf, offset)?;
+        if let (Some(free), Some(read)) = (self.free, buf.get_mut(..n)) {
+            free.blank(offset, read);
+        }
+        Ok(n)
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -252,11 +253,11 @@ mod tests {
         let done = frames(|_, index| index.copy_within(16..20, 96)).unwrap();
         assert!(done.is_none());
         for change in [
-            |wal: &mut Vec<u8>| wal[WAL_HEADER + 9] ^= 1,
+            |wal: &mut Vec<u8>| wal[32 + 9] ^= 1,
             |wal: &mut Vec<u8>| wal[17] ^= 1,
             |wal: &mut Vec<u8>| wal[9] ^= 1,
-            |wal: &mut Vec<u8>| wal[WAL_HEADER..WAL_HEADER + 4].fill(0),
-            |wal: &mut Vec<u8>| wal.truncate(WAL_HEADER + 10),
+            |wal: &mut Vec<u8>| wal[32..36].fill(0),
+            |wal: &mut Vec<u8>| wal.truncate(32 + 10),
             Vec::clear,
         ] {
             let error = frames(|wal, _| change(wal)).unwrap_err().to_string();

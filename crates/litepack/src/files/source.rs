@@ -21,6 +21,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::bound::read_schema;
 use super::durable;
+use super::free_pages::FreePages;
 use super::header;
 use super::held::Held;
 use super::leftovers::directory;
@@ -55,6 +56,8 @@ pub(crate) struct Source {
     /// The index of the WAL, while `connection` keeps a moment of it, and the pages that only the WAL has.
     index: Option<Held>,
     frames: Option<Frames>,
+    /// Pages that [`Source::bytes`] has zeros for.
+    free: Option<FreePages>,
     interrupts: Option<Interrupts>,
     file: Held,
     path: PathBuf,
@@ -72,6 +75,7 @@ impl Source {
             connection: None,
             index: None,
             frames: None,
+            free: None,
             interrupts: None,
             file,
             path,
@@ -146,7 +150,20 @@ impl Source {
         Bytes {
             file: &self.file,
             frames: self.frames.as_ref(),
+            free: self.free.as_ref(),
         }
+    }
+
+    /// From now on [`Source::bytes`] has zeros for free pages, if the list of them is right. The database is held.
+    pub(crate) fn drop_free_pages(&mut self, job: &Job<'_>) -> Result<()> {
+        self.free = FreePages::find(self.bytes(), job)?;
+        if self.free.is_none() {
+            let name = self.shown.display();
+            job.warn(&format!(
+                "{name} keeps its free pages: the list of them is not sound"
+            ));
+        }
+        Ok(())
     }
 
     /// The file itself.
