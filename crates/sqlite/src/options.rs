@@ -131,10 +131,11 @@ pub(crate) fn from_uri(
     Ok(settings)
 }
 
-/// Whether a pragma of this name is one of ours.
-pub(crate) fn is_ours(name: &str) -> bool {
-    let head = name.as_bytes().get(..PRAGMA_PREFIX.len());
-    head.is_some_and(|head| head.eq_ignore_ascii_case(PRAGMA_PREFIX.as_bytes()))
+/// Whether a pragma of this name is a request that may take long: it reads the whole file, or writes it.
+pub(crate) fn is_long(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let ours = lower.strip_prefix(PRAGMA_PREFIX);
+    ours.is_some_and(|name| matches!(name, "info" | "check" | "maintain" | "split"))
 }
 
 /// The request of a pragma; `None` if it is none of ours.

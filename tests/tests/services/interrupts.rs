@@ -4,7 +4,7 @@
 use litepack_tests::commandline::Place;
 use litepack_tests::vfs;
 use rusqlite::{Connection, ErrorCode, Result};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// On a busy machine, too; what was interrupted took longer, or came to its end without an error.
@@ -92,6 +92,46 @@ fn whatever_takes_long_ends_when_it_is_interrupted() {
         ask(&db, "pragma litepack_check").expect("sound"),
         "Text(\"ok\")"
     );
+}
+
+/// To hear an interrupt takes a statement, and the first one loads the schema from the file that the pragma keeps busy.
+#[test]
+fn a_pragma_that_comes_first_waits_for_nothing() {
+    let place = Place::new();
+    let path = place.path("small.db");
+    // The schema takes more than the first page, which SQLite reads when it opens the file.
+    let columns: String = (0..400).map(|n| format!(", c{n}")).collect();
+    let tables: String = (0..20)
+        .map(|n| format!("create table t{n}(id integer primary key{columns});"))
+        .collect();
+    vfs::open(&path)
+        .and_then(|db| db.execute_batch(&tables))
+        .expect("it is made");
+    let expect_no_wait = |may_fail: bool| {
+        static WAITS: AtomicU32 = AtomicU32::new(0);
+        for pragma in ["info", "check", "maintain = 0", "split = '3 2'"] {
+            let mut db = vfs::open(&path).expect("it opens");
+            let waits = |times| {
+                WAITS.fetch_add(1, Ordering::SeqCst);
+                times < 3
+            };
+            db.busy_handler(Some(waits)).expect("it is set");
+            let answer = ask(&db, &format!("pragma litepack_{pragma}"));
+            assert!(may_fail || answer.is_ok(), "{pragma}: {answer:?}");
+            assert_eq!(WAITS.load(Ordering::SeqCst), 0, "{pragma}: {answer:?}");
+        }
+    };
+    expect_no_wait(false);
+    // Nor where the schema cannot be loaded.
+    let whole = std::fs::read(&path).expect("it is read");
+    let has_lost_its_schema = (2048..whole.len() - 100).step_by(100).any(|at| {
+        let mut bytes = whole.clone();
+        bytes[at..][..100].iter_mut().for_each(|byte| *byte ^= 0x55);
+        std::fs::write(&path, bytes).expect("it is written");
+        vfs::open(&path).is_ok_and(|db| ask(&db, "select count(*) from sqlite_schema").is_err())
+    });
+    assert!(has_lost_its_schema, "this shows nothing");
+    expect_no_wait(true);
 }
 
 #[test]

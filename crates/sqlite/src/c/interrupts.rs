@@ -7,6 +7,10 @@
 //!
 //! SQLite forgets an interrupt when a statement begins and no other is running. While a function runs, its statement
 //! does. A pragma is answered while it is prepared: so another statement is kept running until then.
+//!
+//! Preparing a statement loads the schema first: in SQLite 3.54 also for one that names no table, in 3.40 not yet. While
+//! a method of the file runs, SQLite would find the file busy and wait as long as `busy_timeout` says. So a pragma has
+//! the schema loaded before its method runs; where that fails, no statement is prepared later.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int};
@@ -37,6 +41,8 @@ pub(crate) struct Interrupts {
     api: Api,
     db: *mut sqlite3,
     held: *mut sqlite3_stmt,
+    /// The schema is there, so that a statement can be prepared at any time.
+    may_prepare: bool,
     /// Prepared when it is needed.
     pulse: Cell<*mut sqlite3_stmt>,
     /// When it was run last. A call that is shorter needs none.
@@ -53,20 +59,22 @@ impl Interrupts {
             api,
             db,
             held: std::ptr::null_mut(),
+            may_prepare: true,
             pulse: Cell::new(std::ptr::null_mut()),
             pulsed: Cell::new(Instant::now()),
         }
     }
 
-    /// For the time that a pragma is answered.
+    /// For the time that a pragma is answered. Loads the schema.
     ///
     /// # Safety
-    /// `db` is the pragma's connection, and what is returned does not outlive the call.
+    /// `db` is the pragma's connection, what is returned does not outlive the call, and no method of the file runs yet.
     pub(crate) unsafe fn of_pragma(api: Api, db: *mut sqlite3) -> Interrupts {
         // SAFETY: what the caller promises.
         let mut interrupts = unsafe { Interrupts::of_function(api, db) };
-        interrupts.held = interrupts.prepared(HELD);
-        if !interrupts.held.is_null() {
+        interrupts.held = interrupts.prepare(HELD).0;
+        interrupts.may_prepare = !interrupts.held.is_null();
+        if interrupts.may_prepare {
             // SAFETY: the statement was just prepared. It is running from here on.
             unsafe { call!(api.table(), step(interrupts.held)) };
         }
@@ -90,6 +98,9 @@ impl Interrupts {
     /// Runs the statement; whether it was interrupted.
     fn pulse(&self) -> bool {
         if self.pulse.get().is_null() {
+            if !self.may_prepare {
+                return false;
+            }
             let rows = CStr::from_bytes_with_nul(ROWS.as_bytes()).unwrap_or(HELD);
             // The parser, too, looks for interrupts.
             let (statement, code) = self.prepare(rows);
@@ -110,10 +121,6 @@ impl Interrupts {
             call!(self.api.table(), reset(statement));
             code & 0xff == SQLITE_INTERRUPT
         }
-    }
-
-    fn prepared(&self, sql: &CStr) -> *mut sqlite3_stmt {
-        self.prepare(sql).0
     }
 
     /// The statement, or null and why.

@@ -15,7 +15,7 @@ use crate::c::interrupts::Interrupts;
 use crate::failure::{Failure, report};
 use crate::files::{Database, Event, File};
 use crate::host::file::{BusyHandler, HostFile};
-use crate::options::is_ours;
+use crate::options::is_long;
 use crate::relief::relieve;
 use crate::sql::maintain::QUERY_ONLY;
 use crate::sql::pragma::pragma;
@@ -74,7 +74,7 @@ pub(crate) unsafe fn control<F: File>(
     }
     match op {
         // SAFETY: the argument is this operation's.
-        fcntl::PRAGMA => unsafe { answer_pragma(api, arg, database, state.connection) },
+        fcntl::PRAGMA => unsafe { answer_pragma(api, arg, database) },
         fcntl::VFSNAME => {
             // As shims do: the name of our VFS, a slash, the host's.
             let name = match below {
@@ -183,15 +183,14 @@ fn answered(code: Code) -> Result<(), Failure> {
     if code == OK { Ok(()) } else { Err(code.into()) }
 }
 
-/// Answers `SQLITE_FCNTL_PRAGMA`; what is no pragma of ours is `NOTFOUND`.
+/// Answers `SQLITE_FCNTL_PRAGMA`; a pragma that is none of ours is `NOTFOUND`.
 ///
 /// # Safety
-/// `arg` is the argument of that file control, and `connection` null or where the connection is that asks.
+/// `arg` is the argument of that file control.
 unsafe fn answer_pragma(
     api: Api,
     arg: *mut c_void,
     database: &mut dyn Database,
-    connection: *const *mut sqlite3,
 ) -> Result<(), Failure> {
     let words = arg.cast::<*mut c_char>();
     // SAFETY: the argument is an array of three strings: answer, name, value or null.
@@ -205,17 +204,7 @@ unsafe fn answer_pragma(
     let log = |failure: &Failure| {
         report(api, failure);
     };
-    let name = text(name);
-    // SAFETY: it is null, or SQLite's own place for the connection, which asks and so is open.
-    let connection = unsafe { connection.as_ref() }.filter(|_| is_ours(&name));
-    // SAFETY: as above; the connection is asked as long as the pragma is answered.
-    let interrupts = connection.map(|db| unsafe { Interrupts::of_pragma(api, *db) });
-    let mut answer = || pragma(database, &name, value.as_deref(), &log);
-    let answer = match interrupts {
-        Some(interrupts) => listen(move || interrupts.ask(), answer),
-        None => answer(),
-    };
-    match answer {
+    match pragma(database, &text(name), value.as_deref(), &log) {
         Some((code, answer)) => {
             // SAFETY: the first word is where the answer goes.
             unsafe { put_text(api, arg, &answer) }?;
@@ -225,14 +214,45 @@ unsafe fn answer_pragma(
     }
 }
 
-/// Whether `SQLITE_FCNTL_PRAGMA` brings the pragma that writes without a statement of SQLite's.
+/// Whether `SQLITE_FCNTL_PRAGMA` brings a request that may take long.
+///
+/// # Safety
+/// `arg` is the argument of that file control.
+pub(crate) unsafe fn is_long_pragma(arg: *mut c_void) -> bool {
+    // SAFETY: what the caller promises.
+    is_long(&unsafe { name_of_pragma(arg) }.to_string_lossy())
+}
+
+/// Whether it brings the pragma that writes without a statement of SQLite's.
 ///
 /// # Safety
 /// `arg` is the argument of that file control.
 pub(crate) unsafe fn is_maintenance(arg: *mut c_void) -> bool {
+    // SAFETY: what the caller promises.
+    unsafe { name_of_pragma(arg) }
+        .to_bytes()
+        .eq_ignore_ascii_case(MAINTAIN)
+}
+
+/// # Safety
+/// `arg` is the argument of `SQLITE_FCNTL_PRAGMA`, and lives as long as the name is used.
+unsafe fn name_of_pragma<'a>(arg: *mut c_void) -> &'a CStr {
     // SAFETY: the argument is an array of three strings, the second of which is the name.
-    let name = unsafe { CStr::from_ptr(*arg.cast::<*const c_char>().add(1)) };
-    name.to_bytes().eq_ignore_ascii_case(MAINTAIN)
+    unsafe { CStr::from_ptr(*arg.cast::<*const c_char>().add(1)) }
+}
+
+/// Runs `answer`, which answers a pragma, so that it hears when the connection is interrupted.
+///
+/// # Safety
+/// `db` is the connection, which runs the pragma, and no method of the file is running: listening takes statements, and
+/// the first of them loads the schema from this very file.
+pub(crate) unsafe fn heard(api: Api, db: *mut sqlite3, answer: impl FnOnce() -> Code) -> Code {
+    let body = || {
+        // SAFETY: what the caller promises; the pragma is answered before this returns.
+        let interrupts = unsafe { Interrupts::of_pragma(api, db) };
+        listen(move || interrupts.ask(), answer)
+    };
+    guard(api, || (), body)
 }
 
 /// The pragma that writes without a statement of SQLite's.

@@ -9,7 +9,9 @@ use std::ffi::{c_int, c_void};
 
 use litepack_io::interrupt::deaf;
 
-use super::controls::{State, control, is_maintenance, may_take_long, refuse_if_query_only};
+use super::controls::{
+    State, control, heard, is_long_pragma, is_maintenance, may_take_long, refuse_if_query_only,
+};
 use crate::c::api::{Api, len};
 use crate::c::bindings::{SQLITE_SHM_UNLOCK, sqlite3_file, sqlite3_io_methods};
 use crate::c::codes::{
@@ -370,7 +372,7 @@ unsafe extern "C" fn file_control<F: File>(
     // SAFETY: see above; the argument is what the operation asks for. The file's connection is the one that runs the
     // pragma.
     unsafe {
-        if op == fcntl::PRAGMA && is_maintenance(arg) {
+        if op == fcntl::PRAGMA && is_long_pragma(arg) {
             let mut asked = None;
             let code = with::<F>(file, |state| {
                 let connection = state.connection.as_ref().copied();
@@ -381,10 +383,17 @@ unsafe extern "C" fn file_control<F: File>(
             let Some((api, connection)) = asked else {
                 return code;
             };
-            match refuse_if_query_only(api, connection, arg) {
-                OK => {}
-                code => return code,
+            if is_maintenance(arg) {
+                match refuse_if_query_only(api, connection, arg) {
+                    OK => {}
+                    code => return code,
+                }
             }
+            let answer = || with_interrupts::<F>(file, |state| control(state, op, arg));
+            return match connection {
+                Some(db) => heard(api, db, answer),
+                None => answer(),
+            };
         }
         let answer = |state: &mut State<F>| control(state, op, arg);
         if may_take_long(op) {
