@@ -159,7 +159,8 @@ fn a_database_that_grew_by_itself_gets_the_dictionaries_of_a_fresh_one() {
     connection.close().expect("it closes");
     let (plain, fresh) = (place.path("plain.db"), place.path("fresh.db"));
     command(&["unpack", text(&packed), text(&plain)]);
-    command(&["pack", text(&plain), text(&fresh)]);
+    // At the level of SQLite's own writes, at which the file grew.
+    command(&["pack", "--fast", text(&plain), text(&fresh)]);
     let [maintained, fresh] = [&packed, &fresh].map(|path| number(&info(path), "stored_bytes"));
     assert!(
         maintained < fresh + fresh / 20,
