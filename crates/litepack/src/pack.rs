@@ -24,7 +24,7 @@ use crate::files::source::Source;
 use crate::job::Unit;
 use crate::{Error, Job, Result};
 
-/// The level of [`pack`], unless another one is chosen: text is 4 to 7 % smaller than at [`DEFAULT_LEVEL`], at which
+/// The level of [`pack`], unless another one is chosen. Text is 4 to 7 % smaller than at [`crate::DEFAULT_LEVEL`], at which
 /// SQLite's own writes are stored, and packing takes up to three tenths longer.
 pub const PACK_LEVEL: Level = 5;
 

@@ -1,6 +1,6 @@
 //! A packed database as SQLite uses it: its lock, its transactions, its checkpoints, its maintenance.
 //!
-//! SQLite says by its calls where it is, and [`Handle`] keeps that. The work allowed on a handle depends on it, so that
+//! SQLite says by its calls where it is, and `Handle` keeps that. The work allowed on a handle depends on it, so that
 //! is a type: a [`Session`] is a handle together with the proof that it is in a state.
 //!
 //! | state | what holds as long as there is such a session | what it is for |
