@@ -163,15 +163,22 @@ fn work_of_a_child() {
         false => vfs::open_with(path, &parameters),
     };
     let db = db.expect("it opens");
-    // The same rows in each run, as the limits of small containers leave no room for luck.
-    let anywhere = format!(
-        "(with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000)
-        select i * 2654435761 % {ROWS} from n)"
-    );
+    // The same rows in each run, as the limits of small containers leave no room for luck; and others in the second round,
+    // so that they lie all over the database.
+    let twice = |statement: &str| -> String {
+        let of = |first: u32| {
+            let anywhere = format!(
+                "(with recursive n(i) as (select {first} union all select i + 1 from n where i < {first} + 19999)
+                select i * 2654435761 % {ROWS} from n)"
+            );
+            statement.replace("ANYWHERE", &anywhere)
+        };
+        of(1) + &of(20_001)
+    };
     let sql = match work.as_str() {
         "scan" => "select sum(length(x)) from t;".into(),
-        "points" => format!("select sum(length(x)) from t where id in {anywhere}; ").repeat(2),
-        _ => format!("begin; update t set x = x || id where id in {anywhere}; commit; ").repeat(2),
+        "points" => twice("select sum(length(x)) from t where id in ANYWHERE; "),
+        _ => twice("begin; update t set x = x || id where id in ANYWHERE; commit; "),
     };
     let is_done = AtomicBool::new(false);
     let peak = std::thread::scope(|scope| {
