@@ -24,8 +24,8 @@ use crate::files::source::Source;
 use crate::job::Unit;
 use crate::{Error, Job, Result};
 
-/// The level of [`pack`], unless another one is chosen. Text is 4 to 7 % smaller than at [`crate::DEFAULT_LEVEL`], which is
-/// that of SQLite's own writes, and packing takes up to three tenths longer.
+/// The level of [`pack`], unless another one is chosen. Text is 4 to 7 % smaller than at [`crate::DEFAULT_LEVEL`], the
+/// level of SQLite's own writes, and packing takes up to three tenths longer.
 pub const PACK_LEVEL: Level = 5;
 
 /// The lengths that a limit on dictionaries may have.
