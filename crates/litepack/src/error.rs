@@ -293,7 +293,7 @@ mod tests {
         assert!(!other.is_interrupted());
     }
 
-    /// Whoever noticed it first, it is no failure.
+    /// It is no failure, in whichever layer it was noticed first.
     #[test]
     fn an_interruption_is_one_in_whatever_it_came() {
         let halted = || std::io::Error::from(litepack_io::interrupt::Interrupted);

@@ -93,7 +93,7 @@ pub(crate) fn report(api: Api, failure: &Failure) -> Code {
     failure.code
 }
 
-/// What the store answered, if it was read from.
+/// The answer of the store, if it was read from.
 pub(crate) fn read<T>(result: litepack_store::Result<T>) -> Result<T, Failure> {
     result.map_err(|error| Failure::of_store(&error, While::Reading))
 }

@@ -38,7 +38,7 @@ impl Workload for Sizes {
         let all = Dataset::ALL.iter();
         let all = all.filter(|data| !(lab.scale.quick && data.is_found()));
         let rows = all.map(|data| run_data(lab, *data));
-        // What there is no data of has no rows.
+        // A set without data has no rows.
         let rows = rows.filter(|rows| !matches!(rows, Ok(rows) if rows.is_empty()));
         rows.collect()
     }

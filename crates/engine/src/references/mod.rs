@@ -27,7 +27,7 @@ const VOTES_MIN: u32 = 2;
 /// All bases together have at least one in so many of them: what they have less of saves no third of the unit.
 const COVERED: u32 = 4;
 
-/// What a unit has in common with those that were kept.
+/// The text that a unit shares with those that were kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Too little.
@@ -63,7 +63,7 @@ impl Finder {
         })
     }
 
-    /// What this unit has in common with those that were kept.
+    /// Looks for text that this unit shares with those that were kept.
     pub fn look(&mut self, page: &[u8]) -> Found {
         self.shingles.take(page);
         self.whole = whole(page);

@@ -18,7 +18,7 @@ pub(crate) struct FreePages {
 }
 
 impl FreePages {
-    /// Those of a database that nobody changes; `None` if its list of them is not right.
+    /// Those of a database that no connection changes; `None` if its list of them is not right.
     pub(crate) fn find(bytes: Bytes<'_>, job: &Job<'_>) -> Result<Option<FreePages>> {
         let len = ReadAt::len(&bytes).unwrap_or(0);
         if len == 0 {

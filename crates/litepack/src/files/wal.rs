@@ -11,7 +11,7 @@ use litepack_io::storage::ReadAt;
 /// Length of the header of a WAL, and of that of a frame in it.
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-/// What a WAL begins with; the last bit says in which order its checksums are.
+/// The magic number of a WAL; its last bit says in which order its checksums are.
 const MAGIC: u32 = 0x377f_0682;
 
 /// The file.

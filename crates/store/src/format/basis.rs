@@ -5,6 +5,7 @@
 //! for them. Each extent has one owner, an entry of the page map or an item, so that nothing has to be searched for when
 //! it moves or goes.
 
+use crate::format::layout::UNIT_MAX;
 use crate::format::leaf::{Entry, Extent};
 
 /// Number of an item in the item tree.
@@ -80,6 +81,12 @@ pub(crate) struct Item {
 }
 
 impl Item {
+    /// Bytes of all its units, decoded; `None` if units of this size are too long for so many.
+    pub(crate) fn decoded_len(&self, unit_size: u32) -> Option<u32> {
+        let len = u32::from(self.units) * unit_size;
+        (len <= UNIT_MAX).then_some(len)
+    }
+
     /// As the item tree's leaves have it.
     pub(crate) fn entry(&self) -> Entry {
         Entry {

@@ -88,7 +88,7 @@ pub struct StoredUnit {
     pub number: Unit,
     /// Its length in the file, in bytes: of its own extents. 0 for an alias.
     pub len: u32,
-    /// What else it is decoded from.
+    /// The extents it is decoded from besides.
     pub kind: StoredKind,
     /// How its bytes are encoded.
     pub codec: Codec,

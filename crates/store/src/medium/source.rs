@@ -38,21 +38,21 @@ impl Base {
 
     /// One of its units.
     pub(crate) fn source(&self, slice: u8) -> Source {
-        Source {
-            extent: self.extent,
-            units: self.units,
-            slice,
-            bases: [None; BASES_MAX],
-        }
+        Source::whole(self.extent, self.units, slice)
     }
 }
 
 impl Source {
     /// A slice of an item.
     pub(crate) fn of(item: &Item, slice: u8) -> Source {
+        Source::whole(item.extent, item.units, slice)
+    }
+
+    /// One of the units of an extent that needs no other.
+    fn whole(extent: Extent, units: u8, slice: u8) -> Source {
         Source {
-            extent: item.extent,
-            units: item.units,
+            extent,
+            units,
             slice,
             bases: [None; BASES_MAX],
         }
@@ -77,7 +77,7 @@ pub(crate) trait DecodedFrom {
     /// Which of the units in it, of how many: 0 of one alone, and below 16.
     fn part(&self) -> u8;
 
-    /// A hash of what else it is decoded from: 0 for nothing.
+    /// A hash of its bases: 0 without any.
     fn bases_hash(&self) -> u32;
 }
 

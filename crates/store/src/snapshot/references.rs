@@ -10,7 +10,6 @@ use litepack_io::storage::ReadAt;
 
 use crate::error::{Damage, Error, Result};
 use crate::format::basis::{BASES_MAX, Basis, Item, ItemNumber};
-use crate::format::layout::UNIT_MAX;
 use crate::format::leaf::{Entry, Extent};
 use crate::format::unit::Unit;
 use crate::medium::source::{Base, Source};
@@ -27,8 +26,7 @@ impl<R: ReadAt> Snapshot<R> {
     pub(crate) fn read_item(&mut self, number: ItemNumber, out: &mut Vec<u8>) -> Result<bool> {
         let (pages, image) = self.reader();
         let item = image.items.get(number, &pages.medium)?;
-        let fits = |item: &Item| u32::from(item.units) * image.unit_size <= UNIT_MAX;
-        let Some(item) = item.filter(fits) else {
+        let Some(item) = item.filter(|item| item.decoded_len(image.unit_size).is_some()) else {
             return Ok(false);
         };
         pages.append_units(image, &Source::of(&item, 0), out)?;
@@ -43,10 +41,8 @@ impl<R: ReadAt> Snapshot<R> {
         room: &mut Vec<u8>,
     ) -> Result<()> {
         let (pages, image) = self.reader();
-        let len = u32::from(item.units) * image.unit_size;
-        if len > UNIT_MAX {
-            return Err(Error::damaged(name, item.extent.offset, "is too long"));
-        }
+        let too_long = || Error::damaged(name, item.extent.offset, "is too long");
+        let len = item.decoded_len(image.unit_size).ok_or_else(too_long)?;
         litepack_io::memory::resize(room, len as usize)?;
         let decoded = pages.decode(image, &item.extent, room);
         decoded.map_err(|error| match error {
@@ -90,10 +86,10 @@ impl Image {
             })?;
             let missing = || damaged(format!("item {}, which it needs, is missing", number.0));
             let item = found.ok_or_else(missing)?;
-            if u32::from(item.units) * self.unit_size > UNIT_MAX {
-                return Err(damaged(format!("item {} is too long", number.0)));
+            match item.decoded_len(self.unit_size) {
+                Some(_) => Ok(item),
+                None => Err(damaged(format!("item {} is too long", number.0))),
             }
-            Ok(item)
         };
         match entry.basis {
             Basis::Slice(number, slice) => {

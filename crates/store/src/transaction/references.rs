@@ -193,7 +193,13 @@ impl<D: Storage> Transaction<'_, D> {
 
     /// Whether units are small enough for as many as the item has.
     pub(crate) fn fits(&self, item: &Item) -> bool {
-        u32::from(item.units) * self.image().unit_size <= UNIT_MAX
+        item.decoded_len(self.image().unit_size).is_some()
+    }
+
+    /// An item that one more entry may name; `None` if there is none of this number that could be named.
+    fn nameable(&self, number: ItemNumber) -> Result<Option<Item>> {
+        let item = self.item(number)?;
+        Ok(item.filter(|item| item.users < u32::MAX && self.fits(item)))
     }
 
     /// Appends an item's decoded units.
@@ -354,9 +360,8 @@ impl<D: Storage> Transaction<'_, D> {
             return Ok(false);
         }
         self.write_buffered(unit)?;
-        let item = self.item(number)?;
-        let fits = |item: &Item| slice < item.units && item.users < u32::MAX && self.fits(item);
-        let Some(item) = item.filter(fits) else {
+        let item = self.nameable(number)?;
+        let Some(item) = item.filter(|item| slice < item.units) else {
             return Ok(false);
         };
         let mut pages = Vec::new();
@@ -385,9 +390,7 @@ impl<D: Storage> Transaction<'_, D> {
         self.write_buffered(unit)?;
         let mut prefix = litepack_io::memory::with_room(BASES_MAX * page.len())?;
         for number in items {
-            let item = self.item(*number)?;
-            let fits = |item: &Item| item.users < u32::MAX && self.fits(item);
-            let Some(item) = item.filter(fits) else {
+            let Some(item) = self.nameable(*number)? else {
                 return Ok(false);
             };
             self.append_item(&item, &mut prefix)?;
