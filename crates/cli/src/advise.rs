@@ -46,7 +46,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         sample_bytes: arguments.sample_mb << 20,
         ..AdviseOptions::default()
     };
-    let report = advise(&arguments.db, &options, &interruptible()?)?;
+    let report = advise(&arguments.db, &options, &interruptible())?;
     if arguments.json {
         json(serde_json::to_value(&report)?)?;
     } else {

@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         &arguments.paths,
         &arguments.output,
         &options,
-        &interruptible()?,
+        &interruptible(),
     )?;
     if arguments.json {
         json(serde_json::to_string_pretty(&done)?)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use litepack::{Damage, FileKind, printable_path};
 
-use crate::job::{interruptible, job};
+use crate::job::job;
 use crate::output::tell;
 use crate::several::{Layout, Said, each};
 
@@ -25,12 +25,7 @@ pub struct Arguments {
 
 /// Runs the command, and says with which code to exit.
 pub fn run(arguments: &Arguments) -> Result<u8> {
-    // Archives are read by threads, which Ctrl-C ends in order. A handler is set once.
-    let kinds = arguments.files.iter().map(litepack::file_kind);
-    let job = match kinds.flatten().any(|kind| kind == FileKind::Zstd) {
-        true => interruptible()?,
-        false => job(),
-    };
+    let job = job();
     each(&arguments.files, arguments.json, Layout::Lines, |file| {
         if litepack::file_kind(file)? == FileKind::Zstd {
             let report = litepack::archive::check(file, &job)?;

@@ -81,7 +81,7 @@ fn report(arguments: &Arguments, file: &Path) -> Result<Said> {
             replace: arguments.force,
             ..AdviseOptions::default()
         };
-        advise_packed(file, &report, &options, &interruptible()?)?;
+        advise_packed(file, &report, &options, &interruptible())?;
     }
     let text = text::of(&report);
     Ok(said(serde_json::to_value(&report)?, text))

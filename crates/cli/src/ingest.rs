@@ -105,7 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         follow: arguments.follow,
     };
     let started = Instant::now();
-    let job = interruptible()?;
+    let job = interruptible();
     let Some(into) = arguments.into.as_ref().filter(|_| !arguments.dry_run) else {
         let found = litepack::preview_ingest(&arguments.sources, &options, &job)?;
         return show(arguments, &found);

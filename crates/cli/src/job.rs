@@ -3,9 +3,11 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::INTERRUPTED;
 use crate::output::tell;
 use anyhow::{Context, Result};
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
@@ -25,16 +27,36 @@ const TICK: Duration = Duration::from_millis(200);
 
 /// Stops every job of this process.
 static STOP: LazyLock<Stop> = LazyLock::new(Stop::default);
+/// Whether the work looks at it.
+static HEEDED: AtomicBool = AtomicBool::new(false);
 /// The bar of the step that goes on.
 static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
 /// The steps of the call, if it has several.
 static WHOLE_CALL: Mutex<Option<Whole>> = Mutex::new(None);
 
-/// A job with a bar and warnings, which Ctrl-C (or a request to terminate) ends as an ordinary error: temporary files
-/// go, locks are let go.
-pub fn interruptible() -> Result<Job<'static>> {
-    ctrlc::set_handler(|| STOP.stop()).context("cannot watch for Ctrl-C")?;
-    Ok(job().with_stop(&STOP))
+/// Watches for Ctrl-C and requests to terminate. A job of [`interruptible`] ends as an ordinary error. All else ends with
+/// the process, at once, wherever it waits: it leaves no more behind than if it were killed, which is nothing.
+pub fn watch() -> Result<()> {
+    let told = || match HEEDED.load(Ordering::SeqCst) {
+        true => STOP.stop(),
+        false => {
+            // Not waited for: the thread that draws may hold it for as long as the terminal is stopped.
+            if let Ok(bar) = BAR.try_lock()
+                && let Some(bar) = &*bar
+            {
+                bar.finish_and_clear();
+            }
+            tell!("litepack: interrupted");
+            std::process::exit(INTERRUPTED.into());
+        }
+    };
+    ctrlc::set_handler(told).context("cannot watch for Ctrl-C")
+}
+
+/// A job with a bar and warnings, which Ctrl-C ends as an ordinary error: temporary files go, locks are let go.
+pub fn interruptible() -> Job<'static> {
+    HEEDED.store(true, Ordering::SeqCst);
+    job().with_stop(&STOP)
 }
 
 /// A job with a bar and warnings, which Ctrl-C ends with the process: it changes nothing.

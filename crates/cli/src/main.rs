@@ -81,6 +81,12 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments.command,
         Err(refused) => return misused(&refused),
     };
+    // SQLite's shell, which this process becomes, has its own way with Ctrl-C.
+    if !matches!(command, Command::Shell(_))
+        && let Err(error) = job::watch()
+    {
+        return ended(Err(error));
+    }
     let result = match command {
         Command::Pack(arguments) => pack::run(&arguments).map(|()| true),
         Command::Unpack(arguments) => unpack::run(&arguments).map(|()| true),

@@ -36,7 +36,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         level: arguments.level,
     };
     let started = Instant::now();
-    let maintained = litepack::maintain(&arguments.database, &options, &interruptible()?)?;
+    let maintained = litepack::maintain(&arguments.database, &options, &interruptible())?;
     let outlook = if maintained.more { ", more to do" } else { "" };
     if maintained.nothing_to_do {
         tell!("{}: nothing to do", arguments.database.display());

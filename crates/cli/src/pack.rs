@@ -64,7 +64,7 @@ pub fn level(text: &str) -> Result<Level, String> {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let started = Instant::now();
-    let job = interruptible()?;
+    let job = interruptible();
     let options = PackOptions {
         level: match arguments.fast {
             true => DEFAULT_LEVEL,

@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         chart: arguments.chart.clone(),
         replace: arguments.force,
     };
-    let report = tune(&arguments.db, &options, &interruptible()?)?;
+    let report = tune(&arguments.db, &options, &interruptible())?;
     if arguments.json {
         json(serde_json::to_value(&report)?)?;
     } else {

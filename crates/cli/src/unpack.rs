@@ -30,7 +30,7 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let started = Instant::now();
-    let job = interruptible()?;
+    let job = interruptible();
     let options = UnpackOptions {
         replace: arguments.force,
     };

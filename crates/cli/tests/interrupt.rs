@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -146,5 +147,44 @@ fn a_signal_is_heeded_at_once() {
         );
         assert_eq!(run.code, 130, "{run:?}");
         assert_eq!(place.names(), ["a.db"]);
+    }
+}
+
+/// A command that changes nothing ends wherever it waits, here for the reader of its output, which is longer than a pipe
+/// has room for: so it is sure to go on when the signal comes.
+#[test]
+fn a_command_that_only_reads_says_that_it_was_interrupted() {
+    let place = Place::new();
+    place.database("plain.db", 4096, 100);
+    // A name of 200 characters makes lines long.
+    let name = "x".repeat(200);
+    place.ok(&["pack", "plain.db", &name]);
+    let archive = format!("{name}.zst");
+    place.ok(&["archive", "create", "plain.db", &archive]);
+    for command in ["info", "check"] {
+        for file in [&name, &archive] {
+            let mut arguments = vec![command];
+            arguments.extend([file.as_str(); 1000]);
+            let mut child = place
+                .command(&arguments)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut out = child.stdout.take().unwrap();
+            out.read_exact(&mut [0]).unwrap();
+            let pid = child.id().to_string();
+            let sent = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+            assert!(sent.success());
+            let mut stderr = String::new();
+            child
+                .stderr
+                .take()
+                .unwrap()
+                .read_to_string(&mut stderr)
+                .unwrap();
+            assert_eq!(child.wait().unwrap().code(), Some(130), "{command}");
+            assert_eq!(stderr, "litepack: interrupted\n", "{command}");
+        }
     }
 }

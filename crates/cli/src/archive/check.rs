@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::check::text;
-use crate::job::interruptible;
+use crate::job::job;
 use crate::output::{json, print, tell};
 
 /// Decompresses every frame of an archive and reports damage.
@@ -21,7 +21,7 @@ pub struct Arguments {
 
 /// Runs the command; false if there is damage.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let report = litepack::archive::check(&arguments.archive, &interruptible()?)?;
+    let report = litepack::archive::check(&arguments.archive, &job())?;
     if !report.ok {
         tell!("litepack: {} is damaged", arguments.archive.display());
     }

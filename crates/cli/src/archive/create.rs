@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         replace: arguments.force,
     };
     let (db, out) = (&arguments.db, &arguments.out);
-    let sizes = create(db, out, &options, &interruptible()?)?;
+    let sizes = create(db, out, &options, &interruptible())?;
     tell!("{}", summary(out, sizes, started));
     Ok(())
 }

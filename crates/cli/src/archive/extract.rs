@@ -28,7 +28,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         replace: arguments.force,
     };
     let (archive, db) = (&arguments.archive, &arguments.db);
-    let sizes = extract(archive, db, &options, &interruptible()?)?;
+    let sizes = extract(archive, db, &options, &interruptible())?;
     tell!("{}", summary(db, sizes, started));
     Ok(())
 }

@@ -29,7 +29,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let limits = arguments.limits.parse()?;
     let started = Instant::now();
-    let (database, job) = (&arguments.database, interruptible()?);
+    let (database, job) = (&arguments.database, interruptible());
     let done = litepack::columns::maintain(database, &limits, arguments.vacuum, &job)?;
     let outlook = if done.more { "more to do" } else { "done" };
     let (rows, left, seconds) = (done.compressed, done.left, started.elapsed().as_secs_f64());
