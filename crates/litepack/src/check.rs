@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use litepack_database::bytes::reader;
+use litepack_database::error::{Context, cannot_read};
+use litepack_database::files::leftovers;
+use litepack_database::files::source::Source;
 use litepack_store::{Error as StoreError, Store};
 use serde::Serialize;
 
-use crate::error::{Context, cannot_read};
-use crate::files::source::Source;
-use crate::files::{leftovers, reader};
 use crate::{Job, Result, register};
 
 /// The result of [`check`].

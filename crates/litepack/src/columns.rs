@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
+use litepack_database::error::{Context, refuse};
+use litepack_database::job::Unit;
 use rusqlite::types::Value as SqlValue;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::database::Database;
-use crate::error::{Context, refuse};
-use crate::job::Unit;
 use crate::{Error, Job, Limits, Result, Sizes};
 
 /// A column and how it is compressed. `None` is the default of sqlite-zstd, which these settings come from.

@@ -1,60 +1,18 @@
-//! Connections: those that a program opens, and the database that a call works on through SQLite, opened for reading and
-//! writing as any program would, and its statements interrupted by a stop.
+//! The database that a call works on through SQLite: opened for reading and writing as any program would, and its
+//! statements interrupted by a stop.
 
 use std::path::{Path, PathBuf};
 
+use litepack_database::bytes::reader;
+use litepack_database::error::{Context, cannot_read};
+use litepack_database::files::bound::read_schema;
+use litepack_database::files::source::Source;
+use litepack_database::files::structure::expect_trees;
+use litepack_database::job::Interrupts;
 use rusqlite::types::FromSql;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Params};
+use rusqlite::{Connection, Params};
 
-use crate::error::{Cause, Context, cannot_read};
-use crate::files::bound::read_schema;
-use crate::files::reader;
-use crate::files::replacement::Replacement;
-use crate::files::source::Source;
-use crate::files::structure::expect_trees;
-use crate::job::Interrupts;
 use crate::{Error, Job, Result, register};
-
-/// Opens a database for reading and writing: a packed file, or read-only an archive. A database that does not exist is
-/// created, packed. A plain one stays plain.
-///
-/// `:memory:` and an empty path are what they are in SQLite: a new database in memory, and a temporary one. A file of
-/// that name is `./:memory:`.
-///
-/// # Errors
-/// SQLite's.
-pub fn open(path: impl AsRef<Path>) -> Result<Connection> {
-    open_with_flags(path, OpenFlags::default())
-}
-
-/// The same with flags, such as `OpenFlags::SQLITE_OPEN_READ_ONLY`.
-///
-/// # Errors
-/// SQLite's.
-pub fn open_with_flags(path: impl AsRef<Path>, flags: OpenFlags) -> Result<Connection> {
-    register()?;
-    let path = path.as_ref();
-    let cannot = || format!("cannot open {}", path.display());
-    let name = match path.to_str() {
-        Some(name @ ("" | ":memory:")) => name.to_owned(),
-        _ => crate::uri(path).with_context(cannot)?,
-    };
-    let opened = Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_URI);
-    opened.map_err(|error| match cannot_create(path, flags, &error) {
-        Some(why) => why.explained(cannot()),
-        None => error.explained(cannot()),
-    })
-}
-
-/// Why a database that is not there cannot be created, of which SQLite says only that it cannot be opened.
-fn cannot_create(path: &Path, flags: OpenFlags, error: &rusqlite::Error) -> Option<Error> {
-    let creates = flags.contains(OpenFlags::SQLITE_OPEN_CREATE);
-    let failed = error.sqlite_error_code() == Some(ErrorCode::CannotOpen);
-    if !creates || !failed || path.exists() {
-        return None;
-    }
-    Replacement::beside(path.to_owned(), false).err()
-}
 
 /// An open database; the connection is closed before the file.
 pub(crate) struct Database {

@@ -4,15 +4,16 @@ use std::path::Path;
 
 use litepack_btree::TreeKind;
 use litepack_codec::Codec;
+use litepack_database::bytes::header;
+use litepack_database::bytes::reader;
+use litepack_database::error::{Context, cannot_read};
+use litepack_database::files::source::{Source, open_file};
 use litepack_engine::FileKind;
 use litepack_engine::content::{Content, Other, Share};
 use litepack_engine::report::info_json;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use crate::error::{Context, cannot_read};
-use crate::files::source::{Source, open_file};
-use crate::files::{header, reader};
 use crate::{Job, Result, register};
 
 /// A report is repeated this often if another program commits meanwhile.

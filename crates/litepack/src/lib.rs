@@ -44,32 +44,22 @@ mod check;
 pub mod columns;
 #[cfg(feature = "rusqlite")]
 mod database;
-// The rest of it is for what needs a connection.
-#[cfg_attr(not(feature = "rusqlite"), allow(unused))]
-mod error;
-#[cfg(feature = "rusqlite")]
-mod files;
 #[cfg(feature = "rusqlite")]
 mod info;
 #[cfg(all(feature = "ingest", unix))]
 mod ingest;
-#[cfg(feature = "rusqlite")]
-mod job;
 #[cfg(feature = "rusqlite")]
 mod limits;
 #[cfg(feature = "rusqlite")]
 mod maintain;
 #[cfg(feature = "rusqlite")]
 mod pack;
-#[cfg(feature = "rusqlite")]
-mod printable;
 #[cfg(feature = "remote")]
 mod remote;
 #[cfg(feature = "tune")]
 pub mod tune;
 #[cfg(feature = "rusqlite")]
 mod unpack;
-mod uri;
 
 /// Tables and indexes of a database, and what they take in a packed file.
 #[cfg(feature = "rusqlite")]
@@ -79,20 +69,17 @@ pub mod content {
     pub use litepack_engine::content::{Content, Damage, Other, Share};
 }
 
-use std::sync::OnceLock;
-
 #[cfg(feature = "rusqlite")]
 pub use {
     check::{CheckReport, Damage, check},
-    database::{open, open_with_flags},
     info::{Info, file_kind, info},
-    job::{Job, Progress, Stop, Unit},
     limits::Limits,
     litepack_codec::{LEVELS, Level},
+    litepack_database::{Job, Progress, Stop, Unit, open, open_with_flags},
+    litepack_database::{harmless, harmless_json, harmless_line, printable, printable_path},
     litepack_store::{DEFAULT_LEVEL, Info as FileInfo},
     maintain::{MaintainOptions, Maintained, maintain},
     pack::{DICTIONARY_SIZES, PACK_LEVEL, PackOptions, Sizes, pack, pack_in_place},
-    printable::{harmless, harmless_json, harmless_line, printable, printable_path},
     unpack::{UnpackOptions, unpack, unpack_in_place},
 };
 
@@ -101,28 +88,13 @@ pub use catalog::{CatalogOptions, Cataloged, Incomplete, Unreadable, catalog};
 #[cfg(all(feature = "ingest", unix))]
 pub use ingest::{IngestOptions, Ingested, IngestedSource, Preview, ingest, preview_ingest};
 
-pub use error::{Error, Result};
+pub use litepack_database::{Error, Result, register, remote_uri, uri};
 pub use litepack_engine::FileKind;
 pub use litepack_rusqlite::register_vfs;
 #[cfg(feature = "remote")]
 pub use litepack_rusqlite::{remote_config, remote_headers};
 #[cfg(feature = "remote")]
 pub use remote::{Access, RemoteInfo, remote_info};
-pub use uri::{remote_uri, uri};
-
-/// Registers the VFS `litepack` and the SQL functions with the SQLite of this program, for connections that are opened
-/// later. `open` does it by itself; call it before opening `file:packed.db?vfs=litepack` in another way.
-///
-/// # Errors
-/// If that SQLite is too old or refuses.
-pub fn register() -> Result<()> {
-    static REGISTERED: OnceLock<()> = OnceLock::new();
-    if REGISTERED.get().is_none() {
-        litepack_rusqlite::register().map_err(Error::Refused)?;
-        REGISTERED.get_or_init(|| ());
-    }
-    Ok(())
-}
 
 /// The versions of Litepack and of its parts in this program.
 #[cfg(feature = "rusqlite")]

@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::error::refuse;
+use litepack_database::error::refuse;
+
 use crate::{Job, Result};
 
 /// Longest time of a call.

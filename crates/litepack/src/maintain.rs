@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use litepack_codec::{LEVELS, Level};
+use litepack_database::error::refuse;
+use litepack_database::job::Unit;
 use serde::Serialize;
 
 use crate::database::Database;
-use crate::error::refuse;
-use crate::job::Unit;
 use crate::{Job, Limits, Result, Sizes};
 
 /// Options of [`maintain`].

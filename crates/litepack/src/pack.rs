@@ -9,19 +9,19 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use litepack_codec::{DictId, LEVELS, Level};
+use litepack_database::bytes::reader::{self, CHUNK};
+use litepack_database::bytes::snapshot::Bytes;
+use litepack_database::error::{Context, cannot_read, cannot_write, refuse};
+use litepack_database::files::object;
+use litepack_database::files::replacement::Replacement;
+use litepack_database::files::source::Source;
+use litepack_database::job::Unit;
 use litepack_engine::plan::{self, Effort, Plan};
 use litepack_io::interrupt::Halt;
 use litepack_io::storage::ReadAt;
 use litepack_store::{Listed, Options, Store, Unit as DataUnit};
 use serde::Serialize;
 
-use crate::error::{Context, cannot_read, cannot_write, refuse};
-use crate::files::object;
-use crate::files::reader::{self, CHUNK};
-use crate::files::replacement::Replacement;
-use crate::files::snapshot::Bytes;
-use crate::files::source::Source;
-use crate::job::Unit;
 use crate::{Error, Job, Result};
 
 /// The level of [`pack`], unless another one is chosen. Text is 4 to 7 % smaller than at [`crate::DEFAULT_LEVEL`], the

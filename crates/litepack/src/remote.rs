@@ -23,7 +23,7 @@ pub struct Access {
 impl Access {
     /// Has connections of this process use it for these URLs, as no URI names local files.
     pub(crate) fn apply<'a>(&self, urls: impl Iterator<Item = &'a str>) -> Result<()> {
-        use crate::error::Context as _;
+        use litepack_database::error::Context as _;
         let told = |why| Error::Refused(format!("cannot set how servers are asked: {why}"));
         if let Some(file) = &self.ca_file {
             let file = file.to_string_lossy();
@@ -31,7 +31,7 @@ impl Access {
         }
         if let Some(file) = &self.headers_file {
             let text = std::fs::read_to_string(file);
-            let text = text.with_context(|| crate::error::cannot_read(file))?;
+            let text = text.with_context(|| litepack_database::error::cannot_read(file))?;
             for origin in urls.filter_map(origin).collect::<BTreeSet<_>>() {
                 litepack_sqlite::remote_headers(origin, Some(&text)).map_err(told)?;
             }

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use litepack_database::bytes::reader;
+use litepack_database::error::{Context, cannot_read, cannot_write};
+use litepack_database::files::replacement::Replacement;
+use litepack_database::files::source::Source;
 use litepack_io::storage::Storage;
 
-use crate::error::{Context, cannot_read, cannot_write};
-use crate::files::reader;
-use crate::files::replacement::Replacement;
-use crate::files::source::Source;
 use crate::{Job, Result, Sizes, register};
 
 /// Options of [`unpack`].

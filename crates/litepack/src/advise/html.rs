@@ -4,10 +4,10 @@
 use std::borrow::Borrow;
 
 use askama::Template;
+use litepack_database::error::refuse;
 
 use super::treemap::{Rect, layout};
 use super::{ColumnReport, Finding, Mode, Report, TreeReport};
-use crate::error::refuse;
 use crate::{Result, printable};
 
 /// The picture, in its own units.

@@ -33,17 +33,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use litepack_btree::{Encoding, PageOwnership, TreeKind};
+use litepack_database::bytes::pages::Pages;
+use litepack_database::error::{Context, refuse};
+use litepack_database::files::origin::Origin;
+use litepack_database::files::replacement::Replacement;
+use litepack_database::job::Unit;
+use litepack_database::names::{Suffixes, is_same_file, with_suffix};
 use litepack_engine::FileKind;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use crate::error::{Context, refuse};
-use crate::files::names::{Suffixes, is_same_file, with_suffix};
-use crate::files::origin::Origin;
-use crate::files::replacement::Replacement;
-use crate::job::Unit;
-
-use crate::files::pages::Pages;
 use crate::{Info, Job, Result, register};
 use account::Scale;
 use findings::Evidence;

@@ -8,11 +8,11 @@ use std::time::Instant;
 use litepack_btree::page::{Page, PageKind};
 use litepack_btree::record::{len_of, varint};
 use litepack_btree::{Encoding, HEADER_LEN, Owner, PageNumber, PageOwnership, Role};
+use litepack_database::bytes::pages::Pages;
 use litepack_io::random::SplitMix64;
 
 use super::column::ColumnSample;
 use super::rebuild::Filling;
-use crate::files::pages::Pages;
 
 /// No fewer leaves of a tree are read, if it has them.
 const LEAVES_MIN: u64 = 48;

@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, HashSet};
 use litepack_btree::page::Page;
 use litepack_btree::record::SchemaRow;
 use litepack_btree::{HEADER_LEN, Owner, PageNumber, PageOwnership, Role, TreeKind};
+use litepack_database::bytes::pages::Pages;
+use litepack_database::error::{Context, refuse};
+use litepack_database::files::source::distrust;
 use rusqlite::{Connection, Row};
 
-use crate::error::{Context, refuse};
-use crate::files::pages::Pages;
-use crate::files::source::distrust;
 use crate::{Job, Result};
 
 /// The longest schema, in bytes of its rows and in entries. SQLite itself reads all of it whenever it opens a database.

@@ -5,9 +5,9 @@
 //! is pasted into a shell that goes on after an error: what removes a table is left to the reader, as a comment.
 
 use litepack_columns::tokens::quote;
+use litepack_database::names::printable::deceives;
 
 use super::schema::Table;
-use crate::printable::deceives;
 
 /// Longest name in SQL that is shown, and longest word of a command.
 const NAME_MAX: usize = 200;

@@ -7,28 +7,26 @@ use std::fs::Metadata;
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 
-use litepack_archive::{Archive, Cache, Error as ArchiveError, FileId, Settings};
+use litepack_archive::{Archive, Error as ArchiveError, Settings};
 use litepack_btree::HEADER_LEN;
+use litepack_database::bytes::archive::open;
+use litepack_database::bytes::header;
+use litepack_database::bytes::reader;
+use litepack_database::error::{Context, cannot_read, cannot_write, refuse};
+use litepack_database::files::content::{CHUNK, Content};
+use litepack_database::files::held::Held;
+use litepack_database::files::replacement::Replacement;
+use litepack_database::files::source::{Source, open_file};
+use litepack_database::names::is_same_file;
 use litepack_engine::FileKind;
 use litepack_io::storage::ReadAt;
 
-use crate::error::{Context, cannot_read, cannot_write, refuse};
-use crate::files::content::{CHUNK, Content};
-use crate::files::held::Held;
-use crate::files::names::is_same_file;
-use crate::files::replacement::Replacement;
-use crate::files::source::{Source, open_file};
-use crate::files::{header, reader};
 use crate::{Error, Job, Result, Sizes, register};
 
 pub use report::{CheckReport, Info, check, info};
 
 pub use litepack_archive::{DEFAULT_FRAME_SIZE, DEFAULT_LEVEL, FRAME_SIZES, LEVELS};
-
-/// For frames that are read once, from beginning to end.
-const CACHE_BYTES: u64 = 32 << 20;
 
 /// Options of [`create`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,16 +260,6 @@ fn file(shown: &Path) -> Result<(Held, Metadata)> {
         found,
         why,
     })
-}
-
-/// Opens an archive to read it from beginning to end.
-pub(crate) fn open<S: ReadAt>(source: S) -> std::result::Result<Archive<S>, ArchiveError> {
-    let options = litepack_archive::Options {
-        cache: Arc::new(Cache::new(CACHE_BYTES)),
-        file: FileId::unique(),
-        threads: reader::threads(),
-    };
-    Archive::open(source, options)
 }
 
 /// Makes sure that an archive holds exactly these bytes.

@@ -4,12 +4,13 @@ use std::fs::File;
 use std::path::Path;
 
 use litepack_archive::Error as ArchiveError;
+use litepack_database::bytes::archive::open;
+use litepack_database::bytes::reader;
+use litepack_database::error::{Context, cannot_read};
 use litepack_engine::report::{archive_damage, archive_info_json};
 use serde::{Serialize, Serializer};
 
-use super::{file, go_on, open};
-use crate::error::{Context, cannot_read};
-use crate::files::reader;
+use super::{file, go_on};
 use crate::{Damage, Job, Result};
 
 /// The result of [`check`].

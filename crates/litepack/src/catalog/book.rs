@@ -7,13 +7,13 @@ use std::fs::Metadata;
 use std::path::Path;
 use std::time::Duration;
 
+use litepack_database::error::{Context, refuse};
+use litepack_database::files::bound::Bound;
+use litepack_database::files::origin::connect;
+use litepack_database::files::replacement::Replacement;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
 
-use crate::error::{Context, refuse};
-use crate::files::bound::Bound;
-use crate::files::origin::connect;
-use crate::files::replacement::Replacement;
 use crate::{Error, Job, Result};
 
 /// `LPct`, by which a catalog is told from other databases.
@@ -129,7 +129,7 @@ impl Book {
     /// A file that is no catalog, or one of a later version.
     pub(super) fn read(path: &Path) -> Result<Book> {
         let name = path.display();
-        if crate::files::object::url(path)?.is_some() {
+        if litepack_database::files::object::url(path)?.is_some() {
             refuse!("a catalog is written to a file; upload it when it is there");
         }
         if path.symlink_metadata().is_err() {
@@ -139,7 +139,10 @@ impl Book {
             refuse!("{name} is not an ordinary file");
         }
         let absolute = super::absolute(path)?;
-        let uri = format!("{}?mode=ro", crate::uri::of_path(&absolute));
+        let uri = format!(
+            "{}?mode=ro",
+            litepack_database::names::uri::of_path(&absolute)
+        );
         let number = |connection: &Connection, pragma: &str| {
             connection.query_row(&format!("PRAGMA main.{pragma}"), [], |row| {
                 row.get::<_, i64>(0)

@@ -5,14 +5,14 @@ use std::fs::Metadata;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use litepack_database::error::{Context, cannot_read, refuse};
+use litepack_database::files::patterns::expand;
+use litepack_database::names::is_same_file;
 use litepack_engine::expect_database_len;
 use litepack_sqlite::Listed;
 
 use super::identity::{self, Identity};
 use super::{absolute, text_of};
-use crate::error::{Context, cannot_read, refuse};
-use crate::files::names::is_same_file;
-use crate::files::patterns::expand;
 use crate::{Error, Job, Result};
 
 /// The ending of the names of files in directories and prefixes.

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::files::names::{PACKED, PLAIN, with_suffix};
+use litepack_database::names::{PACKED, PLAIN, with_suffix};
 
 /// The clock of file systems with fine times goes in steps of at most this.
 const FINE: Duration = Duration::from_millis(20);

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use litepack_columns::tokens::quote;
+use litepack_database::error::{Context, refuse};
+use litepack_database::files::bound::Bound;
+use litepack_database::files::origin::{Origin, connect};
 use litepack_engine::FileKind;
 use rusqlite::{Connection, ErrorCode};
 use twox_hash::XxHash3_64;
@@ -16,9 +19,6 @@ use super::book::{Book, Column, Content, File, Table};
 use super::find::Shard;
 use super::identity::{self, Identity};
 use super::{CatalogOptions, absolute, bounds, text_of};
-use crate::error::{Context, refuse};
-use crate::files::bound::Bound;
-use crate::files::origin::{Origin, connect};
 use crate::{Error, Job, Result, printable};
 
 /// A file that is written all the time is given up after so many attempts.
@@ -117,7 +117,8 @@ impl<'a> Looker<'a> {
         identity: &mut Option<Identity>,
         known: impl Fn(&Identity) -> Option<&'b File>,
     ) -> Result<Found> {
-        let which = || identity::of_file(path).with_context(|| crate::error::cannot_read(path));
+        let which =
+            || identity::of_file(path).with_context(|| litepack_database::error::cannot_read(path));
         for _ in 0..ATTEMPTS {
             let before = which()?;
             if let Some(file) = known(&before) {

@@ -20,16 +20,16 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use litepack_database::bytes::reader::threads;
+use litepack_database::error::{Context as _, refuse};
+use litepack_database::job::Unit;
+use litepack_database::names::is_same_file;
 use litepack_io::parallel::parallel;
 use serde::Serialize;
 
 use self::book::{Book, File};
 use self::find::Shard;
 use self::look::Looker;
-use crate::error::{Context as _, refuse};
-use crate::files::names::is_same_file;
-use crate::files::reader::threads;
-use crate::job::Unit;
 use crate::{Access, Error, Job, Result};
 
 /// Files on servers that are read at once: what they take is waiting.

@@ -24,6 +24,11 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use litepack_columns::tokens::quote;
+use litepack_database::error::{Context, refuse};
+use litepack_database::files::bound::{Bound, endless, read_schema};
+use litepack_database::files::patterns::expand;
+use litepack_database::files::replacement::Replacement;
+use litepack_database::job::{Step, Unit};
 use rusqlite::Connection;
 use serde::Serialize;
 
@@ -32,11 +37,6 @@ use self::format::time::{Stamp, Times, text};
 pub use self::preview::{Preview, preview_ingest};
 use self::row::Columns;
 use self::source::Source;
-use crate::error::{Context, refuse};
-use crate::files::bound::{Bound, endless, read_schema};
-use crate::files::patterns::expand;
-use crate::files::replacement::Replacement;
-use crate::job::{Step, Unit};
 use crate::{Error, Job, Result};
 
 /// The state that an interrupted call leaves, for its error.
@@ -210,7 +210,7 @@ struct Session<'a> {
     bound: Bound,
     report: Ingested,
     step: Step<'a>,
-    _interrupts: crate::job::Interrupts,
+    _interrupts: litepack_database::job::Interrupts,
 }
 
 /// The database that is written.

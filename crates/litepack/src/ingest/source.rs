@@ -6,6 +6,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use litepack_database::error::{Context, cannot_read, refuse};
 use rusqlite::{Connection, params};
 
 use super::compressed;
@@ -13,7 +14,6 @@ use super::format::Format;
 use super::input::Input;
 use super::lines::{Lines, MARK};
 use crate::Result;
-use crate::error::{Context, cannot_read, refuse};
 
 const ATTEMPTS: usize = 10;
 

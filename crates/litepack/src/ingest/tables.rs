@@ -2,13 +2,13 @@
 //! stranger's schema never runs: tables with triggers or computed columns are refused.
 
 use litepack_columns::tokens::quote;
+use litepack_database::error::{Context, refuse};
+use litepack_database::files::source::distrust;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::row::Columns;
 use crate::Result;
-use crate::error::{Context, refuse};
-use crate::files::source::distrust;
 
 const BOOKS: [(&str, &str); 2] = [
     (

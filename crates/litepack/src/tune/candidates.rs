@@ -9,12 +9,12 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 
 use litepack_archive::DEFAULT_LEVEL;
+use litepack_database::error::Context;
+use litepack_database::files::content::Content;
+use litepack_database::files::source::Source;
 
 use super::sample::Sample;
 use crate::archive::{self, CreateOptions};
-use crate::error::Context;
-use crate::files::content::Content;
-use crate::files::source::Source;
 use crate::pack::{self, PackOptions};
 use crate::{Job, Result};
 

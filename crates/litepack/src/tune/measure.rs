@@ -8,14 +8,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use litepack_database::error::{Context, refuse};
+use litepack_database::files::source::distrust;
+use litepack_database::job::Interrupts;
+use litepack_database::names::uri::of_path;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Params, Statement, params_from_iter};
 
 use super::queries::Query;
-use crate::error::{Context, refuse};
-use crate::files::source::distrust;
-use crate::job::Interrupts;
-use crate::uri;
 use crate::{Error, Job, Result};
 
 /// Most times that a query is run after it was warmed up.
@@ -57,7 +57,7 @@ pub(crate) struct Measured {
 impl Measured {
     /// Opens a plain, packed or archived database. `cache_mb` is for what is decompressed.
     pub(crate) fn open(file: &Path, cache_mb: u64, job: &Job<'_>) -> Result<Measured> {
-        let uri = uri::of_path(file);
+        let uri = of_path(file);
         let uri = format!("{uri}?mode=ro&vfs=litepack&cache_mb={cache_mb}");
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_URI

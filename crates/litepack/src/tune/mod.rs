@@ -20,11 +20,11 @@ pub(crate) mod workload;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::error::Context;
-use crate::files::origin::Origin;
-use crate::files::replacement::Replacement;
-use crate::job::{Step, Unit};
 use crate::{Job, Result, register};
+use litepack_database::error::Context;
+use litepack_database::files::origin::Origin;
+use litepack_database::files::replacement::Replacement;
+use litepack_database::job::{Step, Unit};
 use measure::{Measured, Pair, expect_same, mean};
 use sample::Sample;
 

@@ -11,12 +11,12 @@
 use std::path::Path;
 
 use litepack_columns::tokens::quote;
+use litepack_database::files::origin::Origin;
+use litepack_database::files::source::distrust;
+use litepack_database::job::Step;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Statement};
 
-use crate::files::origin::Origin;
-use crate::files::source::distrust;
-use crate::job::Step;
 use crate::{Job, Result, printable};
 
 /// Most runs that the part of a table is made of.

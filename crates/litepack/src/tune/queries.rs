@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use litepack_database::error::{Context, cannot_read, refuse};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
-use crate::error::{Context, cannot_read, refuse};
 use crate::{Error, Result, printable};
 
 /// A query that is measured.

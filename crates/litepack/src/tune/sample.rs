@@ -6,15 +6,15 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use litepack_database::error::{Context, refuse};
+use litepack_database::files::origin::{Facts, Origin};
+use litepack_database::job::Unit;
+use litepack_database::names::uri::of_path;
 use litepack_io::cache::DEFAULT_BUDGET_OF_MANY;
 use rusqlite::{Connection, ErrorCode};
 use tempfile::TempDir;
 
 use super::part;
-use crate::error::{Context, refuse};
-use crate::files::origin::{Facts, Origin};
-use crate::job::Unit;
-use crate::uri;
 use crate::{Error, Job, Result};
 
 /// Copies of the sample that are there at the same time: as it was taken, one for each of four page sizes, and a
@@ -69,7 +69,7 @@ impl Sample {
         if !sample.is_whole {
             let part = sample.path("part.db");
             sample.left_out = part::copy(origin, budget, &part, job, &step)?;
-            vacuum(&uri::of_path(&part), origin, page_size, &first, job)?;
+            vacuum(&of_path(&part), origin, page_size, &first, job)?;
             std::fs::remove_file(&part).context("cannot remove a temporary file")?;
         }
         origin.expect_unchanged()?;
@@ -82,7 +82,7 @@ impl Sample {
         if copy.exists() {
             return Ok(());
         }
-        let first = uri::of_path(&self.plain(self.page_size));
+        let first = of_path(&self.plain(self.page_size));
         vacuum(&first, origin, page_size, &copy, job)
     }
 
@@ -140,7 +140,7 @@ fn vacuum(uri: &str, origin: &Origin, page_size: u32, copy: &Path, job: &Job<'_>
         connection.execute("ATTACH ?1 AS source", [uri])?;
         let set = format!("PRAGMA source.page_size={page_size}");
         connection.query_row(&set, [], |_| Ok(())).or_else(no_row)?;
-        connection.execute("VACUUM source INTO ?1", [uri::of_path(copy)])?;
+        connection.execute("VACUUM source INTO ?1", [of_path(copy)])?;
         Ok(())
     };
     job.check()?;

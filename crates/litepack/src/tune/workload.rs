@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use litepack_columns::tokens::quote;
+use litepack_database::error::{Context, refuse};
 use litepack_io::random::SplitMix64;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Result};
@@ -13,7 +14,6 @@ use rusqlite::{Connection, Result};
 use super::measure::RUNS;
 use super::part::rowid;
 use super::queries::Query;
-use crate::error::{Context, refuse};
 use crate::printable;
 
 /// Single rows that are read in one run.

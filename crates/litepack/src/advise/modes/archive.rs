@@ -4,13 +4,13 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
+use litepack_database::bytes::pages::Pages;
+use litepack_database::error::Context;
 use litepack_io::interrupt;
 
 use super::{Mean, Predicted};
 use crate::Result;
 use crate::archive::CreateOptions;
-use crate::error::Context;
-use crate::files::pages::Pages;
 
 /// Frames that are compressed at once.
 const TOGETHER: u64 = 64;

@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use litepack_btree::{Tree, TreeKind};
 use litepack_codec::{Dictionary, Encoder, Samples as Training};
+use litepack_database::bytes::reader;
+use litepack_database::error::Context;
 use litepack_io::interrupt::{self, Halt};
 use litepack_io::parallel::parallel;
 use litepack_io::random::SplitMix64;
@@ -18,8 +20,6 @@ use crate::advise::column::ColumnSample;
 use crate::advise::rebuild::{changed, vacuumed};
 use crate::advise::sample::{Samples, TreeSample};
 use crate::advise::schema::{Schema, Table};
-use crate::error::Context;
-use crate::files::reader;
 
 const CANNOT_COMPRESS: &str = "cannot compress a sample";
 

@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 use litepack_btree::{Owner, PageNumber, PageOwnership};
 use litepack_codec::{Dictionary, Encoder, LEVELS, Samples};
+use litepack_database::bytes::pages::Pages;
+use litepack_database::bytes::reader;
+use litepack_database::error::Context;
 use litepack_engine::plan::{Effort, Plan};
 use litepack_io::interrupt::{self, Halt};
 use litepack_io::parallel::parallel;
@@ -19,9 +22,6 @@ use super::encode::{self, Unit};
 use super::gain::Gain;
 use super::{Mean, Predicted};
 use crate::Result;
-use crate::error::Context;
-use crate::files::pages::Pages;
-use crate::files::reader;
 use crate::pack::PACK_LEVEL;
 
 /// Of the bytes that are read of leaves so much is compressed: at the usual level, and of this at the best one.

@@ -291,7 +291,7 @@ fn none(fits: &[Fit], lines: &[&[u8]], now: i64) -> String {
 pub(in crate::ingest) fn shown(line: &[u8]) -> String {
     let cut = line.get(..SHOWN).unwrap_or(line);
     let text = String::from_utf8_lossy(cut).replace('\t', "\\t");
-    let harmless = |c| match crate::printable::deceives(c) {
+    let harmless = |c| match litepack_database::names::printable::deceives(c) {
         true => char::REPLACEMENT_CHARACTER,
         false => c,
     };

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use litepack_database::error::refuse;
 use memchr::memmem;
 
 use super::field::{Kind, closing, has_space, request};
 use super::syntax;
 use crate::Result;
-use crate::error::refuse;
 use crate::ingest::row::{Columns, Row, Value};
 
 const DIFFERENT: &str = "not as the format says";

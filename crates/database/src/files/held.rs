@@ -17,10 +17,11 @@ use litepack_io::storage::ReadAt;
 
 /// A file that the program may have open, too.
 #[derive(Debug)]
-pub(crate) struct Held(Option<File>);
+pub struct Held(Option<File>);
 
 impl Held {
-    pub(crate) fn new(file: File) -> Held {
+    /// Takes over an open file.
+    pub fn new(file: File) -> Held {
         Held(Some(file))
     }
 }

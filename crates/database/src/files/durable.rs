@@ -9,32 +9,32 @@ use std::io;
 use std::path::Path;
 
 /// Makes what was written to a file durable.
-pub(crate) fn sync(file: &File) -> io::Result<()> {
+pub fn sync(file: &File) -> io::Result<()> {
     note("sync", None);
     file.sync_all()
 }
 
 /// Removes a file.
-pub(crate) fn remove(path: &Path) -> io::Result<()> {
+pub fn remove(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path)?;
     note("remove", Some(path));
     Ok(())
 }
 
 /// Notes that a file got a name.
-pub(crate) fn named(path: &Path) {
+pub fn named(path: &Path) {
     note("name", Some(path));
 }
 
 /// Makes the names in a directory durable.
 #[cfg(unix)]
-pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+pub fn sync_directory(path: &Path) -> io::Result<()> {
     note("sync directory", None);
     File::open(path)?.sync_all()
 }
 
 #[cfg(not(unix))]
-pub(crate) fn sync_directory(_: &Path) -> io::Result<()> {
+pub fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
@@ -45,7 +45,7 @@ fn note(_: &'static str, _: Option<&Path>) {}
 use notes::note;
 
 #[cfg(test)]
-pub(crate) mod notes {
+pub mod notes {
     use std::cell::RefCell;
     use std::path::Path;
 
@@ -61,7 +61,7 @@ pub(crate) mod notes {
     }
 
     /// The steps of this thread since the last call.
-    pub(crate) fn take() -> Vec<(&'static str, String)> {
+    pub fn take() -> Vec<(&'static str, String)> {
         STEPS.take()
     }
 }

@@ -14,8 +14,8 @@ use std::path::Path;
 
 use litepack_io::storage::ReadAt;
 
-use super::free_pages::FreePages;
-use super::wal::WalFile;
+use crate::bytes::free_pages::FreePages;
+use crate::bytes::wal::WalFile;
 use crate::error::{Context, cannot_read, refuse};
 use crate::{Job, Result};
 
@@ -27,7 +27,7 @@ const FRAMES_AT_ONCE: u32 = 4096;
 
 /// The state of the WAL, by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Index {
+pub struct Index {
     head: [u8; INDEX_HEADER],
     /// Frames that a checkpoint has brought into the file.
     backfilled: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Index {
 
 impl Index {
     /// Reads it from its file; `None` if it is being written, or is not one.
-    pub(crate) fn read(file: &File) -> io::Result<Option<Index>> {
+    pub fn read(file: &File) -> io::Result<Option<Index>> {
         let mut bytes = [0; INDEX_HEAD];
         if ReadAt::read_at(file, &mut bytes, 0)? < bytes.len() {
             return Ok(None);
@@ -53,7 +53,7 @@ impl Index {
     }
 
     /// Whether no commit and no new beginning of the WAL is between this and another one.
-    pub(crate) fn is_of_the_moment(&self, other: &Index) -> bool {
+    pub fn is_of_the_moment(&self, other: &Index) -> bool {
         self.head == other.head
     }
 
@@ -90,7 +90,7 @@ impl Index {
 
 /// The pages that are newer in the WAL than in the file.
 #[derive(Debug)]
-pub(crate) struct Frames {
+pub struct Frames {
     wal: WalFile,
     page_size: u64,
     /// Where each page is in the WAL.
@@ -101,7 +101,7 @@ pub(crate) struct Frames {
 
 impl Frames {
     /// Those of the moment that the index is of; `None` if all are in the file. A read transaction of that moment goes on.
-    pub(crate) fn of(index: &Index, wal: &Path, job: &Job<'_>) -> Result<Option<Frames>> {
+    pub fn of(index: &Index, wal: &Path, job: &Job<'_>) -> Result<Option<Frames>> {
         if index.backfilled >= index.frames() {
             return Ok(None);
         }
@@ -137,12 +137,12 @@ impl Frames {
     }
 
     /// The length of the database.
-    pub(crate) fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.size
     }
 
     /// Puts the newer pages over what the file has from `offset` on. Nothing in `buf` is behind the database's end.
-    pub(crate) fn lay_over(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+    pub fn lay_over(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         let (mut offset, mut buf) = (offset, buf);
         while !buf.is_empty() {
             let within = offset % self.page_size;
@@ -165,10 +165,13 @@ impl Frames {
 
 /// A file, and what is newer in its WAL. Free pages are zeros if they are named.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bytes<'a> {
-    pub(crate) file: &'a File,
-    pub(crate) frames: Option<&'a Frames>,
-    pub(crate) free: Option<&'a FreePages>,
+pub struct Bytes<'a> {
+    /// The file.
+    pub file: &'a File,
+    /// What is newer in its WAL.
+    pub frames: Option<&'a Frames>,
+    /// Pages that are zeros.
+    pub free: Option<&'a FreePages>,
 }
 
 impl<'a> From<&'a File> for Bytes<'a> {

@@ -7,20 +7,19 @@
 use litepack_btree::{FreeList, PageNumber};
 use litepack_io::storage::ReadAt;
 
-use super::snapshot::Bytes;
 use crate::{Error, Job, Result};
 
 /// The pages.
 #[derive(Debug)]
-pub(crate) struct FreePages {
+pub struct FreePages {
     page_size: u64,
     list: FreeList,
 }
 
 impl FreePages {
     /// Those of a database that no connection changes; `None` if its list of them is not right.
-    pub(crate) fn find(bytes: Bytes<'_>, job: &Job<'_>) -> Result<Option<FreePages>> {
-        let len = ReadAt::len(&bytes).unwrap_or(0);
+    pub fn find(bytes: &impl ReadAt, job: &Job<'_>) -> Result<Option<FreePages>> {
+        let len = ReadAt::len(bytes).unwrap_or(0);
         if len == 0 {
             return Ok(Some(FreePages {
                 page_size: 4096,
@@ -31,7 +30,7 @@ impl FreePages {
         let found = litepack_engine::right_free_list(len, |offset, buf| {
             job.check()?;
             step.add(buf.len() as u64);
-            Ok::<_, Error>(ReadAt::read_at(&bytes, buf, offset).is_ok_and(|n| n == buf.len()))
+            Ok::<_, Error>(ReadAt::read_at(bytes, buf, offset).is_ok_and(|n| n == buf.len()))
         })?;
         Ok(found.map(|(header, list)| FreePages {
             page_size: header.page_size.into(),
@@ -40,7 +39,7 @@ impl FreePages {
     }
 
     /// Makes zeros of what `buf` has of them, from an offset of the database on.
-    pub(crate) fn blank(&self, offset: u64, buf: &mut [u8]) {
+    pub fn blank(&self, offset: u64, buf: &mut [u8]) {
         let end = offset + buf.len() as u64;
         let (first, last) = (offset / self.page_size, end.div_ceil(self.page_size));
         for index in first..last {

@@ -66,7 +66,7 @@ fn expect_no_zero(name: &[u8]) -> io::Result<()> {
 
 /// An absolute path as SQLite's `file:` URI. It always begins with `//`, so that a path that itself begins so is not
 /// taken for a host.
-pub(crate) fn of_path(path: &Path) -> String {
+pub fn of_path(path: &Path) -> String {
     #[cfg(unix)]
     let bytes = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).to_vec();
     #[cfg(not(unix))]

@@ -17,8 +17,11 @@ use std::path::{Path, PathBuf};
 use litepack_io::random::SplitMix64;
 use tempfile::NamedTempFile;
 
-use super::holders;
-use super::names::{PACKED, PLAIN, with_suffix};
+use crate::Result;
+use crate::error::Context;
+use crate::files::durable;
+use crate::names::holders;
+use crate::names::{PACKED, PLAIN, with_suffix};
 
 /// Whether a lock of ours leaves SQLite's alone, but for some servers.
 const LOCKS: bool = cfg!(any(target_os = "linux", target_os = "android", windows));
@@ -54,7 +57,7 @@ fn are_ours(digits: &str) -> bool {
 }
 
 /// A new temporary file beside a target of this name, locked until it is closed.
-pub(crate) fn create(directory: &Path, target: &OsStr) -> io::Result<NamedTempFile> {
+pub fn create(directory: &Path, target: &OsStr) -> io::Result<NamedTempFile> {
     let mut result = Err(ErrorKind::AlreadyExists.into());
     for _ in 0..ATTEMPTS {
         let random = RandomState::new().hash_one(std::process::id()) as u32;
@@ -96,19 +99,19 @@ fn is_there(file: &NamedTempFile) -> bool {
 }
 
 /// A temporary file of a command that was killed, locked.
-pub(crate) struct Leftover {
+pub struct Leftover {
     path: PathBuf,
     _locked: File,
 }
 
 impl Leftover {
     /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Deletes it, and what SQLite may have left beside it.
-    pub(crate) fn remove(self) -> io::Result<()> {
+    pub fn remove(self) -> io::Result<()> {
         for suffix in ["-shm"].into_iter().chain(PLAIN.all()).chain(PACKED.all()) {
             let _ = remove_file(with_suffix(&self.path, suffix));
         }
@@ -117,7 +120,7 @@ impl Leftover {
 }
 
 /// The files that killed commands left beside a target.
-pub(crate) fn beside(target: &Path) -> Vec<Leftover> {
+pub fn beside(target: &Path) -> Vec<Leftover> {
     let Some(name) = target.file_name().filter(|_| LOCKS) else {
         return Vec::new();
     };
@@ -147,11 +150,27 @@ pub(crate) fn beside(target: &Path) -> Vec<Leftover> {
 }
 
 /// The directory that a file is in.
-pub(crate) fn directory(path: &Path) -> PathBuf {
+pub fn directory(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
     }
+}
+
+/// Removes the WAL of a database, packed or not, and its index, if they are there. Whether there was one.
+pub fn remove_wal(database: &Path) -> Result<bool> {
+    let mut found = false;
+    for suffix in [PLAIN.wal, PACKED.wal, "-shm"] {
+        let beside = with_suffix(database, suffix);
+        match durable::remove(&beside) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            removed => {
+                removed.with_context(|| format!("cannot remove {}", beside.display()))?;
+                found = true;
+            }
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

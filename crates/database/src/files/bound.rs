@@ -28,7 +28,7 @@ fn strides(bytes: u64) -> u64 {
 
 /// How far statements of a connection may go.
 #[derive(Clone)]
-pub(crate) struct Bound(Arc<State>);
+pub struct Bound(Arc<State>);
 
 struct State {
     left: AtomicU64,
@@ -38,11 +38,7 @@ struct State {
 
 impl Bound {
     /// All statements on a connection together go through so many bytes of pages, once, and take no longer than this.
-    pub(crate) fn of(
-        connection: &mut Connection,
-        bytes: u64,
-        time: Duration,
-    ) -> rusqlite::Result<Bound> {
+    pub fn of(connection: &mut Connection, bytes: u64, time: Duration) -> rusqlite::Result<Bound> {
         let state = Arc::new(State {
             left: AtomicU64::new(strides(bytes)),
             is_lifted: AtomicBool::new(false),
@@ -65,31 +61,30 @@ impl Bound {
     }
 
     /// For the schema alone, of a file of any length: that of half a million tables.
-    pub(crate) fn of_schema(connection: &mut Connection) -> rusqlite::Result<Bound> {
+    pub fn of_schema(connection: &mut Connection) -> rusqlite::Result<Bound> {
         const BYTES: u64 = 5_000_000;
         const TIME: Duration = Duration::from_secs(300);
         Bound::of(connection, BYTES, TIME)
     }
 
     /// From now on, statements go through so many bytes.
-    #[cfg(feature = "ingest")]
-    pub(crate) fn renew(&self, bytes: u64) {
+    pub fn renew(&self, bytes: u64) {
         self.0.left.store(strides(bytes), Ordering::Relaxed);
         self.0.is_lifted.store(false, Ordering::Relaxed);
     }
 
     /// From now on there is none.
-    pub(crate) fn lift(&self) {
+    pub fn lift(&self) {
         self.0.is_lifted.store(true, Ordering::Relaxed);
     }
 
     /// Whether a statement was stopped.
-    pub(crate) fn is_exceeded(&self) -> bool {
+    pub fn is_exceeded(&self) -> bool {
         self.0.is_exceeded.load(Ordering::Relaxed)
     }
 
     /// A statement's result; the error says that the file is damaged if the statement was stopped.
-    pub(crate) fn told<T>(&self, done: rusqlite::Result<T>) -> rusqlite::Result<T> {
+    pub fn told<T>(&self, done: rusqlite::Result<T>) -> rusqlite::Result<T> {
         done.map_err(|error| match error.sqlite_error_code() {
             Some(ErrorCode::OperationInterrupted) if self.is_exceeded() => endless(),
             _ => error,
@@ -98,7 +93,7 @@ impl Bound {
 }
 
 /// The error of a database on which a statement was stopped.
-pub(crate) fn endless() -> rusqlite::Error {
+pub fn endless() -> rusqlite::Error {
     const WORDS: &str = "the database is damaged, or made to hold readers up: reading it takes more steps than \
          its length allows for, as if its pages lead in a circle";
     let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
@@ -109,7 +104,7 @@ pub(crate) fn endless() -> rusqlite::Error {
 ///
 /// # Errors
 /// Only if it has none. The first statement reports any other error.
-pub(crate) fn read_schema(connection: &mut Connection) -> rusqlite::Result<()> {
+pub fn read_schema(connection: &mut Connection) -> rusqlite::Result<()> {
     let bound = Bound::of_schema(connection)?;
     let sql = "select 1 from main.sqlite_schema limit 1";
     let read = connection.query_row(sql, [], |_| Ok(()));

@@ -10,7 +10,7 @@ const NAMED_MAX: usize = 4;
 
 /// Programs that have a database or what SQLite keeps beside it open, in words: "python3 (process 4711)". Empty if there
 /// is none, or none can be seen.
-pub(crate) fn of(database: &Path) -> String {
+pub fn of(database: &Path) -> String {
     let mut named = named(database);
     let more = named.len().saturating_sub(NAMED_MAX);
     named.truncate(NAMED_MAX);
@@ -41,7 +41,7 @@ mod linux {
     use std::os::unix::fs::MetadataExt;
     use std::path::{Path, PathBuf};
 
-    use crate::files::names::{PACKED, PLAIN, with_suffix};
+    use crate::names::{PACKED, PLAIN, with_suffix};
     use crate::printable;
 
     /// Numbers of the processes that have one of the files open or locked.

@@ -1,4 +1,6 @@
-//! The errors of this crate: what failed, where, and what to do.
+//! Errors: what failed, where, and what to do.
+//!
+//! Methods that only Litepack's crates call are hidden from its documentation, here and in `job.rs`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -107,7 +109,9 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn interrupted() -> Error {
+    /// A stop that came before anything was changed.
+    #[doc(hidden)]
+    pub fn interrupted() -> Error {
         Error::Interrupted {
             kept: "nothing was changed",
         }
@@ -115,11 +119,12 @@ impl Error {
 
     /// The file is in use, by whom if that can be told.
     #[cfg(feature = "rusqlite")]
-    pub(crate) fn in_use(path: &Path) -> Error {
+    #[doc(hidden)]
+    pub fn in_use(path: &Path) -> Error {
         let real = path.canonicalize();
         Error::InUse {
             path: path.to_owned(),
-            by: crate::files::holders::of(real.as_deref().unwrap_or(path)),
+            by: crate::names::holders::of(real.as_deref().unwrap_or(path)),
         }
     }
 
@@ -129,7 +134,8 @@ impl Error {
     }
 
     /// The same error, for a call that keeps what it did before it was interrupted.
-    pub(crate) fn keeping(self, kept: &'static str) -> Error {
+    #[doc(hidden)]
+    pub fn keeping(self, kept: &'static str) -> Error {
         if self.is_interrupted() {
             Error::Interrupted { kept }
         } else {
@@ -139,7 +145,8 @@ impl Error {
 
     /// SQLite's error in terms of what the user asked for.
     #[cfg(feature = "rusqlite")]
-    pub(crate) fn of_sqlite(path: &Path, error: rusqlite::Error) -> Error {
+    #[doc(hidden)]
+    pub fn of_sqlite(path: &Path, error: rusqlite::Error) -> Error {
         // SQLite says no more than that it is locked; a function of ours says why.
         let says_more = matches!(&error, rusqlite::Error::SqliteFailure(_, Some(words)) if !words.contains(" is locked"));
         match error.sqlite_error_code() {
@@ -157,7 +164,8 @@ impl Error {
     }
 
     /// The error and all below it in one line.
-    pub(crate) fn in_one_line(&self) -> String {
+    #[doc(hidden)]
+    pub fn in_one_line(&self) -> String {
         let mut line = self.to_string();
         let mut next = std::error::Error::source(self);
         while let Some(error) = next {
@@ -169,7 +177,7 @@ impl Error {
 }
 
 /// Puts words about what was tried before an error.
-pub(crate) trait Context<T> {
+pub trait Context<T> {
     /// `what` in words.
     fn context(self, what: &str) -> Result<T>;
 
@@ -178,7 +186,8 @@ pub(crate) trait Context<T> {
 }
 
 /// An error that says in itself what failed, but not where.
-pub(crate) trait Cause {
+pub trait Cause {
+    /// The same with words about what was tried.
     fn explained(self, what: String) -> Error;
 }
 
@@ -250,12 +259,13 @@ impl<T, E: Cause> Context<T> for std::result::Result<T, E> {
 }
 
 /// Ends a function with [`Error::Refused`] in these words.
+#[macro_export]
 macro_rules! refuse {
     ($($words:tt)*) => {
         return Err($crate::Error::Refused(format!($($words)*)))
     };
 }
-pub(crate) use refuse;
+pub use refuse;
 
 /// Puts a colon before words, if there are any.
 fn in_front(words: &str) -> String {
@@ -266,12 +276,12 @@ fn in_front(words: &str) -> String {
 }
 
 /// The name of a file that is being written in messages.
-pub(crate) fn cannot_write(path: &Path) -> String {
+pub fn cannot_write(path: &Path) -> String {
     format!("cannot write {}", path.display())
 }
 
 /// The name of a file in messages.
-pub(crate) fn cannot_read(path: &Path) -> String {
+pub fn cannot_read(path: &Path) -> String {
     format!("cannot read {}", path.display())
 }
 

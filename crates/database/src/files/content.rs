@@ -7,17 +7,17 @@ use std::path::Path;
 use litepack_io::storage::ReadAt;
 use litepack_store::Store;
 
-use super::reader;
-use super::snapshot::{Bytes, Frames};
-use super::source::Source;
 use crate::Result;
+use crate::bytes::reader;
+use crate::bytes::snapshot::{Bytes, Frames};
 use crate::error::{Context, cannot_read, refuse};
+use crate::files::source::Source;
 
 /// Bytes that are read at once.
-pub(crate) const CHUNK: usize = 1 << 20;
+pub const CHUNK: usize = 1 << 20;
 
 /// The bytes of a database that does not change.
-pub(crate) struct Content<'a> {
+pub struct Content<'a> {
     medium: Medium<'a>,
     size: u64,
     name: &'a Path,
@@ -30,7 +30,7 @@ enum Medium<'a> {
 
 impl<'a> Content<'a> {
     /// Of a database that is held.
-    pub(crate) fn of(source: &'a Source) -> Result<Content<'a>> {
+    pub fn of(source: &'a Source) -> Result<Content<'a>> {
         if !source.is_packed() {
             return Content::plain(source.bytes(), source.shown());
         }
@@ -45,7 +45,7 @@ impl<'a> Content<'a> {
     }
 
     /// Of a plain file.
-    pub(crate) fn plain(file: impl Into<Bytes<'a>>, name: &'a Path) -> Result<Content<'a>> {
+    pub fn plain(file: impl Into<Bytes<'a>>, name: &'a Path) -> Result<Content<'a>> {
         let file = file.into();
         let len = ReadAt::len(&file);
         Ok(Content {
@@ -56,12 +56,12 @@ impl<'a> Content<'a> {
     }
 
     /// How many bytes there are.
-    pub(crate) fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.size
     }
 
     /// Fills `buf` from `offset` as far as there are bytes, and says how many.
-    pub(crate) fn read_at(&mut self, buf: &mut [u8], offset: u64) -> Result<usize> {
+    pub fn read_at(&mut self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let cannot = || cannot_read(self.name);
         let left = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let wanted = buf.len().min(left);
@@ -79,7 +79,7 @@ impl<'a> Content<'a> {
     }
 
     /// From the beginning to the end.
-    pub(crate) fn reader(&mut self) -> impl Read + use<'a, '_> {
+    pub fn reader(&mut self) -> impl Read + use<'a, '_> {
         FromStart {
             content: self,
             offset: 0,

@@ -12,7 +12,7 @@ const SCHEME: &str = "s3";
 ///
 /// # Errors
 /// A URL that nothing can be written to.
-pub(crate) fn url(target: &Path) -> Result<Option<&str>> {
+pub fn url(target: &Path) -> Result<Option<&str>> {
     let found = target.to_str().and_then(|text| text.split_once("://"));
     let Some((scheme, _)) = found else {
         return Ok(None);
@@ -27,12 +27,12 @@ pub(crate) fn url(target: &Path) -> Result<Option<&str>> {
 }
 
 /// Makes sure that the store can be reached, and that nothing is there unless it is to be replaced.
-pub(crate) fn expect_absent(url: &str, replace: bool) -> Result<()> {
+pub fn expect_absent(url: &str, replace: bool) -> Result<()> {
     of_store::expect_absent(url, replace)
 }
 
 /// Writes the file as the object.
-pub(crate) fn upload(url: &str, file: &File, replace: bool, job: &Job<'_>) -> Result<()> {
+pub fn upload(url: &str, file: &File, replace: bool, job: &Job<'_>) -> Result<()> {
     of_store::upload(url, file, replace, job)
 }
 

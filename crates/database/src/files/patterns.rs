@@ -8,7 +8,7 @@ use crate::{Error, Result};
 
 /// The files that paths and patterns name. A path that exists is no pattern. As in shells, a pattern names hidden files
 /// and what is in hidden folders only if it has the dot: what others are still writing is often hidden.
-pub(crate) fn expand(patterns: &[&Path]) -> Result<Vec<PathBuf>> {
+pub fn expand(patterns: &[&Path]) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for pattern in patterns {
         let text = pattern

@@ -1,6 +1,6 @@
 //! Names and text as they may be shown.
 
-pub(crate) use litepack_io::printable::deceives;
+pub use litepack_io::printable::deceives;
 pub use litepack_io::printable::{harmless, harmless_json, harmless_line};
 
 use std::path::Path;

@@ -96,8 +96,8 @@ impl<'a> Job<'a> {
     }
 
     /// The same job without reports, for a part of the work.
-    #[cfg(any(test, feature = "tune"))]
-    pub(crate) fn silent(&self) -> Job<'static> {
+    #[doc(hidden)]
+    pub fn silent(&self) -> Job<'static> {
         Job {
             stop: self.stop.clone(),
             ..Job::default()
@@ -105,7 +105,8 @@ impl<'a> Job<'a> {
     }
 
     /// An error if the job was stopped.
-    pub(crate) fn check(&self) -> Result<()> {
+    #[doc(hidden)]
+    pub fn check(&self) -> Result<()> {
         match self.stop.is_requested() {
             true => Err(Error::interrupted()),
             false => Ok(()),
@@ -113,7 +114,8 @@ impl<'a> Job<'a> {
     }
 
     /// For callbacks of the store: any error, if the job was stopped. The caller then asks [`Job::check`].
-    pub(crate) fn go_on(&self) -> litepack_store::Result<()> {
+    #[doc(hidden)]
+    pub fn go_on(&self) -> litepack_store::Result<()> {
         match self.stop.is_requested() {
             true => Err(std::io::Error::from(std::io::ErrorKind::Interrupted).into()),
             false => Ok(()),
@@ -122,24 +124,29 @@ impl<'a> Job<'a> {
 
     /// Does work of the layers below that looks for an interrupt by itself ([`litepack_io::interrupt`]). The caller then
     /// asks [`Job::check`].
-    pub(crate) fn listening<R>(&self, work: impl FnOnce() -> R) -> R {
+    #[doc(hidden)]
+    pub fn listening<R>(&self, work: impl FnOnce() -> R) -> R {
         let stop = self.stop.clone();
         litepack_io::interrupt::listen(move || stop.is_requested(), work)
     }
 
-    pub(crate) fn warn(&self, words: &str) {
+    /// Passes a warning on.
+    #[doc(hidden)]
+    pub fn warn(&self, words: &str) {
         if let Some(warning) = self.warning {
             warning(words);
         }
     }
 
     /// Also interrupts statements on a connection, as long as the returned value lives.
-    pub(crate) fn interrupts(&self, connection: &Connection) -> Interrupts {
+    #[doc(hidden)]
+    pub fn interrupts(&self, connection: &Connection) -> Interrupts {
         self.stop.interrupts(connection)
     }
 
     /// Says which part of the time each step takes, by what they cost.
-    pub(crate) fn shares(&self, costs: &[(&'static str, f64)]) {
+    #[doc(hidden)]
+    pub fn shares(&self, costs: &[(&'static str, f64)]) {
         let Some(tell) = self.progress else {
             return;
         };
@@ -150,42 +157,46 @@ impl<'a> Job<'a> {
     }
 
     /// Begins a step, which ends when the returned value is dropped.
-    pub(crate) fn step(&self, step: &'static str, unit: Unit, total: Option<u64>) -> Step<'a> {
+    #[doc(hidden)]
+    pub fn step(&self, step: &'static str, unit: Unit, total: Option<u64>) -> Step<'a> {
         let step_of = Step(self.progress);
         step_of.tell(Progress::Began { step, unit, total });
         step_of
     }
 
     /// A step of this many bytes.
-    pub(crate) fn bytes(&self, step: &'static str, total: u64) -> Step<'a> {
+    #[doc(hidden)]
+    pub fn bytes(&self, step: &'static str, total: u64) -> Step<'a> {
         self.step(step, Unit::Bytes, Some(total))
     }
 }
 
 /// A running step.
-pub(crate) struct Step<'a>(Option<&'a (dyn Fn(Progress<'_>) + Sync)>);
+pub struct Step<'a>(Option<&'a (dyn Fn(Progress<'_>) + Sync)>);
 
 impl Step<'_> {
     /// Whether its reports go anywhere.
-    pub(crate) fn is_watched(&self) -> bool {
+    pub fn is_watched(&self) -> bool {
         self.0.is_some()
     }
 
-    pub(crate) fn add(&self, more: u64) {
+    /// So many more are done.
+    pub fn add(&self, more: u64) {
         self.tell(Progress::Advanced(more));
     }
 
-    pub(crate) fn set(&self, done: u64) {
+    /// So many are done in all.
+    pub fn set(&self, done: u64) {
         self.tell(Progress::Reached(done));
     }
 
-    #[cfg(feature = "tune")]
-    pub(crate) fn extend(&self, more: u64) {
+    /// There are so many more to do.
+    pub fn extend(&self, more: u64) {
         self.tell(Progress::Extended(more));
     }
 
-    #[cfg(any(feature = "catalog", feature = "tune"))]
-    pub(crate) fn at(&self, what: &str) {
+    /// Names the thing that is worked on.
+    pub fn at(&self, what: &str) {
         self.tell(Progress::At(what));
     }
 
@@ -257,7 +268,7 @@ const TRY: Duration = Duration::from_millis(10);
 impl Job<'_> {
     /// The busy handler of a connection, by the number of tries while others have the file locked: it waits, unless the
     /// job is stopped.
-    pub(crate) fn patience(&self) -> impl FnMut(i32) -> bool + Send + 'static {
+    pub fn patience(&self) -> impl FnMut(i32) -> bool + Send + 'static {
         let stop = self.stop.clone();
         move |tries| {
             let tries = u32::try_from(tries).unwrap_or(u32::MAX);
@@ -271,7 +282,7 @@ impl Job<'_> {
 }
 
 /// As long as this lives, [`Stop::stop`] interrupts statements on a connection.
-pub(crate) struct Interrupts {
+pub struct Interrupts {
     stop: Stop,
     number: u64,
 }

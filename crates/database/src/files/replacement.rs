@@ -15,15 +15,15 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Context, refuse};
 use crate::files::durable;
-use crate::files::leftovers::{self, directory};
-use crate::files::names::{PACKED, PLAIN, is_same_file, remove_wal, with_suffix};
+use crate::files::leftovers::{self, directory, remove_wal};
 use crate::files::object;
 use crate::files::source::{Source, applied};
 use crate::job::Unit;
+use crate::names::{PACKED, PLAIN, is_same_file, with_suffix};
 use crate::{Error, Job, Result};
 
 /// A file on its way to its name.
-pub(crate) struct Replacement {
+pub struct Replacement {
     content: Content,
     target: PathBuf,
     overwrite: bool,
@@ -39,12 +39,7 @@ enum Content {
 
 impl Replacement {
     /// For a file that is not `source`; an existing one is replaced only if `replace` says so.
-    pub(crate) fn of(
-        target: &Path,
-        source: &Path,
-        replace: bool,
-        job: &Job<'_>,
-    ) -> Result<Replacement> {
+    pub fn of(target: &Path, source: &Path, replace: bool, job: &Job<'_>) -> Result<Replacement> {
         let name = target.display();
         if let Some(url) = object::url(target)? {
             object::expect_absent(url, replace)?;
@@ -90,12 +85,12 @@ impl Replacement {
     }
 
     /// For the file `target` itself, which the caller has locked.
-    pub(crate) fn in_place(target: &Path) -> Result<Replacement> {
+    pub fn in_place(target: &Path) -> Result<Replacement> {
         Replacement::beside(target.to_owned(), true)
     }
 
     /// For a name, whatever there is now.
-    pub(crate) fn beside(target: PathBuf, overwrite: bool) -> Result<Replacement> {
+    pub fn beside(target: PathBuf, overwrite: bool) -> Result<Replacement> {
         let Some(name) = target.file_name() else {
             refuse!("the target has no file name");
         };
@@ -115,7 +110,7 @@ impl Replacement {
     }
 
     /// The temporary file.
-    pub(crate) fn file(&self) -> &File {
+    pub fn file(&self) -> &File {
         match &self.content {
             Content::Beside(temp) => temp.as_file(),
             Content::Object(_, file) => file,
@@ -123,13 +118,12 @@ impl Replacement {
     }
 
     /// The name that it is to have.
-    pub(crate) fn name(&self) -> &Path {
+    pub fn name(&self) -> &Path {
         &self.target
     }
 
     /// Where the temporary file is, for SQLite to write; `None` if it has no name. It is not locked any more.
-    #[cfg(feature = "catalog")]
-    pub(crate) fn beside_path(&self) -> Option<&Path> {
+    pub fn beside_path(&self) -> Option<&Path> {
         match &self.content {
             Content::Beside(temp) => {
                 // There was none, or SQLite would say that it cannot lock the file.
@@ -142,12 +136,12 @@ impl Replacement {
 
     /// Gives the file the permissions of `like` and its name, and returns once that would survive a
     /// power loss.
-    pub(crate) fn publish(self, like: &Metadata, job: &Job<'_>) -> Result<()> {
+    pub fn publish(self, like: &Metadata, job: &Job<'_>) -> Result<()> {
         self.replace(None, like, job)
     }
 
     /// The same in place of a database that is held alone: its WAL goes, and who waits for it is told.
-    pub(crate) fn publish_over(self, old: Source, like: &Metadata, job: &Job<'_>) -> Result<()> {
+    pub fn publish_over(self, old: Source, like: &Metadata, job: &Job<'_>) -> Result<()> {
         self.replace(Some(old), like, job)
     }
 

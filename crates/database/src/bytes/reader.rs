@@ -11,13 +11,13 @@ use litepack_io::parallel::parallel;
 use litepack_io::storage::ReadAt;
 use litepack_store::{Cache, FileId, Options, Store};
 
-use super::snapshot::{Bytes, Frames};
+use crate::bytes::snapshot::{Bytes, Frames};
 use crate::error::{Context, cannot_read, refuse};
 use crate::job::Step;
 use crate::{Error, Job, Result};
 
 /// Bytes of the database that are read at once: whole units, whatever their size.
-pub(crate) const CHUNK: u64 = 1 << 20;
+pub const CHUNK: u64 = 1 << 20;
 /// More threads would wait for the disk.
 const THREADS_MAX: usize = 16;
 /// For map nodes; the pages themselves are read once.
@@ -27,12 +27,12 @@ const CACHE_BYTES: u64 = 4 << 20;
 const RETRIES: usize = 20;
 
 /// Cores to use.
-pub(crate) fn threads() -> usize {
+pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS_MAX))
 }
 
 /// Options for a file that is read or written once, from beginning to end.
-pub(crate) fn options() -> Options {
+pub fn options() -> Options {
     Options {
         threads: threads(),
         cache: Arc::new(Cache::new(CACHE_BYTES)),
@@ -42,10 +42,7 @@ pub(crate) fn options() -> Options {
 }
 
 /// Opens a packed file at its newest commit.
-pub(crate) fn open<'a>(
-    packed: &'a File,
-    options: &Options,
-) -> litepack_store::Result<Store<&'a File>> {
+pub fn open<'a>(packed: &'a File, options: &Options) -> litepack_store::Result<Store<&'a File>> {
     let mut store = Store::open(packed, options.clone())?;
     store.refresh()?;
     Ok(store)
@@ -53,7 +50,7 @@ pub(crate) fn open<'a>(
 
 /// Fills `buf` from an offset of the database: from the file, and what is newer in its WAL from there. Says how much there
 /// is. While others go on, the file may be at a later commit than the handle, with the same pages wherever the WAL has none.
-pub(crate) fn read(
+pub fn read(
     store: &mut Store<&File>,
     frames: Option<&Frames>,
     offset: u64,
@@ -81,7 +78,7 @@ pub(crate) fn read(
 }
 
 /// The length of the database in a packed file.
-pub(crate) fn size(packed: Bytes<'_>) -> litepack_store::Result<u64> {
+pub fn size(packed: Bytes<'_>) -> litepack_store::Result<u64> {
     match packed.frames {
         Some(frames) => Ok(frames.size()),
         None => Ok(open(packed.file, &options())?.size()),
@@ -90,7 +87,7 @@ pub(crate) fn size(packed: Bytes<'_>) -> litepack_store::Result<u64> {
 
 /// Calls `each` with every chunk of the database in `packed` and its offset, in no particular order,
 /// from several threads. The first error ends it. The file is called `name`.
-pub(crate) fn read_all(
+pub fn read_all(
     packed: Bytes<'_>,
     name: &Path,
     job: &Job<'_>,
@@ -124,7 +121,7 @@ pub(crate) fn read_all(
 }
 
 /// Makes sure that `packed` holds exactly the bytes of `plain`. Both come with their names.
-pub(crate) fn compare(
+pub fn compare(
     (packed, packed_name): (Bytes<'_>, &Path),
     (plain, plain_name): (Bytes<'_>, &Path),
     job: &Job<'_>,

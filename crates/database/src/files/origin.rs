@@ -11,16 +11,17 @@ use std::time::Instant;
 use litepack_engine::FileKind;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use crate::bytes::archive;
+use crate::bytes::header;
 use crate::error::{Context, cannot_read, refuse};
-use crate::files::header;
 use crate::files::held::Held;
-use crate::files::names::{Suffixes, with_suffix};
 use crate::files::source::{distrust, open_file};
 use crate::files::structure::expect_trees;
-use crate::{Error, Job, Result, archive};
+use crate::names::{Suffixes, with_suffix};
+use crate::{Error, Job, Result};
 
 /// The user's database.
-pub(crate) struct Origin {
+pub struct Origin {
     file: Held,
     path: PathBuf,
     shown: PathBuf,
@@ -30,20 +31,20 @@ pub(crate) struct Origin {
 }
 
 /// The facts in the database's own header.
-pub(crate) struct Facts {
+pub struct Facts {
     /// Bytes of a page.
-    pub(crate) page_size: u32,
+    pub page_size: u32,
     /// Bytes of all pages that are in use.
-    pub(crate) used: u64,
+    pub used: u64,
     /// The encoding of text.
-    pub(crate) encoding: String,
+    pub encoding: String,
     /// The mode of `PRAGMA auto_vacuum`.
-    pub(crate) auto_vacuum: u8,
+    pub auto_vacuum: u8,
 }
 
 impl Origin {
     /// Opens a file.
-    pub(crate) fn open(shown: &Path) -> Result<Origin> {
+    pub fn open(shown: &Path) -> Result<Origin> {
         let name = shown.display();
         let (file, path) = open_file(shown, false)?;
         let cannot = || cannot_read(shown);
@@ -71,44 +72,43 @@ impl Origin {
     }
 
     /// Where it is.
-    pub(crate) fn directory(&self) -> PathBuf {
+    pub fn directory(&self) -> PathBuf {
         let parent = self.path.parent();
         parent.unwrap_or(Path::new(".")).to_owned()
     }
 
     /// The file itself.
-    #[cfg(feature = "advise")]
-    pub(crate) fn file(&self) -> &File {
+    pub fn file(&self) -> &File {
         &self.file
     }
 
     /// Its name, absolute and without links.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Its kind.
-    pub(crate) fn kind(&self) -> FileKind {
+    pub fn kind(&self) -> FileKind {
         self.kind
     }
 
     /// Its length and permissions when it was opened.
-    pub(crate) fn metadata(&self) -> &Metadata {
+    pub fn metadata(&self) -> &Metadata {
         &self.before
     }
 
     /// The name by which SQLite reads it.
-    pub(crate) fn uri(&self) -> String {
+    pub fn uri(&self) -> String {
         let immutable = match self.immutable {
             true => "&immutable=1",
             false => "",
         };
-        let uri = crate::uri::of_path(&self.path);
+        let uri = crate::names::uri::of_path(&self.path);
         format!("{uri}?mode=ro&vfs=litepack{immutable}")
     }
 
     /// An error if the pages do not make trees, and SQL that goes through them would not come to an end.
-    pub(crate) fn expect_trees(&self, job: &Job<'_>) -> Result<()> {
+    pub fn expect_trees(&self, job: &Job<'_>) -> Result<()> {
         let held = || {
             let connection = connect(&self.uri())?;
             // No other connection writes meanwhile.
@@ -120,12 +120,12 @@ impl Origin {
     }
 
     /// The same, if a connection of the caller holds a lock.
-    pub(crate) fn expect_trees_held(&self, job: &Job<'_>, until: Option<Instant>) -> Result<()> {
+    pub fn expect_trees_held(&self, job: &Job<'_>, until: Option<Instant>) -> Result<()> {
         expect_trees(&self.file, self.kind, &self.path, &self.shown, job, until)
     }
 
     /// The facts in the database's own header.
-    pub(crate) fn facts(&self, job: &Job<'_>) -> Result<Facts> {
+    pub fn facts(&self, job: &Job<'_>) -> Result<Facts> {
         let facts = || {
             let connection = connect(&self.uri())?;
             let _interrupts = job.interrupts(&connection);
@@ -148,7 +148,7 @@ impl Origin {
     }
 
     /// An error if the database was written while it was read as if that could not be.
-    pub(crate) fn expect_unchanged(&self) -> Result<()> {
+    pub fn expect_unchanged(&self) -> Result<()> {
         let name = self.shown.display();
         let now = self.file.metadata();
         let now = now.with_context(|| cannot_read(&self.shown))?;
@@ -162,7 +162,7 @@ impl Origin {
     }
 
     /// SQLite's error in terms of what the user asked for.
-    pub(crate) fn explain(&self, error: rusqlite::Error) -> Error {
+    pub fn explain(&self, error: rusqlite::Error) -> Error {
         let name = self.shown.display();
         let unwritable = matches!(
             error.sqlite_error_code(),
@@ -190,7 +190,7 @@ impl Origin {
 }
 
 /// A connection that only reads, and trusts nothing in the schema.
-pub(crate) fn connect(uri: &str) -> rusqlite::Result<Connection> {
+pub fn connect(uri: &str) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -19,16 +19,16 @@ use litepack_store::HEAD_LEN;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::bound::read_schema;
-use super::durable;
-use super::free_pages::FreePages;
-use super::header;
-use super::held::Held;
-use super::leftovers::directory;
-use super::names::{PACKED, Suffixes, remove_wal, with_suffix};
-use super::snapshot::{Bytes, Frames, Index};
+use crate::bytes::free_pages::FreePages;
+use crate::bytes::header;
+use crate::bytes::snapshot::{Bytes, Frames, Index};
 use crate::error::{Context, cannot_read, refuse};
+use crate::files::bound::read_schema;
+use crate::files::durable;
+use crate::files::held::Held;
+use crate::files::leftovers::{directory, remove_wal};
 use crate::job::Interrupts;
+use crate::names::{PACKED, Suffixes, with_suffix};
 use crate::{Error, Job, Result};
 
 /// A writer may slip in between a checkpoint and our lock, or while a transaction begins, this often.
@@ -37,7 +37,7 @@ const ATTEMPTS: usize = 20;
 const BETWEEN: Duration = Duration::from_millis(5);
 
 /// Why there cannot be a new file.
-pub(crate) fn applied(beside: &Path) -> Error {
+pub fn applied(beside: &Path) -> Error {
     Error::Refused(format!(
         "{} exists and would be applied to the new file; remove it first",
         beside.display()
@@ -45,13 +45,13 @@ pub(crate) fn applied(beside: &Path) -> Error {
 }
 
 /// Lets the schema of a database, which may come from a stranger, call innocuous functions only.
-pub(crate) fn distrust(connection: &Connection) -> rusqlite::Result<()> {
+pub fn distrust(connection: &Connection) -> rusqlite::Result<()> {
     let trusted = DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA;
     connection.set_db_config(trusted, false).map(drop)
 }
 
 /// An open database; the fields are in the order in which they must be closed.
-pub(crate) struct Source {
+pub struct Source {
     connection: Option<Connection>,
     /// The index of the WAL, while `connection` keeps a moment of it, and the pages that only the WAL has.
     index: Option<Held>,
@@ -67,7 +67,7 @@ pub(crate) struct Source {
 
 impl Source {
     /// Opens a file, without any lock yet; `writable` if it is going to be replaced.
-    pub(crate) fn open(shown: &Path, writable: bool) -> Result<Source> {
+    pub fn open(shown: &Path, writable: bool) -> Result<Source> {
         let (file, path) = open_file(shown, writable)?;
         let kind =
             header::kind(&file).with_context(|| format!("cannot open {}", shown.display()))?;
@@ -85,12 +85,12 @@ impl Source {
     }
 
     /// Its kind.
-    pub(crate) fn kind(&self) -> FileKind {
+    pub fn kind(&self) -> FileKind {
         self.kind
     }
 
     /// An error unless this is a plain database, possibly an empty one.
-    pub(crate) fn expect_plain(&self) -> Result<()> {
+    pub fn expect_plain(&self) -> Result<()> {
         let name = self.shown.display();
         match self.kind {
             FileKind::Empty | FileKind::Plain => Ok(()),
@@ -103,7 +103,7 @@ impl Source {
     }
 
     /// An error unless this is a database, plain or packed.
-    pub(crate) fn expect_database(&self) -> Result<()> {
+    pub fn expect_database(&self) -> Result<()> {
         match self.kind {
             FileKind::Empty | FileKind::Plain | FileKind::Packed => Ok(()),
             FileKind::Zstd => self.wrong_kind(self.is_zstd()),
@@ -115,7 +115,7 @@ impl Source {
     }
 
     /// An error unless this is a packed file.
-    pub(crate) fn expect_packed(&self) -> Result<()> {
+    pub fn expect_packed(&self) -> Result<()> {
         let name = self.shown.display();
         self.wrong_kind(match self.kind {
             FileKind::Packed => return Ok(()),
@@ -141,12 +141,12 @@ impl Source {
     }
 
     /// Whether this is a packed file.
-    pub(crate) fn is_packed(&self) -> bool {
+    pub fn is_packed(&self) -> bool {
         self.kind == FileKind::Packed
     }
 
     /// The bytes of the database that is held: those of the file, and what is newer in the WAL.
-    pub(crate) fn bytes(&self) -> Bytes<'_> {
+    pub fn bytes(&self) -> Bytes<'_> {
         Bytes {
             file: &self.file,
             frames: self.frames.as_ref(),
@@ -155,8 +155,8 @@ impl Source {
     }
 
     /// From now on [`Source::bytes`] has zeros for free pages, if the list of them is right. The database is held.
-    pub(crate) fn drop_free_pages(&mut self, job: &Job<'_>) -> Result<()> {
-        self.free = FreePages::find(self.bytes(), job)?;
+    pub fn drop_free_pages(&mut self, job: &Job<'_>) -> Result<()> {
+        self.free = FreePages::find(&self.bytes(), job)?;
         if self.free.is_none() {
             let name = self.shown.display();
             job.warn(&format!(
@@ -167,28 +167,28 @@ impl Source {
     }
 
     /// The file itself.
-    pub(crate) fn file(&self) -> &File {
+    pub fn file(&self) -> &File {
         &self.file
     }
 
     /// Its name as the user gave it.
-    pub(crate) fn shown(&self) -> &Path {
+    pub fn shown(&self) -> &Path {
         &self.shown
     }
 
     /// Its name, absolute and without links.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Its length and permissions.
-    pub(crate) fn metadata(&self) -> Result<Metadata> {
+    pub fn metadata(&self) -> Result<Metadata> {
         let metadata = self.file.metadata();
         metadata.with_context(|| cannot_read(&self.shown))
     }
 
     /// Says that the file has other names, which keep what it was when it is replaced.
-    pub(crate) fn warn_of_links(&self, metadata: &Metadata, job: &Job<'_>) {
+    pub fn warn_of_links(&self, metadata: &Metadata, job: &Job<'_>) {
         let others = links(metadata).saturating_sub(1);
         if others > 0 {
             let name = self.shown.display();
@@ -201,14 +201,14 @@ impl Source {
 
     /// From now on [`Source::bytes`] are those of the database at one moment, while others may go on reading, and in WAL
     /// mode writing.
-    pub(crate) fn hold(&mut self, job: &Job<'_>) -> Result<()> {
+    pub fn hold(&mut self, job: &Job<'_>) -> Result<()> {
         let taken = self.take(false, job);
         taken.map_err(|why| self.explain(why, job))
     }
 
     /// From now on the file holds the whole database, and no other connection has it open. It is an error if a WAL or a
     /// journal lies beside it that would be applied to the new file.
-    pub(crate) fn hold_alone(&mut self, job: &Job<'_>) -> Result<()> {
+    pub fn hold_alone(&mut self, job: &Job<'_>) -> Result<()> {
         // The VFS refuses a packed file beside the others.
         let beside = (!self.is_packed()).then(|| PACKED.pending(&self.path));
         if let Some(beside) = beside.flatten() {
@@ -227,7 +227,7 @@ impl Source {
 
     /// Keeps others from writing while a report is made, without touching a WAL. A file that SQLite
     /// cannot read, such as a damaged one, is left unlocked: the report says what is wrong with it.
-    pub(crate) fn hold_for_report(&mut self, job: &Job<'_>) -> Result<()> {
+    pub fn hold_for_report(&mut self, job: &Job<'_>) -> Result<()> {
         let opened = self.connect("", job).and_then(|mut connection| {
             let keep_wal = self.wal_len() > 0;
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep_wal)?;
@@ -344,14 +344,14 @@ impl Source {
     }
 
     /// A connection without any lock yet; closed before `self` is dropped, it keeps its locks.
-    pub(crate) fn connect(&self, parameters: &str, job: &Job<'_>) -> rusqlite::Result<Connection> {
+    pub fn connect(&self, parameters: &str, job: &Job<'_>) -> rusqlite::Result<Connection> {
         let vfs = match self.kind {
             FileKind::Packed => "&vfs=litepack",
             _ => "",
         };
         let uri = format!(
             "{}?mode=rw{vfs}{parameters}",
-            crate::uri::of_path(&self.path)
+            crate::names::uri::of_path(&self.path)
         );
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_URI
@@ -363,7 +363,7 @@ impl Source {
     }
 
     /// Whether the header asks for WAL mode, as far as it can be told.
-    pub(crate) fn is_wal(&self) -> bool {
+    pub fn is_wal(&self) -> bool {
         header::is_wal(&self.file, self.kind).unwrap_or(false)
     }
 
@@ -430,18 +430,18 @@ impl Source {
     }
 
     /// An error if a plain database is shorter than its header says.
-    pub(crate) fn expect_whole(&self) -> Result<()> {
+    pub fn expect_whole(&self) -> Result<()> {
         header::expect_whole(&self.bytes(), self.kind, &self.shown)
     }
 
     /// The page size of a plain database; `None` if it has none yet.
-    pub(crate) fn page_size(&self) -> Option<u32> {
+    pub fn page_size(&self) -> Option<u32> {
         header::page_size(&self.bytes())
     }
 
     /// Removes the empty WAL of a database that is held alone, so that the next file of its name has none. The content
     /// of the WAL is in the file by then, and both survive a power loss before anything takes the name.
-    pub(crate) fn drop_wal(&mut self) -> Result<()> {
+    pub fn drop_wal(&mut self) -> Result<()> {
         if let Some(connection) = &self.connection {
             // Otherwise SQLite would, when it closes, look for a WAL that may be the new file's.
             let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
@@ -459,7 +459,7 @@ impl Source {
 
     /// Makes a file that was held alone and then replaced unreadable for those who opened it before
     /// that and wait for its lock, unless it has other names.
-    pub(crate) fn retire(self) {
+    pub fn retire(self) {
         if nothing_links_to(&self.file) {
             let _ = Storage::write_at(&*self.file, &[0; HEAD_LEN], 0);
         }
@@ -492,7 +492,7 @@ fn missing(shown: &Path) -> String {
 }
 
 /// Opens an ordinary file; gives its name without links, too.
-pub(crate) fn open_file(shown: &Path, writable: bool) -> Result<(Held, PathBuf)> {
+pub fn open_file(shown: &Path, writable: bool) -> Result<(Held, PathBuf)> {
     let name = shown.display();
     let metadata = match shown.metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => refuse!("{}", missing(shown)),

@@ -13,13 +13,13 @@ use std::time::Instant;
 use litepack_btree::PageOwnership;
 use litepack_engine::FileKind;
 
-use super::pages::Pages;
+use crate::bytes::pages::Pages;
 use crate::error::refuse;
 use crate::{Error, Job, Result};
 
 /// An error if the pages of an open file do not make trees, or that is not known by a time: in an archive, a page can
 /// take a second. The caller sees to it that no other connection writes meanwhile.
-pub(crate) fn expect_trees(
+pub fn expect_trees(
     file: &File,
     kind: FileKind,
     path: &Path,

@@ -8,12 +8,12 @@ use litepack_engine::FileKind;
 use litepack_io::storage::ReadAt;
 use litepack_store::HEAD_LEN;
 
+use crate::bytes::reader;
 use crate::error::{Context, cannot_read};
-use crate::files::reader;
 use crate::{Error, Result};
 
 /// The kind of a file.
-pub(crate) fn kind(file: &File) -> io::Result<FileKind> {
+pub fn kind(file: &File) -> io::Result<FileKind> {
     let mut head = [0; HEAD_LEN];
     let len = ReadAt::len(file)?;
     let n = file.read_at(&mut head, 0)?;
@@ -21,12 +21,12 @@ pub(crate) fn kind(file: &File) -> io::Result<FileKind> {
 }
 
 /// The page size of a plain database; `None` if it is none, or its header makes no sense.
-pub(crate) fn page_size(file: &impl ReadAt) -> Option<u32> {
+pub fn page_size(file: &impl ReadAt) -> Option<u32> {
     litepack_engine::page_size(&head(file)?)
 }
 
 /// An error if a plain database is shorter than its header says.
-pub(crate) fn expect_whole(file: &impl ReadAt, kind: FileKind, name: &Path) -> Result<()> {
+pub fn expect_whole(file: &impl ReadAt, kind: FileKind, name: &Path) -> Result<()> {
     let len = ReadAt::len(file).with_context(|| cannot_read(name))?;
     let missing = match head(file) {
         _ if kind != FileKind::Plain => None,
@@ -43,7 +43,7 @@ pub(crate) fn expect_whole(file: &impl ReadAt, kind: FileKind, name: &Path) -> R
 }
 
 /// Whether the header of the database asks for WAL mode. In an archive that means nothing.
-pub(crate) fn is_wal(file: &File, kind: FileKind) -> litepack_store::Result<bool> {
+pub fn is_wal(file: &File, kind: FileKind) -> litepack_store::Result<bool> {
     let mut version = [0; 20];
     let found = match kind {
         FileKind::Plain => file.read_at(&mut version, 0)?,

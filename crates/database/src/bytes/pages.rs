@@ -18,24 +18,25 @@ use litepack_io::interrupt;
 use litepack_io::storage::ReadAt;
 use litepack_store::{Store, Unit};
 
-use super::names::{Suffixes, with_suffix};
-use super::reader;
-use super::wal::WalFile;
+use crate::Result;
+use crate::bytes::archive;
+use crate::bytes::reader;
+use crate::bytes::wal::WalFile;
 use crate::error::{Context, cannot_read, refuse};
-use crate::{Result, archive};
+use crate::names::{Suffixes, with_suffix};
 
 /// Frames of a WAL that are looked at: those of 4 GiB in pages of 4 KiB.
 const FRAMES_MAX: u32 = 1 << 20;
 
 /// The pages.
-pub(crate) struct Pages<'a> {
+pub struct Pages<'a> {
     bytes: Bytes<'a>,
     /// The header in the first page.
-    pub(crate) header: Header,
+    pub header: Header,
     /// Bytes of the database.
-    pub(crate) size: u64,
+    pub size: u64,
     /// Reads that failed.
-    pub(crate) failed: u64,
+    pub failed: u64,
 }
 
 /// The bytes of the database, whatever they are.
@@ -55,7 +56,7 @@ impl<'a> Pages<'a> {
     ///
     /// # Errors
     /// If it cannot be read, or its first page is that of no database.
-    pub(crate) fn open(file: &'a File, kind: FileKind, path: &Path, shown: &Path) -> Result<Self> {
+    pub fn open(file: &'a File, kind: FileKind, path: &Path, shown: &Path) -> Result<Self> {
         let name = shown.display();
         match Pages::of_some(file, kind, path, shown)? {
             Some(pages) => Ok(pages),
@@ -67,7 +68,7 @@ impl<'a> Pages<'a> {
     ///
     /// # Errors
     /// As [`Pages::open`].
-    pub(crate) fn of_some(
+    pub fn of_some(
         file: &'a File,
         kind: FileKind,
         path: &Path,
@@ -112,26 +113,26 @@ impl<'a> Pages<'a> {
     }
 
     /// Bytes in the WAL that count.
-    pub(crate) fn wal_bytes(&self) -> u64 {
+    pub fn wal_bytes(&self) -> u64 {
         self.bytes.wal.as_ref().map_or(0, |wal| wal.len)
     }
 
     /// Fills `buf` from an offset; false if that cannot be done, or the caller was interrupted: what parses pages then
     /// soon comes to its end.
-    pub(crate) fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> bool {
+    pub fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> bool {
         let read = !interrupt::is_interrupted() && self.bytes.fill(offset, buf);
         self.failed += u64::from(!read);
         read
     }
 
     /// Fills `buf` with a page.
-    pub(crate) fn page(&mut self, page: PageNumber, buf: &mut [u8]) -> bool {
+    pub fn page(&mut self, page: PageNumber, buf: &mut [u8]) -> bool {
         self.read_at(page.start(self.header.page_size), buf)
     }
 
     /// The payload of a cell, of which the beginning is `local`; `None` if its overflow pages cannot be read. The caller
     /// sees to it that it is not too long. `buf` has the length of a page.
-    pub(crate) fn payload(&mut self, cell: &Cell, local: &[u8], buf: &mut [u8]) -> Option<Vec<u8>> {
+    pub fn payload(&mut self, cell: &Cell, local: &[u8], buf: &mut [u8]) -> Option<Vec<u8>> {
         let len = usize::try_from(cell.payload).ok()?;
         let mut payload = local.to_vec();
         let mut next = cell.overflow;
@@ -253,7 +254,7 @@ mod tests {
 
     fn opened(path: &Path, test: impl FnOnce(Pages<'_>)) {
         let (file, real) = open_file(path, false).unwrap();
-        let kind = crate::files::header::kind(&file).unwrap();
+        let kind = crate::bytes::header::kind(&file).unwrap();
         test(Pages::open(&file, kind, &real, path).unwrap());
     }
 

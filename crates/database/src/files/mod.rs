@@ -1,0 +1,24 @@
+//! Files as calls use them: opened, locked, read, replaced.
+//!
+//! ```text
+//! source.rs       a database that is read while nobody changes it      content.rs      its bytes, plain or packed
+//! origin.rs       a database that is only read, whatever others do     held.rs         how both are closed
+//! replacement.rs  a new file in place of a name, or everything         object.rs       a target in an object store
+//!                 as it was                                            patterns.rs     files that are named by patterns
+//! durable.rs      the steps by which a file takes a name, and a power loss between them
+//! leftovers.rs    temporary files, and what is left of them
+//! structure.rs    whether its pages make trees                         bound.rs        SQL on it has an end
+//! ```
+
+pub mod bound;
+pub mod content;
+mod durable;
+pub mod held;
+pub mod leftovers;
+pub mod object;
+pub mod origin;
+#[cfg(feature = "patterns")]
+pub mod patterns;
+pub mod replacement;
+pub mod source;
+pub mod structure;
