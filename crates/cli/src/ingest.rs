@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use litepack::{IngestOptions, Ingested, Preview, harmless_line, printable};
+use litepack::{harmless_line, printable};
+use litepack_ingest::{IngestOptions, Ingested, Preview, ingest, preview_ingest};
 
 use crate::job::interruptible;
 use crate::output::{failed, json, line, tell};
@@ -107,10 +108,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let started = Instant::now();
     let job = interruptible();
     let Some(into) = arguments.into.as_ref().filter(|_| !arguments.dry_run) else {
-        let found = litepack::preview_ingest(&arguments.sources, &options, &job)?;
+        let found = preview_ingest(&arguments.sources, &options, &job)?;
         return show(arguments, &found);
     };
-    let done = litepack::ingest(&arguments.sources, into, &options, &job)?;
+    let done = ingest(&arguments.sources, into, &options, &job)?;
     if arguments.json {
         json(serde_json::to_string_pretty(&done)?)?;
     }

@@ -27,7 +27,6 @@
 //! | `bundled` | on | SQLite is compiled into the program, as the feature of `rusqlite` does |
 //! | `remote` | on | databases on web servers; `remote_info` |
 //! | `catalog` | off | the function of that name, on Unix; implies `remote` and `rusqlite` |
-//! | `ingest` | off | the function of that name, on Unix; implies `rusqlite` |
 //! | `advise` | off | the module of that name; implies `tune` |
 //! | `tune` | off | the module of that name; implies `rusqlite` |
 #![forbid(unsafe_code)]
@@ -46,8 +45,6 @@ pub mod columns;
 mod database;
 #[cfg(feature = "rusqlite")]
 mod info;
-#[cfg(all(feature = "ingest", unix))]
-mod ingest;
 #[cfg(feature = "rusqlite")]
 mod limits;
 #[cfg(feature = "rusqlite")]
@@ -85,8 +82,6 @@ pub use {
 
 #[cfg(all(feature = "catalog", unix))]
 pub use catalog::{CatalogOptions, Cataloged, Incomplete, Unreadable, catalog};
-#[cfg(all(feature = "ingest", unix))]
-pub use ingest::{IngestOptions, Ingested, IngestedSource, Preview, ingest, preview_ingest};
 
 pub use litepack_database::{Error, Result, register, remote_uri, uri};
 pub use litepack_engine::FileKind;

@@ -6,6 +6,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use litepack_database::Result;
 use litepack_database::error::{Context, cannot_read, refuse};
 use rusqlite::{Connection, params};
 
@@ -13,7 +14,6 @@ use super::compressed;
 use super::format::Format;
 use super::input::Input;
 use super::lines::{Lines, MARK};
-use crate::Result;
 
 const ATTEMPTS: usize = 10;
 
@@ -116,7 +116,7 @@ impl Source {
                 refuse!(
                     "{} is a copy of {} that is not finished; a later run reads it",
                     path.display(),
-                    crate::printable(&known.path.to_string_lossy())
+                    litepack_database::printable(&known.path.to_string_lossy())
                 );
             }
             if same {

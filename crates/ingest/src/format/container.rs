@@ -7,7 +7,7 @@ use super::Taken;
 use super::field::word;
 use super::json::members;
 use super::time::{self, Stamp};
-use crate::ingest::row::{Columns, Row, Value};
+use crate::row::{Columns, Row, Value};
 
 /// A joined line that is longer is stored in pieces,
 const JOINED_MAX: usize = 1 << 20;
@@ -31,7 +31,7 @@ struct Pending {
 }
 
 /// The format, with what was not joined yet.
-pub(in crate::ingest) struct Container {
+pub(crate) struct Container {
     kind: Kind,
     pending: Vec<Pending>,
 }
@@ -288,7 +288,7 @@ fn text(value: &str) -> Option<Cow<'_, str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ingest::format::time::Times;
+    use crate::format::time::Times;
 
     #[test]
     fn what_is_kept_is_bounded() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::detect::{KNOWN, WITHIN, detect};
 use super::{Format, Taken, names, time::Times};
-use crate::ingest::row::{Columns, Row, Value};
+use crate::row::{Columns, Row, Value};
 
 /// 2026-01-01.
 const NOW: i64 = 1_767_225_600;
@@ -122,7 +122,7 @@ fn documented_lines_have_their_format_and_columns() {
 
 #[test]
 fn each_format_that_is_documented_has_lines_here() {
-    let docs = include_str!("../../../../../docs/logs.md");
+    let docs = include_str!("../../../../docs/logs.md");
     let table = docs
         .split("| format |")
         .nth(1)

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
+use litepack_database::Result;
 use litepack_database::error::{Context, cannot_read};
 
 use super::compressed::{self, Packing};
 use super::lines::MARK;
-use crate::Result;
 
 /// How long a stream is waited for.
 const PATIENCE: Duration = Duration::from_millis(200);

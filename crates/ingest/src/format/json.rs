@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::{put, time};
-use crate::ingest::row::{Columns, Row, Value};
+use crate::row::{Columns, Row, Value};
 
 /// Where `journalctl -o json` has the time, in microseconds.
 const JOURNAL_TIME: &str = "__REALTIME_TIMESTAMP";

@@ -1,13 +1,17 @@
-//! Reads logs into a database, each line once.
+//! Reads logs into a database, each line once: the command `litepack ingest` as a function. It is there on Unix only.
+//!
+//! [`Job`] and [`Error`] are those of the crate `litepack`.
 //!
 //! ```text
-//! mod.rs     options, report, and the order in which sources are read
+//! lib.rs     options, report, and the order in which sources are read
 //! batch.rs   one transaction: lines become rows, and the offset goes with them
 //! follow.rs  goes on as files grow and are rotated         preview.rs  what would come of sources
 //! source.rs  a source and how it is recognised     input.rs  bytes of a file or stream     lines.rs  its lines
 //! format/    what a line says                      row.rs    values and columns            tables.rs the schema
 //! compressed.rs  what a file is by its first bytes
 //! ```
+#![forbid(unsafe_code)]
+#![cfg(unix)]
 
 mod batch;
 mod compressed;
@@ -29,6 +33,7 @@ use litepack_database::files::bound::{Bound, endless, read_schema};
 use litepack_database::files::patterns::expand;
 use litepack_database::files::replacement::Replacement;
 use litepack_database::job::{Step, Unit};
+use litepack_database::{Error, Job, Result};
 use rusqlite::Connection;
 use serde::Serialize;
 
@@ -37,7 +42,6 @@ use self::format::time::{Stamp, Times, text};
 pub use self::preview::{Preview, preview_ingest};
 use self::row::Columns;
 use self::source::Source;
-use crate::{Error, Job, Result};
 
 /// The state that an interrupted call leaves, for its error.
 const KEPT: &str = "what was read is kept, and the next run goes on from there";
@@ -165,7 +169,8 @@ pub struct IngestedSource {
 /// # let place = tempfile::tempdir()?;
 /// # let (log, db) = (place.path().join("app.log"), place.path().join("logs.db"));
 /// # std::fs::write(&log, "{\"time\":\"2026-11-24T10:00:00Z\",\"took\":3}\n")?;
-/// use litepack::{IngestOptions, Job, ingest};
+/// use litepack::Job;
+/// use litepack_ingest::{IngestOptions, ingest};
 ///
 /// let ingested = ingest(&[&log], &db, &IngestOptions::default(), &Job::default())?;
 /// assert_eq!(ingested.rows, 1);
@@ -255,7 +260,13 @@ impl<'a> Session<'a> {
         }
         options.check()?;
         if database.exists() {
-            return Session::new(crate::open(database)?, Kind::File, database, options, job);
+            return Session::new(
+                litepack_database::open(database)?,
+                Kind::File,
+                database,
+                options,
+                job,
+            );
         }
         let cannot = || format!("cannot open {}", database.display());
         Replacement::beside(database.to_owned(), false).with_context(cannot)?;
@@ -320,7 +331,7 @@ impl<'a> Session<'a> {
         if self.kind != Kind::Draft {
             return Ok(());
         }
-        let connection = crate::open(self.database)?;
+        let connection = litepack_database::open(self.database)?;
         let real = Session::new(
             connection,
             Kind::File,

@@ -3,8 +3,9 @@
 //! goes on behind such a hole after its file was truncated (`copytruncate`), and a power loss leaves one. A hole at the
 //! end of a source is not passed: some writers make room that they fill later.
 
+use litepack_database::Result;
+
 use super::input::{Filled, Input};
-use crate::Result;
 
 /// Bytes kept of the beginning of a source, and of the part before the offset, to recognise it by.
 pub(super) const MARK: usize = 1024;

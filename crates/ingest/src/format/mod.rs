@@ -26,6 +26,7 @@ mod random;
 #[cfg(test)]
 mod samples;
 
+use litepack_database::Result;
 use litepack_database::error::refuse;
 
 use self::container::Container;
@@ -33,7 +34,6 @@ use self::delimited::Delimited;
 use self::pattern::Pattern;
 use self::w3c::W3c;
 use super::row::{Columns, Row, Value};
-use crate::Result;
 
 /// Formats that are patterns of Apache or nginx. A name and a space before a pattern stand for the format and fields
 /// behind it: `combined %D`.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::put;
-use crate::ingest::row::{Columns, Row, Value};
+use crate::row::{Columns, Row, Value};
 
 /// Parses a line. True if it has several pairs: one alone is in much else, such as settings and exports.
 pub(super) fn parse<'a>(

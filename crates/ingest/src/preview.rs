@@ -5,11 +5,11 @@ use std::path::Path;
 use litepack_columns::tokens::quote;
 use litepack_database::error::Context;
 use litepack_database::files::patterns::expand;
+use litepack_database::{Job, Result};
 use rusqlite::types::ValueRef;
 use serde::Serialize;
 
 use super::{IngestOptions, Kind, Session, is_of_all};
-use crate::{Job, Result};
 
 /// So many rows, and lines that were not parsed, are shown.
 const ROWS: usize = 10;

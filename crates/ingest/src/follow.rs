@@ -7,10 +7,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use litepack_database::{Error, Result};
+
 use super::lines::MARK;
 use super::source::{Identity, Source, absolute, identity, rename, rotated};
 use super::{Session, expand};
-use crate::{Error, Result};
 
 /// How often files are looked at.
 const POLL: Duration = Duration::from_millis(200);

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use litepack_database::Result;
 use litepack_database::error::refuse;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Statement, TransactionBehavior};
@@ -14,7 +15,6 @@ use super::lines::{Line, pieces};
 use super::row::{Columns, Row, Value};
 use super::source::Source;
 use super::{Session, now, now_text, tables};
-use crate::Result;
 
 /// So many lines go into a transaction,
 const LINES: u64 = 10_000;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::field::{Kind, number, word_or_text};
 use super::time;
-use crate::ingest::row::{Columns, Row, Value};
+use crate::row::{Columns, Row, Value};
 
 const FIELDS: &[u8] = b"#Fields:";
 /// More fields are not parsed.
@@ -13,7 +13,7 @@ const FIELDS_MAX: usize = 500;
 
 /// The format, with the names that were read last.
 #[derive(Default)]
-pub(in crate::ingest) struct W3c {
+pub(crate) struct W3c {
     line: Vec<u8>,
     names: Vec<String>,
     kinds: Vec<Kind>,
@@ -164,7 +164,7 @@ fn column(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ingest::format::time::Times;
+    use crate::format::time::Times;
 
     fn values(w3c: &W3c, line: &str) -> Result<Vec<Option<Value<'static>>>, &'static str> {
         let mut columns = Columns::new(&[], 100, false, Times::default()).unwrap();

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::put;
-use crate::ingest::row::{Columns, Row, Value};
+use crate::row::{Columns, Row, Value};
 
 /// Parses a line. One with a single field may be any text with a colon, so it is none.
 pub(super) fn parse<'a>(

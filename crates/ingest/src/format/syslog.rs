@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use super::field::{is_address, word};
 use super::time::{self, Stamp};
-use crate::ingest::row::{Columns, Row, Value};
+use crate::row::{Columns, Row, Value};
 
 const SHORT: &str = "not a line of syslog";
 /// Words that programs write behind the time, and that are no hosts and no programs.

@@ -4,10 +4,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use litepack_database::Result;
 use litepack_database::error::refuse;
 
 use super::format::time::{Stamp, Times};
-use crate::Result;
 
 /// Longer names get no column.
 const NAME_MAX: usize = 64;

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use litepack_database::Result;
 use litepack_database::error::refuse;
 use memchr::memmem;
 
 use super::field::{Kind, closing, has_space, request};
 use super::syntax;
-use crate::Result;
-use crate::ingest::row::{Columns, Row, Value};
+use crate::row::{Columns, Row, Value};
 
 const DIFFERENT: &str = "not as the format says";
 /// So many places are tried for ends of fields that may hold spaces.
@@ -32,7 +32,7 @@ struct Field {
 }
 
 /// A pattern.
-pub(in crate::ingest) struct Pattern {
+pub(crate) struct Pattern {
     prefix: Vec<u8>,
     fields: Vec<Field>,
     has_open: bool,
@@ -328,7 +328,7 @@ fn list_end(text: &[u8], until: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ingest::format::time::Times;
+    use crate::format::time::Times;
 
     fn columns() -> Columns {
         Columns::new(&[], 100, false, Times::default()).unwrap()

@@ -1,10 +1,10 @@
 //! How nginx (`log_format`) and Apache (`LogFormat`) write a pattern, and of which type each of their fields is.
 
+use litepack_database::Result;
 use litepack_database::error::refuse;
 
 use super::field::Kind;
 use super::pattern::Pattern;
-use crate::Result;
 
 /// A field: its column and type. None for `%%`.
 type Found<'t> = (Option<(String, Kind)>, &'t str);

@@ -2,13 +2,13 @@
 //! stranger's schema never runs: tables with triggers or computed columns are refused.
 
 use litepack_columns::tokens::quote;
+use litepack_database::Result;
 use litepack_database::error::{Context, refuse};
 use litepack_database::files::source::distrust;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::row::Columns;
-use crate::Result;
 
 const BOOKS: [(&str, &str); 2] = [
     (
@@ -54,7 +54,7 @@ pub(super) fn existing(connection: &Connection, table: &str) -> Result<Vec<Strin
         if let Some(trigger) = trigger {
             refuse!(
                 "the table {name} has a trigger, {}; drop it first",
-                crate::printable(&trigger)
+                litepack_database::printable(&trigger)
             );
         }
     }

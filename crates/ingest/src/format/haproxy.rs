@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::field::{closing, has_space, is_address, number, request, with_port, word};
 use super::{syslog, time};
-use crate::ingest::row::{Columns, Row, Value};
+use crate::row::{Columns, Row, Value};
 
 const DIFFERENT: &str = "not a line of HAProxy";
 

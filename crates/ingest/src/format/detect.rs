@@ -3,7 +3,7 @@
 
 use super::delimited::Delimited;
 use super::{Format, Taken, time};
-use crate::ingest::row::{Columns, Row};
+use crate::row::{Columns, Row};
 
 /// So many lines are looked at.
 const SAMPLE: usize = 200;
@@ -47,11 +47,11 @@ pub(super) const WITHIN: [(&str, &str); 2] = [("docker", "json"), ("haproxy", "s
 
 /// A format, and what the user should know of how it was chosen.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::ingest) struct Choice {
-    pub(in crate::ingest) name: String,
+pub(crate) struct Choice {
+    pub(crate) name: String,
     /// How many lines of the sample fit, of how many.
-    pub(in crate::ingest) fits: [usize; 2],
-    pub(in crate::ingest) doubt: Option<String>,
+    pub(crate) fits: [usize; 2],
+    pub(crate) doubt: Option<String>,
 }
 
 /// Which lines of a sample fit a format.
@@ -91,7 +91,7 @@ fn sample<'l>(lines: impl Iterator<Item = &'l [u8]>) -> Vec<&'l [u8]> {
 }
 
 /// The format of most of these lines; or why none was chosen.
-pub(in crate::ingest) fn detect<'l>(
+pub(crate) fn detect<'l>(
     lines: impl Iterator<Item = &'l [u8]>,
     now: i64,
 ) -> Result<Choice, String> {
@@ -118,7 +118,7 @@ pub(in crate::ingest) fn detect<'l>(
 }
 
 /// The fit of a format that the user named for these lines, with a doubt to tell the user.
-pub(in crate::ingest) fn check<'l>(
+pub(crate) fn check<'l>(
     name: &str,
     lines: impl Iterator<Item = &'l [u8]>,
     now: i64,
@@ -288,7 +288,7 @@ fn none(fits: &[Fit], lines: &[&[u8]], now: i64) -> String {
 }
 
 /// The beginning of a line, as it may be shown.
-pub(in crate::ingest) fn shown(line: &[u8]) -> String {
+pub(crate) fn shown(line: &[u8]) -> String {
     let cut = line.get(..SHOWN).unwrap_or(line);
     let text = String::from_utf8_lossy(cut).replace('\t', "\\t");
     let harmless = |c| match litepack_database::names::printable::deceives(c) {

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 
 use super::field::{Kind, has_space, number, request, with_port, word_or_text};
 use super::time;
-use crate::ingest::row::{Columns, Row, Value};
+use crate::row::{Columns, Row, Value};
 
 const DIFFERENT: &str = "not a line of a load balancer";
 
 #[derive(Clone, Copy, PartialEq)]
-pub(in crate::ingest) enum What {
+pub(crate) enum What {
     Time,
     Word,
     /// An address and its port, of which two columns are made.
@@ -24,7 +24,7 @@ pub(in crate::ingest) enum What {
 }
 
 /// A format: its fields, and how many of them were there in the beginning.
-pub(in crate::ingest) struct Fields {
+pub(crate) struct Fields {
     fields: &'static [(&'static str, What)],
     least: usize,
 }

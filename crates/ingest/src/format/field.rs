@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::time::{self, Stamp};
-use crate::ingest::row::Value;
+use crate::row::Value;
 
 /// The values that a field may hold. `-` stands for no value in each, but in times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 
 use super::field::{is_ip, is_number};
 use super::{is_time, ltsv, put, time};
-use crate::ingest::row::{Columns, Row, Value};
+use crate::row::{Columns, Row, Value};
 
 /// More fields are not parsed.
 const FIELDS_MAX: usize = 2000;
@@ -90,7 +90,7 @@ const NOTHING: [&str; 12] = [
 ];
 
 /// The format, with the names once they are known.
-pub(in crate::ingest) struct Delimited {
+pub(crate) struct Delimited {
     reader: Reader,
     delimiter: u8,
     /// Taken from the header.
