@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
-use litepack::{CatalogOptions, Cataloged};
+use litepack_catalog::{CatalogOptions, Cataloged, catalog};
 
 use crate::info::remote;
 use crate::job::interruptible;
@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         access: arguments.access.access(),
     };
     let started = Instant::now();
-    let done = litepack::catalog(
+    let done = catalog(
         &arguments.paths,
         &arguments.output,
         &options,

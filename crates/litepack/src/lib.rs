@@ -26,7 +26,6 @@
 //! | `rusqlite` | on | everything but what is named above; `rusqlite` 0.41 |
 //! | `bundled` | on | SQLite is compiled into the program, as the feature of `rusqlite` does |
 //! | `remote` | on | databases on web servers; `remote_info` |
-//! | `catalog` | off | the function of that name, on Unix; implies `remote` and `rusqlite` |
 //! | `advise` | off | the module of that name; implies `tune` |
 //! | `tune` | off | the module of that name; implies `rusqlite` |
 #![forbid(unsafe_code)]
@@ -35,8 +34,6 @@
 pub mod advise;
 #[cfg(feature = "rusqlite")]
 pub mod archive;
-#[cfg(all(feature = "catalog", unix))]
-mod catalog;
 #[cfg(feature = "rusqlite")]
 mod check;
 #[cfg(feature = "rusqlite")]
@@ -79,9 +76,6 @@ pub use {
     pack::{DICTIONARY_SIZES, PACK_LEVEL, PackOptions, Sizes, pack, pack_in_place},
     unpack::{UnpackOptions, unpack, unpack_in_place},
 };
-
-#[cfg(all(feature = "catalog", unix))]
-pub use catalog::{CatalogOptions, Cataloged, Incomplete, Unreadable, catalog};
 
 pub use litepack_database::{Error, Result, register, remote_uri, uri};
 pub use litepack_engine::FileKind;

@@ -1,7 +1,5 @@
 //! The report on a database on a web server. It has no sizes of tables: that would fetch the whole file.
 
-#[cfg(all(feature = "catalog", unix))]
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use litepack_sqlite::RemoteOptions;
@@ -17,38 +15,6 @@ pub struct Access {
     pub headers_file: Option<PathBuf>,
     /// A file of root certificates (PEM) to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
-}
-
-#[cfg(all(feature = "catalog", unix))]
-impl Access {
-    /// Has connections of this process use it for these URLs, as no URI names local files.
-    pub(crate) fn apply<'a>(&self, urls: impl Iterator<Item = &'a str>) -> Result<()> {
-        use litepack_database::error::Context as _;
-        let told = |why| Error::Refused(format!("cannot set how servers are asked: {why}"));
-        if let Some(file) = &self.ca_file {
-            let file = file.to_string_lossy();
-            litepack_sqlite::remote_config("ca_file", Some(&file)).map_err(told)?;
-        }
-        if let Some(file) = &self.headers_file {
-            let text = std::fs::read_to_string(file);
-            let text = text.with_context(|| litepack_database::error::cannot_read(file))?;
-            for origin in urls.filter_map(origin).collect::<BTreeSet<_>>() {
-                litepack_sqlite::remote_headers(origin, Some(&text)).map_err(told)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Scheme and host of a URL of a web server that has no user in it.
-#[cfg(all(feature = "catalog", unix))]
-fn origin(url: &str) -> Option<&str> {
-    let is_web = url
-        .get(..4)
-        .is_some_and(|start| start.eq_ignore_ascii_case("http"));
-    let start = url.find("://").filter(|_| is_web)? + 3;
-    let end = url[start..].find('/').map_or(url.len(), |len| start + len);
-    Some(&url[..end])
 }
 
 /// A report on a database on a web server. docs/reference/json.md lists its fields when serialised.

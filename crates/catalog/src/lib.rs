@@ -1,14 +1,18 @@
 //! Writes a catalog: which files there are, and between which values their columns are, so that readers need not open
-//! files that have nothing for them.
+//! files that have nothing for them. It is the command `litepack catalog` as a function, on Unix only.
 //!
 //! ```text
-//! mod.rs       options, report; which files are read again     find.rs    the files that paths and URLs name
+//! lib.rs       options, report; which files are read again     find.rs    the files that paths and URLs name
 //! identity.rs  which version of a file it is                   bounds.rs  values that a column is between
 //! look.rs      what is in one file                             book.rs    the catalog itself, a database
+//! access.rs    how servers are asked
 //! ```
 //! A reader leaves a file out only if its identity is the one in the catalog. So a catalog that is old, or lacks files,
 //! costs time and never a row.
+#![forbid(unsafe_code)]
+#![cfg(unix)]
 
+mod access;
 mod book;
 mod bounds;
 mod find;
@@ -20,17 +24,18 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use litepack::Access;
 use litepack_database::bytes::reader::threads;
 use litepack_database::error::{Context as _, refuse};
 use litepack_database::job::Unit;
 use litepack_database::names::is_same_file;
+use litepack_database::{Error, Job, Result};
 use litepack_io::parallel::parallel;
 use serde::Serialize;
 
 use self::book::{Book, File};
 use self::find::Shard;
 use self::look::Looker;
-use crate::{Access, Error, Job, Result};
 
 /// Files on servers that are read at once: what they take is waiting.
 const REMOTE_THREADS: usize = 16;
@@ -90,7 +95,8 @@ pub struct Unreadable {
 /// # let place = tempfile::tempdir()?;
 /// # let (logs, target) = (place.path(), place.path().join("logs.catalog"));
 /// # litepack::open(logs.join("a.db"))?.execute_batch("create table log(id integer primary key)")?;
-/// use litepack::{CatalogOptions, Job, catalog};
+/// use litepack::Job;
+/// use litepack_catalog::{CatalogOptions, catalog};
 ///
 /// let done = catalog(&[logs], &target, &CatalogOptions::default(), &Job::default())?;
 /// assert_eq!((done.files, done.read), (1, 1));
@@ -108,16 +114,14 @@ pub fn catalog(
     options: &CatalogOptions,
     job: &Job<'_>,
 ) -> Result<Cataloged> {
-    crate::register()?;
+    litepack_database::register()?;
     let before = Book::read(target)?;
     let paths: Vec<&Path> = paths.iter().map(AsRef::as_ref).collect();
     // Listing needs the certificates; which origins get headers is known after it.
-    options.access.apply(std::iter::empty())?;
+    access::apply(&options.access, std::iter::empty())?;
     let shards = find::find(&paths, target, job)?;
     let urls = shards.iter().filter(|shard| shard.is_remote());
-    options
-        .access
-        .apply(urls.map(|shard| shard.path.as_str()))?;
+    access::apply(&options.access, urls.map(|shard| shard.path.as_str()))?;
     let looker = Looker::new(target, options, &before, job)?;
     let (files, unchanged) = look_at_all(&shards, &looker, job)?;
     // Columns of files already known were accepted before.
@@ -175,7 +179,7 @@ fn look_at_all(shards: &[Shard], looker: &Looker<'_>, job: &Job<'_>) -> Result<(
                 return Ok(());
             };
             job.check()?;
-            step.at(&crate::printable(&shard.path));
+            step.at(&litepack_database::printable(&shard.path));
             let (file, is_known) = looker.look(shard)?;
             unchanged.fetch_add(usize::from(is_known), Ordering::Relaxed);
             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);

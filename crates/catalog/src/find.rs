@@ -8,12 +8,12 @@ use std::path::Path;
 use litepack_database::error::{Context, cannot_read, refuse};
 use litepack_database::files::patterns::expand;
 use litepack_database::names::is_same_file;
+use litepack_database::{Error, Job, Result};
 use litepack_engine::expect_database_len;
 use litepack_sqlite::Listed;
 
 use super::identity::{self, Identity};
 use super::{absolute, text_of};
-use crate::{Error, Job, Result};
 
 /// The ending of the names of files in directories and prefixes.
 const SUFFIX: &str = ".db";

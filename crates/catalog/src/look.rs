@@ -11,6 +11,7 @@ use litepack_columns::tokens::quote;
 use litepack_database::error::{Context, refuse};
 use litepack_database::files::bound::Bound;
 use litepack_database::files::origin::{Origin, connect};
+use litepack_database::{Error, Job, Result, printable};
 use litepack_engine::FileKind;
 use rusqlite::{Connection, ErrorCode};
 use twox_hash::XxHash3_64;
@@ -19,7 +20,6 @@ use super::book::{Book, Column, Content, File, Table};
 use super::find::Shard;
 use super::identity::{self, Identity};
 use super::{CatalogOptions, absolute, bounds, text_of};
-use crate::{Error, Job, Result, printable};
 
 /// A file that is written all the time is given up after so many attempts.
 const ATTEMPTS: usize = 3;
@@ -168,12 +168,13 @@ impl<'a> Looker<'a> {
         known: impl Fn(&Identity) -> Option<&'b File>,
     ) -> Result<Found> {
         let cannot = |error| Error::of_sqlite(Path::new(url), error);
-        let uri = crate::remote_uri(url).with_context(|| format!("cannot open {url}"))?;
+        let uri =
+            litepack_database::remote_uri(url).with_context(|| format!("cannot open {url}"))?;
         let mut connection = match connect(&uri) {
             Ok(connection) => connection,
             Err(error) => {
                 // Says what is wrong, which SQLite does not.
-                crate::remote_info(url, &self.options.access)?;
+                litepack::remote_info(url, &self.options.access)?;
                 return Err(cannot(error));
             }
         };

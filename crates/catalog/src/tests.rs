@@ -121,17 +121,17 @@ fn all_kinds_of_files_say_the_same() {
         "CREATE TABLE log(at TEXT); CREATE INDEX i ON log(at); INSERT INTO log VALUES('x')",
     );
     let job = Job::default();
-    crate::pack(
+    litepack::pack(
         &plain,
         place.path("packed.db"),
-        &crate::PackOptions::default(),
+        &litepack::PackOptions::default(),
         &job,
     )
     .unwrap();
-    crate::archive::create(
+    litepack::archive::create(
         &plain,
         place.path("archive.db"),
-        &crate::archive::CreateOptions::default(),
+        &litepack::archive::CreateOptions::default(),
         &job,
     )
     .unwrap();
@@ -326,7 +326,7 @@ fn paths_are_relative_where_that_leads_to_the_file() {
 fn a_stopped_job_leaves_what_was_there() {
     let place = Place::new();
     place.plain("a.db", "CREATE TABLE t(a)");
-    let stop = crate::Stop::default();
+    let stop = litepack_database::Stop::default();
     stop.stop();
     let job = Job::default().with_stop(&stop);
     let done = catalog(

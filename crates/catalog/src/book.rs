@@ -11,10 +11,9 @@ use litepack_database::error::{Context, refuse};
 use litepack_database::files::bound::Bound;
 use litepack_database::files::origin::connect;
 use litepack_database::files::replacement::Replacement;
+use litepack_database::{Error, Job, Result};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
-
-use crate::{Error, Job, Result};
 
 /// `LPct`, by which a catalog is told from other databases.
 const APPLICATION_ID: i64 = 0x4c50_6374;
