@@ -5,7 +5,7 @@ mod text;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use litepack::tune::{TuneOptions, tune};
+use litepack_tune::{TuneOptions, tune};
 
 use crate::job::interruptible;
 use crate::output::{json, print};

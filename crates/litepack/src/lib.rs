@@ -26,8 +26,7 @@
 //! | `rusqlite` | on | everything but what is named above; `rusqlite` 0.41 |
 //! | `bundled` | on | SQLite is compiled into the program, as the feature of `rusqlite` does |
 //! | `remote` | on | databases on web servers; `remote_info` |
-//! | `advise` | off | the module of that name; implies `tune` |
-//! | `tune` | off | the module of that name; implies `rusqlite` |
+//! | `advise` | off | the module of that name; implies `rusqlite` |
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "advise")]
@@ -40,6 +39,10 @@ mod check;
 pub mod columns;
 #[cfg(feature = "rusqlite")]
 mod database;
+/// For `litepack-tune`.
+#[cfg(feature = "rusqlite")]
+#[doc(hidden)]
+pub mod draft;
 #[cfg(feature = "rusqlite")]
 mod info;
 #[cfg(feature = "rusqlite")]
@@ -50,8 +53,6 @@ mod maintain;
 mod pack;
 #[cfg(feature = "remote")]
 mod remote;
-#[cfg(feature = "tune")]
-pub mod tune;
 #[cfg(feature = "rusqlite")]
 mod unpack;
 

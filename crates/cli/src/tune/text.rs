@@ -5,7 +5,7 @@ use std::time::Duration;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use indicatif::HumanBytes;
 use litepack::harmless_line;
-use litepack::tune::{Form, Report};
+use litepack_tune::{Form, Report};
 
 /// The report for people.
 pub fn of(report: &Report) -> String {

@@ -4,19 +4,12 @@
 //! docs/measurements.md). So all page and frame sizes are tried at the default level first, and other levels only for
 //! what is on the Pareto front then, where they can move it.
 
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::PathBuf;
 
-use litepack_archive::DEFAULT_LEVEL;
-use litepack_database::error::Context;
-use litepack_database::files::content::Content;
-use litepack_database::files::source::Source;
+use litepack::archive::{CreateOptions, DEFAULT_LEVEL};
+use litepack::{Job, PackOptions, Result, draft};
 
 use super::sample::Sample;
-use crate::archive::{self, CreateOptions};
-use crate::pack::{self, PackOptions};
-use crate::{Job, Result};
 
 /// Page sizes besides the database's own.
 const PAGE_SIZES: [u32; 3] = [4096, 16384, 65536];
@@ -24,8 +17,6 @@ const PAGE_SIZES: [u32; 3] = [4096, 16384, 65536];
 const FRAME_SIZES: [u32; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
 /// Levels of archives besides the default.
 const ARCHIVE_LEVELS: [i32; 2] = [3, 19];
-
-const CANNOT: &str = "cannot write a temporary file";
 
 /// One way to keep the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +53,7 @@ impl Candidate {
         if self.form == Form::Plain {
             return Ok(plain);
         }
-        let source = Source::open(&plain, false)?;
         let path = sample.path("candidate");
-        let mut target = File::options();
-        let target = target.read(true).write(true).create(true).truncate(true);
-        let target = target.open(&path).context(CANNOT)?;
         match self.form {
             Form::Plain => {}
             Form::Packed { best } => {
@@ -74,8 +61,7 @@ impl Candidate {
                     best,
                     ..PackOptions::default()
                 };
-                let silent = job.silent();
-                pack::fill(&source, (&target, &path), options.effort()?, &silent)?;
+                draft::packed(&plain, &path, &options, job)?;
             }
             Form::Archive { frame_size, level } => {
                 let options = CreateOptions {
@@ -83,11 +69,7 @@ impl Candidate {
                     level,
                     ..CreateOptions::default()
                 };
-                let mut content = Content::of(&source)?;
-                let mut output = BufWriter::with_capacity(1 << 20, target);
-                let settings = options.settings()?;
-                let made = archive::write(&mut content, &mut output, &settings, job, &mut |_| {});
-                made.context(CANNOT)?;
+                draft::archived(&plain, &path, &options, job)?;
             }
         }
         job.check()?;

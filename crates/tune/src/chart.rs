@@ -1,11 +1,11 @@
 //! Sizes and times as a picture: a point for each setting, the Pareto front as a line.
 
+use litepack_database::{Error, Result, printable};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::pareto;
 use super::report::Report;
-use crate::{Error, Result, printable};
 
 const SIZE: (u32, u32) = (960, 640);
 /// Width of the legend, which is beside the points and covers none.

@@ -1,4 +1,5 @@
-//! Compares formats and settings on a copy of a database, or of a part of it, and recommends one.
+//! Compares formats and settings on a copy of a database, or of a part of it, and recommends one: the command
+//! `litepack tune` as a function.
 //!
 //! ```text
 //! sample.rs, part.rs  the copy of the user's database
@@ -6,6 +7,7 @@
 //! candidates.rs  formats and settings to try        measure.rs               times of queries
 //! pareto.rs      the Pareto front                   report.rs, chart.rs      the report and the chart
 //! ```
+#![forbid(unsafe_code)]
 
 mod candidates;
 mod chart;
@@ -15,16 +17,16 @@ mod part;
 mod queries;
 mod report;
 mod sample;
-pub(crate) mod workload;
+mod workload;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::{Job, Result, register};
 use litepack_database::error::Context;
 use litepack_database::files::origin::Origin;
 use litepack_database::files::replacement::Replacement;
 use litepack_database::job::{Step, Unit};
+use litepack_database::{Job, Result, register};
 use measure::{Measured, Pair, expect_same, mean};
 use sample::Sample;
 
@@ -66,7 +68,7 @@ impl Default for TuneOptions {
 /// ```no_run
 /// # fn main() -> litepack::Result<()> {
 /// use litepack::Job;
-/// use litepack::tune::{TuneOptions, tune};
+/// use litepack_tune::{TuneOptions, tune};
 ///
 /// let report = tune("app.db", &TuneOptions::default(), &Job::default())?;
 /// match report.recommended {

@@ -10,12 +10,12 @@ use litepack_database::error::{Context, refuse};
 use litepack_database::files::origin::{Facts, Origin};
 use litepack_database::job::Unit;
 use litepack_database::names::uri::of_path;
+use litepack_database::{Error, Job, Result};
 use litepack_io::cache::DEFAULT_BUDGET_OF_MANY;
 use rusqlite::{Connection, ErrorCode};
 use tempfile::TempDir;
 
 use super::part;
-use crate::{Error, Job, Result};
 
 /// Copies of the sample that are there at the same time: as it was taken, one for each of four page sizes, and a
 /// candidate.

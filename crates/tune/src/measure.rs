@@ -12,11 +12,11 @@ use litepack_database::error::{Context, refuse};
 use litepack_database::files::source::distrust;
 use litepack_database::job::Interrupts;
 use litepack_database::names::uri::of_path;
+use litepack_database::{Error, Job, Result};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Params, Statement, params_from_iter};
 
 use super::queries::Query;
-use crate::{Error, Job, Result};
 
 /// Most times that a query is run after it was warmed up.
 pub(crate) const RUNS: usize = 9;

@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use litepack_database::error::{Context, cannot_read, refuse};
+use litepack_database::{Error, Result, printable};
 use rusqlite::Connection;
 use rusqlite::types::Value;
-
-use crate::{Error, Result, printable};
 
 /// A query that is measured.
 #[derive(Clone, Debug)]

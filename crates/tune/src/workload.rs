@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use litepack_columns::tokens::quote;
 use litepack_database::error::{Context, refuse};
+use litepack_database::printable;
 use litepack_io::random::SplitMix64;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Result};
@@ -14,7 +15,6 @@ use rusqlite::{Connection, Result};
 use super::measure::RUNS;
 use super::part::rowid;
 use super::queries::Query;
-use crate::printable;
 
 /// Single rows that are read in one run.
 const POINTS: usize = 100;
@@ -24,7 +24,7 @@ const RANGE: u64 = 10_000;
 const INDEXES: usize = 2;
 
 /// The queries for a plain database.
-pub(crate) fn of(connection: &Connection) -> crate::Result<Vec<Query>> {
+pub(crate) fn of(connection: &Connection) -> litepack_database::Result<Vec<Query>> {
     let made = largest(connection).context("cannot read the sample")?;
     match made {
         Some(queries) => Ok(queries),

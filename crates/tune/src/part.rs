@@ -14,10 +14,9 @@ use litepack_columns::tokens::quote;
 use litepack_database::files::origin::Origin;
 use litepack_database::files::source::distrust;
 use litepack_database::job::Step;
+use litepack_database::{Job, Result, printable};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Statement};
-
-use crate::{Job, Result, printable};
 
 /// Most runs that the part of a table is made of.
 const RUNS: u64 = 16;
@@ -308,7 +307,7 @@ mod tests {
 
     #[test]
     fn the_part_has_its_share_of_each_table_in_runs() {
-        crate::register().unwrap();
+        litepack_database::register().unwrap();
         let place = tempfile::tempdir().unwrap();
         let (whole, part) = (place.path().join("whole.db"), place.path().join("part.db"));
         let db = Connection::open(&whole).unwrap();
