@@ -152,6 +152,22 @@ def no_column_is_shifted():
     assert (done["rows"], done["unparsed"], done["sources"][0]["doubt"]) == (99, 1, None), done
 
 
+def addresses_with_ports_are_taken_where_the_user_says_what_they_are():
+    """Azure's gateways write X-Forwarded-For so. `combined "$upstream_addr"` has lines that look the same."""
+    forwarded = ["203.0.113.7:50123", "203.0.113.7:1, [2001:db8::1]:443", "-"]
+    put("access.log", *(f'{FULL} "{one}"' for one in forwarded))
+    unknown = ingest("access.log", "--into", "no.db", expect=2)["sources"][0]
+    assert unknown["format"] is None and "'main' fits 1 of 3" in unknown["error"], unknown
+    ingest("access.log", "--into", "logs.db", "--format", "main")
+    with open("access.log", "a") as file:
+        file.write(f'{FULL} "198.51.100.1:2"\n{FULL} "example.com:80"\n')
+    # The file goes on as it was begun.
+    ingest("access.log", "--into", "logs.db")
+    stored = [value for (value,) in query("logs.db", "select http_x_forwarded_for from logs order by rowid")]
+    assert stored == [*forwarded[:2], None, "198.51.100.1:2"], stored
+    assert query("logs.db", "select count(*) from litepack_unparsed") == [(1,)]
+
+
 def a_line_that_waits_is_told():
     def told(*arguments):
         return subprocess.run([COMMAND, "ingest", *arguments], capture_output=True, check=True).stderr.decode()
@@ -315,6 +331,7 @@ run(
         a_header_that_cannot_be_read_is_an_error,
         only_a_time_is_the_time,
         no_column_is_shifted,
+        addresses_with_ports_are_taken_where_the_user_says_what_they_are,
         a_line_that_waits_is_told,
         values_are_no_names,
         two_formats_in_one_file_are_told,

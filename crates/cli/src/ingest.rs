@@ -134,14 +134,15 @@ fn show(arguments: &Arguments, found: &[Preview]) -> Result<()> {
     }
     for one in found.iter().filter(|_| !arguments.json) {
         let path = printable(&one.path);
-        let format = match &one.format {
-            Some(format) => format!("'{}'", printable(format)),
-            None => "not known".to_owned(),
-        };
-        line(format_args!(
-            "{path}: format {format}, which {} of {} lines fit",
-            one.fits, one.sample
-        ))?;
+        match &one.format {
+            Some(format) => line(format_args!(
+                "{path}: format '{}', which {} of {} lines fit",
+                printable(format),
+                one.fits,
+                one.sample
+            ))?,
+            None => line(format_args!("{path}: format not known"))?,
+        }
         let width = one.columns.iter().map(|name| name.chars().count()).max();
         for row in one.rows.iter().take(SHOWN) {
             line("")?;

@@ -123,7 +123,7 @@ impl Session<'_> {
             },
             Some(name) => match detect::check(name, lines.into_iter(), now()) {
                 Some(choice) => choice,
-                None => return source.set_format(name),
+                None => return source.set_format(name, true),
             },
             None => match detect::detect(lines.into_iter(), now()) {
                 Ok(choice) => choice,
@@ -133,7 +133,7 @@ impl Session<'_> {
                 ),
             },
         };
-        source.set_format(&choice.name)?;
+        source.set_format(&choice.name, named.is_some())?;
         source.fits = Some(choice.fits);
         if let Some(doubt) = choice.doubt {
             let (path, name) = (source.path.display(), &choice.name);

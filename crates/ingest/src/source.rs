@@ -129,7 +129,7 @@ impl Source {
                 source.stored = known.offset;
                 source.header = known.header;
                 if let Some(name) = known.format {
-                    source.set_format(&name)?;
+                    source.set_format(&name, false)?;
                 }
                 return Ok(Some(source));
             }
@@ -158,9 +158,12 @@ impl Source {
         }
     }
 
-    /// Sets the format, with what is known of it.
-    pub(super) fn set_format(&mut self, name: &str) -> Result<()> {
-        let mut format = Format::new(name)?;
+    /// Sets the format, which the user has named or not, with what is known of it.
+    pub(super) fn set_format(&mut self, name: &str, named: bool) -> Result<()> {
+        let mut format = match named {
+            true => Format::named(name)?,
+            false => Format::new(name)?,
+        };
         if let Some(header) = &self.header {
             format.restore(header);
         }

@@ -194,8 +194,8 @@ await withDatabase("new.db", (db) =>
   assert.rejects(async () => one(db, "select litepack_new_databases('plain')"), /not authorized|SQLITE_AUTH/),
 );
 await register(host.Database);
-await withDatabase("still-packed.db", (db) => db.run("create table t(x)"));
-assert(!isPlain("still-packed.db"));
+await withDatabase("new-still-packed.db", (db) => db.run("create table t(x)"));
+assert(!isPlain("new-still-packed.db"));
 
 const small = async () => register(host.Database, { newDatabases: "small" });
 await assert.rejects(small, /"packed" or "plain", not "small"/);

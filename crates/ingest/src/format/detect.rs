@@ -124,7 +124,7 @@ pub(crate) fn check<'l>(
     now: i64,
 ) -> Option<Choice> {
     let lines = sample(lines);
-    let mut format = Format::new(name).ok()?;
+    let mut format = Format::named(name).ok()?;
     let mut columns = columns()?;
     let fit = lines.iter().map(|line| {
         let header = format.takes_header(line);

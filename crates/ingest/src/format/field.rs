@@ -30,6 +30,8 @@ pub(super) enum Kind {
     Tokens,
     /// IP addresses, the client's first.
     Forwarded,
+    /// The same, with ports or without, as Azure's gateways write them.
+    ForwardedPorts,
     /// `10/Oct/2000:13:55:36 -0700`
     TimeCommon,
     TimeIso,
@@ -46,7 +48,10 @@ impl Kind {
     }
 
     pub(super) fn is_list(self) -> bool {
-        matches!(self, Kind::Numbers | Kind::Tokens | Kind::Forwarded)
+        matches!(
+            self,
+            Kind::Numbers | Kind::Tokens | Kind::Forwarded | Kind::ForwardedPorts
+        )
     }
 
     /// The time, of a field that is one.
@@ -75,6 +80,9 @@ impl Kind {
             Kind::Numbers => elements(value).all(|one| one == b"-" || is_number(one)),
             Kind::Tokens => elements(value).all(|one| !one.is_empty() && !has_space(one)),
             Kind::Forwarded => elements(value).all(|one| one == b"unknown" || is_ip(one)),
+            Kind::ForwardedPorts => {
+                elements(value).all(|one| one == b"unknown" || is_ip(one) || is_ip_with_port(one))
+            }
         }
     }
 
@@ -145,6 +153,10 @@ pub(super) fn is_ip(text: &[u8]) -> bool {
     let bare = bare.unwrap_or(text);
     let (address, zone) = bare.split_once('%').unwrap_or((bare, "0"));
     address.parse::<Ipv6Addr>().is_ok() && !zone.is_empty()
+}
+
+fn is_ip_with_port(text: &[u8]) -> bool {
+    with_port(text).is_some_and(|(address, port)| is_ip(address) && port.len() <= 5)
 }
 
 /// Whether text is the name that a server gives its client: an address, or the name of a host.
@@ -278,6 +290,25 @@ mod tests {
         none(
             Kind::Forwarded,
             &["", "example.com", "0.003", "10.0.0.1:80"],
+        );
+        all(
+            Kind::ForwardedPorts,
+            &[
+                "203.0.113.7:50123",
+                "203.0.113.7, [::1]:80",
+                "10.0.0.1",
+                "-",
+            ],
+        );
+        none(
+            Kind::ForwardedPorts,
+            &[
+                "",
+                "example.com:80",
+                "0.003",
+                "10.0.0.1:",
+                "10.0.0.1:123456",
+            ],
         );
     }
 

@@ -82,6 +82,9 @@ const OTHERS: [&str; 14] = [
     "tsv",
 ];
 
+/// The state of a pattern that the user has named.
+const NAMED: &[u8] = b"named";
+
 /// The outcome of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
@@ -172,12 +175,23 @@ impl Format {
         })
     }
 
-    /// The state kept of the source beside its format: the names of its fields, or parts of lines.
+    /// The format that the user has named for a source, which takes what only a user can know.
+    pub(super) fn named(name: &str) -> Result<Format> {
+        let mut format = Format::new(name)?;
+        if let Format::Pattern(pattern) = &mut format {
+            pattern.widen();
+        }
+        Ok(format)
+    }
+
+    /// The state kept of the source beside its format: the names of its fields, parts of lines, or that the user has
+    /// named the format.
     pub(super) fn state(&self) -> Option<Vec<u8>> {
         match self {
             Format::Delimited(delimited) => delimited.state(),
             Format::W3c(w3c) => w3c.state(),
             Format::Container(container) => container.state(),
+            Format::Pattern(pattern) => pattern.is_wide().then(|| NAMED.to_vec()),
             _ => None,
         }
     }
@@ -188,6 +202,7 @@ impl Format {
             Format::Delimited(delimited) => drop(delimited.set_header(state)),
             Format::W3c(w3c) => drop(w3c.directive(state)),
             Format::Container(container) => container.restore(state),
+            Format::Pattern(pattern) if state == NAMED => pattern.widen(),
             _ => {}
         }
     }

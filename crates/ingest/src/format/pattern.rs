@@ -75,6 +75,21 @@ impl Pattern {
         Ok(pattern)
     }
 
+    /// Takes more for a value of `X-Forwarded-For`: the user has named the format. A list of addresses with ports
+    /// alone would not show it, as `$upstream_addr` is one, too.
+    pub(super) fn widen(&mut self) {
+        for field in &mut self.fields {
+            if field.kind == Kind::Forwarded {
+                field.kind = Kind::ForwardedPorts;
+            }
+        }
+    }
+
+    /// Whether [`widen`](Pattern::widen) has changed anything.
+    pub(super) fn is_wide(&self) -> bool {
+        (self.fields.iter()).any(|field| field.kind == Kind::ForwardedPorts)
+    }
+
     /// Adds fixed text.
     pub(super) fn literal(&mut self, literal: char) {
         let mut bytes = [0; 4];

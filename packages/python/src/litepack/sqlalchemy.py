@@ -28,15 +28,18 @@ class Litepack(SQLiteDialect_pysqlite):
 
     def create_connect_args(self, url: URL) -> Any:
         load_once()
-        chosen = {name: value for name, value in url.query.items() if name not in DRIVER}
+        chosen: dict[str, str] = {}
         known = sorted(DRIVER | PARAMETERS)
-        for name, value in chosen.items():
+        for name, value in url.query.items():
+            if name in DRIVER:
+                continue
             if name not in PARAMETERS:
                 near = get_close_matches(name, known, 1)
                 hint = f": did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
                 raise ArgumentError(f"unknown parameter {name!r} in a litepack URL{hint}")
             if not isinstance(value, str):
                 raise ArgumentError(f"the parameter {name!r} stands twice in a litepack URL")
+            chosen[name] = value
         if "uri" in url.query and (url.database or "").startswith("file:"):
             # SQLAlchemy leaves them in the URI.
             arguments, options = super().create_connect_args(url)

@@ -22,7 +22,7 @@ class DatabaseClient(client.DatabaseClient):
     @classmethod
     def settings_to_cmd_args_env(
         cls, settings_dict: dict[str, Any], parameters: Iterable[str]
-    ) -> tuple[list[str], dict[str, str] | None]:
+    ) -> tuple[list[str], None]:
         database, options = os.fsdecode(settings_dict["NAME"]), ["--create"]
         if database.startswith("file:"):
             path, _, query = database.partition("#")[0].partition("?")
@@ -35,8 +35,8 @@ class DatabaseClient(client.DatabaseClient):
                 database = unquote("/" + path[2:].partition("/")[2] if path.startswith("//") else path)
                 options = {"ro": ["--readonly"], "rw": []}.get(mode or "rwc", options)
         if not database or database == ":memory:":
-            args, env = super().settings_to_cmd_args_env(settings_dict, parameters)
-            return ["sqlite3", *args[1:]], env
+            args, _ = super().settings_to_cmd_args_env(settings_dict, parameters)
+            return ["sqlite3", *args[1:]], None
         # A name that begins with a dash is none of an option.
         name = f"./{database}" if database.startswith("-") else database
         return [command_path(), "shell", *options, name, "--", *parameters], None
