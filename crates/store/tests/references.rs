@@ -407,6 +407,41 @@ fn maintenance_lets_go_of_references_that_do_not_pay() {
     assert_sound(&mut store);
 }
 
+/// A difference that stays is only told the dictionary for when its unit is written again. Its extent is the same.
+#[test]
+fn a_difference_that_stays_keeps_its_extent() {
+    let disk = MemoryStorage::default();
+    let mut store = Store::open(&disk, options()).unwrap();
+    for unit in 0..40 {
+        write(&mut store, unit, &page(unit));
+    }
+    refer(&mut store);
+    let item = store.share(Unit(30)).unwrap().unwrap();
+    for unit in [31, 32] {
+        assert!(difference(&mut store, unit, &revision(30, unit), &[item]));
+    }
+    store.flush().unwrap();
+    let dictionary = Dictionary::new(page(100));
+    let number = store.add_dictionary(&dictionary, vec![]).unwrap();
+    let mut from = Some(Unit(0));
+    while let Some(at) = from {
+        from = store.recompress(at, &|_| number).unwrap();
+    }
+    store.flush().unwrap();
+    assert_eq!(store.dictionary_of(Unit(31)).unwrap(), number);
+    assert!(store.is_reference(Unit(31)).unwrap());
+    assert_sound(&mut store);
+    // Nothing that is written comes to where it is.
+    for unit in 33..40 {
+        write(&mut store, unit, &page(unit + 50));
+        store.flush().unwrap();
+    }
+    for unit in [31, 32] {
+        assert_eq!(read(&mut store, unit), revision(30, unit));
+    }
+    assert_sound(&mut store);
+}
+
 /// Everything is moved: into order, and down. A process dies at each call.
 #[test]
 fn items_move_and_a_death_on_the_way_loses_nothing() {

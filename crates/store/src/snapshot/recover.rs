@@ -268,12 +268,12 @@ fn validate(record: &Record, slot: usize) -> Result<()> {
         record.items,
     ];
     let has_references = record.features & REFERENCES != 0;
-    let units = record.size.div_ceil(record.unit_size.into());
     let sane = record.unit_size.is_power_of_two()
         && (UNIT_MIN..=UNIT_MAX).contains(&record.unit_size)
         && record.height <= HEIGHT_MAX
         && (DATA_START..=OFFSET_LIMIT).contains(&record.end)
-        && units <= UNITS_MAX
+        // Only here is it known that this divides by no zero.
+        && record.size.div_ceil(record.unit_size.into()) <= UNITS_MAX
         && record.free_bytes <= record.end.0
         && record.stored_bytes <= record.end.0
         // Units that are slices of one item take no bytes of their own.
@@ -457,12 +457,16 @@ mod tests {
     /// A record that only serves to be compared with must be as plausible as the one that is opened.
     #[test]
     fn implausible_values_in_the_older_record_are_damage() {
-        let forgers: [fn(&mut Record); 5] = [
+        let forgers: [fn(&mut Record); 8] = [
             |record| record.end = FileOffset::MAX,
             |record| record.end = FileOffset(u64::MAX / 2),
             |record| record.height = u8::MAX,
             |record| record.map.offset = FileOffset(u64::MAX - 2),
             |record| record.catalog.offset = FileOffset::MAX,
+            // Lengths are divided by it.
+            |record| record.unit_size = 0,
+            |record| record.unit_size = 3000,
+            |record| record.size = u64::MAX,
         ];
         for (number, forge) in forgers.into_iter().enumerate() {
             let disk = MemoryStorage::default();

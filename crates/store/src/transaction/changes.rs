@@ -332,7 +332,8 @@ impl<D: Storage> Transaction<'_, D> {
         }
         self.changes.has_references |= !entry.is_alone();
         for extent in former.extents() {
-            if !entry.extents().any(|kept| kept == extent) {
+            // The same place is the same extent, also if the entry says something else of it now.
+            if !entry.extents().any(|kept| kept.offset == extent.offset) {
                 self.release_content(extent.offset, extent.len.into())?;
             }
         }
