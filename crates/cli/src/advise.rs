@@ -5,7 +5,7 @@ mod text;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use litepack::advise::{AdviseOptions, SAMPLES, advise};
+use litepack_advise::{AdviseOptions, SAMPLES, advise};
 
 use crate::job::interruptible;
 use crate::output::{json, print};

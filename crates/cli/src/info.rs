@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use litepack::FileKind;
-use litepack::advise::{AdviseOptions, advise_packed};
+use litepack_advise::{AdviseOptions, advise_packed};
 
 use crate::archive;
 use crate::job::{interruptible, job};

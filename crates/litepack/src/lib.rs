@@ -26,11 +26,8 @@
 //! | `rusqlite` | on | everything but what is named above; `rusqlite` 0.41 |
 //! | `bundled` | on | SQLite is compiled into the program, as the feature of `rusqlite` does |
 //! | `remote` | on | databases on web servers; `remote_info` |
-//! | `advise` | off | the module of that name; implies `rusqlite` |
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "advise")]
-pub mod advise;
 #[cfg(feature = "rusqlite")]
 pub mod archive;
 #[cfg(feature = "rusqlite")]

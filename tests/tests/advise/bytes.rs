@@ -1,7 +1,7 @@
 //! Where the bytes are: trees, columns and payloads, in files of every form.
 
-use litepack::advise::{AdviseOptions, Kind, advise, advise_packed};
 use litepack::{Job, PackOptions, archive, pack};
+use litepack_advise::{AdviseOptions, Kind, advise, advise_packed};
 use litepack_testdata::titles;
 use rusqlite::Connection;
 

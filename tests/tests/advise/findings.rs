@@ -355,7 +355,7 @@ fn hex_in_utf16_has_no_sql() {
     assert_eq!(found(&db, "hex_to_blob").sql, None);
 }
 
-fn finding_of(db: &Db, kind: &str) -> Option<litepack::advise::Finding> {
+fn finding_of(db: &Db, kind: &str) -> Option<litepack_advise::Finding> {
     db.advise()
         .findings
         .into_iter()
@@ -506,11 +506,11 @@ fn savings_of_packed_files_are_packed_bytes() {
     litepack::pack(&db.path, &packed, &options, &litepack::Job::default()).unwrap();
     let size = len(&packed);
     let job = litepack::Job::default();
-    let guessed = litepack::advise::advise(&packed, &super::unhurried(), &job).unwrap();
+    let guessed = litepack_advise::advise(&packed, &super::unhurried(), &job).unwrap();
     let info = litepack::info(&packed, &job).unwrap();
     let measured =
-        litepack::advise::advise_packed(&packed, &info, &super::unhurried(), &job).unwrap();
-    let of = |report: &litepack::advise::Report, kind: &str| {
+        litepack_advise::advise_packed(&packed, &info, &super::unhurried(), &job).unwrap();
+    let of = |report: &litepack_advise::Report, kind: &str| {
         let found = report.findings.iter().find(|finding| finding.kind == kind);
         found
             .unwrap_or_else(|| panic!("{kind}: {:?}", report.findings))

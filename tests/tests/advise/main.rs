@@ -11,7 +11,7 @@ mod untrusted;
 use std::path::{Path, PathBuf};
 
 use litepack::Job;
-use litepack::advise::{AdviseOptions, Report, advise};
+use litepack_advise::{AdviseOptions, Report, advise};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -64,7 +64,7 @@ fn len(path: &Path) -> f64 {
 }
 
 /// The finding of a kind, for a database made by some SQL.
-fn found(db: &Db, kind: &str) -> litepack::advise::Finding {
+fn found(db: &Db, kind: &str) -> litepack_advise::Finding {
     let report = db.advise();
     let mut findings = report.findings.iter();
     let found = findings.find(|finding| finding.kind == kind);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use litepack::Job;
-use litepack::advise::{AdviseOptions, advise};
+use litepack_advise::{AdviseOptions, advise};
 use rusqlite::Connection;
 
 use super::{Db, NUMBERS};

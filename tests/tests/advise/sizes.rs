@@ -1,7 +1,7 @@
 //! Predictions of the bytes that packing, archiving and compressing columns will save.
 
-use litepack::advise::{AdviseOptions, advise};
 use litepack::{Job, Limits, PackOptions, archive, columns, pack};
+use litepack_advise::{AdviseOptions, advise};
 use litepack_testdata::{blobs, logs, titles, tpch};
 
 use super::{Db, NUMBERS, found, len, unhurried};

@@ -1,7 +1,7 @@
 //! Databases made to do harm, or damaged, cost an error or a report, and neither time nor memory.
 
 use litepack::Job;
-use litepack::advise::{AdviseOptions, advise};
+use litepack_advise::{AdviseOptions, advise};
 use litepack_io::random::SplitMix64;
 use rusqlite::Connection;
 

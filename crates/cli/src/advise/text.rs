@@ -2,8 +2,8 @@
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use indicatif::HumanBytes;
-use litepack::advise::{ColumnReport, Finding, Mode, Report, TreeReport};
 use litepack::printable;
+use litepack_advise::{ColumnReport, Finding, Mode, Report, TreeReport};
 
 /// Tables and indexes that are listed, and columns of each.
 const TREES: usize = 25;

@@ -4,13 +4,15 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
+use litepack::archive::CreateOptions;
+use litepack_archive::Settings;
+use litepack_database::Result;
 use litepack_database::bytes::pages::Pages;
+use litepack_database::bytes::reader::threads;
 use litepack_database::error::Context;
 use litepack_io::interrupt;
 
 use super::{Mean, Predicted};
-use crate::Result;
-use crate::archive::CreateOptions;
 
 /// Frames that are compressed at once.
 const TOGETHER: u64 = 64;
@@ -39,7 +41,14 @@ impl Write for Frames {
 
 /// Predicts the size, from half as many bytes as are read of leaves.
 pub(crate) fn predict(pages: &mut Pages<'_>, sample: u64, deadline: Instant) -> Result<Predicted> {
-    let settings = CreateOptions::default().settings()?;
+    let CreateOptions {
+        frame_size, level, ..
+    } = CreateOptions::default();
+    let settings = Settings {
+        frame_size,
+        level,
+        threads: threads(),
+    };
     let frame = u64::from(settings.frame_size.next_multiple_of(pages.header.page_size));
     let frames = pages.size.div_ceil(frame);
     // From all over, at equal distances, so that every table has its share. In several turns, of which each is from all

@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 
+use litepack::Info;
 use litepack_btree::{Tree, TreeKind};
 use litepack_engine::FileKind;
 use litepack_engine::content::{Other, Share};
 
 use super::modes::packed::Packed;
-use crate::Info;
 
 /// Shares of bytes that are left.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
 //! Says what takes the space of a database, what each way to keep it would save, and what else would help, from a
-//! sample of its pages and in seconds.
+//! sample of its pages and in seconds: the command `litepack advise` as a function.
 //!
 //! ```text
 //! pages.rs     pages, read without locks            schema.rs    names of tables, columns and indexes
@@ -11,6 +11,7 @@
 //! findings.rs, column_findings.rs, sql.rs           what else helps, and the SQL for it
 //! html.rs, treemap.rs                               the report as a page
 //! ```
+#![forbid(unsafe_code)]
 
 mod account;
 mod column;
@@ -32,6 +33,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use litepack::Info;
 use litepack_btree::{Encoding, PageOwnership, TreeKind};
 use litepack_database::bytes::pages::Pages;
 use litepack_database::error::{Context, refuse};
@@ -39,11 +41,11 @@ use litepack_database::files::origin::Origin;
 use litepack_database::files::replacement::Replacement;
 use litepack_database::job::Unit;
 use litepack_database::names::{Suffixes, is_same_file, with_suffix};
+use litepack_database::{Job, Result, register};
 use litepack_engine::FileKind;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use crate::{Info, Job, Result, register};
 use account::Scale;
 use findings::Evidence;
 use left::Left;
@@ -174,7 +176,7 @@ impl Report {
             .database
             .file_name()
             .unwrap_or(self.database.as_os_str());
-        crate::printable(&name.to_string_lossy())
+        litepack_database::printable(&name.to_string_lossy())
     }
 }
 
@@ -203,7 +205,7 @@ pub struct Mode {
 /// # let app = place.path().join("app.db");
 /// # rusqlite::Connection::open(&app)?.execute_batch("create table t(x); insert into t values (1)")?;
 /// use litepack::Job;
-/// use litepack::advise::{AdviseOptions, advise};
+/// use litepack_advise::{AdviseOptions, advise};
 ///
 /// let report = advise(&app, &AdviseOptions::default(), &Job::default())?;
 /// println!("{}: {}", report.recommendation.mode, report.recommendation.reason);
@@ -230,7 +232,7 @@ pub fn advise(
     Ok(report)
 }
 
-/// As [`advise`] for a packed file, but with what the file and its tables and indexes really take, by [`crate::info`].
+/// As [`advise`] for a packed file, but with what the file and its tables and indexes really take, by [`litepack::info`].
 ///
 /// # Errors
 /// If it is not a database or cannot be read, or the job is stopped, or the page cannot be written.

@@ -5,10 +5,10 @@ use std::borrow::Borrow;
 
 use askama::Template;
 use litepack_database::error::refuse;
+use litepack_database::{Result, printable};
 
 use super::treemap::{Rect, layout};
 use super::{ColumnReport, Finding, Mode, Report, TreeReport};
-use crate::{Result, printable};
 
 /// The picture, in its own units.
 const WIDTH: f64 = 1000.0;
@@ -415,7 +415,7 @@ mod tests {
     fn shades_tell_a_few_percent_from_many() {
         assert_ne!(shade(0.03), shade(0.4));
         assert_eq!([shade(0.03), shade(0.4)], ["s1", "s5"]);
-        let template = include_str!("../../templates/advise.html");
+        let template = include_str!("../templates/advise.html");
         let of = |name: &str| -> Vec<&str> {
             let key = format!("--{name}: ");
             let found = template.match_indices(&key).map(|(at, found)| {

@@ -7,8 +7,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use litepack::PACK_LEVEL;
 use litepack_btree::{Owner, PageNumber, PageOwnership};
 use litepack_codec::{Dictionary, Encoder, LEVELS, Samples};
+use litepack_database::Result;
 use litepack_database::bytes::pages::Pages;
 use litepack_database::bytes::reader;
 use litepack_database::error::Context;
@@ -21,8 +23,6 @@ use litepack_store::{DEFAULT_LEVEL, Unit as UnitNumber};
 use super::encode::{self, Unit};
 use super::gain::Gain;
 use super::{Mean, Predicted};
-use crate::Result;
-use crate::pack::PACK_LEVEL;
 
 /// Of the bytes that are read of leaves so much is compressed: at the usual level, and of this at the best one.
 const SAMPLE: (u64, u64) = (3, 8);

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use litepack_btree::{Tree, TreeKind};
 use litepack_codec::{Dictionary, Encoder, Samples as Training};
+use litepack_database::Result;
 use litepack_database::bytes::reader;
 use litepack_database::error::Context;
 use litepack_io::interrupt::{self, Halt};
@@ -14,12 +15,11 @@ use litepack_io::random::SplitMix64;
 use serde::Serialize;
 
 use super::Predicted;
-use crate::Result;
-use crate::advise::account::Scale;
-use crate::advise::column::ColumnSample;
-use crate::advise::rebuild::{changed, vacuumed};
-use crate::advise::sample::{Samples, TreeSample};
-use crate::advise::schema::{Schema, Table};
+use crate::account::Scale;
+use crate::column::ColumnSample;
+use crate::rebuild::{changed, vacuumed};
+use crate::sample::{Samples, TreeSample};
+use crate::schema::{Schema, Table};
 
 const CANNOT_COMPRESS: &str = "cannot compress a sample";
 
@@ -286,7 +286,10 @@ fn candidates(
                 None => found.push((at, field, bytes)),
                 Some(why) => {
                     let (table, column) = name(tree, schema, field);
-                    let (table, column) = (crate::printable(&table), crate::printable(&column));
+                    let (table, column) = (
+                        litepack_database::printable(&table),
+                        litepack_database::printable(&column),
+                    );
                     refused.get_or_insert(format!("column {column} of table {table} {why}"));
                 }
             }

@@ -3,6 +3,7 @@
 
 use litepack_btree::Tree;
 use litepack_codec::Encoder;
+use litepack_database::printable;
 use litepack_store::DEFAULT_LEVEL;
 
 use super::column::ColumnSample;
@@ -10,7 +11,6 @@ use super::findings::{Evidence, Finding, JSON_KEY, NEARLY_ALL, TWICE};
 use super::kind::Kind;
 use super::schema::{Column, Table};
 use super::sql::in_sql;
-use crate::printable;
 
 /// Bytes of text that are compressed to see what is left of it.
 const TRIED: usize = 256 << 10;

@@ -12,9 +12,8 @@ use litepack_btree::{HEADER_LEN, Owner, PageNumber, PageOwnership, Role, TreeKin
 use litepack_database::bytes::pages::Pages;
 use litepack_database::error::{Context, refuse};
 use litepack_database::files::source::distrust;
+use litepack_database::{Job, Result};
 use rusqlite::{Connection, Row};
-
-use crate::{Job, Result};
 
 /// The longest schema, in bytes of its rows and in entries. SQLite itself reads all of it whenever it opens a database.
 const BYTES: u64 = 64 << 20;

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use litepack_btree::{Tree, TreeKind};
+use litepack_database::printable;
 use serde::Serialize;
 
 use super::account::Scale;
@@ -16,7 +17,6 @@ use super::rebuild::{Filling, changed, vacuumed};
 use super::sample::{Samples, TreeSample, varint_len};
 use super::schema::{Index, IndexField, Schema, Table};
 use super::sql::{in_sql, list, rebuilt};
-use crate::printable;
 
 /// A finding has to save this share of the file, and this many bytes.
 const SHARE: f64 = 0.01;
