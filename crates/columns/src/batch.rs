@@ -23,16 +23,16 @@ const PORTION_MAX: usize = 16;
 
 /// A value to compress.
 #[derive(Clone, Debug)]
-pub struct Task<'a> {
+pub(crate) struct Task<'a> {
     /// Its bytes.
-    pub content: &'a [u8],
+    pub(crate) content: &'a [u8],
     /// With which dictionary.
-    pub dictionary: Option<&'a Arc<Dictionary>>,
+    pub(crate) dictionary: Option<&'a Arc<Dictionary>>,
 }
 
 /// Compresses batches.
 #[derive(Debug)]
-pub struct BatchCompressor {
+pub(crate) struct BatchCompressor {
     level: i32,
     workers: Vec<Worker>,
 }
@@ -45,7 +45,7 @@ struct Worker {
 
 impl BatchCompressor {
     /// One that compresses at `level`.
-    pub fn new(level: i32) -> BatchCompressor {
+    pub(crate) fn new(level: i32) -> BatchCompressor {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = (0..cores.min(WORKERS_MAX)).map(|_| Worker::default());
         BatchCompressor {
@@ -58,7 +58,7 @@ impl BatchCompressor {
     ///
     /// # Errors
     /// When memory is short, or zstd refuses a dictionary; when it was interrupted.
-    pub fn compress(&mut self, tasks: &[Task<'_>]) -> Result<Vec<Vec<u8>>> {
+    pub(crate) fn compress(&mut self, tasks: &[Task<'_>]) -> Result<Vec<Vec<u8>>> {
         let bytes: usize = tasks.iter().map(|task| task.content.len()).sum();
         let has_large = tasks.iter().any(|task| {
             let dictionary = task

@@ -12,7 +12,7 @@ use crate::transaction::Savepoint;
 ///
 /// # Errors
 /// That of `work`.
-pub fn tentatively<S: Sql, T>(db: &S, work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn tentatively<S: Sql, T>(db: &S, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let savepoint = Savepoint::begin(db, "litepack_change")?;
     let result = work();
     savepoint.take_back();
@@ -23,7 +23,7 @@ pub fn tentatively<S: Sql, T>(db: &S, work: impl FnOnce() -> Result<T>) -> Resul
 ///
 /// # Errors
 /// That of `work`.
-pub fn with_pragma<S: Sql, T>(
+pub(crate) fn with_pragma<S: Sql, T>(
     db: &S,
     pragma: &str,
     on: bool,
@@ -41,7 +41,7 @@ pub fn with_pragma<S: Sql, T>(
 ///
 /// # Errors
 /// That of `work`; inside a transaction SQLite does not let foreign keys be switched off.
-pub fn without_foreign_keys<S: Sql, T>(
+pub(crate) fn without_foreign_keys<S: Sql, T>(
     db: &S,
     table: &str,
     work: impl FnOnce() -> Result<T>,
@@ -64,17 +64,17 @@ fn is_on(db: &impl Sql, pragma: &str) -> Result<bool> {
 
 /// A view, trigger, index or table, as its schema has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
+pub(crate) struct Object {
     /// `main` or `temp`.
-    pub schema: &'static str,
+    pub(crate) schema: &'static str,
     /// `view`, `trigger`, `index` or `table`.
-    pub kind: String,
+    pub(crate) kind: String,
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// The table or view it belongs to.
-    pub table: String,
+    pub(crate) table: String,
     /// Its text.
-    pub sql: String,
+    pub(crate) sql: String,
 }
 
 impl Object {
@@ -82,7 +82,7 @@ impl Object {
     ///
     /// # Errors
     /// That the text is not one that creates it, and SQLite's.
-    pub fn create(&self, db: &impl Sql, sql: &str) -> Result<()> {
+    pub(crate) fn create(&self, db: &impl Sql, sql: &str) -> Result<()> {
         let behind = backing(&self.table);
         let mut tables = vec![self.table.as_str(), &behind];
         tables.extend(fronting(&self.table));
@@ -99,7 +99,7 @@ impl Object {
     ///
     /// # Errors
     /// SQLite's.
-    pub fn drop(&self, db: &impl Sql) -> Result<()> {
+    pub(crate) fn drop(&self, db: &impl Sql) -> Result<()> {
         db.run(
             &format!(
                 "drop {} if exists {}.{}",
@@ -117,7 +117,7 @@ impl Object {
 ///
 /// # Errors
 /// SQLite's.
-pub fn objects(db: &impl Sql, kinds: &[&str]) -> Result<Vec<Object>> {
+pub(crate) fn objects(db: &impl Sql, kinds: &[&str]) -> Result<Vec<Object>> {
     let mut objects = Vec::new();
     for (schema, from) in [
         ("main", "main.sqlite_schema"),
@@ -151,7 +151,7 @@ pub fn objects(db: &impl Sql, kinds: &[&str]) -> Result<Vec<Object>> {
 ///
 /// # Errors
 /// SQLite's.
-pub fn dependents(db: &impl Sql, names: &[&str]) -> Result<Vec<Object>> {
+pub(crate) fn dependents(db: &impl Sql, names: &[&str]) -> Result<Vec<Object>> {
     let all = objects(db, &["view", "trigger"])?;
     let texts: Vec<Text> = all.iter().map(|object| Text::new(&object.sql)).collect();
     let mut names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
@@ -176,20 +176,26 @@ pub fn dependents(db: &impl Sql, names: &[&str]) -> Result<Vec<Object>> {
 }
 
 /// The columns and values that a new table takes from an old one.
-pub struct Copy<'a> {
+pub(crate) struct Copy<'a> {
     /// The new table's columns, quoted.
-    pub columns: &'a [String],
+    pub(crate) columns: &'a [String],
     /// The values for them, from the old table.
-    pub values: &'a [String],
+    pub(crate) values: &'a [String],
     /// The rowid, where it is not a column.
-    pub rowid: Option<&'static str>,
+    pub(crate) rowid: Option<&'static str>,
 }
 
 /// Creates the table `new` from the text `sql`, moves the rows of `old` there and drops `old`.
 ///
 /// # Errors
 /// That the text creates neither of the two tables, and SQLite's.
-pub fn move_rows(db: &impl Sql, old: &str, new: &str, sql: &str, copy: &Copy<'_>) -> Result<()> {
+pub(crate) fn move_rows(
+    db: &impl Sql,
+    old: &str,
+    new: &str,
+    sql: &str,
+    copy: &Copy<'_>,
+) -> Result<()> {
     let is_new = Head::of(sql).is_some_and(|head| head.is("table", new));
     let sql = if is_new {
         sql.to_string()

@@ -34,7 +34,7 @@ const BARE: [&str; 3] = ["current_date", "current_time", "current_timestamp"];
 ///
 /// # Errors
 /// SQLite's.
-pub fn objection(db: &impl Sql, chooser: &str) -> Result<Option<String>> {
+pub(crate) fn objection(db: &impl Sql, chooser: &str) -> Result<Option<String>> {
     if let Some(why) = not_an_expression(chooser) {
         return Ok(Some(why.into()));
     }

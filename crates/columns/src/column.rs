@@ -19,17 +19,17 @@ const BYTES_MAX: usize = 16 << 20;
 const GROUP_MAX: usize = 64 << 10;
 
 /// The identity of a row: its rowid, or its primary key.
-pub type Key = Vec<OwnedValue>;
+pub(crate) type Key = Vec<OwnedValue>;
 
 /// A compressed column.
 #[derive(Debug)]
-pub struct Column {
+pub(crate) struct Column {
     /// Its number in `_zstd_configs`.
-    pub id: i64,
+    pub(crate) id: i64,
     /// Its configuration.
-    pub config: Config,
+    pub(crate) config: Config,
     /// Whether it holds text or else blobs; values of the other kind stay as they are.
-    pub is_text: bool,
+    pub(crate) is_text: bool,
     keys: Vec<String>,
     /// The columns the chooser can refer to, as columns of a subquery.
     visible: String,
@@ -37,7 +37,7 @@ pub struct Column {
 
 /// Which rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub(crate) enum Which {
     /// Those stored as they are.
     Raw,
     /// Those that hold frames.
@@ -48,15 +48,15 @@ pub enum Which {
 
 /// A row as it was read.
 #[derive(Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// Where it is.
-    pub key: Key,
+    pub(crate) key: Key,
     /// The stored value: a plain one, or a frame.
-    pub stored: OwnedValue,
+    pub(crate) stored: OwnedValue,
     /// The dictionary of a frame; `None` for a value stored as it is.
-    pub dictionary: Option<i64>,
+    pub(crate) dictionary: Option<i64>,
     /// The chooser's answer.
-    pub group: Option<String>,
+    pub(crate) group: Option<String>,
 }
 
 impl Column {
@@ -64,7 +64,7 @@ impl Column {
     ///
     /// # Errors
     /// SQLite's, or when a configuration cannot be read or is not to be followed.
-    pub fn all(db: &impl Sql) -> Result<Vec<Column>> {
+    pub(crate) fn all(db: &impl Sql) -> Result<Vec<Column>> {
         let configs = Config::all(db)?;
         configs
             .into_iter()
@@ -76,7 +76,7 @@ impl Column {
     ///
     /// # Errors
     /// When it is not compressed, when its configuration is not to be followed, and SQLite's.
-    pub fn get(db: &impl Sql, table: &str, column: &str) -> Result<Column> {
+    pub(crate) fn get(db: &impl Sql, table: &str, column: &str) -> Result<Column> {
         let (id, config) = Config::get(db, table, column)?;
         Column::open(db, id, config)
     }
@@ -151,33 +151,33 @@ impl Column {
     }
 
     /// The backing table, as SQL.
-    pub fn backing(&self) -> String {
+    pub(crate) fn backing(&self) -> String {
         backing(&self.config.table)
     }
 
     /// The column that names a row's dictionary, as SQL.
-    pub fn marker(&self) -> String {
+    pub(crate) fn marker(&self) -> String {
         marker(&self.config.column)
     }
 
     /// The plain value of the column, as SQL over the backing table.
-    pub fn plain(&self) -> String {
+    pub(crate) fn plain(&self) -> String {
         decoded(&self.config.column, self.is_text)
     }
 
     /// The columns of the key, as SQL.
-    pub fn keys(&self) -> String {
+    pub(crate) fn keys(&self) -> String {
         self.keys.join(", ")
     }
 
     /// How many columns the key has.
-    pub fn key_len(&self) -> usize {
+    pub(crate) fn key_len(&self) -> usize {
         self.keys.len()
     }
 
     /// The bytes of a value that may be compressed: text that is valid in a text column, blobs in any other. `None` for
     /// a value larger than a view may decompress: it stays as it is.
-    pub fn content<'v>(&self, value: &'v OwnedValue) -> Option<&'v [u8]> {
+    pub(crate) fn content<'v>(&self, value: &'v OwnedValue) -> Option<&'v [u8]> {
         let content = match value {
             OwnedValue::Text(bytes) if self.is_text && std::str::from_utf8(bytes).is_ok() => {
                 Some(&bytes[..])
@@ -189,7 +189,7 @@ impl Column {
     }
 
     /// A value of this column with this content.
-    pub fn value(&self, content: Vec<u8>) -> OwnedValue {
+    pub(crate) fn value(&self, content: Vec<u8>) -> OwnedValue {
         if self.is_text {
             OwnedValue::Text(content)
         } else {
@@ -198,7 +198,7 @@ impl Column {
     }
 
     /// `select …` of what [`Row`] has, with a condition and an order.
-    pub fn select(&self, which: Which, after: bool) -> String {
+    pub(crate) fn select(&self, which: Which, after: bool) -> String {
         let marker = self.marker();
         // The plus keeps SQLite from using an index on the marker that would not give the order.
         let condition = match which {
@@ -234,7 +234,7 @@ impl Column {
     }
 
     /// `select …` of group, type, number and bytes of the values stored as they are.
-    pub fn sum_raw(&self) -> String {
+    pub(crate) fn sum_raw(&self) -> String {
         // The limit keeps the lengths from being taken after sorting, with all values in the sorter.
         format!(
             "select _litepack_group, _litepack_type, count(*), sum(_litepack_bytes) from \
@@ -255,7 +255,12 @@ impl Column {
     ///
     /// # Errors
     /// SQLite's, among them those of the chooser.
-    pub fn read(&self, db: &impl Sql, which: Which, after: Option<&Key>) -> Result<Vec<Row>> {
+    pub(crate) fn read(
+        &self,
+        db: &impl Sql,
+        which: Which,
+        after: Option<&Key>,
+    ) -> Result<Vec<Row>> {
         let step = usize::try_from(self.config.incremental_compression_step_bytes);
         let limit = step.unwrap_or(BYTES_MAX).clamp(1, BYTES_MAX);
         let mut statement = db
@@ -294,7 +299,10 @@ impl Column {
     ///
     /// # Errors
     /// SQLite's.
-    pub fn prepare_replace<'s, S: Sql>(&self, db: &'s S) -> Result<Replace<S::Statement<'s>>> {
+    pub(crate) fn prepare_replace<'s, S: Sql>(
+        &self,
+        db: &'s S,
+    ) -> Result<Replace<S::Statement<'s>>> {
         let column = quote(&self.config.column);
         let marker = self.marker();
         let keys: Vec<String> = self
@@ -314,21 +322,26 @@ impl Column {
     }
 
     /// Table and column for people.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{}.{}", self.config.table, self.config.column)
     }
 }
 
 /// See [`Column::prepare_replace`].
 #[derive(Debug)]
-pub struct Replace<T>(T);
+pub(crate) struct Replace<T>(T);
 
 impl<T: Statement> Replace<T> {
     /// Replaces the content of a row, unless it has changed since it was read.
     ///
     /// # Errors
     /// SQLite's.
-    pub fn run(&mut self, row: &Row, stored: Value<'_>, dictionary: Option<i64>) -> Result<()> {
+    pub(crate) fn run(
+        &mut self,
+        row: &Row,
+        stored: Value<'_>,
+        dictionary: Option<i64>,
+    ) -> Result<()> {
         let id = |id: Option<i64>| id.map_or(Value::Null, Value::Integer);
         let values = [
             stored,

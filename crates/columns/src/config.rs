@@ -11,28 +11,28 @@ use crate::stored::{self, has_helper};
 
 /// One compressed column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Config {
+pub(crate) struct Config {
     /// The table, under the name users know.
-    pub table: String,
+    pub(crate) table: String,
     /// The column.
-    pub column: String,
+    pub(crate) column: String,
     /// zstd's level.
-    pub compression_level: i32,
+    pub(crate) compression_level: i32,
     /// SQL expression over the backing table: the group whose dictionary compresses the row, NULL to
     /// leave the row alone, `[nodict]` to compress it without one.
-    pub dict_chooser: String,
+    pub(crate) dict_chooser: String,
     /// A dictionary that would be smaller is not trained.
     #[serde(default = "min_dict_size")]
-    pub min_dict_size_bytes_for_training: i64,
+    pub(crate) min_dict_size_bytes_for_training: i64,
     /// Size of the dictionary relative to the group's data.
     #[serde(default = "dict_size_ratio")]
-    pub dict_size_ratio: f64,
+    pub(crate) dict_size_ratio: f64,
     /// Size of the sample relative to the dictionary.
     #[serde(default = "samples_ratio")]
-    pub train_dict_samples_ratio: f64,
+    pub(crate) train_dict_samples_ratio: f64,
     /// Bytes compressed in one step of maintenance.
     #[serde(default = "step_bytes")]
-    pub incremental_compression_step_bytes: i64,
+    pub(crate) incremental_compression_step_bytes: i64,
 }
 
 /// A stored configuration is not longer than this.
@@ -76,7 +76,7 @@ impl Config {
     ///
     /// # Errors
     /// Words that say which key is wrong, and what it should be.
-    pub fn parse(json: &str) -> Result<Config> {
+    pub(crate) fn parse(json: &str) -> Result<Config> {
         let value: serde_json::Value = serde_json::from_str(json)
             .map_err(|error| Error::new(format!("the configuration is not JSON: {error}")))?;
         let serde_json::Value::Object(object) = &value else {
@@ -117,7 +117,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Config::parse`]; table and column cannot be changed.
-    pub fn patched(&self, patch: &str) -> Result<Config> {
+    pub(crate) fn patched(&self, patch: &str) -> Result<Config> {
         let wrong = |error| Error::new(format!("the changes are not a JSON object: {error}"));
         let changes: serde_json::Map<String, serde_json::Value> =
             serde_json::from_str(patch).map_err(wrong)?;
@@ -136,7 +136,7 @@ impl Config {
     }
 
     /// As stored.
-    pub fn json(&self) -> String {
+    pub(crate) fn json(&self) -> String {
         // A struct of strings and finite numbers always has a JSON form.
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -145,7 +145,7 @@ impl Config {
     ///
     /// # Errors
     /// SQLite's.
-    pub fn insert(&self, db: &impl Sql) -> Result<()> {
+    pub(crate) fn insert(&self, db: &impl Sql) -> Result<()> {
         db.run(
             "insert into main._zstd_configs(config) values(?1)",
             &[Value::from(self.json().as_str())],
@@ -156,7 +156,7 @@ impl Config {
     ///
     /// # Errors
     /// SQLite's.
-    pub fn update(&self, db: &impl Sql, id: i64) -> Result<()> {
+    pub(crate) fn update(&self, db: &impl Sql, id: i64) -> Result<()> {
         db.run(
             "update main._zstd_configs set config = ?2 where id = ?1",
             &[Value::Integer(id), Value::from(self.json().as_str())],
@@ -167,7 +167,7 @@ impl Config {
     ///
     /// # Errors
     /// SQLite's.
-    pub fn delete(db: &impl Sql, id: i64) -> Result<()> {
+    pub(crate) fn delete(db: &impl Sql, id: i64) -> Result<()> {
         db.run(
             "delete from main._zstd_configs where id = ?1",
             &[Value::Integer(id)],
@@ -178,7 +178,7 @@ impl Config {
     ///
     /// # Errors
     /// SQLite's, a row that is no configuration, or a table of ours that is no table.
-    pub fn all(db: &impl Sql) -> Result<Vec<(i64, Config)>> {
+    pub(crate) fn all(db: &impl Sql) -> Result<Vec<(i64, Config)>> {
         let mut all = Vec::new();
         stored::expect_helpers(db)?;
         if !has_helper(db, "_zstd_configs")? {
@@ -211,7 +211,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Config::all`].
-    pub fn find(db: &impl Sql, table: &str, column: &str) -> Result<Option<(i64, Config)>> {
+    pub(crate) fn find(db: &impl Sql, table: &str, column: &str) -> Result<Option<(i64, Config)>> {
         let all = Config::all(db)?;
         Ok(all.into_iter().find(|(_, config)| {
             config.table.eq_ignore_ascii_case(table) && config.column.eq_ignore_ascii_case(column)
@@ -222,7 +222,7 @@ impl Config {
     ///
     /// # Errors
     /// Also when it is not.
-    pub fn get(db: &impl Sql, table: &str, column: &str) -> Result<(i64, Config)> {
+    pub(crate) fn get(db: &impl Sql, table: &str, column: &str) -> Result<(i64, Config)> {
         Config::find(db, table, column)?.ok_or_else(|| {
             Error::new(format!(
                 "column {column} of table {table} is not compressed; select litepack_columns() lists those that are"

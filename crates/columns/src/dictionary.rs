@@ -21,7 +21,7 @@ use crate::tokens::quote;
 /// The id that stands for compression without a dictionary.
 pub const NO_DICTIONARY: i64 = -1;
 /// The chooser key that asks for that.
-pub const NO_DICTIONARY_KEY: &str = "[nodict]";
+pub(crate) const NO_DICTIONARY_KEY: &str = "[nodict]";
 
 /// sqlite-zstd reads ids into 32 bits, and -1 and what it counts up from 0 are taken.
 const CONTENT_IDS: u64 = (1 << 31) - 3;
@@ -33,7 +33,7 @@ const PREPARED_BYTES: usize = 32 << 10;
 const KNOWN_MAX: usize = 10_000;
 
 /// The id that dictionaries of this content have, from -2 downwards.
-pub fn content_id(bytes: &[u8]) -> i64 {
+pub(crate) fn content_id(bytes: &[u8]) -> i64 {
     id_of_hash(Dictionary::hash_of(bytes))
 }
 
@@ -65,7 +65,7 @@ pub fn of_bytes(bytes: &[u8]) -> Result<Arc<Dictionary>> {
 
 /// Dictionaries held in memory, however many a database has.
 #[derive(Debug)]
-pub struct Kept<K> {
+pub(crate) struct Kept<K> {
     held: BTreeMap<K, Arc<Dictionary>>,
     bytes: usize,
 }
@@ -81,12 +81,12 @@ impl<K> Default for Kept<K> {
 
 impl<K: Ord> Kept<K> {
     /// The one held under this key.
-    pub fn get(&self, key: &K) -> Option<&Arc<Dictionary>> {
+    pub(crate) fn get(&self, key: &K) -> Option<&Arc<Dictionary>> {
         self.held.get(key)
     }
 
     /// Holds one more; those before it may have to go.
-    pub fn add(&mut self, key: K, dictionary: &Arc<Dictionary>) {
+    pub(crate) fn add(&mut self, key: K, dictionary: &Arc<Dictionary>) {
         let len = dictionary.bytes().len();
         self.make_room(len);
         self.bytes += cost(len);
@@ -96,14 +96,14 @@ impl<K: Ord> Kept<K> {
     }
 
     /// Lets all go if a dictionary of this length would be too much beside them.
-    pub fn make_room(&mut self, len: usize) {
+    pub(crate) fn make_room(&mut self, len: usize) {
         if self.bytes + cost(len) > litepack_io::fixed::part(KEPT_BYTES) {
             self.clear();
         }
     }
 
     /// Lets all go.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Kept::default();
     }
 }

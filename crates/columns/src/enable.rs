@@ -47,7 +47,7 @@ pub fn enable(db: &impl Sql, json: &str) -> Result<()> {
 }
 
 /// The name of a table that is being copied.
-pub fn rebuilt(table: &str) -> String {
+pub(crate) fn rebuilt(table: &str) -> String {
     format!("{}_new", backing(table))
 }
 
@@ -307,7 +307,7 @@ impl<S: Sql> Cover<'_, S> {
 }
 
 /// Declarations of the two columns beside a compressed one.
-pub fn helper_columns(column: &Column, is_text: bool) -> [String; 2] {
+pub(crate) fn helper_columns(column: &Column, is_text: bool) -> [String; 2] {
     let collation = match &column.collation {
         Some(collation) => format!(" collate {}", quote(collation)),
         None => String::new(),
@@ -338,7 +338,7 @@ fn declared(declared: &str) -> String {
 
 /// The columns in which a table's rows are stored, quoted; those of a compressed column that is to
 /// become `plain` again are only one.
-pub fn stored_columns(table: &Table, plain: Option<&str>) -> Vec<String> {
+pub(crate) fn stored_columns(table: &Table, plain: Option<&str>) -> Vec<String> {
     let mut stored = Vec::new();
     for column in table.writable() {
         stored.push(quote(&column.name));
@@ -353,7 +353,7 @@ pub fn stored_columns(table: &Table, plain: Option<&str>) -> Vec<String> {
 ///
 /// # Errors
 /// SQLite's.
-pub fn replace_table(
+pub(crate) fn replace_table(
     db: &impl Sql,
     table: &str,
     physical: &str,
@@ -379,7 +379,7 @@ pub fn replace_table(
 ///
 /// # Errors
 /// SQLite's.
-pub fn create_dict_index(db: &impl Sql, table: &str, column: &str) -> Result<()> {
+pub(crate) fn create_dict_index(db: &impl Sql, table: &str, column: &str) -> Result<()> {
     let dict = dict_column(column);
     let mut name = format!("{dict}_idx");
     let is_taken = |name: &str| {

@@ -73,7 +73,11 @@ impl Compressor {
     ///
     /// # Errors
     /// When zstd refuses the dictionary, or memory is short.
-    pub fn new(level: i32, dictionary: Option<&Dictionary>, form: Form) -> Result<Compressor> {
+    pub(crate) fn new(
+        level: i32,
+        dictionary: Option<&Dictionary>,
+        form: Form,
+    ) -> Result<Compressor> {
         let mut context = CCtx::try_create().ok_or_else(Error::no_memory)?;
         let standard = form == Form::Standard;
         for parameter in [
@@ -101,11 +105,11 @@ impl Compressor {
         })
     }
 
-    /// As [`Compressor::new`]. A long dictionary is prepared at once, on a thread that an interrupt leaves behind
-    /// ([`litepack_io::aside`]).
+    /// A compressor. zstd takes a level outside its range for the nearest one. A long dictionary is prepared at once, on
+    /// a thread that an interrupt leaves behind ([`litepack_io::aside`]).
     ///
     /// # Errors
-    /// As there, and when it was interrupted.
+    /// When zstd refuses the dictionary, memory is short, or it was interrupted.
     pub fn prepared(
         level: i32,
         dictionary: Option<&Arc<Dictionary>>,
@@ -379,7 +383,7 @@ pub fn is_large(frame: &[u8], form: Form) -> bool {
 }
 
 /// A value longer than this is compressed by [`compress_aside`].
-pub const ASIDE: usize = PIECE;
+pub(crate) const ASIDE: usize = PIECE;
 /// Above this level a block can be made so that it takes a tenth of a second or more, where most take a hundredth.
 const SLOW_LEVEL: i32 = 15;
 /// At these levels it is done so with a value longer than this, or with a dictionary, which has to be prepared anew, than

@@ -12,7 +12,7 @@ use crate::sql::{Error, Result, Sql, Statement, Value};
 
 /// The decision about the rows of a group.
 #[derive(Clone, Debug)]
-pub enum Decision {
+pub(crate) enum Decision {
     /// They stay as they are.
     Leave,
     /// They are compressed without a dictionary.
@@ -23,7 +23,7 @@ pub enum Decision {
 
 impl Decision {
     /// The number that marks a row so compressed; `None` for a row that stays as it is.
-    pub fn marker(&self) -> Option<i64> {
+    pub(crate) fn marker(&self) -> Option<i64> {
         match self {
             Decision::Leave => None,
             Decision::Bare => Some(NO_DICTIONARY),
@@ -32,7 +32,7 @@ impl Decision {
     }
 
     /// The dictionary, if there is one.
-    pub fn dictionary(&self) -> Option<&Arc<Dictionary>> {
+    pub(crate) fn dictionary(&self) -> Option<&Arc<Dictionary>> {
         match self {
             Decision::With(_, dictionary) => Some(dictionary),
             _ => None,
@@ -42,7 +42,7 @@ impl Decision {
 
 /// The groups met so far.
 #[derive(Debug, Default)]
-pub struct Groups {
+pub(crate) struct Groups {
     /// Those that have no dictionary: whether that is decided, or for sampling to say.
     without: HashMap<String, Option<Decision>>,
     /// The ids of those that have one.
@@ -60,7 +60,11 @@ impl Groups {
     ///
     /// # Errors
     /// When its dictionary is damaged, and SQLite's.
-    pub fn decide(&mut self, db: &impl Sql, group: Option<&str>) -> Result<Option<Decision>> {
+    pub(crate) fn decide(
+        &mut self,
+        db: &impl Sql,
+        group: Option<&str>,
+    ) -> Result<Option<Decision>> {
         let Some(group) = group else {
             return Ok(Some(Decision::Leave));
         };
@@ -97,13 +101,13 @@ impl Groups {
     }
 
     /// Rows of this group stay as they are.
-    pub fn leave(&mut self, group: &str) {
+    pub(crate) fn leave(&mut self, group: &str) {
         self.without
             .insert(group.to_string(), Some(Decision::Leave));
     }
 
     /// Drops all groups, because dictionaries have changed.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Groups::default();
     }
 }
@@ -112,7 +116,7 @@ impl Groups {
 ///
 /// # Errors
 /// When there is none or it is damaged, and SQLite's.
-pub fn dictionary(db: &impl Sql, id: i64) -> Result<Arc<Dictionary>> {
+pub(crate) fn dictionary(db: &impl Sql, id: i64) -> Result<Arc<Dictionary>> {
     let sql = "select dict from main._zstd_dicts where id = ?1";
     let found = db.row(sql, &[Value::Integer(id)], |row| {
         checked(id, row.column(0).bytes().unwrap_or_default())

@@ -9,18 +9,18 @@ use crate::tokens::Text;
 
 /// The object that a statement creates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub(crate) struct Head {
     /// `table`, `index`, `trigger` or `view`. A virtual table is none of these.
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// The table of an index or a trigger.
-    pub table: Option<String>,
+    pub(crate) table: Option<String>,
 }
 
 impl Head {
     /// Of a text that is one `CREATE` statement as SQLite stores it; `None` for any other.
-    pub fn of(sql: &str) -> Option<Head> {
+    pub(crate) fn of(sql: &str) -> Option<Head> {
         let text = Text::new(sql);
         if sql.contains('\0') || !is_one_statement(&text) {
             return None;
@@ -59,12 +59,12 @@ impl Head {
     }
 
     /// Whether it is of this kind and name.
-    pub fn is(&self, kind: &str, name: &str) -> bool {
+    pub(crate) fn is(&self, kind: &str, name: &str) -> bool {
         self.kind == kind && self.name.eq_ignore_ascii_case(name)
     }
 
     /// Whether it belongs to one of these tables; a table and a view do to themselves.
-    pub fn is_on(&self, tables: &[&str]) -> bool {
+    pub(crate) fn is_on(&self, tables: &[&str]) -> bool {
         let own = self.table.as_ref().unwrap_or(&self.name);
         tables.iter().any(|table| own.eq_ignore_ascii_case(table))
     }
@@ -74,7 +74,7 @@ impl Head {
 ///
 /// # Errors
 /// That it does not; then the statement must not be run.
-pub fn expect(sql: &str, kind: &str, name: &str, tables: &[&str]) -> Result<()> {
+pub(crate) fn expect(sql: &str, kind: &str, name: &str, tables: &[&str]) -> Result<()> {
     if Head::of(sql).is_some_and(|head| head.is(kind, name) && head.is_on(tables)) {
         return Ok(());
     }

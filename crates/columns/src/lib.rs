@@ -35,37 +35,37 @@
 #![forbid(unsafe_code)]
 
 pub mod alter;
-pub mod batch;
+mod batch;
 mod blocks;
-pub mod change;
-pub mod chooser;
-pub mod column;
+mod change;
+mod chooser;
+mod column;
 pub mod compress_pending;
-pub mod config;
+mod config;
 pub mod configure;
 pub mod dictionary;
 pub mod disable;
 pub mod enable;
 pub mod frame;
-pub mod group;
-pub mod head;
+mod group;
+mod head;
 pub mod index;
-pub mod memory;
+mod memory;
 pub mod recompress;
-pub mod refuse;
+mod refuse;
 pub mod retrain;
-pub mod sampler;
+mod sampler;
 pub mod sql;
-pub mod state;
+mod state;
 pub mod status;
-pub mod stored;
-pub mod table;
+mod stored;
+mod table;
 pub mod tokens;
 pub mod train;
 pub mod transaction;
-pub mod triggers;
+mod triggers;
 pub mod unused;
-pub mod view;
+mod view;
 
 /// The longest value that is compressed: one call of a function that a schema may call, as the view of a compressed
 /// column does, handles no more.

@@ -24,18 +24,18 @@ const CREATE: &str = "create table if not exists main._litepack_objects(
 
 /// An object of a table: as it is, and as it was before compression.
 #[derive(Clone, Debug)]
-pub struct Remembered {
+pub(crate) struct Remembered {
     /// As it is.
-    pub object: Object,
+    pub(crate) object: Object,
     /// The text it had, or would have, in a table without compressed columns.
-    pub original: String,
+    pub(crate) original: String,
 }
 
 /// The table, its indexes, its triggers, and the triggers of others that were changed for it.
 ///
 /// # Errors
 /// That a text is not that of the object it is kept for, and SQLite's.
-pub fn recall(db: &impl Sql, table: &Table) -> Result<Vec<Remembered>> {
+pub(crate) fn recall(db: &impl Sql, table: &Table) -> Result<Vec<Remembered>> {
     let columns: Vec<&str> = table
         .compressed_columns()
         .map(|c| c.name.as_str())
@@ -88,7 +88,7 @@ pub fn recall(db: &impl Sql, table: &Table) -> Result<Vec<Remembered>> {
 ///
 /// # Errors
 /// SQLite's.
-pub fn remember(db: &impl Sql, table: &str, all: &[Remembered]) -> Result<()> {
+pub(crate) fn remember(db: &impl Sql, table: &str, all: &[Remembered]) -> Result<()> {
     forget(db, table)?;
     db.run(CREATE, &[])?;
     let now = objects(db, &["table", "index", "trigger"])?;
@@ -119,7 +119,7 @@ pub fn remember(db: &impl Sql, table: &str, all: &[Remembered]) -> Result<()> {
 ///
 /// # Errors
 /// SQLite's.
-pub fn forget(db: &impl Sql, table: &str) -> Result<()> {
+pub(crate) fn forget(db: &impl Sql, table: &str) -> Result<()> {
     if has_helper(db, "_litepack_objects")? {
         db.run(
             "delete from main._litepack_objects where table_name = ?1",
@@ -130,7 +130,7 @@ pub fn forget(db: &impl Sql, table: &str) -> Result<()> {
 }
 
 /// The index that finds the rows to compress, the view and its triggers.
-pub fn is_helper(table: &Table, object: &Object) -> bool {
+pub(crate) fn is_helper(table: &Table, object: &Object) -> bool {
     match object.kind.as_str() {
         "index" => {
             let text = Text::new(&object.sql);
@@ -150,7 +150,7 @@ pub fn is_helper(table: &Table, object: &Object) -> bool {
 
 /// The text of an object of a backing table without the compression of `columns`; for the table
 /// `table` if that is given.
-pub fn plain_text(kind: &str, sql: &str, table: Option<&str>, columns: &[&str]) -> String {
+pub(crate) fn plain_text(kind: &str, sql: &str, table: Option<&str>, columns: &[&str]) -> String {
     let mut text = Text::new(sql);
     if kind == "table" {
         for column in columns {

@@ -14,7 +14,7 @@ const TRIED: usize = 1000;
 ///
 /// # Errors
 /// The reason why not.
-pub fn column(db: &impl Sql, table: &Table, column: &Column) -> Result<()> {
+pub(crate) fn column(db: &impl Sql, table: &Table, column: &Column) -> Result<()> {
     let (name, of) = (&column.name, &table.name);
     let refuse = |why: String| Err(Error::new(format!("column {name} of table {of} {why}")));
     if column.storage != Storage::Ordinary {
@@ -60,7 +60,7 @@ pub fn column(db: &impl Sql, table: &Table, column: &Column) -> Result<()> {
 ///
 /// # Errors
 /// An error that says what is wrong with the chooser.
-pub fn chooser(db: &impl Sql, table: &Table, config: &Config) -> Result<()> {
+pub(crate) fn chooser(db: &impl Sql, table: &Table, config: &Config) -> Result<()> {
     let chooser = &config.dict_chooser;
     let refuse = |why: &str| {
         Err(Error::new(format!(
@@ -101,7 +101,7 @@ pub fn chooser(db: &impl Sql, table: &Table, config: &Config) -> Result<()> {
 ///
 /// # Errors
 /// SQLite's.
-pub fn is_text(db: &impl Sql, table: &Table, column: &Column) -> Result<bool> {
+pub(crate) fn is_text(db: &impl Sql, table: &Table, column: &Column) -> Result<bool> {
     if let Some(is_text) = affinity(&column.declared) {
         return Ok(is_text);
     }

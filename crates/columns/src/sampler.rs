@@ -23,11 +23,11 @@ const GROUPS_MAX: usize = 2000;
 
 /// One group.
 #[derive(Debug, Default)]
-pub struct Group {
+pub(crate) struct Group {
     /// Rows that can be compressed.
-    pub rows: u64,
+    pub(crate) rows: u64,
     /// Bytes in these.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// To train with; none if memory did not suffice for all groups.
     samples: Option<Samples>,
 }
@@ -46,7 +46,7 @@ impl Samples {
 
 /// The samples seen of a column, by group.
 #[derive(Debug)]
-pub struct Sampler<'a> {
+pub(crate) struct Sampler<'a> {
     config: &'a Config,
     groups: BTreeMap<String, Group>,
     memory: usize,
@@ -56,7 +56,7 @@ pub struct Sampler<'a> {
 
 /// The result for a group.
 #[derive(Debug)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// A dictionary that pays.
     Dictionary(Vec<u8>),
     /// None.
@@ -67,7 +67,7 @@ pub enum Verdict {
 
 impl<'a> Sampler<'a> {
     /// One of a column so configured.
-    pub fn new(config: &'a Config) -> Sampler<'a> {
+    pub(crate) fn new(config: &'a Config) -> Sampler<'a> {
         Sampler {
             config,
             groups: BTreeMap::new(),
@@ -83,7 +83,7 @@ impl<'a> Sampler<'a> {
     }
 
     /// Shows it a value that can be compressed.
-    pub fn add(&mut self, group: &str, content: &[u8]) {
+    pub(crate) fn add(&mut self, group: &str, content: &[u8]) {
         if !self.groups.contains_key(group) {
             if self.groups.len() == GROUPS_MAX {
                 self.crowded = true;
@@ -135,12 +135,12 @@ impl<'a> Sampler<'a> {
     }
 
     /// Whether there were too many groups to judge all of them.
-    pub fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         self.crowded
     }
 
     /// The groups and what comes of each, one after the other.
-    pub fn verdicts(self) -> impl Iterator<Item = Result<(String, Verdict)>> + use<'a> {
+    pub(crate) fn verdicts(self) -> impl Iterator<Item = Result<(String, Verdict)>> + use<'a> {
         let (config, largest) = (self.config, self.largest());
         self.groups
             .into_iter()
@@ -201,7 +201,7 @@ impl Samples {
 }
 
 /// Bytes that a frame takes in a row, with the id of its dictionary.
-pub fn stored_len(frame: usize, id: i64) -> usize {
+pub(crate) fn stored_len(frame: usize, id: i64) -> usize {
     let id = match id {
         0 | 1 => 0,
         -128..=127 => 1,

@@ -17,7 +17,7 @@ pub struct Error {
 /// SQLite's generic error code (`SQLITE_ERROR`).
 pub const ERROR: i32 = 1;
 /// `SQLITE_NOMEM`: memory is short.
-pub const NOMEM: i32 = 7;
+pub(crate) const NOMEM: i32 = 7;
 /// `SQLITE_INTERRUPT`: the connection was interrupted.
 pub const INTERRUPT: i32 = 9;
 /// `SQLITE_CORRUPT`: stored data is damaged.
@@ -59,7 +59,7 @@ impl Error {
     }
 
     /// A value exceeds the connection's length limit, or what a value may be here.
-    pub fn too_big() -> Error {
+    pub(crate) fn too_big() -> Error {
         Error {
             code: TOOBIG,
             message: "string or blob too big".into(),
@@ -138,7 +138,7 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     /// When memory is short.
-    pub fn to_owned(self) -> Result<OwnedValue> {
+    pub(crate) fn to_owned(self) -> Result<OwnedValue> {
         Ok(match self {
             Value::Null => OwnedValue::Null,
             Value::Integer(value) => OwnedValue::Integer(value),
@@ -184,7 +184,7 @@ impl From<i64> for Value<'_> {
 
 /// A [`Value`] that owns its bytes.
 #[derive(Clone, Debug, PartialEq)]
-pub enum OwnedValue {
+pub(crate) enum OwnedValue {
     /// NULL
     Null,
     /// INTEGER
@@ -199,7 +199,7 @@ pub enum OwnedValue {
 
 impl OwnedValue {
     /// About how many bytes it takes.
-    pub fn weight(&self) -> usize {
+    pub(crate) fn weight(&self) -> usize {
         match self {
             OwnedValue::Text(bytes) | OwnedValue::Blob(bytes) => bytes.len(),
             _ => 8,
@@ -207,7 +207,7 @@ impl OwnedValue {
     }
 
     /// This value, borrowed.
-    pub fn as_value(&self) -> Value<'_> {
+    pub(crate) fn as_value(&self) -> Value<'_> {
         match self {
             OwnedValue::Null => Value::Null,
             OwnedValue::Integer(value) => Value::Integer(*value),

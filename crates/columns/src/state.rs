@@ -23,34 +23,34 @@ const MADE: &str = "_litepack_dictionaries";
 
 /// The state of a column.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct State {
+pub(crate) struct State {
     /// The configuration this is about; with any other it is void.
     config: String,
     /// Rows up to this key have been looked at in this pass.
     position: Option<Vec<Part>>,
     /// The rows among them that stayed as they are.
-    pub left: Rows,
+    pub(crate) left: Rows,
     /// Groups that stay as they are.
-    pub groups: BTreeMap<String, Left>,
+    pub(crate) groups: BTreeMap<String, Left>,
     /// Whether there are more groups than are told apart; the others stay as they are.
-    pub crowded: bool,
+    pub(crate) crowded: bool,
     /// Whether the pass has come to its end.
-    pub complete: bool,
+    pub(crate) complete: bool,
     /// How far recompressing has come.
     recompressed: Option<Vec<Part>>,
 }
 
 /// A set of rows, as far as it has to be told from others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rows {
+pub(crate) struct Rows {
     /// How many.
-    pub count: u64,
+    pub(crate) count: u64,
     hash: u64,
 }
 
 impl Rows {
     /// Adds a row.
-    pub fn add(&mut self, key: &Key) {
+    pub(crate) fn add(&mut self, key: &Key) {
         let mut hasher = DefaultHasher::new();
         for value in key {
             Part::from(value).hash(&mut hasher);
@@ -63,7 +63,7 @@ impl Rows {
     ///
     /// # Errors
     /// SQLite's.
-    pub fn not_compressed(db: &impl Sql, column: &Column) -> Result<Rows> {
+    pub(crate) fn not_compressed(db: &impl Sql, column: &Column) -> Result<Rows> {
         let mut rows = Rows::default();
         let keys = column.keys();
         let count = column.key_len();
@@ -83,13 +83,13 @@ impl Rows {
 
 /// A group that stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Left {
+pub(crate) struct Left {
     /// Rows that could have been compressed.
-    pub rows: u64,
+    pub(crate) rows: u64,
     /// Bytes in these.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Why, in words.
-    pub why: String,
+    pub(crate) why: String,
 }
 
 /// A value of a key, as JSON keeps it to the bit.
@@ -139,7 +139,7 @@ impl State {
     ///
     /// # Errors
     /// SQLite's.
-    pub fn load(db: &impl Sql, column: &Column) -> Result<State> {
+    pub(crate) fn load(db: &impl Sql, column: &Column) -> Result<State> {
         let config = column.config.json();
         let mut found: Option<State> = None;
         if has_helper(db, STATES)? {
@@ -163,7 +163,7 @@ impl State {
     ///
     /// # Errors
     /// SQLite's.
-    pub fn save(&self, db: &impl Sql, column: &Column) -> Result<()> {
+    pub(crate) fn save(&self, db: &impl Sql, column: &Column) -> Result<()> {
         lock(db)?;
         db.run(
             &format!(
@@ -185,7 +185,7 @@ impl State {
     }
 
     /// A new pass begins.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         *self = State {
             config: std::mem::take(&mut self.config),
             recompressed: self.recompressed.take(),
@@ -194,22 +194,22 @@ impl State {
     }
 
     /// The last row looked at in this pass.
-    pub fn position(&self) -> Option<Key> {
+    pub(crate) fn position(&self) -> Option<Key> {
         key(self.position.as_ref())
     }
 
     /// Rows up to this one have been looked at.
-    pub fn set_position(&mut self, position: Option<&Key>) {
+    pub(crate) fn set_position(&mut self, position: Option<&Key>) {
         self.position = parts(position);
     }
 
     /// The last row compressed again.
-    pub fn recompressed(&self) -> Option<Key> {
+    pub(crate) fn recompressed(&self) -> Option<Key> {
         key(self.recompressed.as_ref())
     }
 
     /// Rows up to this one have been compressed again; `None` when all have.
-    pub fn set_recompressed(&mut self, position: Option<&Key>) {
+    pub(crate) fn set_recompressed(&mut self, position: Option<&Key>) {
         self.recompressed = parts(position);
     }
 }
@@ -219,7 +219,7 @@ impl State {
 ///
 /// # Errors
 /// SQLite's.
-pub fn note_dictionary(db: &impl Sql, id: i64) -> Result<()> {
+pub(crate) fn note_dictionary(db: &impl Sql, id: i64) -> Result<()> {
     let create = format!("create table if not exists main.{MADE}(id integer primary key)");
     db.run(&create, &[])?;
     let insert = format!("insert or ignore into main.{MADE}(id) values(?1)");
@@ -230,7 +230,7 @@ pub fn note_dictionary(db: &impl Sql, id: i64) -> Result<()> {
 ///
 /// # Errors
 /// SQLite's.
-pub fn noted_dictionaries(db: &impl Sql) -> Result<Vec<i64>> {
+pub(crate) fn noted_dictionaries(db: &impl Sql) -> Result<Vec<i64>> {
     let mut ids = Vec::new();
     if has_helper(db, MADE)? {
         db.rows(&format!("select id from main.{MADE}"), &[], |row| {
@@ -245,7 +245,7 @@ pub fn noted_dictionaries(db: &impl Sql) -> Result<Vec<i64>> {
 ///
 /// # Errors
 /// SQLite's.
-pub fn forget_dictionary(db: &impl Sql, id: i64) -> Result<()> {
+pub(crate) fn forget_dictionary(db: &impl Sql, id: i64) -> Result<()> {
     let sql = format!("delete from main.{MADE} where id = ?1");
     db.run(&sql, &[Value::Integer(id)])
 }

@@ -22,7 +22,7 @@ const HELPERS: [(&str, &[&str]); 5] = [
 
 /// The object that a name stands for in a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub(crate) enum Found {
     /// Nothing.
     Nothing,
     /// An ordinary table that has all columns asked for, each of them stored.
@@ -35,7 +35,7 @@ pub enum Found {
 ///
 /// # Errors
 /// SQLite's.
-pub fn find(db: &impl Sql, schema: &str, table: &str, columns: &[&str]) -> Result<Found> {
+pub(crate) fn find(db: &impl Sql, schema: &str, table: &str, columns: &[&str]) -> Result<Found> {
     find_then(db, schema, table, columns, Ok)
 }
 
@@ -43,7 +43,7 @@ pub fn find(db: &impl Sql, schema: &str, table: &str, columns: &[&str]) -> Resul
 ///
 /// # Errors
 /// SQLite's, and those of `then`.
-pub fn find_then<T>(
+pub(crate) fn find_then<T>(
     db: &impl Sql,
     schema: &str,
     table: &str,
@@ -89,7 +89,7 @@ fn has_stored(db: &impl Sql, schema: &str, table: &str, columns: &[&str]) -> Res
 ///
 /// # Errors
 /// That something else has its name, and SQLite's.
-pub fn has_helper(db: &impl Sql, table: &str) -> Result<bool> {
+pub(crate) fn has_helper(db: &impl Sql, table: &str) -> Result<bool> {
     let columns = HELPERS.iter().find(|(name, _)| *name == table);
     let columns = columns.map_or(&[][..], |(_, columns)| columns);
     match find(db, "main", table, columns)? {
@@ -103,7 +103,7 @@ pub fn has_helper(db: &impl Sql, table: &str) -> Result<bool> {
 ///
 /// # Errors
 /// That one is not, and SQLite's.
-pub fn expect_helpers(db: &impl Sql) -> Result<()> {
+pub(crate) fn expect_helpers(db: &impl Sql) -> Result<()> {
     HELPERS
         .iter()
         .try_for_each(|(table, _)| has_helper(db, table).map(|_| ()))
@@ -113,7 +113,7 @@ pub fn expect_helpers(db: &impl Sql) -> Result<()> {
 ///
 /// # Errors
 /// That it has not, and SQLite's.
-pub fn expect(db: &impl Sql, table: &str, columns: &[&str]) -> Result<()> {
+pub(crate) fn expect(db: &impl Sql, table: &str, columns: &[&str]) -> Result<()> {
     match find(db, "main", table, columns)? {
         Found::Table => Ok(()),
         _ => Err(not_ordinary(table, columns)),

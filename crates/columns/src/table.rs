@@ -10,7 +10,7 @@ use crate::tokens::{Text, quote};
 
 /// How a column is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Storage {
+pub(crate) enum Storage {
     /// As SQLite does.
     Ordinary,
     /// Compressed, and decoded by a generated column.
@@ -24,75 +24,75 @@ pub enum Storage {
 
 /// A column as users see it.
 #[derive(Clone, Debug)]
-pub struct Column {
+pub(crate) struct Column {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Its declared type; empty without one.
-    pub declared: String,
+    pub(crate) declared: String,
     /// Its default, as SQL.
-    pub default: Option<String>,
+    pub(crate) default: Option<String>,
     /// Its collation, when one is declared.
-    pub collation: Option<String>,
+    pub(crate) collation: Option<String>,
     /// Whether it is a generated column of the user's.
-    pub generated: bool,
+    pub(crate) generated: bool,
     /// How it is stored.
-    pub storage: Storage,
+    pub(crate) storage: Storage,
 }
 
 /// A column of the primary key.
 #[derive(Clone, Debug)]
-pub struct KeyColumn {
+pub(crate) struct KeyColumn {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// The collation of the key's index, if there is one.
-    pub collation: Option<String>,
+    pub(crate) collation: Option<String>,
 }
 
 /// A table.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub(crate) struct Table {
     /// The name users know.
-    pub name: String,
+    pub(crate) name: String,
     /// The table that has the rows: [`backing`] of the name once a column is compressed.
-    pub physical: String,
+    pub(crate) physical: String,
     /// The `CREATE TABLE` text of the physical table.
-    pub sql: String,
+    pub(crate) sql: String,
     /// Columns users see, in order.
-    pub columns: Vec<Column>,
+    pub(crate) columns: Vec<Column>,
     /// The primary key, in order.
-    pub key: Vec<KeyColumn>,
+    pub(crate) key: Vec<KeyColumn>,
     /// Whether a column of the key can be NULL (SQLite allows that for historical reasons).
-    pub nullable_key: bool,
+    pub(crate) nullable_key: bool,
     /// A name for the rowid, where there is one that is not a column.
-    pub rowid: Option<&'static str>,
+    pub(crate) rowid: Option<&'static str>,
     /// Whether types are enforced.
-    pub strict: bool,
+    pub(crate) strict: bool,
     /// The text of the view, once a column is compressed.
-    pub view: String,
+    pub(crate) view: String,
 }
 
 /// The backing table of a table.
-pub fn backing(table: &str) -> String {
+pub(crate) fn backing(table: &str) -> String {
     format!("_{table}_zstd")
 }
 
 /// The table that a backing table belongs to, by its name.
-pub fn fronting(backing: &str) -> Option<&str> {
+pub(crate) fn fronting(backing: &str) -> Option<&str> {
     backing.strip_prefix('_')?.strip_suffix("_zstd")
 }
 
 /// The column that tells how a row's value of `column` is stored.
-pub fn dict_column(column: &str) -> String {
+pub(crate) fn dict_column(column: &str) -> String {
     format!("_{column}_dict")
 }
 
 /// The generated column that decodes `column`.
-pub fn plain_column(column: &str) -> String {
+pub(crate) fn plain_column(column: &str) -> String {
     format!("_{column}_plain")
 }
 
 /// Whether a declared type has TEXT affinity (`Some(true)`), BLOB affinity (`Some(false)`) or another.
-pub fn affinity(declared: &str) -> Option<bool> {
+pub(crate) fn affinity(declared: &str) -> Option<bool> {
     let declared = declared.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| declared.contains(word));
     if has(&["int"]) {
@@ -111,7 +111,7 @@ impl Table {
     ///
     /// # Errors
     /// Says why it is no table whose columns can be compressed.
-    pub fn read(db: &impl Sql, name: &str) -> Result<Table> {
+    pub(crate) fn read(db: &impl Sql, name: &str) -> Result<Table> {
         let found = db.row(
             "select type, name, sql from main.sqlite_schema
              where type in ('table', 'view') and name = ?1 collate nocase",
@@ -147,7 +147,7 @@ impl Table {
     ///
     /// # Errors
     /// SQLite's.
-    pub fn behind(db: &impl Sql, name: &str, view: &str) -> Result<Table> {
+    pub(crate) fn behind(db: &impl Sql, name: &str, view: &str) -> Result<Table> {
         let physical = backing(name);
         let sql = schema_text(db, "table", &physical)?;
         Table::describe(db, name, &physical, sql, &configs(db, name)?, view)
@@ -157,7 +157,7 @@ impl Table {
     ///
     /// # Errors
     /// Also when it has none.
-    pub fn compressed(db: &impl Sql, name: &str) -> Result<Table> {
+    pub(crate) fn compressed(db: &impl Sql, name: &str) -> Result<Table> {
         let table = Table::read(db, name)?;
         if table.is_compressed() {
             Ok(table)
@@ -267,7 +267,7 @@ impl Table {
     }
 
     /// Whether a column is compressed, so that users see a view.
-    pub fn is_compressed(&self) -> bool {
+    pub(crate) fn is_compressed(&self) -> bool {
         self.name != self.physical
     }
 
@@ -275,7 +275,7 @@ impl Table {
     ///
     /// # Errors
     /// When there is none, with the names there are.
-    pub fn column(&self, name: &str) -> Result<&Column> {
+    pub(crate) fn column(&self, name: &str) -> Result<&Column> {
         self.columns
             .iter()
             .find(|column| column.name.eq_ignore_ascii_case(name))
@@ -290,14 +290,14 @@ impl Table {
     }
 
     /// The columns that are compressed.
-    pub fn compressed_columns(&self) -> impl Iterator<Item = &Column> {
+    pub(crate) fn compressed_columns(&self) -> impl Iterator<Item = &Column> {
         self.columns
             .iter()
             .filter(|column| column.storage != Storage::Ordinary)
     }
 
     /// The columns a row can be given values for.
-    pub fn writable(&self) -> impl Iterator<Item = &Column> {
+    pub(crate) fn writable(&self) -> impl Iterator<Item = &Column> {
         self.columns.iter().filter(|column| !column.generated)
     }
 
@@ -305,7 +305,7 @@ impl Table {
     ///
     /// # Errors
     /// SQLite's.
-    pub fn is_referenced(&self, db: &impl Sql) -> Result<bool> {
+    pub(crate) fn is_referenced(&self, db: &impl Sql) -> Result<bool> {
         let mut tables = Vec::new();
         db.rows(
             "select name from main.sqlite_schema where type = 'table'",
@@ -338,7 +338,7 @@ impl Table {
 ///
 /// # Errors
 /// SQLite's, or that it does not exist.
-pub fn schema_text(db: &impl Sql, kind: &str, name: &str) -> Result<String> {
+pub(crate) fn schema_text(db: &impl Sql, kind: &str, name: &str) -> Result<String> {
     db.row(
         "select sql from main.sqlite_schema where type = ?1 and name = ?2 collate nocase",
         &[Value::from(kind), Value::from(name)],
@@ -454,7 +454,7 @@ fn is_there(db: &impl Sql, table: &str) -> Result<bool> {
 }
 
 /// Whether a text creates a virtual table.
-pub fn is_virtual(sql: &str) -> bool {
+pub(crate) fn is_virtual(sql: &str) -> bool {
     let text = Text::new(sql);
     text.keyword(0, "create")
         .and_then(|create| text.keyword(create + 1, "virtual"))

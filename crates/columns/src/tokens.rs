@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TokenKind {
+pub(crate) enum TokenKind {
     /// White space or a comment.
     Space,
     /// A keyword or an unquoted name.
@@ -24,22 +24,22 @@ pub enum TokenKind {
 
 /// A piece of SQL text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
+pub(crate) struct Token {
     /// Its kind.
-    pub kind: TokenKind,
+    pub(crate) kind: TokenKind,
     /// As written.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 impl Token {
     /// Whether this is the keyword or punctuation `text`.
-    pub fn is(&self, text: &str) -> bool {
+    pub(crate) fn is(&self, text: &str) -> bool {
         matches!(self.kind, TokenKind::Word | TokenKind::Other)
             && self.text.eq_ignore_ascii_case(text)
     }
 
     /// The name this token spells, quotes removed. SQLite takes strings as names where only names can be.
-    pub fn name(&self) -> Option<String> {
+    pub(crate) fn name(&self) -> Option<String> {
         let inner = || self.text.get(1..self.text.len() - 1).unwrap_or_default();
         match (self.kind, self.text.chars().next()?) {
             (TokenKind::Word, _) => Some(self.text.clone()),
@@ -53,7 +53,7 @@ impl Token {
     }
 
     /// Whether this token spells `name`; SQLite folds the case of ASCII letters.
-    pub fn names(&self, name: &str) -> bool {
+    pub(crate) fn names(&self, name: &str) -> bool {
         self.name()
             .is_some_and(|found| found.eq_ignore_ascii_case(name))
     }
@@ -65,13 +65,13 @@ pub fn quote(name: &str) -> String {
 }
 
 /// `text` as a SQL string.
-pub fn literal(text: &str) -> String {
+pub(crate) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
 /// SQL text as tokens; joined they are the text again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Text(pub Vec<Token>);
+pub(crate) struct Text(pub(crate) Vec<Token>);
 
 impl std::fmt::Display for Text {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -83,7 +83,7 @@ impl std::fmt::Display for Text {
 
 impl Text {
     /// Splits `text`.
-    pub fn new(text: &str) -> Text {
+    pub(crate) fn new(text: &str) -> Text {
         let mut tokens = Vec::new();
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
@@ -99,7 +99,7 @@ impl Text {
     }
 
     /// The token at `at`; space, where there is none.
-    pub fn token(&self, at: usize) -> &Token {
+    pub(crate) fn token(&self, at: usize) -> &Token {
         static NOTHING: Token = Token {
             kind: TokenKind::Space,
             text: String::new(),
@@ -108,13 +108,13 @@ impl Text {
     }
 
     /// The tokens of a range, as far as they are there.
-    pub fn part(&self, range: Range<usize>) -> Text {
+    pub(crate) fn part(&self, range: Range<usize>) -> Text {
         let there = range.start..range.end.min(self.0.len());
         Text(self.0.get(there).unwrap_or_default().to_vec())
     }
 
     /// Removes the tokens of a range, as far as they are there.
-    pub fn remove(&mut self, range: Range<usize>) {
+    pub(crate) fn remove(&mut self, range: Range<usize>) {
         let there = range.start..range.end.min(self.0.len());
         if !there.is_empty() {
             self.0.drain(there);
@@ -122,31 +122,31 @@ impl Text {
     }
 
     /// Adds to the text of the token at `at`.
-    pub fn append(&mut self, at: usize, more: &str) {
+    pub(crate) fn append(&mut self, at: usize, more: &str) {
         if let Some(token) = self.0.get_mut(at) {
             token.text += more;
         }
     }
 
     /// The first token from `at` on that is not space.
-    pub fn solid(&self, at: usize) -> Option<usize> {
+    pub(crate) fn solid(&self, at: usize) -> Option<usize> {
         (at..self.0.len()).find(|&index| self.token(index).kind != TokenKind::Space)
     }
 
     /// The token before `at` that is not space.
-    pub fn before(&self, at: usize) -> Option<usize> {
+    pub(crate) fn before(&self, at: usize) -> Option<usize> {
         (0..at)
             .rev()
             .find(|&index| self.token(index).kind != TokenKind::Space)
     }
 
     /// Whether the token at `at`, spaces skipped, is the keyword `text`; then its place.
-    pub fn keyword(&self, at: usize, text: &str) -> Option<usize> {
+    pub(crate) fn keyword(&self, at: usize, text: &str) -> Option<usize> {
         self.solid(at).filter(|&index| self.token(index).is(text))
     }
 
     /// Puts `text` in the place of the token at `at`.
-    pub fn replace(&mut self, at: usize, text: impl Into<String>) {
+    pub(crate) fn replace(&mut self, at: usize, text: impl Into<String>) {
         if let Some(token) = self.0.get_mut(at) {
             token.text = text.into();
             token.kind = TokenKind::Quoted;
@@ -154,7 +154,7 @@ impl Text {
     }
 
     /// The place of the name in `CREATE [TEMP] [UNIQUE] kind [IF NOT EXISTS] [schema.]name`.
-    pub fn created(&self) -> Option<usize> {
+    pub(crate) fn created(&self) -> Option<usize> {
         let mut at = self.keyword(0, "create")? + 1;
         for word in ["temp", "temporary", "unique"] {
             at = self.keyword(at, word).map_or(at, |found| found + 1);
@@ -175,12 +175,12 @@ impl Text {
     }
 
     /// The name that a `CREATE` statement creates.
-    pub fn created_name(&self) -> Option<String> {
+    pub(crate) fn created_name(&self) -> Option<String> {
         self.token(self.created()?).name()
     }
 
     /// The place of the table's name in `CREATE INDEX … ON [schema.]table`, and in `CREATE TRIGGER`.
-    pub fn on(&self) -> Option<usize> {
+    pub(crate) fn on(&self) -> Option<usize> {
         let name = self.created()?;
         let on = (name + 1..self.0.len()).find(|&index| self.token(index).is("on"))?;
         let table = self.solid(on + 1)?;
@@ -192,7 +192,7 @@ impl Text {
 
     /// The parts of a parenthesised list that opens at `open`: each from its first solid token to
     /// before its comma; and the place of the closing parenthesis.
-    pub fn list(&self, open: usize) -> Option<(Vec<Range<usize>>, usize)> {
+    pub(crate) fn list(&self, open: usize) -> Option<(Vec<Range<usize>>, usize)> {
         let (mut depth, mut parts) = (0, Vec::new());
         let mut start = open + 1;
         for index in open..self.0.len() {
@@ -218,27 +218,27 @@ impl Text {
     }
 
     /// Columns and constraints of a `CREATE TABLE`, and the place of the closing parenthesis.
-    pub fn body(&self) -> Option<(Vec<Range<usize>>, usize)> {
+    pub(crate) fn body(&self) -> Option<(Vec<Range<usize>>, usize)> {
         let open = self.keyword(self.created()? + 1, "(")?;
         self.list(open)
     }
 
     /// Whether the part of a `CREATE TABLE` at `at` is a constraint and not a column.
-    pub fn is_constraint(&self, at: usize) -> bool {
+    pub(crate) fn is_constraint(&self, at: usize) -> bool {
         ["constraint", "primary", "unique", "check", "foreign"]
             .iter()
             .any(|word| self.token(at).is(word))
     }
 
     /// Whether some token spells `name`.
-    pub fn mentions(&self, name: &str) -> bool {
+    pub(crate) fn mentions(&self, name: &str) -> bool {
         self.0.iter().any(|token| token.names(name))
     }
 }
 
 /// The text of a `CREATE` statement with `name` in place of the name it creates; any schema that
 /// stood before it is gone.
-pub fn create_as(sql: &str, name: &str) -> String {
+pub(crate) fn create_as(sql: &str, name: &str) -> String {
     let mut tokens = Text::new(sql);
     if let Some(at) = tokens.created() {
         tokens.replace(at, name);
@@ -251,7 +251,7 @@ pub fn create_as(sql: &str, name: &str) -> String {
 }
 
 /// The text of a `CREATE` statement for the database `schema`.
-pub fn create_in(sql: &str, schema: &str) -> String {
+pub(crate) fn create_in(sql: &str, schema: &str) -> String {
     let tokens = Text::new(sql);
     match tokens.created() {
         Some(at) => create_as(sql, &format!("{schema}.{}", tokens.token(at).text)),
@@ -260,7 +260,7 @@ pub fn create_in(sql: &str, schema: &str) -> String {
 }
 
 /// Why `text` cannot be one SQL expression, as far as its brackets and quotes tell.
-pub fn not_an_expression(text: &str) -> Option<&'static str> {
+pub(crate) fn not_an_expression(text: &str) -> Option<&'static str> {
     let tokens = Text::new(text);
     if tokens.solid(0).is_none() {
         return Some("it is empty");

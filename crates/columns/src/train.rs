@@ -12,9 +12,9 @@ use crate::sql::{Error, Result};
 /// zstd looks at no more of one sample.
 const SAMPLE_MAX: usize = 128 << 10;
 /// Smallest dictionary zstd makes.
-pub const DICTIONARY_MIN: usize = 256;
+pub(crate) const DICTIONARY_MIN: usize = 256;
 /// Largest dictionary made here: preparing it costs a multiple of it for each connection.
-pub const DICTIONARY_MAX: usize = 16 << 20;
+pub(crate) const DICTIONARY_MAX: usize = 16 << 20;
 
 /// A sample of what is pushed, every value with the same chance, within two limits.
 ///
@@ -96,22 +96,17 @@ impl Reservoir {
     }
 
     /// How many values it keeps.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// Whether it keeps none.
-    pub fn is_empty(&self) -> bool {
-        self.kept.is_empty()
-    }
-
     /// How many bytes these have.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// The values kept, in no particular order.
-    pub fn values(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &[u8]> {
         self.kept.iter().map(|sample| &*sample.value)
     }
 

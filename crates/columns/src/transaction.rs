@@ -64,12 +64,12 @@ impl<'a, S: Sql> Savepoint<'a, S> {
 ///
 /// # Errors
 /// SQLite's.
-pub fn lock(db: &impl Sql) -> Result<()> {
+pub(crate) fn lock(db: &impl Sql) -> Result<()> {
     db.run("update main._zstd_configs set id = id where false", &[])
 }
 
 /// Keeps triggers from firing on a connection until it is dropped.
-pub struct Quiet<'a, S: Sql> {
+pub(crate) struct Quiet<'a, S: Sql> {
     db: &'a S,
     before: bool,
 }
@@ -85,7 +85,7 @@ impl<'a, S: Sql> Quiet<'a, S> {
     ///
     /// # Errors
     /// SQLite's.
-    pub fn new(db: &'a S) -> Result<Self> {
+    pub(crate) fn new(db: &'a S) -> Result<Self> {
         let before = db.triggers()?;
         if before {
             db.set_triggers(false)?;

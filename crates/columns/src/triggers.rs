@@ -12,7 +12,7 @@ use crate::tokens::{Text, TokenKind, quote};
 
 /// A trigger whose body does not write the table: it keeps its text but for the table's name, and
 /// `NEW` and `OLD` of the compressed columns.
-pub fn carry(sql: &str, backing: &str, columns: &[&str]) -> String {
+pub(crate) fn carry(sql: &str, backing: &str, columns: &[&str]) -> String {
     let mut text = Text::new(sql);
     if let Some(at) = text.on() {
         text.replace(at, quote(backing));
@@ -42,7 +42,7 @@ pub fn carry(sql: &str, backing: &str, columns: &[&str]) -> String {
 ///
 /// # Errors
 /// The body selects `*`, which would see the columns that users do not.
-pub fn redirect(
+pub(crate) fn redirect(
     sql: &str,
     name: &str,
     backing: &str,
@@ -85,7 +85,7 @@ pub fn redirect(
 }
 
 /// Whether the body of a trigger writes `table`.
-pub fn writes(sql: &str, table: &str) -> bool {
+pub(crate) fn writes(sql: &str, table: &str) -> bool {
     let text = Text::new(sql);
     (0..text.0.len()).any(|at| {
         let token = text.token(at);
@@ -222,7 +222,7 @@ fn watched(text: &Text) -> Option<Range<usize>> {
 /// always sets all columns. And in a BEFORE UPDATE trigger SQLite takes those columns for NULL that
 /// neither the statement nor the trigger names, the stored ones behind a decoding column too: so the
 /// trigger names them.
-pub fn settle(sql: &str, columns: &[&str]) -> String {
+pub(crate) fn settle(sql: &str, columns: &[&str]) -> String {
     let mut text = Text::new(sql);
     let mut conditions: Vec<String> = columns
         .iter()
@@ -266,7 +266,7 @@ pub fn settle(sql: &str, columns: &[&str]) -> String {
 }
 
 /// A condition that is always true and names the stored columns.
-pub fn named(column: &str) -> String {
+pub(crate) fn named(column: &str) -> String {
     format!(
         "(new.{} is null or new.{} is null or 1)",
         quote(column),

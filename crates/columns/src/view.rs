@@ -13,7 +13,7 @@ use crate::tokens::{Text, literal, quote};
 ///
 /// # Errors
 /// SQLite's.
-pub fn create(db: &impl Sql, table: &Table) -> Result<()> {
+pub(crate) fn create(db: &impl Sql, table: &Table) -> Result<()> {
     db.run(&view(table), &[])?;
     for trigger in [insert(table), update(table), delete(table)] {
         db.run(&trigger, &[])?;
@@ -22,7 +22,7 @@ pub fn create(db: &impl Sql, table: &Table) -> Result<()> {
 }
 
 /// Whether this is the view of a table or a trigger that writes through it, made here or by sqlite-zstd.
-pub fn is_own(table: &Table, object: &Object) -> bool {
+pub(crate) fn is_own(table: &Table, object: &Object) -> bool {
     if object.kind == "view" {
         return object.schema == "main" && object.name.eq_ignore_ascii_case(&table.name);
     }
@@ -40,7 +40,7 @@ pub fn is_own(table: &Table, object: &Object) -> bool {
 ///
 /// # Errors
 /// SQLite's.
-pub fn with_columns(db: &impl Sql, view: &Object) -> Result<String> {
+pub(crate) fn with_columns(db: &impl Sql, view: &Object) -> Result<String> {
     let mut text = Text::new(&view.sql);
     let Some(name) = text.created() else {
         return Ok(view.sql.clone());
@@ -58,12 +58,12 @@ pub fn with_columns(db: &impl Sql, view: &Object) -> Result<String> {
 }
 
 /// The name of the trigger for `event`.
-pub fn trigger_name(table: &str, event: &str) -> String {
+pub(crate) fn trigger_name(table: &str, event: &str) -> String {
     format!("_{table}_zstd_{event}")
 }
 
 /// SQL that gives the plain value of a column of the backing table.
-pub fn plain(column: &Column) -> String {
+pub(crate) fn plain(column: &Column) -> String {
     match column.storage {
         Storage::Ordinary => quote(&column.name),
         Storage::Compressed => quote(&plain_column(&column.name)),
@@ -72,7 +72,7 @@ pub fn plain(column: &Column) -> String {
 }
 
 /// The call that decodes a column.
-pub fn decoded(column: &str, is_text: bool) -> String {
+pub(crate) fn decoded(column: &str, is_text: bool) -> String {
     format!(
         "zstd_decompress_col({}, {}, {}, 1)",
         quote(column),
