@@ -341,7 +341,7 @@ impl Decoder {
 }
 
 /// First bytes of a dictionary that zstd's trainer has made: `ZSTD_MAGIC_DICTIONARY`.
-const DICTIONARY_MAGIC: [u8; 4] = 0xec30_a437_u32.to_le_bytes();
+pub(crate) const DICTIONARY_MAGIC: [u8; 4] = 0xec30_a437_u32.to_le_bytes();
 
 fn new_decoder<'a>() -> Result<DCtx<'a>, OutOfMemory> {
     let mut new = DCtx::try_create().ok_or(OutOfMemory)?;

@@ -5,7 +5,7 @@ use zstd_safe::CCtx;
 
 use litepack_io::memory::OutOfMemory;
 
-use crate::compress::{Level, WORTHWHILE, is_out_of_memory, new_context};
+use crate::compress::{DICTIONARY_MAGIC, Level, WORTHWHILE, is_out_of_memory, new_context};
 
 /// Encodes pages as differences, at one level. Prefixes live longer than it, so that their bytes are not copied.
 pub struct DifferenceEncoder<'p> {
@@ -65,6 +65,60 @@ impl<'p> DifferenceEncoder<'p> {
         }
     }
 }
+
+/// As [`DifferenceEncoder`], at level 1 and for prefixes that do not outlive it. It takes a few microseconds for a page.
+#[derive(Default)]
+pub struct BriefDifferenceEncoder {
+    /// Created at the first use.
+    context: Option<CCtx<'static>>,
+}
+
+impl std::fmt::Debug for BriefDifferenceEncoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("BriefDifferenceEncoder")
+    }
+}
+
+impl BriefDifferenceEncoder {
+    /// Appends the difference of `page` to `prefix` to `out`, which [`crate::Decoder::decode_difference`] undoes. False
+    /// if it has more than `budget` bytes; `out` is unchanged then.
+    ///
+    /// # Errors
+    /// Out of memory; `out` is then unchanged.
+    pub fn encode(
+        &mut self,
+        page: &[u8],
+        prefix: &[u8],
+        budget: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, OutOfMemory> {
+        // zstd takes such a prefix for a dictionary.
+        if prefix.starts_with(&DICTIONARY_MAGIC) {
+            return Ok(false);
+        }
+        let start = out.len();
+        litepack_io::memory::resize(out, start + MAGIC_LEN + budget)?;
+        let context = match &mut self.context {
+            Some(context) => context,
+            None => self.context.insert(new_context(1)?),
+        };
+        let room = out.get_mut(start..).unwrap_or_default();
+        // The one call that takes a prefix for itself alone. It writes a frame with its magic number.
+        let encoded = context.compress_using_dict(room, page, prefix, 1);
+        let is_full = encoded.is_err_and(is_out_of_memory);
+        out.truncate(start + encoded.unwrap_or(0));
+        let is_one = out.len() > start + MAGIC_LEN;
+        out.drain(start..(start + MAGIC_LEN).min(out.len()));
+        if is_full {
+            Err(OutOfMemory)
+        } else {
+            Ok(is_one)
+        }
+    }
+}
+
+/// Bytes of a frame's magic number.
+const MAGIC_LEN: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -153,6 +207,32 @@ mod tests {
         }
 
         #[test]
+        fn brief_differences_come_back(
+            base in proptest::collection::vec(any::<u8>(), 0..6000),
+            cut in 0usize..6000,
+            tail in proptest::collection::vec(any::<u8>(), 0..600),
+            budget in 0usize..4096,
+        ) {
+            let mut page = base[cut.min(base.len())..].to_vec();
+            page.extend(&tail);
+            page.resize(4096, 0);
+            let mut encoder = BriefDifferenceEncoder::default();
+            // The second one with a context that has been used.
+            for _ in 0..2 {
+                let mut stored = vec![7];
+                let is_one = encoder.encode(&page, &base, budget, &mut stored).unwrap();
+                prop_assert_eq!(stored[0], 7);
+                let most = if is_one { budget } else { 0 };
+                prop_assert!(stored.len() <= 1 + most);
+                if is_one {
+                    let mut found = vec![0; 4096];
+                    Decoder::default().decode_difference(&stored[1..], &base, &mut found).unwrap();
+                    prop_assert_eq!(&found, &page);
+                }
+            }
+        }
+
+        #[test]
         fn hostile_bytes_are_an_error_or_a_page(
             stored in proptest::collection::vec(any::<u8>(), 0..300),
             prefix in proptest::collection::vec(any::<u8>(), 0..300),
@@ -160,6 +240,21 @@ mod tests {
             let mut page = vec![0; 4096];
             let _ = Decoder::default().decode_difference(&stored, &prefix, &mut page);
         }
+    }
+
+    #[test]
+    fn a_brief_difference_to_a_like_page_takes_a_few_bytes() {
+        let base = noise(7, 4096);
+        let mut page = base.clone();
+        page[100] ^= 1;
+        let mut encoder = BriefDifferenceEncoder::default();
+        let mut stored = Vec::new();
+        assert_eq!(encoder.encode(&page, &base, 1000, &mut stored), Ok(true));
+        assert!(stored.len() < 40, "{}", stored.len());
+        // What zstd would take for a dictionary is refused.
+        let mut base = base;
+        base[..4].copy_from_slice(&[0x37, 0xa4, 0x30, 0xec]);
+        assert_eq!(encoder.encode(&page, &base, 1000, &mut stored), Ok(false));
     }
 
     #[test]

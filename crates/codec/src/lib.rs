@@ -23,7 +23,7 @@ mod transform;
 
 pub use compress::{DecodeError, Decoder, Encoder, LEVELS, Level, STRONG_LEVEL};
 pub use dictionary::{DictId, Dictionary, SHORT_LEN_MAX, Samples, train};
-pub use difference::DifferenceEncoder;
+pub use difference::{BriefDifferenceEncoder, DifferenceEncoder};
 pub use row_signature::{RowSignature, row_signature};
 #[cfg(feature = "parts")]
 pub use transform::parts;
