@@ -1,0 +1,52 @@
+//! What can go wrong with a log.
+
+use std::io;
+
+use litepack_codec::DecodeError;
+use litepack_io::memory::OutOfMemory;
+
+/// An error of a log.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The storage failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The file does not hold what was written, and not as a power loss leaves it.
+    #[error("the log is damaged at byte {place}: {what}; check the disk, and restore a backup")]
+    Damaged {
+        /// Offset in the file.
+        place: u64,
+        /// In words.
+        what: &'static str,
+    },
+    /// There is no memory for it.
+    #[error("out of memory")]
+    OutOfMemory,
+    /// A call that SQLite never makes on its WAL.
+    #[error("not a write of SQLite's to its WAL: {0}")]
+    Refused(&'static str),
+}
+
+impl Error {
+    pub(crate) fn damaged(place: u64, what: &'static str) -> Error {
+        Error::Damaged { place, what }
+    }
+
+    /// Why a page at this place did not decode.
+    pub(crate) fn of_decoding(error: DecodeError, place: u64) -> Error {
+        match error {
+            DecodeError::OutOfMemory => Error::OutOfMemory,
+            _ => Error::damaged(place, "a page does not decode"),
+        }
+    }
+}
+
+impl From<OutOfMemory> for Error {
+    fn from(_: OutOfMemory) -> Error {
+        Error::OutOfMemory
+    }
+}
+
+/// A result with this crate's error.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,240 @@
+//! The first bytes of the file: two slots, which take turns in describing the newest generation, and the hint.
+//!
+//! Each has a sector of its own. A slot is written and synced before the first record of its generation; so one that is
+//! torn means that nothing of that generation is there.
+
+use litepack_io::bytes::Reader;
+use twox_hash::XxHash3_64;
+
+/// Offsets of the slots.
+pub const SLOT_OFFSETS: [u64; 2] = [0, 512];
+/// Bytes of a slot.
+pub const SLOT_LEN: usize = 128;
+/// Offset of the hint.
+pub const HINT_OFFSET: u64 = 1024;
+/// Bytes of the hint.
+pub const HINT_LEN: usize = 64;
+/// Bytes of the head that have a meaning.
+pub const HEAD_LEN: usize = 1088;
+/// Offset of the first record of each generation.
+pub const RECORDS_START: u64 = 4096;
+/// The header of a WAL, as SQLite writes it.
+pub const WAL_HEADER_LEN: usize = 32;
+
+/// First bytes of a slot.
+pub const SLOT_MAGIC: [u8; 8] = *b"LPlog\r\n\x1a";
+/// First bytes of the hint.
+pub const HINT_MAGIC: [u8; 4] = *b"LPlh";
+const VERSION: u32 = 1;
+/// Of the two magics of a WAL of SQLite's, which differ in the last bit.
+const WAL_MAGIC: u32 = 0x377f_0682;
+/// The only version of SQLite's WAL.
+const WAL_VERSION: u32 = 3_007_000;
+
+/// A run of the log, from one header that SQLite writes to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generation {
+    /// Above that of the generation before.
+    pub seq: u64,
+    /// Random; in the checksum of each record.
+    pub id: [u8; 16],
+    /// The header of the WAL.
+    pub wal_header: [u8; WAL_HEADER_LEN],
+    /// Bytes of a page of the database.
+    pub page_size: usize,
+}
+
+impl Generation {
+    /// The seed of the checksum of what is at this place.
+    pub fn seed(&self, place: u64) -> u64 {
+        XxHash3_64::oneshot_with_seed(place, &self.id)
+    }
+
+    /// The salts, as they are in the header of each frame.
+    pub fn salts(&self) -> [u8; 8] {
+        let mut salts = [0; 8];
+        salts.copy_from_slice(self.wal_header.get(16..24).unwrap_or(&[0; 8]));
+        salts
+    }
+
+    /// The slot that describes this generation.
+    pub fn encode(&self) -> [u8; SLOT_LEN] {
+        let mut out = Vec::with_capacity(SLOT_LEN);
+        out.extend(SLOT_MAGIC);
+        out.extend(VERSION.to_le_bytes());
+        out.extend([0; 4]);
+        out.extend(self.seq.to_le_bytes());
+        out.extend(self.id);
+        out.extend(self.wal_header);
+        // The identity of the database, own, after: for a log that is bound to its file.
+        out.resize(SLOT_LEN - 8, 0);
+        sealed(out)
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Generation> {
+        let mut reader = Reader::new(unsealed(bytes)?);
+        let known = reader.bytes(SLOT_MAGIC.len())? == SLOT_MAGIC
+            && reader.u32()? == VERSION
+            && reader.u32()? == 0;
+        let seq = reader.u64()?;
+        let id = reader.bytes(16)?.try_into().ok()?;
+        let wal_header: [u8; WAL_HEADER_LEN] = reader.bytes(WAL_HEADER_LEN)?.try_into().ok()?;
+        let rest_is_zero = reader.rest().iter().all(|byte| *byte == 0);
+        let page_size = page_size(&wal_header).ok()?;
+        (known && rest_is_zero).then_some(Generation {
+            seq,
+            id,
+            wal_header,
+            page_size,
+        })
+    }
+}
+
+/// The size of pages that a header of a WAL names.
+///
+/// # Errors
+/// In words, for any other than SQLite 3 writes.
+pub fn page_size(wal_header: &[u8; WAL_HEADER_LEN]) -> Result<usize, &'static str> {
+    let word = |at: usize| {
+        let bytes = wal_header.get(at..at + 4).and_then(|b| b.try_into().ok());
+        bytes.map_or(0, u32::from_be_bytes)
+    };
+    if word(0) & !1 != WAL_MAGIC {
+        return Err("the header has another magic");
+    }
+    if word(4) != WAL_VERSION {
+        return Err("the header has another version than 3007000");
+    }
+    let size = word(8) as usize;
+    if size.is_power_of_two() && (512..=1 << 16).contains(&size) {
+        Ok(size)
+    } else {
+        Err("the header has no valid page size")
+    }
+}
+
+/// Names a root that was synced, with all before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// Place of the root.
+    pub root: u64,
+    /// Bytes of its record.
+    pub len: u32,
+}
+
+impl Hint {
+    /// The bytes of the hint.
+    pub fn encode(&self, generation: &Generation) -> [u8; HINT_LEN] {
+        let mut out = Vec::with_capacity(HINT_LEN);
+        out.extend(HINT_MAGIC);
+        out.extend(self.len.to_le_bytes());
+        out.extend(self.root.to_le_bytes());
+        out.extend(generation.id);
+        out.resize(HINT_LEN - 8, 0);
+        sealed(out)
+    }
+
+    fn decode(bytes: &[u8], generation: &Generation) -> Option<Hint> {
+        let mut reader = Reader::new(unsealed(bytes)?);
+        let is_one = reader.bytes(HINT_MAGIC.len())? == HINT_MAGIC;
+        let len = reader.u32()?;
+        let root = reader.u64()?;
+        let is_of_it = reader.bytes(16)? == generation.id;
+        let rest_is_zero = reader.rest().iter().all(|byte| *byte == 0);
+        let fits = (RECORDS_START..1 << 62).contains(&root);
+        (is_one && is_of_it && rest_is_zero && fits).then_some(Hint { root, len })
+    }
+}
+
+fn sealed<const N: usize>(mut content: Vec<u8>) -> [u8; N] {
+    let sum = XxHash3_64::oneshot_with_seed(0, &content);
+    content.extend(sum.to_le_bytes());
+    content.try_into().unwrap_or([0; N])
+}
+
+fn unsealed(bytes: &[u8]) -> Option<&[u8]> {
+    let (content, sum) = bytes.split_last_chunk::<8>()?;
+    let is_whole = XxHash3_64::oneshot_with_seed(0, content) == u64::from_le_bytes(*sum);
+    is_whole.then_some(content)
+}
+
+/// The head says this.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Head {
+    /// No generation was ever begun.
+    Empty,
+    /// This is the newest generation.
+    Newest {
+        /// What it is.
+        generation: Generation,
+        /// The slot that has it.
+        slot: usize,
+        /// The other slot was not written in whole, or is damaged.
+        is_other_broken: bool,
+        /// A root that is known to be durable.
+        hint: Option<Hint>,
+    },
+    /// It was written and holds no generation.
+    Broken,
+}
+
+impl Head {
+    /// Reads the head; `bytes` are as many as the file has, up to [`HEAD_LEN`].
+    pub fn decode(bytes: &[u8]) -> Head {
+        let slots = SLOT_OFFSETS.map(|offset| {
+            let start = usize::try_from(offset)
+                .unwrap_or(usize::MAX)
+                .min(bytes.len());
+            let slot = bytes.get(start..).unwrap_or_default();
+            let slot = slot.get(..SLOT_LEN).unwrap_or(slot);
+            (Generation::decode(slot), slot.iter().all(|byte| *byte == 0))
+        });
+        let [(a, a_is_zero), (b, b_is_zero)] = slots;
+        let (generation, slot, is_other_broken) = match (a, b) {
+            (Some(a), Some(b)) if b.seq > a.seq => (b, 1, false),
+            (Some(a), Some(_)) => (a, 0, false),
+            (Some(a), None) => (a, 0, !b_is_zero),
+            (None, Some(b)) => (b, 1, !a_is_zero),
+            (None, None) if a_is_zero && b_is_zero => return Head::Empty,
+            (None, None) => return Head::Broken,
+        };
+        let hint = bytes.get(HEAD_LEN - HINT_LEN..HEAD_LEN);
+        let hint = hint.and_then(|bytes| Hint::decode(bytes, &generation));
+        Head::Newest {
+            generation,
+            slot,
+            is_other_broken,
+            hint,
+        }
+    }
+}
+
+/// What a file is, by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// It has no bytes, or begins with zeros.
+    Empty,
+    /// A log.
+    Log,
+    /// A WAL as SQLite writes it.
+    Wal,
+    /// Something else.
+    Other,
+}
+
+impl FileKind {
+    /// Tells by the first bytes of a file, [`HEAD_LEN`] or all that it has.
+    pub fn of(head: &[u8]) -> FileKind {
+        let first: Option<[u8; 4]> = head.first_chunk().copied();
+        let second = head.get(512..).unwrap_or_default();
+        if head.starts_with(&SLOT_MAGIC) || second.starts_with(&SLOT_MAGIC) {
+            FileKind::Log
+        } else if first.is_some_and(|magic| u32::from_be_bytes(magic) & !1 == WAL_MAGIC) {
+            FileKind::Wal
+        } else if head.iter().all(|byte| *byte == 0) {
+            FileKind::Empty
+        } else {
+            FileKind::Other
+        }
+    }
+}

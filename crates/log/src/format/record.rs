@@ -1,0 +1,285 @@
+//! Records: length, kind, a link to the record before, content, checksum. Here also the content of frames and cuts.
+//!
+//! The checksum is seeded with the generation and the place, so neither an earlier generation's record nor a misplaced
+//! one is taken for one. The link is a part of the checksum of the record before: what lies behind a record that was
+//! written over is not taken for its successor.
+
+use litepack_io::bytes::{Reader, put_varint};
+use litepack_io::memory::{OutOfMemory, room};
+use twox_hash::XxHash3_64;
+
+use super::head::Generation;
+
+/// Bytes of a record before its content: length (4), kind (1), link (4).
+pub const PREFIX_LEN: usize = 9;
+/// Bytes of the checksum behind it.
+pub const SUM_LEN: usize = 8;
+/// Bytes of the shortest record.
+pub const RECORD_LEN_MIN: usize = PREFIX_LEN + SUM_LEN + 1;
+/// Bytes of the longest record.
+pub const RECORD_LEN_MAX: usize = 1 << 18;
+/// Bytes of the header of a frame of SQLite's.
+pub const FRAME_HEADER_LEN: usize = 24;
+/// Most differences between a page and the whole version that they stand on.
+pub const DEPTH_MAX: u8 = 4;
+
+/// Kinds of records.
+pub const FRAME: u8 = 1;
+/// Frames from some on are no more.
+pub const CUT: u8 = 2;
+/// A node of the tree.
+pub const NODE: u8 = 3;
+/// Its root.
+pub const ROOT: u8 = 4;
+
+const HAS_HEADER: u8 = 1;
+const HEADER_AS_IT_IS: u8 = 2;
+const HAS_PAGE: u8 = 4;
+const HAS_WITNESS: u8 = 8;
+
+/// A record that is whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    pub kind: u8,
+    pub link: u32,
+    pub content: &'a [u8],
+    /// Bytes of all of it.
+    pub len: usize,
+    /// The link of the record behind it.
+    pub next_link: u32,
+}
+
+/// The length of the record whose first bytes these are, if it can be one.
+pub fn length(bytes: &[u8]) -> Option<usize> {
+    let len = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
+    (RECORD_LEN_MIN..=RECORD_LEN_MAX)
+        .contains(&len)
+        .then_some(len)
+}
+
+/// The record that these bytes begin with, if they hold a whole one of this generation and place.
+pub fn decode<'a>(bytes: &'a [u8], place: u64, generation: &Generation) -> Option<Record<'a>> {
+    let len = length(bytes)?;
+    let (content, sum) = bytes.get(..len)?.split_last_chunk::<SUM_LEN>()?;
+    let mut reader = Reader::new(content.get(4..)?);
+    let kind = reader.u8().filter(|kind| (FRAME..=ROOT).contains(kind))?;
+    let link = reader.u32()?;
+    let sum = u64::from_le_bytes(*sum);
+    (XxHash3_64::oneshot_with_seed(generation.seed(place), content) == sum).then(|| Record {
+        kind,
+        link,
+        content: reader.rest(),
+        len,
+        next_link: low(sum),
+    })
+}
+
+/// Appends a record to `out`, and gives the link of the one behind it.
+pub fn encode(
+    kind: u8,
+    link: u32,
+    content: &[u8],
+    place: u64,
+    generation: &Generation,
+    out: &mut Vec<u8>,
+) -> Result<u32, OutOfMemory> {
+    let (start, len) = (out.len(), PREFIX_LEN + content.len() + SUM_LEN);
+    room(out, len)?;
+    out.extend(u32::try_from(len).unwrap_or(0).to_le_bytes());
+    out.push(kind);
+    out.extend(link.to_le_bytes());
+    out.extend(content);
+    let sealed = out.get(start..).unwrap_or_default();
+    let sum = XxHash3_64::oneshot_with_seed(generation.seed(place), sealed);
+    out.extend(sum.to_le_bytes());
+    Ok(low(sum))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
+fn low(sum: u64) -> u32 {
+    sum as u32
+}
+
+/// How a version of a page is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As it is.
+    Raw,
+    /// A zstd frame, as the units of a packed file have them.
+    Zstd,
+    /// A zstd frame made with another version as prefix.
+    Difference {
+        /// The place of that version's record.
+        base: u64,
+        /// Differences from here to the whole version.
+        depth: u8,
+    },
+}
+
+/// A version of a page.
+#[derive(Clone, Copy, Debug)]
+pub struct PageVersion<'a> {
+    pub form: Form,
+    pub stored: &'a [u8],
+}
+
+/// A frame, or a half of one.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// From 1 on.
+    pub number: u32,
+    /// Everything before this place was synced when the record was made.
+    pub witness: Option<u64>,
+    /// As SQLite wrote it.
+    pub header: Option<[u8; FRAME_HEADER_LEN]>,
+    pub page: Option<PageVersion<'a>>,
+}
+
+impl<'a> Frame<'a> {
+    /// Appends the content of its record.
+    pub fn encode(
+        &self,
+        place: u64,
+        generation: &Generation,
+        out: &mut Vec<u8>,
+    ) -> Result<(), OutOfMemory> {
+        room(out, 64 + self.page.map_or(0, |page| page.stored.len()))?;
+        let header = self.header.as_ref().map(Parts::of);
+        let is_usual = header
+            .as_ref()
+            .is_some_and(|h| h.salts == generation.salts());
+        let mut flags = 0;
+        if header.is_some() {
+            flags |= if is_usual {
+                HAS_HEADER
+            } else {
+                HEADER_AS_IT_IS
+            };
+        }
+        flags |= if self.page.is_some() { HAS_PAGE } else { 0 };
+        flags |= if self.witness.is_some() {
+            HAS_WITNESS
+        } else {
+            0
+        };
+        out.push(flags);
+        put_varint(out, self.number.into());
+        if let Some(witness) = self.witness {
+            put_varint(out, place - witness.min(place));
+        }
+        match (header, self.header) {
+            (Some(parts), _) if is_usual => {
+                put_varint(out, parts.page.into());
+                put_varint(out, parts.size.into());
+                out.extend(parts.sum);
+            }
+            (_, Some(header)) => out.extend(header),
+            _ => {}
+        }
+        if let Some(page) = self.page {
+            match page.form {
+                Form::Raw => out.push(0),
+                Form::Zstd => out.push(1),
+                Form::Difference { base, depth } => {
+                    out.push(1 + depth);
+                    put_varint(out, place - base.min(place));
+                }
+            }
+            out.extend(page.stored);
+        }
+        Ok(())
+    }
+
+    /// Reads the content of a record at this place.
+    pub fn decode(content: &'a [u8], place: u64, generation: &Generation) -> Option<Frame<'a>> {
+        let mut reader = Reader::new(content);
+        let flags = reader.u8()?;
+        let number = reader.varint_u32().filter(|number| *number > 0)?;
+        let before = |back: u64| place.checked_sub(back);
+        let witness = if flags & HAS_WITNESS != 0 {
+            Some(reader.varint().and_then(before)?)
+        } else {
+            None
+        };
+        let header = if flags & HAS_HEADER != 0 {
+            let parts = Parts {
+                page: reader.varint_u32()?,
+                size: reader.varint_u32()?,
+                salts: generation.salts(),
+                sum: reader.bytes(8)?.try_into().ok()?,
+            };
+            Some(parts.header())
+        } else if flags & HEADER_AS_IT_IS != 0 {
+            Some(reader.bytes(FRAME_HEADER_LEN)?.try_into().ok()?)
+        } else {
+            None
+        };
+        let page = if flags & HAS_PAGE != 0 {
+            let form = match reader.u8()? {
+                0 => Form::Raw,
+                1 => Form::Zstd,
+                form => Form::Difference {
+                    base: reader.varint().filter(|back| *back > 0).and_then(before)?,
+                    depth: (form - 1 <= DEPTH_MAX).then_some(form - 1)?,
+                },
+            };
+            let stored = reader.rest();
+            Some(PageVersion { form, stored })
+        } else {
+            None
+        };
+        let is_all = page.is_some() || reader.rest().is_empty();
+        let is_known = flags <= 15 && flags & 3 != 3 && flags & 7 != 0;
+        (is_all && is_known).then_some(Frame {
+            number,
+            witness,
+            header,
+            page,
+        })
+    }
+}
+
+/// The fields of a frame's header.
+struct Parts {
+    page: u32,
+    size: u32,
+    salts: [u8; 8],
+    sum: [u8; 8],
+}
+
+impl Parts {
+    fn of(header: &[u8; FRAME_HEADER_LEN]) -> Parts {
+        let [a, b, c, d, e, f, g, h, salts @ .., s, t, u, v, w, x, y, z] = *header;
+        Parts {
+            page: u32::from_be_bytes([a, b, c, d]),
+            size: u32::from_be_bytes([e, f, g, h]),
+            salts,
+            sum: [s, t, u, v, w, x, y, z],
+        }
+    }
+
+    fn header(&self) -> [u8; FRAME_HEADER_LEN] {
+        let mut header = [0; FRAME_HEADER_LEN];
+        let fields = self
+            .page
+            .to_be_bytes()
+            .into_iter()
+            .chain(self.size.to_be_bytes());
+        let fields = fields.chain(self.salts).chain(self.sum);
+        header
+            .iter_mut()
+            .zip(fields)
+            .for_each(|(to, from)| *to = from);
+        header
+    }
+}
+
+/// The page that a frame with this header is of.
+pub fn page_of(header: &[u8; FRAME_HEADER_LEN]) -> u32 {
+    Parts::of(header).page
+}
+
+/// Whether a frame with this header ends a transaction.
+pub fn is_commit(header: &[u8; FRAME_HEADER_LEN]) -> bool {
+    Parts::of(header).size != 0
+}

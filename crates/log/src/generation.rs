@@ -1,0 +1,269 @@
+//! An open generation: what was found of it so far, and finding what was appended since.
+
+use litepack_io::bytes::Reader;
+use litepack_io::storage::Storage;
+
+use crate::error::{Error, Result};
+use crate::format::head::{Generation, Hint, RECORDS_START};
+use crate::format::node::Root;
+use crate::format::record::{self, CUT, FRAME, Form, Frame, ROOT, Record, length, page_of};
+use crate::index::FrameIndex;
+use crate::medium::Medium;
+use crate::records::{Records, content, is_vouched_for, load};
+use crate::versions::Versions;
+
+/// Bytes read first where a record may have been appended, and bytes read when there was one.
+const PEEK: usize = 512;
+const CHUNK: usize = 1 << 16;
+/// A frame tells how far the log is durable at least every so many bytes.
+const WITNESS_EVERY: u64 = 1 << 18;
+
+/// What is known of the newest generation.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub generation: Generation,
+    /// The link of the next record.
+    pub link: u32,
+    pub index: FrameIndex,
+    pub versions: Versions,
+    /// Everything before was synced.
+    pub synced: u64,
+    /// What the newest witness says, and where it is.
+    told: (u64, u64),
+    /// The newest root, as a hint names it.
+    pub root: Option<Hint>,
+    /// What the hint in the file names.
+    pub hinted: Option<Hint>,
+}
+
+impl Opened {
+    /// A generation without records.
+    pub fn new(generation: Generation) -> Opened {
+        Opened {
+            generation,
+            link: 0,
+            index: FrameIndex::default(),
+            versions: Versions::default(),
+            synced: RECORDS_START,
+            told: (RECORDS_START, RECORDS_START),
+            root: None,
+            hinted: None,
+        }
+    }
+
+    /// Opens a generation that is in the file, by its hint if there is one.
+    pub fn open<S: Storage>(
+        generation: Generation,
+        hint: Option<Hint>,
+        medium: &mut Medium<S>,
+    ) -> Result<Opened> {
+        let mut opened = Opened::new(generation);
+        medium.begin()?;
+        if let Some(hint) = hint {
+            let place = hint.root;
+            let bytes = load(medium, &opened.generation, ROOT, place)?;
+            let record = record::decode(&bytes, place, &opened.generation);
+            let is_it = bytes.len() == hint.len as usize;
+            let Some(record) = record.filter(|_| is_it) else {
+                return Err(Error::damaged(place, "the hint names no root"));
+            };
+            opened.apply(&record, place, true)?;
+            opened.link = record.next_link;
+            opened.synced = place + bytes.len() as u64;
+            opened.hinted = Some(hint);
+            medium.go_to(opened.synced);
+        }
+        opened.scan(medium)?;
+        let tail = medium.tail();
+        if tail < opened.synced || is_vouched_for(medium, &opened.generation, tail)? {
+            return Err(Error::damaged(
+                tail,
+                "a record that was synced is not whole",
+            ));
+        }
+        Ok(opened)
+    }
+
+    /// Takes up what was appended since the last time.
+    pub fn scan<S: Storage>(&mut self, medium: &mut Medium<S>) -> Result<()> {
+        let mut wanted = PEEK;
+        loop {
+            let bytes = medium.read(medium.tail(), wanted)?;
+            let mut at = 0;
+            let short = loop {
+                let place = medium.tail();
+                let rest = bytes.get(at..).unwrap_or_default();
+                match record::decode(rest, place, &self.generation) {
+                    Some(record) if record.link == self.link => {
+                        self.apply(&record, place, false)?;
+                        self.link = record.next_link;
+                        at += record.len;
+                        medium.go_to(place + record.len as u64);
+                    }
+                    Some(_) => break None,
+                    // It may go on behind what was read.
+                    None => break Some(length(rest).unwrap_or(4)).filter(|len| *len > rest.len()),
+                }
+            };
+            match short {
+                Some(len) if bytes.len() == wanted && (at > 0 || len > wanted) => {
+                    wanted = len.max(CHUNK);
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Notes what a record says.
+    fn apply(&mut self, record: &Record<'_>, place: u64, is_first: bool) -> Result<()> {
+        let damaged = || Error::damaged(place, "a record has no valid content");
+        match record.kind {
+            FRAME => {
+                let frame = Frame::decode(record.content, place, &self.generation);
+                let frame = frame.ok_or_else(damaged)?;
+                self.noted(&frame, place)?;
+            }
+            CUT => {
+                let frames = Reader::new(record.content).varint_u32();
+                self.index.cut(frames.ok_or_else(damaged)?, place)?;
+            }
+            ROOT => {
+                let root = Root::decode(record.content, place).ok_or_else(damaged)?;
+                if !is_first && root.frames != self.index.frames() {
+                    return Err(damaged());
+                }
+                self.witnessed(root.witness, place);
+                self.rooted(root, place, record.len);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A record of a frame is at `place`.
+    pub fn noted(&mut self, frame: &Frame<'_>, place: u64) -> Result<()> {
+        if let Some(witness) = frame.witness {
+            self.witnessed(witness, place);
+        }
+        let (has_header, has_page) = (frame.header.is_some(), frame.page.is_some());
+        self.index.note(frame.number, place, has_header, has_page)?;
+        // Which page is in half a frame is not known here: others stand on the version before then.
+        if let (Some(header), Some(page)) = (frame.header, frame.page) {
+            let (form, stored) = (page.form, page.stored.len());
+            self.versions.note(page_of(&header), place, form, stored);
+        }
+        Ok(())
+    }
+
+    fn witnessed(&mut self, witness: u64, place: u64) {
+        self.synced = self.synced.max(witness);
+        self.told = (witness, place);
+    }
+
+    /// What the next record of a frame should tell.
+    pub fn witness(&self, place: u64) -> Option<u64> {
+        let (told, at) = self.told;
+        let is_due = self.synced > told || place.saturating_sub(at) >= WITNESS_EVERY;
+        is_due.then_some(self.synced)
+    }
+
+    /// A root of so many bytes is at `place`.
+    fn rooted(&mut self, root: Root, place: u64, len: usize) {
+        self.index.begin_at(root);
+        self.root = u32::try_from(len).ok().map(|len| Hint { root: place, len });
+    }
+
+    /// Where the halves of a frame are.
+    pub fn find<S: Storage>(
+        &mut self,
+        number: u32,
+        medium: &mut Medium<S>,
+    ) -> Result<Option<crate::format::node::Places>> {
+        let records = Records {
+            medium,
+            generation: &self.generation,
+            link: &mut self.link,
+        };
+        self.index.find(number, &records)
+    }
+
+    /// Appends a record of a frame.
+    pub fn append_frame<S: Storage>(
+        &mut self,
+        frame: &Frame<'_>,
+        medium: &mut Medium<S>,
+    ) -> Result<u64> {
+        let mut content = Vec::new();
+        frame.encode(medium.tail(), &self.generation, &mut content)?;
+        let place = self.append(FRAME, &content, medium)?;
+        self.noted(frame, place)?;
+        if self.index.is_due() {
+            let mut records = Records {
+                medium,
+                generation: &self.generation,
+                link: &mut self.link,
+            };
+            let root = self.index.grow(&mut records, self.synced)?;
+            let mut content = Vec::new();
+            root.encode(records.medium.tail(), &mut content)?;
+            let place = records.append(ROOT, &content)?;
+            let len = usize::try_from(medium.tail() - place).unwrap_or(0);
+            self.rooted(root, place, len);
+        }
+        Ok(place)
+    }
+
+    /// Appends a record that only so many frames are left.
+    pub fn append_cut<S: Storage>(&mut self, frames: u32, medium: &mut Medium<S>) -> Result<()> {
+        let mut content = Vec::new();
+        litepack_io::bytes::put_varint(&mut content, frames.into());
+        let place = self.append(CUT, &content, medium)?;
+        self.index.cut(frames, place)
+    }
+
+    fn append<S: Storage>(
+        &mut self,
+        kind: u8,
+        content: &[u8],
+        medium: &mut Medium<S>,
+    ) -> Result<u64> {
+        let mut records = Records {
+            medium,
+            generation: &self.generation,
+            link: &mut self.link,
+        };
+        records.append(kind, content)
+    }
+
+    /// The frame that has a record at `place`, in the bytes of that record.
+    pub fn frame<S: Storage>(&self, place: u64, medium: &Medium<S>) -> Result<LoadedFrame> {
+        let bytes = load(medium, &self.generation, FRAME, place)?;
+        Ok(LoadedFrame { bytes, place })
+    }
+}
+
+/// A record of a frame.
+pub(crate) struct LoadedFrame {
+    bytes: Vec<u8>,
+    place: u64,
+}
+
+impl LoadedFrame {
+    /// What it holds; if `number` is given, of that frame.
+    pub fn frame(&self, generation: &Generation, number: Option<u32>) -> Result<Frame<'_>> {
+        let frame = Frame::decode(content(&self.bytes), self.place, generation);
+        let frame = frame.filter(|frame| number.is_none_or(|number| number == frame.number));
+        frame.ok_or_else(|| Error::damaged(self.place, "another frame is there"))
+    }
+}
+
+/// The version that one of this form stands on, of those at most `depth` differences deep.
+pub(crate) fn base_of(form: Form, limit: u8, place: u64) -> Result<Option<(u64, u8)>> {
+    match form {
+        Form::Raw | Form::Zstd => Ok(None),
+        Form::Difference { base, depth } if depth > 0 && depth < limit && base < place => {
+            Ok(Some((base, depth)))
+        }
+        Form::Difference { .. } => Err(Error::damaged(place, "a difference stands on nothing")),
+    }
+}

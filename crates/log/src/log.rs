@@ -1,0 +1,548 @@
+//! The log as the file that SQLite takes for its WAL: reads, writes, size, truncation and syncs at SQLite's offsets.
+
+use std::sync::Arc;
+
+use litepack_io::memory::{append, copy};
+use litepack_io::storage::Storage;
+
+use crate::error::{Error, Result};
+use crate::format::head::{
+    Generation, HEAD_LEN, HINT_OFFSET, Head, RECORDS_START, SLOT_OFFSETS, WAL_HEADER_LEN, page_size,
+};
+use crate::format::record::{
+    DEPTH_MAX, FRAME_HEADER_LEN, Form, Frame, PageVersion, is_commit, page_of,
+};
+use crate::generation::{Opened, base_of};
+use crate::medium::Medium;
+use crate::pages::Pages;
+
+/// A log that is open. Others may have the same file open; SQLite's locks decide which of them writes.
+#[derive(Debug)]
+pub struct Log<S> {
+    medium: Medium<S>,
+    /// The head of the file as it was last read.
+    head: Vec<u8>,
+    opened: Option<Opened>,
+    pages: Pages,
+    half: Option<Half>,
+    /// A write has failed: what is in the file is found anew.
+    is_lost: bool,
+}
+
+/// The beginning of a frame, whose page SQLite writes next.
+#[derive(Debug)]
+struct Half {
+    number: u32,
+    /// Header and page, as far as they were written.
+    bytes: Vec<u8>,
+}
+
+/// A part of a frame.
+struct Piece {
+    number: u32,
+    /// The first byte, from the beginning of the frame.
+    start: usize,
+    len: usize,
+}
+
+impl<S: Storage> Log<S> {
+    /// The log in this file, which may be empty. Nothing is read yet.
+    pub fn new(storage: S) -> Log<S> {
+        Log {
+            medium: Medium::new(storage),
+            head: Vec::new(),
+            opened: None,
+            pages: Pages::default(),
+            half: None,
+            is_lost: false,
+        }
+    }
+
+    /// The file.
+    pub fn storage(&self) -> &S {
+        self.medium.storage()
+    }
+
+    /// Fills `buf` from `offset` of the WAL and returns how many bytes there were; fewer than asked only at the end.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], if what is there was lost; or the storage's.
+    pub fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        self.refresh()?;
+        match self.read_now(buf, offset) {
+            Err(Error::Damaged { place, what }) => {
+                // A new generation may have begun meanwhile.
+                let before = self.id();
+                self.refresh()?;
+                if self.id() == before {
+                    return Err(Error::Damaged { place, what });
+                }
+                self.read_now(buf, offset)
+            }
+            done => done,
+        }
+    }
+
+    /// The size of the WAL in bytes.
+    ///
+    /// # Errors
+    /// As [`Log::read`].
+    pub fn size(&mut self) -> Result<u64> {
+        self.refresh()?;
+        Ok(self.opened.as_ref().map_or(0, |opened| {
+            let frame = frame_len(&opened.generation) as u64;
+            WAL_HEADER_LEN as u64 + u64::from(opened.index.frames()) * frame
+        }))
+    }
+
+    /// Writes `bytes` at `offset` of the WAL. What ends a transaction is in the file when this returns.
+    ///
+    /// # Errors
+    /// The storage's; [`Error::Refused`] for what SQLite does not write; [`Error::Damaged`] as [`Log::read`]. What was
+    /// written since the last transaction ended is undefined after any of them.
+    pub fn write(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
+        let done = self.write_now(bytes, offset);
+        self.is_lost |= done.is_err();
+        done
+    }
+
+    /// Cuts the WAL to this size. The file becomes no longer than that, if its records allow it.
+    ///
+    /// # Errors
+    /// As [`Log::write`].
+    pub fn truncate(&mut self, size: u64) -> Result<()> {
+        let done = self.truncate_now(size);
+        self.is_lost |= done.is_err();
+        done
+    }
+
+    /// Returns once everything written so far would survive a power loss.
+    ///
+    /// # Errors
+    /// As [`Log::write`].
+    pub fn sync(&mut self) -> Result<()> {
+        // Others may have begun a new generation, and its records are not for us to write again.
+        self.refresh()?;
+        let Some(opened) = &mut self.opened else {
+            return Ok(self.medium.storage().sync()?);
+        };
+        let tail = self.medium.tail();
+        if let Err(error) = self.medium.storage().sync() {
+            // SQLite gives up the transaction.
+            self.half = None;
+            // What fails here is tried again with the next write: it finds the log anew.
+            let again = self.medium.write_again(0, RECORDS_START);
+            let again = again.and_then(|()| self.medium.write_again(opened.synced, tail));
+            self.is_lost |= again.is_err();
+            return Err(error.into());
+        }
+        opened.synced = tail;
+        if let Some(root) = opened.root
+            && opened.hinted != opened.root
+        {
+            let hint = root.encode(&opened.generation);
+            // Without a hint more is read, and no less is right.
+            if self.medium.storage().write_at(&hint, HINT_OFFSET).is_ok() {
+                opened.hinted = Some(root);
+            }
+        }
+        Ok(())
+    }
+
+    /// Random; another one after each header that SQLite writes. `None` for a log that has none.
+    fn id(&self) -> Option<[u8; 16]> {
+        self.opened.as_ref().map(|opened| opened.generation.id)
+    }
+
+    /// Takes up what others have written.
+    fn refresh(&mut self) -> Result<()> {
+        if self.is_lost {
+            self.forget();
+        }
+        let head = self.medium.read(0, HEAD_LEN)?;
+        if head != self.head {
+            self.follow(head)?;
+        }
+        match &mut self.opened {
+            Some(opened) => opened.scan(&mut self.medium),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets everything that can be found in the file.
+    fn forget(&mut self) {
+        self.head.clear();
+        self.opened = None;
+        self.half = None;
+        self.pages.clear();
+        self.is_lost = false;
+    }
+
+    /// The head of the file is another one.
+    fn follow(&mut self, mut head: Vec<u8>) -> Result<()> {
+        let mut found = Head::decode(&head);
+        // Another process may just be writing it.
+        for _ in 0..3 {
+            let again = self.medium.read(0, HEAD_LEN)?;
+            if again == head {
+                break;
+            }
+            (found, head) = (Head::decode(&again), again);
+        }
+        match found {
+            Head::Empty => self.forget(),
+            Head::Broken => return Err(Error::damaged(0, "it begins with no generation")),
+            Head::Newest { generation, .. } if self.id() == Some(generation.id) => {}
+            Head::Newest {
+                generation,
+                is_other_broken,
+                hint,
+                slot,
+            } => {
+                self.forget();
+                let opened = Opened::open(generation, hint, &mut self.medium)?;
+                let is_blank = || {
+                    let first = self.medium.read(RECORDS_START, 16)?;
+                    Ok::<_, Error>(first.iter().all(|byte| *byte == 0))
+                };
+                if is_other_broken && self.medium.tail() == RECORDS_START && !is_blank()? {
+                    let other = SLOT_OFFSETS.get(1 - slot).copied().unwrap_or(0);
+                    return Err(Error::damaged(
+                        other,
+                        "the newest generation is not described",
+                    ));
+                }
+                self.opened = Some(opened);
+            }
+        }
+        self.head = head;
+        Ok(())
+    }
+
+    fn read_now(&mut self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let Some(opened) = &self.opened else {
+            return Ok(0);
+        };
+        let frame_len = frame_len(&opened.generation);
+        let wal_header = opened.generation.wal_header;
+        let mut done = 0;
+        while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            let at = offset.saturating_add(done as u64);
+            if let Some(header) = usize::try_from(at).ok().and_then(|at| wal_header.get(at..))
+                && !header.is_empty()
+            {
+                done += copy_some(rest, header);
+                continue;
+            }
+            let Some(piece) = piece(at, rest.len(), frame_len) else {
+                break;
+            };
+            let rest = rest.get_mut(..piece.len).unwrap_or_default();
+            let n = self.read_piece(&piece, rest)?;
+            done += n;
+            if n < piece.len {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Reads a part of one frame.
+    fn read_piece(&mut self, piece: &Piece, buf: &mut [u8]) -> Result<usize> {
+        let done = self.read_recorded(piece, buf)?;
+        let half = self
+            .half
+            .as_ref()
+            .filter(|half| half.number == piece.number);
+        let newer = half.and_then(|half| half.bytes.get(piece.start..));
+        Ok(done.max(copy_some(buf, newer.unwrap_or_default())))
+    }
+
+    /// The same of what is in records.
+    fn read_recorded(&mut self, piece: &Piece, buf: &mut [u8]) -> Result<usize> {
+        let Some(opened) = &mut self.opened else {
+            return Ok(0);
+        };
+        let Some(places) = opened.find(piece.number, &mut self.medium)? else {
+            return Ok(0);
+        };
+        let mut done = 0;
+        if piece.start < FRAME_HEADER_LEN {
+            let header = self.header_at(places.header, piece.number)?;
+            done = copy_some(buf, header.get(piece.start..).unwrap_or_default());
+        }
+        if done < buf.len() {
+            let page = self.page_at(places.page, Some(piece.number), DEPTH_MAX + 1)?;
+            let start = (piece.start + done).saturating_sub(FRAME_HEADER_LEN);
+            let rest = buf.get_mut(done..).unwrap_or_default();
+            done += copy_some(rest, page.get(start..).unwrap_or_default());
+        }
+        Ok(done)
+    }
+
+    /// The header of a frame, whose record is at `place`.
+    fn header_at(&self, place: u64, number: u32) -> Result<[u8; FRAME_HEADER_LEN]> {
+        let opened = self.opened.as_ref().ok_or(NO_HEADER)?;
+        let loaded = opened.frame(place, &self.medium)?;
+        let header = loaded.frame(&opened.generation, Some(number))?.header;
+        header.ok_or_else(|| Error::damaged(place, "a frame has no header"))
+    }
+
+    /// The page in the record at `place`, which is less than so many differences deep.
+    fn page_at(&mut self, place: u64, number: Option<u32>, limit: u8) -> Result<Arc<[u8]>> {
+        if let Some(page) = self.pages.kept(place) {
+            return Ok(page);
+        }
+        let opened = self.opened.as_ref().ok_or(NO_HEADER)?;
+        let (loaded, page_size) = (
+            opened.frame(place, &self.medium)?,
+            opened.generation.page_size,
+        );
+        let version = loaded.frame(&opened.generation, number)?.page;
+        let version = version.ok_or_else(|| Error::damaged(place, "a frame has no page"))?;
+        let base = match base_of(version.form, limit, place)? {
+            Some((base, depth)) => Some(self.page_at(base, None, depth)?),
+            None => None,
+        };
+        let base = base.as_deref();
+        self.pages.decode(version, base, page_size, place)
+    }
+
+    fn write_now(&mut self, bytes: &[u8], offset: u64) -> Result<()> {
+        if offset == 0 {
+            let header = bytes.try_into();
+            let header = header.map_err(|_| Error::Refused("a part of the header"))?;
+            return self.begin(header);
+        }
+        let mut done = 0;
+        while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+            // Another process may have written since. Within a frame none has.
+            if self.half.is_none() || self.is_lost {
+                self.refresh()?;
+            }
+            let opened = self.opened.as_ref().ok_or(NO_HEADER)?;
+            let frame_len = frame_len(&opened.generation);
+            let at = offset.saturating_add(done as u64);
+            let piece = piece(at, rest.len(), frame_len).ok_or(Error::Refused("its place"))?;
+            let rest = rest.get(..piece.len).unwrap_or_default();
+            self.write_piece(&piece, rest, frame_len)?;
+            done += piece.len;
+        }
+        Ok(())
+    }
+
+    /// Begins a generation.
+    fn begin(&mut self, wal_header: [u8; WAL_HEADER_LEN]) -> Result<()> {
+        let page_size = page_size(&wal_header).map_err(Error::Refused)?;
+        self.refresh()?;
+        let (seq, slot) = match Head::decode(&self.head) {
+            Head::Newest {
+                generation, slot, ..
+            } => (generation.seq.wrapping_add(1), 1 - slot),
+            Head::Empty | Head::Broken => (now(), 0),
+        };
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).map_err(|error| Error::Io(std::io::Error::other(error)))?;
+        let generation = Generation {
+            seq,
+            id,
+            wal_header,
+            page_size,
+        };
+        self.forget();
+        let offset = SLOT_OFFSETS.get(slot).copied().unwrap_or(0);
+        self.medium.begin()?;
+        (self.medium.storage()).write_at(&generation.encode(), offset)?;
+        self.head = self.medium.read(0, HEAD_LEN)?;
+        self.opened = Some(Opened::new(generation));
+        Ok(())
+    }
+
+    /// Writes a part of one frame.
+    fn write_piece(&mut self, piece: &Piece, bytes: &[u8], frame_len: usize) -> Result<()> {
+        let number = piece.number;
+        match &mut self.half {
+            Some(half) if half.number == number && half.bytes.len() == piece.start => {
+                append(&mut half.bytes, bytes)?;
+                return self.written(frame_len);
+            }
+            _ => self.give_up_half()?,
+        }
+        let opened = self.opened.as_mut().ok_or(NO_HEADER)?;
+        let frames = opened.index.frames();
+        if piece.start == 0 && number <= frames.saturating_add(1) {
+            let bytes = copy(bytes)?;
+            let header = bytes
+                .get(..FRAME_HEADER_LEN)
+                .and_then(|b| b.try_into().ok());
+            let is_new = number > frames;
+            self.half = Some(Half { number, bytes });
+            // The header of a frame that is there may be all that SQLite writes before others look.
+            let is_alone = piece.len == FRAME_HEADER_LEN && !is_new;
+            if is_alone && header.is_some_and(|header| is_commit(&header)) {
+                return self.give_up_half();
+            }
+            return self.written(frame_len);
+        }
+        let Some(places) = opened.find(number, &mut self.medium)? else {
+            return Err(Error::Refused("a frame that follows none"));
+        };
+        self.overwrite(piece, bytes, places.header, places.page)
+    }
+
+    /// Appends the frame of which a part is here, if that part is all of it.
+    fn written(&mut self, frame_len: usize) -> Result<()> {
+        let is_whole = self
+            .half
+            .as_ref()
+            .is_some_and(|half| half.bytes.len() == frame_len);
+        let Some(half) = self.half.take_if(|_| is_whole) else {
+            return Ok(());
+        };
+        let Some((header, page)) = half.bytes.split_first_chunk() else {
+            return Ok(());
+        };
+        self.append(half.number, Some(*header), page_of(header), Some(page))
+    }
+
+    /// SQLite has gone on without the rest of a frame: of one that is there the header counts, if it was written. Half
+    /// of a new frame is nothing.
+    fn give_up_half(&mut self) -> Result<()> {
+        let Some(half) = self.half.take() else {
+            return Ok(());
+        };
+        let opened = self.opened.as_mut().ok_or(NO_HEADER)?;
+        let Some(places) = opened.find(half.number, &mut self.medium)? else {
+            return Ok(());
+        };
+        if let Ok(header) = half.bytes.as_slice().try_into() {
+            return self.append(half.number, Some(header), page_of(&header), None);
+        }
+        let piece = Piece {
+            number: half.number,
+            start: 0,
+            len: half.bytes.len(),
+        };
+        self.overwrite(&piece, &half.bytes, places.header, places.page)
+    }
+
+    /// Writes over a part of a frame that is there, whose halves have records at these places.
+    fn overwrite(&mut self, piece: &Piece, bytes: &[u8], header: u64, page: u64) -> Result<()> {
+        let mut header = self.header_at(header, piece.number)?;
+        let (in_header, start) = match FRAME_HEADER_LEN.checked_sub(piece.start) {
+            Some(rest) if rest > 0 => (rest.min(bytes.len()), 0),
+            _ => (0, piece.start - FRAME_HEADER_LEN),
+        };
+        let (of_header, of_page) = bytes.split_at_checked(in_header).unwrap_or_default();
+        copy_some(header.get_mut(piece.start..).unwrap_or_default(), of_header);
+        let new_header = (in_header > 0).then_some(header);
+        let mut new_page = None;
+        if !of_page.is_empty() {
+            let mut page = copy(&self.page_at(page, Some(piece.number), DEPTH_MAX + 1)?)?;
+            copy_some(page.get_mut(start..).unwrap_or_default(), of_page);
+            new_page = Some(page);
+        }
+        let number = piece.number;
+        self.append(number, new_header, page_of(&header), new_page.as_deref())
+    }
+
+    /// Appends a record of a frame of this page, or of one of its halves.
+    fn append(
+        &mut self,
+        number: u32,
+        header: Option<[u8; FRAME_HEADER_LEN]>,
+        page_number: u32,
+        page: Option<&[u8]>,
+    ) -> Result<()> {
+        let mut stored = Vec::new();
+        let form = match page {
+            Some(page) => Some(self.encode(page_number, page, &mut stored)?),
+            None => None,
+        };
+        let opened = self.opened.as_mut().ok_or(NO_HEADER)?;
+        let frame = Frame {
+            number,
+            witness: opened.witness(self.medium.tail()),
+            header,
+            page: form.map(|form| PageVersion {
+                form,
+                stored: &stored,
+            }),
+        };
+        let place = opened.append_frame(&frame, &mut self.medium)?;
+        if let Some(page) = page {
+            self.pages.keep(place, page)?;
+        }
+        Ok(())
+    }
+
+    /// Appends the next version of a page to `stored`, in the form that takes the fewest bytes.
+    fn encode(&mut self, number: u32, page: &[u8], stored: &mut Vec<u8>) -> Result<Form> {
+        let opened = self.opened.as_ref().ok_or(NO_HEADER)?;
+        if let Some(base) = opened.versions.base(number) {
+            match self.page_at(base.place, None, base.depth) {
+                Ok(prefix) => {
+                    let pages = &mut self.pages;
+                    if pages.encode_difference(page, &prefix, base.budget, stored)? {
+                        let (base, depth) = (base.place, base.depth);
+                        return Ok(Form::Difference { base, depth });
+                    }
+                }
+                // Reading it is an error. This version can do without it.
+                Err(Error::Damaged { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.pages.encode_whole(page, stored)
+    }
+
+    fn truncate_now(&mut self, size: u64) -> Result<()> {
+        self.refresh()?;
+        self.half = None;
+        let Some(opened) = self
+            .opened
+            .as_mut()
+            .filter(|_| size >= WAL_HEADER_LEN as u64)
+        else {
+            self.forget();
+            return Ok(self.medium.storage().truncate(0)?);
+        };
+        let frames = (size - WAL_HEADER_LEN as u64) / frame_len(&opened.generation) as u64;
+        let frames = u32::try_from(frames).unwrap_or(u32::MAX);
+        if frames < opened.index.frames() {
+            opened.append_cut(frames, &mut self.medium)?;
+        }
+        self.medium.shorten(size)
+    }
+}
+
+/// Nanoseconds since 1970: more than the seq of any generation that was cut off the file before. If a power loss undoes
+/// that cut, and not what was written after it, the newest generation is still the one with the highest seq.
+fn now() -> u64 {
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+const NO_HEADER: Error = Error::Refused("a frame before a header");
+
+/// Bytes of a frame: header and page.
+fn frame_len(generation: &Generation) -> usize {
+    FRAME_HEADER_LEN + generation.page_size
+}
+
+/// The part of a frame that begins at this offset of the WAL, of at most `len` bytes.
+fn piece(offset: u64, len: usize, frame_len: usize) -> Option<Piece> {
+    let behind = offset.checked_sub(WAL_HEADER_LEN as u64)?;
+    let number = u32::try_from(behind / frame_len as u64 + 1).ok()?;
+    let start = usize::try_from(behind % frame_len as u64).ok()?;
+    let len = len.min(frame_len - start);
+    Some(Piece { number, start, len })
+}
+
+/// Copies as much as there is and fits.
+fn copy_some(to: &mut [u8], from: &[u8]) -> usize {
+    to.iter_mut()
+        .zip(from)
+        .map(|(to, from)| *to = *from)
+        .count()
+}

@@ -1,0 +1,250 @@
+//! Logs whose checksums are right and whose content is not: whatever they say costs an error, and no more time and memory
+//! than a real one.
+
+use litepack_io::bytes::put_varint;
+use litepack_io::testing::MemoryStorage;
+
+use crate::Log;
+use crate::format::head::{Generation, HINT_OFFSET, Hint, RECORDS_START};
+use crate::format::record::{self, ROOT};
+
+/// Makes a log of untrusted bytes: for each record a byte for its kind, one for its length, and its content.
+pub fn forged(bytes: &[u8]) -> Vec<u8> {
+    let mut rest = bytes;
+    let mut take = |most: usize| {
+        let (taken, left) = rest.split_at(most.min(rest.len()));
+        rest = left;
+        taken
+    };
+    let generation = generation();
+    let (mut file, mut link, mut root) = (Vec::new(), 0, None);
+    while let &[kind, len] = take(2) {
+        let content = take(usize::from(len));
+        let place = RECORDS_START + file.len() as u64;
+        let (kind, start) = (1 + kind % 4, file.len());
+        let encoded = record::encode(kind, link, content, place, &generation, &mut file);
+        link = encoded.expect("there is memory for it");
+        if kind == ROOT {
+            let len = u32::try_from(file.len() - start).unwrap_or(0);
+            root = Some(Hint { root: place, len });
+        }
+    }
+    let mut head = generation.encode().to_vec();
+    head.resize(RECORDS_START as usize, 0);
+    // A hint if the input is odd in length.
+    if let Some(hint) = root.filter(|_| bytes.len() % 2 == 1) {
+        let start = HINT_OFFSET as usize;
+        head.splice(start..start + 64, hint.encode(&generation));
+    }
+    head.extend(file);
+    head
+}
+
+fn generation() -> Generation {
+    let mut wal_header = [0; 32];
+    wal_header[..4].copy_from_slice(&0x377f_0682_u32.to_be_bytes());
+    wal_header[4..8].copy_from_slice(&3_007_000_u32.to_be_bytes());
+    wal_header[8..12].copy_from_slice(&512_u32.to_be_bytes());
+    Generation {
+        seq: 1,
+        id: *b"a hostile log...",
+        wal_header,
+        page_size: 512,
+    }
+}
+
+/// Does with a file what SQLite does with its WAL.
+pub fn use_it(file: Vec<u8>) {
+    let mut log = Log::new(MemoryStorage::new(file));
+    let size = log.size().unwrap_or(0);
+    let frame = 512 + 24;
+    let frames = size.saturating_sub(32) / frame;
+    let mut buf = [0; 512 + 24];
+    for number in (0..frames)
+        .take(200)
+        .chain(frames.saturating_sub(200)..frames)
+    {
+        let _ = log.read(&mut buf, 32 + number * frame);
+    }
+    let _ = log.write(&buf[..24], 32);
+    let _ = log.write(&buf, size.max(32));
+    let _ = log.sync();
+    let _ = log.truncate(size / 2);
+}
+
+/// Bytes of a varint.
+pub fn varint(value: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_varint(&mut out, value);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use litepack_io::random::SplitMix64;
+    use litepack_io::testing::{Call, Watched};
+
+    use super::*;
+    use crate::format::record::{FRAME, NODE};
+
+    /// A record for [`forged`].
+    fn entry(kind: u8, content: &[u8]) -> Vec<u8> {
+        let content = &content[..content.len().min(255)];
+        [&[kind - 1, content.len() as u8], content].concat()
+    }
+
+    /// A random record that has the form of one.
+    fn record(random: &mut SplitMix64, number: u64) -> Vec<u8> {
+        let below = |random: &mut SplitMix64, end| varint(random.below(end));
+        match random.below(10) {
+            0 => {
+                let mut content = vec![random.below(3) as u8];
+                content.extend(below(random, 3));
+                let count = random.below(6);
+                content.extend(varint(count));
+                (0..2 * count).for_each(|_| content.extend(below(random, 2000)));
+                entry(NODE, &content)
+            }
+            1 => {
+                let count = random.below(3);
+                let mut content = varint(random.below(number + 2));
+                content.extend(below(random, 3000));
+                content.extend(varint(count));
+                (0..count).for_each(|_| content.extend(below(random, 2000)));
+                entry(ROOT, &content)
+            }
+            2 => entry(2, &varint(random.below(number + 2))),
+            _ => {
+                let flags = [5, 5, 5, 1, 4, 13, 6, 2][random.below(8) as usize];
+                let mut content = vec![flags];
+                let is_next = random.chance(70);
+                let number = if is_next {
+                    number + 1
+                } else {
+                    random.below(number + 3)
+                };
+                content.extend(varint(number));
+                if flags & 8 != 0 {
+                    content.extend(below(random, 6000));
+                }
+                if flags & 1 != 0 {
+                    content.extend([1, 0]);
+                    content.extend([0; 8]);
+                }
+                if flags & 2 != 0 {
+                    content.extend([7; 24]);
+                }
+                if flags & 4 != 0 {
+                    let form = random.below(7) as u8;
+                    content.push(form);
+                    if form > 1 {
+                        content.extend(below(random, 600));
+                    }
+                    // A frame of zstd's that repeats a byte.
+                    content.extend([0x60, 0x00, 0x01, 0x0b, 0x10, 0x00, 0x00]);
+                }
+                entry(FRAME, &content)
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_a_log_says_costs_an_error_at_most() {
+        for seed in 0..3000 {
+            let mut random = SplitMix64::new(seed);
+            let mut bytes = Vec::new();
+            for number in 0..random.below(40) {
+                bytes.extend(record(&mut random, number));
+            }
+            let mut file = forged(&bytes);
+            if random.chance(30) {
+                let at = random.below(file.len() as u64) as usize;
+                file[at] ^= 1;
+            }
+            use_it(file);
+        }
+    }
+
+    #[test]
+    fn a_log_without_an_index_ends_as_an_error() {
+        let mut bytes = Vec::new();
+        for number in 1..10_000 {
+            let mut content = vec![5];
+            content.extend(varint(number));
+            content.extend([1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
+            bytes.extend(entry(FRAME, &content));
+        }
+        let mut log = Log::new(MemoryStorage::new(forged(&bytes)));
+        assert!(matches!(log.size(), Err(crate::Error::Damaged { .. })));
+    }
+
+    /// Each could stand on the one before, without an end.
+    #[test]
+    fn a_long_chain_of_differences_is_an_error() {
+        let whole = [&[5, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &[7; 512]].concat();
+        let mut file = Vec::new();
+        let generation = generation();
+        let (mut link, mut last) = (0, 0);
+        for number in 0..3000 {
+            let place = RECORDS_START + file.len() as u64;
+            let mut content = whole.clone();
+            if number > 0 {
+                content = vec![4];
+                content.extend(varint(1));
+                content.push(2);
+                content.extend(varint(place - last));
+            }
+            link = record::encode(FRAME, link, &content, place, &generation, &mut file).unwrap();
+            last = place;
+        }
+        let mut image = forged(&[]);
+        image.extend(file);
+        let reads = Cell::new(0);
+        let storage = Watched::new(MemoryStorage::new(image), |_| {
+            reads.set(reads.get() + 1);
+            Ok(())
+        });
+        let mut log = Log::new(storage);
+        assert_eq!(log.size().unwrap(), 32 + 512 + 24);
+        reads.set(0);
+        let found = log.read(&mut [0; 512], 32 + 24);
+        assert!(
+            matches!(found, Err(crate::Error::Damaged { .. })),
+            "{found:?}"
+        );
+        assert!(reads.get() < 20, "{}", reads.get());
+    }
+
+    /// Bytes that look like the beginnings of long records, each of which would have to be hashed.
+    #[test]
+    fn looking_for_a_witness_reads_a_bounded_part() {
+        let mut file = forged(&[]);
+        let likely = [0xff, 0xff, 0x03, 0x00, 1];
+        file.extend(likely.iter().cycle().take(1000 * 1000));
+        // A witness that would be found by hashing more than that is worth.
+        let place = file.len() as u64;
+        let content = [&[13, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &[7; 512]].concat();
+        record::encode(FRAME, 0, &content, place, &generation(), &mut file).unwrap();
+        let near = file[place as usize..].to_vec();
+        let mut found_at_once = forged(&[]);
+        found_at_once.resize(place as usize, 0);
+        found_at_once.extend(near);
+        let size = Log::new(MemoryStorage::new(found_at_once)).size();
+        assert!(
+            matches!(size, Err(crate::Error::Damaged { .. })),
+            "{size:?}"
+        );
+        file.resize(12 << 20, 1);
+        let read = Cell::new(0);
+        let storage = Watched::new(MemoryStorage::new(file), |call| {
+            if let Call::Read { len, .. } = call {
+                read.set(read.get() + len);
+            }
+            Ok(())
+        });
+        assert_eq!(Log::new(storage).size().unwrap(), 32);
+        assert!(read.get() < 3 << 20, "{}", read.get());
+    }
+}

@@ -1,0 +1,278 @@
+//! Power losses and killed processes: what is opened afterwards is the log as it was after some write, and none before
+//! the last sync.
+
+mod support;
+
+use litepack_io::random::SplitMix64;
+use litepack_io::testing::CrashingStorage;
+use litepack_log::Log;
+use support::{Driver, Op, content_of, rounds};
+
+const PAGE: usize = 512;
+
+/// A log that is written, and all states that may be found after a power loss.
+struct Run {
+    storage: CrashingStorage,
+    driver: Driver,
+    log: Log<CrashingStorage>,
+    /// What could be read after each call since the last sync, that one first.
+    states: Vec<Vec<u8>>,
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let storage = CrashingStorage::default();
+        Run {
+            log: Log::new(storage.clone()),
+            storage,
+            driver: Driver::new(seed, PAGE),
+            states: vec![Vec::new()],
+        }
+    }
+
+    fn step(&mut self) -> Op {
+        let op = self.driver.next();
+        op.run(&mut self.log).unwrap();
+        self.note(&op);
+        op
+    }
+
+    fn note(&mut self, op: &Op) {
+        if matches!(op, Op::Sync) {
+            self.states.clear();
+        }
+        let readable = self.driver.readable().to_vec();
+        if self.states.last() != Some(&readable) {
+            self.states.push(readable);
+        }
+    }
+
+    /// Opens what a power loss leaves, and gives the content.
+    fn after_power_loss(&self, loss: u64, context: &str) -> CrashingStorage {
+        let image = self.storage.after_power_loss(loss);
+        let storage = CrashingStorage::with_image(image);
+        let mut log = Log::new(storage.clone());
+        let found = content_of(&mut log, PAGE);
+        let found = found.unwrap_or_else(|error| panic!("{context}: {error}"));
+        assert!(
+            self.states.contains(&found),
+            "{context}: {} bytes are none of {:?}",
+            found.len(),
+            self.states.iter().map(Vec::len).collect::<Vec<_>>()
+        );
+        storage
+    }
+}
+
+#[test]
+fn a_power_loss_leaves_a_state_after_the_last_sync() {
+    for seed in 0..rounds(12) {
+        let mut run = Run::new(seed);
+        let mut random = SplitMix64::new(seed);
+        for call in 0..600 {
+            let op = run.step();
+            if random.chance(15) || matches!(op, Op::Truncate(_)) {
+                for loss in [0, 1, random.next_u64() | 2, random.next_u64() | 2] {
+                    run.after_power_loss(loss, &format!("seed {seed}, call {call}, loss {loss}"));
+                }
+            }
+        }
+    }
+}
+
+/// After a power loss the tail is written over. What lay behind it, of the same generation, must not come back.
+#[test]
+fn what_was_torn_off_does_not_come_back() {
+    for seed in 0..rounds(12) {
+        let mut run = Run::new(seed);
+        let mut random = SplitMix64::new(seed ^ 0xbac);
+        for loss in 0..8 {
+            // Frames of the same lengths again and again.
+            for _ in 0..40 + random.below(100) {
+                run.step();
+            }
+            let context = format!("seed {seed}, loss {loss}");
+            let storage = run.after_power_loss(random.next_u64() | 2, &context);
+            let mut log = Log::new(storage.clone());
+            let found = content_of(&mut log, PAGE).unwrap();
+            run.driver.go_on(&found);
+            run = Run {
+                storage,
+                log,
+                states: vec![found],
+                ..run
+            };
+        }
+    }
+}
+
+/// A process is killed at a write, which was not done or in part. Another goes on, beside a reader that was there before.
+#[test]
+fn a_killed_writer_leaves_what_it_had_written() {
+    for seed in 0..rounds(12) {
+        let mut random = SplitMix64::new(seed ^ 0x17);
+        let mut run = Run::new(seed);
+        let mut reader = Log::new(run.storage.clone());
+        for kill in 0..20 {
+            let until = run.storage.calls() + random.below(60);
+            run.storage.fail(until, u64::MAX);
+            // Of a transaction that is running, parts of frames may not be in the file yet.
+            let state = |driver: &Driver| (driver.readable().to_vec(), driver.stable_len());
+            let mut before = state(&run.driver);
+            let op = loop {
+                let op = run.driver.next();
+                if op.run(&mut run.log).is_err() {
+                    break op;
+                }
+                before = state(&run.driver);
+                if random.chance(10) {
+                    reader.size().unwrap();
+                }
+            };
+            run.storage.fail(0, 0);
+            run.log = Log::new(run.storage.clone());
+            let found = content_of(&mut run.log, PAGE).unwrap();
+            let context = format!("seed {seed}, kill {kill} in {op:?}");
+            let is_cut = matches!(op, Op::Truncate(_)) && found == run.driver.readable();
+            let (before, stable) = before;
+            let is_as_before = found.len() == before.len() && found[..stable] == before[..stable];
+            assert!(is_as_before || is_cut, "{context}");
+            assert!(content_of(&mut reader, PAGE).unwrap() == found, "{context}");
+            run.driver.go_on(&found);
+        }
+    }
+}
+
+/// A sync fails, and the system gives up what it had. The next one that returns counts for all.
+#[test]
+fn a_failed_sync_loses_nothing_that_a_later_one_promises() {
+    for seed in 0..rounds(12) {
+        let mut run = Run::new(seed);
+        run.storage.fail_badly();
+        let mut random = SplitMix64::new(seed ^ 0xf5);
+        for call in 0..400 {
+            let op = run.driver.next();
+            if matches!(op, Op::Sync) && random.chance(20) {
+                let at = run.storage.calls();
+                run.storage.fail(at, at + 1);
+                assert!(op.run(&mut run.log).is_err());
+                run.storage.fail(0, 0);
+            }
+            op.run(&mut run.log).unwrap();
+            run.note(&op);
+            if random.chance(10) {
+                let loss = random.next_u64() | 2;
+                run.after_power_loss(loss, &format!("seed {seed}, call {call}"));
+            }
+        }
+    }
+}
+
+/// A write fails, or reports so, and may have been done. The same handle goes on.
+#[test]
+fn a_writer_goes_on_after_a_failed_write() {
+    for seed in 0..rounds(12) {
+        let mut random = SplitMix64::new(seed ^ 0x90);
+        let mut run = Run::new(seed);
+        run.storage.fail_badly();
+        let mut reader = Log::new(run.storage.clone());
+        for failure in 0..30 {
+            let at = run.storage.calls() + random.below(40);
+            run.storage.fail(at, at + 2);
+            while run.driver.next().run(&mut run.log).is_ok() {
+                reader.size().unwrap();
+            }
+            run.storage.fail(0, 0);
+            let found = content_of(&mut run.log, PAGE).unwrap();
+            let context = format!("seed {seed}, failure {failure}");
+            assert!(content_of(&mut reader, PAGE).unwrap() == found, "{context}");
+            run.driver.go_on(&found);
+        }
+    }
+}
+
+/// The index is written with this frame, and a call of that fails.
+#[test]
+fn a_writer_goes_on_after_its_index_was_not_written() {
+    let offset = |number: u64| 32 + (number - 1) * (PAGE as u64 + 24);
+    let frame = |n: u64| {
+        let number = n as u8;
+        [&[0, 0, 0, 1, 0, 0, 0, 1][..], &[number; PAGE + 16]].concat()
+    };
+    for call in 0..8 {
+        let storage = CrashingStorage::default();
+        let mut log = Log::new(storage.clone());
+        log.write(&support::header(PAGE, 1), 0).unwrap();
+        for number in 1..2048 {
+            log.write(&frame(number), offset(number)).unwrap();
+        }
+        let at = storage.calls() + call;
+        storage.fail(at, at + 1);
+        let done = log.write(&frame(2048), offset(2048));
+        assert_eq!(done.is_ok(), storage.calls() <= at, "call {call}");
+        storage.fail(0, 0);
+        for number in 2048..2060 {
+            log.write(&frame(number), offset(number)).unwrap();
+        }
+        let found = content_of(&mut log, PAGE).unwrap();
+        assert!(
+            found[32..] == (1..2060).flat_map(frame).collect::<Vec<_>>(),
+            "call {call}"
+        );
+        assert!(
+            content_of(&mut Log::new(storage), PAGE).unwrap() == found,
+            "call {call}"
+        );
+    }
+}
+
+/// The two slots take turns: one that is torn within a sector leaves the generation before.
+#[test]
+fn a_torn_slot_leaves_the_generation_before() {
+    let mut run = Run::new(1);
+    while run.driver.readable().len() < 8 * PAGE || !run.driver.is_between() {
+        run.step();
+    }
+    for round in 0..4 {
+        let before = run.storage.after_power_loss(1);
+        let content = run.driver.readable().to_vec();
+        let header = support::header(PAGE, 100 + round);
+        run.log.write(&header, 0).unwrap();
+        let after = run.storage.after_power_loss(1);
+        let changed: Vec<usize> = (0..4096).filter(|at| before[*at] != after[*at]).collect();
+        for arrived in 1..changed.len() {
+            let mut torn = before.clone();
+            changed[..arrived]
+                .iter()
+                .for_each(|at| torn[*at] = after[*at]);
+            let mut log = Log::new(CrashingStorage::with_image(torn));
+            let found = content_of(&mut log, PAGE).unwrap();
+            assert!(found == content, "round {round}, {arrived} bytes");
+        }
+        assert!(content_of(&mut run.log, PAGE).unwrap() == header);
+        run.driver.go_on(&header);
+        while run.driver.readable().len() < 8 * PAGE || !run.driver.is_between() {
+            run.step();
+        }
+    }
+}
+
+/// Of a frame whose second half never came nothing is left when others have written that frame.
+#[test]
+fn half_a_frame_before_a_failed_sync_is_forgotten() {
+    let storage = CrashingStorage::default();
+    let (mut one, mut other) = (Log::new(storage.clone()), Log::new(storage.clone()));
+    let offset = |number: u64| 32 + (number - 1) * (PAGE as u64 + 24);
+    let frame = |n: u8| [&[0, 0, 0, 1, 0, 0, 0, 1][..], &[n; PAGE + 16]].concat();
+    one.write(&support::header(PAGE, 1), 0).unwrap();
+    one.write(&frame(1), offset(1)).unwrap();
+    one.write(&frame(2)[..24], offset(2)).unwrap();
+    let at = storage.calls();
+    storage.fail(at, at + 1);
+    one.sync().unwrap_err();
+    storage.fail(0, 0);
+    other.write(&frame(3), offset(2)).unwrap();
+    one.write(&frame(4), offset(3)).unwrap();
+    let found = content_of(&mut other, PAGE).unwrap();
+    assert!(found[32..] == [frame(1), frame(3), frame(4)].concat());
+}
