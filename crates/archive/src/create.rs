@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use litepack_btree::page_size;
 use litepack_io::interrupt;
 use litepack_io::results::{Results, Waited};
 use litepack_io::workers::WorkerPool;
@@ -91,7 +92,7 @@ pub fn create(
     let mut head = [0; 18];
     let head_len = fill(input, &mut head)?;
     let head = head.get(..head_len).unwrap_or_default();
-    let frame_size = frame_size(settings.frame_size, page_size(head))?;
+    let frame_size = frame_size(settings.frame_size, page_size(head).unwrap_or(1))?;
     let mut input = head.chain(input);
     let (threads, level) = (settings.threads.max(1), settings.level);
     let (mut workers, mut tools) = (WorkerPool::<Tools>::default(), Tools::default());
@@ -302,20 +303,6 @@ fn frame_size(asked: u32, page_size: u32) -> Result<u32> {
             let why = format!("frames of {asked} bytes; they hold at most {most}");
             Error::Limit(why)
         })
-}
-
-/// The page size of the database that begins with these bytes; 1 if it is none.
-fn page_size(head: &[u8]) -> u32 {
-    let Some([high, low]) = head
-        .strip_prefix(b"SQLite format 3\0")
-        .and_then(|rest| rest.get(..2))
-    else {
-        return 1;
-    };
-    match u16::from_be_bytes([*high, *low]) {
-        1 => 65536,
-        size => u32::from(size).max(1),
-    }
 }
 
 /// Fills `buf` as far as there are bytes.

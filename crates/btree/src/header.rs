@@ -7,7 +7,8 @@ use crate::page_number::PageNumber;
 /// Length of the database header in bytes.
 pub const HEADER_LEN: usize = 100;
 
-const MAGIC: &[u8] = b"SQLite format 3\0";
+/// First bytes of every plain database.
+pub const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// The byte that SQLite's locks begin at; the page around it is never used.
 const PENDING_BYTE: u32 = 0x4000_0000;
 /// Largest page number.
@@ -49,7 +50,7 @@ pub struct Header {
 /// (<https://sqlite.org/fileformat2.html#page_size>).
 pub fn page_size(head: &[u8]) -> Option<u32> {
     match be16(head, 16)? {
-        _ if !head.starts_with(MAGIC) => None,
+        _ if !head.starts_with(SQLITE_MAGIC) => None,
         1 => Some(65536),
         size if size >= 512 && size.is_power_of_two() => Some(size.into()),
         _ => None,
@@ -139,7 +140,7 @@ mod tests {
 
     fn head() -> Vec<u8> {
         let mut head = vec![0; HEADER_LEN];
-        head[..16].copy_from_slice(MAGIC);
+        head[..16].copy_from_slice(SQLITE_MAGIC);
         head[16] = 16;
         head[28..32].copy_from_slice(&7_u32.to_be_bytes());
         head

@@ -37,6 +37,6 @@ pub mod split;
 mod walk;
 
 pub use free_list::FreeList;
-pub use header::{Encoding, HEADER_LEN, Header, page_size};
+pub use header::{Encoding, HEADER_LEN, Header, SQLITE_MAGIC, page_size};
 pub use page_number::PageNumber;
 pub use page_ownership::{Damage, Owner, PageOwnership, Role, Tree, TreeKind};

@@ -1,8 +1,9 @@
 //! The kind of a file, by its first bytes, and the facts in the header of a plain database.
 
 use litepack_archive::begins_like_zstd;
+use litepack_btree::SQLITE_MAGIC;
 pub use litepack_btree::page_size;
-use litepack_store::{HeaderKind, SQLITE_MAGIC, kind_of};
+use litepack_store::{HeaderKind, kind_of};
 
 /// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

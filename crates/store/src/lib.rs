@@ -47,7 +47,6 @@ pub use format::header::{HEAD_LEN, Header, HeaderKind, kind_of};
 pub use format::layout::{FileUuid, HEADER_LEN, MAGIC, VERSION};
 pub use format::offset::FileOffset;
 pub use format::prefetch_segment::{OPENING, OPENING_DATA};
-pub use format::sqlite::SQLITE_MAGIC;
 pub use format::unit::Unit;
 pub use inspect::check::CheckReport;
 pub use inspect::info::{Info, StoredKind, StoredUnit};

@@ -82,8 +82,6 @@ pub(crate) struct Layout {
 
 /// No page of SQLite is longer: a cell pointer has 16 bits.
 pub(crate) const PAGE_MAX: usize = 1 << 16;
-/// The magic at the start of page 1.
-const MAGIC: &[u8] = b"SQLite format 3\0";
 /// The length of the header that page 1 has before its b-tree header.
 pub(crate) const FILE_HEADER_LEN: usize = 100;
 
@@ -95,7 +93,7 @@ impl Layout {
     /// Takes a page apart; `None` when its cells overlap or lie outside, as in a page that is no
     /// b-tree page at all.
     pub(crate) fn parse(page: &[u8]) -> Option<Layout> {
-        let header = if page.starts_with(MAGIC) {
+        let header = if page.starts_with(litepack_btree::SQLITE_MAGIC) {
             FILE_HEADER_LEN
         } else {
             0

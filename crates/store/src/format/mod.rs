@@ -10,5 +10,4 @@ pub(crate) mod node;
 pub(crate) mod offset;
 pub(crate) mod prefetch_segment;
 pub(crate) mod record;
-pub(crate) mod sqlite;
 pub(crate) mod unit;

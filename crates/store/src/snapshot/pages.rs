@@ -6,7 +6,6 @@ use litepack_io::storage::ReadAt;
 use crate::error::{Damage, Error, Result};
 use crate::format::leaf::Entry;
 use crate::format::node::Node;
-use crate::format::sqlite::page_size_in;
 use crate::format::unit::Unit;
 use crate::medium::coalesced::CoalescedReads;
 use crate::medium::node_cache::Leaves;
@@ -99,7 +98,7 @@ impl<R: ReadAt> PageReader<R> {
             done += len;
         }
         if offset == 0
-            && let Some(page_size) = page_size_in(&buf[..available])
+            && let Some(page_size) = litepack_btree::page_size(&buf[..available])
         {
             image.page_size = page_size;
         }

@@ -36,7 +36,7 @@ pub(super) fn rows(number: u64) -> Vec<u8> {
     page[start + 5..start + 7].copy_from_slice(&(content as u16).to_be_bytes());
     page[start + 8..start + 8 + cells.len()].copy_from_slice(&cells);
     if number == 0 {
-        page[..16].copy_from_slice(crate::SQLITE_MAGIC);
+        page[..16].copy_from_slice(litepack_btree::SQLITE_MAGIC);
         page[16..24].copy_from_slice(&[16, 0, 1, 1, 0, 64, 32, 32]);
     }
     page

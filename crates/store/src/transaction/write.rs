@@ -4,6 +4,7 @@
 //! (where no commit knows of it yet), and changed map leaves beyond [`LEAVES_MAX`] are written too. Where memory is short
 //! both are less (`litepack_io::fixed`).
 
+use litepack_btree::page_size;
 use litepack_codec::{DictId, row_signature};
 use litepack_io::storage::Storage;
 
@@ -14,7 +15,6 @@ use crate::format::layout::unit_size_for;
 use crate::format::leaf::Entry;
 use crate::format::node::TreeKind;
 use crate::format::offset::FileOffset;
-use crate::format::sqlite::page_size_in;
 use crate::format::unit::Unit;
 use crate::medium::dictionaries::Choice;
 use crate::snapshot::page_map::Gone;
@@ -81,7 +81,7 @@ impl<D: Storage> Transaction<'_, D> {
             }
         }
         if offset == 0
-            && let Some(page_size) = page_size_in(bytes)
+            && let Some(page_size) = page_size(bytes)
         {
             self.changes.page_size = Some(page_size);
             self.changes.image.page_size = page_size;
