@@ -9,7 +9,7 @@ use litepack_store::DEFAULT_LEVEL;
 use super::column::ColumnSample;
 use super::findings::{Evidence, Finding, JSON_KEY, NEARLY_ALL, TWICE};
 use super::kind::Kind;
-use super::schema::{Column, Table};
+use super::schema::{Column, TableSchema};
 use super::sql::in_sql;
 
 /// Bytes of text that are compressed to see what is left of it.
@@ -19,11 +19,11 @@ const LONG: f64 = 1024.0;
 const LONGEST: usize = 8192;
 
 /// A column of a table.
-struct Place<'a> {
+struct TableColumn<'a> {
     /// The place of the table among the trees.
     at: usize,
     tree: &'a Tree,
-    table: &'a Table,
+    table: &'a TableSchema,
     /// Its values, as far as they were looked at.
     column: &'a ColumnSample,
     /// Its place among the columns of the table.
@@ -38,9 +38,9 @@ impl Evidence<'_> {
         at: usize,
         tree: &Tree,
         field: usize,
-        table: &Table,
+        table: &TableSchema,
     ) -> impl Iterator<Item = Finding> {
-        let place = table.fields.get(field).copied().map(|place| Place {
+        let place = table.fields.get(field).copied().map(|place| TableColumn {
             at,
             tree,
             table,
@@ -53,7 +53,7 @@ impl Evidence<'_> {
     }
 
     /// Hexadecimal text, of which a blob takes half.
-    fn hex(&self, of: &Place<'_>) -> Option<Finding> {
+    fn hex(&self, of: &TableColumn<'_>) -> Option<Finding> {
         let (kind, share) = of.column.kind()?;
         let left = match kind {
             Kind::Hex => 0.5,
@@ -132,7 +132,7 @@ impl Evidence<'_> {
     }
 
     /// Long values that stand in several rows.
-    fn value_twice(&self, of: &Place<'_>) -> Option<Finding> {
+    fn value_twice(&self, of: &TableColumn<'_>) -> Option<Finding> {
         let share = of.column.twice();
         if share < TWICE {
             return None;
@@ -161,7 +161,7 @@ impl Evidence<'_> {
     }
 
     /// A key of JSON by which rows are looked up.
-    fn json_key(&self, of: &Place<'_>) -> Option<Finding> {
+    fn json_key(&self, of: &TableColumn<'_>) -> Option<Finding> {
         let (kind, share) = of.column.kind()?;
         let rows = self.scale.rows(of.at);
         let by_expression =

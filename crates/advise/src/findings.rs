@@ -15,7 +15,7 @@ use super::left::Left;
 use super::modes::packed::Packed;
 use super::rebuild::{Filling, changed, vacuumed};
 use super::sample::{Samples, TreeSample, varint_len};
-use super::schema::{Index, IndexField, Schema, Table};
+use super::schema::{Index, IndexField, Schema, TableSchema};
 use super::sql::{in_sql, list, rebuilt};
 
 /// A finding has to save this share of the file, and this many bytes.
@@ -288,7 +288,7 @@ impl Evidence<'_> {
         at: usize,
         tree: &Tree,
         sample: &TreeSample,
-        table: &Table,
+        table: &TableSchema,
     ) -> Option<Finding> {
         if table.without_rowid || table.rowid.is_some() || !table.has_key() {
             return None;
@@ -333,7 +333,7 @@ impl Evidence<'_> {
         at: usize,
         tree: &Tree,
         sample: &TreeSample,
-        table: &Table,
+        table: &TableSchema,
         primary: usize,
     ) -> f64 {
         let after = self.changed(at, true, |payload, _| (payload, varint_len(payload) as u32));
@@ -370,7 +370,7 @@ impl Evidence<'_> {
     }
 
     /// The SQL to make a table anew; `None` for one that has more than columns and a key, which would be lost.
-    fn rebuilt(&self, name: &str, table: &Table, without_rowid: bool) -> Option<String> {
+    fn rebuilt(&self, name: &str, table: &TableSchema, without_rowid: bool) -> Option<String> {
         let has_more = table.more
             || table.triggers
             || self.schema.related.contains(&name.to_lowercase())
@@ -385,7 +385,7 @@ impl Evidence<'_> {
         at: usize,
         tree: &Tree,
         sample: &TreeSample,
-        table: &Table,
+        table: &TableSchema,
     ) -> Option<Finding> {
         if !table.without_rowid || sample.sizes.is_empty() {
             return None;
@@ -423,7 +423,7 @@ impl Evidence<'_> {
         at: usize,
         tree: &Tree,
         sample: &TreeSample,
-        table: &Table,
+        table: &TableSchema,
     ) -> Option<Finding> {
         let mut rows = sample.rows.clone();
         rows.sort_unstable();

@@ -36,7 +36,7 @@ const MORE: [&str; 9] = [
 /// Tables and indexes by name.
 #[derive(Debug, Default)]
 pub(crate) struct Schema {
-    pub(crate) tables: BTreeMap<String, Table>,
+    pub(crate) tables: BTreeMap<String, TableSchema>,
     pub(crate) indexes: BTreeMap<String, Index>,
     /// Table and column of each end of a foreign key, in lower case.
     pub(crate) foreign: HashSet<(String, String)>,
@@ -48,7 +48,7 @@ pub(crate) struct Schema {
 
 /// A table that has rows of its own.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct TableSchema {
     pub(crate) without_rowid: bool,
     pub(crate) strict: bool,
     pub(crate) columns: Vec<Column>,
@@ -163,7 +163,7 @@ impl Schema {
         }
     }
 
-    fn change(&mut self, name: &str, change: impl FnOnce(&mut Table)) {
+    fn change(&mut self, name: &str, change: impl FnOnce(&mut TableSchema)) {
         if let Some(table) = self.tables.get_mut(name) {
             change(table);
         }
@@ -182,10 +182,10 @@ impl Schema {
             ))
         })?;
         for (name, without_rowid, strict) in tables {
-            let mut table = Table {
+            let mut table = TableSchema {
                 without_rowid,
                 strict,
-                ..Table::default()
+                ..TableSchema::default()
             };
             let sql = r#"SELECT name, type, pk, hidden, "notnull" FROM pragma_table_xinfo(?1, 'main') ORDER BY cid"#;
             table.columns = rows(db, sql, [&name], |row| {
@@ -210,7 +210,7 @@ impl Schema {
         &mut self,
         db: &Connection,
         name: &str,
-        of: &mut Table,
+        of: &mut TableSchema,
     ) -> rusqlite::Result<Option<Vec<IndexField>>> {
         let columns = of.columns.len();
         let sql = r#"SELECT name, "unique", origin, partial FROM pragma_index_list(?1, 'main')"#;
@@ -298,7 +298,7 @@ impl Index {
     }
 }
 
-impl Table {
+impl TableSchema {
     /// Finds out which field of a record holds which column: all that are stored, in order, but in a table WITHOUT
     /// ROWID those of the primary key first, as its index lists them.
     fn number_fields(&mut self, primary: Option<&Vec<IndexField>>) {

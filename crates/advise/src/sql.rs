@@ -7,7 +7,7 @@
 use litepack_columns::tokens::quote;
 use litepack_database::names::printable::deceives;
 
-use super::schema::Table;
+use super::schema::TableSchema;
 
 /// Longest name in SQL that is shown, and longest word of a command.
 const NAME_MAX: usize = 200;
@@ -33,14 +33,14 @@ pub(super) fn in_shell(word: &str) -> Option<String> {
 }
 
 /// Names of columns in SQL.
-pub(super) fn list(table: &Table, columns: &[usize]) -> Option<String> {
+pub(super) fn list(table: &TableSchema, columns: &[usize]) -> Option<String> {
     let names = columns.iter().map(|at| in_sql(&table.columns[*at].name));
     let names = names.collect::<Option<Vec<_>>>()?;
     (!names.is_empty() && names.len() <= LISTED).then(|| names.join(", "))
 }
 
 /// The statements that make a table anew, with a rowid or without, for a table that has nothing but columns and a key.
-pub(super) fn rebuilt(name: &str, table: &Table, without_rowid: bool) -> Option<String> {
+pub(super) fn rebuilt(name: &str, table: &TableSchema, without_rowid: bool) -> Option<String> {
     let all: Vec<usize> = (0..table.columns.len()).collect();
     let columns = list(table, &all)?;
     let simple = |declared: &str| {

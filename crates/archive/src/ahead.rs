@@ -76,13 +76,13 @@ impl Job {
 
 /// Where an archive's frames go in the cache.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct CachePlace {
     pub(crate) cache: Arc<Cache>,
     pub(crate) file: FileId,
     pub(crate) table: u64,
 }
 
-impl Place {
+impl CachePlace {
     /// The key of a frame that is decoded whole, or of a piece of one that is not.
     pub(crate) fn key(&self, frame: &Frame, piece: Option<u32>) -> FrameKey {
         FrameKey {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ahead::{Ahead, JOB_FRAMES, JOB_SIZE, Job, Place};
+use crate::ahead::{Ahead, CachePlace, JOB_FRAMES, JOB_SIZE, Job};
 use crate::decode::Decoder;
 use crate::error::{Error, Result};
 use crate::large::{Large, PIECE};
@@ -50,7 +50,7 @@ impl Default for Options {
 pub struct Archive<S> {
     source: S,
     table: Arc<SeekTable>,
-    pub(crate) place: Place,
+    pub(crate) place: CachePlace,
     decoder: Decoder,
     large: Large,
     pub(crate) ahead: Ahead,
@@ -87,7 +87,7 @@ impl<S: ReadAt> Archive<S> {
     /// Opens an archive whose seek table is known from another handle.
     pub fn with_table(source: S, table: Arc<SeekTable>, options: Options) -> Archive<S> {
         options.cache.begin_use(CacheKind::Frames);
-        let place = Place {
+        let place = CachePlace {
             cache: options.cache,
             file: options.file,
             table: table.identity(),

@@ -49,42 +49,42 @@ pub(super) struct File {
     pub(super) identity: String,
     pub(super) size: u64,
     /// Its content, or why that is not known.
-    pub(super) content: std::result::Result<Content, String>,
+    pub(super) content: std::result::Result<FileSummary, String>,
 }
 
 /// The content of a file.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Content {
+pub(super) struct FileSummary {
     pub(super) format: String,
     pub(super) page_size: i64,
     pub(super) encoding: String,
     pub(super) schema_hash: String,
-    pub(super) tables: Vec<Table>,
+    pub(super) tables: Vec<TableSummary>,
     /// Objects in the file and not here, and why. Said when the file is read, and not kept.
     pub(super) left_out: Vec<String>,
 }
 
 /// A table of a file.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Table {
+pub(super) struct TableSummary {
     pub(super) name: String,
     pub(super) rows: i64,
-    pub(super) columns: Vec<Column>,
+    pub(super) columns: Vec<ColumnSummary>,
 }
 
 /// Between which values a column is; NULL is not known.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Column {
+pub(super) struct ColumnSummary {
     pub(super) name: String,
     pub(super) least: Value,
     pub(super) greatest: Value,
     pub(super) nulls: i64,
 }
 
-impl Content {
+impl FileSummary {
     /// Whether it has a column that is written `TABLE.COLUMN`.
     pub(super) fn has(&self, full: &str) -> bool {
-        let is_it = |table: &Table, column: &Column| {
+        let is_it = |table: &TableSummary, column: &ColumnSummary| {
             format!("{}.{}", table.name, column.name).eq_ignore_ascii_case(full)
         };
         let mut tables = self.tables.iter();
@@ -236,7 +236,7 @@ fn insert(connection: &Connection, id: i64, file: &File) -> rusqlite::Result<()>
         let mut insert =
             connection.prepare_cached("INSERT INTO columns VALUES(?1,?2,?3,?4,?5,?6)")?;
         for column in &table.columns {
-            let Column {
+            let ColumnSummary {
                 name,
                 least,
                 greatest,
@@ -263,7 +263,7 @@ fn has_own_tables(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 fn read(connection: &Connection) -> rusqlite::Result<Book> {
-    let mut columns: BTreeMap<(i64, String), Vec<Column>> = BTreeMap::new();
+    let mut columns: BTreeMap<(i64, String), Vec<ColumnSummary>> = BTreeMap::new();
     each(
         connection,
         "SELECT file, \"table\", name, least, greatest, nulls FROM columns",
@@ -271,7 +271,7 @@ fn read(connection: &Connection) -> rusqlite::Result<Book> {
             columns
                 .entry((row.get(0)?, row.get(1)?))
                 .or_default()
-                .push(Column {
+                .push(ColumnSummary {
                     name: row.get(2)?,
                     least: row.get(3)?,
                     greatest: row.get(4)?,
@@ -280,10 +280,10 @@ fn read(connection: &Connection) -> rusqlite::Result<Book> {
             Ok(())
         },
     )?;
-    let mut tables: BTreeMap<i64, Vec<Table>> = BTreeMap::new();
+    let mut tables: BTreeMap<i64, Vec<TableSummary>> = BTreeMap::new();
     each(connection, "SELECT file, name, rows FROM tables", |row| {
         let (file, name): (i64, String) = (row.get(0)?, row.get(1)?);
-        tables.entry(file).or_default().push(Table {
+        tables.entry(file).or_default().push(TableSummary {
             columns: columns.remove(&(file, name.clone())).unwrap_or_default(),
             name,
             rows: row.get(2)?,
@@ -299,7 +299,7 @@ fn read(connection: &Connection) -> rusqlite::Result<Book> {
     each(connection, sql, |row| {
         let content = match row.get::<_, Option<String>>(8)? {
             Some(error) => Err(error),
-            None => Ok(Content {
+            None => Ok(FileSummary {
                 format: row.get(4)?,
                 page_size: row.get(5)?,
                 encoding: row.get(6)?,

@@ -16,7 +16,7 @@ use litepack_engine::FileKind;
 use rusqlite::{Connection, ErrorCode};
 use twox_hash::XxHash3_64;
 
-use super::book::{Book, Column, Content, File, Table};
+use super::book::{Book, ColumnSummary, File, FileSummary, TableSummary};
 use super::find::Shard;
 use super::identity::{self, Identity};
 use super::{CatalogOptions, absolute, bounds, text_of};
@@ -87,8 +87,8 @@ impl<'a> Looker<'a> {
         // A statement that is interrupted may say so in other words.
         self.job.check()?;
         let content = match found {
-            Ok(Found::Known(file)) => return Ok((file, true)),
-            Ok(Found::Content(content)) => Ok(content),
+            Ok(Looked::Known(file)) => return Ok((file, true)),
+            Ok(Looked::Content(content)) => Ok(content),
             Err(error) => Err(error.in_one_line()),
         };
         let identity = identity.unwrap_or_else(|| identity::of_object(0, ""));
@@ -116,13 +116,13 @@ impl<'a> Looker<'a> {
         path: &Path,
         identity: &mut Option<Identity>,
         known: impl Fn(&Identity) -> Option<&'b File>,
-    ) -> Result<Found> {
+    ) -> Result<Looked> {
         let which =
             || identity::of_file(path).with_context(|| litepack_database::error::cannot_read(path));
         for _ in 0..ATTEMPTS {
             let before = which()?;
             if let Some(file) = known(&before) {
-                return Ok(Found::Known(file.clone()));
+                return Ok(Looked::Known(file.clone()));
             }
             identity::wait_until_distinct(path);
             let before = which()?;
@@ -155,7 +155,7 @@ impl<'a> Looker<'a> {
                     Ok(error) => origin.explain(error),
                     Err(error) => error,
                 };
-                return content.map(Found::Content).map_err(told);
+                return content.map(Looked::Content).map_err(told);
             }
         }
         refuse!("it is written all the time; run this again when it is not");
@@ -166,7 +166,7 @@ impl<'a> Looker<'a> {
         url: &str,
         identity: &mut Option<Identity>,
         known: impl Fn(&Identity) -> Option<&'b File>,
-    ) -> Result<Found> {
+    ) -> Result<Looked> {
         let cannot = |error| Error::of_sqlite(Path::new(url), error);
         let uri =
             litepack_database::remote_uri(url).with_context(|| format!("cannot open {url}"))?;
@@ -188,11 +188,11 @@ impl<'a> Looker<'a> {
         let opened = identity::of_object(size, text("validator"));
         *identity = Some(opened.clone());
         if let Some(file) = known(&opened) {
-            return Ok(Found::Known(file.clone()));
+            return Ok(Looked::Known(file.clone()));
         }
         let bound = remote_bound(&mut connection, size, text("kind")).map_err(cannot)?;
         let content = bound.told(self.content(&connection, text("kind")));
-        content.map(Found::Content).map_err(cannot)
+        content.map(Looked::Content).map_err(cannot)
     }
 
     /// The same, after an attempt that was stopped.
@@ -201,7 +201,7 @@ impl<'a> Looker<'a> {
         connection: &mut Connection,
         format: &str,
         patience: Duration,
-    ) -> rusqlite::Result<Content> {
+    ) -> rusqlite::Result<FileSummary> {
         let bound = Bound::of(connection, u64::MAX, patience)?;
         let content = connection
             .execute_batch("ROLLBACK")
@@ -211,7 +211,7 @@ impl<'a> Looker<'a> {
 
     /// The content of a database, as a catalog tells it, of one commit. Objects that need a collation or a function
     /// which this program does not have are left out, and listed as such.
-    fn content(&self, connection: &Connection, format: &str) -> rusqlite::Result<Content> {
+    fn content(&self, connection: &Connection, format: &str) -> rusqlite::Result<FileSummary> {
         let _interrupts = self.job.interrupts(connection);
         connection.execute_batch("BEGIN")?;
         let schema_hash = schema_hash(connection)?;
@@ -232,7 +232,7 @@ impl<'a> Looker<'a> {
                 Err(why) => left_out.push(format!("table {shown}: {why}")),
             }
         }
-        Ok(Content {
+        Ok(FileSummary {
             format: format.to_owned(),
             page_size: connection.query_row("PRAGMA main.page_size", [], |row| row.get(0))?,
             encoding,
@@ -248,7 +248,7 @@ impl<'a> Looker<'a> {
         name: String,
         is_utf8: bool,
         left_out: &mut Vec<String>,
-    ) -> rusqlite::Result<Table> {
+    ) -> rusqlite::Result<TableSummary> {
         let source = format!("main.{}", quote(&name));
         let rows = count(connection, &source)?;
         let indexed = indexed_columns(connection, &name)?;
@@ -265,7 +265,7 @@ impl<'a> Looker<'a> {
                 }
             }
         }
-        Ok(Table {
+        Ok(TableSummary {
             name,
             rows,
             columns,
@@ -348,9 +348,9 @@ fn remote_bound(connection: &mut Connection, len: u64, kind: &str) -> rusqlite::
 }
 
 /// The entry of a file as known before, or its content.
-enum Found {
+enum Looked {
     Known(File),
-    Content(Content),
+    Content(FileSummary),
 }
 
 /// Columns whose least and greatest values are found by going down a tree: the INTEGER PRIMARY KEY, and the first column
@@ -375,7 +375,7 @@ fn range(
     column: &str,
     is_indexed: bool,
     is_utf8: bool,
-) -> rusqlite::Result<Column> {
+) -> rusqlite::Result<ColumnSummary> {
     let name = quote(column);
     let value = format!("{name} COLLATE BINARY");
     let sql = match is_indexed {
@@ -388,7 +388,7 @@ fn range(
         }
     };
     connection.query_row(&sql, [], |row| {
-        Ok(Column {
+        Ok(ColumnSummary {
             name: column.to_owned(),
             least: bounds::least(row.get_ref(0)?, is_utf8),
             greatest: bounds::greatest(row.get_ref(1)?, is_utf8),

@@ -35,7 +35,7 @@ enum Command {
 
 /// Where a column is.
 #[derive(clap::Args)]
-struct Place {
+struct ColumnPlace {
     /// The database, plain or packed.
     database: PathBuf,
     /// The table.
@@ -44,7 +44,7 @@ struct Place {
     column: String,
 }
 
-impl Place {
+impl ColumnPlace {
     /// For people.
     fn name(&self) -> String {
         format!("{}.{}", self.table, self.column)

@@ -15,7 +15,7 @@ use litepack_codec::Dictionary;
 use litepack_io::interrupt;
 
 use crate::sql::{Error, Result, Sql, Statement, Value};
-use crate::stored::{self, Found, find_then};
+use crate::stored::{self, NamedObject, find_then};
 use crate::tokens::quote;
 
 /// The id that stands for compression without a dictionary.
@@ -114,9 +114,9 @@ fn cost(len: usize) -> usize {
 }
 
 /// Which dictionary an id stands for, for as long as something keeps that dictionary.
-type Known = BTreeMap<i64, Weak<Dictionary>>;
+type KnownDictionaries = BTreeMap<i64, Weak<Dictionary>>;
 
-fn note(known: &mut Known, id: i64, dictionary: &Arc<Dictionary>) {
+fn note(known: &mut KnownDictionaries, id: i64, dictionary: &Arc<Dictionary>) {
     if known.len() >= KNOWN_MAX {
         known.clear();
     }
@@ -129,9 +129,9 @@ pub struct Dictionaries {
     /// Those remembered in any way, by hash.
     kept: RefCell<Kept<u128>>,
     /// By ids that follow from content.
-    certain: RefCell<Known>,
+    certain: RefCell<KnownDictionaries>,
     /// By other ids, as of a state of the databases.
-    passing: RefCell<(Option<Stamp>, Known)>,
+    passing: RefCell<(Option<Stamp>, KnownDictionaries)>,
 }
 
 /// A state of databases that cannot be exchanged for others without this changing.
@@ -145,7 +145,7 @@ struct Stamp(Vec<Option<u32>>);
 #[derive(Debug, Default)]
 pub struct Run {
     changes: i64,
-    found: Known,
+    found: KnownDictionaries,
 }
 
 impl Run {
@@ -203,7 +203,7 @@ impl Dictionaries {
                     return Ok(known);
                 }
             } else {
-                *passing = (Some(stamp), Known::default());
+                *passing = (Some(stamp), KnownDictionaries::default());
             }
         }
         let found = self.look_up(db, id)?;
@@ -274,7 +274,7 @@ fn stored(
     each: impl FnOnce(&[u8]) -> Result<()>,
 ) -> Result<()> {
     find_then(db, schema, "_zstd_dicts", &["id", "dict"], |found| {
-        if found != Found::Table {
+        if found != NamedObject::Table {
             return Ok(());
         }
         let sql = format!(

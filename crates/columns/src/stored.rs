@@ -22,7 +22,7 @@ const HELPERS: [(&str, &[&str]); 5] = [
 
 /// The object that a name stands for in a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum NamedObject {
     /// Nothing.
     Nothing,
     /// An ordinary table that has all columns asked for, each of them stored.
@@ -35,7 +35,12 @@ pub(crate) enum Found {
 ///
 /// # Errors
 /// SQLite's.
-pub(crate) fn find(db: &impl Sql, schema: &str, table: &str, columns: &[&str]) -> Result<Found> {
+pub(crate) fn find(
+    db: &impl Sql,
+    schema: &str,
+    table: &str,
+    columns: &[&str],
+) -> Result<NamedObject> {
     find_then(db, schema, table, columns, Ok)
 }
 
@@ -48,7 +53,7 @@ pub(crate) fn find_then<T>(
     schema: &str,
     table: &str,
     columns: &[&str],
-    then: impl FnOnce(Found) -> Result<T>,
+    then: impl FnOnce(NamedObject) -> Result<T>,
 ) -> Result<T> {
     // The text is what SQLite knows the table by; what else the row says may be untrue.
     let sql = format!(
@@ -58,16 +63,16 @@ pub(crate) fn find_then<T>(
     let mut statement = db.prepare(&sql)?;
     statement.bind(1, Value::from(table))?;
     if !statement.step()? {
-        return then(Found::Nothing);
+        return then(NamedObject::Nothing);
     }
     let text = statement.column(0).text().unwrap_or_default();
     // The statement stays where it is meanwhile, and with it the lock on what was read.
     let is_ordinary = Head::of(&text).is_some_and(|head| head.is("table", table))
         && has_stored(db, schema, table, columns)?;
     then(if is_ordinary {
-        Found::Table
+        NamedObject::Table
     } else {
-        Found::Other
+        NamedObject::Other
     })
 }
 
@@ -93,9 +98,9 @@ pub(crate) fn has_helper(db: &impl Sql, table: &str) -> Result<bool> {
     let columns = HELPERS.iter().find(|(name, _)| *name == table);
     let columns = columns.map_or(&[][..], |(_, columns)| columns);
     match find(db, "main", table, columns)? {
-        Found::Nothing => Ok(false),
-        Found::Table => Ok(true),
-        Found::Other => Err(not_ordinary(table, columns)),
+        NamedObject::Nothing => Ok(false),
+        NamedObject::Table => Ok(true),
+        NamedObject::Other => Err(not_ordinary(table, columns)),
     }
 }
 
@@ -115,7 +120,7 @@ pub(crate) fn expect_helpers(db: &impl Sql) -> Result<()> {
 /// That it has not, and SQLite's.
 pub(crate) fn expect(db: &impl Sql, table: &str, columns: &[&str]) -> Result<()> {
     match find(db, "main", table, columns)? {
-        Found::Table => Ok(()),
+        NamedObject::Table => Ok(()),
         _ => Err(not_ordinary(table, columns)),
     }
 }

@@ -5,7 +5,7 @@
 use crate::config::Config;
 use crate::head::Head;
 use crate::sql::{Error, Result, Sql, Statement, Value};
-use crate::stored::{self, Found};
+use crate::stored::{self, NamedObject};
 use crate::tokens::{Text, quote};
 
 /// How a column is stored.
@@ -450,7 +450,7 @@ fn decoded_as_text(view: &str, column: &str) -> Option<bool> {
 }
 
 fn is_there(db: &impl Sql, table: &str) -> Result<bool> {
-    Ok(stored::find(db, "main", table, &[])? != Found::Nothing)
+    Ok(stored::find(db, "main", table, &[])? != NamedObject::Nothing)
 }
 
 /// Whether a text creates a virtual table.

@@ -48,7 +48,7 @@ pub(super) struct Source {
     seen: i64,
 }
 
-struct Known {
+struct KnownSource {
     id: i64,
     path: PathBuf,
     format: Option<String>,
@@ -258,8 +258,8 @@ impl Source {
     }
 }
 
-fn candidates(connection: &Connection, head: &[u8]) -> Result<Vec<Known>> {
-    let find = || -> rusqlite::Result<Vec<Known>> {
+fn candidates(connection: &Connection, head: &[u8]) -> Result<Vec<KnownSource>> {
+    let find = || -> rusqlite::Result<Vec<KnownSource>> {
         let mut statement = connection.prepare(
             "select id, path, format, header, device, inode, offset, before from main.litepack_sources \
              where length(head) between 1 and ?2 and offset >= 0 and head = substr(?1, 1, length(head)) \
@@ -268,7 +268,7 @@ fn candidates(connection: &Connection, head: &[u8]) -> Result<Vec<Known>> {
         let rows = statement.query_map(
             params![head, i64::try_from(head.len()).unwrap_or(i64::MAX)],
             |row| {
-                Ok(Known {
+                Ok(KnownSource {
                     id: row.get(0)?,
                     path: PathBuf::from(row.get::<_, String>(1)?),
                     format: row.get(2)?,
@@ -330,7 +330,7 @@ fn find(path: &Path, wanted: Identity) -> Option<PathBuf> {
     own.or_else(|| rotated(path).into_iter().find(is_it))
 }
 
-impl Known {
+impl KnownSource {
     /// Files of which little was read may begin alike. One whose file is still there, as it was, is another one.
     fn is_another(&self, own: Identity) -> bool {
         if self.offset >= MARK as u64 || own == self.identity {

@@ -6,7 +6,7 @@ use std::io::BufWriter;
 use std::path::Path;
 
 use litepack_database::error::Context;
-use litepack_database::files::content::Content;
+use litepack_database::files::content::DatabaseBytes;
 use litepack_database::files::source::Source;
 
 use crate::archive::{self, CreateOptions};
@@ -31,7 +31,7 @@ pub fn packed(plain: &Path, target: &Path, options: &PackOptions, job: &Job<'_>)
 /// As [`crate::archive::create`].
 pub fn archived(plain: &Path, target: &Path, options: &CreateOptions, job: &Job<'_>) -> Result<()> {
     let source = Source::open(plain, false)?;
-    let mut content = Content::of(&source)?;
+    let mut content = DatabaseBytes::of(&source)?;
     let mut output = BufWriter::with_capacity(1 << 20, create(target)?);
     let settings = options.settings()?;
     let made = archive::write(&mut content, &mut output, &settings, job, &mut |_| {});

@@ -9,7 +9,7 @@ use std::alloc::{Layout, alloc_zeroed};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use crate::segment::{Found, Key, Segment};
+use crate::segment::{Key, Segment, SlotContent};
 
 /// Bytes of a segment.
 pub const SEGMENT: usize = 1 << 20;
@@ -154,12 +154,12 @@ impl Arena {
             .is_some_and(|(segment, index)| segment.has(index, key))
     }
 
-    /// Copies a page to `out`, which has its size, and counts a use if `is_use`. Anything but [`Found::Page`] leaves
-    /// `out` in no known state.
+    /// Copies a page to `out`, which has its size, and counts a use if `is_use`. Anything but [`SlotContent::Page`]
+    /// leaves `out` in no known state.
     #[inline]
-    pub fn read(&self, slot: usize, key: Key, out: &mut [u8], is_use: bool) -> Found {
+    pub fn read(&self, slot: usize, key: Key, out: &mut [u8], is_use: bool) -> SlotContent {
         self.segment_of(slot)
-            .map_or(Found::Other, |(segment, index)| {
+            .map_or(SlotContent::Other, |(segment, index)| {
                 segment.read(index, key, out, is_use)
             })
     }

@@ -32,4 +32,4 @@ mod segment;
 mod tests;
 
 pub use arena::{Arena, SEGMENT};
-pub use segment::{Found, Key};
+pub use segment::{Key, SlotContent};

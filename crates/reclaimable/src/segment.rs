@@ -35,7 +35,7 @@ pub struct Key(pub [u64; 2]);
 
 /// The content of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum SlotContent {
     /// The page, and here is a copy.
     Page,
     /// The system has taken it back.
@@ -243,21 +243,21 @@ impl Segment {
             .is_some_and(|_reading| stamp_at(memory) == slot.stamp())
     }
 
-    /// Copies the page to `out`, which has its size, and counts a use if `is_use`. Anything but [`Found::Page`] leaves
-    /// `out` in no known state.
-    pub(crate) fn read(&self, index: usize, key: Key, out: &mut [u8], is_use: bool) -> Found {
+    /// Copies the page to `out`, which has its size, and counts a use if `is_use`. Anything but [`SlotContent::Page`]
+    /// leaves `out` in no known state.
+    pub(crate) fn read(&self, index: usize, key: Key, out: &mut [u8], is_use: bool) -> SlotContent {
         let Some((slot, memory)) = self.slot(index) else {
-            return Found::Other;
+            return SlotContent::Other;
         };
         let Some(_reading) = slot.enter(key) else {
-            return Found::Other;
+            return SlotContent::Other;
         };
         if out.len() != self.page {
-            return Found::Other;
+            return SlotContent::Other;
         }
         if !self.is_here(slot, memory) {
             slot.forget_uses();
-            return Found::Gone;
+            return SlotContent::Gone;
         }
         // Before anything is copied.
         fence(Ordering::SeqCst);
@@ -272,7 +272,7 @@ impl Segment {
         fence(Ordering::SeqCst);
         if !self.is_here(slot, memory) {
             slot.forget_uses();
-            return Found::Gone;
+            return SlotContent::Gone;
         }
         for (start, word) in self.grains(index, slot) {
             if let Some(place) = out.get_mut(start..start + WORD) {
@@ -282,7 +282,7 @@ impl Segment {
         if is_use {
             slot.note_use();
         }
-        Found::Page
+        SlotContent::Page
     }
 
     /// Puts a page into the slot, and returns the key of the page before it. `None` if a thread is in it.

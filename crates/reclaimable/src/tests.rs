@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::{Arena, Found, Key, SEGMENT};
+use crate::{Arena, Key, SEGMENT, SlotContent};
 
 type Hook = Box<dyn FnMut(usize)>;
 
@@ -62,10 +62,10 @@ fn key(number: u64) -> Key {
     Key([number, 1])
 }
 
-fn read(arena: &Arena, slot: usize, key: Key) -> Found {
+fn read(arena: &Arena, slot: usize, key: Key) -> SlotContent {
     let mut out = vec![0xee; arena.page()];
     let found = arena.read(slot, key, &mut out, true);
-    if found == Found::Page {
+    if found == SlotContent::Page {
         assert!(out == page_of(key, arena.page()), "{key:?} is wrong");
     }
     found
@@ -86,14 +86,14 @@ fn pages_of_every_size_come_back() {
         }
         assert!(arena.offer(0));
         for slot in 0..arena.slots() {
-            assert_eq!(read(arena, slot, key(slot as u64 + 1)), Found::Page);
-            assert_eq!(read(arena, slot, key(slot as u64 + 2)), Found::Other);
+            assert_eq!(read(arena, slot, key(slot as u64 + 1)), SlotContent::Page);
+            assert_eq!(read(arena, slot, key(slot as u64 + 2)), SlotContent::Other);
         }
         assert_eq!(arena.write(1, key(9), &page_of(key(9), len)), Some(key(2)));
-        assert_eq!(read(arena, 1, key(9)), Found::Page);
-        assert_eq!(arena.read(1, key(9), &mut [0; 8], true), Found::Other);
+        assert_eq!(read(arena, 1, key(9)), SlotContent::Page);
+        assert_eq!(arena.read(1, key(9), &mut [0; 8], true), SlotContent::Other);
         assert_eq!(arena.write(1, key(9), &[0; 8]), None);
-        assert_eq!(read(arena, arena.slots(), key(9)), Found::Other);
+        assert_eq!(read(arena, arena.slots(), key(9)), SlotContent::Other);
     }
     assert!(Arena::new(1 << 17, 1).is_none() && Arena::new(1000, 1).is_none());
 }
@@ -125,9 +125,9 @@ fn memory_that_is_taken_back_at_any_step_is_noticed() {
                         write(&bytes);
                     });
                     match read(arena, 3, key) {
-                        Found::Page => right += 1,
-                        Found::Gone => gone += 1,
-                        Found::Other => panic!("the key is {key:?}"),
+                        SlotContent::Page => right += 1,
+                        SlotContent::Gone => gone += 1,
+                        SlotContent::Other => panic!("the key is {key:?}"),
                     }
                     if at >= steps {
                         break;
@@ -139,14 +139,14 @@ fn memory_that_is_taken_back_at_any_step_is_noticed() {
                     write(&bytes);
                     let (found, steps) = with_steps(take_at(at), || read(arena, 3, key));
                     match found {
-                        Found::Page => right += 1,
-                        Found::Gone => gone += 1,
-                        Found::Other => panic!("the key is {key:?}"),
+                        SlotContent::Page => right += 1,
+                        SlotContent::Gone => gone += 1,
+                        SlotContent::Other => panic!("the key is {key:?}"),
                     }
                     if at >= steps {
                         break;
                     }
-                    assert_eq!(read(arena, 3, key), Found::Gone);
+                    assert_eq!(read(arena, 3, key), SlotContent::Gone);
                     assert!(grain > 0 || !arena.has(3, key));
                     at += 1;
                 }
@@ -179,9 +179,9 @@ fn memory_that_was_there_before_is_not_taken_for_that_of_now() {
                     };
                     let (found, steps) = with_steps(told, || read(arena, 3, second));
                     match found {
-                        Found::Page => right += 1,
-                        Found::Gone => gone += 1,
-                        Found::Other => panic!("the key is {second:?}"),
+                        SlotContent::Page => right += 1,
+                        SlotContent::Gone => gone += 1,
+                        SlotContent::Other => panic!("the key is {second:?}"),
                     }
                     if until >= steps {
                         break;
@@ -200,7 +200,7 @@ fn passing_a_slot_takes_half_of_its_uses_which_are_three_at_most() {
     assert!(arena.pass(0, true));
     for (uses, passes) in [(0, 0), (1, 1), (2, 2), (3, 2), (9, 2)] {
         arena.write(0, key(1), &page_of(key(1), 4096));
-        (0..uses).for_each(|_| assert_eq!(read(arena, 0, key(1)), Found::Page));
+        (0..uses).for_each(|_| assert_eq!(read(arena, 0, key(1)), SlotContent::Page));
         (0..passes).for_each(|_| {
             assert!(!arena.pass(0, false));
             assert!(!arena.pass(0, true));
@@ -236,9 +236,9 @@ fn threads_read_and_write_while_memory_is_taken_back() {
                     1 => arena.discard_grain(random(6 * len as u64 / 4096 + 1) as usize),
                     2 => drop(arena.pass(slot, true)),
                     _ => match read(arena, slot, key) {
-                        Found::Page => drop(right.fetch_add(1, Ordering::Relaxed)),
-                        Found::Gone => drop(gone.fetch_add(1, Ordering::Relaxed)),
-                        Found::Other => {}
+                        SlotContent::Page => drop(right.fetch_add(1, Ordering::Relaxed)),
+                        SlotContent::Gone => drop(gone.fetch_add(1, Ordering::Relaxed)),
+                        SlotContent::Other => {}
                     },
                 }
             }

@@ -16,12 +16,12 @@ const ETAG_MAX: usize = 256;
 
 /// Files and their versions, the newest last.
 #[derive(Debug)]
-pub(crate) struct Known(Mutex<VecDeque<(u128, Version)>>);
+pub(crate) struct KnownVersions(Mutex<VecDeque<(u128, Version)>>);
 
-impl Known {
+impl KnownVersions {
     /// None.
-    pub(crate) const fn new() -> Known {
-        Known(Mutex::new(VecDeque::new()))
+    pub(crate) const fn new() -> KnownVersions {
+        KnownVersions(Mutex::new(VecDeque::new()))
     }
 
     /// The version that the file with this key had.

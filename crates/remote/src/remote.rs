@@ -18,7 +18,7 @@ use crate::client::{Client, Expected, Start};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::headers::Headers;
-use crate::known::Known;
+use crate::known::KnownVersions;
 use crate::location::Location;
 use crate::options::Options;
 use crate::s3::{Object, is_object};
@@ -35,7 +35,7 @@ pub const OPENING: u64 = 2 * BLOCK_SIZE;
 const JOBS: usize = 4;
 
 /// The files that were opened last, with the version that they had: what is still here of a file need not come again.
-static KNOWN: Known = Known::new();
+static KNOWN: KnownVersions = KnownVersions::new();
 
 /// A file on a server, of one version for as long as it is open.
 #[derive(Debug)]

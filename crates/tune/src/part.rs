@@ -77,7 +77,7 @@ struct Copier<'a> {
 }
 
 /// The parts of a table.
-struct Table {
+struct CopiedTable {
     name: String,
     /// Names of the columns that hold something, quoted; the rowid is the first, if there is one that can be named.
     columns: String,
@@ -159,7 +159,7 @@ impl Copier<'_> {
         }
     }
 
-    fn table(&self, name: &str, without_rowid: bool) -> rusqlite::Result<Table> {
+    fn table(&self, name: &str, without_rowid: bool) -> rusqlite::Result<CopiedTable> {
         let sql = "SELECT name, hidden, pk FROM pragma_table_xinfo(?1, 'source')";
         let mut statement = self.connection.prepare(sql)?;
         let columns = statement
@@ -183,7 +183,7 @@ impl Copier<'_> {
         if !without_rowid && let Some(rowid) = &key {
             stored.insert(0, rowid.clone());
         }
-        Ok(Table {
+        Ok(CopiedTable {
             name: quote(name),
             // A table whose rowid has no name is copied from its beginning.
             key: key.unwrap_or_default(),
@@ -193,8 +193,8 @@ impl Copier<'_> {
     }
 
     /// Copies the share of a table that has so many pages.
-    fn table_part(&self, table: &Table, pages: u64) -> rusqlite::Result<()> {
-        let Table {
+    fn table_part(&self, table: &CopiedTable, pages: u64) -> rusqlite::Result<()> {
+        let CopiedTable {
             name,
             columns,
             key,

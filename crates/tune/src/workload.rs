@@ -34,10 +34,10 @@ pub(crate) fn of(connection: &Connection) -> litepack_database::Result<Vec<Query
 
 /// Those for its largest table; none if no table has rows.
 fn largest(connection: &Connection) -> Result<Option<Vec<Query>>> {
-    let Some(table) = Table::largest(connection)? else {
+    let Some(table) = QueriedTable::largest(connection)? else {
         return Ok(None);
     };
-    let Table {
+    let QueriedTable {
         name, last, rows, ..
     } = &table;
     let shown = printable(&table.shown);
@@ -115,7 +115,7 @@ fn points_by(
 }
 
 /// A table that queries are made for; names are quoted where they go into SQL.
-struct Table {
+struct QueriedTable {
     shown: String,
     name: String,
     rows: u64,
@@ -125,9 +125,9 @@ struct Table {
     last: String,
 }
 
-impl Table {
+impl QueriedTable {
     /// The table with the most pages, if it has rows.
-    fn largest(connection: &Connection) -> Result<Option<Table>> {
+    fn largest(connection: &Connection) -> Result<Option<QueriedTable>> {
         // Not by `pragma_table_list`: it prepares a statement for each view, which a file can make long. Of the name of a
         // table, `pragma_index_info` knows something if it is WITHOUT ROWID.
         let sql = "SELECT s.name, EXISTS (SELECT 1 FROM pragma_index_info(s.name, 'main'))
@@ -155,7 +155,7 @@ impl Table {
                 .collect::<Result<HashMap<_, _>>>()?;
             let sql = "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = 0 ORDER BY cid DESC";
             let last: String = connection.query_row(sql, [&shown], |row| row.get(0))?;
-            return Ok(Some(Table {
+            return Ok(Some(QueriedTable {
                 key: key(&columns, without_rowid),
                 last: quote(&last),
                 shown,

@@ -19,7 +19,7 @@ use crate::account::Scale;
 use crate::column::ColumnSample;
 use crate::rebuild::{changed, vacuumed};
 use crate::sample::{Samples, TreeSample};
-use crate::schema::{Schema, Table};
+use crate::schema::{Schema, TableSchema};
 
 const CANNOT_COMPRESS: &str = "cannot compress a sample";
 
@@ -299,7 +299,12 @@ fn candidates(
 }
 
 /// Why a column cannot be compressed, as `litepack columns enable` says it.
-fn objection(table: &Table, schema: &Schema, name: &str, field: usize) -> Option<&'static str> {
+fn objection(
+    table: &TableSchema,
+    schema: &Schema,
+    name: &str,
+    field: usize,
+) -> Option<&'static str> {
     let at = *table.fields.get(field)?;
     let column = &table.columns[at];
     let key = (name.to_lowercase(), column.name.to_lowercase());

@@ -2,14 +2,14 @@
 
 use anyhow::Result;
 
-use super::Place;
+use super::ColumnPlace;
 use crate::output::tell;
 
 /// Decompresses a column. After the last column of a table the table is as it was before.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
-    place: Place,
+    place: ColumnPlace,
 }
 
 /// Runs the command.

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use litepack::columns::{Column, enable};
 
-use super::Place;
+use super::ColumnPlace;
 use crate::output::tell;
 
 /// The limits of a view, shown when one takes the place of a table.
@@ -17,7 +17,7 @@ Programs need the extension to read it. A packed file (`litepack pack`) has none
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
-    place: Place,
+    place: ColumnPlace,
     /// zstd level, from 1 (fast) to 22 (small).
     #[arg(long, default_value_t = 19)]
     level: i32,

@@ -31,13 +31,13 @@ const REAL_LEN: usize = 8;
 
 /// Scratch memory of encoding, reused for every page.
 #[derive(Default)]
-pub(crate) struct Work {
+pub(crate) struct ColumnWork {
     /// The values that are not NULL, of a column that also has NULLs.
     some: Vec<Field>,
     spans: Vec<Span>,
     integers: Vec<i64>,
-    strings: strings::Work,
-    json: json::Work,
+    strings: strings::StringsWork,
+    json: json::JsonWork,
     texts: Texts,
 }
 
@@ -72,8 +72,8 @@ impl Texts {
     clippy::indexing_slicing,
     reason = "`out` has the tag from the beginning, and a field whose serial type is that of a real has eight bytes"
 )]
-pub(crate) fn encode(page: &[u8], fields: &[Field], work: &mut Work, out: &mut Vec<u8>) {
-    let Work {
+pub(crate) fn encode(page: &[u8], fields: &[Field], work: &mut ColumnWork, out: &mut Vec<u8>) {
+    let ColumnWork {
         some,
         spans,
         integers,

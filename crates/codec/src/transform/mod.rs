@@ -49,7 +49,7 @@ const COLUMNS_MAX: usize = 2000;
 /// Turns pages into streams.
 #[derive(Default)]
 pub(crate) struct Transform {
-    work: Work,
+    work: PageWork,
     stream: Vec<u8>,
     /// The page decoded from the stream, for comparison.
     page: Vec<u8>,
@@ -76,13 +76,13 @@ impl Transform {
 pub(crate) fn comes_back(page: &[u8], hostile: &[u8]) -> bool {
     let (mut stream, mut back, mut undo) = (Vec::new(), vec![0; page.len()], Undo::default());
     let _ = undo.decode(hostile, &mut back);
-    !encode(page, &mut Work::default(), &mut stream)
+    !encode(page, &mut PageWork::default(), &mut stream)
         || undo.decode(&stream, &mut back).is_ok() && back == page
 }
 
 /// Scratch memory of encoding, reused for every page.
 #[derive(Default)]
-struct Work {
+struct PageWork {
     /// The fields of all records.
     fields: Vec<Field>,
     rows: Vec<Row>,
@@ -90,7 +90,7 @@ struct Work {
     verbatim: Vec<bool>,
     values: Vec<Field>,
     integers: Vec<i64>,
-    column: column::Work,
+    column: column::ColumnWork,
 }
 
 /// A cell that is not stored as it is.
@@ -107,12 +107,12 @@ struct Row {
     clippy::indexing_slicing,
     reason = "`Layout::parse` has found the header and all cells on the page, and the fields of a row are among `fields`"
 )]
-fn encode(page: &[u8], work: &mut Work, out: &mut Vec<u8>) -> bool {
+fn encode(page: &[u8], work: &mut PageWork, out: &mut Vec<u8>) -> bool {
     let Some(layout) = Layout::parse(page) else {
         return false;
     };
     let kind = layout.kind;
-    let Work {
+    let PageWork {
         fields,
         rows,
         verbatim,

@@ -7,7 +7,7 @@ use super::bytes::Malformed;
 use super::json::binary::to_binary;
 use super::page::PageKind;
 use super::record::{header_len as record_header_len, put_varint, serial_of, varint_len, word_of};
-use super::{Undo, VERBATIM, Work, encode};
+use super::{PageWork, Undo, VERBATIM, encode};
 
 const LEN: usize = 4096;
 
@@ -107,7 +107,7 @@ fn build(kind: PageKind, rows: &[(i64, Vec<Sql>)], page_one: bool) -> Vec<u8> {
 /// The length of the stream; `None` if the page is not taken.
 fn there_and_back(page: &[u8]) -> Option<usize> {
     let mut stream = Vec::new();
-    if !encode(page, &mut Work::default(), &mut stream) {
+    if !encode(page, &mut PageWork::default(), &mut stream) {
         return None;
     }
     let mut back = vec![0xaa; page.len()];
@@ -197,7 +197,7 @@ fn streams_are_as_documented() {
         &[17, 2, 2, 10, 0, 39, 0, 1], // integers, the second NULL: two bytes each above 5
     ];
     let mut stream = Vec::new();
-    assert!(encode(&page, &mut Work::default(), &mut stream));
+    assert!(encode(&page, &mut PageWork::default(), &mut stream));
     assert_eq!(stream, expected.concat());
 
     let rows = [
@@ -220,7 +220,7 @@ fn streams_are_as_documented() {
     stream.clear();
     assert!(encode(
         &build(PageKind::TableLeaf, &rows, false),
-        &mut Work::default(),
+        &mut PageWork::default(),
         &mut stream
     ));
     assert_eq!(stream, expected.concat());
@@ -242,7 +242,7 @@ fn streams_are_as_documented() {
     stream.clear();
     assert!(encode(
         &build(PageKind::TableLeaf, &rows, false),
-        &mut Work::default(),
+        &mut PageWork::default(),
         &mut stream
     ));
     assert_eq!(stream, expected.concat());
@@ -255,7 +255,7 @@ fn streams_are_as_documented() {
     stream.clear();
     assert!(encode(
         &build(PageKind::TableLeaf, &rows, false),
-        &mut Work::default(),
+        &mut PageWork::default(),
         &mut stream
     ));
     assert_eq!(stream, expected);
@@ -304,7 +304,7 @@ proptest! {
     ) {
         let mut stream = Vec::new();
         let built = build(kind, &rows, false);
-        prop_assert!(encode(&built, &mut Work::default(), &mut stream));
+        prop_assert!(encode(&built, &mut PageWork::default(), &mut stream));
         let mut undo = Undo::default();
         let mut page = vec![0; LEN];
         let _ = undo.decode(&stream[..cut.min(stream.len())], &mut page);

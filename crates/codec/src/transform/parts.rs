@@ -13,7 +13,7 @@ pub struct Columns {
     /// The values that the records of a page would hold.
     bodies: Vec<u8>,
     fields: Vec<Field>,
-    work: column::Work,
+    work: column::ColumnWork,
     buffers: Buffers,
     values: Values,
 }

@@ -19,7 +19,7 @@ const DIGITS_MAX: usize = 18;
 
 /// The pattern of some strings and what differs; the memory is reused for every page.
 #[derive(Default)]
-pub(crate) struct Work {
+pub(crate) struct PatternWork {
     /// The bytes that all have, with a mark for each run of others.
     text: Vec<u8>,
     /// The runs.
@@ -50,7 +50,7 @@ fn number_at(text: &[u8]) -> (usize, u64) {
     (digits, number)
 }
 
-impl Work {
+impl PatternWork {
     /// Looks for the pattern of all values; false if they have none.
     pub(crate) fn find(&mut self, source: &[u8], values: &[Span]) -> bool {
         let [first, second, ..] = values else {

@@ -16,13 +16,13 @@ mod layout {
 
 /// Scratch memory of encoding, reused for every page.
 #[derive(Default)]
-pub(crate) struct Work {
+pub(crate) struct StringsWork {
     sizes: Vec<i64>,
-    pattern: pattern::Work,
+    pattern: pattern::PatternWork,
 }
 
 /// Appends the strings `values` of `source`; their number is known to the reader.
-pub(crate) fn encode(source: &[u8], values: &[Span], work: &mut Work, out: &mut Vec<u8>) {
+pub(crate) fn encode(source: &[u8], values: &[Span], work: &mut StringsWork, out: &mut Vec<u8>) {
     if values.is_empty() {
         return;
     }
@@ -100,7 +100,7 @@ mod tests {
             spans.push(Span::new(start, source.len()));
         }
         let mut out = Vec::new();
-        encode(&source, &spans, &mut Work::default(), &mut out);
+        encode(&source, &spans, &mut StringsWork::default(), &mut out);
         let mut reader = Reader::new(&out);
         let (mut arena, mut back) = (Arena::default(), Vec::new());
         arena.begin(&out, 1 << 20);

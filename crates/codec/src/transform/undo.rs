@@ -32,7 +32,7 @@ pub(crate) struct Buffers {
 pub(crate) struct Undo {
     buffers: Buffers,
     /// Empty if all are rows, in their order.
-    contents: Vec<Content>,
+    contents: Vec<CellContent>,
     children: Vec<i64>,
     rowids: Vec<i64>,
     records: Records,
@@ -40,7 +40,7 @@ pub(crate) struct Undo {
 
 /// The content of a cell.
 #[derive(Clone, Copy)]
-enum Content {
+enum CellContent {
     /// The bytes of a cell that is stored as it is.
     Bytes(Span),
     /// The child, rowid and record of this number.
@@ -116,10 +116,10 @@ impl Undo {
         for cell in 0..cells {
             self.contents.push(if verbatim.has(cell) {
                 let len = usize::try_from(input.number()?).map_err(|_| Malformed)?;
-                Content::Bytes(input.span(len)?)
+                CellContent::Bytes(input.span(len)?)
             } else {
                 rows += 1;
-                Content::Row(rows - 1)
+                CellContent::Row(rows - 1)
             });
         }
         Ok(rows)
@@ -129,7 +129,7 @@ impl Undo {
     fn measure(&mut self, kind: PageKind) -> usize {
         let mut all = POINTER_LEN * self.children.len();
         for content in &self.contents {
-            if let Content::Bytes(bytes) = content {
+            if let CellContent::Bytes(bytes) = content {
                 all += bytes.len();
             }
         }
@@ -164,8 +164,8 @@ impl Undo {
             *pointer = start.to_be_bytes();
             free = match self.contents.get(cell) {
                 None => self.put_row(kind, cell, free)?,
-                Some(Content::Row(row)) => self.put_row(kind, *row, free)?,
-                Some(Content::Bytes(bytes)) => copy(self.buffers.arena.bytes(), *bytes, free)?,
+                Some(CellContent::Row(row)) => self.put_row(kind, *row, free)?,
+                Some(CellContent::Bytes(bytes)) => copy(self.buffers.arena.bytes(), *bytes, free)?,
             };
             if let Some((_, gap)) = gaps.next_if(|(at, _)| *at == rank) {
                 let (place, above) = free.split_at_mut_checked(gap.len()).ok_or(Malformed)?;

@@ -30,7 +30,7 @@ const FRAMES_MAX: u32 = 1 << 20;
 
 /// The pages.
 pub struct Pages<'a> {
-    bytes: Bytes<'a>,
+    bytes: MainAndWal<'a>,
     /// The header in the first page.
     pub header: Header,
     /// Bytes of the database.
@@ -40,12 +40,12 @@ pub struct Pages<'a> {
 }
 
 /// The bytes of the database, whatever they are.
-struct Bytes<'a> {
-    medium: Medium<'a>,
+struct MainAndWal<'a> {
+    medium: MainFile<'a>,
     wal: Option<Wal>,
 }
 
-enum Medium<'a> {
+enum MainFile<'a> {
     Plain(&'a File),
     Packed(Box<Store<&'a File>>),
     Archive(Box<Archive<&'a File>>),
@@ -79,14 +79,17 @@ impl<'a> Pages<'a> {
             FileKind::Packed => {
                 let store = reader::open(file, &reader::options()).with_context(cannot)?;
                 let size = store.size();
-                (Medium::Packed(Box::new(store)), size)
+                (MainFile::Packed(Box::new(store)), size)
             }
             FileKind::Zstd => {
                 let archive = archive::open(file).with_context(cannot)?;
                 let size = archive.size();
-                (Medium::Archive(Box::new(archive)), size)
+                (MainFile::Archive(Box::new(archive)), size)
             }
-            _ => (Medium::Plain(file), ReadAt::len(file).with_context(cannot)?),
+            _ => (
+                MainFile::Plain(file),
+                ReadAt::len(file).with_context(cannot)?,
+            ),
         };
         // An archive is read as it is, whatever lies beside it.
         let wal = (kind != FileKind::Zstd)
@@ -96,7 +99,7 @@ impl<'a> Pages<'a> {
         if size == 0 {
             return Ok(None);
         }
-        let mut bytes = Bytes { medium, wal };
+        let mut bytes = MainAndWal { medium, wal };
         let mut head = [0; HEADER_LEN];
         let there = bytes.fill(0, &mut head);
         let header = there.then(|| Header::parse(&head, size)).flatten();
@@ -149,7 +152,7 @@ impl<'a> Pages<'a> {
     }
 }
 
-impl Bytes<'_> {
+impl MainAndWal<'_> {
     /// Fills `buf` from an offset; false if that cannot be done.
     fn fill(&mut self, offset: u64, buf: &mut [u8]) -> bool {
         let Some(wal) = &self.wal else {
@@ -176,12 +179,12 @@ impl Bytes<'_> {
     }
 }
 
-impl Medium<'_> {
+impl MainFile<'_> {
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> bool {
         let read = match self {
-            Medium::Plain(file) => ReadAt::read_at(*file, buf, offset).ok(),
-            Medium::Archive(archive) => archive.read_at(offset, buf).ok(),
-            Medium::Packed(store) => match store.read(offset, buf) {
+            MainFile::Plain(file) => ReadAt::read_at(*file, buf, offset).ok(),
+            MainFile::Archive(archive) => archive.read_at(offset, buf).ok(),
+            MainFile::Packed(store) => match store.read(offset, buf) {
                 Ok(read) => Some(read),
                 // The store's state is of a commit whose pages others have overwritten.
                 Err(_) => {

@@ -27,15 +27,15 @@ const FRAMES_AT_ONCE: u32 = 4096;
 
 /// The state of the WAL, by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Index {
+pub struct WalIndex {
     head: [u8; INDEX_HEADER],
     /// Frames that a checkpoint has brought into the file.
     backfilled: u32,
 }
 
-impl Index {
+impl WalIndex {
     /// Reads it from its file; `None` if it is being written, or is not one.
-    pub fn read(file: &File) -> io::Result<Option<Index>> {
+    pub fn read(file: &File) -> io::Result<Option<WalIndex>> {
         let mut bytes = [0; INDEX_HEAD];
         if ReadAt::read_at(file, &mut bytes, 0)? < bytes.len() {
             return Ok(None);
@@ -46,14 +46,14 @@ impl Index {
         let (Ok(same), Ok(backfilled)) = (head.try_into(), backfilled.try_into()) else {
             return Ok(None);
         };
-        Ok((head == again && is_begun).then_some(Index {
+        Ok((head == again && is_begun).then_some(WalIndex {
             head: same,
             backfilled: u32::from_ne_bytes(backfilled),
         }))
     }
 
     /// Whether no commit and no new beginning of the WAL is between this and another one.
-    pub fn is_of_the_moment(&self, other: &Index) -> bool {
+    pub fn is_of_the_moment(&self, other: &WalIndex) -> bool {
         self.head == other.head
     }
 
@@ -101,7 +101,7 @@ pub struct Frames {
 
 impl Frames {
     /// Those of the moment that the index is of; `None` if all are in the file. A read transaction of that moment goes on.
-    pub fn of(index: &Index, wal: &Path, job: &Job<'_>) -> Result<Option<Frames>> {
+    pub fn of(index: &WalIndex, wal: &Path, job: &Job<'_>) -> Result<Option<Frames>> {
         if index.backfilled >= index.frames() {
             return Ok(None);
         }
@@ -240,7 +240,7 @@ mod tests {
         change(&mut wal, &mut index);
         std::fs::write(path("wal"), &wal).unwrap();
         std::fs::write(path("index"), &index).unwrap();
-        let index = Index::read(&File::open(path("index")).unwrap()).unwrap();
+        let index = WalIndex::read(&File::open(path("index")).unwrap()).unwrap();
         let index = index.expect("it is whole");
         Frames::of(&index, &path("wal"), &Job::default())
     }
@@ -274,7 +274,7 @@ mod tests {
         let path = place.path().join("index");
         let read = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
-            Index::read(&File::open(&path).unwrap()).unwrap()
+            WalIndex::read(&File::open(&path).unwrap()).unwrap()
         };
         let mut index = vec![0; INDEX_HEAD];
         assert_eq!(read(&index), None);

@@ -17,40 +17,40 @@ use crate::files::source::Source;
 pub const CHUNK: usize = 1 << 20;
 
 /// The bytes of a database that does not change.
-pub struct Content<'a> {
-    medium: Medium<'a>,
+pub struct DatabaseBytes<'a> {
+    medium: PlainOrPacked<'a>,
     size: u64,
     name: &'a Path,
 }
 
-enum Medium<'a> {
+enum PlainOrPacked<'a> {
     Plain(Bytes<'a>),
     Packed(Box<Store<&'a File>>, Option<&'a Frames>),
 }
 
-impl<'a> Content<'a> {
+impl<'a> DatabaseBytes<'a> {
     /// Of a database that is held.
-    pub fn of(source: &'a Source) -> Result<Content<'a>> {
+    pub fn of(source: &'a Source) -> Result<DatabaseBytes<'a>> {
         if !source.is_packed() {
-            return Content::plain(source.bytes(), source.shown());
+            return DatabaseBytes::plain(source.bytes(), source.shown());
         }
         let (name, frames) = (source.shown(), source.bytes().frames);
         let store =
             reader::open(source.file(), &reader::options()).with_context(|| cannot_read(name))?;
-        Ok(Content {
+        Ok(DatabaseBytes {
             size: frames.map_or(store.size(), Frames::size),
-            medium: Medium::Packed(Box::new(store), frames),
+            medium: PlainOrPacked::Packed(Box::new(store), frames),
             name,
         })
     }
 
     /// Of a plain file.
-    pub fn plain(file: impl Into<Bytes<'a>>, name: &'a Path) -> Result<Content<'a>> {
+    pub fn plain(file: impl Into<Bytes<'a>>, name: &'a Path) -> Result<DatabaseBytes<'a>> {
         let file = file.into();
         let len = ReadAt::len(&file);
-        Ok(Content {
+        Ok(DatabaseBytes {
             size: len.with_context(|| cannot_read(name))?,
-            medium: Medium::Plain(file),
+            medium: PlainOrPacked::Plain(file),
             name,
         })
     }
@@ -67,8 +67,8 @@ impl<'a> Content<'a> {
         let wanted = buf.len().min(left);
         let buf = &mut buf[..wanted];
         let n = match &mut self.medium {
-            Medium::Plain(file) => ReadAt::read_at(file, buf, offset).with_context(cannot),
-            Medium::Packed(store, frames) => {
+            PlainOrPacked::Plain(file) => ReadAt::read_at(file, buf, offset).with_context(cannot),
+            PlainOrPacked::Packed(store, frames) => {
                 reader::read(store, *frames, offset, buf).with_context(cannot)
             }
         };
@@ -88,7 +88,7 @@ impl<'a> Content<'a> {
 }
 
 struct FromStart<'a, 'b> {
-    content: &'b mut Content<'a>,
+    content: &'b mut DatabaseBytes<'a>,
     offset: u64,
 }
 

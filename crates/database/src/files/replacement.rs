@@ -24,14 +24,14 @@ use crate::{Error, Job, Result};
 
 /// A file on its way to its name.
 pub struct Replacement {
-    content: Content,
+    content: Unpublished,
     target: PathBuf,
     overwrite: bool,
     /// The caller sees to it that no database of that name is in use.
     is_held: bool,
 }
 
-enum Content {
+enum Unpublished {
     Beside(NamedTempFile),
     /// To be uploaded to a URL.
     Object(String, File),
@@ -46,7 +46,7 @@ impl Replacement {
             let unnamed = tempfile::tempfile();
             let temp = std::env::temp_dir();
             return Ok(Replacement {
-                content: Content::Object(
+                content: Unpublished::Object(
                     url.to_owned(),
                     unnamed.with_context(|| format!("cannot write to {}", temp.display()))?,
                 ),
@@ -102,7 +102,7 @@ impl Replacement {
             .map_err(without_path)
             .with_context(|| format!("cannot write to {}", directory(&target).display()))?;
         Ok(Replacement {
-            content: Content::Beside(temp),
+            content: Unpublished::Beside(temp),
             target,
             overwrite,
             is_held: true,
@@ -112,8 +112,8 @@ impl Replacement {
     /// The temporary file.
     pub fn file(&self) -> &File {
         match &self.content {
-            Content::Beside(temp) => temp.as_file(),
-            Content::Object(_, file) => file,
+            Unpublished::Beside(temp) => temp.as_file(),
+            Unpublished::Object(_, file) => file,
         }
     }
 
@@ -125,12 +125,12 @@ impl Replacement {
     /// Where the temporary file is, for SQLite to write; `None` if it has no name. It is not locked any more.
     pub fn beside_path(&self) -> Option<&Path> {
         match &self.content {
-            Content::Beside(temp) => {
+            Unpublished::Beside(temp) => {
                 // There was none, or SQLite would say that it cannot lock the file.
                 let _ = temp.as_file().unlock();
                 Some(temp.path())
             }
-            Content::Object(..) => None,
+            Unpublished::Object(..) => None,
         }
     }
 
@@ -148,8 +148,8 @@ impl Replacement {
     fn replace(self, old: Option<Source>, like: &Metadata, job: &Job<'_>) -> Result<()> {
         let name = self.target.display();
         let temp = match self.content {
-            Content::Beside(temp) => temp,
-            Content::Object(url, file) => {
+            Unpublished::Beside(temp) => temp,
+            Unpublished::Object(url, file) => {
                 return object::upload(&url, &file, self.overwrite, job);
             }
         };

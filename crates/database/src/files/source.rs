@@ -21,7 +21,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::bytes::free_pages::FreePages;
 use crate::bytes::header;
-use crate::bytes::snapshot::{Bytes, Frames, Index};
+use crate::bytes::snapshot::{Bytes, Frames, WalIndex};
 use crate::error::{Context, cannot_read, refuse};
 use crate::files::bound::read_schema;
 use crate::files::durable;
@@ -320,7 +320,7 @@ impl Source {
         // Locks are on this file, too.
         let index = Held::new(index);
         let look = || {
-            let looked = Index::read(&index).with_context(|| cannot_read(&self.shown));
+            let looked = WalIndex::read(&index).with_context(|| cannot_read(&self.shown));
             looked.map_err(Untaken::Other)
         };
         for _ in 0..ATTEMPTS {

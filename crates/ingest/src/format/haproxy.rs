@@ -28,7 +28,7 @@ const TLS: [&str; 5] = [
 ];
 
 /// The values of a message under their names.
-struct Found<'a> {
+struct NamedValues<'a> {
     stamp: time::Stamp,
     values: Vec<(&'static str, Value<'a>)>,
 }
@@ -67,7 +67,7 @@ pub(super) fn parse<'a>(
     }
 }
 
-fn access(message: &[u8]) -> Option<Found<'_>> {
+fn access(message: &[u8]) -> Option<NamedValues<'_>> {
     let (client, rest) = word(message);
     let (address, port) = with_port(client)?;
     let rest = rest?.strip_prefix(b"[")?;
@@ -126,7 +126,7 @@ fn access(message: &[u8]) -> Option<Found<'_>> {
         false if rest.is_some_and(|rest| !rest.is_empty()) => return None,
         false => {}
     }
-    Some(Found { stamp, values })
+    Some(NamedValues { stamp, values })
 }
 
 /// The captured headers, the request, and the fields that `httpslog` has behind it.

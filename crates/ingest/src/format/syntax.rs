@@ -7,7 +7,7 @@ use super::field::Kind;
 use super::pattern::Pattern;
 
 /// A field: its column and type. None for `%%`.
-type Found<'t> = (Option<(String, Kind)>, &'t str);
+type FieldAndRest<'t> = (Option<(String, Kind)>, &'t str);
 
 /// Reads a pattern: with a `$` it is one of nginx, else of Apache.
 pub(super) fn read(text: &str, built_in: bool, pattern: &mut Pattern) -> Result<()> {
@@ -35,7 +35,7 @@ pub(super) fn read(text: &str, built_in: bool, pattern: &mut Pattern) -> Result<
     Ok(())
 }
 
-fn nginx_field(text: &str, built_in: bool) -> Result<Found<'_>> {
+fn nginx_field(text: &str, built_in: bool) -> Result<FieldAndRest<'_>> {
     let (braced, text) = match text.strip_prefix('{') {
         Some(text) => (true, text),
         None => (false, text),
@@ -111,7 +111,7 @@ fn nginx_field(text: &str, built_in: bool) -> Result<Found<'_>> {
     Ok((Some((column.to_owned(), kind)), rest))
 }
 
-fn apache_field(text: &str, built_in: bool) -> Result<Found<'_>> {
+fn apache_field(text: &str, built_in: bool) -> Result<FieldAndRest<'_>> {
     // `%>s`, `%!200,304{Referer}i`, `%^ti`
     let text = text.trim_start_matches(|c: char| {
         c == '<' || c == '>' || c == '!' || c == ',' || c.is_ascii_digit()

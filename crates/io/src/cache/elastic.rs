@@ -19,7 +19,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use litepack_reclaimable::{Arena, Found, Key, SEGMENT};
+use litepack_reclaimable::{Arena, Key, SEGMENT, SlotContent};
 
 use super::OBJECT_SLOT;
 use super::index::{BESIDE, Index, SLOTS_MAX};
@@ -302,13 +302,13 @@ impl Elastic {
         };
         for slot in class.index.find(key) {
             match class.arena.read(slot, key, out, is_use) {
-                Found::Page => return true,
-                Found::Gone => {
+                SlotContent::Page => return true,
+                SlotContent::Gone => {
                     // It comes again at once, and is no new page then.
                     class.index.forget(key, slot);
                     return false;
                 }
-                Found::Other => {}
+                SlotContent::Other => {}
             }
         }
         false

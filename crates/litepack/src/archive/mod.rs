@@ -14,7 +14,7 @@ use litepack_database::bytes::archive::open;
 use litepack_database::bytes::header;
 use litepack_database::bytes::reader;
 use litepack_database::error::{Context, cannot_read, cannot_write, refuse};
-use litepack_database::files::content::{CHUNK, Content};
+use litepack_database::files::content::{CHUNK, DatabaseBytes};
 use litepack_database::files::held::Held;
 use litepack_database::files::replacement::Replacement;
 use litepack_database::files::source::{Source, open_file};
@@ -95,7 +95,7 @@ pub fn create(
     source.hold(job)?;
     source.expect_whole()?;
     let before = source.metadata()?;
-    let mut content = Content::of(&source)?;
+    let mut content = DatabaseBytes::of(&source)?;
     let name = source.shown().display().to_string();
     let warning = litepack_engine::warning(&name, content.size(), |at, buf| {
         Ok::<_, Error>(content.read_at(buf, at)? == buf.len())
@@ -152,7 +152,7 @@ impl CreateOptions {
 
 /// Writes an archive of these bytes, and says how long it is.
 pub(crate) fn write(
-    content: &mut Content<'_>,
+    content: &mut DatabaseBytes<'_>,
     output: &mut impl Write,
     settings: &Settings,
     job: &Job<'_>,
@@ -201,7 +201,7 @@ pub fn extract(
     copy(&mut archive, (&mut output, to), job)
         .with_context(|| format!("cannot extract {}", shown.display()))?;
     drop(output);
-    let mut content = Content::plain(target.file(), to)?;
+    let mut content = DatabaseBytes::plain(target.file(), to)?;
     compare(&mut archive, &mut content, job)?;
     job.check()?;
     target.publish(&before, job)?;
@@ -265,7 +265,7 @@ fn file(shown: &Path) -> Result<(Held, Metadata)> {
 /// Makes sure that an archive holds exactly these bytes.
 fn compare(
     archive: &mut Archive<impl ReadAt>,
-    content: &mut Content<'_>,
+    content: &mut DatabaseBytes<'_>,
     job: &Job<'_>,
 ) -> Result<()> {
     let (size, len) = (archive.size(), content.size());
@@ -304,7 +304,7 @@ mod tests {
         let compared = |bytes: &[u8]| {
             let mut plain = tempfile::tempfile().unwrap();
             plain.write_all(bytes).unwrap();
-            let mut content = Content::plain(&plain, Path::new("plain.db")).unwrap();
+            let mut content = DatabaseBytes::plain(&plain, Path::new("plain.db")).unwrap();
             compare(
                 &mut open(made.as_slice()).unwrap(),
                 &mut content,

@@ -40,20 +40,20 @@ const KEYS: [&str; 3] = [
 
 /// Credentials, and where they are from.
 #[derive(Clone)]
-pub(crate) struct Known {
+pub(crate) struct KnownCredentials {
     pub(crate) credentials: Credentials,
     pub(crate) expires: Option<SystemTime>,
     /// In words, for people.
     pub(crate) from: String,
 }
 
-impl fmt::Debug for Known {
+impl fmt::Debug for KnownCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Known({})", self.from)
+        write!(f, "KnownCredentials({})", self.from)
     }
 }
 
-impl Known {
+impl KnownCredentials {
     fn holds(&self, for_long: Duration) -> bool {
         let until = self.expires.map(|at| at.duration_since(SystemTime::now()));
         until.is_none_or(|left| left.is_ok_and(|left| left > for_long))
@@ -64,7 +64,7 @@ impl Known {
 #[derive(Clone)]
 struct Kept {
     source: Source,
-    known: Known,
+    known: KnownCredentials,
     /// When it gave no others.
     failed: Option<Instant>,
 }
@@ -100,7 +100,7 @@ impl Provider {
     ///
     /// # Errors
     /// There are none, or what should give them does not.
-    pub(crate) fn current(&self) -> Result<Known> {
+    pub(crate) fn current(&self) -> Result<KnownCredentials> {
         let source = match self.local()? {
             Ok(known) => return Ok(known),
             Err(source) => source,
@@ -157,7 +157,7 @@ impl Provider {
     }
 
     /// Credentials in variables and files, or else the server to ask.
-    fn local(&self) -> Result<Result<Known, Source>> {
+    fn local(&self) -> Result<Result<KnownCredentials, Source>> {
         let read = lock(&self.read);
         let (environment, profile) = &*read;
         let values = VARIABLES.map(|name| environment.get(name));
@@ -206,7 +206,7 @@ fn known(
     [key, secret, token]: [Option<String>; 3],
     names: [&str; 3],
     from: &str,
-) -> Result<Option<Known>> {
+) -> Result<Option<KnownCredentials>> {
     let half = |there: &str, missing: &str| {
         let why = format!("half a pair of AWS credentials in {from}: {there} without {missing}");
         Err(Error::Credentials(why))
@@ -217,7 +217,7 @@ fn known(
         (None, Some(_)) => return half(names[1], names[0]),
         (None, None) => return Ok(None),
     };
-    Ok(Some(Known {
+    Ok(Some(KnownCredentials {
         credentials: match token {
             Some(token) => Credentials::new_with_token(key, secret, token),
             None => Credentials::new(key, secret),
@@ -271,7 +271,11 @@ mod tests {
     }
 
     /// A profile in these two files, with these variables.
-    fn of_files(config: &str, credentials: &str, variables: &[(&str, &str)]) -> Result<Known> {
+    fn of_files(
+        config: &str,
+        credentials: &str,
+        variables: &[(&str, &str)],
+    ) -> Result<KnownCredentials> {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str, text: &str| {
             let path = place.path().join(name);

@@ -12,7 +12,7 @@ use ureq::http::header;
 use ureq::{Agent, RequestBuilder};
 use url::{Host, Url, form_urlencoded};
 
-use super::credentials::Known;
+use super::credentials::KnownCredentials;
 use super::environment::{Environment, Profile, read};
 use super::object::{endpoint, partition};
 use super::refusal::{element, text_of};
@@ -172,7 +172,7 @@ impl Asking {
     ///
     /// # Errors
     /// It does not give any.
-    pub(crate) fn ask(&self, source: &Source) -> Result<Known> {
+    pub(crate) fn ask(&self, source: &Source) -> Result<KnownCredentials> {
         let mut last = String::new();
         for _ in 0..ATTEMPTS {
             match self.once(source) {
@@ -192,7 +192,7 @@ impl Asking {
         Err(Error::Credentials(why))
     }
 
-    fn once(&self, source: &Source) -> Result<Known, String> {
+    fn once(&self, source: &Source) -> Result<KnownCredentials, String> {
         let known = match source {
             Source::WebIdentity {
                 at,
@@ -237,7 +237,7 @@ impl Asking {
             Source::Instance { at } => self.of_instance(at)?,
         };
         known
-            .map(|known| Known {
+            .map(|known| KnownCredentials {
                 from: source.words().into(),
                 ..known
             })
@@ -245,7 +245,7 @@ impl Asking {
     }
 
     /// A token, the name of the role, and its credentials.
-    fn of_instance(&self, at: &Url) -> Result<Option<Known>, String> {
+    fn of_instance(&self, at: &Url) -> Result<Option<KnownCredentials>, String> {
         let base = at.as_str().trim_end_matches('/');
         let ttl = "x-aws-ec2-metadata-token-ttl-seconds";
         let request = self.instance.put(format!("{base}/latest/api/token"));
@@ -290,7 +290,7 @@ fn answered(
     text_of(body).ok_or_else(|| "its answer is too long, or no text".into())
 }
 
-fn of_json(text: &str) -> Option<Known> {
+fn of_json(text: &str) -> Option<KnownCredentials> {
     let answer: Value = serde_json::from_str(text).ok()?;
     let get = |name: &str| answer.get(name)?.as_str().map(str::to_string);
     found(
@@ -306,14 +306,14 @@ fn found(
     secret: Option<String>,
     token: Option<String>,
     expires: Option<String>,
-) -> Option<Known> {
+) -> Option<KnownCredentials> {
     let whole = |text: &String| !text.is_empty();
     let (key, secret) = (key.filter(whole)?, secret.filter(whole)?);
     let expires = match expires {
         Some(text) => Some(SystemTime::from(text.parse::<jiff::Timestamp>().ok()?)),
         None => None,
     };
-    Some(Known {
+    Some(KnownCredentials {
         credentials: match token.filter(whole) {
             Some(token) => Credentials::new_with_token(key, secret, token),
             None => Credentials::new(key, secret),

@@ -8,7 +8,7 @@ use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 use ureq::http::header::HeaderMap;
 use url::Url;
 
-use super::credentials::{Known, Provider};
+use super::credentials::{KnownCredentials, Provider};
 use super::environment::{Environment, Profile, S3_ENDPOINT};
 use crate::error::{Error, Result};
 use crate::lock;
@@ -231,7 +231,7 @@ impl Object {
     ///
     /// # Errors
     /// There are none, or what should give them does not.
-    pub(crate) fn credentials(&self) -> Result<Known> {
+    pub(crate) fn credentials(&self) -> Result<KnownCredentials> {
         self.provider.current()
     }
 

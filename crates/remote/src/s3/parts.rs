@@ -17,7 +17,7 @@ use ureq::http::{StatusCode, header};
 use super::exchange::exchange;
 use super::object::{Object, SIGNED_FOR, sign};
 use super::refusal::{element, text_of};
-use super::upload::{Upload, Work, is_etag, sum_of};
+use super::upload::{Outgoing, Upload, is_etag, sum_of};
 use crate::error::{Error, Result};
 use crate::retry::{Failure, failure};
 
@@ -30,7 +30,12 @@ const LOOK_EVERY: Duration = Duration::from_secs(3);
 
 impl Upload {
     /// Sends the file in parts. Returns whether the store has said that it has what was sent.
-    pub(super) fn in_parts(&self, work: &mut Work<'_>, len: u64, part_size: u64) -> Result<bool> {
+    pub(super) fn in_parts(
+        &self,
+        work: &mut Outgoing<'_>,
+        len: u64,
+        part_size: u64,
+    ) -> Result<bool> {
         const MIB: u64 = 1 << 20;
         let part_size = match len.div_ceil(PARTS_MAX) {
             least if least > part_size => least.next_multiple_of(MIB),
@@ -67,7 +72,7 @@ impl Upload {
     /// Sends all parts, and returns their ETags, and that which an object of them mostly gets.
     fn parts(
         &self,
-        work: &mut Work<'_>,
+        work: &mut Outgoing<'_>,
         len: u64,
         part_size: u64,
         id: &str,
@@ -100,7 +105,7 @@ impl Upload {
     /// Makes an object of the parts. Returns whether the store has said that it is the one that was meant.
     fn end(
         &self,
-        work: &mut Work<'_>,
+        work: &mut Outgoing<'_>,
         len: u64,
         id: &str,
         etags: &[String],
@@ -144,7 +149,7 @@ impl Upload {
     }
 
     /// Whether there is an object with this ETag, now or before long.
-    fn appears(&self, work: &mut Work<'_>, len: u64, etag: &str) -> Result<bool> {
+    fn appears(&self, work: &mut Outgoing<'_>, len: u64, etag: &str) -> Result<bool> {
         let begun = Instant::now();
         loop {
             if self.has(etag) {
@@ -164,7 +169,7 @@ impl Upload {
     /// all is well. `is_unclear` becomes true if some answer leaves open whether there is one.
     fn complete(
         &self,
-        work: &Work<'_>,
+        work: &Outgoing<'_>,
         id: &str,
         etags: &[String],
         is_unclear: &Cell<bool>,

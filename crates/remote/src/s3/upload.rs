@@ -80,7 +80,7 @@ pub fn upload(
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<()> {
     let upload = Upload::new(url, how, options)?;
-    let mut work = Work {
+    let mut work = Outgoing {
         file,
         how,
         progress,
@@ -126,7 +126,7 @@ fn is_conflict(error: &Error) -> bool {
 
 type Sent = std::result::Result<Response<Body>, ureq::Error>;
 
-pub(super) struct Work<'a> {
+pub(super) struct Outgoing<'a> {
     pub(super) file: &'a dyn ReadAt,
     pub(super) how: &'a UploadOptions,
     pub(super) progress: &'a mut dyn FnMut(u64) -> ControlFlow<()>,
@@ -185,7 +185,7 @@ impl Upload {
     }
 
     /// The conditions of a request that makes an object.
-    pub(super) fn conditions(&self, work: &Work<'_>) -> &'static [Condition] {
+    pub(super) fn conditions(&self, work: &Outgoing<'_>) -> &'static [Condition] {
         match work.how.replace {
             true => &[],
             false => self.object.only_new(),
@@ -193,7 +193,7 @@ impl Upload {
     }
 
     /// The object that is there; `None` if there is none.
-    fn head(&self) -> Result<Option<Found>> {
+    fn head(&self) -> Result<Option<ExistingObject>> {
         self.request(
             get,
             |url| {
@@ -205,7 +205,7 @@ impl Upload {
             |status| matches!(status.as_u16(), 200 | 206 | 404 | 416),
             |response, secrets| {
                 if response.status() != StatusCode::NOT_FOUND {
-                    return Ok(Some(Found::of(&response)));
+                    return Ok(Some(ExistingObject::of(&response)));
                 }
                 // Other things may be missing: the bucket, or who asks.
                 let (head, body) = response.into_parts();
@@ -224,7 +224,7 @@ impl Upload {
     }
 
     /// Sends the file in one request. Returns whether the store has said that it has what was sent.
-    fn put(&self, work: &mut Work<'_>, len: u64) -> Result<bool> {
+    fn put(&self, work: &mut Outgoing<'_>, len: u64) -> Result<bool> {
         // There are stores that do not heed the conditions.
         if !work.how.replace {
             self.expect_absent()?;
@@ -245,7 +245,7 @@ impl Upload {
     /// Sends a part of the file.
     pub(super) fn send_piece(
         &self,
-        work: &mut Work<'_>,
+        work: &mut Outgoing<'_>,
         range: Range<u64>,
         sign: impl Fn(&Object, &Bucket, &Credentials) -> Url,
         conditions: &[Condition],
@@ -353,18 +353,18 @@ pub(super) struct Part {
 }
 
 /// An object that is there.
-struct Found {
+struct ExistingObject {
     len: u64,
     etag: String,
 }
 
-impl Found {
+impl ExistingObject {
     /// By an answer to a request for its first byte.
-    fn of(response: &Response<Body>) -> Found {
+    fn of(response: &Response<Body>) -> ExistingObject {
         let header = |name| response.headers().get(name).and_then(|v| v.to_str().ok());
         let total = header(header::CONTENT_RANGE).and_then(|range| range.rsplit('/').next());
         let total = total.or_else(|| header(header::CONTENT_LENGTH));
-        Found {
+        ExistingObject {
             len: total.and_then(|total| total.parse().ok()).unwrap_or(0),
             etag: header(header::ETAG).unwrap_or_default().into(),
         }

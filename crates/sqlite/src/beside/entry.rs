@@ -9,7 +9,7 @@ use litepack_store::{FileUuid, JOURNAL_SUFFIX, WAL_SUFFIX};
 
 use super::absent::{Absent, Kind};
 use super::names;
-use super::open_files::{Inode, Key, Known, OpenFiles, inode_of};
+use super::open_files::{Inode, Key, KnownFile, OpenFiles, inode_of};
 use super::stamp::FileStamp;
 use crate::c::api::Names;
 
@@ -135,14 +135,14 @@ impl Entry {
 }
 
 /// The name for a file in this state.
-fn share(known: Option<Known<FileId>>, stamp: Option<FileStamp>) -> (FileId, Arc<FileId>) {
+fn share(known: Option<KnownFile<FileId>>, stamp: Option<FileStamp>) -> (FileId, Arc<FileId>) {
     match known {
-        Some(Known {
+        Some(KnownFile {
             name,
             shared: Some(open),
             ..
         }) => (name, open),
-        Some(Known { name, closed, .. }) if stamp.is_some() && closed == stamp => {
+        Some(KnownFile { name, closed, .. }) if stamp.is_some() && closed == stamp => {
             (name, Arc::new(name))
         }
         _ => {
@@ -183,7 +183,7 @@ mod tests {
     fn a_file_keeps_its_name_while_it_is_open_or_unchanged() {
         let (name, open) = share(None, stamp(1));
         let known = |closed, shared| {
-            let known = Known {
+            let known = KnownFile {
                 name,
                 closed,
                 shared,

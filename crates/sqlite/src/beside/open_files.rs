@@ -27,10 +27,10 @@ static OPEN: LazyLock<OpenFiles> = LazyLock::new(OpenFiles::default);
 
 /// A table of what is open.
 #[derive(Debug, Default)]
-pub(super) struct OpenFiles(RwLock<Table>);
+pub(super) struct OpenFiles(RwLock<OpenTable>);
 
 #[derive(Debug, Default)]
-struct Table {
+struct OpenTable {
     /// Packed databases, by path.
     databases: HashMap<Vec<u8>, Database>,
     /// Journals and WALs of handles, by the addresses of the names that SQLite keeps for them. Another handle may have
@@ -87,7 +87,7 @@ struct File {
 
 /// The data known of a file that is opened.
 #[derive(Debug)]
-pub(crate) struct Known<Shared> {
+pub(crate) struct KnownFile<Shared> {
     pub(crate) name: FileId,
     /// Its state when a handle was last closed.
     pub(crate) closed: Option<FileStamp>,
@@ -101,12 +101,12 @@ impl OpenFiles {
         &OPEN
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Table> {
+    fn read(&self) -> RwLockReadGuard<'_, OpenTable> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The table is consistent between any two statements that touch it, also where a panic ended one.
-    fn write(&self) -> RwLockWriteGuard<'_, Table> {
+    fn write(&self) -> RwLockWriteGuard<'_, OpenTable> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -204,12 +204,12 @@ impl OpenFiles {
     pub(super) fn open<Shared: Any + Send + Sync>(
         &self,
         key: Key,
-        decide: impl FnOnce(Option<Known<Shared>>) -> (FileId, Arc<Shared>),
+        decide: impl FnOnce(Option<KnownFile<Shared>>) -> (FileId, Arc<Shared>),
     ) -> Arc<Shared> {
         let mut table = self.write();
         let files = &mut table.files;
         let at = files.iter().position(|file| file.key == key);
-        let known = at.map(|at| files.remove(at)).map(|file| Known {
+        let known = at.map(|at| files.remove(at)).map(|file| KnownFile {
             name: file.name,
             closed: file.closed,
             shared: file.shared.upgrade().and_then(|any| any.downcast().ok()),
@@ -249,7 +249,7 @@ impl OpenFiles {
 /// The data that the handles of a file share, by `decide`, which gets the data known of the file.
 pub(crate) fn open<Shared: Any + Send + Sync>(
     key: Key,
-    decide: impl FnOnce(Option<Known<Shared>>) -> (FileId, Arc<Shared>),
+    decide: impl FnOnce(Option<KnownFile<Shared>>) -> (FileId, Arc<Shared>),
 ) -> Arc<Shared> {
     OPEN.open(key, decide)
 }
@@ -261,7 +261,7 @@ pub(crate) fn name(key: Key) -> Arc<FileId> {
 }
 
 #[cfg(any(test, feature = "remote"))]
-fn by_name(known: Option<Known<FileId>>) -> (FileId, Arc<FileId>) {
+fn by_name(known: Option<KnownFile<FileId>>) -> (FileId, Arc<FileId>) {
     let name = known
         .as_ref()
         .map_or_else(FileId::unique, |known| known.name);

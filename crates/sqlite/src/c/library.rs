@@ -48,7 +48,7 @@ pub(crate) use for_each_library;
 pub(crate) struct Library(pub(crate) usize);
 
 /// The data of a library.
-struct Place {
+struct LibrarySlot {
     /// The library's function table; null while the place is free.
     table: AtomicPtr<c_void>,
     /// Where the file that holds the table is mapped; null if the system does not say.
@@ -59,11 +59,11 @@ struct Place {
     new_are_packed: AtomicBool,
 }
 
-static PLACES: [Place; LIBRARIES] = [const { Place::free() }; LIBRARIES];
+static PLACES: [LibrarySlot; LIBRARIES] = [const { LibrarySlot::free() }; LIBRARIES];
 
-impl Place {
-    const fn free() -> Place {
-        Place {
+impl LibrarySlot {
+    const fn free() -> LibrarySlot {
+        LibrarySlot {
             table: AtomicPtr::new(std::ptr::null_mut()),
             image: AtomicPtr::new(std::ptr::null_mut()),
             shims: [const { AtomicPtr::new(std::ptr::null_mut()) }; 2],
@@ -82,7 +82,8 @@ impl Place {
 impl Library {
     /// The library with this table, if its entry point has run.
     pub(crate) fn known(table: *const c_void) -> Option<Library> {
-        let has_table = |place: &Place| place.table.load(Ordering::Acquire).cast_const() == table;
+        let has_table =
+            |place: &LibrarySlot| place.table.load(Ordering::Acquire).cast_const() == table;
         let found = PLACES.iter().position(has_table);
         found.filter(|_| !table.is_null()).map(Library)
     }
@@ -109,7 +110,7 @@ impl Library {
                 .store(image_of(table), Ordering::Release);
             return Ok(known);
         }
-        let Some(number) = PLACES.iter().position(Place::is_free) else {
+        let Some(number) = PLACES.iter().position(LibrarySlot::is_free) else {
             return Err(format!(
                 "{LIBRARIES} SQLite libraries of this process use litepack already, and it can serve no more"
             ));
@@ -123,7 +124,7 @@ impl Library {
         Ok(Library(number))
     }
 
-    fn place(self) -> &'static Place {
+    fn place(self) -> &'static LibrarySlot {
         &PLACES[self.0]
     }
 

@@ -19,7 +19,7 @@ use litepack_io::interrupt::is_interrupted;
 use litepack_io::storage::ReadAt;
 use serde_json::Value;
 
-use crate::beside::open_files::{self, Key, Known};
+use crate::beside::open_files::{self, Key, KnownFile};
 use crate::c::codes::{CORRUPT, INTERRUPT};
 use crate::failure::{Failure, code_of_archive};
 use crate::files::split::split_file;
@@ -58,14 +58,14 @@ fn share(which: Option<Key>, table: SeekTable) -> Arc<Shared> {
     let Some(which) = which else {
         return alone(FileId::unique(), table);
     };
-    open_files::open(which, |known: Option<Known<Shared>>| {
+    open_files::open(which, |known: Option<KnownFile<Shared>>| {
         let shared = match known {
-            Some(Known {
+            Some(KnownFile {
                 shared: Some(shared),
                 ..
             }) if shared.table.is_same(&table) => shared,
             // Keys of what is decoded hold a hash of the table as well.
-            Some(Known {
+            Some(KnownFile {
                 name, shared: None, ..
             }) => alone(name, table),
             _ => alone(FileId::unique(), table),

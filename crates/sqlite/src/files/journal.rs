@@ -28,10 +28,10 @@ const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 pub(crate) struct JournalFile {
     /// Where its file would be.
     name: HostName,
-    content: Content,
+    content: Backing,
 }
 
-enum Content {
+enum Backing {
     Memory(Journal),
     /// Too large for memory.
     Temporary(HostFile),
@@ -44,7 +44,7 @@ impl JournalFile {
     pub(crate) fn new(name: HostName) -> JournalFile {
         JournalFile {
             name,
-            content: Content::Memory(Journal::default()),
+            content: Backing::Memory(Journal::default()),
         }
     }
 
@@ -52,7 +52,7 @@ impl JournalFile {
     pub(crate) fn of(name: HostName, file: HostFile) -> JournalFile {
         JournalFile {
             name,
-            content: Content::Named(file),
+            content: Backing::Named(file),
         }
     }
 
@@ -60,7 +60,7 @@ impl JournalFile {
     /// overwrites it; ours may be in memory.
     fn ended(&self) -> Result<(), Failure> {
         match &self.content {
-            Content::Named(file) => failed(file.sync()),
+            Backing::Named(file) => failed(file.sync()),
             _ => Ok(()),
         }
     }
@@ -68,8 +68,8 @@ impl JournalFile {
     /// Copies what was written so far to `file`.
     fn copy_to(&self, file: &HostFile) -> Result<(), Failure> {
         failed(match &self.content {
-            Content::Memory(journal) => file.write_at(journal.bytes(), 0),
-            Content::Temporary(from) | Content::Named(from) => copy(from, file),
+            Backing::Memory(journal) => file.write_at(journal.bytes(), 0),
+            Backing::Temporary(from) | Backing::Named(from) => copy(from, file),
         })
     }
 
@@ -79,8 +79,8 @@ impl JournalFile {
         action: impl FnOnce(&HostFile) -> std::io::Result<()>,
     ) -> Result<(), Failure> {
         match &self.content {
-            Content::Memory(_) => Ok(()),
-            Content::Temporary(file) | Content::Named(file) => failed(action(file)),
+            Backing::Memory(_) => Ok(()),
+            Backing::Temporary(file) | Backing::Named(file) => failed(action(file)),
         }
     }
 }
@@ -109,8 +109,8 @@ impl File for JournalFile {
 
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
         match &self.content {
-            Content::Memory(journal) => Ok(journal.read(offset, buf)),
-            Content::Temporary(file) | Content::Named(file) => match file.read_once(buf, offset) {
+            Backing::Memory(journal) => Ok(journal.read(offset, buf)),
+            Backing::Temporary(file) | Backing::Named(file) => match file.read_once(buf, offset) {
                 OK => Ok(buf.len()),
                 // The host has filled up with zeros.
                 code => Err(code.into()),
@@ -120,13 +120,13 @@ impl File for JournalFile {
 
     fn size(&mut self) -> Result<u64, Failure> {
         match &self.content {
-            Content::Memory(journal) => Ok(journal.bytes().len() as u64),
-            Content::Temporary(file) | Content::Named(file) => failed(file.len()),
+            Backing::Memory(journal) => Ok(journal.bytes().len() as u64),
+            Backing::Temporary(file) | Backing::Named(file) => failed(file.len()),
         }
     }
 
     fn write(&mut self, bytes: &[u8], offset: u64) -> Result<(), Failure> {
-        if names_super_journal(offset, bytes) && !matches!(self.content, Content::Named(_)) {
+        if names_super_journal(offset, bytes) && !matches!(self.content, Backing::Named(_)) {
             if !self
                 .name
                 .path()
@@ -141,14 +141,14 @@ impl File for JournalFile {
                 // SQLite goes on with the journal that it has. This one must not be played back.
                 let _ = file.truncate(0);
             })?;
-            self.content = Content::Named(file);
-        } else if let Content::Memory(journal) = &mut self.content {
+            self.content = Backing::Named(file);
+        } else if let Backing::Memory(journal) = &mut self.content {
             if journal.write(offset, bytes) {
                 return Ok(());
             }
             let file = self.name.temporary()?;
             self.copy_to(&file)?;
-            self.content = Content::Temporary(file);
+            self.content = Backing::Temporary(file);
         }
         self.on_file(|file| file.write_at(bytes, offset))?;
         let is_ended = offset == 0 && bytes.iter().all(|byte| *byte == 0);
@@ -156,7 +156,7 @@ impl File for JournalFile {
     }
 
     fn truncate(&mut self, size: u64) -> Result<(), Failure> {
-        if let Content::Memory(journal) = &mut self.content {
+        if let Backing::Memory(journal) = &mut self.content {
             journal.truncate(size);
         }
         self.on_file(|file| file.truncate(size))?;

@@ -61,10 +61,10 @@ impl<R: ReadAt> Snapshot<R> {
         };
         let record = commit.record;
         let mut walk = Walk::new(record.end);
-        let mut found = Found::default();
+        let mut found = CheckCounts::default();
         self.check_items(&mut walk, &record, &mut found)?;
         self.check_units(&mut walk, &record, &mut found, progress)?;
-        let Found {
+        let CheckCounts {
             units,
             bytes,
             names,
@@ -105,7 +105,7 @@ impl<R: ReadAt> Snapshot<R> {
 
 /// The counts of a check so far.
 #[derive(Default)]
-struct Found {
+struct CheckCounts {
     units: u64,
     /// Stored bytes of units and items.
     bytes: u64,
@@ -114,7 +114,12 @@ struct Found {
 
 impl<R: ReadAt> Snapshot<R> {
     /// Reads and decodes all items.
-    fn check_items(&mut self, walk: &mut Walk, record: &Record, found: &mut Found) -> Result<()> {
+    fn check_items(
+        &mut self,
+        walk: &mut Walk,
+        record: &Record,
+        found: &mut CheckCounts,
+    ) -> Result<()> {
         let mut pages = Vec::new();
         self.walk_tree(
             walk,
@@ -143,7 +148,7 @@ impl<R: ReadAt> Snapshot<R> {
         &mut self,
         walk: &mut Walk,
         record: &Record,
-        found: &mut Found,
+        found: &mut CheckCounts,
         progress: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<()> {
         let mut page = litepack_io::memory::zeros(self.unit_size() as usize)?;

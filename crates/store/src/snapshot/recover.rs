@@ -58,7 +58,7 @@ pub(crate) struct Commit {
 }
 
 /// The result of [`current`].
-pub(crate) struct Found {
+pub(crate) struct Recovered {
     pub(crate) commit: Commit,
     pub(crate) slots: Slots,
     /// It is not the newest one: that was cut off by a power loss.
@@ -123,13 +123,13 @@ pub(crate) fn read_slots(disk: &impl ReadAt) -> Result<Slots> {
 
 /// Decides the current commit. `live` says that this handle has seen the file at an earlier commit,
 /// so that what is there now was written by a running process and cannot be half on the medium.
-pub(crate) fn current<D: ReadAt>(medium: &Medium<D>, live: bool) -> Result<Found> {
+pub(crate) fn current<D: ReadAt>(medium: &Medium<D>, live: bool) -> Result<Recovered> {
     let mut attempt = 0;
     loop {
         let head = Head::read(&medium.disk)?;
         let verdict = judge(medium, &head, live);
         if let Ok(Verdict::Newest(commit)) = verdict {
-            return Ok(Found {
+            return Ok(Recovered {
                 commit,
                 slots: head.slots,
                 fell_back: false,
@@ -145,7 +145,7 @@ pub(crate) fn current<D: ReadAt>(medium: &Medium<D>, live: bool) -> Result<Found
             continue;
         }
         return verdict.map(
-            |(Verdict::Newest(commit) | Verdict::FellBack(commit))| Found {
+            |(Verdict::Newest(commit) | Verdict::FellBack(commit))| Recovered {
                 commit,
                 slots: head.slots,
                 fell_back: true,

@@ -52,7 +52,7 @@ impl ValueKind {
 
 /// Scratch memory of encoding, reused for every page.
 #[derive(Default)]
-pub(crate) struct Work {
+pub(crate) struct JsonWork {
     shapes: Shapes,
     /// All templates, each with its [`END`].
     text: Vec<u8>,
@@ -79,11 +79,11 @@ pub(crate) struct Work {
 pub(crate) fn encode(
     source: &[u8],
     values: &[Span],
-    strings: &mut strings::Work,
-    work: &mut Work,
+    strings: &mut strings::StringsWork,
+    work: &mut JsonWork,
     out: &mut Vec<u8>,
 ) -> bool {
-    let Work {
+    let JsonWork {
         shapes,
         text,
         rows,
@@ -132,7 +132,7 @@ pub(crate) fn encode(
     clippy::indexing_slicing,
     reason = "`next` has a number for each column and one more, which `sort` counts from the values themselves"
 )]
-impl Work {
+impl JsonWork {
     /// Puts the values of each column together, in the order of the texts.
     fn sort(&mut self) {
         self.next.clear();
@@ -153,8 +153,13 @@ impl Work {
         }
     }
 
-    /// Appends the values of each column, after [`Work::sort`].
-    fn put_columns(&mut self, source: &[u8], strings: &mut strings::Work, out: &mut Vec<u8>) {
+    /// Appends the values of each column, after [`JsonWork::sort`].
+    fn put_columns(
+        &mut self,
+        source: &[u8],
+        strings: &mut strings::StringsWork,
+        out: &mut Vec<u8>,
+    ) {
         let integers = &mut self.integers;
         let mut put_kind = |kind: ValueKind, spans: &[Span], out: &mut Vec<u8>| {
             if kind == ValueKind::Integer {
@@ -209,7 +214,10 @@ mod tests {
         };
         let spans: Vec<Span> = texts.iter().map(span).collect();
         let mut out = Vec::new();
-        let (strings, work) = (&mut strings::Work::default(), &mut Work::default());
+        let (strings, work) = (
+            &mut strings::StringsWork::default(),
+            &mut JsonWork::default(),
+        );
         if !encode(&source, &spans, strings, work, &mut out) {
             assert!(out.is_empty());
             return None;

@@ -26,9 +26,9 @@ const _: () = assert!(litepack_remote::OPENING >= litepack_store::OPENING);
 
 /// The file, as what is above it wants its bytes.
 #[derive(Clone, Debug)]
-struct Medium(Arc<Remote>);
+struct RemoteBytes(Arc<Remote>);
 
-impl ReadAt for Medium {
+impl ReadAt for RemoteBytes {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(self.0.read_at(buf, offset)?)
     }
@@ -46,36 +46,36 @@ impl ReadAt for Medium {
 #[derive(Debug)]
 pub(crate) struct RemoteFile {
     remote: Arc<Remote>,
-    content: Content,
+    content: RemoteContent,
     /// Whether what was kept of the file was forgotten, because something was wrong in it.
     is_fetched_again: bool,
 }
 
 #[derive(Debug)]
-enum Content {
+enum RemoteContent {
     Plain,
-    Packed(Box<PackedFile>),
-    Archive(Box<ArchiveFile<Medium>>),
+    Packed(Box<RemotePackedFile>),
+    Archive(Box<ArchiveFile<RemoteBytes>>),
 }
 
 #[derive(Debug)]
-struct PackedFile {
-    snapshot: Snapshot<Medium>,
+struct RemotePackedFile {
+    snapshot: Snapshot<RemoteBytes>,
     /// Keeps the name of its pages in the cache for other connections.
     _file: Arc<FileId>,
 }
 
-impl PackedFile {
-    fn open(remote: &Arc<Remote>) -> litepack_store::Result<PackedFile> {
+impl RemotePackedFile {
+    fn open(remote: &Arc<Remote>) -> litepack_store::Result<RemotePackedFile> {
         let file = open_files::name(Key::RemotePacked(remote.identity()));
         let options = litepack_store::Options {
             file: *file,
             ..litepack_store::Options::default()
         };
-        let mut snapshot = Snapshot::open(Medium(Arc::clone(remote)), &options)?;
+        let mut snapshot = Snapshot::open(RemoteBytes(Arc::clone(remote)), &options)?;
         // The file never changes, so this is its commit for good.
         snapshot.refresh()?;
-        Ok(PackedFile {
+        Ok(RemotePackedFile {
             snapshot,
             _file: file,
         })
@@ -90,10 +90,10 @@ impl RemoteFile {
             Failure::new(if is_wrong { MISUSE } else { CANTOPEN }, error.to_string())
         })?;
         let remote = Arc::new(remote);
-        let (content, is_fetched_again) = match Content::of(&remote) {
+        let (content, is_fetched_again) = match RemoteContent::of(&remote) {
             Err(failure) if matches!(failure.code, CORRUPT | NOTADB) => {
                 remote.forget();
-                (Content::of(&remote)?, true)
+                (RemoteContent::of(&remote)?, true)
             }
             content => (content?, false),
         };
@@ -105,23 +105,23 @@ impl RemoteFile {
     }
 }
 
-impl Content {
-    fn of(remote: &Arc<Remote>) -> Result<Content, Failure> {
+impl RemoteContent {
+    fn of(remote: &Arc<Remote>) -> Result<RemoteContent, Failure> {
         let mut head = [0; HEAD_LEN];
         let n = remote.read_at(&mut head, 0).map_err(unread)?;
         let head = &head[..n];
         match FileKind::of(head, remote.len()) {
             FileKind::Packed => {
-                let packed = PackedFile::open(remote).map_err(of_store)?;
-                Ok(Content::Packed(Box::new(packed)))
+                let packed = RemotePackedFile::open(remote).map_err(of_store)?;
+                Ok(RemoteContent::Packed(Box::new(packed)))
             }
             FileKind::Zstd => {
                 let which = || Some(Key::RemoteArchive(remote.identity()));
-                let archive = ArchiveFile::open(Medium(Arc::clone(remote)), which)?;
-                Ok(Content::Archive(Box::new(archive)))
+                let archive = ArchiveFile::open(RemoteBytes(Arc::clone(remote)), which)?;
+                Ok(RemoteContent::Archive(Box::new(archive)))
             }
             FileKind::Plain => match expect_database_len(head, remote.len()) {
-                Ok(()) => Ok(Content::Plain),
+                Ok(()) => Ok(RemoteContent::Plain),
                 Err(why) => Err(Failure::new(CORRUPT, format!("{}: {why}", remote.url()))),
             },
             _ => {
@@ -134,9 +134,9 @@ impl Content {
 
     fn read(&mut self, remote: &Remote, buf: &mut [u8], offset: u64) -> Result<usize, Failure> {
         match self {
-            Content::Plain => remote.read_at(buf, offset).map_err(unread),
-            Content::Packed(file) => file.snapshot.read(offset, buf).map_err(of_store),
-            Content::Archive(archive) => archive.read(buf, offset),
+            RemoteContent::Plain => remote.read_at(buf, offset).map_err(unread),
+            RemoteContent::Packed(file) => file.snapshot.read(offset, buf).map_err(of_store),
+            RemoteContent::Archive(archive) => archive.read(buf, offset),
         }
     }
 }
@@ -148,9 +148,9 @@ impl File for RemoteFile {
 
     fn size(&mut self) -> Result<u64, Failure> {
         self.ask(|content, remote| match content {
-            Content::Plain => Ok(remote.len()),
-            Content::Packed(file) => Ok(file.snapshot.size()),
-            Content::Archive(archive) => archive.size(),
+            RemoteContent::Plain => Ok(remote.len()),
+            RemoteContent::Packed(file) => Ok(file.snapshot.size()),
+            RemoteContent::Archive(archive) => archive.size(),
         })
     }
 
@@ -163,9 +163,9 @@ impl Database for RemoteFile {
     fn setting(&self, name: Name) -> Result<String, String> {
         match (&self.content, name) {
             (_, Name::Level) => Err(LEVEL.into()),
-            (Content::Packed(file), Name::Threads) => Ok(file.snapshot.threads().to_string()),
-            (Content::Archive(archive), name) => archive.setting(name),
-            (Content::Plain, Name::Threads) => Err(THREADS.into()),
+            (RemoteContent::Packed(file), Name::Threads) => Ok(file.snapshot.threads().to_string()),
+            (RemoteContent::Archive(archive), name) => archive.setting(name),
+            (RemoteContent::Plain, Name::Threads) => Err(THREADS.into()),
             (_, Name::CacheMb) => Ok((Cache::shared().limit() >> 20).to_string()),
         }
     }
@@ -176,12 +176,12 @@ impl Database for RemoteFile {
         }
         match (&mut self.content, setting) {
             (_, Setting::Level(_)) => Err(LEVEL.into()),
-            (Content::Packed(file), Setting::Threads(threads)) => {
+            (RemoteContent::Packed(file), Setting::Threads(threads)) => {
                 file.snapshot.set_threads(threads);
                 Ok(())
             }
-            (Content::Archive(archive), setting) => archive.apply(setting),
-            (Content::Plain, Setting::Threads(_)) => Err(THREADS.into()),
+            (RemoteContent::Archive(archive), setting) => archive.apply(setting),
+            (RemoteContent::Plain, Setting::Threads(_)) => Err(THREADS.into()),
             (_, Setting::CacheMb(_)) => Ok(()),
         }
     }
@@ -192,15 +192,15 @@ impl Database for RemoteFile {
 
     fn check(&mut self) -> Result<String, Failure> {
         match &mut self.content {
-            Content::Plain => {
+            RemoteContent::Plain => {
                 let why = "a plain database has no checksums; PRAGMA integrity_check looks at its structure";
                 Err(Failure::new(ERROR, why))
             }
-            Content::Packed(file) => {
+            RemoteContent::Packed(file) => {
                 let report = file.snapshot.check(&mut |_| Ok(())).map_err(of_store)?;
                 Ok(check_text(&report))
             }
-            Content::Archive(archive) => archive.check(),
+            RemoteContent::Archive(archive) => archive.check(),
         }
     }
 
@@ -218,14 +218,14 @@ impl RemoteFile {
     /// something else once, and that was kept.
     fn ask<T>(
         &mut self,
-        mut ask: impl FnMut(&mut Content, &Remote) -> Result<T, Failure>,
+        mut ask: impl FnMut(&mut RemoteContent, &Remote) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         match ask(&mut self.content, &self.remote) {
             Err(failure) if failure.code == CORRUPT && !self.is_fetched_again => {
                 self.is_fetched_again = true;
                 self.remote.forget();
                 // The table of an archive may be wrong, too.
-                self.content = Content::of(&self.remote).map_err(|_| failure)?;
+                self.content = RemoteContent::of(&self.remote).map_err(|_| failure)?;
                 ask(&mut self.content, &self.remote)
             }
             done => done,
@@ -241,9 +241,9 @@ impl RemoteFile {
             "size": self.remote.len(),
             "validator": self.remote.validator(),
             "kind": match self.content {
-                Content::Plain => "plain",
-                Content::Packed(_) => "packed",
-                Content::Archive(_) => "archive",
+                RemoteContent::Plain => "plain",
+                RemoteContent::Packed(_) => "packed",
+                RemoteContent::Archive(_) => "archive",
             },
             "requests": traffic.requests,
             "bytes": traffic.bytes,
@@ -256,7 +256,7 @@ impl RemoteFile {
     /// The report of `info` on such a file elsewhere, and `remote`.
     pub(crate) fn report(&mut self) -> Result<Value, Failure> {
         let mut report = match &mut self.content {
-            Content::Plain => {
+            RemoteContent::Plain => {
                 let mut head = [0; 100];
                 let n = self.remote.read_at(&mut head, 0).map_err(unread)?;
                 let (len, page_size) = (self.remote.len(), page_size(&head[..n]));
@@ -268,8 +268,8 @@ impl RemoteFile {
                     "file_bytes": len,
                 })
             }
-            Content::Packed(file) => info_json(&file.snapshot.info().map_err(of_store)?),
-            Content::Archive(archive) => archive.report()?,
+            RemoteContent::Packed(file) => info_json(&file.snapshot.info().map_err(of_store)?),
+            RemoteContent::Archive(archive) => archive.report()?,
         };
         report["remote"] = self.traffic();
         Ok(report)
