@@ -89,7 +89,7 @@ fn eight(value: u64) -> u64 {
 #[inline]
 #[expect(
     clippy::indexing_slicing,
-    reason = "a width is at most 8, as checked by the compiler; a remainder of 100 is below 1000"
+    reason = "a width is at most 8, as checked by the compiler"
 )]
 pub(crate) fn fill_each<'a, const WIDTH: usize>(
     places: impl Iterator<Item = (&'a mut [u8], &'a i64)>,
@@ -99,20 +99,24 @@ pub(crate) fn fill_each<'a, const WIDTH: usize>(
             return;
         };
         let value = *value as u64;
-        let pair = |value: u64| {
-            let [_, tens, ones, _] = SMALL[(value % 100) as usize];
-            [tens, ones]
-        };
         if WIDTH == 2 {
-            place.copy_from_slice(&pair(value));
+            place.copy_from_slice(&two(value));
         } else if WIDTH == 4 {
             let (first, last) = place.split_at_mut(2);
-            first.copy_from_slice(&pair(value / 100));
-            last.copy_from_slice(&pair(value));
+            first.copy_from_slice(&two(value / 100));
+            last.copy_from_slice(&two(value));
         } else {
             place.copy_from_slice(&eight(value).to_le_bytes()[8 - WIDTH..]);
         }
     }
+}
+
+/// The last two digits of a number.
+#[inline]
+#[expect(clippy::indexing_slicing, reason = "a remainder of 100 is below 1000")]
+pub(crate) fn two(value: u64) -> [u8; 2] {
+    let [_, tens, ones, _] = SMALL[(value % 100) as usize];
+    [tens, ones]
 }
 
 /// Fills `place` with the last digits of a number.

@@ -7,6 +7,7 @@
 //! page.rs     the layout: header, cells, gaps     record.rs   records: varints, serial types
 //! column.rs   one column of the records           bytes.rs    reading and writing streams
 //! ints.rs  strings.rs  pattern.rs  json.rs        the coders columns go to
+//! decimals.rs  dates.rs                           numbers and texts as integers
 //! undo.rs     decoding                            arena.rs  digits.rs    its buffers and digits
 //! parts.rs    the coders on their own, for measurements
 //! ```
@@ -16,6 +17,7 @@
 mod arena;
 mod bytes;
 mod column;
+mod dates;
 mod decimals;
 mod digits;
 mod ints;

@@ -163,7 +163,6 @@ fn a_page_of_alike_rows_gets_smaller_and_pages_of_anything_else_are_left_alone()
     assert!(there_and_back(&build(PageKind::TableLeaf, &[], false)).unwrap() < 20);
 }
 
-/// Three streams byte by byte, as docs/format.md describes them.
 #[test]
 fn a_place_that_no_cell_pointer_holds_is_refused() {
     // One cell without bytes, at the end of the page.
@@ -177,6 +176,28 @@ fn a_place_that_no_cell_pointer_holds_is_refused() {
     assert_eq!(decode(1 << 17), Err(Malformed));
 }
 
+/// Streams that the encoder wrote before dates were one number, and what all strings have was part of a pattern.
+#[test]
+fn earlier_streams_are_still_read() {
+    let text = |text: &str| Sql::Text(text.into());
+    let rows = [("5-07\x04", "2026-11-21"), ("5-11\x04", "2026-11-22")];
+    let rows = rows.map(|(a, b)| vec![text(a), text(b)]);
+    let rows: Vec<_> = (1..).zip(rows).collect();
+    let stream = [
+        b"\x0d\x02\x00".as_slice(),
+        &[1, 2, 0, 1],
+        &[0, 4],
+        b"\x03\x02\x06\x02\x01-\x02\x02\x04", // a digit, "-", two digits, a byte
+        &[0, 10, 1, 14, 0, 4],
+        b"\x03\x02\x08\x02\x04-\x02\x02-\x02\x02", // the digits of a date
+        &[0, 0xd4, 0x1f, 0, 22, 1, 42, 0, 1],
+    ];
+    let mut page = vec![0; LEN];
+    assert_eq!(Undo::default().decode(&stream.concat(), &mut page), Ok(()));
+    assert!(page == build(PageKind::TableLeaf, &rows, false));
+}
+
+/// Streams byte by byte, as docs/format.md describes them.
 #[test]
 fn streams_are_as_documented() {
     let text = |text: &str| Sql::Text(text.into());
@@ -202,7 +223,7 @@ fn streams_are_as_documented() {
 
     let rows = [
         ("ab1", "5-07", "1.5"),
-        ("ac1", "5-11", "20.5"),
+        ("ac1", "6-11", "20.6"),
         ("ad1", "5-09", "0.5"),
     ];
     let rows = rows.map(|(a, b, c)| vec![text(a), text(b), text(c)]);
@@ -213,13 +234,40 @@ fn streams_are_as_documented() {
         &[0, 6],
         b"\x03\x02\x04a\x03\x011bcd", // texts: an "a", one byte, a "1"
         b"\x03\x02\x05\x02\x01-\x02\x02", // a digit, "-", two digits
-        &[0, 10, 1, 14, 0, 4, 2],
+        &[1, 10, 0, 1, 0, 1, 14, 0, 4, 2],
         b"\x03\x02\x04\x01.\x02\x01", // a number, ".", a digit
-        &[1, 0, 1, 20, 0, 0, 10],
+        &[1, 0, 1, 20, 0, 1, 10, 0, 1, 0],
     ];
     stream.clear();
     assert!(encode(
         &build(PageKind::TableLeaf, &rows, false),
+        &mut PageWork::default(),
+        &mut stream
+    ));
+    assert_eq!(stream, expected.concat());
+
+    let rows: Vec<_> = (0..40_i64)
+        .map(|i| {
+            let date = format!("2026-11-{:02}T10:00Z", 1 + i / 20);
+            (0, vec![text(&date), Sql::Integer(300 + i % 20 * 1_000)])
+        })
+        .collect();
+    let expected = [
+        b"\x0a\x28\x00".as_slice(), // an index leaf of 40 cells
+        &[0, 4],
+        b"\x03\x02\x09\x00\x01T10:00Z", // texts: a date, and a time that all have
+        &[17, 0xac, 0xc4, 2, 0],        // 20758 days and more, as differences
+        &[0; 19],
+        &[1],
+        &[0; 19],
+        &[1, 64, 2],      // integers: two runs
+        &[0, 38],         // 19 differences each
+        &[0, 0xd8, 4],    // from 300 on
+        &[0, 0xd0, 0x0f], // by 1000
+    ];
+    stream.clear();
+    assert!(encode(
+        &build(PageKind::IndexLeaf, &rows, false),
         &mut PageWork::default(),
         &mut stream
     ));

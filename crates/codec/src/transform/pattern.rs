@@ -1,10 +1,11 @@
 //! Strings that have most of their text in common, as one pattern and columns of what differs.
 //!
-//! They differ in the numbers within them (`tt0001234`, `2026-11-21 10:02:03`, `192.168.0.7`, `12.50`), or, if all have
-//! one length, in the bytes at some of their positions.
+//! They differ in the numbers and dates within them (`tt0001234`, `2026-11-21 10:02:03`, `192.168.0.7`, `12.50`), or, if
+//! all have one length, in the bytes at some of their positions.
 
 use super::arena::{Arena, copy};
 use super::bytes::{Malformed, Reader, Result, Span, put_number};
+use super::dates::{DateShape, DateWriter};
 use super::{digits, ints};
 
 /// Stands for a number without leading zeros.
@@ -13,6 +14,10 @@ const NUMBER: u8 = 1;
 const DIGITS: u8 = 2;
 /// Stands for as many bytes as the next byte says, whatever they are.
 const BYTES: u8 = 3;
+/// Stands for a date, in the shape that the next byte says.
+const DATE: u8 = 0;
+/// The highest mark. No pattern has a byte up to here that stands for itself.
+const MARK_MAX: u8 = BYTES;
 
 /// Digits that fit an `i64` whatever they are.
 const DIGITS_MAX: usize = 18;
@@ -89,10 +94,14 @@ impl PatternWork {
         let mut at = 0;
         while let Some((start, end)) = next_run(first.get(at..)?) {
             let literal = first.get(at..at + start)?;
-            if literal.iter().any(|byte| *byte <= BYTES) {
+            if literal.iter().any(|byte| *byte <= MARK_MAX) {
                 return None;
             }
             self.text.extend_from_slice(literal);
+            if let Some(len) = self.find_dates(source, literal, first.get(at + start..)?) {
+                at += start + len;
+                continue;
+            }
             let width = end - start;
             let (mut padded, mut canonical) = (true, true);
             self.numbers.resize(values.len(), 0);
@@ -107,22 +116,74 @@ impl PatternWork {
                 *place = number as i64;
                 *rest = rest.from(literal.len() + digits);
             }
+            let digits = first.get(at + start..at + end)?;
+            at += end;
+            if padded
+                && self
+                    .numbers
+                    .iter()
+                    .all(|number| Some(number) == self.numbers.first())
+            {
+                // No column is needed for what all have.
+                self.text.extend_from_slice(digits);
+                continue;
+            }
             match (padded, canonical) {
                 (true, _) => self.text.extend([DIGITS, u8::try_from(width).ok()?]),
                 (false, true) => self.text.push(NUMBER),
                 (false, false) => return None,
             }
             ints::encode(&mut self.numbers, &mut self.columns);
-            at += end;
         }
         let tail = first.get(at..)?;
-        if tail.iter().any(|byte| *byte <= BYTES)
+        if tail.iter().any(|byte| *byte <= MARK_MAX)
             || self.rest.iter().any(|rest| rest.of(source) != tail)
         {
             return None;
         }
         self.text.extend_from_slice(tail);
         Some(())
+    }
+
+    /// Takes the dates off that the rests of all values begin with behind a literal, as that of the first does, and says
+    /// how many bytes they have. They end where the texts of all are the same from there on.
+    fn find_dates(&mut self, source: &[u8], literal: &[u8], first: &[u8]) -> Option<usize> {
+        let longest = DateShape::at_start(first)?;
+        let mut parse = |shape: DateShape| {
+            self.numbers.clear();
+            for rest in &self.rest {
+                let number = shape.parse(after(literal, rest.of(source))?)?;
+                self.numbers.push(number);
+            }
+            Some(shape)
+        };
+        let full = parse(longest).or_else(|| {
+            let short = longest.without_fraction();
+            (short != longest).then(|| parse(short)).flatten()
+        })?;
+        let mut shape = full;
+        while let Some((times, coarser)) = shape.coarser() {
+            let least = self.numbers.first()?.rem_euclid(times);
+            if self
+                .numbers
+                .iter()
+                .any(|number| number.rem_euclid(times) != least)
+            {
+                break;
+            }
+            for number in &mut self.numbers {
+                *number = number.div_euclid(times);
+            }
+            shape = coarser;
+        }
+        self.text.extend([DATE, shape.number()]);
+        self.text
+            .extend_from_slice(first.get(shape.len()..full.len())?);
+        for rest in &mut self.rest {
+            *rest = rest.from(literal.len() + full.len());
+        }
+        ints::encode(&mut self.numbers, &mut self.columns);
+        Some(full.len())
     }
 
     #[expect(
@@ -142,7 +203,7 @@ impl PatternWork {
         let mut width = 0;
         let mut different = 0;
         for at in 0..=first.len() {
-            let in_run = at < first.len() && (first[at] <= BYTES || differs(at));
+            let in_run = at < first.len() && (first[at] <= MARK_MAX || differs(at));
             if width > 0 && (!in_run || width == u8::MAX) {
                 self.text.extend([BYTES, width]);
                 width = 0;
@@ -190,6 +251,8 @@ struct Run {
     mark: u8,
     /// The bytes it takes in each string; 0 if that is not the same in all.
     width: usize,
+    /// Of dates.
+    dates: Option<DateWriter>,
 }
 
 /// So much text fits a word together with a number that [`digits::small`] knows.
@@ -211,12 +274,18 @@ pub(crate) fn decode(
     while !pattern.is_empty() {
         let end = pattern.at();
         let mark = pattern.byte()?;
+        let mut dates = None;
         let width = match mark {
             NUMBER => 0,
             DIGITS | BYTES => match pattern.byte()? {
                 0 => return Err(Malformed),
                 width => width.into(),
             },
+            DATE => {
+                let shape = DateShape::of(pattern.byte()?)?;
+                dates = Some(shape.writer());
+                shape.len()
+            }
             byte => {
                 if end - start < SHORT {
                     short |= u64::from(byte) << (8 * (end - start));
@@ -229,6 +298,7 @@ pub(crate) fn decode(
             short,
             mark,
             width,
+            dates,
         });
         start = pattern.at();
         short = 0;
@@ -270,7 +340,7 @@ impl Scratch {
         arena.repeat_last(first.len(), count)?;
         spans.extend((0..count).map(|row| first.behind(row * first.len())));
         let mut at = 0;
-        for run in &self.runs {
+        for run in &mut self.runs {
             at += run.before.len();
             let end = at + run.width;
             let strings = arena.last(count * first.len());
@@ -288,6 +358,13 @@ impl Scratch {
                 let places = strings
                     .map(|string| &mut string[at..end])
                     .zip(&self.numbers);
+                if let Some(dates) = &mut run.dates {
+                    for (place, number) in places {
+                        dates.fill(place, *number)?;
+                    }
+                    at = end;
+                    continue;
+                }
                 match run.width {
                     1 => digits::fill_each::<1>(places),
                     2 => digits::fill_each::<2>(places),
@@ -333,7 +410,7 @@ impl Scratch {
                 .unwrap_or_default()
                 .iter()
                 .step_by(count);
-            for (run, number) in self.runs.iter().zip(numbers) {
+            for (run, number) in self.runs.iter_mut().zip(numbers) {
                 let number = *number as u64;
                 let before = run.before.len();
                 let small = digits::small(number, run.width).filter(|_| before <= SHORT);
@@ -344,7 +421,15 @@ impl Scratch {
                     }
                     _ => {
                         let to = copy(from, run.before, to)?;
-                        digits::put(number, run.width, to).ok_or(Malformed)?
+                        match &mut run.dates {
+                            None => digits::put(number, run.width, to).ok_or(Malformed)?,
+                            Some(dates) => {
+                                let place = to.split_at_mut_checked(run.width);
+                                let (place, behind) = place.ok_or(Malformed)?;
+                                dates.fill(place, number as i64)?;
+                                behind
+                            }
+                        }
                     }
                 };
             }

@@ -122,6 +122,55 @@ mod tests {
         let times = there_and_back(&[b"2026-11-21 10:02:03", b"2026-11-21 10:02:07"]);
         assert_eq!(times[0], layout::PATTERN);
         assert_eq!(there_and_back(&[b"12.5", b"7.25"])[0], layout::PATTERN);
+        for (first, second, pattern) in [
+            // All of one day, of one minute, of one time of day.
+            ("2026-11-21 10:02:03", "2026-11-21 10:03:03", "\0\x03:03"),
+            (
+                "2026-11-21T10:02:03.250Z",
+                "2026-11-21T10:02:04.250Z",
+                "\0\x14.250Z",
+            ),
+            (
+                "at 2026-11-21T00:00",
+                "at 2026-11-22T00:00",
+                "at \0\x01T00:00",
+            ),
+            (
+                "2026-11-21T10:02:03.250000+01:00",
+                "2026-11-22T10:02:03.250001+01:00",
+                "\0\x1a+01:00",
+            ),
+            // A fraction of another length.
+            (
+                "2026-11-21 10:02:03.25",
+                "2026-11-21 10:02:04.5",
+                "\0\x04.\x01",
+            ),
+            (
+                "2026-11-21 10:02:03.1234567",
+                "2026-11-21 10:02:04.1234567",
+                "\0\x04.1234567",
+            ),
+            // No dates: a day that is none, and another text between date and time.
+            ("2026-11-21", "2026-11-31", "2026-11-\x02\x02"),
+            (
+                "2026-11-21 10:02",
+                "2026-11-21 24:02",
+                "2026-11-21 \x02\x02:02",
+            ),
+            ("2026-11-21 10", "2026-11-21T10", "2026-11-21\x03\x0110"),
+            ("v1 2026-11-21", "v2 2026-11-22", "v\x02\x01 \0\x01"),
+            (
+                "2026-11-21/2027-01-01, 9",
+                "2026-11-22/2027-02-01, 10",
+                "\0\x01/\0\x01, \x01",
+            ),
+        ] {
+            let stored = there_and_back(&[first.as_bytes(), second.as_bytes()]);
+            let stored = stored.strip_prefix(&[layout::PATTERN, pattern.len() as u8]);
+            let found = stored.is_some_and(|stored| stored.starts_with(pattern.as_bytes()));
+            assert!(found, "{first}: {stored:?}");
+        }
         // No number restores a leading zero in a run of varying width.
         assert_eq!(there_and_back(&[b"a07", b"a7"])[0], layout::ENDED);
         assert_eq!(there_and_back(&[b"aaax", b"aaay"])[0], layout::PATTERN);
@@ -134,7 +183,65 @@ mod tests {
         );
     }
 
+    #[test]
+    fn dates_that_are_none_are_refused() {
+        let decoded = |pattern: &[u8], numbers: &[u8]| {
+            let mut stored = vec![layout::PATTERN, pattern.len() as u8];
+            stored.extend_from_slice(pattern);
+            stored.extend_from_slice(numbers);
+            let (mut arena, mut spans) = (Arena::default(), Vec::new());
+            arena.begin(&stored, 1000);
+            let scratch = &mut Scratch::default();
+            let all = decode(
+                &mut Reader::new(&stored),
+                2,
+                &mut arena,
+                &mut spans,
+                scratch,
+            );
+            all.map(|()| {
+                spans
+                    .iter()
+                    .map(|span| span.of(arena.bytes()).to_vec())
+                    .collect::<Vec<_>>()
+            })
+        };
+        // Two integers that are the same, 2 and -1.
+        let (same, negative) = ([0, 4], [0, 1]);
+        let dates = |date: &str| Ok(vec![date.as_bytes().to_vec(); 2]);
+        assert_eq!(decoded(b"\0\x01", &same), dates("1970-01-03"));
+        assert_eq!(
+            decoded(b"\0\x14Z", &negative),
+            dates("1969-12-31T23:59:59Z")
+        );
+        assert_eq!(
+            decoded(b"\0\x02 \x01", &[0, 4, 0, 14]),
+            dates("1970-01-01 02 7")
+        );
+        for shape in [0, 0x0b, 0x10, 0x11, 0x1b, 0x20, 0xff] {
+            assert_eq!(decoded(&[0, shape], &same), Err(Malformed), "{shape}");
+        }
+        assert_eq!(decoded(&[0], &same), Err(Malformed));
+        // A year of five digits, alone and before a number of any length.
+        let late = [0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        for end in [late.as_slice(), &[0, 0x80, 0x80, 0x80, 4]] {
+            assert_eq!(decoded(b"\0\x01", end), Err(Malformed));
+            assert_eq!(
+                decoded(b"\0\x01 \x01", &[end, &[0, 14]].concat()),
+                Err(Malformed)
+            );
+        }
+    }
+
     proptest! {
+        #[test]
+        fn texts_with_dates_come_back(values in proptest::collection::vec("[ab]{0,1}(2026|1999|0000)-[01][0-2]-[0-3][0-9][ T]?([0-2][0-9](:[0-6][0-9])?)?(:00(\\.[0-9]{1,8})?)?Z?[0-9]{0,2}", 2..6)) {
+            let values: Vec<&[u8]> = values.iter().map(String::as_bytes).collect();
+            there_and_back(&values);
+            // Alike as far as possible.
+            there_and_back(&[values[0]; 3]);
+        }
+
         #[test]
         fn any_strings_come_back(values in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..12), 0..20)) {
             let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
