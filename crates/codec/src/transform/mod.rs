@@ -8,6 +8,7 @@
 //! column.rs   one column of the records           bytes.rs    reading and writing streams
 //! ints.rs  strings.rs  pattern.rs  json.rs        the coders columns go to
 //! decimals.rs  dates.rs                           numbers and texts as integers
+//! several.rs  units of several pages
 //! undo.rs     decoding                            arena.rs  digits.rs    its buffers and digits
 //! parts.rs    the coders on their own, for measurements
 //! ```
@@ -29,6 +30,9 @@ mod page_test;
 pub mod parts;
 mod pattern;
 mod record;
+mod several;
+#[cfg(test)]
+mod several_test;
 mod strings;
 mod undo;
 
@@ -59,8 +63,8 @@ pub(crate) struct Transform {
 }
 
 impl Transform {
-    /// The stream of `page`, at most as long as the page. `None` if it is not a b-tree page, or if the stream does not
-    /// decode to the page byte for byte: every stream is decoded and compared.
+    /// The stream of `page`, a unit of one page or several, at most as long as it is. `None` if it has no b-tree page, or
+    /// if the stream does not decode to it byte for byte: every stream is decoded and compared.
     pub(crate) fn of(&mut self, page: &[u8]) -> Option<&[u8]> {
         self.stream.clear();
         if !encode(page, &mut self.work, &mut self.stream) || self.stream.len() > page.len() {
@@ -97,23 +101,49 @@ struct PageWork {
 
 /// A cell that is not stored as it is.
 struct Row {
-    /// Where it is on the page.
+    /// Where it is in the unit.
     start: usize,
     rowid: i64,
     /// Where its fields begin and end.
     fields: (usize, usize),
 }
 
-/// Appends the stream of `page` to `out`; false if it is no b-tree page.
+/// Appends the stream of `unit` to `out`; false if it is no b-tree page, and has none.
+fn encode(unit: &[u8], work: &mut PageWork, out: &mut Vec<u8>) -> bool {
+    let whole = Layout::parse(unit);
+    if !whole
+        .as_ref()
+        .is_some_and(|whole| several::is_one(unit, whole))
+    {
+        let start = out.len();
+        if several::encode(unit, work, out) {
+            return true;
+        }
+        out.truncate(start);
+    }
+    whole.is_some_and(|layout| {
+        let page = several::UnitPage { start: 0, layout };
+        encode_alike(unit, unit.len(), &[page], work, out)
+    })
+}
+
+/// Appends the stream of pages of one kind, which have `len` bytes each; false if they have too many columns. Only the
+/// first page may have the header of a file.
 #[expect(
     clippy::indexing_slicing,
     reason = "`Layout::parse` has found the header and all cells on the page, and the fields of a row are among `fields`"
 )]
-fn encode(page: &[u8], work: &mut PageWork, out: &mut Vec<u8>) -> bool {
-    let Some(layout) = Layout::parse(page) else {
-        return false;
+fn encode_alike(
+    unit: &[u8],
+    len: usize,
+    pages: &[several::UnitPage],
+    work: &mut PageWork,
+    out: &mut Vec<u8>,
+) -> bool {
+    let Some(first) = pages.first() else {
+        return true;
     };
-    let kind = layout.kind;
+    let kind = first.layout.kind;
     let PageWork {
         fields,
         rows,
@@ -125,50 +155,55 @@ fn encode(page: &[u8], work: &mut PageWork, out: &mut Vec<u8>) -> bool {
     fields.clear();
     rows.clear();
     verbatim.clear();
-    for cell in &layout.cells {
-        let first = fields.len();
-        let regular = cell.regular
-            && (!kind.has_payload()
-                || record::parse(page, cell.payload, cell.end, fields).is_some());
-        verbatim.push(!regular);
-        if regular {
-            rows.push(Row {
-                start: cell.start,
-                rowid: cell.rowid,
-                fields: (first, fields.len()),
-            });
-        } else {
-            fields.truncate(first);
+    for page in pages {
+        let start = page.start;
+        for cell in &page.layout.cells {
+            let first = fields.len();
+            let (payload, end) = (start + cell.payload, start + cell.end);
+            let regular = cell.regular
+                && (!kind.has_payload() || record::parse(unit, payload, end, fields).is_some());
+            verbatim.push(!regular);
+            if regular {
+                rows.push(Row {
+                    start: start + cell.start,
+                    rowid: cell.rowid,
+                    fields: (first, fields.len()),
+                });
+            } else {
+                fields.truncate(first);
+            }
         }
     }
-    let some_verbatim = rows.len() < layout.cells.len();
+    let some_verbatim = rows.len() < verbatim.len();
     let mut tag = kind as u8;
-    if layout.header > 0 {
+    if first.layout.header > 0 {
         tag |= PAGE_ONE;
     }
     if some_verbatim {
         tag |= VERBATIM;
     }
     out.push(tag);
-    out.extend_from_slice(&page[..layout.header]);
-    put_number(out, layout.cells.len() as u64);
-    layout.put(page, out);
-    let be32 = |at: usize| u32::from_be_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
-    if kind.is_interior() {
-        out.extend_from_slice(&page[layout.header + 8..layout.header + 12]);
+    for several::UnitPage { start, layout } in pages {
+        let page = &unit[*start..start + len];
+        out.extend_from_slice(&page[..layout.header]);
+        put_number(out, layout.cells.len() as u64);
+        layout.put(page, out);
+        if kind.is_interior() {
+            out.extend_from_slice(&page[layout.header + 8..layout.header + 12]);
+        }
     }
     if some_verbatim {
         put_bits(verbatim.iter().copied(), out);
-        for (cell, _) in layout
-            .cells
-            .iter()
-            .zip(&*verbatim)
-            .filter(|(_, verbatim)| **verbatim)
-        {
-            put_number(out, (cell.end - cell.start) as u64);
-            out.extend_from_slice(&page[cell.start..cell.end]);
+        let cells = pages.iter().flat_map(|page| {
+            let cells = page.layout.cells.iter();
+            cells.map(|cell| page.start + cell.start..page.start + cell.end)
+        });
+        for (cell, _) in cells.zip(&*verbatim).filter(|(_, verbatim)| **verbatim) {
+            put_number(out, cell.len() as u64);
+            out.extend_from_slice(&unit[cell]);
         }
     }
+    let be32 = |at: usize| u32::from_be_bytes([unit[at], unit[at + 1], unit[at + 2], unit[at + 3]]);
     if kind.is_interior() {
         integers.clear();
         integers.extend(rows.iter().map(|row| i64::from(be32(row.start))));
@@ -196,7 +231,7 @@ fn encode(page: &[u8], work: &mut PageWork, out: &mut Vec<u8>) -> bool {
                     values.push(fields[first + column]);
                 }
             }
-            column::encode(page, values, work, out);
+            column::encode(unit, values, work, out);
         }
     }
     true

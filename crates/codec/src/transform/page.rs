@@ -134,6 +134,15 @@ impl Layout {
         })
     }
 
+    /// Where the cell at the highest address ends; 0 without cells.
+    pub(crate) fn highest(&self) -> usize {
+        let highest = self
+            .order
+            .first()
+            .and_then(|index| self.cells.get(usize::from(*index)));
+        highest.map_or(0, |cell| cell.end)
+    }
+
     fn first(&self) -> usize {
         self.header + self.kind.header_len() + 2 * self.cells.len()
     }

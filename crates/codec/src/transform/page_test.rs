@@ -9,11 +9,11 @@ use super::page::PageKind;
 use super::record::{header_len as record_header_len, put_varint, serial_of, varint_len, word_of};
 use super::{PageWork, Undo, VERBATIM, encode};
 
-const LEN: usize = 4096;
+pub(super) const LEN: usize = 4096;
 
 /// A column's value.
 #[derive(Clone, Debug)]
-enum Sql {
+pub(super) enum Sql {
     Null,
     Integer(i64),
     Real(f64),
@@ -67,14 +67,24 @@ fn jsonb(text: &str) -> Sql {
 
 /// A page of `kind` with as many of the rows as fit, filled from its end.
 fn build(kind: PageKind, rows: &[(i64, Vec<Sql>)], page_one: bool) -> Vec<u8> {
-    let mut page = vec![0; LEN];
+    build_of(LEN, kind, rows, page_one)
+}
+
+/// The same, of another length.
+pub(super) fn build_of(
+    len: usize,
+    kind: PageKind,
+    rows: &[(i64, Vec<Sql>)],
+    page_one: bool,
+) -> Vec<u8> {
+    let mut page = vec![0; len];
     let header = if page_one { 100 } else { 0 };
     if page_one {
         page[..16].copy_from_slice(b"SQLite format 3\0");
         page[16..100].fill(7);
     }
     let pointers = header + kind.header_len();
-    let (mut top, mut count) = (LEN, 0);
+    let (mut top, mut count) = (len, 0);
     for (rowid, values) in rows {
         let mut cell = Vec::new();
         if kind.is_interior() {
@@ -105,7 +115,7 @@ fn build(kind: PageKind, rows: &[(i64, Vec<Sql>)], page_one: bool) -> Vec<u8> {
 }
 
 /// The length of the stream; `None` if the page is not taken.
-fn there_and_back(page: &[u8]) -> Option<usize> {
+pub(super) fn there_and_back(page: &[u8]) -> Option<usize> {
     let mut stream = Vec::new();
     if !encode(page, &mut PageWork::default(), &mut stream) {
         return None;
@@ -118,7 +128,7 @@ fn there_and_back(page: &[u8]) -> Option<usize> {
     Some(stream.len())
 }
 
-fn values() -> impl Strategy<Value = Vec<Sql>> {
+pub(super) fn values() -> impl Strategy<Value = Vec<Sql>> {
     let value = prop_oneof![
         Just(Sql::Null),
         any::<i64>().prop_map(Sql::Integer),
@@ -133,7 +143,7 @@ fn values() -> impl Strategy<Value = Vec<Sql>> {
     proptest::collection::vec(value, 0..7)
 }
 
-fn kinds() -> impl Strategy<Value = PageKind> {
+pub(super) fn kinds() -> impl Strategy<Value = PageKind> {
     proptest::sample::select(vec![
         PageKind::TableLeaf,
         PageKind::IndexLeaf,

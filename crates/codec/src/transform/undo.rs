@@ -4,11 +4,13 @@
 //! the page is written from its lowest cell to the highest. So each piece can be copied as a whole chunk: the next
 //! piece overwrites the excess.
 
+use std::ops::Range;
+
 use super::arena::{Arena, copy, repeat};
 use super::bytes::{Bits, Malformed, Reader, Result, Span};
 use super::page::{FILE_HEADER_LEN, PAGE_MAX, PageKind, Rest};
 use super::record::{self, Values};
-use super::{COLUMNS_MAX, KIND, PAGE_ONE, VERBATIM, column, ints, json, strings};
+use super::{COLUMNS_MAX, KIND, PAGE_ONE, VERBATIM, column, ints, json, several, strings};
 
 /// Room in the arena for what is not copied from the stream, in pages: JSON texts and the values they are made of, and
 /// integers, which take up to eight bytes each, and no less than one on the page.
@@ -51,53 +53,98 @@ enum CellContent {
 const POINTER_LEN: usize = 4;
 
 impl Undo {
-    /// Fills `page` with the page that `stream` was made from.
-    pub(crate) fn decode(&mut self, stream: &[u8], page: &mut [u8]) -> Result<()> {
+    /// Fills `unit` with the page or pages that `stream` was made from.
+    pub(crate) fn decode(&mut self, stream: &[u8], unit: &mut [u8]) -> Result<()> {
+        if unit.len() > PAGE_MAX {
+            return Err(Malformed);
+        }
         let mut input = Reader::new(stream);
         let tag = input.byte()?;
+        self.buffers.arena.begin(stream, ROOM * unit.len());
+        if tag == several::TAG {
+            several::decode(self, &mut input, unit)?;
+        } else {
+            self.decode_alike::<1>(&mut input, tag, &mut [unit])?;
+        }
+        if input.is_empty() {
+            Ok(())
+        } else {
+            Err(Malformed)
+        }
+    }
+
+    /// Fills pages of one kind, `MOST` at most, of a stream that the arena has begun with.
+    pub(super) fn decode_alike<const MOST: usize>(
+        &mut self,
+        input: &mut Reader<'_>,
+        tag: u8,
+        pages: &mut [&mut [u8]],
+    ) -> Result<()> {
         let kind = PageKind::of(tag & KIND).ok_or(Malformed)?;
-        let header = if tag & PAGE_ONE == 0 {
+        let mut header = if tag & PAGE_ONE == 0 {
             0
         } else {
             FILE_HEADER_LEN
         };
-        if header + kind.header_len() > page.len() || page.len() > PAGE_MAX {
-            return Err(Malformed);
+        let mut heads = [const { None }; MOST];
+        let (mut cells, mut len) = (0, 0);
+        for (page, head) in pages.iter_mut().zip(&mut heads) {
+            if header + kind.header_len() > page.len() {
+                return Err(Malformed);
+            }
+            let file_header = page.get_mut(..header).ok_or(Malformed)?;
+            file_header.copy_from_slice(input.take(header)?);
+            // A cell and its pointer take four bytes at least.
+            let own = input.count(page.len() / 4)?;
+            let rest = Rest::take(input, own, page.len())?;
+            if kind.is_interior() {
+                let rightmost = page.get_mut(header + 8..header + 12).ok_or(Malformed)?;
+                rightmost.copy_from_slice(input.take(4)?);
+            }
+            *head = Some((header, own, rest));
+            cells += own;
+            len += page.len();
+            // Only the first page may be page 1.
+            header = 0;
         }
-        let file_header = page.get_mut(..header).ok_or(Malformed)?;
-        file_header.copy_from_slice(input.take(header)?);
-        // A cell and its pointer take four bytes at least.
-        let cells = input.count(page.len() / 4)?;
-        let rest = Rest::take(&mut input, cells, page.len())?;
-        if kind.is_interior() {
-            let rightmost = page.get_mut(header + 8..header + 12).ok_or(Malformed)?;
-            rightmost.copy_from_slice(input.take(4)?);
-        }
-        let rows = self.take_contents(&mut input, tag & VERBATIM != 0, cells)?;
+        let rows = self.take_contents(input, tag & VERBATIM != 0, cells)?;
         self.children.clear();
         if kind.is_interior() {
-            ints::decode(&mut input, rows, &mut self.children)?;
+            ints::decode(input, rows, &mut self.children)?;
         }
         self.rowids.clear();
         if kind.has_rowid() {
-            ints::decode(&mut input, rows, &mut self.rowids)?;
+            ints::decode(input, rows, &mut self.rowids)?;
         }
-        self.buffers.arena.begin(stream, ROOM * page.len());
         if kind.has_payload() {
-            self.records
-                .take(&mut input, rows, page.len(), &mut self.buffers)?;
+            self.records.take(input, rows, len, &mut self.buffers)?;
         }
-        if !input.is_empty() {
-            return Err(Malformed);
+        let (mut cell, mut row) = (0, 0);
+        for (page, head) in pages.iter_mut().zip(&heads) {
+            let (header, cells, rest) = head.as_ref().ok_or(Malformed)?;
+            let rows = self.rows_among(cell, *cells);
+            let first = header + kind.header_len() + 2 * cells;
+            let len = self.measure(kind, cell..cell + cells, row..row + rows) + rest.gaps_len();
+            let lowest = page.len().checked_sub(len).ok_or(Malformed)?;
+            if lowest < first || !rest.names_all(*cells) {
+                return Err(Malformed);
+            }
+            self.put_cells(kind, cell, rest, first - 2 * cells..first, lowest, page)?;
+            rest.put(page, *header, kind, *cells, lowest)?;
+            (cell, row) = (cell + cells, row + rows);
         }
-        let first = header + kind.header_len() + 2 * cells;
-        let len = self.measure(kind) + rest.gaps_len();
-        let lowest = page.len().checked_sub(len).ok_or(Malformed)?;
-        if lowest < first || !rest.names_all(cells) {
-            return Err(Malformed);
+        Ok(())
+    }
+
+    /// How many of these cells are not stored as they are.
+    fn rows_among(&self, first: usize, cells: usize) -> usize {
+        if self.contents.is_empty() {
+            return cells;
         }
-        self.put_cells(kind, &rest, first - 2 * cells..first, lowest, page)?;
-        rest.put(page, header, kind, cells, lowest)
+        let contents = self.contents.iter().skip(first).take(cells);
+        contents
+            .filter(|content| matches!(content, CellContent::Row(_)))
+            .count()
     }
 
     /// Reads the cells that are stored as they are, and says how many there are of the others.
@@ -125,30 +172,34 @@ impl Undo {
         Ok(rows)
     }
 
-    /// The length of all cells.
-    fn measure(&mut self, kind: PageKind) -> usize {
-        let mut all = POINTER_LEN * self.children.len();
-        for content in &self.contents {
+    /// The length of the cells of a page, which are asked for once.
+    fn measure(&mut self, kind: PageKind, cells: Range<usize>, rows: Range<usize>) -> usize {
+        let mut all = 0;
+        if kind.is_interior() {
+            all += POINTER_LEN * rows.len();
+        }
+        for content in self.contents.get(cells).unwrap_or_default() {
             if let CellContent::Bytes(bytes) = content {
                 all += bytes.len();
             }
         }
-        for rowid in &self.rowids {
+        for rowid in self.rowids.get(rows.clone()).unwrap_or_default() {
             all += record::varint_len(*rowid as u64);
         }
         if kind.has_payload() {
-            all += self.records.measure();
+            all += self.records.measure(rows);
         }
         all
     }
 
-    /// Writes the cells and their pointers, from the lowest cell up.
+    /// Writes the cells of a page, from the one of this number on, and their pointers, from the lowest cell up.
     #[inline(never)]
     fn put_cells(
         &self,
         kind: PageKind,
+        first: usize,
         rest: &Rest<'_>,
-        pointers: std::ops::Range<usize>,
+        pointers: Range<usize>,
         lowest: usize,
         page: &mut [u8],
     ) -> Result<()> {
@@ -162,8 +213,8 @@ impl Undo {
             let pointer = pointers.get_mut(cell).ok_or(Malformed)?;
             let start = u16::try_from(end - free.len()).map_err(|_| Malformed)?;
             *pointer = start.to_be_bytes();
-            free = match self.contents.get(cell) {
-                None => self.put_row(kind, cell, free)?,
+            free = match self.contents.get(first + cell) {
+                None => self.put_row(kind, first + cell, free)?,
                 Some(CellContent::Row(row)) => self.put_row(kind, *row, free)?,
                 Some(CellContent::Bytes(bytes)) => copy(self.buffers.arena.bytes(), *bytes, free)?,
             };
@@ -366,10 +417,12 @@ impl Records {
         clippy::cast_possible_truncation,
         reason = "no header is longer than the serial types of `COLUMNS_MAX` columns"
     )]
-    /// Adds the headers to the lengths of the records, and says how long all are with their lengths before them.
-    fn measure(&mut self) -> usize {
+    /// Adds the headers to the lengths of these records, and says how long all are with their lengths before them.
+    fn measure(&mut self, rows: Range<usize>) -> usize {
         let mut all = 0;
-        for (len, types) in self.lens.iter_mut().zip(&self.types) {
+        let lens = self.lens.get_mut(rows.clone()).unwrap_or_default();
+        let types = self.types.get(rows).unwrap_or_default();
+        for (len, types) in lens.iter_mut().zip(types) {
             *len += record::header_len(*types as usize) as u32;
             all += record::varint_len((*len).into()) + *len as usize;
         }
