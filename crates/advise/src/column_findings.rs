@@ -3,13 +3,14 @@
 
 use litepack_btree::Tree;
 use litepack_codec::Encoder;
+use litepack_database::files::schema::ColumnSchema;
 use litepack_database::printable;
 use litepack_store::DEFAULT_LEVEL;
 
 use super::column::ColumnSample;
 use super::findings::{Evidence, Finding, JSON_KEY, NEARLY_ALL, TWICE};
 use super::kind::Kind;
-use super::schema::{Column, TableSchema};
+use super::schema::TableSchema;
 use super::sql::in_sql;
 
 /// Bytes of text that are compressed to see what is left of it.
@@ -28,7 +29,7 @@ struct TableColumn<'a> {
     column: &'a ColumnSample,
     /// Its place among the columns of the table.
     place: usize,
-    declared: &'a Column,
+    declared: &'a ColumnSchema,
 }
 
 impl Evidence<'_> {

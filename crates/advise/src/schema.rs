@@ -11,6 +11,7 @@ use litepack_btree::record::SchemaRow;
 use litepack_btree::{HEADER_LEN, Owner, PageNumber, PageOwnership, Role, TreeKind};
 use litepack_database::bytes::pages::Pages;
 use litepack_database::error::{Context, refuse};
+use litepack_database::files::schema::{ColumnSchema, columns};
 use litepack_database::files::source::distrust;
 use litepack_database::{Job, Result};
 use rusqlite::{Connection, Row};
@@ -51,7 +52,7 @@ pub(crate) struct Schema {
 pub(crate) struct TableSchema {
     pub(crate) without_rowid: bool,
     pub(crate) strict: bool,
-    pub(crate) columns: Vec<Column>,
+    pub(crate) columns: Vec<ColumnSchema>,
     /// For each field of a record the column it holds.
     pub(crate) fields: Vec<usize>,
     /// The column that is another name of the rowid.
@@ -65,18 +66,6 @@ pub(crate) struct TableSchema {
     pub(crate) conflict: bool,
     /// Whether its statement has more than names, types, NOT NULL and a key, as far as its words show.
     pub(crate) more: bool,
-}
-
-/// A column.
-#[derive(Debug)]
-pub(crate) struct Column {
-    pub(crate) name: String,
-    pub(crate) declared: String,
-    pub(crate) not_null: bool,
-    /// Its place in the primary key, from 1; 0 if it has none.
-    pub(crate) key: u32,
-    /// 0 for ordinary ones, 2 and 3 for generated ones that are not stored, or are.
-    pub(crate) hidden: u8,
 }
 
 /// An index.
@@ -187,16 +176,7 @@ impl Schema {
                 strict,
                 ..TableSchema::default()
             };
-            let sql = r#"SELECT name, type, pk, hidden, "notnull" FROM pragma_table_xinfo(?1, 'main') ORDER BY cid"#;
-            table.columns = rows(db, sql, [&name], |row| {
-                Ok(Column {
-                    name: row.get(0)?,
-                    declared: row.get(1)?,
-                    key: row.get(2)?,
-                    hidden: row.get(3)?,
-                    not_null: row.get(4)?,
-                })
-            })?;
+            table.columns = columns(db, "main", &name)?;
             let primary = schema.add_indexes(db, &name, &mut table)?;
             table.number_fields(primary.as_ref());
             schema.add_foreign(db, &name)?;

@@ -11,6 +11,7 @@ use litepack_columns::tokens::quote;
 use litepack_database::error::{Context, refuse};
 use litepack_database::files::bound::Bound;
 use litepack_database::files::origin::{Origin, connect};
+use litepack_database::files::schema::columns;
 use litepack_database::{Error, Job, Result, printable};
 use litepack_engine::FileKind;
 use rusqlite::{Connection, ErrorCode};
@@ -281,8 +282,9 @@ impl<'a> Looker<'a> {
         if self.options.columns.is_empty() {
             return Ok(Vec::new());
         }
-        let sql = "SELECT name FROM pragma_table_xinfo(?1, 'main') WHERE hidden IN (0, 2, 3)";
-        let mut names = rows(connection, sql, [table])?;
+        let columns = columns(connection, "main", table)?;
+        let columns = columns.into_iter().filter(|column| column.hidden != 1);
+        let mut names: Vec<String> = columns.map(|column| column.name).collect();
         names.retain(|column| {
             let full = format!("{table}.{column}");
             self.options

@@ -1,9 +1,12 @@
 //! The tables of a database of logs: created if there are none, and refused if they are not exactly ours. SQL of a
 //! stranger's schema never runs: tables with triggers or computed columns are refused.
 
+use std::collections::HashSet;
+
 use litepack_columns::tokens::quote;
 use litepack_database::Result;
 use litepack_database::error::{Context, refuse};
+use litepack_database::files::schema::{self, ColumnSchema};
 use litepack_database::files::source::distrust;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension};
@@ -36,7 +39,7 @@ pub(super) fn existing(connection: &Connection, table: &str) -> Result<Vec<Strin
     }
     let mut found = 0;
     for (name, sql) in BOOKS {
-        match schema(connection, name)? {
+        match object(connection, name)? {
             None => {}
             Some((kind, text)) if kind == "table" && text == sql => found += 1,
             Some(_) => refuse!(
@@ -58,28 +61,22 @@ pub(super) fn existing(connection: &Connection, table: &str) -> Result<Vec<Strin
             );
         }
     }
-    let Some((kind, sql)) = schema(connection, table)? else {
+    let Some((kind, sql)) = object(connection, table)? else {
         return Ok(Vec::new());
     };
-    let columns = || -> rusqlite::Result<Vec<(String, bool)>> {
-        let sql = "select name, hidden = 0 and pk = 0 and dflt_value is null and \"notnull\" = 0 \
-                   from pragma_table_xinfo(?1, 'main')";
-        let mut statement = connection.prepare(sql)?;
-        let rows = statement.query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        rows.collect()
-    };
-    let columns = columns().context("cannot read the schema")?;
+    let columns = schema::columns(connection, "main", table).context("cannot read the schema")?;
+    let plain = |c: &ColumnSchema| c.hidden == 0 && c.key == 0 && !c.has_default && !c.not_null;
     let ours = found == BOOKS.len()
         && kind == "table"
-        && sql.eq_ignore_ascii_case(&created(table, columns.iter().map(|(name, _)| name)))
-        && columns.iter().all(|(_, plain)| *plain)
+        && sql.eq_ignore_ascii_case(&created(table, columns.iter().map(|column| &column.name)))
+        && columns.iter().all(plain)
         && !has_unique_index(connection, table).context("cannot read the schema")?;
     if !ours || columns.len() < 3 {
         refuse!(
             "the database has a table {table} that `litepack ingest` did not make; name another with --table"
         );
     }
-    Ok(columns.into_iter().map(|(name, _)| name).collect())
+    Ok(columns.into_iter().map(|column| column.name).collect())
 }
 
 /// The statement that made a table of ours, as SQLite keeps it: columns that were added stand behind the others.
@@ -95,7 +92,7 @@ fn has_unique_index(connection: &Connection, table: &str) -> rusqlite::Result<bo
     connection.query_row(sql, [table], |row| row.get(0))
 }
 
-fn schema(connection: &Connection, name: &str) -> Result<Option<(String, String)>> {
+fn object(connection: &Connection, name: &str) -> Result<Option<(String, String)>> {
     let sql =
         "select type, coalesce(sql, '') from main.sqlite_schema where lower(name) = lower(?1)";
     let found = connection.query_row(sql, [name], |row| Ok((row.get(0)?, row.get(1)?)));
@@ -120,10 +117,10 @@ pub(super) fn create(
         connection.execute_batch(&format!("create table main.{name}({})", list.join(", ")))?;
     } else {
         // Another program may have added some of them.
-        let mut known =
-            connection.prepare_cached("select lower(name) from pragma_table_xinfo(?1, 'main')")?;
-        let known = known.query_map([table], |row| row.get(0))?;
-        let known: std::collections::HashSet<String> = known.collect::<rusqlite::Result<_>>()?;
+        let known = schema::columns(connection, "main", table)?.into_iter();
+        let known: HashSet<String> = known
+            .map(|column| column.name.to_ascii_lowercase())
+            .collect();
         for column in columns.missing() {
             if known.contains(&column.to_ascii_lowercase()) {
                 continue;

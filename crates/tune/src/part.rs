@@ -12,6 +12,7 @@ use std::path::Path;
 
 use litepack_columns::tokens::quote;
 use litepack_database::files::origin::Origin;
+use litepack_database::files::schema::columns;
 use litepack_database::files::source::distrust;
 use litepack_database::job::Step;
 use litepack_database::{Job, Result, printable};
@@ -160,25 +161,15 @@ impl Copier<'_> {
     }
 
     fn table(&self, name: &str, without_rowid: bool) -> rusqlite::Result<CopiedTable> {
-        let sql = "SELECT name, hidden, pk FROM pragma_table_xinfo(?1, 'source')";
-        let mut statement = self.connection.prepare(sql)?;
-        let columns = statement
-            .query_map([name], |row| {
-                Ok((
-                    row.get::<_, String>(0)?,
-                    row.get::<_, i64>(1)?,
-                    row.get::<_, i64>(2)?,
-                ))
-            })?
-            .collect::<rusqlite::Result<Vec<_>>>()?;
+        let columns = columns(self.connection, "source", name)?;
         // Generated columns are hidden, and make themselves.
-        let stored = columns.iter().filter(|(_, hidden, _)| *hidden == 0);
-        let mut stored: Vec<String> = stored.map(|(name, ..)| quote(name)).collect();
-        let first = columns.iter().find(|(.., pk)| *pk == 1);
+        let stored = columns.iter().filter(|column| column.hidden == 0);
+        let mut stored: Vec<String> = stored.map(|column| quote(&column.name)).collect();
+        let first = columns.iter().find(|column| column.key == 1);
         let key = if without_rowid {
-            first.map(|(name, ..)| quote(name))
+            first.map(|column| quote(&column.name))
         } else {
-            rowid(columns.iter().map(|(name, ..)| name)).map(String::from)
+            rowid(columns.iter().map(|column| &column.name)).map(String::from)
         };
         if !without_rowid && let Some(rowid) = &key {
             stored.insert(0, rowid.clone());

@@ -3,10 +3,9 @@
 //!
 //! Which rows are read is chosen at random, but the same ones each time, and others in each run.
 
-use std::collections::HashMap;
-
 use litepack_columns::tokens::quote;
 use litepack_database::error::{Context, refuse};
+use litepack_database::files::schema::{ColumnSchema, columns};
 use litepack_database::printable;
 use litepack_io::random::SplitMix64;
 use rusqlite::types::Value;
@@ -146,18 +145,12 @@ impl QueriedTable {
             if rows == 0 {
                 continue;
             }
-            let sql = "SELECT name, pk FROM pragma_table_xinfo(?1) WHERE hidden = 0";
-            let mut columns = connection.prepare(sql)?;
-            let columns = columns
-                .query_map([&shown], |row| {
-                    Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
-                })?
-                .collect::<Result<HashMap<_, _>>>()?;
-            let sql = "SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = 0 ORDER BY cid DESC";
-            let last: String = connection.query_row(sql, [&shown], |row| row.get(0))?;
+            let mut columns = columns(connection, "main", &shown)?;
+            columns.retain(|column| column.hidden == 0);
+            let last = columns.last().ok_or(rusqlite::Error::QueryReturnedNoRows)?;
             return Ok(Some(QueriedTable {
                 key: key(&columns, without_rowid),
-                last: quote(&last),
+                last: quote(&last.name),
                 shown,
                 name,
                 rows: rows.unsigned_abs(),
@@ -180,14 +173,14 @@ impl QueriedTable {
     }
 }
 
-/// The columns of the key of a table with these columns and their places in its primary key.
-fn key(columns: &HashMap<String, i64>, without_rowid: bool) -> Vec<String> {
+/// The columns of the key of a table with these columns.
+fn key(columns: &[ColumnSchema], without_rowid: bool) -> Vec<String> {
     if without_rowid {
-        let mut key: Vec<_> = columns.iter().filter(|(_, pk)| **pk > 0).collect();
-        key.sort_by_key(|(_, pk)| **pk);
-        return key.into_iter().map(|(name, _)| quote(name)).collect();
+        let mut key: Vec<_> = columns.iter().filter(|column| column.key > 0).collect();
+        key.sort_by_key(|column| column.key);
+        return key.into_iter().map(|column| quote(&column.name)).collect();
     }
-    let alias = rowid(columns.keys());
+    let alias = rowid(columns.iter().map(|column| &column.name));
     alias.into_iter().map(String::from).collect()
 }
 

@@ -8,6 +8,7 @@
 //! durable.rs      the steps by which a file takes a name, and a power loss between them
 //! leftovers.rs    temporary files, and what is left of them
 //! structure.rs    whether its pages make trees                         bound.rs        SQL on it has an end
+//! schema.rs       columns of tables
 //! ```
 
 pub mod bound;
@@ -20,5 +21,6 @@ pub mod origin;
 #[cfg(feature = "patterns")]
 pub mod patterns;
 pub mod replacement;
+pub mod schema;
 pub mod source;
 pub mod structure;
