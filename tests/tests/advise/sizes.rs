@@ -2,6 +2,7 @@
 
 use litepack::{Job, Limits, PackOptions, archive, columns, pack};
 use litepack_advise::{AdviseOptions, advise};
+use litepack_io::random::SplitMix64;
 use litepack_testdata::{blobs, logs, titles, tpch};
 
 use super::{Db, NUMBERS, found, len, unhurried};
@@ -81,6 +82,42 @@ fn sizes_of_blobs_are_predicted() {
     let chosen = db.advise().recommendation;
     assert_eq!(chosen.mode, "leave alone", "{chosen:?}");
     assert_eq!(chosen.command, None);
+}
+
+/// Of a table of several megabytes `pack --best` has longer dictionaries, which are tried; of long values, too, whose
+/// pages belong to no table that is known.
+#[test]
+fn sizes_with_longer_dictionaries_are_predicted() {
+    const WORDS: [&str; 10] = [
+        "user", "order", "paid", "error", "cart", "mail", "login", "item", "page", "done",
+    ];
+    let db = Db::new(|db| {
+        let mut random = SplitMix64::new(1);
+        let mut below = |n: u64| (random.next_u64() % n) as usize;
+        db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, data TEXT)")?;
+        let mut insert = db.prepare("INSERT INTO t(data) VALUES (?1)")?;
+        for n in 0..50_000 {
+            let who = format!("{}{}", WORDS[below(10)], below(999));
+            let text: Vec<&str> = (0..12).map(|_| WORDS[below(10)]).collect();
+            let text = text.join(" ");
+            insert.execute([format!(
+                "{{\"n\": {n}, \"who\": \"{who}\", \"text\": \"{text}\"}}"
+            )])?;
+        }
+        Ok(())
+    });
+    expect_predicted(&db, &[("t", "data")], true, 64);
+}
+
+/// Pages of zeros are not even in the page map.
+#[test]
+fn sizes_with_free_pages_of_zeros_are_predicted() {
+    let db = Db::of(&format!(
+        "PRAGMA secure_delete=ON; CREATE TABLE t(id INTEGER PRIMARY KEY, data TEXT);
+         {NUMBERS} INSERT INTO t SELECT i, printf('%d %.*c', i * 7919 % 99991, i % 90 + 99, 'x') FROM n LIMIT 40000;
+         DELETE FROM t WHERE id > 1500;"
+    ));
+    expect_predicted(&db, &[], false, 64);
 }
 
 /// From a part of the pages, too.

@@ -2,7 +2,8 @@
 //! table and index is compressed with them.
 //!
 //! `--best` trains longer dictionaries on more pages, which takes minutes. Its gain is put together from two that can
-//! be measured: the same units at its level, and for the largest trees a dictionary of its length.
+//! be measured: the same units at its level, and for the largest trees dictionaries of its lengths, trained on fewer
+//! pages.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use litepack_engine::plan::{Effort, Plan};
 use litepack_io::interrupt::{self, Halt};
 use litepack_io::parallel::parallel;
 use litepack_io::random::SplitMix64;
-use litepack_store::{DEFAULT_LEVEL, Unit as UnitNumber};
+use litepack_store::Unit as UnitNumber;
 
 use super::encode::{self, Unit};
 use super::gain::Gain;
@@ -38,20 +39,33 @@ const HEAD: f64 = 2048.0 + 600.0;
 const HEAD_UNSURE: u64 = 800;
 /// Where many dictionaries are planned, they are trained on less than packing does, which makes them a little worse.
 const SAMPLES_MAX: usize = 16 << 20;
-/// The longest dictionaries: ordinary ones, and of `--best`.
-const ORDINARY: u64 = 256 << 10;
-const BEST: u64 = 1 << 20;
-/// A dictionary has at most this share of its pages.
+/// A tree of fewer bytes has a dictionary as `pack` without `--best` makes it, or nearly so.
+const LONGER_MIN: u64 = 4 << 20;
+/// The longest dictionary of `--best` that is trained, and the longest one that has pieces of pages behind it. Such a one
+/// of 4 MiB would take too long here.
+const TRAINED_MAX: u64 = 1 << 20;
+const LONG_MAX: u64 = 2 << 20;
+/// These have at most this share of their pages.
 const SHARE: u64 = 100;
-/// Bytes of sample for each byte of the longer dictionary that is tried.
-const TRAINED: u64 = 8;
+const LONG_SHARE: u64 = 16;
+/// A page of which there is a piece in the dictionary takes so much less.
+const IN_DICTIONARY: f64 = 0.5;
+/// Bytes of sample for each byte of a dictionary that is trained, and in all.
+const SAMPLED: u64 = 16;
+const SAMPLED_MAX: u64 = 8 << 20;
 /// Trees that it is tried for, and about how long that takes.
 const TRIED: usize = 2;
 const TRAINING: Duration = Duration::from_millis(1200);
 /// The first byte of a leaf page of an index.
 const INDEX_LEAF: u8 = 10;
-/// The possible error for `--best`, as a share.
+/// The possible error for `--best`, as a share: of small trees, of those that longer dictionaries were tried for, and
+/// where there was no time for that. They save up to a tenth of it then.
 const UNSURE: f64 = 0.025;
+const UNSURE_TRIED: f64 = 0.035;
+const UNTRIED: Longer = Longer {
+    ratio: 0.95,
+    unsure: 0.08,
+};
 
 /// The result of packing.
 #[derive(Debug)]
@@ -107,6 +121,7 @@ pub(crate) fn predict(
     };
     let (means, lens) = encode(&units, &dictionaries, PACK_LEVEL, deadlines.ordinary)?;
     let same = same_units(&units);
+    let in_map = in_map(&units, count);
 
     // A part of them again, at the best level.
     let unit = u64::from(strata.unit);
@@ -150,12 +165,14 @@ pub(crate) fn predict(
         all
     });
     let (mut bytes, mut variance, mut best, mut best_variance) = (0.0, 0.0, 0.0, 0.0);
+    let mut map = 0.0;
     let mut shares = vec![0.0; count];
     for (at, (mean, of)) in means.iter().zip(&strata.sizes).enumerate() {
         let mean = if mean.count > 0 { *mean } else { all };
         let of = *of as f64;
         let total = mean.mean() * of;
-        shares[at] = (mean.mean() + MAP) / unit as f64;
+        shares[at] = (mean.mean() + MAP * in_map[at]) / unit as f64;
+        map += MAP * in_map[at] * of;
         bytes += total;
         variance += mean.variance_of_total(of);
         let gain = gains[at];
@@ -163,7 +180,11 @@ pub(crate) fn predict(
             true => gain.ratio(),
             false => all_gains.ratio(),
         };
-        let longer = if strata.is_long(at) { longer } else { 1.0 };
+        let longer = if strata.is_long(at) {
+            longer.ratio
+        } else {
+            1.0
+        };
         best += total * ratio * longer;
         best_variance += mean.variance_of_total(of) * ratio * ratio + gain.variance(total);
     }
@@ -178,16 +199,29 @@ pub(crate) fn predict(
         .context("cannot compress a dictionary")?;
     let front = plan.front(number, &dictionaries);
     let lens = dictionaries.iter().sum::<u64>() as f64;
-    let rest = HEAD + MAP * number as f64 + front as f64;
+    let rest = HEAD + map + front as f64;
     packed.ordinary = Predicted::new(bytes + lens + rest, variance, 0.0);
-    let long = (0..count).filter(|at| strata.is_long(*at)).count() as f64;
-    let lens = lens + long * strata.long_dictionaries();
-    packed.best = Predicted::new(best + lens + rest, best_variance, UNSURE);
+    packed.best = Predicted::new(best + lens + rest, best_variance, longer.unsure);
     for size in [&mut packed.ordinary, &mut packed.best] {
         size.low = size.low.saturating_sub(HEAD_UNSURE);
         size.high += HEAD_UNSURE;
     }
     Ok(packed)
+}
+
+/// For each stratum the share of its units that the page map names: zeros are stored nowhere.
+fn in_map(units: &[Unit], strata: usize) -> Vec<f64> {
+    let mut seen = vec![(0_u32, 0_u32); strata];
+    for unit in units {
+        let (all, stored) = &mut seen[unit.stratum];
+        *all += 1;
+        *stored += u32::from(unit.bytes.iter().any(|byte| *byte != 0));
+    }
+    let share = |(all, stored)| match all {
+        0 => 1.0,
+        all => f64::from(stored) / f64::from(all),
+    };
+    seen.into_iter().map(share).collect()
 }
 
 /// The share of units that are the same as another, but for the first of each content.
@@ -286,12 +320,7 @@ impl Strata {
 
     /// Whether `--best` has a longer dictionary for it.
     fn is_long(&self, stratum: usize) -> bool {
-        stratum > FREE && self.sizes[stratum] * u64::from(self.unit) > ORDINARY * SHARE
-    }
-
-    /// About what a longer dictionary adds to the file.
-    fn long_dictionaries(&self) -> f64 {
-        (BEST - ORDINARY) as f64 / 4.0
+        stratum != FREE && self.sizes[stratum] * u64::from(self.unit) > LONGER_MIN
     }
 
     /// Units from all over each stratum, in no order that means anything.
@@ -318,24 +347,12 @@ impl Strata {
             .map(|page| (scattered(page, 1), page, self.of(owners, page)))
             .filter(|(hash, _, stratum)| *hash <= shares[*stratum])
             .collect();
-        // Stretches of which nothing is known: how long they are is a mere claim.
-        let mut end = 0_u64;
-        let mut gaps = Vec::new();
-        for range in owners.known() {
-            gaps.push(end..u64::from(range.start.index()));
-            end = u64::from(range.end.index());
-        }
-        gaps.push(end..u64::from(pages.header.pages));
-        let step = (number / budget.max(1)).min(self.sizes[REST] / UNITS_MIN);
-        let step = step.max(1) * u64::from(self.share);
-        for gap in gaps {
-            let first = gap.start.next_multiple_of(u64::from(self.share));
-            for at in (first..gap.end).step_by(step as usize) {
-                chosen.extend(
-                    PageNumber::from_index(at).map(|page| (scattered(page, 1), page, REST)),
-                );
-            }
-        }
+        let unknown = self.unknown(
+            pages,
+            owners,
+            (number / budget.max(1)).min(self.sizes[REST] / UNITS_MIN),
+        );
+        chosen.extend(unknown.map(|page| (scattered(page, 1), page, REST)));
         chosen.sort_unstable_by_key(|(_, page, _)| *page);
         let mut units = Vec::new();
         for (_, page, stratum) in chosen {
@@ -351,8 +368,28 @@ impl Strata {
         units
     }
 
-    /// The ratio of sizes with the longer dictionaries of `--best` to those with the ordinary ones. It is measured on
-    /// the largest trees, if there is time for it.
+    /// The first page of every so many units in stretches of which nothing is known: how long they are is a mere claim.
+    fn unknown<'a>(
+        &self,
+        pages: &Pages<'_>,
+        owners: &'a PageOwnership,
+        step: u64,
+    ) -> impl Iterator<Item = PageNumber> + use<'a> {
+        let share = u64::from(self.share);
+        let step = step.max(1) * share;
+        let starts =
+            std::iter::once(0).chain(owners.known().map(|range| u64::from(range.end.index())));
+        let ends = (owners.known().map(|range| u64::from(range.start.index())))
+            .chain(std::iter::once(u64::from(pages.header.pages)));
+        starts.zip(ends).flat_map(move |(start, end)| {
+            let first = start.next_multiple_of(share);
+            let firsts = (first..end).step_by(step as usize);
+            firsts.filter_map(PageNumber::from_index)
+        })
+    }
+
+    /// The ratio of sizes with the longer dictionaries of `--best`, which are counted in, to those with the ordinary
+    /// ones. It is measured on the largest trees, if there is time for it.
     fn longer(
         &self,
         pages: &mut Pages<'_>,
@@ -360,11 +397,17 @@ impl Strata {
         dictionaries: &[&Dictionary],
         plan: &Plan,
         deadline: Instant,
-    ) -> Result<f64> {
+    ) -> Result<Longer> {
         let mut largest: Vec<usize> = (0..self.sizes.len())
             .filter(|at| self.is_long(*at))
             .collect();
         largest.sort_by_key(|at| std::cmp::Reverse(self.sizes[*at]));
+        if largest.is_empty() {
+            return Ok(Longer {
+                ratio: 1.0,
+                unsure: UNSURE,
+            });
+        }
         let mut trials = Vec::new();
         for stratum in largest.into_iter().take(TRIED) {
             if Instant::now() + TRAINING < deadline {
@@ -376,9 +419,15 @@ impl Strata {
             let costs = costs.map_err(litepack_store::Error::from);
             let (own, long) = costs.context("cannot compress a sample")?;
             before += own;
-            after += long.min(own);
+            after += long;
         }
-        Ok(if before > 0.0 { after / before } else { 1.0 })
+        Ok(match before > 0.0 {
+            true => Longer {
+                ratio: after / before,
+                unsure: UNSURE_TRIED,
+            },
+            false => UNTRIED,
+        })
     }
 
     /// Pages of a tree to train a longer dictionary on, and others to measure it on.
@@ -391,13 +440,16 @@ impl Strata {
         stratum: usize,
     ) -> Option<LongTrial<'a>> {
         let size = self.sizes[stratum];
-        let len = (size * u64::from(self.unit) / SHARE).min(BEST);
-        let wanted = len * TRAINED / u64::from(self.unit);
+        let bytes = size * u64::from(self.unit);
+        let trained = (bytes / SHARE).min(TRAINED_MAX);
+        let long = (bytes / LONG_SHARE).min(LONG_MAX);
+        let wanted = (trained * SAMPLED).max(long).min(SAMPLED_MAX) / u64::from(self.unit);
         let share = u64::MAX / size * wanted.min(size);
-        let mut encoder = Encoder::new(DEFAULT_LEVEL);
+        let mut encoder = Encoder::new(*LEVELS.end());
         let mut trial = LongTrial {
-            len: len as usize,
-            size: size as f64,
+            trained: trained as usize,
+            long: long as usize,
+            bytes: bytes as f64,
             own: None,
             samples: Arc::default(),
             held_out: Vec::new(),
@@ -405,7 +457,11 @@ impl Strata {
         let mut samples = Samples::default();
         let chosen = (self.firsts(owners))
             .filter(|page| self.of(owners, *page) == stratum && scattered(*page, 2) <= share);
-        for (at, page) in chosen.enumerate() {
+        // Where nothing is known there are long values, mostly.
+        let unknown =
+            (self.unknown(pages, owners, size / wanted.max(1))).filter(|_| stratum == REST);
+        let chosen: Vec<PageNumber> = chosen.chain(unknown).collect();
+        for (at, page) in chosen.into_iter().enumerate() {
             let start = page.start(pages.header.page_size);
             let Some(bytes) = read(pages, start, self.unit) else {
                 continue;
@@ -423,33 +479,57 @@ impl Strata {
     }
 }
 
-/// A longer dictionary for a tree, beside the one that it has.
+/// The gain of the longer dictionaries of `--best`.
+struct Longer {
+    /// The bytes of large trees with them, beside those with the ordinary ones.
+    ratio: f64,
+    /// The possible error of the size of the file, as a share.
+    unsure: f64,
+}
+
+/// Longer dictionaries for a tree, beside the one that it has.
 struct LongTrial<'a> {
-    len: usize,
-    /// Units of the tree.
-    size: f64,
+    /// The length of the one that is trained, and of the one that has pieces of pages behind it.
+    trained: usize,
+    long: usize,
+    /// Bytes of the tree.
+    bytes: f64,
     own: Option<&'a Dictionary>,
     samples: Arc<Samples>,
     held_out: Vec<Vec<u8>>,
 }
 
 impl LongTrial<'_> {
-    /// The bytes of the tree with its own dictionary, and with a longer one.
+    /// The bytes of the tree at the level of `--best`: with its own dictionary, and with the best of all and what that
+    /// one adds to the file.
     fn costs(&self) -> std::result::Result<(f64, f64), Halt> {
-        let mut encoder = Encoder::new(DEFAULT_LEVEL);
-        let mut cost = |dictionary: Option<&Dictionary>| {
-            let mut stored = Vec::new();
-            for bytes in &self.held_out {
-                interrupt::check()?;
-                encoder.encode(bytes, dictionary, &mut stored)?;
-            }
-            Ok::<_, Halt>(stored.len() as f64 * self.size / self.held_out.len() as f64)
+        let own = self.cost(self.own)?;
+        let Some(trained) = self.samples.train(self.trained)? else {
+            return Ok((own, own));
         };
-        let own = cost(self.own)?;
-        match self.samples.train(self.len)? {
-            Some(long) => Ok((own, cost(Some(&long))?)),
-            None => Ok((own, own)),
+        let packed = |dictionary: &Dictionary| Ok::<_, Halt>(dictionary.pack()?.len() as f64);
+        let before = self.own.map_or(Ok(0.0), packed)?;
+        let short = self.cost(Some(&trained))? + packed(&trained)? - before;
+        let mut best = own.min(short);
+        if let Some(long) = self.samples.extend(&trained, self.long)? {
+            // Pages of which it has pieces are in the file as well, and not among those that are held out.
+            let inside = (long.bytes().len() - trained.bytes().len()) as f64 / self.bytes;
+            let pages = self.cost(Some(&long))? * (1.0 - inside * IN_DICTIONARY);
+            // The own one, or one like it, stays for what is written later.
+            best = best.min(pages + packed(&long)?);
         }
+        Ok((own, best))
+    }
+
+    fn cost(&self, dictionary: Option<&Dictionary>) -> std::result::Result<f64, Halt> {
+        let mut encoder = Encoder::new(*LEVELS.end());
+        let mut stored = Vec::new();
+        for bytes in &self.held_out {
+            interrupt::check()?;
+            encoder.encode(bytes, dictionary, &mut stored)?;
+        }
+        let held_out: usize = self.held_out.iter().map(Vec::len).sum();
+        Ok(stored.len() as f64 * self.bytes / held_out.max(1) as f64)
     }
 }
 
