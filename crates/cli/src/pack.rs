@@ -45,6 +45,9 @@ pub struct Arguments {
     /// Store zeros for free pages: smaller, and no longer bit for bit.
     #[arg(long)]
     drop_free_pages: bool,
+    /// Do not store text once that several pages have in common. For files that are read from a web server.
+    #[arg(long)]
+    no_references: bool,
 }
 
 fn dictionary_size(text: &str) -> Result<usize, String> {
@@ -74,6 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         columnar: !arguments.no_columnar,
         dictionary_size: arguments.dictionary_size,
         drop_free_pages: arguments.drop_free_pages,
+        references: !arguments.fast && !arguments.no_references,
         replace: arguments.force,
     };
     let (shown, sizes) = match &arguments.dst {

@@ -17,6 +17,7 @@ use litepack_database::files::replacement::Replacement;
 use litepack_database::files::source::Source;
 use litepack_database::job::Unit;
 use litepack_engine::plan::{self, Effort, Plan};
+use litepack_engine::references::References;
 use litepack_io::interrupt::Halt;
 use litepack_io::storage::ReadAt;
 use litepack_store::{Listed, Options, Store, Unit as DataUnit};
@@ -45,6 +46,9 @@ pub struct PackOptions {
     /// Store zeros for free pages, which take no space. The file is then not the database bit for bit: what `unpack`
     /// gives has zeros in those pages.
     pub drop_free_pages: bool,
+    /// Store text that several pages have in common once. Switch it off for a file that is to be read from a web server:
+    /// each page that such a page refers to is one more request.
+    pub references: bool,
     /// Replace the target if it exists.
     pub replace: bool,
 }
@@ -57,6 +61,7 @@ impl Default for PackOptions {
             columnar: true,
             dictionary_size: None,
             drop_free_pages: false,
+            references: true,
             replace: false,
         }
     }
@@ -92,6 +97,7 @@ impl PackOptions {
         Ok(Effort {
             columnar: self.columnar,
             len_max,
+            references: self.references,
             ..ordinary
         })
     }
@@ -133,7 +139,9 @@ pub fn pack(
     let mut effort = options.effort()?;
     if object::url(target.as_ref())?.is_some() {
         // Who reads it from there would have to fetch a long dictionary first.
+        // And each base of a unit is one more request.
         effort.long_max = 0;
+        effort.references = false;
     }
     let mut source = Source::open(source.as_ref(), false)?;
     source.expect_plain()?;
@@ -244,6 +252,11 @@ fn fill_listening(
     let plan = plan
         .map_err(litepack_store::Error::from)
         .with_context(cannot)?;
+    let references = References::worthwhile(size, unit as u32, effort, &plan, &mut plain);
+    job.check()?;
+    let mut references = references
+        .map_err(litepack_store::Error::from)
+        .with_context(cannot)?;
     let step = job.bytes("packing", size);
     let dictionaries = plan.dictionary_lens();
     let dictionaries = dictionaries
@@ -265,6 +278,10 @@ fn fill_listening(
         let replaced = store.replace_dictionary(numbers[long], numbers[short]);
         replaced.with_context(cannot)?;
     }
+    let number = |unit| {
+        let dictionary = plan.dictionary_of(unit);
+        dictionary.map_or(0, |index| numbers[index])
+    };
     let mut buf = vec![0; CHUNK as usize];
     let mut offset = 0;
     while offset < size {
@@ -277,15 +294,18 @@ fn fill_listening(
                 source.shown().display()
             );
         }
-        // One unit at a time: the first write tells the store how long a unit is.
-        for part in buf[..wanted].chunks(unit) {
-            let dictionary = plan.dictionary_of(DataUnit::holding(offset, unit as u32));
-            let number = dictionary.map_or(0, |index| numbers[index]);
-            store
-                .write_with(offset, part, number)
-                .with_context(cannot)?;
-            offset += part.len() as u64;
+        let (first, pages) = (DataUnit::holding(offset, unit as u32), &buf[..wanted]);
+        if let Some(references) = &mut references {
+            let written = references.write(&mut store, &mut plain, (first, pages), &number);
+            written.with_context(cannot)?;
+        } else {
+            // One unit at a time: the first write tells the store how long a unit is.
+            for (part, at) in pages.chunks(unit).zip((offset..).step_by(unit)) {
+                let number = number(DataUnit::holding(at, unit as u32));
+                store.write_with(at, part, number).with_context(cannot)?;
+            }
         }
+        offset += wanted as u64;
         step.add(wanted as u64);
     }
     plan.finish(&mut store).with_context(cannot)?;

@@ -179,6 +179,88 @@ fn a_job_reports_its_steps() {
     assert_eq!(bytes, 2 * len);
 }
 
+/// Files that are attached again and again, at other offsets of their pages, and rows that quote them.
+fn attachments(place: &TempDir) -> PathBuf {
+    let plain = place.path().join("mail.db");
+    let db = rusqlite::Connection::open(&plain).unwrap();
+    db.execute_batch("create table mail(id integer primary key, text text, data blob)")
+        .unwrap();
+    let mut insert = db.prepare("insert into mail values (null, ?, ?)").unwrap();
+    let words = |seed: u64, count: u64| {
+        let word = |n: u64| (seed * 0x9e37_79b9 + n).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 20;
+        (0..count)
+            .map(|n| format!("{:x} ", word(n)))
+            .collect::<String>()
+    };
+    for mail in 0..150 {
+        let file = mail % 40;
+        let data = words(file, 1500);
+        insert
+            .execute(rusqlite::params![words(1000 + mail, 20), data.as_bytes()])
+            .unwrap();
+        insert
+            .execute(rusqlite::params![words(file, 300), [0_u8; 0].as_slice()])
+            .unwrap();
+    }
+    drop(insert);
+    db.close().unwrap();
+    plain
+}
+
+/// Packed, changed, maintained and unpacked: the file has references, and all is as in the plain one.
+#[test]
+fn text_that_comes_again_is_stored_once() {
+    let place = TempDir::new().unwrap();
+    let plain = attachments(&place);
+    let path = |name: &str| place.path().join(name);
+    let (packed, without, back) = (path("packed.db"), path("without.db"), path("back.db"));
+    let job = Job::default();
+    let with = litepack::pack(&plain, &packed, &PackOptions::default(), &job).unwrap();
+    let options = PackOptions {
+        references: false,
+        ..PackOptions::default()
+    };
+    let alone = litepack::pack(&plain, &without, &options, &job).unwrap();
+    assert!(
+        with.after * 2 < alone.after,
+        "{} and {}",
+        with.after,
+        alone.after
+    );
+    let items = |file: &PathBuf| {
+        let info = serde_json::to_value(litepack::info(file, &job).unwrap()).unwrap();
+        info["items"].as_u64().unwrap()
+    };
+    assert!(items(&packed) > 30, "{}", items(&packed));
+    assert_eq!(items(&without), 0);
+
+    // The same changes in both, the one that many rows are stored with among them.
+    let changes = "update mail set text = text || 'read' where id % 7 = 1;
+         delete from mail where id % 5 = 0;
+         insert into mail select id + 10000, text, data from mail where id % 11 = 2";
+    let all = |db: &rusqlite::Connection| -> Vec<(i64, String, Vec<u8>)> {
+        let mut statement = db.prepare("select * from mail order by id").unwrap();
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+        rows.unwrap().map(Result::unwrap).collect()
+    };
+    let plain_db = rusqlite::Connection::open(&plain).unwrap();
+    let db = litepack::open(&packed).unwrap();
+    assert!(all(&db) == all(&plain_db));
+    db.execute_batch(changes).unwrap();
+    plain_db.execute_batch(changes).unwrap();
+    assert!(all(&db) == all(&plain_db));
+    db.close().unwrap();
+    assert!(litepack::check(&packed, &job).unwrap().ok);
+
+    let before = packed.metadata().unwrap().len();
+    litepack::maintain(&packed, &MaintainOptions::default(), &job).unwrap();
+    assert!(packed.metadata().unwrap().len() <= before);
+    assert!(items(&packed) > 20, "{}", items(&packed));
+    assert!(litepack::check(&packed, &job).unwrap().ok);
+    litepack::unpack(&packed, &back, &UnpackOptions::default(), &job).unwrap();
+    assert!(all(&rusqlite::Connection::open(&back).unwrap()) == all(&plain_db));
+}
+
 #[test]
 fn a_stopped_job_changes_nothing() {
     let (place, plain) = place(20_000);

@@ -41,7 +41,7 @@ mod testing;
 mod transaction;
 
 pub use error::{Damage, Error, Result};
-pub use format::basis::ItemNumber;
+pub use format::basis::{BASES_MAX, ItemNumber};
 pub use format::beside::{JOURNAL_SUFFIX, WAL_SUFFIX};
 pub use format::header::{HEAD_LEN, Header, HeaderKind, kind_of};
 pub use format::layout::{FileUuid, HEADER_LEN, MAGIC, VERSION};

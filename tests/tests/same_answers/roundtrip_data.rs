@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use litepack_skip::{Expected, skip};
+use litepack_testdata::real::{Found, attachments};
 use litepack_testdata::{blobs, titles, tpch};
 use litepack_tests::commandline::Place;
 use litepack_tests::roundtrip::round_trip;
@@ -36,6 +37,32 @@ fn tpch_comes_back_bit_for_bit() {
 #[test]
 fn random_blobs_come_back_bit_for_bit_and_cost_next_to_nothing() {
     assert_round_trip("blobs.db", |connection| blobs::create(connection, 100, 1));
+}
+
+/// Overflow chains that come again page by page, and text at any offset: units that are stored by reference.
+#[test]
+fn repeated_attachments_come_back_bit_for_bit() {
+    let mut noise = litepack_io::random::SplitMix64::new(1);
+    let mut files = Vec::new();
+    for number in 0..30 {
+        let words = (0..4000).map(|_| noise.next_u64() >> 30);
+        files.push(Found {
+            path: format!("{number}.pdf"),
+            content: words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>(),
+        });
+    }
+    let texts: Vec<_> = (0..20)
+        .map(|number| {
+            let words = (0..500).map(|_| format!("{:x} ", noise.next_u64() >> 40));
+            Found {
+                path: number.to_string(),
+                content: words.collect::<String>(),
+            }
+        })
+        .collect();
+    assert_round_trip("attachments.db", |connection| {
+        attachments::create(connection, &files, &texts, 1)
+    });
 }
 
 /// Any database: LITEPACK_DATABASE=FILE.

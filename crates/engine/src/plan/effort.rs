@@ -30,6 +30,8 @@ pub struct Effort {
     pub threads: usize,
     /// Bytes of all long dictionaries together; 0 for none.
     pub long_max: usize,
+    /// Whether units that have text in common may be stored by reference.
+    pub references: bool,
 }
 
 impl Effort {
@@ -44,6 +46,7 @@ impl Effort {
             samples_max: usize::MAX,
             threads,
             long_max: 0,
+            references: true,
         }
     }
 
@@ -62,6 +65,7 @@ impl Effort {
                 true => 8 << 20,
                 false => 0,
             },
+            references: true,
         }
     }
 
@@ -74,7 +78,7 @@ impl Effort {
         }
     }
 
-    pub(super) fn encoder(self) -> Encoder {
+    pub(crate) fn encoder(self) -> Encoder {
         Encoder::with_columnar(self.level, self.columnar)
     }
 

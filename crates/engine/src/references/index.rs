@@ -8,13 +8,19 @@ use litepack_store::Unit;
 const BYTES_MAX: usize = 64 << 20;
 /// Of so many, one hash is taken at most: more find hardly more.
 const RATE_MIN: u64 = 32;
-/// Places that are tried for a hash: a cache line.
+/// Places that are tried for a hash.
 const TRIED: usize = 8;
 
-/// A table of 8 bytes for each hash: 32 bits of it, and the unit's number plus one.
+/// The places for a hash, in one line of the processor's cache: 8 bytes for each, 32 bits of the hash, and the unit's
+/// number plus one.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Line([u64; TRIED]);
+
+/// A table of hashes.
 #[derive(Debug)]
 pub(super) struct Index {
-    slots: Vec<u64>,
+    lines: Vec<Line>,
 }
 
 /// How many hashes a table has room for, at three quarters.
@@ -37,20 +43,18 @@ impl Index {
     pub(super) fn new(units: u64, unit_size: u32, rate: u64) -> Result<Index, OutOfMemory> {
         let all = units.saturating_mul(u64::from(unit_size)) / rate.max(1);
         let all = all.saturating_add(units);
-        let slots = (all.min(room()) * 4 / 3).next_multiple_of(TRIED as u64);
-        let slots = usize::try_from(slots).map_err(|_| OutOfMemory)?.max(TRIED);
-        let mut empty = litepack_io::memory::with_room(slots)?;
-        empty.resize(slots, 0);
-        Ok(Index { slots: empty })
+        let lines = (all.min(room()) * 4 / 3).div_ceil(TRIED as u64).max(1);
+        let lines = usize::try_from(lines).map_err(|_| OutOfMemory)?;
+        let mut empty = litepack_io::memory::with_room(lines)?;
+        empty.resize(lines, Line([0; TRIED]));
+        Ok(Index { lines: empty })
     }
 
-    /// The places of a hash.
-    fn line(&self, hash: u64) -> std::ops::Range<usize> {
-        let lines = self.slots.len() / TRIED;
+    /// The number of a hash's line.
+    fn line(&self, hash: u64) -> usize {
         // Sampled hashes are small, so the high bits say little: the low ones choose.
-        let line = (u128::from(hash.wrapping_mul(0xd6e8_feb8_6659_fd93)) * lines as u128) >> 64;
-        let start = line as usize * TRIED;
-        start..start + TRIED
+        let scattered = u128::from(hash.wrapping_mul(0xd6e8_feb8_6659_fd93));
+        ((scattered * self.lines.len() as u128) >> 64) as usize
     }
 
     /// Notes that this unit has a hash, unless another one has it.
@@ -60,7 +64,12 @@ impl Index {
         };
         let slot = tag(hash) << 32 | u64::from(number);
         let line = self.line(hash);
-        for place in self.slots.get_mut(line).into_iter().flatten() {
+        for place in self
+            .lines
+            .get_mut(line)
+            .into_iter()
+            .flat_map(|line| &mut line.0)
+        {
             if *place == 0 {
                 *place = slot;
                 return;
@@ -73,8 +82,8 @@ impl Index {
 
     /// The first unit that had a hash.
     pub(super) fn first(&self, hash: u64) -> Option<Unit> {
-        let line = self.slots.get(self.line(hash))?;
-        let place = line.iter().find(|place| **place >> 32 == tag(hash))?;
+        let line = self.lines.get(self.line(hash))?;
+        let place = line.0.iter().find(|place| **place >> 32 == tag(hash))?;
         Some(Unit((*place & u64::from(u32::MAX)).checked_sub(1)?))
     }
 }
@@ -101,8 +110,8 @@ mod tests {
         ] {
             let rate = Index::rate(units, 4096);
             let index = Index::new(units.min(1 << 32), 4096, rate).unwrap();
-            assert!(index.slots.len() * 8 <= BYTES_MAX, "{units}");
-            assert!(index.slots.len() >= TRIED);
+            let bytes = size_of_val(&*index.lines);
+            assert!((1..=BYTES_MAX + 64).contains(&bytes), "{units}");
         }
         assert_eq!(Index::rate(1000, 4096), 32);
         // 10 GB: three a page.

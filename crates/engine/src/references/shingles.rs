@@ -35,17 +35,25 @@ impl Shingles {
 
     pub(super) fn take(&mut self, page: &[u8]) {
         self.hashes.clear();
-        for window in page.windows(LEN) {
-            let Some((first, _)) = window.split_first_chunk::<8>() else {
-                continue;
-            };
-            let chosen = u64::from_le_bytes(*first).wrapping_mul(CHOICE) < self.below;
-            if chosen && !is_run(window) {
-                self.hashes.push(hash(window));
+        // In locals, which stay in registers.
+        let below = self.below;
+        for (at, word) in page.array_windows::<8>().enumerate() {
+            if u64::from_le_bytes(*word).wrapping_mul(CHOICE) < below {
+                self.add(page, at);
             }
         }
         self.hashes.sort_unstable();
         self.hashes.dedup();
+    }
+
+    /// Takes the hash at an offset, if there are enough bytes. Apart from the loop, which passes over most offsets.
+    #[inline(never)]
+    fn add(&mut self, page: &[u8], at: usize) {
+        if let Some(window) = page.get(at..at + LEN)
+            && !is_run(window)
+        {
+            self.hashes.push(hash(window));
+        }
     }
 }
 

@@ -75,6 +75,26 @@ impl<D: Storage> Store<D> {
         })
     }
 
+    /// The bytes of the extent that a unit is stored in, its own or that of the item it is a slice of: what others cost
+    /// that are like it. 0 for a unit that is zero or a difference. If it is buffered, what is buffered is written.
+    ///
+    /// # Errors
+    /// The transaction is rolled back.
+    pub fn extent_len(&mut self, unit: Unit) -> Result<u32> {
+        self.step(|transaction| {
+            transaction.write_buffered(unit)?;
+            let entry = transaction.entry(unit)?;
+            match entry.basis {
+                Basis::Alone | Basis::Shared { .. } => Ok(entry.len),
+                Basis::Slice(item, _) => {
+                    let item = transaction.item(item)?;
+                    Ok(item.map_or(0, |item| item.extent.len))
+                }
+                Basis::Items(_) | Basis::Former(_) => Ok(0),
+            }
+        })
+    }
+
     /// Makes an item of a unit's own extent, and the unit a slice of it; no byte moves. Returns the item, also of a unit
     /// that is one already. `None` if the unit is zero, the database's first, a difference, or one of several in an item;
     /// or if no references may be made. Part of the running transaction.
