@@ -255,7 +255,7 @@ pub(crate) fn open<Shared: Any + Send + Sync>(
 }
 
 /// The name of a file whose handles share nothing else, a new one if the file is not known.
-#[cfg(any(test, feature = "remote"))]
+#[cfg(feature = "remote")]
 pub(crate) fn name(key: Key) -> Arc<FileId> {
     OPEN.open(key, by_name)
 }
