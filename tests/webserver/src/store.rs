@@ -55,8 +55,7 @@ impl Store {
             fs::create_dir_all(directory.join(part)).expect("a directory for the store");
         }
         fs::create_dir(directory.join("data").join(Store::BUCKET)).expect("a bucket");
-        let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let port = address.expect("a port on loopback").port();
+        let port = free_port(number);
         let process = Command::new(program)
             .args(["--port", &format!("127.0.0.1:{port}"), "--quiet"])
             .args([
@@ -74,7 +73,7 @@ impl Store {
             .stderr(Stdio::null())
             .spawn()
             .expect("the store starts");
-        let store = Store {
+        let mut store = Store {
             process,
             directory,
             port,
@@ -84,6 +83,8 @@ impl Store {
             assert!(begun.elapsed() < Duration::from_secs(20), "no store");
             thread::sleep(Duration::from_millis(20));
         }
+        let ended = store.process.try_wait().expect("a child process");
+        assert!(ended.is_none(), "the store has ended: {ended:?}");
         Some(store)
     }
 
@@ -130,6 +131,15 @@ impl Drop for Store {
         let _ = self.process.wait();
         let _ = fs::remove_dir_all(&self.directory);
     }
+}
+
+/// A port that nothing listens on. It is below those that systems give by themselves: one of these could be given to
+/// another server, or to a connection, before the store has it.
+fn free_port(number: u32) -> u16 {
+    let first = std::process::id().wrapping_mul(16).wrapping_add(number);
+    let mut ports = (0..12_000).map(|at| 20_000 + (first.wrapping_add(at) % 12_000) as u16);
+    let free = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free.expect("a port on loopback")
 }
 
 fn first_line(text: &str) -> &str {
