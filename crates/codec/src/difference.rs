@@ -251,7 +251,7 @@ mod tests {
         let mut stored = Vec::new();
         assert_eq!(encoder.encode(&page, &base, 1000, &mut stored), Ok(true));
         assert!(stored.len() < 40, "{}", stored.len());
-        // What zstd would take for a dictionary is refused.
+        // A prefix that zstd would take for a dictionary is refused.
         let mut base = base;
         base[..4].copy_from_slice(&[0x37, 0xa4, 0x30, 0xec]);
         assert_eq!(encoder.encode(&page, &base, 1000, &mut stored), Ok(false));

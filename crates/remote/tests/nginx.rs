@@ -1,12 +1,13 @@
 //! A real server: nginx, with and without TLS.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use litepack_remote::{Error, Options, Remote};
+use litepack_webserver::free_port;
 
 mod common;
 use common::{BLOCK, file, options, read, read_all};
@@ -17,12 +18,6 @@ struct Nginx {
     process: Child,
     http: u16,
     https: u16,
-}
-
-fn free_ports() -> [u16; 2] {
-    // Both are held at once, so that they are not the same.
-    let held = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-    held.map(|listener| listener.local_addr().unwrap().port())
 }
 
 fn run(program: &str, arguments: &[&str], directory: &Path) {
@@ -57,7 +52,7 @@ impl Nginx {
             at,
         );
         fs::write(at.join("users"), "user:{PLAIN}s3cret\n").unwrap();
-        let [http, https] = free_ports();
+        let [http, https] = [free_port(), free_port()];
         let configuration = format!(
             "pid nginx.pid; daemon off; error_log stderr; worker_processes 1;
              events {{ worker_connections 64; }}

@@ -4,7 +4,7 @@
 
 mod store;
 
-pub use store::Store;
+pub use store::{Store, free_port};
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -55,7 +55,7 @@ impl Store {
             fs::create_dir_all(directory.join(part)).expect("a directory for the store");
         }
         fs::create_dir(directory.join("data").join(Store::BUCKET)).expect("a bucket");
-        let port = free_port(number);
+        let port = free_port();
         let process = Command::new(program)
             .args(["--port", &format!("127.0.0.1:{port}"), "--quiet"])
             .args([
@@ -133,9 +133,11 @@ impl Drop for Store {
     }
 }
 
-/// A port that nothing listens on. It is below those that systems give by themselves: one of these could be given to
-/// another server, or to a connection, before the store has it.
-fn free_port(number: u32) -> u16 {
+/// A port that nothing listens on, each time another one. It is below those that systems give by themselves: one of these
+/// could be given to another server, or to a connection, before the server that it is for has it.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let first = std::process::id().wrapping_mul(16).wrapping_add(number);
     let mut ports = (0..12_000).map(|at| 20_000 + (first.wrapping_add(at) % 12_000) as u16);
     let free = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());

@@ -12,7 +12,7 @@ use super::digits;
 pub(super) struct DateShape {
     /// The last unit: [`DAYS`] and the next ones; from [`SECONDS`] on, one more for each digit of a fraction.
     unit: u8,
-    /// What is between date and time.
+    /// The bytes between date and time.
     between: u8,
 }
 

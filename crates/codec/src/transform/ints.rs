@@ -160,7 +160,7 @@ fn run_limit(deltas: &[i64], plain: &Frame, least: u32) -> Option<i64> {
         }
     }
     let (all, bits, breaks) = best;
-    // What is short as it is, is taken apart only for few long runs.
+    // Short columns are taken apart only for few long runs.
     let few = plain.width() > 1 || breaks as usize * SHORT_RUN <= deltas.len();
     let worth = all + all / 8 + RUNS_BITS < least;
     (breaks > 0 && few && worth).then_some(1 << bits)
@@ -169,7 +169,7 @@ fn run_limit(deltas: &[i64], plain: &Frame, least: u32) -> Option<i64> {
 /// How long runs have to be if the values have a byte at most.
 const SHORT_RUN: usize = 8;
 
-/// What runs take besides their values: three columns instead of one.
+/// Bytes of runs besides their values: three columns instead of one.
 const RUNS_BITS: u32 = 48;
 
 /// Appends values as runs, which end before each difference that is negative or not below `limit`.

@@ -168,7 +168,7 @@ impl Frames {
 pub struct Bytes<'a> {
     /// The file.
     pub file: &'a File,
-    /// What is newer in its WAL.
+    /// Newer pages, in its WAL.
     pub frames: Option<&'a Frames>,
     /// Pages that are zeros.
     pub free: Option<&'a FreePages>,

@@ -1,7 +1,7 @@
 //! Files as calls use them: opened, locked, read, replaced.
 //!
 //! ```text
-//! source.rs       a database that is read while nobody changes it      content.rs      its bytes, plain or packed
+//! source.rs       a database that is read and does not change     content.rs      its bytes, plain or packed
 //! origin.rs       a database that is only read, whatever others do     held.rs         how both are closed
 //! replacement.rs  a new file in place of a name, or everything         object.rs       a target in an object store
 //!                 as it was                                            patterns.rs     files that are named by patterns
