@@ -1,6 +1,5 @@
 //! A running transaction: what it has changed, and the handle that it will publish the changes through.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use litepack_codec::{DictId, Level};
@@ -8,19 +7,20 @@ use litepack_io::fixed;
 use litepack_io::storage::Storage;
 
 use crate::error::Result;
-use crate::format::basis::ItemNumber;
 use crate::format::catalog::Catalog;
 use crate::format::layout::Pointer;
 use crate::format::leaf::Entry;
 use crate::format::node::{Node, TreeKind};
 use crate::format::offset::FileOffset;
-use crate::format::record::{CommitNumber, REFERENCES, Record};
+use crate::format::record::{CommitNumber, Record};
 use crate::format::unit::Unit;
 use crate::medium::dictionaries::Choice;
 use crate::medium::verified::Medium;
 use crate::snapshot::image::Image;
 use crate::snapshot::recover::Commit;
 use crate::space::free_space::Space;
+use crate::transaction::items::ItemChanges;
+use crate::transaction::prefetch_segment::SegmentWanted;
 use crate::transaction::store::Store;
 
 /// Bytes of extents that wait to be written, at most. Where memory is plentiful they are written before.
@@ -35,21 +35,13 @@ pub(crate) struct Changes {
     /// The commit that the transaction follows.
     pub(super) last: Commit,
     pub(super) stored: Stored,
-    /// How many items there are.
-    pub(super) item_count: u64,
-    /// Items that were made by the transaction, and that no entry names yet.
-    pub(super) unnamed: BTreeSet<ItemNumber>,
-    /// The commit may have references.
-    pub(super) has_references: bool,
+    pub(super) items: ItemChanges,
     /// The database was cut shorter, so space may be worth giving back.
     pub(super) shrunk: bool,
     pub(super) catalog_changed: bool,
     /// The page size in the database header, if this transaction wrote it.
     pub(super) page_size: Option<u32>,
-    /// The units that the commit's prefetch segment is to have, and its greatest length.
-    pub(super) segment: Option<(Vec<Unit>, u64)>,
-    /// The room that is kept for it at the beginning of the file.
-    pub(super) front: Option<(FileOffset, u64)>,
+    pub(super) segment: SegmentWanted,
     /// Units come in order: leaves of the map are written as soon as they are full. All below this one are.
     pub(super) in_order: Option<u64>,
 }
@@ -104,11 +96,11 @@ impl<D: Storage> Store<D> {
         self.refresh()?;
         self.learn_durable()?;
         match self.snapshot.commit() {
-            Some(commit) if self.writer.space.is_none() && !commit.durable => {
+            Some(commit) if !self.writer.newest.knows_space() && !commit.durable => {
                 self.snapshot.disk().sync()?;
                 self.snapshot.set_durable();
                 self.tell_durable(&commit)?;
-                self.writer.forget_commit();
+                self.writer.newest.forget();
                 Ok(())
             }
             _ => Ok(()),
@@ -124,16 +116,12 @@ impl<D: Storage> Store<D> {
             Some(commit) => commit,
             None => self.create()?,
         };
-        let space = match self.writer.space.take() {
-            Some(space) => {
-                // The commit before may need the space that this transaction takes, even if it is dropped.
-                self.writer.before = None;
-                space
-            }
+        let space = match self.writer.newest.take_space() {
+            Some(space) => space,
             None => {
                 // Again: it may be durable and unmarked.
                 self.tell_durable(&commit)?;
-                self.writer.forget_commit();
+                self.writer.newest.forget();
                 self.load_space(&commit.record)?
             }
         };
@@ -145,14 +133,11 @@ impl<D: Storage> Store<D> {
                 units: commit.record.stored_units,
                 bytes: commit.record.stored_bytes,
             },
-            item_count: commit.record.item_count,
-            unnamed: BTreeSet::new(),
-            has_references: commit.record.features & REFERENCES != 0,
+            items: ItemChanges::after(&commit.record),
             shrunk: false,
             catalog_changed: false,
             page_size: None,
-            segment: None,
-            front: None,
+            segment: SegmentWanted::default(),
             in_order: None,
         })
     }
@@ -272,7 +257,7 @@ impl<D: Storage> Transaction<'_, D> {
     pub(crate) fn write_queue(&mut self) -> Result<()> {
         let writer = &mut self.store.writer;
         let written = writer.queue.write(self.store.snapshot.disk())?;
-        writer.unflushed_bytes += written;
+        writer.newest.has_written(written);
         writer.compaction.written_bytes += written;
         Ok(())
     }
@@ -330,7 +315,7 @@ impl<D: Storage> Transaction<'_, D> {
             self.name_items(&entry)?;
             self.unname_items(&former)?;
         }
-        self.changes.has_references |= !entry.is_alone();
+        self.changes.items.note_entry(&entry);
         for extent in former.extents() {
             // The same place is the same extent, also if the entry says something else of it now.
             if !entry.extents().any(|kept| kept.offset == extent.offset) {

@@ -11,7 +11,7 @@ use litepack_io::storage::Storage;
 use crate::error::{Error, Result};
 use crate::format::layout::{Pointer, SLOT_OFFSETS, unit_size_for};
 use crate::format::node::TreeKind;
-use crate::format::record::{REFERENCES, Record, Reserved};
+use crate::format::record::{Record, Reserved};
 use crate::format::unit::Unit;
 use crate::medium::verified::NODE_LEN_MAX;
 use crate::snapshot::item_tree::ItemTree;
@@ -67,12 +67,12 @@ impl<D: Storage> Transaction<'_, D> {
             .snapshot
             .slot_written(slot, record.encode(store.uuid()));
         let image = store.snapshot.published(commit, image);
-        store.writer.before = Some(Before {
+        let before = Before {
             commit: last,
             image,
             slot_bytes,
-        });
-        store.writer.space = Some(changes.space);
+        };
+        store.writer.newest.published(changes.space, before);
         store.follow_up(&record, changes.shrunk)?;
         Ok(Published { seq: record.seq.0 })
     }
@@ -101,11 +101,7 @@ impl<D: Storage> Transaction<'_, D> {
         let items = &changes.image.items.0;
         let record = Record {
             seq: last.record.seq.next().ok_or(NO_MORE)?,
-            features: if changes.has_references {
-                REFERENCES
-            } else {
-                0
-            },
+            features: changes.items.features(),
             size: changes.image.size,
             unit_size: changes.image.unit_size,
             height: changes.image.map.height(),
@@ -119,7 +115,7 @@ impl<D: Storage> Transaction<'_, D> {
             segment,
             items: items.root(),
             items_height: items.height(),
-            item_count: changes.item_count,
+            item_count: changes.items.count(),
             reserved: Reserved::default(),
         };
         let slot = slot_after(last);
@@ -207,9 +203,7 @@ impl<D: Storage> Transaction<'_, D> {
         self.changes.image.map = PageMap::new(TreeKind::Map, Pointer::NONE, 0);
         // Units of another size name no items of this one.
         self.changes.image.items = ItemTree::empty();
-        self.changes.item_count = 0;
-        self.changes.unnamed.clear();
-        self.changes.has_references = false;
+        self.changes.items.clear();
         self.changes.image.unit_size = wanted;
         self.store.snapshot.pages().forget_leaves();
         self.changes.stored = Stored::default();
@@ -274,7 +268,8 @@ impl<D: Storage> Store<D> {
             // page that is reported when it is read) must not make it fail.
             let _ = self.compact();
         }
-        if self.writer.unflushed_bytes > UNFLUSHED_MAX || self.writer.eraser.wants_flush() {
+        if self.writer.newest.unflushed_bytes() > UNFLUSHED_MAX || self.writer.eraser.wants_flush()
+        {
             self.flush()?;
         }
         Ok(())

@@ -29,7 +29,7 @@ impl<D: Storage> Store<D> {
         let Some(commit) = self.snapshot.commit().filter(|commit| !commit.durable) else {
             return self.flush_undo();
         };
-        let is_large = self.writer.unflushed_bytes > VERIFIED_AT_OPEN_MAX;
+        let is_large = self.writer.newest.unflushed_bytes() > VERIFIED_AT_OPEN_MAX;
         if let Err(error) = self.try_flush() {
             self.undo(commit);
             return Err(error);
@@ -62,7 +62,7 @@ impl<D: Storage> Store<D> {
             && Head::read(self.disk())?.marks(record.seq, self.uuid())
         {
             self.snapshot.set_durable();
-            self.writer.forget_commit();
+            self.writer.newest.forget();
         }
         Ok(())
     }
@@ -76,9 +76,9 @@ impl<D: Storage> Store<D> {
         if Head::read(self.disk())?.marks(seq, self.uuid()) {
             return Ok(());
         }
-        self.writer.marked = None;
+        self.writer.newest.has_no_mark();
         self.mark();
-        if self.writer.marked.is_none() {
+        if self.writer.newest.mark(seq).is_none() {
             return Err(no_mark());
         }
         Ok(())
@@ -89,13 +89,8 @@ impl<D: Storage> Store<D> {
         self.put_back()?;
         self.snapshot.disk().sync()?;
         self.snapshot.set_durable();
-        self.writer.unflushed_bytes = 0;
-        self.writer.before = None;
         self.writer.undo = None;
-        match &mut self.writer.space {
-            Some(space) => space.flushed(),
-            None => Ok(()),
-        }
+        self.writer.newest.is_flushed()
     }
 
     /// Notes on the medium, without a flush, that the newest commit is durable, if it is. The slot's mark is written
@@ -106,10 +101,12 @@ impl<D: Storage> Store<D> {
         let Some(Commit { record, slot, .. }) = self.snapshot.durable_commit() else {
             return;
         };
-        if self.writer.marked.is_none_or(|(seq, _)| seq != record.seq) {
+        if self.writer.newest.mark(record.seq).is_none() {
             let mark = encode_mark(record.seq, self.uuid());
-            let written = self.disk().write_at(&mark, MARK_OFFSETS[slot].0);
-            self.writer.marked = written.ok().map(|()| (record.seq, false));
+            match self.disk().write_at(&mark, MARK_OFFSETS[slot].0) {
+                Ok(()) => self.writer.newest.has_mark(record.seq, false),
+                Err(_) => self.writer.newest.has_no_mark(),
+            }
         }
     }
 
@@ -119,16 +116,16 @@ impl<D: Storage> Store<D> {
             return Ok(());
         };
         self.mark();
-        match self.writer.marked {
-            Some((seq, true)) if seq == record.seq => Ok(()),
-            Some((seq, false)) if seq == record.seq => {
+        match self.writer.newest.mark(record.seq) {
+            Some(true) => Ok(()),
+            Some(false) => {
                 // If this fails, the system may have given up what it could not write.
-                self.writer.marked = None;
+                self.writer.newest.has_no_mark();
                 self.disk().sync()?;
-                self.writer.marked = Some((seq, true));
+                self.writer.newest.has_mark(record.seq, true);
                 Ok(())
             }
-            _ => Err(no_mark()),
+            None => Err(no_mark()),
         }
     }
 
@@ -184,7 +181,7 @@ impl<D: Storage> Store<D> {
             return;
         }
         let loaded;
-        let space = match &self.writer.space {
+        let space = match self.writer.newest.space() {
             Some(space) => space,
             // It was dropped with a transaction. A transaction that begins learns more of the commit than this.
             None => match self.load_space(&commit.record) {
@@ -200,7 +197,7 @@ impl<D: Storage> Store<D> {
 
     /// Overwrites all that is free.
     pub(crate) fn erase_all(&mut self) -> Result<()> {
-        match &self.writer.space {
+        match self.writer.newest.space() {
             Some(space) => self.writer.eraser.erase_all(space, self.snapshot.disk()),
             None => Ok(()),
         }

@@ -4,14 +4,70 @@
 //! transaction, so it is right in every commit. An item goes with its last name. One that was made and never named goes
 //! when the transaction commits.
 
+use std::collections::BTreeSet;
+
 use litepack_io::storage::Storage;
 
 use crate::error::{Error, Result};
 use crate::format::basis::{Item, ItemNumber};
 use crate::format::leaf::Entry;
 use crate::format::offset::FileOffset;
+use crate::format::record::{REFERENCES, Record};
 use crate::format::unit::Unit;
 use crate::transaction::changes::Transaction;
+
+/// What a transaction has done to items, besides their tree.
+#[derive(Debug)]
+pub(super) struct ItemChanges {
+    /// How many items there are.
+    count: u64,
+    /// Items that were made by the transaction, and that no entry names yet.
+    unnamed: BTreeSet<ItemNumber>,
+    /// The commit may have references.
+    has_references: bool,
+}
+
+impl ItemChanges {
+    /// None yet, after this commit.
+    pub(super) fn after(record: &Record) -> ItemChanges {
+        ItemChanges {
+            count: record.item_count,
+            unnamed: BTreeSet::new(),
+            has_references: record.features & REFERENCES != 0,
+        }
+    }
+
+    /// All items and references are gone.
+    pub(super) fn clear(&mut self) {
+        self.count = 0;
+        self.unnamed.clear();
+        self.has_references = false;
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The features that the commit's record is to have for them.
+    pub(super) fn features(&self) -> u32 {
+        if self.has_references { REFERENCES } else { 0 }
+    }
+
+    /// An entry refers to something, perhaps.
+    pub(super) fn note_entry(&mut self, entry: &Entry) {
+        self.has_references |= !entry.is_alone();
+    }
+
+    /// The item goes with the commit, unless an entry names it before.
+    pub(super) fn wait_for_name(&mut self, number: ItemNumber) {
+        self.unnamed.insert(number);
+    }
+
+    /// Whatever becomes of the item, it needs no name any more.
+    pub(super) fn is_named(&mut self, number: ItemNumber) {
+        self.unnamed.remove(&number);
+    }
+}
 
 impl<D: Storage> Transaction<'_, D> {
     /// An item; `None` if there is none of this number.
@@ -36,7 +92,7 @@ impl<D: Storage> Transaction<'_, D> {
             let full = Error::Limit("an item with 2^32 names");
             let users = item.users.checked_add(1).ok_or(full)?;
             self.set_item(*number, Some(Item { users, ..item }))?;
-            self.changes.unnamed.remove(number);
+            self.changes.items.is_named(*number);
         }
         Ok(())
     }
@@ -67,13 +123,14 @@ impl<D: Storage> Transaction<'_, D> {
     /// Removes an item whose extent has another owner.
     pub(super) fn forget_item(&mut self, number: ItemNumber) -> Result<()> {
         self.set_item(number, None)?;
-        self.changes.item_count = self.changes.item_count.saturating_sub(1);
+        let items = &mut self.changes.items;
+        items.count = items.count.saturating_sub(1);
         Ok(())
     }
 
     /// Removes items that were made and not named: no commit has such.
     pub(super) fn drop_unnamed(&mut self) -> Result<()> {
-        while let Some(number) = self.changes.unnamed.pop_first() {
+        while let Some(number) = self.changes.items.unnamed.pop_first() {
             if let Some(item) = self.item(number)? {
                 self.drop_item(number, &item)?;
             }
@@ -87,16 +144,16 @@ impl<D: Storage> Transaction<'_, D> {
             return Ok(None);
         };
         self.set_item(number, Some(item))?;
-        self.changes.item_count += 1;
-        self.changes.has_references = true;
+        self.changes.items.count += 1;
+        self.changes.items.has_references = true;
         Ok(Some(number))
     }
 
     /// A number that no item has. Looking begins at the number of items: so numbers stay below about twice that many,
     /// and nothing is kept of free ones.
     fn free_number(&mut self) -> Result<Option<ItemNumber>> {
-        let count = u32::try_from(self.changes.item_count).unwrap_or(u32::MAX);
-        let mut next = self.store.writer.next_item.unwrap_or(count);
+        let count = u32::try_from(self.changes.items.count).unwrap_or(u32::MAX);
+        let mut next = self.store.writer.newest.next_item().unwrap_or(count);
         // An item has more than a byte in the file.
         let mut left = self.medium().disk.len()?;
         while self.item(ItemNumber(next))?.is_some() {
@@ -110,7 +167,8 @@ impl<D: Storage> Transaction<'_, D> {
             };
             next = after;
         }
-        self.store.writer.next_item = next.checked_add(1);
+        let after = next.checked_add(1);
+        self.store.writer.newest.set_next_item(after);
         Ok(Some(ItemNumber(next)))
     }
 

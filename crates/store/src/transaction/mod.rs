@@ -6,6 +6,7 @@ mod create;
 mod dictionaries;
 mod flush;
 mod items;
+mod newest;
 mod prefetch_segment;
 pub(crate) mod references;
 #[cfg(test)]

@@ -21,6 +21,15 @@ use crate::transaction::store::Store;
 /// Dictionaries take at most one part in this many of a segment.
 const DICTIONARIES: u64 = 2;
 
+/// The prefetch segment that a transaction's commit is to have.
+#[derive(Debug, Default)]
+pub(super) struct SegmentWanted {
+    /// Its units, and its greatest length. `None`: the commit has no segment.
+    contents: Option<(Vec<Unit>, u64)>,
+    /// The room that is kept for it at the beginning of the file.
+    front: Option<(FileOffset, u64)>,
+}
+
 impl<D: Storage> Store<D> {
     /// The running transaction is going to write all of an empty file, in order: keeps room for a prefetch segment at
     /// the beginning, and writes each leaf of the map behind its units.
@@ -32,8 +41,8 @@ impl<D: Storage> Store<D> {
             let changes = &mut transaction.changes;
             let front = front.min(OPENING_DATA);
             changes.in_order.get_or_insert(0);
-            if front > 0 && changes.front.is_none() {
-                changes.front = Some((changes.space.alloc(front)?, front));
+            if front > 0 && changes.segment.front.is_none() {
+                changes.segment.front = Some((changes.space.alloc(front)?, front));
             }
             Ok(())
         })
@@ -46,7 +55,8 @@ impl<D: Storage> Store<D> {
     /// The transaction is rolled back.
     pub fn set_prefetch(&mut self, units: Vec<Unit>, room: u64) -> Result<()> {
         self.step(|transaction| {
-            transaction.changes.segment = Some((units, room.min(SEGMENT_LEN_MAX)));
+            let contents = (units, room.min(SEGMENT_LEN_MAX));
+            transaction.changes.segment.contents = Some(contents);
             Ok(())
         })
     }
@@ -59,11 +69,11 @@ impl<D: Storage> Transaction<'_, D> {
         if !former.is_none() {
             self.release_content(former.offset, former.len.into())?;
         }
-        let front = self.changes.front.take();
-        if let Some((offset, len)) = front {
+        let wanted = std::mem::take(&mut self.changes.segment);
+        if let Some((offset, len)) = wanted.front {
             self.changes.space.release(offset, len)?;
         }
-        let Some((units, room)) = self.changes.segment.take() else {
+        let Some((units, room)) = wanted.contents else {
             return Ok(Pointer::NONE);
         };
         // It is made of what is in the file.
@@ -73,7 +83,9 @@ impl<D: Storage> Transaction<'_, D> {
         let dictionaries = self.image().catalog.pointers();
         let opened = dictionaries.filter(|place| place.end() <= FileOffset(OPENING));
         let opened: u64 = opened.map(|place| u64::from(place.len)).sum();
-        let front = front.filter(|(_, len)| len + opened >= OPENING_DATA || room <= 2 * len);
+        let front = wanted
+            .front
+            .filter(|(_, len)| len + opened >= OPENING_DATA || room <= 2 * len);
         let room = front.map_or(room, |(_, len)| room.min(len));
         let segment = self.contents(room, catalog, &units)?.encode();
         match front {

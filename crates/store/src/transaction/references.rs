@@ -295,7 +295,7 @@ impl<D: Storage> Transaction<'_, D> {
         match added {
             Some(number) => {
                 self.changes.stored.add_bytes(extent.len);
-                self.changes.unnamed.insert(number);
+                self.changes.items.wait_for_name(number);
             }
             None => self.release_content(extent.offset, extent.len.into())?,
         }

@@ -78,7 +78,7 @@ fn put<D: Storage>(store: &mut Store<D>, unit: u64, entry: Entry) {
         let medium = transaction.store.snapshot.medium();
         let map = &mut transaction.changes.image.map;
         map.set(Unit(unit), entry, medium)?;
-        transaction.changes.has_references = true;
+        transaction.changes.items.note_entry(&entry);
         Ok(())
     });
 }
@@ -133,7 +133,7 @@ fn an_item_that_no_unit_names_is_damage() {
     let mut store = file(MemoryStorage::default());
     forge(&mut store, |transaction| {
         let number = transaction.add_item(&page(90), 0)?.unwrap();
-        transaction.changes.unnamed.remove(&number);
+        transaction.changes.items.is_named(number);
         Ok(())
     });
     let found = damage(&mut store);

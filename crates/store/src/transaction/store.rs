@@ -169,7 +169,7 @@ impl<D: Storage> Store<D> {
         self.snapshot.pin(self.suspended.is_some());
         let result = work(&mut self.snapshot);
         if self.snapshot.moves() != before {
-            self.writer.forget_commit();
+            self.writer.newest.forget();
         }
         result
     }

@@ -33,9 +33,7 @@ impl<D: Storage> Store<D> {
     /// power loss would take away after its writer was told that it failed.
     #[expect(clippy::indexing_slicing, reason = "a slot is 0 or 1")]
     pub(super) fn undo(&mut self, commit: Commit) {
-        self.writer.space = None;
-        // Without `before` it is another handle's commit: its durability is no promise of ours.
-        if let Some(before) = self.writer.before.take() {
+        if let Some(before) = self.writer.newest.take_back() {
             let wrong = self.snapshot.slots()[commit.slot];
             self.begin_undo(commit.slot, wrong, before.slot_bytes);
             self.snapshot.go_to(before.commit, before.image);
@@ -95,7 +93,7 @@ impl<D: Storage> Store<D> {
         let _ = self.finish_undo();
         self.writer.undo = None;
         // The newest commit is acknowledged, or as good as that.
-        self.writer.before = None;
+        self.writer.newest.is_settled();
     }
 
     /// Whether a record that failed is in its slot, as far as running processes see.

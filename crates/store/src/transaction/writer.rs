@@ -2,10 +2,9 @@
 
 use litepack_codec::{Encoder, LEVELS, Level};
 
-use crate::format::record::CommitNumber;
 use crate::space::erase::Eraser;
-use crate::space::free_space::Space;
-use crate::transaction::undo::{Before, Undo};
+use crate::transaction::newest::Newest;
+use crate::transaction::undo::Undo;
 use crate::transaction::write_buffer::WriteBuffer;
 use crate::transaction::write_queue::WriteQueue;
 use litepack_io::cache::CacheReservation;
@@ -20,18 +19,9 @@ pub(crate) struct Writer {
     pub(super) queue: WriteQueue,
     /// Since the first transaction that was large; the next one finds the memory.
     pub(super) reservation: Option<CacheReservation>,
-    /// Free space of the commit that the handle is at; the running transaction has it, if there is one.
-    pub(super) space: Option<Space>,
-    /// How to undo the newest commit while it is not durable.
-    pub(super) before: Option<Before>,
-    /// Bytes written by commits that are not durable yet.
-    pub(super) unflushed_bytes: u64,
+    pub(super) newest: Newest,
     /// A commit that failed and is not undone on disk yet, or not durably.
     pub(super) undo: Option<Undo>,
-    /// The commit whose mark of durability this handle has written, and whether the mark is durable itself.
-    pub(super) marked: Option<(CommitNumber, bool)>,
-    /// No item number below this one, and above those that were used first, is free. `None` if that is not known.
-    pub(super) next_item: Option<u32>,
     /// Database size below which training is not tried (again).
     pub(super) training_due_at: u64,
     pub(super) eraser: Eraser,
@@ -58,12 +48,8 @@ impl Writer {
             buffer: WriteBuffer::default(),
             queue: WriteQueue::default(),
             reservation: None,
-            space: None,
-            before: None,
-            unflushed_bytes: 0,
+            newest: Newest::default(),
             undo: None,
-            marked: None,
-            next_item: None,
             training_due_at: 0,
             eraser: Eraser::default(),
             rewriting: false,
@@ -76,18 +62,9 @@ impl Writer {
         Encoder::with_columnar(self.level, self.columnar)
     }
 
-    /// The handle is at another handle's commit now.
-    pub(super) fn forget_commit(&mut self) {
-        self.space = None;
-        self.before = None;
-        self.unflushed_bytes = 0;
-        self.marked = None;
-        self.next_item = None;
-    }
-
     /// Whether this handle has written the commit that it is at, or begun to write after it.
     pub(crate) fn knows_space(&self) -> bool {
-        self.space.is_some()
+        self.newest.knows_space()
     }
 
     /// Drops pages and bytes that were not written.
