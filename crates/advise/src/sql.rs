@@ -4,7 +4,7 @@
 //! characters that could make it look like another statement, is not given at all. No statement loses anything when it
 //! is pasted into a shell that goes on after an error: what removes a table is left to the reader, as a comment.
 
-use litepack_columns::tokens::quote;
+use litepack_btree::quote;
 use litepack_database::names::printable::deceives;
 
 use super::schema::TableSchema;

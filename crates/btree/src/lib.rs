@@ -9,6 +9,7 @@
 //! record.rs          records, and the rows of sqlite_schema
 //! page_ownership.rs  the owner of each page
 //! walk.rs            the walk that finds it
+//! sql_name.rs        names in SQL text
 //! split.rs           where to cut a table into parts
 //! ```
 //! The content is not trusted. A page belongs to the first that names it and is read at most once, so trees with
@@ -34,9 +35,11 @@ mod page_number;
 mod page_ownership;
 pub mod record;
 pub mod split;
+mod sql_name;
 mod walk;
 
 pub use free_list::FreeList;
 pub use header::{Encoding, HEADER_LEN, Header, SQLITE_MAGIC, page_size};
 pub use page_number::PageNumber;
 pub use page_ownership::{Damage, Owner, PageOwnership, Role, Tree, TreeKind};
+pub use sql_name::quote;

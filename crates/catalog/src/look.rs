@@ -7,7 +7,7 @@ use std::hash::Hasher as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use litepack_columns::tokens::quote;
+use litepack_btree::quote;
 use litepack_database::error::{Context, refuse};
 use litepack_database::files::bound::Bound;
 use litepack_database::files::origin::{Origin, connect};

@@ -9,9 +9,10 @@ use crate::enable::create_dict_index;
 use crate::memory::{self, Remembered};
 use crate::sql::{Error, Result, Sql};
 use crate::table::{Storage, Table, dict_column, plain_column};
-use crate::tokens::{Text, quote};
+use crate::tokens::Text;
 use crate::transaction::atomically;
 use crate::{triggers, view};
+use litepack_btree::quote;
 
 /// The action.
 enum Action {

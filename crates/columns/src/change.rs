@@ -5,8 +5,9 @@ use crate::head::{self, Head};
 use crate::sql::{Error, Result, Sql, Statement, Value};
 use crate::stored::has_helper;
 use crate::table::{backing, fronting};
-use crate::tokens::{Text, create_as, create_in, quote};
+use crate::tokens::{Text, create_as, create_in};
 use crate::transaction::Savepoint;
+use litepack_btree::quote;
 
 /// Runs `work` and rolls it back: shows what SQLite would do.
 ///

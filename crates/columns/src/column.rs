@@ -8,7 +8,8 @@ use crate::chooser;
 use crate::config::Config;
 use crate::sql::{Error, OwnedValue, Result, Sql, Statement, Value};
 use crate::stored;
-use crate::tokens::{Text, quote};
+use crate::tokens::Text;
+use litepack_btree::quote;
 
 /// A batch has no more rows than this, however small they are.
 const ROWS_MAX: usize = 50_000;

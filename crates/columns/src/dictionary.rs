@@ -16,7 +16,7 @@ use litepack_io::interrupt;
 
 use crate::sql::{Error, Result, Sql, Statement, Value};
 use crate::stored::{self, NamedObject, find_then};
-use crate::tokens::quote;
+use litepack_btree::quote;
 
 /// The id that stands for compression without a dictionary.
 pub const NO_DICTIONARY: i64 = -1;

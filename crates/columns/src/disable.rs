@@ -12,10 +12,11 @@ use crate::enable::{replace_table, stored_columns};
 use crate::memory::{self, Remembered};
 use crate::sql::{Error, Result, Sql, Statement};
 use crate::table::{Column, Table, dict_column};
-use crate::tokens::{Text, quote};
+use crate::tokens::Text;
 use crate::transaction::atomically;
 use crate::unused::drop_unused;
 use crate::view;
+use litepack_btree::quote;
 
 /// Decompresses a column.
 ///

@@ -13,9 +13,10 @@ use crate::dictionary::ensure_tables;
 use crate::memory::{self, Remembered};
 use crate::sql::{Result, Sql, Statement, Value};
 use crate::table::{Column, Storage, Table, backing, dict_column, plain_column, schema_text};
-use crate::tokens::{Text, quote};
+use crate::tokens::Text;
 use crate::transaction::atomically;
 use crate::{refuse, triggers, view};
+use litepack_btree::quote;
 
 /// Enables compression of a column.
 ///

@@ -5,8 +5,9 @@ use crate::enable::rebuilt;
 use crate::memory::{self, Remembered};
 use crate::sql::{Error, Result, Sql};
 use crate::table::{Storage, Table, plain_column};
-use crate::tokens::{Text, create_as, create_in, quote};
+use crate::tokens::{Text, create_as, create_in};
 use crate::transaction::atomically;
+use litepack_btree::quote;
 
 /// Creates an index from a `CREATE INDEX` statement that names the table and its columns as users see
 /// them. The planner uses it through the view.

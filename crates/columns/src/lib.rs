@@ -60,7 +60,7 @@ mod state;
 pub mod status;
 mod stored;
 mod table;
-pub mod tokens;
+mod tokens;
 pub mod train;
 pub mod transaction;
 mod triggers;

@@ -9,9 +9,10 @@ use crate::head;
 use crate::sql::{Result, Sql, Statement, Value};
 use crate::stored::has_helper;
 use crate::table::{Table, backing, dict_column, plain_column};
-use crate::tokens::{Text, quote};
+use crate::tokens::Text;
 use crate::triggers::named;
 use crate::view;
+use litepack_btree::quote;
 
 const CREATE: &str = "create table if not exists main._litepack_objects(
     table_name text not null collate nocase,

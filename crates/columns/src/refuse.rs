@@ -4,8 +4,8 @@ use crate::chooser::objection;
 use crate::config::Config;
 use crate::sql::{Error, Result, Sql, Statement, Value};
 use crate::table::{Column, Storage, Table, affinity, backing, dict_column, plain_column};
-use crate::tokens::quote;
 use crate::view::trigger_name;
+use litepack_btree::quote;
 
 /// How many rows a chooser is tried on.
 const TRIED: usize = 1000;

@@ -9,7 +9,7 @@ use crate::dictionary::{NO_DICTIONARY, NO_DICTIONARY_KEY};
 use crate::group::{Decision, Groups};
 use crate::sql::{Result, Sql, Statement, Value};
 use crate::state::{Rows, State};
-use crate::tokens::quote;
+use litepack_btree::quote;
 
 /// A JSON array with an object for each compressed column of the main database.
 ///

@@ -6,7 +6,7 @@
 
 use crate::head::Head;
 use crate::sql::{Error, Result, Sql, Statement, Value};
-use crate::tokens::quote;
+use litepack_btree::quote;
 
 /// The tables that compression keeps in a database, with the columns it uses of them.
 const HELPERS: [(&str, &[&str]); 5] = [

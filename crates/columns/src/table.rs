@@ -6,7 +6,8 @@ use crate::config::Config;
 use crate::head::Head;
 use crate::sql::{Error, Result, Sql, Statement, Value};
 use crate::stored::{self, NamedObject};
-use crate::tokens::{Text, quote};
+use crate::tokens::Text;
+use litepack_btree::quote;
 
 /// How a column is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

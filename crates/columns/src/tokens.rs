@@ -59,11 +59,6 @@ impl Token {
     }
 }
 
-/// `name` as SQL may always write it.
-pub fn quote(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 /// `text` as a SQL string.
 pub(crate) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
@@ -329,6 +324,7 @@ fn quoted(text: &str, quote: char, kind: TokenKind) -> (TokenKind, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use litepack_btree::quote;
 
     /// Texts come from the database: a place behind their end is no panic.
     #[test]

@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use crate::sql::{Error, Result};
 use crate::table::{dict_column, plain_column};
-use crate::tokens::{Text, TokenKind, quote};
+use crate::tokens::{Text, TokenKind};
+use litepack_btree::quote;
 
 /// A trigger whose body does not write the table: it keeps its text but for the table's name, and
 /// `NEW` and `OLD` of the compressed columns.

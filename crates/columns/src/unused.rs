@@ -9,8 +9,8 @@ use crate::sql::{Result, Sql, Statement, Value};
 use crate::state::{forget_dictionary, noted_dictionaries};
 use crate::stored::expect;
 use crate::table::is_virtual;
-use crate::tokens::quote;
 use crate::transaction::{atomically, lock};
+use litepack_btree::quote;
 
 /// Drops them and returns how many there were.
 ///

@@ -7,7 +7,8 @@
 use crate::change::Object;
 use crate::sql::{Result, Sql, Statement};
 use crate::table::{Column, Storage, Table, dict_column, plain_column};
-use crate::tokens::{Text, literal, quote};
+use crate::tokens::{Text, literal};
+use litepack_btree::quote;
 
 /// Creates view and triggers.
 ///

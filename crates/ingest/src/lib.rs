@@ -27,7 +27,7 @@ mod tables;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use litepack_columns::tokens::quote;
+use litepack_btree::quote;
 use litepack_database::error::{Context, refuse};
 use litepack_database::files::bound::{Bound, endless, read_schema};
 use litepack_database::files::patterns::expand;

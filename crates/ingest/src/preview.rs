@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use litepack_columns::tokens::quote;
+use litepack_btree::quote;
 use litepack_database::error::Context;
 use litepack_database::files::patterns::expand;
 use litepack_database::{Job, Result};

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use litepack_columns::tokens::quote;
+use litepack_btree::quote;
 use litepack_database::Result;
 use litepack_database::error::{Context, refuse};
 use litepack_database::files::schema::{self, ColumnSchema};

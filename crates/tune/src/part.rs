@@ -10,7 +10,7 @@
 
 use std::path::Path;
 
-use litepack_columns::tokens::quote;
+use litepack_btree::quote;
 use litepack_database::files::origin::Origin;
 use litepack_database::files::schema::columns;
 use litepack_database::files::source::distrust;

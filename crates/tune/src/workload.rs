@@ -3,7 +3,7 @@
 //!
 //! Which rows are read is chosen at random, but the same ones each time, and others in each run.
 
-use litepack_columns::tokens::quote;
+use litepack_btree::quote;
 use litepack_database::error::{Context, refuse};
 use litepack_database::files::schema::{ColumnSchema, columns};
 use litepack_database::printable;

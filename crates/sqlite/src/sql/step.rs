@@ -2,9 +2,9 @@
 
 use std::ffi::{CStr, CString, c_int, c_void};
 
+use litepack_btree::quote;
 use litepack_codec::Level;
 use litepack_columns::sql::{Error, Sql};
-use litepack_columns::tokens::quote;
 
 use super::call::Call;
 use crate::c::codes::{BUSY, INTERRUPT, NOTFOUND, OK, fcntl};

@@ -10,9 +10,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use litepack_btree::quote;
 use litepack_columns::VALUE_MAX;
 use litepack_columns::sql::{Error, INTERRUPT, Result, Sql, Statement, TOOBIG, Value};
-use litepack_columns::tokens::quote;
 
 use crate::c::connection::Connection;
 use crate::c::interrupts::thread_time;
