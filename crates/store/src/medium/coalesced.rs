@@ -144,7 +144,7 @@ mod tests {
                 cache,
                 file: FileId::unique(),
             },
-            node_cache: crate::medium::node_cache::NodeCache::default(),
+            dictionaries: crate::medium::held_dictionaries::HeldDictionaries::default(),
             segment: None,
         };
         let entries = (0..count).map(|number| put(&medium, number, 0)).collect();

@@ -67,7 +67,7 @@ impl<D: ReadAt> Medium<D> {
             return Ok(Some(Held::Fresh(fresh)));
         }
         let is_right = |found: &Dictionary| found.hash() == item.hash;
-        if let Some(found) = self.node_cache.dictionary(&item.pointer, is_right) {
+        if let Some(found) = self.dictionaries.get(&item.pointer, is_right) {
             return Ok(Some(Held::Cached(found)));
         }
         let cached = self.cache.dictionary(&item.pointer);
@@ -80,7 +80,7 @@ impl<D: ReadAt> Medium<D> {
                 dictionary
             }
         };
-        let held = self.node_cache.put_dictionary(item.pointer, dictionary);
+        let held = self.dictionaries.put(item.pointer, dictionary);
         Ok(Some(Held::Cached(held)))
     }
 

@@ -3,7 +3,7 @@
 pub(crate) mod cache;
 pub(crate) mod coalesced;
 pub(crate) mod dictionaries;
-pub(crate) mod node_cache;
+pub(crate) mod held_dictionaries;
 pub(crate) mod source;
 pub(crate) mod tools;
 pub(crate) mod verified;

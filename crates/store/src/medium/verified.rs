@@ -13,7 +13,7 @@ use crate::format::node::Node;
 use crate::format::offset::FileOffset;
 use crate::format::prefetch_segment::{PrefetchSegment, SEGMENT_LEN_MAX};
 use crate::medium::cache::PageCache;
-use crate::medium::node_cache::NodeCache;
+use crate::medium::held_dictionaries::HeldDictionaries;
 
 /// No map node is longer; a longer one is refused before memory is taken for it.
 pub(crate) const NODE_LEN_MAX: u32 = 1 << 16;
@@ -43,7 +43,7 @@ pub(crate) struct Medium<D> {
     pub(crate) disk: D,
     pub(crate) uuid: FileUuid,
     pub(crate) cache: PageCache,
-    pub(crate) node_cache: NodeCache,
+    pub(crate) dictionaries: HeldDictionaries,
     /// Of the commit that the handle is at, if the file is remote.
     pub(crate) segment: Option<PrefetchSegment>,
 }
@@ -138,7 +138,7 @@ impl<D: ReadAt> NodeSource for Medium<D> {
         let len = leaf.end().distance_from(from);
         let len = len.and_then(|len| usize::try_from(len).ok());
         let len = len.filter(|len| *len <= TOGETHER_MAX && leaf.offset > from);
-        let is_here = || self.node_cache.get(leaf).is_some() || self.cache.node(leaf).is_some();
+        let is_here = || self.cache.node(leaf).is_some();
         if let Some(len) = len.filter(|_| !is_here())
             && let Ok(mut bytes) = litepack_io::memory::zeros(len)
         {
@@ -149,19 +149,11 @@ impl<D: ReadAt> NodeSource for Medium<D> {
     fn node(&self, pointer: Pointer, level: u8) -> Result<Arc<Node>> {
         litepack_io::memory::check()?;
         let is_right = |node: &Arc<Node>| matches!(**node, Node::Leaf(_)) == (level == 0);
-        if let Some(node) = self.node_cache.get(&pointer).filter(is_right) {
+        if let Some(node) = self.cache.node(&pointer).filter(is_right) {
             return Ok(node);
         }
-        let cached = self.cache.node(&pointer).filter(is_right);
-        let node = match cached {
-            Some(node) => node,
-            None => {
-                let node = self.read_node(pointer, level)?;
-                self.cache.put_node(&pointer, Arc::clone(&node));
-                node
-            }
-        };
-        self.node_cache.put(pointer, &node);
+        let node = self.read_node(pointer, level)?;
+        self.cache.put_node(&pointer, Arc::clone(&node));
         Ok(node)
     }
 }

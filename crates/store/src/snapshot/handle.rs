@@ -13,7 +13,7 @@ use crate::format::leaf::Entry;
 use crate::format::offset::FileOffset;
 use crate::format::unit::Unit;
 use crate::medium::cache::PageCache;
-use crate::medium::node_cache::NodeCache;
+use crate::medium::held_dictionaries::HeldDictionaries;
 use crate::medium::verified::Medium;
 use crate::options::Options;
 use crate::snapshot::image::Image;
@@ -61,7 +61,7 @@ impl<R: ReadAt> Snapshot<R> {
                 cache: Arc::clone(&options.cache),
                 file: options.file,
             },
-            node_cache: NodeCache::default(),
+            dictionaries: HeldDictionaries::default(),
             segment: None,
         };
         Ok(Snapshot {
@@ -151,7 +151,7 @@ impl<R: ReadAt> Snapshot<R> {
                 medium.uuid = header.uuid;
                 medium.cache.file = FileId::unique();
                 self.cached = CachedFile::new(&medium.cache.cache, medium.cache.file);
-                medium.node_cache = NodeCache::default();
+                medium.dictionaries = HeldDictionaries::default();
                 self.commit = None;
             }
             None if self.commit.is_none() => return Ok(false),

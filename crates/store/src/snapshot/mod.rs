@@ -3,6 +3,7 @@
 pub(crate) mod handle;
 pub(crate) mod image;
 pub(crate) mod item_tree;
+mod leaves;
 pub(crate) mod page_map;
 pub(crate) mod pages;
 mod prefetch;

@@ -8,10 +8,10 @@ use crate::format::leaf::Entry;
 use crate::format::node::Node;
 use crate::format::unit::Unit;
 use crate::medium::coalesced::CoalescedReads;
-use crate::medium::node_cache::Leaves;
 use crate::medium::tools::{Tools, Workers};
 use crate::medium::verified::Medium;
 use crate::snapshot::image::Image;
+use crate::snapshot::leaves::Leaves;
 use crate::snapshot::prefetch::{self, Given};
 
 /// Units that are newer than those in the file: what a transaction has buffered.
