@@ -177,7 +177,7 @@ def browse(width, *options):
     ]
     place = f"--user-data-dir={os.getcwd()}/profile"
     url = f"file://{os.getcwd()}/page.html"
-    done = subprocess.run([BROWSER, *arguments, place, *options, url], capture_output=True, timeout=60)
+    done = subprocess.run([BROWSER, *arguments, place, *options, url], capture_output=True, timeout=600)
     log = done.stderr.decode(errors="replace")
     assert "CONSOLE" not in log, log
     return done.stdout.decode()

@@ -31,7 +31,7 @@ def write(path, numbers, mode="wb"):
 
 
 def ingest(*arguments, expect=0, **options):
-    done = subprocess.run([COMMAND, "ingest", *arguments, "--json"], capture_output=True, timeout=120, **options)
+    done = subprocess.run([COMMAND, "ingest", *arguments, "--json"], capture_output=True, timeout=600, **options)
     assert done.returncode == expect, (done.returncode, done.stderr.decode())
     return json.loads(done.stdout) if done.stdout else done.stderr.decode()
 

@@ -35,7 +35,7 @@ for limit in $(seq 26000 "${step:-1000}" 60000); do
     said=$( (
         ulimit -v $limit
         ulimit -c 0
-        timeout -s KILL 20 "$PYTHON" -c "
+        timeout -s KILL 300 "$PYTHON" -c "
 import sqlite3, sys
 for again in range(3):
     try:

@@ -3,6 +3,7 @@
 Prints 'ok NAME' or 'FAILED NAME' for each check. The functions are checks; their names say what holds.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -37,6 +38,17 @@ http {{
 """
 
 
+def free_port():
+    """A port that nothing listens on, below those that systems give by themselves: one of these could be given to others
+    before the server that it is for has it."""
+    for at in range(12000):
+        port = 20000 + (os.getpid() * 16 + at) % 12000
+        with socket.socket() as free, contextlib.suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no port is free")
+
+
 class Nginx:
     """nginx in a directory of its own, with a database of each kind."""
 
@@ -51,15 +63,14 @@ class Nginx:
         connection.close()
         subprocess.run([COMMAND, "pack", plain, packed], check=True, capture_output=True)
         subprocess.run([COMMAND, "archive", "create", plain, archive], check=True, capture_output=True)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         with open(os.path.join(place, "nginx.conf"), "w") as file:
             file.write(CONFIGURATION.format(port=self.port))
         program = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
         arguments = [program, "-p", place + "/", "-c", "nginx.conf", "-e", "stderr"]
         self.process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL)
-        for _ in range(500):
+        for _ in range(15000):
+            assert self.process.poll() is None, "nginx has ended"
             try:
                 socket.create_connection(("127.0.0.1", self.port)).close()
                 return

@@ -74,7 +74,7 @@ pub fn create(connection: &Connection, journal_mode: &str) -> Result<(), Error> 
     ))
 }
 
-/// Plays a role for a while. `number` counts on from what this worker did before, and `report` is
+/// Plays a role for a while, and a writer until it has written. `number` counts on from what this worker did before, and `report` is
 /// told the number of every transfer that was acknowledged.
 pub fn play(
     path: &Path,
@@ -120,7 +120,7 @@ pub fn play(
             };
         }
         for round in 0_u32.. {
-            if Instant::now() >= deadline {
+            if Instant::now() >= deadline && (role != Role::Write || tally.done > 0) {
                 return Ok(tally);
             }
             if round > 150 {

@@ -46,14 +46,18 @@ impl Memory {
     /// The most that a process has while `is_running`.
     fn peak_while(process: u32, mut is_running: impl FnMut() -> bool) -> Memory {
         let mut peak = Memory::default();
-        while is_running() {
+        loop {
+            // Once more when it has ended: a busy machine may not run this meanwhile.
+            let goes_on = is_running();
             let now = Memory::of(process).unwrap_or_default();
             peak.all = peak.all.max(now.all);
             peak.kept = peak.kept.max(now.kept);
             peak.anonymous = peak.anonymous.max(now.anonymous);
+            if !goes_on {
+                return peak;
+            }
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
-        peak
     }
 }
 
@@ -185,8 +189,6 @@ fn work_of_a_child() {
         let is_running = || !is_done.load(Ordering::Relaxed);
         let watch = scope.spawn(move || Memory::peak_while(std::process::id(), is_running));
         let done = db.execute_batch(&sql);
-        // The watch may not have run meanwhile.
-        std::thread::sleep(std::time::Duration::from_millis(50));
         is_done.store(true, Ordering::Relaxed);
         done.expect("the work is done");
         watch.join().expect("it only looks")

@@ -3,10 +3,7 @@
 
 mod common;
 
-use std::process::Stdio;
-use std::time::{Duration, Instant};
-
-use common::{Place, Run, bytes, fill};
+use common::{Place, bytes, fill};
 use serde_json::Value;
 
 fn json(text: &str) -> Value {
@@ -277,11 +274,13 @@ fn damage_is_found_and_said() {
 #[test]
 #[cfg(unix)]
 fn a_signal_leaves_nothing_behind() {
+    use common::signals::Signal;
+    use std::time::Duration;
     let place = Place::new();
     let source = place.database("a.db", 4096, 200_000);
     place.ok(&["archive", "create", "a.db", "a.zst", "--level=1"]);
     let before = (bytes(&source), bytes(&place.path("a.zst")));
-    for (signal, arguments) in [
+    for (name, arguments) in [
         (
             "-INT",
             &["archive", "create", "a.db", "x", "--level=19"][..],
@@ -298,21 +297,17 @@ fn a_signal_leaves_nothing_behind() {
             ],
         ),
     ] {
-        let mut command = place.command(arguments);
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let started = Instant::now();
-        while place.names().len() == 2 {
-            assert!(
-                started.elapsed() < Duration::from_secs(60),
-                "it never began"
-            );
-            assert_eq!(child.try_wait().unwrap(), None, "it ended before it began");
-            std::thread::sleep(Duration::from_millis(2));
+        let run = Signal {
+            name,
+            command: &|| place.command(arguments),
+            begun: &|| place.names().len() > 2,
+            after: Duration::ZERO,
+            undo: &|| {
+                let _ = std::fs::remove_file(place.path("x"));
+                std::fs::write(place.path("a.zst"), &before.1).unwrap();
+            },
         }
-        let pid = child.id().to_string();
-        let mut kill = std::process::Command::new("kill");
-        assert!(kill.args([signal, &pid]).status().unwrap().success());
-        let run = Run::of(child.wait_with_output().unwrap());
+        .ends();
         assert_eq!(run.code, 130, "{run:?}");
         assert!(run.stderr.contains("interrupted"), "{run:?}");
         assert_eq!(place.names(), ["a.db", "a.zst"]);

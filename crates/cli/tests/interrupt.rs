@@ -4,48 +4,32 @@
 mod common;
 
 use std::io::Read;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use common::{Place, Run, bytes};
-
-/// Sends a signal as soon as the child has made its temporary file.
-fn interrupt(place: &Place, mut child: Child, signal: &str, files: usize) -> Run {
-    let started = Instant::now();
-    while place.names().len() == files {
-        assert!(
-            started.elapsed() < Duration::from_secs(60),
-            "it never began"
-        );
-        assert_eq!(child.try_wait().unwrap(), None, "it ended before it began");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let pid = child.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args([signal, &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
-    Run::of(child.wait_with_output().unwrap())
-}
+use common::signals::Signal;
+use common::{Place, bytes};
 
 #[test]
 fn a_signal_leaves_nothing_behind() {
     let place = Place::new();
     let source = place.database("a.db", 4096, 200_000);
     let before = bytes(&source);
-    for (signal, arguments) in [
+    for (name, arguments) in [
         ("-INT", &["pack", "a.db", "x", "--level", "19"][..]),
         ("-TERM", &["pack", "--in-place", "a.db", "--level", "19"]),
     ] {
-        let child = place
-            .command(arguments)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let run = interrupt(&place, child, signal, 1);
+        let run = Signal {
+            name,
+            command: &|| place.command(arguments),
+            begun: &|| place.names().len() > 1,
+            after: Duration::ZERO,
+            undo: &|| {
+                let _ = std::fs::remove_file(place.path("x"));
+                std::fs::write(&source, &before).unwrap();
+            },
+        }
+        .ends();
         assert_eq!(run.code, 130, "{run:?}");
         assert!(run.stderr.contains("interrupted"), "{run:?}");
         assert_eq!(place.names(), ["a.db"]);
@@ -59,69 +43,45 @@ fn what_a_killed_command_left_is_named_and_goes() {
     let place = Place::new();
     place.database("a.db", 4096, 100_000);
     place.database("b.db", 4096, 1000);
-    place.ok(&["pack", "b.db", "x"]);
+    let small = || drop(place.ok(&["pack", "--force", "b.db", "x"]));
+    small();
     let mine = ".x.litepack-backups0123456789";
     std::fs::write(place.path(mine), "mine").unwrap();
-    let again = ["pack", "--force", "--level", "19", "a.db", "x"];
-    let child = place
-        .command(&again)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let run = interrupt(&place, child, "-KILL", 4);
-    assert_eq!(run.code, -1, "{run:?}");
-    let left = place.names();
-    assert_eq!(left.len(), 5, "{left:?}");
-    let left = left
-        .iter()
-        .find(|name| name.starts_with(".x") && *name != mine);
-    let check = place.ok(&["check", "x"]);
-    assert!(check.stderr.contains(left.unwrap()), "{check:?}");
-    // One that goes on is left alone.
-    let child = place
-        .command(&again)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let started = Instant::now();
-    while place.names().contains(left.unwrap()) || place.names().len() < 5 {
-        assert!(
-            started.elapsed() < Duration::from_secs(60),
-            "{left:?} stays"
-        );
-        std::thread::sleep(Duration::from_millis(5));
+    let left = || {
+        let mut names = place.names().into_iter();
+        names.find(|name| name.starts_with(".x") && name != mine)
+    };
+    let again = || place.command(&["pack", "--force", "--level", "19", "a.db", "x"]);
+    let run = Signal {
+        name: "-KILL",
+        command: &again,
+        begun: &|| left().is_some(),
+        after: Duration::ZERO,
+        undo: &small,
     }
-    place.ok(&["pack", "--force", "b.db", "x"]);
-    let run = interrupt(&place, child, "-INT", 0);
+    .meets(&|_, _| left().is_some());
+    assert_eq!(run.code, -1, "{run:?}");
+    assert_eq!(place.names().len(), 5, "{:?}", place.names());
+    let killed = left().unwrap();
+    let check = place.ok(&["check", "x"]);
+    assert!(check.stderr.contains(&killed), "{check:?}");
+    // One that goes on is left alone.
+    let run = Signal {
+        name: "-INT",
+        command: &again,
+        begun: &|| {
+            let at_work = left().filter(|name| *name != killed);
+            if at_work.is_some() {
+                small();
+            }
+            at_work.is_some()
+        },
+        after: Duration::ZERO,
+        undo: &|| (),
+    }
+    .ends();
     assert_eq!(run.code, 130, "{run:?}");
     assert_eq!(place.names(), [mine, "a.db", "b.db", "x"]);
-}
-
-/// A command that has begun to write so many milliseconds ago, or fewer if this machine is faster than that.
-fn working(place: &Place, arguments: &[&str], mut after: u64) -> Child {
-    loop {
-        let mut child = place
-            .command(arguments)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let started = Instant::now();
-        while place.names().len() == 1 {
-            assert!(
-                started.elapsed() < Duration::from_secs(60),
-                "it never began"
-            );
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        std::thread::sleep(Duration::from_millis(after));
-        let Some(status) = child.try_wait().unwrap() else {
-            return child;
-        };
-        assert!(status.success(), "{arguments:?}: {status}");
-        assert!(after > 5, "{arguments:?} ends before it can be told");
-        std::fs::remove_file(place.path("x")).unwrap();
-        after /= 2;
-    }
 }
 
 /// The time from a signal to the end, in each part of the work.
@@ -135,16 +95,18 @@ fn a_signal_is_heeded_at_once() {
         (&["pack", "--level", "19", "a.db", "x"], 700),
         (&["archive", "create", "--level", "22", "a.db", "x"], 300),
     ] {
-        let child = working(&place, arguments, after);
-        let told = Instant::now();
-        let run = interrupt(&place, child, "-INT", 0);
-        // Much more than it takes on a machine with nothing else to do.
-        let took = told.elapsed();
-        println!("{arguments:?} after {after} ms: {took:?}");
-        assert!(
-            took < Duration::from_millis(1500),
-            "{arguments:?}: {took:?}"
-        );
+        let run = Signal {
+            name: "-INT",
+            command: &|| place.command(arguments),
+            begun: &|| place.names().len() > 1,
+            after: Duration::from_millis(after),
+            undo: &|| drop(std::fs::remove_file(place.path("x"))),
+        }
+        // Much more than it takes, and in one of several tries: a machine may have other work.
+        .meets(&|run, took| {
+            println!("{arguments:?} at most {after} ms after its begin: {took:?}");
+            run.code != 0 && took < Duration::from_millis(1500)
+        });
         assert_eq!(run.code, 130, "{run:?}");
         assert_eq!(place.names(), ["a.db"]);
     }

@@ -370,31 +370,25 @@ fn nothing_is_written_where_nothing_may_be() {
 #[test]
 #[cfg(unix)]
 fn temporary_files_go_also_after_a_signal() {
-    use std::process::{Command, Stdio};
     let place = Place::new();
     place.database("a.db", 4096, 50_000);
     std::fs::create_dir(place.path("tmp")).unwrap();
     let count = || std::fs::read_dir(place.path("tmp")).unwrap().count();
-    let begun = || {
-        let mut made = std::fs::read_dir(place.path("tmp")).unwrap();
-        made.any(|made| made.unwrap().path().join("candidate").exists())
-    };
-    let mut command = place.command(&["tune", "a.db"]);
-    command.env("TMPDIR", place.path("tmp"));
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    while !begun() {
-        assert_eq!(child.try_wait().unwrap(), None, "it ended before it began");
-        std::thread::sleep(std::time::Duration::from_millis(2));
+    let run = common::signals::Signal {
+        name: "-INT",
+        command: &|| {
+            let mut command = place.command(&["tune", "a.db"]);
+            command.env("TMPDIR", place.path("tmp"));
+            command
+        },
+        begun: &|| {
+            let mut made = std::fs::read_dir(place.path("tmp")).unwrap();
+            made.any(|made| made.unwrap().path().join("candidate").exists())
+        },
+        after: std::time::Duration::ZERO,
+        undo: &|| (),
     }
-    let pid = child.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
-    let run = common::Run::of(child.wait_with_output().unwrap());
+    .ends();
     assert_eq!(run.code, 130, "{run:?}");
     assert_eq!(run.stderr, "litepack: interrupted; nothing was changed\n");
     assert_eq!(run.stdout, "");

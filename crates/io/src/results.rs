@@ -151,7 +151,7 @@ mod tests {
             }
         });
         assert_eq!(
-            results.wait_for(Duration::from_secs(60)),
+            results.wait_for(Duration::from_secs(300)),
             Waited::Arrived(0)
         );
         assert_eq!(results.wait(), Some(2));

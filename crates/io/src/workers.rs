@@ -239,10 +239,10 @@ impl<T> Drop for WorkerPool<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc;
+    use std::sync::mpsc::{self, RecvTimeoutError};
     use std::time::Duration;
 
-    const LONG: Duration = Duration::from_secs(20);
+    const LONG: Duration = Duration::from_secs(300);
 
     /// A pool whose only worker is at a job until the sender is dropped.
     fn busy() -> (WorkerPool<u32>, Ticket, mpsc::Sender<()>) {
@@ -292,7 +292,10 @@ mod tests {
         );
         pool.give(1, Box::new(move |tools| done.send(*tools).unwrap()));
         assert_eq!(finished.recv_timeout(LONG), Ok(0));
-        assert!(finished.recv_timeout(LONG).is_err());
+        assert_eq!(
+            finished.recv_timeout(LONG),
+            Err(RecvTimeoutError::Disconnected)
+        );
     }
 
     #[test]
@@ -302,7 +305,10 @@ mod tests {
         pool.give(1, Box::new(move |_| done.send(()).unwrap()));
         assert_eq!(pool.waiting(), 1);
         let closing = std::thread::spawn(move || drop(pool));
-        assert!(finished.recv_timeout(LONG).is_err());
+        assert_eq!(
+            finished.recv_timeout(LONG),
+            Err(RecvTimeoutError::Disconnected)
+        );
         drop(hold);
         closing.join().unwrap();
     }
@@ -338,7 +344,10 @@ mod tests {
         drop(pool);
         assert_eq!(Arc::strong_count(&witness), 2, "the worker is at its job");
         drop(hold);
-        assert!(finished.recv_timeout(LONG).is_err());
+        assert_eq!(
+            finished.recv_timeout(LONG),
+            Err(RecvTimeoutError::Disconnected)
+        );
     }
 
     /// A fork cannot be tried without unsafe code. Another number of a process looks the same to the pool.

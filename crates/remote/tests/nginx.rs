@@ -104,7 +104,7 @@ impl Nginx {
                 panic!("nginx ended with {status}: {text}");
             }
             assert!(
-                began.elapsed() < Duration::from_secs(30),
+                began.elapsed() < Duration::from_secs(300),
                 "nginx does not answer"
             );
             std::thread::sleep(Duration::from_millis(20));

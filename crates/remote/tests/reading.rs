@@ -1,7 +1,8 @@
 //! A server that does what it should: the right bytes, with few requests.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use litepack_remote::{Cache, DiskCache, Error, Options, Remote};
 use litepack_webserver::{Reply, Server};
@@ -88,6 +89,8 @@ fn a_scan_takes_few_requests_and_several_at_once() {
     let file = file(len);
     let under_way = Arc::new(std::sync::Mutex::new((0, 0)));
     let (count, served) = (Arc::clone(&under_way), file.clone());
+    let several = Arc::new(AtomicBool::new(false));
+    let waits = Arc::clone(&several);
     let server = Server::start(move |request| {
         let now = |by: i32| {
             let mut count = count.lock().unwrap();
@@ -95,12 +98,19 @@ fn a_scan_takes_few_requests_and_several_at_once() {
             count.1 = count.0.max(count.1);
         };
         now(1);
+        // Where several are to come at once, the first ones wait for another, if not for ever: some come alone.
+        let begun = Instant::now();
+        let is_alone = || waits.load(Ordering::SeqCst) && count.lock().unwrap().1 < 2;
         std::thread::sleep(Duration::from_millis(20));
+        while is_alone() && begun.elapsed() < Duration::from_secs(2) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         now(-1);
         Reply::part(&served, "\"one\"", request)
     });
     // Also of a file that is larger than the cache.
     for (at_once, most, budget) in [(1, 1, 64 << 20), (4, 4, 64 << 20), (4, 4, 12 << 20)] {
+        several.store(most > 1, Ordering::SeqCst);
         let options = Options {
             at_once,
             cache: Arc::new(Cache::new(budget)),

@@ -317,7 +317,7 @@ fn servers_that_should_give_credentials_and_do_not_cost_some_seconds_at_most() {
     let hangs = Arc::new(AtomicBool::new(true));
     let (slow, still) = (
         Reply {
-            delay: Duration::from_secs(60),
+            delay: Duration::from_secs(1000),
             ..Reply::status("200 OK")
         },
         Arc::clone(&hangs),
@@ -338,7 +338,7 @@ fn servers_that_should_give_credentials_and_do_not_cost_some_seconds_at_most() {
         hangs.store(false, Ordering::SeqCst);
     }
     assert!(
-        begun.elapsed() < Duration::from_secs(30),
+        begun.elapsed() < Duration::from_secs(300),
         "{:?}",
         begun.elapsed()
     );

@@ -161,7 +161,7 @@ func TestHooksAreCalled(t *testing.T) {
 }
 
 func TestManyConnectionsAtOnce(t *testing.T) {
-	db := open(t, "litepack", filepath.Join(t.TempDir(), "packed.db")+"?_journal_mode=WAL&_txlock=immediate")
+	db := open(t, "litepack", filepath.Join(t.TempDir(), "packed.db")+"?_journal_mode=WAL&_txlock=immediate&_busy_timeout=600000")
 	exec(t, db, "create table t(x)")
 	var group sync.WaitGroup
 	for worker := 0; worker < 8; worker++ {

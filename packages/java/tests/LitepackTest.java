@@ -182,7 +182,7 @@ class LitepackTest {
     @Test
     void aPool() throws Exception {
         HikariConfig config = new HikariConfig();
-        config.setJdbcUrl(uri(folder.resolve("pool.db"), "&journal_mode=WAL&busy_timeout=20000"));
+        config.setJdbcUrl(uri(folder.resolve("pool.db"), "&journal_mode=WAL&busy_timeout=600000"));
         config.setMaximumPoolSize(6);
         ExecutorService threads = Executors.newFixedThreadPool(6);
         try (HikariDataSource pool = new HikariDataSource(config)) {

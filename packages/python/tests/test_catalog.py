@@ -220,7 +220,7 @@ def test_a_catalog_runs_no_sql_of_its_own(logs):
         with pytest.raises(ValueError, match="not as 'litepack catalog' writes"):
             shards.scan(logs, table="log", filters=[Filter("id", "=", 1)], catalog="hostile.catalog")
         command = [litepack.command_path(), "catalog", "logs", "-o", "hostile.catalog"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
         assert done.returncode == 2 and "delete this catalog" in done.stderr, done
     # One with more in it than is needed is a catalog all the same.
     altered("catalog.db", "more.catalog", "create view mine as select * from files; analyze")

@@ -37,7 +37,7 @@ def count(connection):
 def run(code, *arguments):
     """Python code in a process in which nothing is loaded."""
     command = [sys.executable, "-W", "error", "-W", "ignore::ResourceWarning", "-c", textwrap.dedent(code), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
 @pytest.fixture(autouse=True)

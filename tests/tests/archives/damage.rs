@@ -294,5 +294,5 @@ fn opening_does_not_decode_what_an_archive_claims() {
         .unwrap();
     assert_eq!(found, "hello");
     // All of it would take minutes.
-    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }

@@ -73,8 +73,15 @@ fn an_interrupt_stops_it_between_two_rows() {
     let handle = db.get_interrupt_handle();
     let mut rng = Rng::new(3);
     let mut interrupted = 0;
-    for trial in 0..scale(40, 400) {
-        let time = Duration::from_micros(rng.below(40_000));
+    let trials = scale(40, 400);
+    for trial in 0.. {
+        // On a machine that is faster, or busy, more of them, and sooner.
+        let sooner = trial / trials;
+        if sooner > 0 && interrupted > 3 {
+            break;
+        }
+        assert!(sooner < 8, "{interrupted} interrupts");
+        let time = Duration::from_micros(rng.below(40_000 >> sooner));
         let result = std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(time);
@@ -100,7 +107,6 @@ fn an_interrupt_stops_it_between_two_rows() {
             .expect("changes");
         }
     }
-    assert!(interrupted > 3, "{interrupted} interrupts");
     // Triggers work again.
     db.execute_batch("delete from t where id = 5")
         .expect("a delete");
@@ -257,13 +263,8 @@ fn a_low_load_leaves_time_to_others() {
     assert!(tried > 50 && locked * 4 < tried, "{locked} of {tried}");
     db.execute_batch("update t set data = data || '!'")
         .expect("changes");
-    let start = Instant::now();
-    maintain(&db, Some(0.1)).expect("maintenance");
-    assert!(
-        start.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        start.elapsed()
-    );
+    // It does not do all of it.
+    assert!(maintain(&db, Some(0.001)).expect("maintenance"));
 }
 
 #[test]
@@ -274,13 +275,26 @@ fn kill_9_leaves_every_row_right() {
         let path = directory.path().join(format!("{journal}.db"));
         // A survey takes longer than some of the workers live.
         maintain(&create(&path, journal, 30_000), Some(0.0)).expect("dictionaries");
-        for trial in 0..scale(12, 100) {
+        let trials = scale(12, 100);
+        let compressed = |db: &Connection| {
+            number(
+                db,
+                "select count(*) from _t_zstd where _data_dict is not null",
+            )
+        };
+        for trial in 0.. {
+            // On a slow machine more of them, and longer ones, until something was compressed.
+            let longer = (trial / trials).min(5);
+            if longer > 0 && compressed(&open(&path)) > 0 {
+                break;
+            }
+            assert!(trial < 10 * trials, "{journal}: nothing was compressed");
             let mut child = Command::new(env!("CARGO_BIN_EXE_worker"))
                 .args(["columns", path.to_str().expect("UTF-8"), &trial.to_string()])
                 .stdout(Stdio::null())
                 .spawn()
                 .expect("a worker starts");
-            std::thread::sleep(Duration::from_millis(20 + rng.below(300)));
+            std::thread::sleep(Duration::from_millis((20 + rng.below(300)) << longer));
             assert!(
                 child.try_wait().expect("a state").is_none(),
                 "it ended by itself"
@@ -290,11 +304,6 @@ fn kill_9_leaves_every_row_right() {
             assert_true(&open(&path), &format!("{journal}, trial {trial}"));
         }
         let db = open(&path);
-        let compressed = number(
-            &db,
-            "select count(*) from _t_zstd where _data_dict is not null",
-        );
-        assert!(compressed > 0, "{journal}: nothing was compressed");
         maintain_all(&db);
         assert_true(&db, journal);
     }

@@ -107,7 +107,7 @@ fn a_reader_that_begins_before_it_is_taken_back_waits() {
         if released && first == FIRST_READ_LOCK && is_checkpointer {
             let uri = uri.clone();
             let newcomer = thread::spawn(move || sum(&open(&uri)));
-            let has_tried = tried.lock().unwrap().recv_timeout(Duration::from_secs(20));
+            let has_tried = tried.lock().unwrap().recv_timeout(Duration::from_secs(300));
             tell.send((newcomer, has_tried)).unwrap();
         } else if taken && first == CHECKPOINT_LOCK && !is_checkpointer {
             // To settle what it was told.

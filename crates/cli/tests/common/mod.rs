@@ -1,6 +1,9 @@
 //! Helpers for the tests of the command: a directory, databases to put there, runs of the binary.
 #![allow(dead_code, missing_docs)]
 
+#[cfg(unix)]
+pub mod signals;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

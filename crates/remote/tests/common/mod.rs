@@ -19,11 +19,12 @@ pub fn file(len: usize) -> Vec<u8> {
     bytes
 }
 
-/// A cache of its own, and no patience.
+/// A cache of its own, and no patience with servers that say something. A busy machine is not to be taken for a slow
+/// server: tests count requests.
 pub fn options() -> Options {
     Options {
-        connect_timeout: Duration::from_secs(5),
-        read_timeout: Duration::from_secs(5),
+        connect_timeout: Duration::from_secs(60),
+        read_timeout: Duration::from_secs(60),
         first_wait: Duration::from_millis(2),
         longest_wait: Duration::from_millis(50),
         cache: Arc::new(Cache::new(64 << 20)),
