@@ -31,63 +31,60 @@ pub(crate) struct Fields {
 
 use What::{Number, Peer, Request, Status, Text, Time, Word};
 
+/// The fields that both have, with the word for the server that a request is passed to, between those that only one has.
+macro_rules! fields {
+    ([$($before:expr),*], $server:literal, [$($after:expr),* $(,)?]) => {
+        &[
+            $($before,)*
+            ("time", Time),
+            ("elb", Word),
+            ("remote_addr", Peer("remote_port")),
+            (concat!($server, "_addr"), Peer(concat!($server, "_port"))),
+            ("request_processing_time", Number),
+            (concat!($server, "_processing_time"), Number),
+            ("response_processing_time", Number),
+            ("status", Status),
+            (concat!($server, "_status"), Status),
+            ("received_bytes", Number),
+            ("sent_bytes", Number),
+            ("request", Request),
+            ("user_agent", Text),
+            ("ssl_cipher", Word),
+            ("ssl_protocol", Word),
+            $($after,)*
+        ]
+    };
+}
+
 pub(super) const ELB: Fields = Fields {
-    fields: &[
-        ("time", Time),
-        ("elb", Word),
-        ("remote_addr", Peer("remote_port")),
-        ("backend_addr", Peer("backend_port")),
-        ("request_processing_time", Number),
-        ("backend_processing_time", Number),
-        ("response_processing_time", Number),
-        ("status", Status),
-        ("backend_status", Status),
-        ("received_bytes", Number),
-        ("sent_bytes", Number),
-        ("request", Request),
-        ("user_agent", Text),
-        ("ssl_cipher", Word),
-        ("ssl_protocol", Word),
-    ],
+    fields: fields!([], "backend", []),
     least: 12,
 };
 
 pub(super) const ALB: Fields = Fields {
-    fields: &[
-        ("type", Word),
-        ("time", Time),
-        ("elb", Word),
-        ("remote_addr", Peer("remote_port")),
-        ("target_addr", Peer("target_port")),
-        ("request_processing_time", Number),
-        ("target_processing_time", Number),
-        ("response_processing_time", Number),
-        ("status", Status),
-        ("target_status", Status),
-        ("received_bytes", Number),
-        ("sent_bytes", Number),
-        ("request", Request),
-        ("user_agent", Text),
-        ("ssl_cipher", Word),
-        ("ssl_protocol", Word),
-        ("target_group_arn", Word),
-        ("trace_id", Text),
-        ("domain_name", Text),
-        ("chosen_cert_arn", Text),
-        ("matched_rule_priority", Number),
-        ("request_creation_time", Word),
-        ("actions_executed", Text),
-        ("redirect_url", Text),
-        ("error_reason", Text),
-        ("target_port_list", Text),
-        ("target_status_code_list", Text),
-        ("classification", Text),
-        ("classification_reason", Text),
-        ("conn_trace_id", Word),
-        ("transformed_host", Text),
-        ("transformed_uri", Text),
-        ("request_transform_status", Text),
-    ],
+    fields: fields!(
+        [("type", Word)],
+        "target",
+        [
+            ("target_group_arn", Word),
+            ("trace_id", Text),
+            ("domain_name", Text),
+            ("chosen_cert_arn", Text),
+            ("matched_rule_priority", Number),
+            ("request_creation_time", Word),
+            ("actions_executed", Text),
+            ("redirect_url", Text),
+            ("error_reason", Text),
+            ("target_port_list", Text),
+            ("target_status_code_list", Text),
+            ("classification", Text),
+            ("classification_reason", Text),
+            ("conn_trace_id", Word),
+            ("transformed_host", Text),
+            ("transformed_uri", Text),
+            ("request_transform_status", Text),
+        ]
+    ),
     least: 18,
 };
 

@@ -94,55 +94,79 @@ impl Dice {
     }
 }
 
-/// Formats as kinds of fields: `%` and a kind and a name, in braces.
+/// What formats have in common.
+macro_rules! part {
+    (request) => {
+        r#"{u remote_user} [T] "{r request}" {s status} {n bytes}"#
+    };
+    (agent) => {
+        r#" "{q referer}" "{q user_agent}""#
+    };
+    (common) => {
+        concat!("{h remote_addr} {l identity} ", part!(request))
+    };
+    (combined) => {
+        concat!(part!(common), part!(agent))
+    };
+    (nginx) => {
+        concat!("{h remote_addr} - ", part!(request), part!(agent))
+    };
+    (main) => {
+        concat!(part!(nginx), r#" "{f http_x_forwarded_for}""#)
+    };
+    (balancer $server:literal) => {
+        concat!(
+            "I {w elb} {c remote} {c ", $server, "} {t request_processing_time} {t ", $server,
+            "_processing_time} {t response_processing_time} {s status} {s ", $server,
+            r#"_status} {n received_bytes} {n sent_bytes} "{r request}" "{q user_agent}" {w ssl_cipher} {w ssl_protocol}"#
+        )
+    };
+}
+
+/// Formats as kinds of fields, each a letter and a name in braces; `T` and `I` are times.
 const SHAPES: [(&str, &str); 12] = [
-    (
-        "common",
-        r#"{h remote_addr} {l identity} {u remote_user} [T] "{r request}" {s status} {n bytes}"#,
-    ),
-    (
-        "combined",
-        r#"{h remote_addr} {l identity} {u remote_user} [T] "{r request}" {s status} {n bytes} "{q referer}" "{q user_agent}""#,
-    ),
+    ("common", part!(common)),
+    ("combined", part!(combined)),
     (
         "vhost",
         r#"{v server_name}:{p server_port} {h remote_addr} {l identity} {u remote_user} [T] "{r request}" {s status} {n bytes_sent} "{q referer}" "{q user_agent}""#,
     ),
-    (
-        "main",
-        r#"{h remote_addr} - {u remote_user} [T] "{r request}" {s status} {n bytes} "{q referer}" "{q user_agent}" "{f http_x_forwarded_for}""#,
-    ),
+    ("main", part!(main)),
     (
         "combined $request_time",
-        r#"{h remote_addr} {l identity} {u remote_user} [T] "{r request}" {s status} {n bytes} "{q referer}" "{q user_agent}" {t request_time}"#,
+        concat!(part!(combined), " {t request_time}"),
     ),
     (
         "main $request_time",
-        r#"{h remote_addr} - {u remote_user} [T] "{r request}" {s status} {n bytes} "{q referer}" "{q user_agent}" "{f http_x_forwarded_for}" {t request_time}"#,
+        concat!(part!(main), " {t request_time}"),
     ),
     (
         "combined %D",
-        r#"{h remote_addr} {l identity} {u remote_user} [T] "{r request}" {s status} {n bytes} "{q referer}" "{q user_agent}" {m request_microseconds}"#,
+        concat!(part!(combined), " {m request_microseconds}"),
     ),
-    (
-        "common %T",
-        r#"{h remote_addr} {l identity} {u remote_user} [T] "{r request}" {s status} {n bytes} {m request_time}"#,
-    ),
+    ("common %T", concat!(part!(common), " {m request_time}")),
     (
         "traefik",
-        r#"{h remote_addr} - {u remote_user} [T] "{r request}" {s status} {n bytes} "{q referer}" "{q user_agent}" {n request_count} "{q router_name}" "{q server_url}" {m request_milliseconds}ms"#,
+        concat!(
+            part!(nginx),
+            r#" {n request_count} "{q router_name}" "{q server_url}" {m request_milliseconds}ms"#
+        ),
     ),
     (
         "upstream_time",
-        r#"{h remote_addr} - {u remote_user} [T] "{r request}" {s status} {n bytes} "{q referer}" "{q user_agent}" rt={t request_time} uct="{t upstream_connect_time}" uht="{t upstream_header_time}" urt="{t upstream_response_time}""#,
+        concat!(
+            part!(nginx),
+            r#" rt={t request_time} uct="{t upstream_connect_time}" uht="{t upstream_header_time}" urt="{t upstream_response_time}""#
+        ),
     ),
-    (
-        "elb",
-        r#"I {w elb} {c remote} {c backend} {t request_processing_time} {t backend_processing_time} {t response_processing_time} {s status} {s backend_status} {n received_bytes} {n sent_bytes} "{r request}" "{q user_agent}" {w ssl_cipher} {w ssl_protocol}"#,
-    ),
+    ("elb", part!(balancer "backend")),
     (
         "alb",
-        r#"https I {w elb} {c remote} {c target} {t request_processing_time} {t target_processing_time} {t response_processing_time} {s status} {s target_status} {n received_bytes} {n sent_bytes} "{r request}" "{q user_agent}" {w ssl_cipher} {w ssl_protocol} {w target_group_arn} "{q trace_id}""#,
+        concat!(
+            "https ",
+            part!(balancer "target"),
+            r#" {w target_group_arn} "{q trace_id}""#
+        ),
     ),
 ];
 
