@@ -66,9 +66,10 @@ impl<'p> DifferenceEncoder<'p> {
     }
 }
 
-/// As [`DifferenceEncoder`], at level 1 and for prefixes that do not outlive it. It takes a few microseconds for a page.
-#[derive(Default)]
+/// As [`DifferenceEncoder`], for prefixes that do not outlive it. At level 1, which is its default, it takes a few
+/// microseconds for a page.
 pub struct BriefDifferenceEncoder {
+    level: Level,
     /// Created at the first use.
     context: Option<CCtx<'static>>,
 }
@@ -79,7 +80,21 @@ impl std::fmt::Debug for BriefDifferenceEncoder {
     }
 }
 
+impl Default for BriefDifferenceEncoder {
+    fn default() -> BriefDifferenceEncoder {
+        BriefDifferenceEncoder::at_level(1)
+    }
+}
+
 impl BriefDifferenceEncoder {
+    /// An encoder at `level`, which is clamped to [`crate::LEVELS`].
+    pub fn at_level(level: Level) -> BriefDifferenceEncoder {
+        BriefDifferenceEncoder {
+            level: level.clamp(*crate::LEVELS.start(), *crate::LEVELS.end()),
+            context: None,
+        }
+    }
+
     /// Appends the difference of `page` to `prefix` to `out`, which [`crate::Decoder::decode_difference`] undoes. False
     /// if it has more than `budget` bytes; `out` is unchanged then.
     ///
@@ -100,11 +115,11 @@ impl BriefDifferenceEncoder {
         litepack_io::memory::resize(out, start + MAGIC_LEN + budget)?;
         let context = match &mut self.context {
             Some(context) => context,
-            None => self.context.insert(new_context(1)?),
+            None => self.context.insert(new_context(self.level)?),
         };
         let room = out.get_mut(start..).unwrap_or_default();
         // The one call that takes a prefix for itself alone. It writes a frame with its magic number.
-        let encoded = context.compress_using_dict(room, page, prefix, 1);
+        let encoded = context.compress_using_dict(room, page, prefix, self.level);
         let is_full = encoded.is_err_and(is_out_of_memory);
         out.truncate(start + encoded.unwrap_or(0));
         let is_one = out.len() > start + MAGIC_LEN;
@@ -212,11 +227,12 @@ mod tests {
             cut in 0usize..6000,
             tail in proptest::collection::vec(any::<u8>(), 0..600),
             budget in 0usize..4096,
+            level in 1..20i32,
         ) {
             let mut page = base[cut.min(base.len())..].to_vec();
             page.extend(&tail);
             page.resize(4096, 0);
-            let mut encoder = BriefDifferenceEncoder::default();
+            let mut encoder = BriefDifferenceEncoder::at_level(level);
             // The second one with a context that has been used.
             for _ in 0..2 {
                 let mut stored = vec![7];

@@ -1,5 +1,6 @@
 //! Maintenance of a packed database: drops free pages, trains dictionaries as `pack` would, recompresses outdated
-//! pages, drops unused dictionaries, reorders extents and returns free space.
+//! pages, stores text once that several have in common, drops unused dictionaries, reorders extents and returns free
+//! space.
 //!
 //! It works in steps of about 20 milliseconds, each a transaction under the write lock, which the caller takes. The
 //! plan of dictionaries is made before, without a lock: pages may change meanwhile, which only makes the result a
@@ -9,13 +10,16 @@ use std::time::{Duration, Instant};
 
 use litepack_codec::{DictId, Level};
 use litepack_io::storage::Storage;
-use litepack_store::{Erase, Reordering, Result, Store, Unit};
+use litepack_store::{Erase, Reference, Reordering, Result, Store, Unit};
 
 use crate::free_pages::FreePages;
 use crate::plan::{Effort, Plan, Source};
+use crate::references::{Estimate, References};
 
 /// A step may do more than one thing as long as it takes no longer than this.
 const STEP: Duration = Duration::from_millis(20);
+/// The notes on which units have text in common, within the process of an application.
+const NOTES_MAX: usize = 16 << 20;
 
 /// Maintenance of one file, from one handle.
 #[derive(Debug)]
@@ -29,6 +33,10 @@ pub struct Maintenance {
     /// The catalog that all numbers are of.
     catalog: (u64, u64),
     free: Option<FreePages>,
+    /// What references would save, if they are worth it.
+    estimate: Option<Estimate>,
+    /// Their notes, while some are made.
+    references: Option<References>,
     stage: Stage,
     /// Bytes of the file when all this began; it is to have no more afterwards.
     end: u64,
@@ -61,6 +69,8 @@ enum Stage {
     AddDictionaries,
     /// From this unit on.
     Recompress(Unit),
+    /// The same.
+    Refer(Unit),
     DropDictionaries,
     /// From there on, if it was begun.
     Reorder(Option<Reordering>),
@@ -79,12 +89,8 @@ impl<D: Storage> Source for Store<D> {
         Store::dictionary_of(self, unit).unwrap_or(0)
     }
 
-    fn is_reference(&mut self, unit: Unit) -> bool {
-        Store::is_reference(self, unit).unwrap_or(false)
-    }
-
-    fn stored_len(&mut self, unit: Unit) -> Option<u32> {
-        Store::stored_len(self, unit).ok()
+    fn reference(&mut self, unit: Unit) -> Option<Reference> {
+        Store::reference(self, unit).ok()
     }
 }
 
@@ -111,6 +117,7 @@ impl Maintenance {
             // Rows that are deleted later would stay in a dictionary.
             effort.len_max = 0;
         }
+        effort.notes_max = if store.may_refer() { NOTES_MAX } else { 0 };
         let (size, unit) = (store.size(), store.unit_size());
         let catalog = store.catalog_version();
         // While a log is copied into the database, page 1 may be of another state than the list that it names.
@@ -118,9 +125,13 @@ impl Maintenance {
             Former::Gone => FreePages::find(store)?,
             Former::Needed => None,
         };
+        let plan = Plan::make(size, unit, effort, known, store)?;
+        let estimate = Estimate::of(size, unit, effort, &plan, store)?;
         Ok(Maintenance {
             level,
-            plan: Plan::make(size, unit, effort, known, store)?,
+            plan,
+            estimate,
+            references: None,
             numbers: Vec::new(),
             none: 0,
             catalog,
@@ -136,8 +147,9 @@ impl Maintenance {
     /// When the file cannot be read or is damaged.
     pub fn pays<D: Storage>(&self, store: &mut Store<D>) -> Result<bool> {
         let dropped = self.free.as_ref().map_or(0, FreePages::stored);
-        let dropped = i64::try_from(dropped).unwrap_or(i64::MAX);
-        store.would_be_shorter(self.plan.saved().saturating_add(dropped))
+        let shared = self.estimate.as_ref().map_or(0, Estimate::saved);
+        let beside = i64::try_from(dropped.saturating_add(shared)).unwrap_or(i64::MAX);
+        store.would_be_shorter(self.plan.saved().saturating_add(beside))
     }
 
     /// The level it works at.
@@ -162,6 +174,9 @@ impl Maintenance {
         let mut result = Ok(());
         while result.is_ok() && self.stage != Stage::Done && begun.elapsed() < STEP {
             result = self.advance(store);
+        }
+        if result.is_err() {
+            store.rollback();
         }
         store.set_level(ordinary);
         self.catalog = store.catalog_version();
@@ -197,7 +212,22 @@ impl Maintenance {
                 };
                 let next = store.recompress(unit, &number)?;
                 store.commit()?;
-                next.map_or(Stage::DropDictionaries, Stage::Recompress)
+                next.map_or(Stage::Refer(Unit::FIRST), Stage::Recompress)
+            }
+            Stage::Refer(unit) => {
+                if let Some(estimate) = self.estimate.take() {
+                    // Without memory for the notes, all units stay as they are.
+                    self.references = References::new(&estimate).ok();
+                }
+                let next = match &mut self.references {
+                    Some(references) => references.refer_some(store, unit)?,
+                    None => None,
+                };
+                store.commit()?;
+                if next.is_none() {
+                    self.references = None;
+                }
+                next.map_or(Stage::DropDictionaries, Stage::Refer)
             }
             Stage::DropDictionaries => {
                 // The dictionaries of the plan are kept even if no page is stored with them yet: the next pages will

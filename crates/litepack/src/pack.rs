@@ -17,7 +17,7 @@ use litepack_database::files::replacement::Replacement;
 use litepack_database::files::source::Source;
 use litepack_database::job::Unit;
 use litepack_engine::plan::{self, Effort, Plan};
-use litepack_engine::references::References;
+use litepack_engine::references::{Estimate, References};
 use litepack_io::interrupt::Halt;
 use litepack_io::storage::ReadAt;
 use litepack_store::{Listed, Options, Store, Unit as DataUnit};
@@ -97,7 +97,11 @@ impl PackOptions {
         Ok(Effort {
             columnar: self.columnar,
             len_max,
-            references: self.references,
+            notes_max: if self.references {
+                ordinary.notes_max
+            } else {
+                0
+            },
             ..ordinary
         })
     }
@@ -141,7 +145,7 @@ pub fn pack(
         // Who reads it from there would have to fetch a long dictionary first.
         // And each base of a unit is one more request.
         effort.long_max = 0;
-        effort.references = false;
+        effort.notes_max = 0;
     }
     let mut source = Source::open(source.as_ref(), false)?;
     source.expect_plain()?;
@@ -252,11 +256,14 @@ fn fill_listening(
     let plan = plan
         .map_err(litepack_store::Error::from)
         .with_context(cannot)?;
-    let references = References::worthwhile(size, unit as u32, effort, &plan, &mut plain);
+    let estimate = Estimate::of(size, unit as u32, effort, &plan, &mut plain);
     job.check()?;
-    let mut references = references
+    let estimate = estimate
         .map_err(litepack_store::Error::from)
         .with_context(cannot)?;
+    let references = estimate.map(|estimate| References::new(&estimate));
+    let references = references.transpose().map_err(litepack_store::Error::from);
+    let mut references = references.with_context(cannot)?;
     let step = job.bytes("packing", size);
     let dictionaries = plan.dictionary_lens();
     let dictionaries = dictionaries

@@ -168,6 +168,65 @@ fn a_database_that_grew_by_itself_gets_the_dictionaries_of_a_fresh_one() {
     );
 }
 
+/// Files that come again, in a database that grew by itself, beside a reader that stays where it is: the file gets about
+/// as small as a fresh one. While what is deleted has to go, no text is stored once.
+#[test]
+fn text_that_comes_again_is_stored_once() {
+    for journal in ["delete", "wal"] {
+        let place = Place::new();
+        let packed = place.path("packed.db");
+        let connection = vfs::open(&packed).expect("a new database");
+        let fill = format!(
+            "pragma journal_mode = {journal}; create table mail(id integer primary key, data blob)"
+        );
+        connection.execute_batch(&fill).expect("a table");
+        let mut random = SplitMix64::new(7);
+        let files: Vec<Vec<u8>> = (0..40)
+            .map(|_| (0..6000).map(|_| random.next_u64() as u8).collect())
+            .collect();
+        for mail in 0..200_usize {
+            let data = [&vec![b'-'; mail % 97], &*files[mail * 7 % 40]].concat();
+            let insert = "insert into mail values (null, ?)";
+            connection.execute(insert, [data]).expect("a row");
+        }
+        let rows = |connection: &Connection| -> String {
+            let sql = "select group_concat(id || hex(data), '') from mail";
+            let rows = connection.query_row(sql, [], |row| row.get(0));
+            rows.expect("the rows")
+        };
+        let content = rows(&connection);
+        connection
+            .execute_batch("pragma wal_checkpoint(truncate)")
+            .expect("a checkpoint");
+        connection
+            .execute_batch("pragma secure_delete = on")
+            .expect("the setting");
+        assert_eq!(maintain(&connection, "null, 1, 5").expect("done"), 0);
+        connection.close().expect("it closes");
+        assert_eq!(number(&info(&packed), "items"), 0, "{journal}");
+
+        let connection = vfs::open(&packed).expect("it opens");
+        let reader = vfs::open(&packed).expect("it opens");
+        let begin = "begin; select * from mail limit 1";
+        reader.execute_batch(begin).expect("a snapshot");
+        assert_eq!(maintain(&connection, "null, 1, 5").expect("done"), 0);
+        assert!(rows(&reader) == content && rows(&connection) == content);
+        reader.execute_batch("commit").expect("its end");
+        (reader.close().and_then(|()| connection.close())).expect("they close");
+        command(&["check", text(&packed)]);
+        let (plain, fresh) = (place.path("plain.db"), place.path("fresh.db"));
+        command(&["unpack", text(&packed), text(&plain)]);
+        command(&["pack", text(&plain), text(&fresh)]);
+        let [items, fresh_items] = [&packed, &fresh].map(|path| number(&info(path), "items"));
+        let sizes = [&packed, &fresh].map(|path| path.metadata().expect("a file").len());
+        assert!(
+            items > 30 && sizes[0] < sizes[1] + sizes[1] / 20,
+            "{journal}: {sizes:?} bytes, {items} and {fresh_items} items"
+        );
+        assert!(sizes[0] * 3 < plain.metadata().expect("a file").len());
+    }
+}
+
 #[test]
 fn what_cannot_be_maintained_is_refused_in_words() {
     let place = Place::new();

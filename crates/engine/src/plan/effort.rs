@@ -10,6 +10,8 @@ const LEN_MIN: usize = 4 << 10;
 /// own bytes on any data that was measured.
 const LONG_SHARE: u64 = 16;
 const LONG_MAX: usize = 4 << 20;
+/// Notes on text that units have in common, where a program does nothing else: one in 32 hashes of 200 MB.
+const NOTES_MAX: usize = 64 << 20;
 
 /// How much work is put into dictionaries.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +32,9 @@ pub struct Effort {
     pub threads: usize,
     /// Bytes of all long dictionaries together; 0 for none.
     pub long_max: usize,
-    /// Whether units that have text in common may be stored by reference.
-    pub references: bool,
+    /// Bytes of notes on which units have text in common, to store them by reference; 0 for no references. In a small
+    /// container it is less.
+    pub notes_max: usize,
 }
 
 impl Effort {
@@ -46,7 +49,7 @@ impl Effort {
             samples_max: usize::MAX,
             threads,
             long_max: 0,
-            references: true,
+            notes_max: NOTES_MAX,
         }
     }
 
@@ -65,7 +68,7 @@ impl Effort {
                 true => 8 << 20,
                 false => 0,
             },
-            references: true,
+            notes_max: NOTES_MAX,
         }
     }
 

@@ -25,7 +25,7 @@ use litepack_io::interrupt::{self, Halt, Interrupted};
 use litepack_io::memory::OutOfMemory;
 use litepack_io::parallel::parallel;
 use litepack_io::storage::Storage;
-use litepack_store::{Listed, OPENING_DATA, Store, Unit};
+use litepack_store::{Listed, OPENING_DATA, Reference, Store, Unit};
 
 pub use effort::Effort;
 use trial::{Best, Long, Trial};
@@ -67,13 +67,8 @@ pub trait Source {
     /// The number of the dictionary that a unit has now; 0 for none.
     fn dictionary_of(&mut self, unit: Unit) -> DictId;
 
-    /// Whether a unit is stored by reference to others, which maintenance leaves as it is.
-    fn is_reference(&mut self, _: Unit) -> bool {
-        false
-    }
-
-    /// The bytes that a unit takes in its file now, if it is in one.
-    fn stored_len(&mut self, _: Unit) -> Option<u32> {
+    /// How a unit is stored in its file now, if it is in one.
+    fn reference(&mut self, _: Unit) -> Option<Reference> {
         None
     }
 }
@@ -211,6 +206,11 @@ impl Plan {
     /// For those that are long and new: which of them, and the one that ordinary writes use in its place.
     pub fn beside(&self) -> impl Iterator<Item = (usize, usize)> {
         self.beside.iter().map(|(long, short)| (*long, *short))
+    }
+
+    /// About the bytes that all units will take that do not stay stored by reference.
+    pub(crate) fn stored(&self) -> u64 {
+        self.stored
     }
 
     /// About the bytes that all pages and dictionaries will take less than they do now; below 0 if it is more.

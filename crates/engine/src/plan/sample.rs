@@ -6,7 +6,7 @@ use std::sync::Arc;
 use litepack_codec::{Samples, row_signature};
 use litepack_io::interrupt::{self, Halt, Interrupted};
 use litepack_io::random::SplitMix64;
-use litepack_store::Unit;
+use litepack_store::{Reference, Unit};
 
 use super::effort::Effort;
 use super::trial::Trial;
@@ -106,14 +106,16 @@ impl Plan {
         for at in &sampled.units {
             litepack_io::memory::check()?;
             interrupt::check()?;
-            if source.is_reference(*at) {
-                continue;
-            }
+            let stored = match source.reference(*at) {
+                Some(Reference::Own { len }) => Some(len),
+                Some(Reference::Zero) | None => None,
+                // Maintenance leaves it as it is.
+                Some(_) => continue,
+            };
             if !source.read(at.start(self.unit), &mut page) || page.iter().all(|byte| *byte == 0) {
                 continue;
             }
             *numbers.entry(source.dictionary_of(*at)).or_insert(0) += 1;
-            let stored = source.stored_len(*at);
             signatures.extend(row_signature(&page[..first_page]).filter(|_| group != REST));
             let tried = samples.len() + trial.held_out.len();
             if trial.is_small() || tried % HELD_OUT == HELD_OUT - 1 {

@@ -1,17 +1,18 @@
-//! Whether references pay in a database: an estimate from runs of units all over it.
+//! Whether references pay in a database, and what they save: an estimate from runs of units all over it.
 //!
 //! Of units in a sample of one in `n`, those that have text of another one find it in the sample one time in `n`, as
-//! the other one may be anywhere. So a sample of one in `n` tells of `n` times the share that it finds. Of those it
-//! finds, some are measured: numbers, and rows with the same few words, look alike and are no smaller for it.
+//! the other one may be anywhere: so each that is found counts `n` times. One that is found in the same run counts once,
+//! as neighbours are sampled together. Of those found, some are measured: numbers, and rows with the same few words, look
+//! alike and are no smaller for it.
 
-use litepack_codec::{Dictionary, DifferenceEncoder};
+use litepack_codec::BriefDifferenceEncoder;
 use litepack_io::interrupt::{self, Halt};
 use litepack_io::random::SplitMix64;
-use litepack_store::Unit;
+use litepack_store::{Reference, Unit};
 
 use super::finder::{Finder, Found};
 use super::{BESIDE, is_zero, pays};
-use crate::plan::{Effort, Source};
+use crate::plan::{Effort, Plan, Source};
 
 /// Fewer units are not worth a tree of items.
 const UNITS_MIN: u64 = 64;
@@ -21,61 +22,142 @@ const ALL: u64 = 1000;
 const RUN: u64 = 16;
 /// They have to save one byte in so many.
 const WORTHWHILE: u64 = 100;
-/// So many are measured.
-const MEASURED: usize = 48;
+/// So many are measured of those that have text of neighbours, and of the others.
+const MEASURED: usize = 32;
 
-/// Whether references save at least one byte in a hundred, as far as a sample tells. `dictionary` is what a unit is
-/// compressed with otherwise.
-///
-/// # Errors
-/// When there is no memory for it, or it was interrupted.
-pub(super) fn worthwhile<'d>(
+/// What references would save in a database.
+#[derive(Clone, Copy, Debug)]
+pub struct Estimate {
+    pub(super) units: u64,
+    pub(super) unit_size: u32,
+    pub(super) effort: Effort,
+    saved: u64,
+}
+
+/// Units that have text of others, and an even choice of them: each has the same chance.
+#[derive(Default)]
+struct Alike {
+    count: u64,
+    chosen: Vec<(Unit, Vec<Unit>)>,
+}
+
+impl Alike {
+    fn add(&mut self, unit: Unit, bases: Vec<Unit>, random: &mut SplitMix64) {
+        self.count += 1;
+        let place = (random.next_u64() % self.count) as usize;
+        if self.chosen.len() < MEASURED {
+            self.chosen.push((unit, bases));
+        } else if let Some(place) = self.chosen.get_mut(place) {
+            *place = (unit, bases);
+        }
+    }
+}
+
+impl Estimate {
+    /// For a database of `size` bytes that is stored in units of `unit_size` bytes, with dictionaries as planned. `None`
+    /// if no references are wanted, or they would save less than is worth their time. In a file that has references
+    /// it is for those that could be made besides.
+    ///
+    /// # Errors
+    /// When there is no memory for it, or it was interrupted.
+    pub fn of(
+        size: u64,
+        unit_size: u32,
+        effort: Effort,
+        plan: &Plan,
+        source: &mut impl Source,
+    ) -> Result<Option<Estimate>, Halt> {
+        // The last unit may not be whole: it stands alone.
+        let units = size / u64::from(unit_size);
+        if effort.notes_max == 0 || units < UNITS_MIN {
+            return Ok(None);
+        }
+        let step = (units / ALL).isqrt().max(1);
+        let [near, far] = &sample(units, unit_size, step, effort, source)?;
+        // Each unit of the sample stands for `step` of them, and finds only one in `step` of those far away.
+        let near_units = near.count.saturating_mul(step).min(units);
+        let far_units = far.count.saturating_mul(step).saturating_mul(step);
+        let far_units = far_units.min(units - near_units);
+        let mut saved = 0_u128;
+        for (alike, of) in [(near, near_units), (far, far_units)] {
+            let measured = measure(&alike.chosen, unit_size, effort, plan, source)?;
+            saved += u128::from(measured) * u128::from(of) / alike.chosen.len().max(1) as u128;
+        }
+        let estimate = Estimate {
+            units,
+            unit_size,
+            effort,
+            saved: u64::try_from(saved).unwrap_or(u64::MAX),
+        };
+        let is_worthwhile = estimate.saved.saturating_mul(WORTHWHILE) >= plan.stored().max(1);
+        Ok(is_worthwhile.then_some(estimate))
+    }
+
+    /// About the bytes that references save.
+    pub fn saved(&self) -> u64 {
+        self.saved
+    }
+}
+
+/// Units of runs all over the database that have text of others in the sample: of neighbours, and of others.
+fn sample(
     units: u64,
     unit_size: u32,
+    step: u64,
     effort: Effort,
-    dictionary: &dyn Fn(Unit) -> Option<&'d Dictionary>,
     source: &mut impl Source,
-) -> Result<bool, Halt> {
-    if units < UNITS_MIN {
-        return Ok(false);
-    }
-    let step = (units / ALL).isqrt().max(1);
-    let mut finder = Finder::sampling(units, units / step, unit_size)?;
+) -> Result<[Alike; 2], Halt> {
+    let mut finder = Finder::sampling(effort.notes_max, units, units / step, unit_size)?;
     let mut random = SplitMix64::new(units);
     let mut page = litepack_io::memory::zeros(unit_size as usize)?;
-    let (mut looked_at, mut count) = (0_u64, 0);
-    // An even choice of those found so far: each of them has the same chance.
-    let mut chosen: Vec<(Unit, Vec<Unit>)> = Vec::new();
+    let [mut near, mut far] = [Alike::default(), Alike::default()];
     for stretch in (0..units).step_by((RUN * step) as usize) {
-        let start = stretch + random.next_u64() % (RUN * step - RUN + 1);
-        for unit in Unit(start).up_to(Unit(start.saturating_add(RUN).min(units))) {
+        let start = Unit(stretch + random.next_u64() % (RUN * step - RUN + 1));
+        let stop = Unit(start.0.saturating_add(RUN).min(units));
+        for unit in start.up_to(stop) {
             interrupt::check()?;
-            let there = unit != Unit::FIRST && source.read(unit.start(unit_size), &mut page);
-            if !there || is_zero(&page) {
+            let reference = source.reference(unit);
+            let is_difference = matches!(
+                reference,
+                Some(Reference::Difference { .. } | Reference::Private { .. })
+            );
+            let there = unit != Unit::FIRST && !is_difference;
+            if !there || !source.read(unit.start(unit_size), &mut page) || is_zero(&page) {
                 continue;
             }
-            looked_at += 1;
             let bases = match finder.look(&page) {
-                Found::Nothing => {
-                    finder.keep(unit);
-                    continue;
-                }
-                Found::Same(_) => Vec::new(),
-                Found::Alike(bases) => bases,
+                Found::Nothing => None,
+                Found::Same(base) => Some(vec![base]),
+                Found::Alike(bases) => Some(bases),
             };
-            count += 1;
-            let place = (random.next_u64() % count) as usize;
-            if chosen.len() < MEASURED {
-                chosen.push((unit, bases));
-            } else if let Some(place) = chosen.get_mut(place) {
-                *place = (unit, bases);
+            match (bases, reference) {
+                (None, _) | (_, Some(Reference::Alias { .. })) => finder.keep(unit),
+                (Some(bases), _) if bases.iter().any(|base| *base >= start) => {
+                    near.add(unit, bases, &mut random);
+                }
+                (Some(bases), _) => far.add(unit, bases, &mut random),
             }
         }
     }
-    let (mut saved, mut alone) = (0, 0);
-    let mut encoder = effort.encoder();
+    Ok([near, far])
+}
+
+/// The bytes that these units take less as differences to their bases, or as the same, than alone.
+fn measure(
+    chosen: &[(Unit, Vec<Unit>)],
+    unit_size: u32,
+    effort: Effort,
+    plan: &Plan,
+    source: &mut impl Source,
+) -> Result<u64, Halt> {
+    let (mut encoder, mut differences) = (
+        effort.encoder(),
+        BriefDifferenceEncoder::at_level(effort.level),
+    );
+    let mut page = litepack_io::memory::zeros(unit_size as usize)?;
     let (mut prefix, mut stored) = (Vec::new(), Vec::new());
-    for (unit, bases) in &chosen {
+    let mut saved = 0;
+    for (unit, bases) in chosen {
         interrupt::check()?;
         litepack_io::memory::resize(&mut prefix, bases.len() * unit_size as usize)?;
         let mut parts = bases.iter().zip(prefix.chunks_mut(unit_size as usize));
@@ -85,19 +167,17 @@ pub(super) fn worthwhile<'d>(
             continue;
         }
         stored.clear();
-        encoder.encode(&page, dictionary(*unit), &mut stored)?;
-        let len = stored.len() as u64;
-        alone += len;
+        let listed = plan.dictionary_of(*unit);
+        let listed = listed.and_then(|at| plan.planned().get(at));
+        let dictionary = listed.map(|listed| &*listed.dictionary);
+        encoder.encode(&page, dictionary, &mut stored)?;
+        let len = stored.len();
         stored.clear();
-        let mut differences = DifferenceEncoder::new(effort.level);
-        let is_same = bases.is_empty();
-        let encoded = is_same || differences.encode(&page, &prefix, &mut stored)?;
-        let difference = stored.len() as u64;
-        if encoded && pays(difference, len) {
+        let is_encoded = page == prefix || differences.encode(&page, &prefix, len, &mut stored)?;
+        let (difference, len) = (stored.len() as u64, len as u64);
+        if is_encoded && pays(difference, len) {
             saved += len - difference - BESIDE;
         }
     }
-    // As much of all that were found as of those that were measured.
-    let saved = u128::from(saved) * u128::from(count) * u128::from(step);
-    Ok(saved * u128::from(WORTHWHILE) >= u128::from(alone.max(1)) * u128::from(looked_at.max(1)))
+    Ok(saved)
 }

@@ -6,6 +6,7 @@
 //! no difference.
 
 use litepack_codec::Dictionary;
+use litepack_io::fixed;
 use litepack_io::memory::OutOfMemory;
 use litepack_store::{BASES_MAX, Unit};
 
@@ -28,7 +29,7 @@ pub enum Found {
     Alike(Vec<Unit>),
 }
 
-/// Finds units that have text in common. Takes at most 64 MiB.
+/// Finds units that have text in common, by notes of limited size.
 #[derive(Debug)]
 pub struct Finder {
     index: Index,
@@ -38,24 +39,30 @@ pub struct Finder {
 }
 
 impl Finder {
-    /// A finder for a database of so many units of so many bytes. The more there are, the fewer hashes are taken of each:
-    /// one in 32 offsets up to 200 MB, three a page at 10 GB. Then it finds copies of pages, and none of
-    /// paragraphs.
+    /// A finder for a database of so many units of so many bytes, with notes of so many bytes, less in a small container.
+    /// The more units there are, the fewer hashes are taken of each. With 64 MiB it is one in 32 offsets up to 200 MB,
+    /// and three a page at 10 GB: then it finds copies of pages, and none of paragraphs.
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub fn new(units: u64, unit_size: u32) -> Result<Finder, OutOfMemory> {
-        Finder::sampling(units, units, unit_size)
+    pub fn new(notes_max: usize, units: u64, unit_size: u32) -> Result<Finder, OutOfMemory> {
+        Finder::sampling(notes_max, units, units, unit_size)
     }
 
     /// The same for a sample of so many of the units, of each of which it takes as few hashes.
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub fn sampling(units: u64, sample: u64, unit_size: u32) -> Result<Finder, OutOfMemory> {
-        let rate = Index::rate(units, unit_size);
+    pub fn sampling(
+        notes_max: usize,
+        units: u64,
+        sample: u64,
+        unit_size: u32,
+    ) -> Result<Finder, OutOfMemory> {
+        let bytes = fixed::part(notes_max);
+        let rate = Index::rate(bytes, units, unit_size);
         Ok(Finder {
-            index: Index::new(sample, unit_size, rate)?,
+            index: Index::new(bytes, sample, unit_size, rate)?,
             shingles: Shingles::new(rate),
             whole: 0,
         })
@@ -111,6 +118,7 @@ mod tests {
     use litepack_io::random::SplitMix64;
 
     const UNIT: u32 = 4096;
+    const NOTES: usize = 16 << 20;
 
     /// Text of words, of which no two seeds have more than words in common.
     fn text(seed: u64, len: usize) -> Vec<u8> {
@@ -129,7 +137,7 @@ mod tests {
     }
 
     fn finder_with(units: u64) -> Finder {
-        let mut finder = Finder::new(10_000, UNIT).unwrap();
+        let mut finder = Finder::new(NOTES, 10_000, UNIT).unwrap();
         for unit in 0..units {
             assert_eq!(finder.look(&page(unit)), Found::Nothing, "unit {unit}");
             finder.keep(Unit(unit));
@@ -213,7 +221,7 @@ mod tests {
     /// With a tenth of what there would have to be, it finds less and stays as it is.
     #[test]
     fn more_units_than_were_told_do_no_harm() {
-        let mut finder = Finder::new(20, UNIT).unwrap();
+        let mut finder = Finder::new(NOTES, 20, UNIT).unwrap();
         for unit in 0..500 {
             finder.look(&page(unit));
             finder.keep(Unit(unit));

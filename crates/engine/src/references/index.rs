@@ -1,11 +1,8 @@
 //! Which unit was the first to have a hash: a table of a fixed size. A hash that finds no room is forgotten.
 
-use litepack_io::fixed;
 use litepack_io::memory::OutOfMemory;
 use litepack_store::Unit;
 
-/// The table has at most so many bytes.
-const BYTES_MAX: usize = 64 << 20;
 /// Of so many, one hash is taken at most: more find hardly more.
 const RATE_MIN: u64 = 32;
 /// Places that are tried for a hash.
@@ -23,27 +20,31 @@ pub(super) struct Index {
     lines: Vec<Line>,
 }
 
-/// How many hashes a table has room for, at three quarters.
-fn room() -> u64 {
-    let bytes = fixed::part(BYTES_MAX) as u64;
-    bytes / 8 * 3 / 4
+/// How many hashes a table of so many bytes has room for, at three quarters.
+fn room(bytes: usize) -> u64 {
+    bytes as u64 / 8 * 3 / 4
 }
 
 impl Index {
-    /// One in how many hashes is taken, so that those of so many units find room.
-    pub(super) fn rate(units: u64, unit_size: u32) -> u64 {
+    /// One in how many hashes is taken, so that those of so many units find room in a table of so many bytes.
+    pub(super) fn rate(bytes: usize, units: u64, unit_size: u32) -> u64 {
         let all = units.saturating_mul(u64::from(unit_size));
-        all.div_ceil(room().max(1)).max(RATE_MIN)
+        all.div_ceil(room(bytes).max(1)).max(RATE_MIN)
     }
 
-    /// Room for the hashes of so many units, and one more for each.
+    /// Room for the hashes of so many units, and one more for each, in at most so many bytes, and 64 at least.
     ///
     /// # Errors
     /// When there is no memory for it.
-    pub(super) fn new(units: u64, unit_size: u32, rate: u64) -> Result<Index, OutOfMemory> {
+    pub(super) fn new(
+        bytes: usize,
+        units: u64,
+        unit_size: u32,
+        rate: u64,
+    ) -> Result<Index, OutOfMemory> {
         let all = units.saturating_mul(u64::from(unit_size)) / rate.max(1);
         let all = all.saturating_add(units);
-        let lines = (all.min(room()) * 4 / 3).div_ceil(TRIED as u64).max(1);
+        let lines = (all.min(room(bytes)) * 4 / 3).div_ceil(TRIED as u64).max(1);
         let lines = usize::try_from(lines).map_err(|_| OutOfMemory)?;
         let mut empty = litepack_io::memory::with_room(lines)?;
         empty.resize(lines, Line([0; TRIED]));
@@ -97,6 +98,8 @@ fn tag(hash: u64) -> u64 {
 mod tests {
     use super::*;
 
+    const LARGE: usize = 64 << 20;
+
     #[test]
     fn it_has_a_limit_whatever_the_database_claims() {
         for units in [
@@ -108,20 +111,22 @@ mod tests {
             u64::from(u32::MAX),
             u64::MAX,
         ] {
-            let rate = Index::rate(units, 4096);
-            let index = Index::new(units.min(1 << 32), 4096, rate).unwrap();
-            let bytes = size_of_val(&*index.lines);
-            assert!((1..=BYTES_MAX + 64).contains(&bytes), "{units}");
+            for limit in [0, 1000, 1 << 20, LARGE] {
+                let rate = Index::rate(limit, units, 4096);
+                let index = Index::new(limit, units.min(1 << 32), 4096, rate).unwrap();
+                let bytes = size_of_val(&*index.lines);
+                assert!((1..=limit + 64).contains(&bytes), "{units}, {limit}");
+            }
         }
-        assert_eq!(Index::rate(1000, 4096), 32);
+        assert_eq!(Index::rate(LARGE, 1000, 4096), 32);
         // 10 GB: three a page.
-        let rate = Index::rate(2_500_000, 4096);
+        let rate = Index::rate(LARGE, 2_500_000, 4096);
         assert!((1200..1800).contains(&rate), "{rate}");
     }
 
     #[test]
     fn the_first_unit_stays() {
-        let mut index = Index::new(100, 4096, 32).unwrap();
+        let mut index = Index::new(LARGE, 100, 4096, 32).unwrap();
         for unit in 0..100 {
             for hash in 0..100 {
                 index.add(hash << 40 | hash, Unit(unit));

@@ -6,14 +6,20 @@
 
 use litepack_codec::{DictId, DifferenceEncoder, Level};
 use litepack_io::interrupt::{self, Halt};
+use litepack_io::memory::OutOfMemory;
 use litepack_io::parallel::parallel;
 use litepack_io::storage::Storage;
-use litepack_store::{ItemNumber, Result, Store, Unit};
+use litepack_store::{ItemNumber, Reference, Result, Store, Unit};
 
+use super::estimate::Estimate;
 use super::finder::{Finder, Found};
-use super::{estimate, is_zero, pays};
-use crate::plan::{Effort, Plan, Source};
+use super::{is_zero, pays};
+use crate::plan::Source;
 
+/// Bytes of the database that a step of maintenance looks at, or one unit.
+const BYTES_PER_STEP: u32 = 256 << 10;
+/// Most differences that it makes. They take three times as many bytes for what they are the difference to.
+const DIFFERENCES_PER_STEP: usize = 32;
 /// A thread is worth its start for so many differences.
 const PER_THREAD: usize = 8;
 
@@ -43,37 +49,23 @@ impl Candidate<'_> {
 }
 
 impl References {
-    /// For a database of `size` bytes that is stored in units of `unit_size` bytes, with dictionaries as planned. `None`
-    /// if no references are wanted, or a sample says that too few units would be smaller. Takes 64 MiB at most.
+    /// For the database that the estimate is of, with notes as large as its effort says.
     ///
     /// # Errors
-    /// When there is no memory for it, or it was interrupted.
-    pub fn worthwhile(
-        size: u64,
-        unit_size: u32,
-        effort: Effort,
-        plan: &Plan,
-        source: &mut impl Source,
-    ) -> Result<Option<References>, Halt> {
-        // The last unit may not be whole: it stands alone.
-        let units = size / u64::from(unit_size);
-        let dictionary = |unit| {
-            let planned = plan
-                .dictionary_of(unit)
-                .and_then(|at| plan.planned().get(at));
-            planned.map(|listed| &*listed.dictionary)
-        };
-        if !effort.references
-            || !estimate::worthwhile(units, unit_size, effort, &dictionary, source)?
-        {
-            return Ok(None);
-        }
-        Ok(Some(References {
-            finder: Finder::new(units, unit_size)?,
+    /// When there is no memory for them.
+    pub fn new(estimate: &Estimate) -> std::result::Result<References, OutOfMemory> {
+        let Estimate {
+            units,
+            unit_size,
+            effort,
+            ..
+        } = *estimate;
+        Ok(References {
+            finder: Finder::new(effort.notes_max, units, unit_size)?,
             unit_size,
             level: effort.level,
             threads: effort.threads,
-        }))
+        })
     }
 
     /// Writes units, the first of which is `first`: as references, or with the dictionary that `number` says. All units
@@ -135,6 +127,70 @@ impl References {
             }
         }
         Ok(())
+    }
+
+    /// Looks at some units of a store, `from` on, that are stored already, and stores those by reference that are worth
+    /// it. Returns where to go on, and `None` at the end. Units that are damaged are passed over. Part of the running
+    /// transaction.
+    ///
+    /// What is known of former units may be out of date: their content is read again, and each reference is compared.
+    ///
+    /// # Errors
+    /// The caller rolls the transaction back.
+    pub fn refer_some<D: Storage>(
+        &mut self,
+        store: &mut Store<D>,
+        from: Unit,
+    ) -> Result<Option<Unit>> {
+        let unit_size = self.unit_size;
+        // The last unit may not be whole.
+        let units = Unit(store.size() / u64::from(unit_size));
+        if store.unit_size() != unit_size || from >= units || !store.may_refer() {
+            return Ok(None);
+        }
+        let wanted = (BYTES_PER_STEP / unit_size).max(1);
+        let stop = units.min(Unit(from.0 + u64::from(wanted)));
+        let len = (stop.0 - from.0) as usize * unit_size as usize;
+        let mut pages = litepack_io::memory::zeros(len)?;
+        let (mut candidates, mut lens, mut next) = (Vec::new(), Vec::new(), from);
+        for (unit, page) in from.up_to(stop).zip(pages.chunks_mut(unit_size as usize)) {
+            if candidates.len() == DIFFERENCES_PER_STEP {
+                break;
+            }
+            interrupt::check()?;
+            next = Unit(unit.0 + 1);
+            let alone = match store.reference(unit)? {
+                Reference::Own { len } => Some(len),
+                Reference::Alias { .. } => None,
+                Reference::Zero | Reference::Difference { .. } | Reference::Private { .. } => {
+                    continue;
+                }
+            };
+            if !crate::pages::read(store, unit.start(unit_size), page)? {
+                continue;
+            }
+            let Some(alone) = alone else {
+                // Others have its text already, and more may.
+                self.finder.look(page);
+                self.finder.keep(unit);
+                continue;
+            };
+            if let Some(candidate) = self.look(unit, page, store)? {
+                candidates.push(candidate);
+                lens.push(u64::from(alone));
+            }
+        }
+        let differences = self.differences(&candidates)?;
+        for ((candidate, stored), alone) in candidates.iter().zip(&differences).zip(lens) {
+            interrupt::check()?;
+            let is_encoded = candidate.is_same() || !stored.is_empty();
+            let number = store.dictionary_of(candidate.unit)?;
+            let pays = is_encoded && pays(stored.len() as u64, alone);
+            if !pays || !refer(store, candidate, stored, number)? {
+                self.keep(candidate);
+            }
+        }
+        Ok((next < units).then_some(next))
     }
 
     /// Looks for text that a unit has in common with former ones; if there is none, later ones may have its own.
@@ -207,6 +263,13 @@ fn refer<D: Storage>(
     stored: &[u8],
     number: DictId,
 ) -> Result<bool> {
+    // Before any of them becomes an item that nothing else would name.
+    for base in &candidate.bases {
+        let reference = store.reference(*base)?;
+        if !matches!(reference, Reference::Own { .. } | Reference::Alias { .. }) {
+            return Ok(false);
+        }
+    }
     let mut items: Vec<ItemNumber> = Vec::with_capacity(candidate.bases.len());
     for base in &candidate.bases {
         match store.share(*base)? {
@@ -232,6 +295,7 @@ mod tests {
     use litepack_store::{Cache, Erase, FileId, Options, StoredKind};
 
     use super::*;
+    use crate::plan::{Effort, Plan};
 
     const PAGE: u32 = 4096;
 
@@ -286,7 +350,8 @@ mod tests {
         let (effort, size) = (effort(threads), plain.len() as u64);
         let mut source = Plain(plain, 0);
         let plan = Plan::make(size, unit_size, effort, Vec::new(), &mut source).unwrap();
-        References::worthwhile(size, unit_size, effort, &plan, &mut source).unwrap()
+        let estimate = Estimate::of(size, unit_size, effort, &plan, &mut source).unwrap();
+        estimate.map(|estimate| References::new(&estimate).unwrap())
     }
 
     /// Writes it as `pack` does, and compares each byte. Returns the bytes of the file.
@@ -395,6 +460,70 @@ mod tests {
         assert!(make(&[], PAGE, 1).is_none());
     }
 
+    /// As maintenance does it, in steps, a commit each: as small as when it is packed, and a second time nothing is left.
+    #[test]
+    fn what_is_stored_already_is_referred_to_in_steps() {
+        let plain = repeated(40, 20_000);
+        let disk = MemoryStorage::default();
+        let mut store = open(&disk);
+        fill(&mut store, &plain, PAGE, None);
+        let stored = |store: &mut Store<&MemoryStorage>| {
+            let info = store.info().unwrap();
+            (info.stored_bytes, info.items)
+        };
+        let (alone, _) = stored(&mut store);
+        let mut least = 0;
+        for turn in 0..2 {
+            let mut references = make(&plain, PAGE, 2).unwrap();
+            let mut next = Some(Unit::FIRST);
+            while let Some(from) = next {
+                next = references.refer_some(&mut store, from).unwrap();
+                store.commit().unwrap();
+            }
+            let (now, items) = stored(&mut store);
+            assert!(
+                now * 2 < alone && items > 100,
+                "{alone} -> {now}, {items} items"
+            );
+            assert!(turn == 0 || now == least, "{least} -> {now}");
+            least = now;
+            let mut found = vec![0; plain.len()];
+            store.read(0, &mut found).unwrap();
+            assert!(found == plain);
+            let report = store.check(&mut |_| Ok(())).unwrap();
+            assert_eq!((report.damage, report.lost_bytes), (vec![], 0));
+        }
+    }
+
+    /// Of three bases one is no more what it was: then the others do not become items that nothing names.
+    #[test]
+    fn no_base_becomes_an_item_in_vain() {
+        let mut plain: Vec<u8> = (0..100).flat_map(|seed| text(seed, 4096)).collect();
+        // Most of the last one, without which it is still smaller than alone.
+        let parts = [(3, 1100), (5, 1300), (4, 1696)].map(|(seed, len)| text(seed, len));
+        let parts = parts.concat();
+        plain[90 * 4096..91 * 4096].copy_from_slice(&parts);
+        for changed in [true, false] {
+            let disk = MemoryStorage::default();
+            let mut store = open(&disk);
+            fill(&mut store, &plain, PAGE, None);
+            let mut references = make(&repeated(40, 20_000), PAGE, 1).unwrap();
+            let next = references.refer_some(&mut store, Unit::FIRST).unwrap();
+            store.commit().unwrap();
+            if changed {
+                store.write(4 * 4096, &[0; 4096]).unwrap();
+                store.commit().unwrap();
+            }
+            references.refer_some(&mut store, next.unwrap()).unwrap();
+            store.commit().unwrap();
+            // With all as they were, all are items.
+            let items = store.info().unwrap().items;
+            assert_eq!(items, if changed { 0 } else { 3 });
+            let report = store.check(&mut |_| Ok(())).unwrap();
+            assert_eq!((report.damage, report.lost_bytes), (vec![], 0));
+        }
+    }
+
     /// Pages that look alike to the finder, and are no smaller with others before them.
     #[test]
     fn text_that_saves_nothing_is_not_referred_to() {
@@ -493,7 +622,7 @@ mod tests {
                 let plan =
                     Plan::make(0, PAGE, effort(1), Vec::new(), &mut Plain(&plain, 0)).unwrap();
                 let (size, source) = (plain.len() as u64, &mut Plain(&plain, 0));
-                References::worthwhile(size, PAGE, effort(1), &plan, source).map(|_| ())
+                Estimate::of(size, PAGE, effort(1), &plan, source).map(|_| ())
             },
         );
         assert_eq!(ended, Err(Halt::Interrupted));

@@ -12,6 +12,7 @@ mod index;
 mod make;
 mod shingles;
 
+pub use estimate::Estimate;
 pub use make::References;
 
 /// Whether all bytes are zero: such a unit takes no space.
