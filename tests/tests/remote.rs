@@ -370,6 +370,8 @@ fn a_report_on_a_packed_file_does_not_fetch_it() {
         "map_bytes",
         "item_bytes",
         "item_tree_bytes",
+        "references",
+        "references_save_bytes",
         "free_list_bytes",
         "unaccounted_bytes",
         "damage",

@@ -254,6 +254,7 @@ mod tests {
         for (number, len) in [(0, 1001), (1, 3), (u64::MAX, 5)] {
             tally.add(&StoredUnit {
                 number: Unit(number),
+                alone: 0,
                 len,
                 kind: StoredKind::Own,
                 codec: Codec::Zstd,

@@ -31,6 +31,8 @@ pub fn info_json(info: &Info) -> Value {
         "items": info.items,
         "item_bytes": counted(info.item_bytes.into()),
         "item_tree_bytes": counted(info.item_tree_bytes.into()),
+        "references": counted(info.references.into()),
+        "references_save_bytes": counted(info.references_save.into()),
         "catalog_bytes": info.catalog_bytes,
         "prefetch_segment_bytes": info.prefetch_segment_bytes,
         "free_list_bytes": counted(info.free_list_bytes.into()),

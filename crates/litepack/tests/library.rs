@@ -227,10 +227,22 @@ fn text_that_comes_again_is_stored_once() {
         with.after,
         alone.after
     );
-    let items = |file: &PathBuf| {
+    let number = |file: &PathBuf, field: &str| {
         let info = serde_json::to_value(litepack::info(file, &job).unwrap()).unwrap();
-        info["items"].as_u64().unwrap()
+        info[field].as_u64().unwrap()
     };
+    let items = |file: &PathBuf| number(file, "items");
+    let (told, saved) = (
+        number(&packed, "references_save_bytes"),
+        alone.after - with.after,
+    );
+    assert!(
+        (saved * 3 / 4..saved * 5 / 4).contains(&told),
+        "{told} of {saved}"
+    );
+    let references = number(&packed, "references");
+    assert!(references > items(&packed), "{references}");
+    assert_eq!(number(&without, "references_save_bytes"), 0);
     assert!(items(&packed) > 30, "{}", items(&packed));
     assert_eq!(items(&without), 0);
 

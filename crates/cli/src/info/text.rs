@@ -66,6 +66,11 @@ fn totals(info: &FileInfo) -> String {
     for (name, count, bytes) in &info.codecs {
         lines.push((format!("  {name}"), units(*count, *bytes)));
     }
+    if info.references > 0 {
+        let saved = size(info.references_save);
+        let text = format!("{} units, which saves about {saved}", info.references);
+        lines.push(("text stored once".into(), text));
+    }
     lines.push(("commit".into(), info.seq.to_string()));
     let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     lines

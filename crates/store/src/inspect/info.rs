@@ -7,6 +7,7 @@ use litepack_io::storage::ReadAt;
 use crate::error::{Damage, Error, Result};
 use crate::format::basis::Basis;
 use crate::format::layout::{DATA_START, lock_bytes_below};
+use crate::format::leaf::Entry;
 use crate::format::node::TreeKind;
 use crate::format::offset::FileOffset;
 use crate::format::record::Record;
@@ -41,6 +42,10 @@ pub struct Info {
     pub item_bytes: u64,
     /// Length of the item tree's nodes.
     pub item_tree_bytes: u64,
+    /// Units that are stored by reference to items.
+    pub references: u64,
+    /// About the bytes that this saves: as if each took alone what the items that it is like take.
+    pub references_save: u64,
     /// Bytes in use for nothing but to find their place: header, commit records, SQLite's lock bytes.
     pub header_bytes: u64,
     /// Length of the page map's nodes.
@@ -88,6 +93,9 @@ pub struct StoredUnit {
     pub number: Unit,
     /// Its length in the file, in bytes: of its own extents. 0 for an alias.
     pub len: u32,
+    /// About the bytes that it would take alone, if it is stored by reference to items: what they take, each for one
+    /// unit, in the mean. Else 0.
+    pub alone: u32,
     /// The extents it is decoded from besides.
     pub kind: StoredKind,
     /// How its bytes are encoded.
@@ -143,6 +151,7 @@ impl<R: ReadAt> Snapshot<R> {
                     number,
                     #[expect(clippy::cast_possible_truncation, reason = "two are below 2^32")]
                     len: entry.stored_len() as u32,
+                    alone: snapshot.items_len(&entry)?,
                     kind,
                     codec: entry.storage.codec,
                     has_dictionary: needs && !has_bases,
@@ -151,6 +160,23 @@ impl<R: ReadAt> Snapshot<R> {
             Ok(())
         })?;
         Ok(walk)
+    }
+
+    /// Stored bytes of the items that an entry names, each for one of its units, in the mean. Items that are missing or
+    /// damaged do not count: the walk of their tree tells of them.
+    fn items_len(&self, entry: &Entry) -> Result<u32> {
+        let (mut sum, mut count) = (0, 0);
+        for number in entry.basis.items() {
+            let item = match self.image().items.get(*number, self.medium()) {
+                Err(Error::Damaged(_)) => None,
+                item => item?,
+            };
+            if let Some(item) = item {
+                sum += item.extent.len / u32::from(item.units).max(1);
+                count += 1;
+            }
+        }
+        Ok(sum / u32::max(count, 1))
     }
 
     /// Where the space of the file goes.
@@ -209,6 +235,7 @@ impl<R: ReadAt> Snapshot<R> {
     fn count(&mut self, record: &Record, info: &mut Info) -> Result<()> {
         let mut counts = [[(0, 0); 2]; Codec::ALL.len()];
         let mut references = [(0, 0); 3];
+        let mut alone = 0;
         #[expect(clippy::indexing_slicing, reason = "`Codec::ALL` has every codec")]
         let mut walk = self.walk_units(&mut |unit| {
             let (units, bytes) = match unit.kind {
@@ -221,6 +248,7 @@ impl<R: ReadAt> Snapshot<R> {
             };
             *units += 1;
             *bytes += u64::from(unit.len);
+            alone += u64::from(unit.alone);
         })?;
         info.map_bytes = walk.node_bytes;
         let mut items = (0, 0);
@@ -233,6 +261,10 @@ impl<R: ReadAt> Snapshot<R> {
         })?;
         info.item_tree_bytes = walk.node_bytes - info.map_bytes;
         info.item_bytes = items.1;
+        let [aliases, differences, _] = references;
+        info.references = aliases.0 + differences.0;
+        info.references_save =
+            alone.saturating_sub(differences.1 + info.item_bytes + info.item_tree_bytes);
         for (codec, counts) in Codec::ALL.iter().zip(counts) {
             for (suffix, (units, bytes)) in ["", "+dictionary"].iter().zip(counts) {
                 if units > 0 {
