@@ -3,7 +3,7 @@
 //! Encoding a page gives stored bytes and an [`Encoding`] (which codec, which dictionary). Decoding trusts nothing: the
 //! length of the output buffer is the only size that counts, so hostile bytes cost at most one page of memory.
 //!
-//! `compress.rs` chooses and runs the codecs, `transform/` is the columnar layout, `dictionary.rs` trains and prepares
+//! `compress.rs` chooses and runs the codecs, `brief.rs` has one for commits, `transform/` is the columnar layout, `dictionary.rs` trains and prepares
 //! dictionaries, `difference.rs` encodes a page as its difference to others, `row_signature.rs` tells which pages are alike. No other layer knows what a codec does.
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -15,12 +15,14 @@
     )
 )]
 
+mod brief;
 mod compress;
 mod dictionary;
 mod difference;
 mod row_signature;
 mod transform;
 
+pub use brief::BriefEncoder;
 pub use compress::{DecodeError, Decoder, Encoder, LEVELS, Level, STRONG_LEVEL};
 pub use dictionary::{DictId, Dictionary, SHORT_LEN_MAX, Samples, train};
 pub use difference::{BriefDifferenceEncoder, DifferenceEncoder};

@@ -6,7 +6,7 @@ use litepack_io::storage::Storage;
 use crate::error::{Error, Result};
 use crate::format::head::{Generation, Hint, RECORDS_START};
 use crate::format::node::Root;
-use crate::format::record::{self, CUT, FRAME, Form, Frame, ROOT, Record, length, page_of};
+use crate::format::record::{self, Base, CUT, FRAME, Form, Frame, ROOT, Record, length, page_of};
 use crate::index::FrameIndex;
 use crate::medium::Medium;
 use crate::records::{Records, content, is_vouched_for, load};
@@ -257,13 +257,12 @@ impl LoadedFrame {
     }
 }
 
-/// The version that one of this form stands on, of those at most `depth` differences deep.
-pub(crate) fn base_of(form: Form, limit: u8, place: u64) -> Result<Option<(u64, u8)>> {
-    match form {
-        Form::Raw | Form::Zstd => Ok(None),
-        Form::Difference { base, depth } if depth > 0 && depth < limit && base < place => {
-            Ok(Some((base, depth)))
+/// The version that one of this form stands on, of those less than `limit` differences deep.
+pub(crate) fn base_of(form: Form, limit: u8, place: u64) -> Result<Option<Base>> {
+    match form.base() {
+        Some(base) if base.depth == 0 || base.depth >= limit || base.place >= place => {
+            Err(Error::damaged(place, "a difference stands on nothing"))
         }
-        Form::Difference { .. } => Err(Error::damaged(place, "a difference stands on nothing")),
+        base => Ok(base),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! SQLite keeps its protocol: it reads and writes a WAL, a header of 32 bytes and then frames of a header of 24 bytes
 //! and a page. [`Log`] is that file to SQLite. What it stores are *records*, each appended once: mostly a frame whose page
-//! is the difference to an earlier version of the same page. The newest record of a frame counts.
+//! is stored as what changed since an earlier version of the same page. The newest record of a frame counts.
 //!
 //! A header that SQLite writes begins a *generation*: its records begin at the front of the same file again. A random
 //! number of it is in the checksum of each record.

@@ -25,6 +25,9 @@ pub struct Log<S> {
     opened: Option<Opened>,
     pages: Pages,
     half: Option<Half>,
+    /// What the caller says of others, and what it said when this handle last looked.
+    view: Option<u64>,
+    seen: Option<u64>,
     /// A write has failed: what is in the file is found anew.
     is_lost: bool,
 }
@@ -54,7 +57,19 @@ impl<S: Storage> Log<S> {
             opened: None,
             pages: Pages::default(),
             half: None,
+            view: None,
+            seen: None,
             is_lost: false,
+        }
+    }
+
+    /// Says what the caller knows of others: as long as the number is the same, none of them begins a new generation, and
+    /// none adds or changes what is read or written here. Then one look is enough. `None`, as at first: each call looks.
+    pub fn set_view(&mut self, view: Option<u64>) {
+        if view != self.view {
+            // Others may have written since the beginning of this frame.
+            self.half = None;
+            self.view = view;
         }
     }
 
@@ -73,7 +88,7 @@ impl<S: Storage> Log<S> {
             Err(Error::Damaged { place, what }) => {
                 // A new generation may have begun meanwhile.
                 let before = self.id();
-                self.refresh()?;
+                self.look()?;
                 if self.id() == before {
                     return Err(Error::Damaged { place, what });
                 }
@@ -159,6 +174,17 @@ impl<S: Storage> Log<S> {
         if self.is_lost {
             self.forget();
         }
+        let is_seen = self.view.is_some() && self.view == self.seen;
+        if is_seen && self.opened.is_some() {
+            return Ok(());
+        }
+        self.look()?;
+        self.seen = self.view;
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<()> {
+        self.seen = None;
         let head = self.medium.read(0, HEAD_LEN)?;
         if head != self.head {
             self.follow(head)?;
@@ -301,7 +327,7 @@ impl<S: Storage> Log<S> {
         let version = loaded.frame(&opened.generation, number)?.page;
         let version = version.ok_or_else(|| Error::damaged(place, "a frame has no page"))?;
         let base = match base_of(version.form, limit, place)? {
-            Some((base, depth)) => Some(self.page_at(base, None, depth)?),
+            Some(base) => Some(self.page_at(base.place, None, base.depth)?),
             None => None,
         };
         let base = base.as_deref();
@@ -355,6 +381,7 @@ impl<S: Storage> Log<S> {
         (self.medium.storage()).write_at(&generation.encode(), offset)?;
         self.head = self.medium.read(0, HEAD_LEN)?;
         self.opened = Some(Opened::new(generation));
+        self.seen = self.view;
         Ok(())
     }
 
@@ -469,9 +496,10 @@ impl<S: Storage> Log<S> {
                 stored: &stored,
             }),
         };
+        let before = opened.versions.newest(page_number);
         let place = opened.append_frame(&frame, &mut self.medium)?;
         if let Some(page) = page {
-            self.pages.keep(place, page)?;
+            self.pages.replace(before.unwrap_or(0), place, page)?;
         }
         Ok(())
     }
@@ -479,13 +507,11 @@ impl<S: Storage> Log<S> {
     /// Appends the next version of a page to `stored`, in the form that takes the fewest bytes.
     fn encode(&mut self, number: u32, page: &[u8], stored: &mut Vec<u8>) -> Result<Form> {
         let opened = self.opened.as_ref().ok_or(NO_HEADER)?;
-        if let Some(base) = opened.versions.base(number) {
+        if let Some((base, budget)) = opened.versions.base(number) {
             match self.page_at(base.place, None, base.depth) {
-                Ok(prefix) => {
-                    let pages = &mut self.pages;
-                    if pages.encode_difference(page, &prefix, base.budget, stored)? {
-                        let (base, depth) = (base.place, base.depth);
-                        return Ok(Form::Difference { base, depth });
+                Ok(bytes) => {
+                    if Pages::encode_changes(page, &bytes, budget, stored)? {
+                        return Ok(Form::Changes(base));
                     }
                 }
                 // Reading it is an error. This version can do without it.

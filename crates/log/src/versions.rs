@@ -1,12 +1,10 @@
 //! Which earlier version of a page the next one is stored as a difference to.
 //!
-//! Versions of a page are counted from the last whole one, which is 0. Version `v` stands on the one whose number is `v`
-//! without its lowest bit: it is near, and no version is more than four differences away from a whole one. (With more
-//! than four bits it is on the newest version that has three below it.)
+//! It stands on the version before, and where that has `DEPTH_MAX` differences below it, on the last whole one.
 
 use std::collections::HashMap;
 
-use crate::format::record::{DEPTH_MAX, Form};
+use crate::format::record::{Base, DEPTH_MAX, Form};
 
 /// Pages whose versions are known, in each of two tables.
 const PAGES_MAX: usize = 2048;
@@ -21,46 +19,30 @@ pub(crate) struct Versions {
 
 #[derive(Clone, Copy, Debug)]
 struct Chain {
-    /// How many versions came after the whole one.
-    count: u32,
-    /// Bytes that the whole one takes.
+    /// The last whole version, and how many bytes it takes.
+    whole: u64,
     whole_len: usize,
-    /// Places of versions with 0, 1, 2 and 3 differences below them; so many as the newest one has below it.
-    places: [u64; DEPTH_MAX as usize],
-    len: u8,
-}
-
-impl Chain {
-    /// How many differences the next version has below it, its own included.
-    fn next_depth(&self) -> u8 {
-        let bits = (self.count.saturating_add(1)).count_ones();
-        u8::try_from(bits)
-            .map_or(DEPTH_MAX, |bits| bits.min(DEPTH_MAX))
-            .min(self.len)
-    }
-}
-
-/// What the next version of a page may stand on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Base {
-    pub place: u64,
-    /// Differences from the new version to the whole one.
-    pub depth: u8,
-    /// A difference that takes more than this is not worth it.
-    pub budget: usize,
+    /// The newest version, and how many differences it has below it.
+    newest: u64,
+    depth: u8,
 }
 
 impl Versions {
-    /// The base of the next version of a page, if one is known.
-    pub fn base(&self, page: u32) -> Option<Base> {
+    /// The base of the next version of a page, if one is known, and how many bytes the changes may take: more than
+    /// that the page takes by itself.
+    pub fn base(&self, page: u32) -> Option<(Base, usize)> {
         let chain = self.newer.get(&page).or_else(|| self.older.get(&page))?;
-        let depth = chain.next_depth();
-        let place = chain.places.get(usize::from(depth).checked_sub(1)?)?;
-        Some(Base {
-            place: *place,
-            depth,
-            budget: chain.whole_len / 3,
-        })
+        let (place, depth) = match chain.depth {
+            DEPTH_MAX => (chain.whole, 1),
+            depth => (chain.newest, depth + 1),
+        };
+        Some((Base { place, depth }, chain.whole_len))
+    }
+
+    /// The newest version of a page, if it is known.
+    pub fn newest(&self, page: u32) -> Option<u64> {
+        let chain = self.newer.get(&page).or_else(|| self.older.get(&page))?;
+        Some(chain.newest)
     }
 
     /// A version of a page is at `place`.
@@ -70,31 +52,24 @@ impl Versions {
             .get(&page)
             .or_else(|| self.older.get(&page))
             .copied();
-        let chain = match form {
-            Form::Raw | Form::Zstd => {
-                let mut places = [0; DEPTH_MAX as usize];
-                places[0] = place;
-                Some(Chain {
-                    count: 0,
-                    whole_len: stored,
-                    places,
-                    len: 1,
-                })
-            }
-            Form::Difference { base, depth } => known.and_then(|mut chain| {
-                let depth = usize::from(depth);
-                // Another writer may have chosen otherwise.
-                let below = chain.places.get(..usize::from(chain.len));
-                let below = below.and_then(|places| places.get(depth.checked_sub(1)?));
-                (below == Some(&base)).then_some(())?;
-                chain.count = chain.count.saturating_add(1);
-                chain.len = chain.len.min(u8::try_from(depth).ok()?);
-                if let Some(next) = chain.places.get_mut(depth) {
-                    *next = place;
-                    chain.len += 1;
-                }
-                Some(chain)
+        let chain = match form.base() {
+            None => Some(Chain {
+                whole: place,
+                whole_len: stored,
+                newest: place,
+                depth: 0,
             }),
+            // Another writer may have chosen otherwise.
+            Some(base) => known
+                .filter(|chain| match base.depth {
+                    1 => base.place == chain.whole,
+                    depth => base.place == chain.newest && depth == chain.depth + 1,
+                })
+                .map(|chain| Chain {
+                    newest: place,
+                    depth: base.depth,
+                    ..chain
+                }),
         };
         match chain {
             Some(chain) => {
@@ -115,31 +90,24 @@ impl Versions {
 mod tests {
     use super::*;
 
-    fn difference(base: Base) -> Form {
-        Form::Difference {
-            base: base.place,
-            depth: base.depth,
-        }
-    }
-
     #[test]
-    fn bases_are_near_and_at_most_four_differences_deep() {
+    fn bases_are_near_and_not_deep() {
         let mut versions = Versions::default();
         assert_eq!(versions.base(7), None);
         versions.note(7, 100, Form::Zstd, 900);
         let mut found = Vec::new();
         for version in 1..20 {
-            let base = versions.base(7).unwrap();
-            assert!(base.depth <= DEPTH_MAX && base.budget == 300);
+            let (base, budget) = versions.base(7).unwrap();
+            assert!(base.depth <= DEPTH_MAX && budget == 900);
             found.push(base.place - 100);
-            versions.note(7, 100 + version, difference(base), 10);
+            versions.note(7, 100 + version, Form::Changes(base), 10);
         }
         let expected = [
-            0, 0, 2, 0, 4, 4, 6, 0, 8, 8, 10, 8, 12, 12, 14, 0, 16, 16, 18,
+            0, 1, 2, 3, 4, 5, 6, 7, 0, 9, 10, 11, 12, 13, 14, 15, 0, 17, 18,
         ];
         assert_eq!(found, expected);
         versions.note(7, 200, Form::Raw, 4096);
-        assert_eq!(versions.base(7).map(|base| base.place), Some(200));
+        assert_eq!(versions.base(7).map(|(base, _)| base.place), Some(200));
     }
 
     #[test]
@@ -156,7 +124,7 @@ mod tests {
     #[test]
     fn a_difference_to_a_version_that_is_not_known_is_no_base() {
         let mut versions = Versions::default();
-        let form = Form::Difference { base: 5, depth: 1 };
+        let form = Form::Changes(Base { place: 5, depth: 1 });
         versions.note(7, 100, form, 10);
         assert_eq!(versions.base(7), None);
         versions.note(7, 100, Form::Raw, 10);

@@ -21,7 +21,7 @@ pub const RECORD_LEN_MAX: usize = 1 << 18;
 /// Bytes of the header of a frame of SQLite's.
 pub const FRAME_HEADER_LEN: usize = 24;
 /// Most differences between a page and the whole version that they stand on.
-pub const DEPTH_MAX: u8 = 4;
+pub const DEPTH_MAX: u8 = 8;
 
 /// Kinds of records.
 pub const FRAME: u8 = 1;
@@ -107,13 +107,27 @@ pub enum Form {
     Raw,
     /// A zstd frame, as the units of a packed file have them.
     Zstd,
-    /// A zstd frame made with another version as prefix.
-    Difference {
-        /// The place of that version's record.
-        base: u64,
-        /// Differences from here to the whole version.
-        depth: u8,
-    },
+    /// The bytes in which it differs from another version.
+    Changes(Base),
+}
+
+/// The version that another one stands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// The place of its record.
+    pub place: u64,
+    /// Differences from the version that stands on it to the whole one.
+    pub depth: u8,
+}
+
+impl Form {
+    /// The version that it stands on.
+    pub fn base(self) -> Option<Base> {
+        match self {
+            Form::Raw | Form::Zstd => None,
+            Form::Changes(base) => Some(base),
+        }
+    }
 }
 
 /// A version of a page.
@@ -180,10 +194,10 @@ impl<'a> Frame<'a> {
             match page.form {
                 Form::Raw => out.push(0),
                 Form::Zstd => out.push(1),
-                Form::Difference { base, depth } => {
-                    out.push(1 + depth);
-                    put_varint(out, place - base.min(place));
-                }
+                Form::Changes(base) => out.push(1 + base.depth),
+            }
+            if let Some(base) = page.form.base() {
+                put_varint(out, place - base.place.min(place));
             }
             out.extend(page.stored);
         }
@@ -218,10 +232,10 @@ impl<'a> Frame<'a> {
             let form = match reader.u8()? {
                 0 => Form::Raw,
                 1 => Form::Zstd,
-                form => Form::Difference {
-                    base: reader.varint().filter(|back| *back > 0).and_then(before)?,
+                form => Form::Changes(Base {
+                    place: reader.varint().filter(|back| *back > 0).and_then(before)?,
                     depth: (form - 1 <= DEPTH_MAX).then_some(form - 1)?,
-                },
+                }),
             };
             let stored = reader.rest();
             Some(PageVersion { form, stored })

@@ -156,8 +156,8 @@ fn frames_are_as_documented() {
         page,
     };
     let usual = Some(header([9; 8]));
-    let difference = Form::Difference {
-        base: 5000 - 130,
+    let base = Base {
+        place: 5000 - 130,
         depth: 3,
     };
     let cases: [(Frame, Vec<u8>); 5] = [
@@ -178,8 +178,8 @@ fn frames_are_as_documented() {
             vec![4, 0xac, 2, 1, b'z'],
         ),
         (
-            frame(None, None, of(difference, b"z")),
-            vec![4, 0xac, 2, 4, 0x82, 1, b'z'],
+            frame(None, None, of(Form::Changes(base), b"c")),
+            vec![4, 0xac, 2, 4, 0x82, 1, b'c'],
         ),
     ];
     for (frame, bytes) in cases {
@@ -197,7 +197,7 @@ fn frames_are_as_documented() {
         &[16, 1],
         &[3, 1],
         &[4, 0, 0],
-        &[4, 1, 6, 1],
+        &[4, 1, 10, 1],
         &[4, 1, 2, 0],
         &[1, 1, 1],
     ] {

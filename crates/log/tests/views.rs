@@ -1,0 +1,126 @@
+//! What a handle need not look at while it knows that others wait.
+
+mod support;
+
+use std::cell::Cell;
+
+use litepack_io::random::SplitMix64;
+use litepack_io::testing::{Call, CrashingStorage, Watched};
+use litepack_log::Log;
+use support::{Driver, content_of, header, rounds};
+
+const PAGE: usize = 512;
+
+fn offset(number: u64) -> u64 {
+    32 + (number - 1) * (PAGE as u64 + 24)
+}
+
+fn frame(number: u8) -> Vec<u8> {
+    [&[0, 0, 0, 1, 0, 0, 0, 1][..], &[number; PAGE + 16]].concat()
+}
+
+/// Handles take turns in writing, each under a lock of its own as the number of its view; some without one. Others read.
+#[test]
+fn a_new_view_shows_what_others_have_written() {
+    for seed in 0..rounds(25) {
+        let mut random = SplitMix64::new(seed ^ 0x71e3);
+        let storage = CrashingStorage::default();
+        let mut driver = Driver::new(seed, PAGE);
+        let mut logs = [(); 3].map(|()| Log::new(storage.clone()));
+        let (mut writer, mut locks) = (0, 0);
+        logs[writer].set_view(Some(locks));
+        for call in 0..1500 {
+            if driver.is_between() && random.chance(30) {
+                logs[writer].set_view(None);
+                writer = random.below(3) as usize;
+                locks += 1;
+                logs[writer].set_view(Some(locks).filter(|_| random.chance(80)));
+            }
+            let op = driver.next();
+            op.run(&mut logs[writer]).unwrap();
+            let reader = random.below(3) as usize;
+            if driver.is_between() || reader == writer {
+                let found = content_of(&mut logs[reader], PAGE).unwrap();
+                assert!(found == driver.readable(), "seed {seed}, call {call}");
+            }
+        }
+    }
+}
+
+/// A reader keeps its view while another handle appends, and writes over what it had not committed.
+#[test]
+fn a_view_keeps_what_was_there_when_it_began() {
+    let storage = CrashingStorage::default();
+    let (mut writer, mut reader) = (Log::new(storage.clone()), Log::new(storage));
+    writer.write(&header(PAGE, 1), 0).unwrap();
+    for number in 1..=5 {
+        writer.write(&frame(number), offset(number.into())).unwrap();
+    }
+    let found = |reader: &mut Log<_>| content_of(reader, PAGE).unwrap()[32..].to_vec();
+    let all = |numbers: &[u8]| numbers.iter().flat_map(|n| frame(*n)).collect::<Vec<_>>();
+    reader.set_view(Some(1));
+    assert!(found(&mut reader) == all(&[1, 2, 3, 4, 5]));
+    for (number, content) in [(4, 14), (5, 15), (6, 16)] {
+        writer.write(&frame(content), offset(number)).unwrap();
+    }
+    assert!(found(&mut reader) == all(&[1, 2, 3, 4, 5]));
+    reader.set_view(Some(2));
+    assert!(found(&mut reader) == all(&[1, 2, 3, 14, 15, 16]));
+    writer.write(&frame(17), offset(7)).unwrap();
+    reader.set_view(None);
+    for content in [18, 19] {
+        writer.write(&frame(content), offset(8)).unwrap();
+        assert!(found(&mut reader) == all(&[1, 2, 3, 14, 15, 16, 17, content]));
+    }
+}
+
+/// Frames of one page, each of which stands on the one before. With a view the file is only written.
+#[test]
+fn one_look_is_enough_for_a_view() {
+    let reads = Cell::new(0);
+    let storage = Watched::new(CrashingStorage::default(), |call| {
+        if let Call::Read { .. } = call {
+            reads.set(reads.get() + 1);
+        }
+        Ok(())
+    });
+    let mut log = Log::new(storage);
+    log.write(&header(PAGE, 1), 0).unwrap();
+    log.set_view(Some(1));
+    log.size().unwrap();
+    reads.set(0);
+    for number in 1..=200 {
+        let bytes = frame(number);
+        log.write(&bytes[..24], offset(number.into())).unwrap();
+        log.write(&bytes[24..], offset(number.into()) + 24).unwrap();
+    }
+    log.sync().unwrap();
+    assert_eq!(reads.get(), 0);
+    log.set_view(None);
+    log.size().unwrap();
+    assert!(reads.get() > 0);
+}
+
+/// A transaction ends after half a frame, without a word, and another handle writes that frame.
+#[test]
+fn half_a_frame_is_forgotten_with_its_view() {
+    for is_new in [false, true] {
+        let storage = CrashingStorage::default();
+        let (mut one, mut other) = (Log::new(storage.clone()), Log::new(storage));
+        one.set_view(Some(1));
+        one.write(&header(PAGE, 1), 0).unwrap();
+        one.write(&frame(1), offset(1)).unwrap();
+        if !is_new {
+            one.write(&frame(2), offset(2)).unwrap();
+        }
+        let mut half = frame(3)[..24].to_vec();
+        half[4..8].fill(0);
+        one.write(&half, offset(2)).unwrap();
+        other.write(&frame(4), offset(2)).unwrap();
+        one.set_view(Some(2));
+        one.size().unwrap();
+        one.write(&frame(5), offset(3)).unwrap();
+        let found = content_of(&mut other, PAGE).unwrap();
+        assert!(found[32..] == [frame(1), frame(4), frame(5)].concat());
+    }
+}
