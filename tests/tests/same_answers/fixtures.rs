@@ -12,16 +12,18 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
 }
 
-/// A plain database with what is in the fixtures: `content.sql`, and what a program did later.
-fn expected(changed: bool) -> Connection {
+/// A plain database with what is in the fixtures of a kind: `content.sql`, and what came later.
+fn expected(kind: &str) -> Connection {
     let connection = Connection::open_in_memory().expect("memory");
     let run = |name: &str| {
         let sql = std::fs::read_to_string(fixtures().join(name)).expect(name);
         connection.execute_batch(&sql).expect(name);
     };
     run("content.sql");
-    if changed {
-        run("changes.sql");
+    match kind {
+        "delete" | "wal" => run("changes.sql"),
+        "references" => run("again.sql"),
+        _ => {}
     }
     connection
 }
@@ -32,6 +34,14 @@ fn copy_of(fixture: &str) -> (tempfile::TempDir, PathBuf) {
     let path = directory.path().join(fixture);
     std::fs::copy(fixtures().join(fixture), &path).expect(fixture);
     (directory, path)
+}
+
+/// How many extents the file has that several units share.
+fn items(connection: &Connection) -> i64 {
+    let sql = "select json_extract(litepack_info(), '$.items')";
+    connection
+        .query_row(sql, [], |row| row.get(0))
+        .expect("a number")
 }
 
 fn assert_holds(found: &Connection, expected: &Connection, fixture: &str) {
@@ -47,15 +57,24 @@ fn packed_files_of_every_version_open_and_can_be_written() {
         return vfs::skip_packed();
     }
     for version in VERSIONS {
-        // "kinds" and "small-pages" have what came to the columns of pages before the first release.
-        let kinds = ["packed", "kinds", "small-pages", "delete", "wal"];
-        for (kind, changed) in kinds.map(|kind| (kind, matches!(kind, "delete" | "wal"))) {
+        // "kinds" and "small-pages" have what came to the columns of pages before the first release, "references" units
+        // that are stored as others and as their difference to others.
+        for kind in [
+            "packed",
+            "kinds",
+            "small-pages",
+            "references",
+            "delete",
+            "wal",
+        ] {
             let fixture = format!("{version}-{kind}.db");
             let (_directory, path) = copy_of(&fixture);
-            let expected = expected(changed);
+            let expected = expected(kind);
             {
                 let found = vfs::open(&path).expect(&fixture);
                 assert_holds(&found, &expected, &fixture);
+                let has_items = items(&found) > 0;
+                assert_eq!(has_items, kind == "references", "{fixture}");
                 for connection in [&found, &expected] {
                     connection
                         .execute_batch("update events set level = 'seen'; vacuum")
@@ -76,7 +95,7 @@ fn archives_of_every_version_answer() {
     for version in VERSIONS {
         let fixture = format!("{version}-archive.db.zst");
         let found = archives::open(&fixtures().join(&fixture)).expect(&fixture);
-        assert_holds(&found, &expected(false), &fixture);
+        assert_holds(&found, &expected("archive"), &fixture);
     }
 }
 
@@ -89,7 +108,7 @@ fn compressed_columns_of_every_version_answer_and_can_be_made_plain() {
         let fixture = format!("{version}-columns.db");
         let (_directory, path) = copy_of(&fixture);
         let found = vfs::open_plain(&path).expect(&fixture);
-        let expected = expected(false);
+        let expected = expected("archive");
         let compressed: i64 = found
             .query_row(
                 "select sum(typeof(body) = 'blob') from _events_zstd",

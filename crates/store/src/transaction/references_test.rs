@@ -220,6 +220,39 @@ fn an_item_where_no_extent_may_be_is_damage() {
     }
 }
 
+/// Items name no items: a difference in the place of one is decoded alone, and is no page. So nothing goes in circles,
+/// whether an item is the difference to itself or two are to each other.
+#[test]
+fn items_in_a_circle_are_damage() {
+    for two in [false, true] {
+        let mut store = file(MemoryStorage::default());
+        let other = store.share(Unit(10)).unwrap().unwrap();
+        let (mut stored, prefix) = (Vec::new(), page(10));
+        let encoded = DifferenceEncoder::new(3).encode(&revision(10, 1), &prefix, &mut stored);
+        assert_eq!(encoded, Ok(true));
+        let done = store.write_difference(Unit(11), &revision(10, 1), 0, &stored, &[other]);
+        assert!(done.unwrap());
+        store.flush().unwrap();
+        let first = if two { 11 } else { 8 };
+        let knots = [(ItemNumber(0), first), (other, 8)];
+        for (number, unit) in knots.into_iter().take(1 + usize::from(two)) {
+            let extent = store.entry(Unit(unit)).unwrap().extent();
+            forge(&mut store, |transaction| {
+                let item = transaction.item(number)?.unwrap();
+                transaction.set_item(number, Some(Item { extent, ..item }))
+            });
+        }
+        let units = if two { &[6, 8, 10, 11][..] } else { &[6, 8] };
+        for unit in units {
+            let found = read(&mut store, *unit);
+            assert!(matches!(found, Err(Error::Damaged(_))), "{unit}: {found:?}");
+        }
+        let what: Vec<String> = damage(&mut store).into_iter().map(|d| d.what).collect();
+        assert!(what.iter().any(|what| what == "item 0"), "{what:?}");
+        assert!(read(&mut store, 4).unwrap() == page(4));
+    }
+}
+
 /// An item of more units than fit, and one with too few bytes for those it says it has.
 #[test]
 fn an_item_of_another_length_is_damage() {
