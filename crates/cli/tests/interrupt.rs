@@ -43,45 +43,117 @@ fn what_a_killed_command_left_is_named_and_goes() {
     let place = Place::new();
     place.database("a.db", 4096, 100_000);
     place.database("b.db", 4096, 1000);
-    let small = || drop(place.ok(&["pack", "--force", "b.db", "x"]));
-    small();
     let mine = ".x.litepack-backups0123456789";
     std::fs::write(place.path(mine), "mine").unwrap();
-    let left = || {
-        let mut names = place.names().into_iter();
-        names.find(|name| name.starts_with(".x") && name != mine)
-    };
-    let again = || place.command(&["pack", "--force", "--level", "19", "a.db", "x"]);
+    for (command, check) in [
+        (&["pack", "--level", "19"][..], &["check"][..]),
+        (&["archive", "create", "--level", "22"], &["check"]),
+        (
+            &["archive", "create", "--level", "22"],
+            &["archive", "check"],
+        ),
+    ] {
+        let with = |more: &[&'static str]| [command, &["--force"], more].concat();
+        let small = || drop(place.ok(&with(&["b.db", "x"])));
+        small();
+        let left = || {
+            let mut names = place.names().into_iter();
+            names.find(|name| name.starts_with(".x") && name != mine)
+        };
+        let again = || place.command(&with(&["a.db", "x"]));
+        let run = Signal {
+            name: "-KILL",
+            command: &again,
+            begun: &|| left().is_some(),
+            after: Duration::ZERO,
+            undo: &small,
+        }
+        .meets(&|_, _| left().is_some());
+        assert_eq!(run.code, -1, "{run:?}");
+        assert_eq!(place.names().len(), 5, "{:?}", place.names());
+        let killed = left().unwrap();
+        let said = place.ok(&[check, &["x"]].concat()).stderr;
+        assert!(said.contains(&killed), "{check:?}: {said}");
+        // One that goes on is left alone.
+        let run = Signal {
+            name: "-INT",
+            command: &again,
+            begun: &|| {
+                let at_work = left().filter(|name| *name != killed);
+                if at_work.is_some() {
+                    small();
+                }
+                at_work.is_some()
+            },
+            after: Duration::ZERO,
+            undo: &|| (),
+        }
+        .ends();
+        assert_eq!(run.code, 130, "{run:?}");
+        assert_eq!(place.names(), [mine, "a.db", "b.db", "x"]);
+    }
+}
+
+/// The way back has the same temporary files.
+#[test]
+fn the_next_command_removes_what_a_killed_one_left_of_the_way_back() {
+    let place = Place::new();
+    place.database("a.db", 4096, 100_000);
+    place.ok(&["pack", "--fast", "a.db", "a.packed"]);
+    place.ok(&["archive", "create", "--level", "1", "a.db", "a.zst"]);
+    for command in [
+        &["unpack", "--force", "a.packed", "x"][..],
+        &["archive", "extract", "--force", "a.zst", "x"],
+    ] {
+        let left = || place.names().iter().any(|name| name.starts_with(".x"));
+        let run = Signal {
+            name: "-KILL",
+            command: &|| place.command(command),
+            begun: &left,
+            after: Duration::ZERO,
+            undo: &|| (),
+        }
+        .meets(&|_, _| left());
+        assert_eq!(run.code, -1, "{run:?}");
+        place.ok(command);
+        assert_eq!(place.names(), ["a.db", "a.packed", "a.zst", "x"]);
+        assert!(bytes(&place.path("a.db")) == bytes(&place.path("x")));
+        std::fs::remove_file(place.path("x")).unwrap();
+    }
+}
+
+/// It works in the file itself, by commits: a kill leaves what was committed, and no other file.
+#[test]
+fn a_killed_maintenance_leaves_a_sound_file_and_nothing_else() {
+    let place = Place::new();
+    let lines = (0..200_000_u64).map(|n| {
+        let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        format!(
+            r#"{{"id":{n},"kind":{},"note":"{mixed:x}","text":"some words that repeat"}}"#,
+            n % 7
+        ) + "\n"
+    });
+    std::fs::write(place.path("lines"), lines.collect::<String>()).unwrap();
+    place.ok(&["ingest", "lines", "--into", "x"]);
+    place.ok(&["unpack", "x", "plain"]);
+    let before = bytes(&place.path("x"));
     let run = Signal {
         name: "-KILL",
-        command: &again,
-        begun: &|| left().is_some(),
+        command: &|| place.command(&["maintain", "x"]),
+        // The first change of it.
+        begun: &|| bytes(&place.path("x")) != before,
         after: Duration::ZERO,
-        undo: &small,
-    }
-    .meets(&|_, _| left().is_some());
-    assert_eq!(run.code, -1, "{run:?}");
-    assert_eq!(place.names().len(), 5, "{:?}", place.names());
-    let killed = left().unwrap();
-    let check = place.ok(&["check", "x"]);
-    assert!(check.stderr.contains(&killed), "{check:?}");
-    // One that goes on is left alone.
-    let run = Signal {
-        name: "-INT",
-        command: &again,
-        begun: &|| {
-            let at_work = left().filter(|name| *name != killed);
-            if at_work.is_some() {
-                small();
-            }
-            at_work.is_some()
-        },
-        after: Duration::ZERO,
-        undo: &|| (),
+        undo: &|| std::fs::write(place.path("x"), &before).unwrap(),
     }
     .ends();
-    assert_eq!(run.code, 130, "{run:?}");
-    assert_eq!(place.names(), [mine, "a.db", "b.db", "x"]);
+    assert_eq!(run.code, -1, "{run:?}");
+    assert_eq!(place.names(), ["lines", "plain", "x"]);
+    assert_eq!(place.ok(&["check", "x"]).stderr, "");
+    let goes_on = place.ok(&["maintain", "x"]);
+    assert!(!goes_on.stderr.contains("nothing to do"), "{goes_on:?}");
+    place.ok(&["unpack", "x", "after"]);
+    assert!(bytes(&place.path("plain")) == bytes(&place.path("after")));
+    assert_eq!(place.names(), ["after", "lines", "plain", "x"]);
 }
 
 /// The time from a signal to the end, in each part of the work.

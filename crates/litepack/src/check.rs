@@ -87,12 +87,7 @@ pub fn check(file: impl AsRef<Path>, job: &Job<'_>) -> Result<CheckReport> {
     let mut source = Source::open(file, false)?;
     source.expect_packed()?;
     source.hold_for_report(job)?;
-    for leftover in leftovers::beside(source.path()) {
-        job.warn(&format!(
-            "{} is left from a command that was killed; it may be deleted",
-            leftover.path().display()
-        ));
-    }
+    leftovers::tell(source.path(), job);
     let report = job.listening(|| report(&source, job));
     job.check()?;
     let report = match report {

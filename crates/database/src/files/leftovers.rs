@@ -20,6 +20,7 @@ use tempfile::NamedTempFile;
 use crate::Result;
 use crate::error::Context;
 use crate::files::durable;
+use crate::job::Job;
 use crate::names::holders;
 use crate::names::{PACKED, PLAIN, with_suffix};
 
@@ -147,6 +148,16 @@ pub fn beside(target: &Path) -> Vec<Leftover> {
         })
     });
     leftovers.collect()
+}
+
+/// Names them in warnings.
+pub fn tell(target: &Path, job: &Job<'_>) {
+    for leftover in beside(target) {
+        job.warn(&format!(
+            "{} is left from a command that was killed; it may be deleted",
+            leftover.path().display()
+        ));
+    }
 }
 
 /// The directory that a file is in.

@@ -7,6 +7,7 @@ use litepack_archive::Error as ArchiveError;
 use litepack_database::bytes::archive::open;
 use litepack_database::bytes::reader;
 use litepack_database::error::{Context, cannot_read};
+use litepack_database::files::leftovers;
 use litepack_engine::report::{archive_damage, archive_info_json};
 use serde::{Serialize, Serializer};
 
@@ -26,13 +27,15 @@ pub struct CheckReport {
     pub damage: Vec<Damage>,
 }
 
-/// Decodes every frame of an archive. Damage is part of the result, not an error.
+/// Decodes every frame of an archive. Damage is part of the result, not an error. A warning names files that a killed
+/// command left beside it.
 ///
 /// # Errors
 /// If the file is not an archive or cannot be read.
 pub fn check(archive: impl AsRef<Path>, job: &Job<'_>) -> Result<CheckReport> {
     let shown = archive.as_ref();
     let (file, _) = file(shown)?;
+    leftovers::tell(shown, job);
     let report = match report(&file, job) {
         // Without a seek table no frame can be found, so this is all there is to tell.
         Err(damage @ ArchiveError::SeekTable { .. }) => litepack_archive::Report {
