@@ -76,14 +76,18 @@ static STOPPED: AtomicBool = AtomicBool::new(false);
 /// # Errors
 /// The system's.
 pub fn heed_interruptions() -> Result<()> {
-    ctrlc::set_handler(|| {
+    // One that is ignored stays so, as for jobs of a shell in the background.
+    let watching = ctrlc::try_set_handler(|| {
         if STOPPED.swap(true, Ordering::Relaxed) {
             const INTERRUPTED: i32 = 130;
             std::process::exit(INTERRUPTED);
         }
         eprintln!("stopping after what is under way; once more to stop at once");
-    })
-    .context("cannot watch for interruptions")
+    });
+    match watching {
+        Err(ctrlc::Error::MultipleHandlers) => Ok(()),
+        watching => watching.context("cannot watch for interruptions"),
+    }
 }
 
 impl Lab {

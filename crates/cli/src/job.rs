@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::INTERRUPTED;
 use crate::output::tell;
-use anyhow::{Context, Result};
+use crate::signals;
+use anyhow::Result;
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
 use litepack::{Job, Progress, Sizes, Stop, Unit, harmless_line};
 
@@ -50,7 +51,7 @@ pub fn watch() -> Result<()> {
             std::process::exit(INTERRUPTED.into());
         }
     };
-    ctrlc::set_handler(told).context("cannot watch for Ctrl-C")
+    signals::watch(told)
 }
 
 /// A job with a bar and warnings, which Ctrl-C ends as an ordinary error: temporary files go, locks are let go.

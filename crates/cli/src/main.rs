@@ -32,6 +32,7 @@ mod output;
 mod pack;
 mod several;
 mod shell;
+mod signals;
 mod tune;
 mod unpack;
 mod version;

@@ -4,6 +4,7 @@
 mod common;
 
 use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -154,6 +155,48 @@ fn a_killed_maintenance_leaves_a_sound_file_and_nothing_else() {
     place.ok(&["unpack", "x", "after"]);
     assert!(bytes(&place.path("plain")) == bytes(&place.path("after")));
     assert_eq!(place.names(), ["after", "lines", "plain", "x"]);
+}
+
+/// As under `nohup`, and as a shell starts jobs in the background. Others end it as ever.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_signal_that_is_ignored_from_the_beginning_stays_so() {
+    let place = Place::new();
+    place.database("a.db", 4096, 100_000);
+    for (name, before) in [
+        ("-HUP", &["nohup"][..]),
+        ("-INT", &["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]),
+    ] {
+        let command = || {
+            let own = [
+                env!("CARGO_BIN_EXE_litepack"),
+                "pack",
+                "--level",
+                "19",
+                "a.db",
+                "x",
+            ];
+            let arguments = [&before[1..], &own].concat();
+            let mut command = place.command_at(Path::new(before[0]), &arguments);
+            command.stdin(Stdio::null()).stdout(Stdio::null());
+            command
+        };
+        let remove = || drop(std::fs::remove_file(place.path("x")));
+        let begun = || place.names().len() > 1;
+        let signal = |name| Signal {
+            name,
+            command: &command,
+            begun: &begun,
+            after: Duration::ZERO,
+            undo: &remove,
+        };
+        signal(name).meets(&|run, _| run.code == 0);
+        assert_eq!(place.names(), ["a.db", "x"], "{name}");
+        remove();
+        let run = signal("-TERM").ends();
+        assert_eq!(run.code, 130, "{run:?}");
+        assert_eq!(place.names(), ["a.db"]);
+    }
 }
 
 /// The time from a signal to the end, in each part of the work.
