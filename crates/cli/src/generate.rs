@@ -54,7 +54,10 @@ fn pages(command: &Command, path: &str, directory: &Path) -> io::Result<()> {
         let path = format!("{path} {}", sub.get_name());
         pages(sub, path.trim_start(), directory)?;
     }
-    let man = Man::new(command.clone());
+    // The line that `--help` has: it says what takes a value, and what may be given several times.
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage:").trim().to_owned();
+    let man = Man::new(command.clone().override_usage(usage));
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;

@@ -35,6 +35,17 @@ fn manual_pages_and_completions_name_the_commands() {
     }
     assert!(pages > 20, "{pages}");
     assert!(read("man/litepack-check.1").contains("damage was found"));
+    for (page, synopsis) in [
+        ("check", "check\\fR [OPTIONS] <FILE>..."),
+        (
+            "catalog",
+            "catalog\\fR [OPTIONS] \\-\\-output <FILE> <PATH or URL>...",
+        ),
+        ("ingest", "ingest\\fR [OPTIONS] <SOURCES>..."),
+    ] {
+        let text = read(&format!("man/litepack-{page}.1"));
+        assert!(text.contains(synopsis), "{text}");
+    }
     for file in [
         "bash/litepack.bash",
         "zsh/_litepack",
