@@ -382,6 +382,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_long_dictionary_ends_when_it_is_interrupted() {
+        let bytes = vec![7; 10 << 20];
+        let made = interrupt::listen(|| true, || of_bytes(&bytes).map(|_| ()));
+        assert_eq!(made.unwrap_err().code, crate::sql::INTERRUPT);
+        assert_eq!(of_bytes(&bytes).unwrap().bytes(), bytes);
+    }
+
+    #[test]
     fn ids_by_content_are_negative_and_fit_32_bits() {
         for hash in [0, CONTENT_IDS - 1, CONTENT_IDS, u64::MAX, 1 << 31] {
             let id = id_of_hash(u128::from(hash));

@@ -4,6 +4,7 @@
 
 mod bytes;
 mod findings;
+mod interrupted;
 mod others;
 mod sizes;
 mod untrusted;
