@@ -49,7 +49,7 @@ def running(program, work, files):
          "posix", "--sidecar", work / "store" / "meta", work / "store" / "data"],
         env={"ROOT_ACCESS_KEY": key, "ROOT_SECRET_KEY": secret}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        until = time.monotonic() + 20
+        until = time.monotonic() + 300
         while True:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 break
