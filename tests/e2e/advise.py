@@ -171,12 +171,12 @@ def a_packed_file_has_the_page_too():
     assert over.returncode == 2 and open("b.db", "rb").read() == before
 
 
-def browse(width, *options):
+def browse(width, *options, page="page.html"):
     arguments = [
         "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0", f"--window-size={width},900",
     ]
     place = f"--user-data-dir={os.getcwd()}/profile"
-    url = f"file://{os.getcwd()}/page.html"
+    url = f"file://{os.getcwd()}/{page}"
     done = subprocess.run([BROWSER, *arguments, place, *options, url], capture_output=True, timeout=600)
     log = done.stderr.decode(errors="replace")
     assert "CONSOLE" not in log, log
@@ -203,6 +203,46 @@ def a_browser_shows_the_page_without_an_error():
     raise AssertionError("an error in the page was not seen")
 
 
+# A window of Chromium is not as narrow as a telephone; a frame is. Beyond its right edge lies nothing but what can be
+# scrolled to.
+NARROW = """<iframe id=frame src=page.html style="width:420px;height:900px;border:0"></iframe><pre id=found></pre><script>
+onload = () => {
+  const page = frame.contentDocument, width = page.documentElement.clientWidth + 0.5;
+  const right = (element) => element.getBoundingClientRect().right;
+  const scrolls = (element) => element && (
+    /auto|scroll/.test(frame.contentWindow.getComputedStyle(element).overflowX) && right(element) <= width
+    || scrolls(element.parentElement));
+  const cut = [...page.body.querySelectorAll("*")].filter((element) => right(element) > width && !scrolls(element));
+  const column = [...page.querySelectorAll("th")].find((cell) => cell.textContent.trim() === "smaller");
+  found.textContent = JSON.stringify({
+    cut: cut.map((element) => element.outerHTML.slice(0, 100)),
+    over: page.documentElement.scrollWidth > width,
+    seen: Boolean(column) && right(column) <= width,
+  });
+};
+</script>"""
+
+
+def narrow():
+    with open("narrow.html", "w") as file:
+        file.write(NARROW)
+    shown = browse(1200, "--allow-file-access-from-files", "--virtual-time-budget=10000", "--dump-dom", page="narrow.html")
+    return json.loads(html.unescape(re.search(r'<pre id="found">(.*?)</pre>', shown)[1]))
+
+
+def on_a_narrow_screen_nothing_is_cut():
+    if not BROWSER:
+        print("skipped: advise.py: no Chromium to show the page in", flush=True)
+        return
+    make("a.db")
+    advise("a.db", "--html", "page.html")
+    assert narrow() == {"cut": [], "over": False, "seen": True}, narrow()
+    # The check can fail.
+    page = open("page.html").read()
+    open("page.html", "w").write(page.replace("</main>", "<div style='width:500px'>wide</div></main>"))
+    assert narrow()["over"] and narrow()["cut"], "what is too wide was not seen"
+
+
 CHECKS = [
     the_table_names_columns_ways_and_findings,
     the_recommended_command_gives_what_it_promised,
@@ -211,6 +251,7 @@ CHECKS = [
     the_page_can_be_heard_and_read_in_both_schemes,
     a_packed_file_has_the_page_too,
     a_browser_shows_the_page_without_an_error,
+    on_a_narrow_screen_nothing_is_cut,
 ]
 
 for check in CHECKS:
