@@ -146,6 +146,53 @@ fn a_small_database_is_tried_whole() {
     );
 }
 
+/// Numbers beside the points of the front, which the legend explains, cover no point and no other number.
+#[test]
+fn numbers_in_the_chart_cover_nothing() {
+    for rows in [300, 8000] {
+        let place = Place::new();
+        place.database("a.db", 4096, rows);
+        let found = tuned(&place, &["a.db", "--chart", "a.svg"]);
+        let candidates = found["candidates"].as_array().unwrap();
+        let front = candidates.iter().filter(|c| c["pareto"] == true).count();
+        let chart = std::fs::read_to_string(place.path("a.svg")).unwrap();
+        let chart = roxmltree::Document::parse(&chart).unwrap();
+        let number = |node: roxmltree::Node<'_, '_>, name: &str| {
+            node.attribute(name).unwrap().parse::<f64>().unwrap()
+        };
+        let words = chart.descendants().filter(|node| node.has_tag_name("text"));
+        let words = words.map(|node| (node.text().unwrap_or_default().trim(), node));
+        let words: Vec<_> = words.collect();
+        let numbers = words.iter().filter(|(text, _)| text.parse::<u32>().is_ok());
+        let numbers: Vec<_> = numbers
+            .map(|(text, node)| (*text, number(*node, "x"), number(*node, "y")))
+            .collect();
+        assert_eq!(numbers.len(), front, "{numbers:?}");
+        let apart = |(x, y): (f64, f64), other: (f64, f64), by: f64| {
+            (x - other.0).abs() > 4.0 + by || (y - other.1).abs() > 4.0 + by
+        };
+        for (at, (text, x, y)) in numbers.iter().enumerate() {
+            let names = words
+                .iter()
+                .filter(|(name, _)| name.starts_with(&format!("{text}  ")));
+            assert_eq!(names.count(), 1, "{text}");
+            for (other, a, b) in &numbers[..at] {
+                assert!(apart((*x, *y), (*a, *b), 4.0), "{text} and {other}");
+            }
+            for circle in chart
+                .descendants()
+                .filter(|node| node.has_tag_name("circle"))
+            {
+                let (a, b) = (number(circle, "cx"), number(circle, "cy"));
+                assert!(
+                    apart((*x, *y), (a, b), number(circle, "r")),
+                    "{text} and {a} {b}"
+                );
+            }
+        }
+    }
+}
+
 /// The commands that are recommended make the file that was measured.
 #[test]
 fn the_commands_make_what_was_tried() {
