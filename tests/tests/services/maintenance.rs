@@ -212,7 +212,8 @@ fn text_that_comes_again_is_stored_once() {
         assert_eq!(maintain(&connection, "null, 1, 5").expect("done"), 0);
         assert!(rows(&reader) == content && rows(&connection) == content);
         reader.execute_batch("commit").expect("its end");
-        (reader.close().and_then(|()| connection.close())).expect("they close");
+        reader.close().expect("it closes");
+        connection.close().expect("it closes");
         command(&["check", text(&packed)]);
         let (plain, fresh) = (place.path("plain.db"), place.path("fresh.db"));
         command(&["unpack", text(&packed), text(&plain)]);
