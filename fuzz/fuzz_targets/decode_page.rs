@@ -10,8 +10,12 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let mut page = [0; 4096];
     let _ = Decoder::default().decode_difference(stored, dictionary, &mut page);
     let dictionary = Dictionary::new(dictionary);
-    for codec in Codec::ALL {
-        let _ = Decoder::default().decode(codec, stored, None, &mut page);
-        let _ = Decoder::default().decode(codec, stored, Some(&dictionary), &mut page);
+    // A unit, and an item of four.
+    for len in [4096, 16_384] {
+        let mut pages = vec![0; len];
+        for codec in Codec::ALL {
+            let _ = Decoder::default().decode(codec, stored, None, &mut pages);
+            let _ = Decoder::default().decode(codec, stored, Some(&dictionary), &mut pages);
+        }
     }
 });

@@ -143,6 +143,20 @@ impl Encoder {
         dictionary: Option<&Dictionary>,
         out: &mut Vec<u8>,
     ) -> Result<Codec, OutOfMemory> {
+        self.encode_item(page, 1, dictionary, out)
+    }
+
+    /// The same of an item of so many units. If they are more than one, each is a page.
+    ///
+    /// # Errors
+    /// As [`Encoder::encode`].
+    pub fn encode_item(
+        &mut self,
+        page: &[u8],
+        units: usize,
+        dictionary: Option<&Dictionary>,
+        out: &mut Vec<u8>,
+    ) -> Result<Codec, OutOfMemory> {
         let start = out.len();
         // zstd stops when the frame does not fit: then compression does not pay.
         let budget = page.len() - page.len() / WORTHWHILE;
@@ -158,7 +172,12 @@ impl Encoder {
             Some(dictionary) => context_for(self.level, &mut self.prepared, dictionary)?,
         };
         out.resize(start + budget, 0);
-        let (codec, input) = match by_column(&mut self.transform, page) {
+        let columnar = match (&mut self.transform, units) {
+            (transform, 1) => by_column(transform, page),
+            (Some(transform), units) => transform.of_item(page, units),
+            (None, _) => None,
+        };
+        let (codec, input) = match columnar {
             Some(columnar) => (Codec::Columnar, columnar),
             None => (Codec::Zstd, page),
         };

@@ -17,7 +17,7 @@ use litepack_database::files::replacement::Replacement;
 use litepack_database::files::source::Source;
 use litepack_database::job::Unit;
 use litepack_engine::plan::{self, Effort, Plan};
-use litepack_engine::references::{Estimate, References};
+use litepack_engine::references::{Estimate, Groups, References};
 use litepack_io::interrupt::Halt;
 use litepack_io::storage::ReadAt;
 use litepack_store::{Listed, Options, Store, Unit as DataUnit};
@@ -102,6 +102,7 @@ impl PackOptions {
             } else {
                 0
             },
+            groups: ordinary.groups && self.references,
             ..ordinary
         })
     }
@@ -146,6 +147,7 @@ pub fn pack(
         // And each base of a unit is one more request.
         effort.long_max = 0;
         effort.notes_max = 0;
+        effort.groups = false;
     }
     let mut source = Source::open(source.as_ref(), false)?;
     source.expect_plain()?;
@@ -261,9 +263,15 @@ fn fill_listening(
     let estimate = estimate
         .map_err(litepack_store::Error::from)
         .with_context(cannot)?;
-    let references = estimate.map(|estimate| References::new(&estimate));
-    let references = references.transpose().map_err(litepack_store::Error::from);
-    let mut references = references.with_context(cannot)?;
+    let groups = Groups::worthwhile(size, unit as u32, effort, &plan, &mut plain);
+    job.check()?;
+    let groups = groups
+        .map_err(litepack_store::Error::from)
+        .with_context(cannot)?;
+    let references = References::with_groups(estimate.as_ref(), groups, unit as u32, effort);
+    let mut references = references
+        .map_err(litepack_store::Error::from)
+        .with_context(cannot)?;
     let step = job.bytes("packing", size);
     let dictionaries = plan.dictionary_lens();
     let dictionaries = dictionaries

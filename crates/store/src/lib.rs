@@ -60,5 +60,6 @@ pub use space::erase::Erase;
 pub use testing::{forged, hostile};
 pub use transaction::changes::Transaction;
 pub use transaction::commit::Published;
+pub use transaction::groups::Group;
 pub use transaction::references::Reference;
 pub use transaction::store::Store;

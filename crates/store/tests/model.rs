@@ -7,7 +7,7 @@ mod support;
 use litepack_codec::{Dictionary, DifferenceEncoder};
 use litepack_io::storage::Storage;
 use litepack_io::testing::CrashingStorage;
-use litepack_store::{Erase, Error, Reordering, Store, Unit};
+use litepack_store::{Erase, Error, Group, Reordering, Store, Unit};
 use rand::rngs::StdRng as SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
@@ -57,7 +57,11 @@ fn change(
         return Ok(());
     }
     if rng.random_ratio(1, 6) && model.current.len() > 3 * PAGE {
-        return refer(rng, store, model);
+        return if rng.random_ratio(1, 3) {
+            group(rng, store, model)
+        } else {
+            refer(rng, store, model)
+        };
     }
     let len = if rng.random_ratio(1, 8) {
         rng.random_range(1..2 * PAGE)
@@ -75,6 +79,32 @@ fn change(
         model.current.resize(offset + len, 0);
     }
     model.current[offset..offset + len].copy_from_slice(&bytes);
+    Ok(())
+}
+
+/// Whole pages are written together, as groups and what is none.
+fn group(
+    rng: &mut SmallRng,
+    store: &mut Store<CrashingStorage>,
+    model: &mut Model,
+) -> Result<(), Error> {
+    let whole = model.current.len() / PAGE;
+    let (mut groups, mut current) = (Vec::new(), model.current.clone());
+    for _ in 0..rng.random_range(1..5) {
+        let mut group = Group::default();
+        let mut next = rng.random_range(0..whole);
+        for _ in 0..rng.random_range(1..6) {
+            if next < whole {
+                let page = page(rng, PAGE);
+                group.push(Unit(next as u64), &page)?;
+                current[next * PAGE..][..PAGE].copy_from_slice(&page);
+            }
+            next += rng.random_range(1..9);
+        }
+        groups.push(group);
+    }
+    store.write_groups(groups)?;
+    model.current = current;
     Ok(())
 }
 

@@ -1,9 +1,9 @@
 //! The size of a file by `litepack pack`: dictionaries are planned as it plans them, and a sample of the units of each
 //! table and index is compressed with them.
 //!
-//! `--best` trains longer dictionaries on more pages, which takes minutes. Its gain is put together from two that can
-//! be measured: the same units at its level, and for the largest trees dictionaries of its lengths, trained on fewer
-//! pages.
+//! `--best` trains longer dictionaries on more pages, which takes minutes. Its gain is put together from what can
+//! be measured: the same units at its level, alone and together, and for the largest trees dictionaries of its lengths,
+//! trained on fewer pages.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use litepack_database::bytes::pages::Pages;
 use litepack_database::bytes::reader;
 use litepack_database::error::Context;
 use litepack_engine::plan::{Effort, Plan};
+use litepack_engine::references::Groups;
 use litepack_io::interrupt::{self, Halt};
 use litepack_io::parallel::parallel;
 use litepack_io::random::SplitMix64;
@@ -62,6 +63,8 @@ const INDEX_LEAF: u8 = 10;
 /// where there was no time for that. They save up to a tenth of it then.
 const UNSURE: f64 = 0.025;
 const UNSURE_TRIED: f64 = 0.035;
+/// And where units are stored together.
+const UNSURE_TOGETHER: f64 = 0.02;
 const UNTRIED: Longer = Longer {
     ratio: 0.95,
     unsure: 0.08,
@@ -97,6 +100,16 @@ pub(crate) fn plan(pages: &mut Pages<'_>) -> Result<Plan> {
     let plan = Plan::make(pages.size, unit, effort, Vec::new(), pages);
     plan.map_err(litepack_store::Error::from)
         .context("cannot plan dictionaries")
+}
+
+/// The units that `--best` stores together.
+fn groups(pages: &mut Pages<'_>, plan: &Plan) -> Result<Option<Groups>> {
+    let unit = pages.header.page_size.max(4096);
+    let effort = Effort::best(*LEVELS.end(), reader::threads());
+    let groups = Groups::worthwhile(pages.size, unit, effort, plan, pages);
+    groups
+        .map_err(litepack_store::Error::from)
+        .context("cannot compress a sample")
 }
 
 /// Predicts both sizes.
@@ -148,6 +161,17 @@ pub(crate) fn predict(
             gains[unit.stratum].add(f64::from(*before), f64::from(*after));
         }
     }
+    let groups = match Instant::now() < deadlines.best {
+        true => groups(pages, plan)?,
+        false => None,
+    };
+    let mut together = vec![Gain::default(); count];
+    for (unit, after) in again.iter().zip(&after) {
+        if let Some(after) = after.map(f64::from) {
+            let share = (groups.as_ref()).map_or(1.0, |groups| groups.share(unit.dictionary));
+            together[unit.stratum].add(after, after * share);
+        }
+    }
     let all_gains = gains
         .iter()
         .fold(Gain::default(), |all, gain| all.with(*gain));
@@ -185,7 +209,11 @@ pub(crate) fn predict(
         } else {
             1.0
         };
-        best += total * ratio * longer;
+        let together = match together[at].before > 0.0 {
+            true => together[at].ratio(),
+            false => 1.0,
+        };
+        best += total * ratio * longer * together;
         best_variance += mean.variance_of_total(of) * ratio * ratio + gain.variance(total);
     }
     for (tree, share) in packed.trees.iter_mut().enumerate() {
@@ -201,7 +229,12 @@ pub(crate) fn predict(
     let lens = dictionaries.iter().sum::<u64>() as f64;
     let rest = HEAD + map + front as f64;
     packed.ordinary = Predicted::new(bytes + lens + rest, variance, 0.0);
-    packed.best = Predicted::new(best + lens + rest, best_variance, longer.unsure);
+    let unsure = match groups {
+        // They save less where a long dictionary knows more of the pages.
+        Some(_) => longer.unsure + UNSURE_TOGETHER,
+        None => longer.unsure,
+    };
+    packed.best = Predicted::new(best + lens + rest, best_variance, unsure);
     for size in [&mut packed.ordinary, &mut packed.best] {
         size.low = size.low.saturating_sub(HEAD_UNSURE);
         size.high += HEAD_UNSURE;

@@ -8,7 +8,7 @@
 //! column.rs   one column of the records           bytes.rs    reading and writing streams
 //! ints.rs  strings.rs  pattern.rs  json.rs        the coders columns go to
 //! decimals.rs  dates.rs                           numbers and texts as integers
-//! several.rs  units of several pages
+//! several.rs  several pages in one stream
 //! undo.rs     decoding                            arena.rs  digits.rs    its buffers and digits
 //! parts.rs    the coders on their own, for measurements
 //! ```
@@ -66,6 +66,21 @@ impl Transform {
     /// The stream of `page`, a unit of one page or several, at most as long as it is. `None` if it has no b-tree page, or
     /// if the stream does not decode to it byte for byte: every stream is decoded and compared.
     pub(crate) fn of(&mut self, page: &[u8]) -> Option<&[u8]> {
+        self.checked(page, encode)
+    }
+
+    /// The same of an item that has so many units, each of them a page.
+    pub(crate) fn of_item(&mut self, pages: &[u8], units: usize) -> Option<&[u8]> {
+        self.checked(pages, |pages, work, out| {
+            several::encode(pages, units, work, out)
+        })
+    }
+
+    fn checked(
+        &mut self,
+        page: &[u8],
+        encode: impl FnOnce(&[u8], &mut PageWork, &mut Vec<u8>) -> bool,
+    ) -> Option<&[u8]> {
         self.stream.clear();
         if !encode(page, &mut self.work, &mut self.stream) || self.stream.len() > page.len() {
             return None;
@@ -116,7 +131,7 @@ fn encode(unit: &[u8], work: &mut PageWork, out: &mut Vec<u8>) -> bool {
         .is_some_and(|whole| several::is_one(unit, whole))
     {
         let start = out.len();
-        if several::encode(unit, work, out) {
+        if several::count(unit).is_some_and(|count| several::encode(unit, count, work, out)) {
             return true;
         }
         out.truncate(start);

@@ -1,4 +1,5 @@
-//! Units of several pages: SQLite's pages of 512 to 2048 bytes share a unit, and their records share its columns.
+//! Several pages in one stream, whose records share its columns: SQLite's pages of 512 to 2048 bytes that share a unit, and
+//! the units of an item.
 //!
 //! Pages of one kind whose records have the same number of columns are a group, which is laid out like one page with the
 //! cells of all. Pages that are no b-tree pages are kept as they are.
@@ -11,7 +12,7 @@ use super::undo::Undo;
 
 /// The first byte of a unit of several pages: no kind of page.
 pub(super) const TAG: u8 = 1;
-/// The length of a unit that several pages may share.
+/// The length of a unit that several pages may share. Longer ones are items, with pages of this length or more.
 const UNIT_LEN: usize = 4096;
 /// How many pages share one.
 const COUNTS: [usize; 3] = [2, 4, 8];
@@ -43,28 +44,40 @@ pub(super) fn is_one(unit: &[u8], layout: &Layout) -> bool {
     unit.len() != UNIT_LEN || layout.highest() > unit.len() / 2
 }
 
-/// Appends a unit of several pages; false, and nothing is appended, if it does not look like one.
+/// How many pages share a unit; `None` if it does not look like several.
+pub(super) fn count(unit: &[u8]) -> Option<usize> {
+    let looks = |count: &usize| {
+        let len = unit.len() / *count;
+        let parsed = unit.chunks_exact(len).map(Layout::parse);
+        // Parts of a larger page are no pages: their cells would lie outside.
+        parsed.flatten().any(|layout| layout.highest() > len / 2)
+    };
+    let fits = unit.len() == UNIT_LEN;
+    COUNTS.into_iter().filter(|_| fits).find(looks)
+}
+
+/// Whether a stream may have so many pages of this length together.
+fn fits(count: usize, len: usize) -> bool {
+    let one = len / count.max(1);
+    COUNTS.contains(&count)
+        && one * count == len
+        && (len == UNIT_LEN || count <= 4 && one >= UNIT_LEN && one.is_power_of_two())
+}
+
+/// Appends so many pages, a unit or an item; false, and nothing of use is appended, if there cannot be so many or none is a
+/// b-tree page.
 #[expect(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
     reason = "a unit has at most `PAGES_MAX` pages, each of them within it"
 )]
-pub(super) fn encode(unit: &[u8], work: &mut PageWork, out: &mut Vec<u8>) -> bool {
-    if unit.len() != UNIT_LEN {
+pub(super) fn encode(unit: &[u8], count: usize, work: &mut PageWork, out: &mut Vec<u8>) -> bool {
+    if !fits(count, unit.len()) {
         return false;
     }
-    let looks = |count: &&usize| {
-        let len = unit.len() / **count;
-        let parsed = unit.chunks_exact(len).map(Layout::parse);
-        // Parts of a larger page are no pages: their cells would lie outside.
-        parsed.flatten().any(|layout| layout.highest() > len / 2)
-    };
-    let Some(count) = COUNTS.iter().find(looks) else {
-        return false;
-    };
     let len = unit.len() / count;
     let mut groups: Vec<(_, Vec<UnitPage>)> = Vec::new();
-    out.extend([TAG, *count as u8]);
+    out.extend([TAG, count as u8]);
     let names = out.len();
     for (index, page) in unit.chunks_exact(len).enumerate() {
         let Some(layout) = Layout::parse(page) else {
@@ -90,13 +103,13 @@ pub(super) fn encode(unit: &[u8], work: &mut PageWork, out: &mut Vec<u8>) -> boo
         }
     }
     let mut groups = groups.iter();
-    groups.all(|(_, pages)| super::encode_alike(unit, len, pages, work, out))
+    groups.len() > 0 && groups.all(|(_, pages)| super::encode_alike(unit, len, pages, work, out))
 }
 
 /// Fills a unit of several pages.
 pub(super) fn decode(undo: &mut Undo, input: &mut Reader<'_>, unit: &mut [u8]) -> Result<()> {
     let count = usize::from(input.byte()?);
-    if unit.len() != UNIT_LEN || !COUNTS.contains(&count) {
+    if !fits(count, unit.len()) {
         return Err(Malformed);
     }
     let len = unit.len() / count;

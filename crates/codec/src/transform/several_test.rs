@@ -1,12 +1,13 @@
 //! Units of several pages there and back, as SQLite fills them and with anything changed, and streams that lie about
 //! them.
 
+use litepack_io::random::SplitMix64;
 use proptest::prelude::*;
 
 use super::bytes::Malformed;
 use super::page::PageKind;
 use super::page_test::{LEN, Sql, build_of, kinds, there_and_back, values};
-use super::{PageWork, Undo, encode};
+use super::{PageWork, Transform, Undo, encode};
 
 fn text(text: &str) -> Sql {
     Sql::Text(text.into())
@@ -56,6 +57,64 @@ fn small_pages_share_columns() {
         mixed[(count - 1) * len..].fill(b'x');
         assert!(there_and_back(&mixed).is_some());
     }
+}
+
+/// An item there and back; the length of its stream.
+fn item_there_and_back(pages: &[u8], units: usize) -> Option<usize> {
+    let mut stream = Vec::new();
+    if !super::several::encode(pages, units, &mut PageWork::default(), &mut stream) {
+        return None;
+    }
+    let mut back = vec![0xaa; pages.len()];
+    Undo::default().decode(&stream, &mut back).unwrap();
+    assert!(back == pages, "other pages came back");
+    Some(stream.len())
+}
+
+#[test]
+fn the_pages_of_an_item_share_columns() {
+    for (len, units) in [(4096, 2), (4096, 4), (8192, 2), (16_384, 4)] {
+        let row = |id: i64| {
+            let number = (SplitMix64::new(id as u64).next_u64() >> 44) as i64;
+            let json = format!(r#"{{"id": {number}, "name": "name {}"}}"#, number % 7);
+            (id, vec![Sql::Null, text(&json), Sql::Integer(number)])
+        };
+        let page = |page: usize| {
+            let first = 50 * page as i64;
+            let rows: Rows = (first..first + 900).map(row).collect();
+            build_of(len, PageKind::TableLeaf, &rows, false)
+        };
+        let pages: Vec<u8> = (0..units).flat_map(page).collect();
+        let alone: usize = pages.chunks(len).filter_map(there_and_back).sum();
+        let together = item_there_and_back(&pages, units).unwrap();
+        assert!(together < alone, "{together} of {alone}");
+        // One of text between them, and one that is zero.
+        let mut mixed = pages.clone();
+        mixed[len..2 * len].fill(b'x');
+        assert!(item_there_and_back(&mixed, units).is_some());
+        mixed[len..2 * len].fill(0);
+        assert!(item_there_and_back(&mixed, units).is_some());
+        // No page of SQLite's at all, and no such item.
+        assert_eq!(item_there_and_back(&vec![b'x'; pages.len()], units), None);
+        for units in [0, 1, 3, 8, units + 1, 255] {
+            assert_eq!(item_there_and_back(&pages, units), None, "{units}");
+        }
+        // A unit is not given that many pages, whatever is in it.
+        assert_ne!(encoded(&pages).first(), Some(&super::several::TAG));
+        let mut stream = Vec::new();
+        super::several::encode(&pages, units, &mut PageWork::default(), &mut stream);
+        for wrong in [0, len, pages.len() / 2, pages.len() - 1] {
+            let mut back = vec![0; wrong];
+            let decoded = Undo::default().decode(&stream, &mut back);
+            assert!(decoded.is_err(), "{wrong}");
+        }
+    }
+}
+
+fn encoded(unit: &[u8]) -> Vec<u8> {
+    let mut stream = Vec::new();
+    encode(unit, &mut PageWork::default(), &mut stream);
+    stream
 }
 
 #[test]
@@ -177,6 +236,35 @@ proptest! {
             unit[page * 512 + at] = byte;
         }
         there_and_back(&unit);
+    }
+
+    #[test]
+    fn items_come_back_or_are_not_taken(
+        one in any_unit(),
+        next in any_unit(),
+        is_four in any::<bool>(),
+        changes in proptest::collection::vec((0..2 * LEN, any::<u8>()), 0..12),
+        cut in 0usize..300,
+    ) {
+        let (units, times) = if is_four { (4, 2) } else { (2, 1) };
+        let mut item = [one, next].concat().repeat(times);
+        let mut transform = Transform::default();
+        transform.of_item(&item, units);
+        for (at, byte) in &changes {
+            item[*at] = *byte;
+        }
+        if let Some(stream) = transform.of_item(&item, units) {
+            let stream = stream.to_vec();
+            let (mut undo, mut back) = (Undo::default(), vec![0; item.len()]);
+            let _ = undo.decode(&stream[..cut.min(stream.len())], &mut back);
+            let mut changed = stream.clone();
+            for (at, byte) in changes {
+                changed[at % stream.len()] = byte;
+            }
+            let _ = undo.decode(&changed, &mut back);
+            prop_assert_eq!(undo.decode(&stream, &mut back), Ok(()));
+            prop_assert!(back == item);
+        }
     }
 
     #[test]

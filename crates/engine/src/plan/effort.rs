@@ -35,6 +35,8 @@ pub struct Effort {
     /// Bytes of notes on which units have text in common, to store them by reference; 0 for no references. In a small
     /// container it is less.
     pub notes_max: usize,
+    /// Whether units of one tree may be stored together, which makes reading one alone slower.
+    pub groups: bool,
 }
 
 impl Effort {
@@ -50,6 +52,7 @@ impl Effort {
             threads,
             long_max: 0,
             notes_max: NOTES_MAX,
+            groups: false,
         }
     }
 
@@ -69,6 +72,7 @@ impl Effort {
                 false => 0,
             },
             notes_max: NOTES_MAX,
+            groups: level >= STRONG_LEVEL,
         }
     }
 

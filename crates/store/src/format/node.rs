@@ -305,8 +305,7 @@ fn read_items(fields: &mut Reader<'_>, extents: &[Extent; FANOUT]) -> Option<Box
         let units = u8::try_from(units).ok()?;
         ((units > 0) == (extent.len > 0)).then_some(())?;
         if units > 0 {
-            let is_columnar = extent.storage.codec == Codec::Columnar;
-            let is_known = ITEM_UNITS.contains(&units) && (units == 1 || !is_columnar);
+            let is_known = ITEM_UNITS.contains(&units);
             let users = fields.varint_u32().filter(|_| is_known)?;
             *basis = Basis::Shared { units, users };
         }

@@ -5,6 +5,7 @@ pub(crate) mod commit;
 mod create;
 mod dictionaries;
 mod flush;
+pub(crate) mod groups;
 mod items;
 mod newest;
 mod prefetch_segment;

@@ -75,7 +75,7 @@ impl<D: Storage> Store<D> {
         })
     }
 
-    /// The bytes of the extent that a unit is stored in, its own or that of the item it is a slice of: what others cost
+    /// The bytes of the extent that a unit is stored in, or its share of the item that it is a slice of: what others cost
     /// that are like it. 0 for a unit that is zero or a difference. If it is buffered, what is buffered is written.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl<D: Storage> Store<D> {
                 Basis::Alone | Basis::Shared { .. } => Ok(entry.len),
                 Basis::Slice(item, _) => {
                     let item = transaction.item(item)?;
-                    Ok(item.map_or(0, |item| item.extent.len))
+                    Ok(item.map_or(0, |item| item.extent.len.div_ceil(item.units.max(1).into())))
                 }
                 Basis::Items(_) | Basis::Former(_) => Ok(0),
             }
@@ -187,13 +187,13 @@ fn described(entry: &Entry) -> Reference {
 
 impl<D: Storage> Transaction<'_, D> {
     /// Whether units may be stored by reference, and this one.
-    fn may_refer(&self, unit: Unit) -> bool {
+    pub(super) fn may_refer(&self, unit: Unit) -> bool {
         // The first page is read before anything else is known, and alone.
         unit != Unit::FIRST && self.store.may_refer()
     }
 
     /// Whether this may be the content of a whole unit: bytes past the end of the database are zero.
-    fn is_unit(&self, unit: Unit, page: &[u8]) -> bool {
+    pub(super) fn is_unit(&self, unit: Unit, page: &[u8]) -> bool {
         let image = self.image();
         let within = image.size.saturating_sub(unit.start(image.unit_size));
         let past = usize::try_from(within).ok().filter(|within| *within > 0);
@@ -203,7 +203,7 @@ impl<D: Storage> Transaction<'_, D> {
     }
 
     /// Writes what is buffered if this unit is among it.
-    fn write_buffered(&mut self, unit: Unit) -> Result<()> {
+    pub(super) fn write_buffered(&mut self, unit: Unit) -> Result<()> {
         if self.store.writer.buffer.get(unit).is_some() {
             self.write_batch()?;
             self.write_queue()?;
@@ -291,13 +291,19 @@ impl<D: Storage> Transaction<'_, D> {
             units,
             users: 0,
         };
+        let added = self.add_stored(item)?;
+        if added.is_none() {
+            self.release_content(extent.offset, extent.len.into())?;
+        }
+        Ok(added)
+    }
+
+    /// Adds an item whose extent is in the file, until the commit or until it is named. `None` if all numbers are in use.
+    pub(super) fn add_stored(&mut self, item: Item) -> Result<Option<ItemNumber>> {
         let added = self.new_item(item)?;
-        match added {
-            Some(number) => {
-                self.changes.stored.add_bytes(extent.len);
-                self.changes.items.wait_for_name(number);
-            }
-            None => self.release_content(extent.offset, extent.len.into())?,
+        if let Some(number) = added {
+            self.changes.stored.add_bytes(item.extent.len);
+            self.changes.items.wait_for_name(number);
         }
         Ok(added)
     }
@@ -321,11 +327,12 @@ impl<D: Storage> Transaction<'_, D> {
     /// Encodes an item and writes it to a place of its own.
     fn store_item(&mut self, pages: &[u8], units: u8, dictionary: DictId) -> Result<Extent> {
         let choice = self.choice(self.image().catalog.lasting(dictionary))?;
-        let (level, columnar) = (self.level(), self.store.writer.columnar && units == 1);
+        let (level, columnar) = (self.level(), self.store.writer.columnar);
         let uuid = self.medium().uuid;
         let encoder = self.store.snapshot.pages().tools.encoder(level, columnar);
         let mut stored = Vec::new();
-        let codec = encoder.encode(pages, choice.dictionary.as_deref(), &mut stored)?;
+        let dictionary = choice.dictionary.as_deref();
+        let codec = encoder.encode_item(pages, units.into(), dictionary, &mut stored)?;
         let offset = self.place_unit(&stored)?;
         #[expect(
             clippy::cast_possible_truncation,
@@ -440,7 +447,7 @@ impl<D: Storage> Transaction<'_, D> {
     }
 
     /// Puts an entry with a reference into the map.
-    fn refer(&mut self, unit: Unit, entry: Entry, page: &[u8]) -> Result<()> {
+    pub(super) fn refer(&mut self, unit: Unit, entry: Entry, page: &[u8]) -> Result<()> {
         self.note_order(unit)?;
         self.set_page(unit, entry, page)?;
         if entry.len > 0 {
