@@ -66,7 +66,8 @@ fn totals(info: &FileInfo) -> String {
     for (name, count, bytes) in &info.codecs {
         lines.push((format!("  {name}"), units(*count, *bytes)));
     }
-    if info.references > 0 {
+    // Pages that are only stored together with others save nothing by this.
+    if info.references_save > 0 {
         let saved = size(info.references_save);
         let text = format!("{} units, which saves about {saved}", info.references);
         lines.push(("text stored once".into(), text));
