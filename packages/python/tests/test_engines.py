@@ -60,7 +60,7 @@ def test_dask(logs, tmp_path):
     import litepack.dask
 
     with dask.config.set(scheduler="threads"):
-        frame = litepack.dask.read(logs, table="log", split_bytes=4096)
+        frame = litepack.dask.read(logs, table="log", split_bytes=1024)
         assert frame.npartitions > 3
         found = frame.compute()
         assert str(found.dtypes["id"]) == "int64[pyarrow]"
@@ -127,7 +127,7 @@ def test_daft(logs):
     pytest.importorskip("daft")
     import litepack.daft
 
-    frame = litepack.daft.read(logs, table="log", split_bytes=4096)
+    frame = litepack.daft.read(logs, table="log", split_bytes=1024)
     rows = sorted(zip(*frame.to_pydict().values()))
     assert [row[:3] for row in rows] == [row[:3] for row in expected(logs)]
     # Columns that it leaves out, and conditions on ones that it does not return, in another order.
@@ -216,7 +216,7 @@ def read(spark, path, **options):
 
 
 def test_spark_reads(spark, logs):
-    frame = read(spark, logs, splitBytes="4096")
+    frame = read(spark, logs, splitBytes="1024")
     assert frame.schema.simpleString() == "struct<id:bigint,at:string,status:bigint,ms:double,what:string>"
     assert frame.rdd.getNumPartitions() > 3
     assert sorted(map(tuple, frame.collect()), key=lambda row: row[0]) == expected(logs)
@@ -232,7 +232,7 @@ def test_spark_reads_small_files_together(spark, logs):
     for frame in (apart, read(spark, logs)):
         assert sorted(map(tuple, frame.collect()), key=lambda row: row[0]) == expected(logs)
     # A large file is not put together again from its parts.
-    assert read(spark, logs, splitBytes="4096").rdd.getNumPartitions() > 3
+    assert read(spark, logs, splitBytes="1024").rdd.getNumPartitions() > 3
 
 
 def test_spark_with_a_catalog(spark, logs, catalog):
