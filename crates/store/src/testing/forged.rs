@@ -14,7 +14,7 @@ use crate::format::catalog::Catalog;
 use crate::format::header::Header;
 use crate::format::layout::{
     DATA_START, FileUuid, HEADER_LEN, LOCK_BYTES, MARK_OFFSETS, OFFSET_LIMIT, Pointer, RECORD_LEN,
-    SLOT_OFFSETS,
+    SLOT_OFFSETS, is_plausible,
 };
 use crate::format::leaf::{Entry, Extent, FANOUT, Leaf};
 use crate::format::node::Node;
@@ -377,15 +377,15 @@ impl Forger<'_, '_> {
                 };
             }
             // Such an entry cannot be written down.
-            let end = entry.offset.checked_add(entry.len.into());
-            let is_plausible = end.is_some_and(|end| end <= OFFSET_LIMIT);
-            let is_written = match entry.basis {
-                Basis::Alone | Basis::Slice(..) => true,
-                Basis::Shared { .. } => entry.len > 0,
-                Basis::Items(_) => entry.len > 0,
-                Basis::Former(former) => entry.len > 0 && !former.overlaps(&entry.extent()),
-            };
-            if is_written && is_plausible && !entry.is_zero() {
+            let is_plausible = is_plausible(entry.offset, entry.len);
+            let is_written = is_plausible
+                && match entry.basis {
+                    Basis::Alone | Basis::Slice(..) => true,
+                    Basis::Shared { .. } => entry.len > 0,
+                    Basis::Items(_) => entry.len > 0,
+                    Basis::Former(former) => entry.len > 0 && !former.overlaps(&entry.extent()),
+                };
+            if is_written && !entry.is_zero() {
                 leaf.set(slot, entry);
             }
         }
@@ -462,8 +462,11 @@ impl Forger<'_, '_> {
                     sum: place.sum as u32,
                     storage: Encoding::RAW,
                 };
-                let is_sane =
-                    place.len > 0 && place.is_plausible() && !former.overlaps(&zstd.extent());
+                let own = zstd.extent();
+                let is_sane = place.len > 0
+                    && place.is_plausible()
+                    && is_plausible(own.offset, own.len)
+                    && !former.overlaps(&own);
                 let basis = if is_sane {
                     Basis::Former(former)
                 } else {
