@@ -137,9 +137,9 @@ impl Space {
         self.end
     }
 
-    /// Bytes below the end that are not free.
+    /// Bytes below the end that are not free. 0 where a hostile file has a range free twice, which [`Self::all_free`] tells.
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.end.0 - self.free_bytes()
+        self.end.bytes_since(FileOffset(self.free_bytes()))
     }
 
     /// Free bytes below the end, waiting ones included.
