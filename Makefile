@@ -73,7 +73,7 @@ test-long: e2e ## the same tests with many more rounds, and the slow ones; the r
 	@scripts/need cargo cc nginx openssl sqlite3 python3
 	@rm -f $(SKIPPED)
 	LITEPACK_SKIPPED=$(SKIPPED) LITEPACK_LONG=1 LITEPACK_BIN=$(RELEASE)/litepack $(THREADS) \
-		cargo test --release --workspace --no-fail-fast -- --include-ignored
+		env --default-signal=INT cargo test --release --workspace --no-fail-fast -- --include-ignored
 	@scripts/skipped $(SKIPPED)
 
 test-threads: ## tests with several threads, under ThreadSanitizer (LITEPACK_SEED=N for another run)
