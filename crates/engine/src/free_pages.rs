@@ -62,6 +62,13 @@ impl FreePages {
         }))
     }
 
+    /// Whether a unit is to be dropped.
+    pub(crate) fn has(&self, unit: Unit) -> bool {
+        // The next one is last.
+        let found = self.units.binary_search_by(|other| unit.cmp(other));
+        found.is_ok()
+    }
+
     /// The bytes that they take in the file.
     pub(crate) fn stored(&self) -> u64 {
         self.stored

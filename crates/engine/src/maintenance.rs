@@ -94,6 +94,28 @@ impl<D: Storage> Source for Store<D> {
     }
 }
 
+/// The units that stay when free pages are dropped. The text of a table that was deleted is often that of another one.
+struct Kept<'a, D: Storage> {
+    store: &'a mut Store<D>,
+    free: Option<&'a FreePages>,
+}
+
+impl<D: Storage> Source for Kept<'_, D> {
+    fn read(&mut self, offset: u64, buf: &mut [u8]) -> bool {
+        let unit = Unit::holding(offset, self.store.unit_size());
+        let is_dropped = self.free.is_some_and(|free| free.has(unit));
+        !is_dropped && Source::read(self.store, offset, buf)
+    }
+
+    fn dictionary_of(&mut self, unit: Unit) -> DictId {
+        Source::dictionary_of(self.store, unit)
+    }
+
+    fn reference(&mut self, unit: Unit) -> Option<Reference> {
+        Source::reference(self.store, unit)
+    }
+}
+
 /// The level to maintain a file at unless the user says another: the highest it was ever stored at.
 pub fn default_level<D: Storage>(store: &Store<D>) -> Level {
     store.maintained_level().max(store.level())
@@ -126,7 +148,11 @@ impl Maintenance {
             Former::Needed => None,
         };
         let plan = Plan::make(size, unit, effort, known, store)?;
-        let estimate = Estimate::of(size, unit, effort, &plan, store)?;
+        let mut kept = Kept {
+            store,
+            free: free.as_ref(),
+        };
+        let estimate = Estimate::of(size, unit, effort, &plan, &mut kept)?;
         Ok(Maintenance {
             level,
             plan,
