@@ -33,7 +33,7 @@ pub struct Maintenance {
     /// The catalog that all numbers are of.
     catalog: (u64, u64),
     free: Option<FreePages>,
-    /// What references would save, if they are worth it.
+    /// The savings of references, if they are worth it.
     estimate: Option<Estimate>,
     /// Their notes, while some are made.
     references: Option<References>,

@@ -124,7 +124,7 @@ fn write<D: litepack_io::storage::Storage>(
     store.commit()
 }
 
-/// What a power loss leaves is a commit, and whole; maintenance and writes go on with it.
+/// A power loss leaves a commit, and a whole one; maintenance and writes go on with it.
 fn verify_after_power_loss(disk: &CrashingStorage, model: &Model, loss: u64, context: &str) {
     let disk = CrashingStorage::with_image(disk.after_power_loss(loss));
     let mut store = open(&disk);
@@ -163,7 +163,7 @@ fn run(seed: u64, rounds: u64) -> u64 {
             model.possible.push(model.current.clone());
         }
         let mut other = open(&disk);
-        // What was planned may be out of date at any step.
+        // The plan may be out of date at any step.
         let mut maintenance = Maintenance::plan(&mut store, LEVEL, Former::Gone).unwrap();
         let dies = random.next_u64().is_multiple_of(4);
         if dies {

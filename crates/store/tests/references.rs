@@ -768,7 +768,7 @@ fn units_that_are_written_together_are_slices_of_one_item() {
             write(&mut store, unit, &page(unit));
         }
         store.flush().unwrap();
-        assert_eq!(items(&mut store), 2, "nobody names it");
+        assert_eq!(items(&mut store), 2, "no unit names it");
         assert_sound(&mut store);
         drop(store);
         let mut store = Store::open(&disk, self::options()).unwrap();

@@ -25,7 +25,7 @@ const WORTHWHILE: u64 = 100;
 /// So many are measured of those that have text of neighbours, and of the others.
 const MEASURED: usize = 32;
 
-/// What references would save in a database.
+/// The savings of references in a database.
 #[derive(Clone, Copy, Debug)]
 pub struct Estimate {
     pub(super) units: u64,

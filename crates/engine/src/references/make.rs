@@ -220,7 +220,7 @@ impl References {
     /// it. Returns where to go on, and `None` at the end. Units that are damaged are passed over. Part of the running
     /// transaction.
     ///
-    /// What is known of former units may be out of date: their content is read again, and each reference is compared.
+    /// Notes of former units may be out of date: their content is read again, and each reference is compared.
     ///
     /// # Errors
     /// The caller rolls the transaction back.

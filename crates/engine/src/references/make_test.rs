@@ -394,7 +394,7 @@ fn wrong_bases_change_no_page() {
     let plain = repeated(40, 20_000);
     let other: Vec<u8> = plain.chunks(4096).rev().flatten().copied().collect();
     let mut references = make(&plain, PAGE, 2).unwrap();
-    // What it knows of units is of another database.
+    // Its notes are of another database.
     for (number, page) in other.chunks(4096).enumerate() {
         references.finder.as_mut().unwrap().look(page);
         references

@@ -61,8 +61,8 @@ struct Encoded {
 impl<D: Storage> Store<D> {
     /// Writes groups of whole units, each of them stored together at the writing level. Units are stored alone, as by
     /// [`Store::write_with`], if they cannot be stored together or that saves nothing: the first one, all of a group that
-    /// has not two or four or is longer than 64 KiB, and all if one is written twice or no references may be made. A database that ends before a
-    /// unit ends with it then. Part of the running transaction.
+    /// has not two or four or is longer than 64 KiB, and all if one is written twice or no references may be made. A
+    /// database that ends before a unit ends with it then. Part of the running transaction.
     ///
     /// # Errors
     /// The transaction is rolled back.
