@@ -288,8 +288,8 @@ impl std::fmt::Display for DecodeError {
 impl std::error::Error for DecodeError {}
 
 impl Decoder {
-    /// Fills `page` from `stored`. Writes nothing outside `page` and allocates nothing per call but the first,
-    /// whatever `stored` holds.
+    /// Fills `page` from `stored`. Writes nothing outside `page`, whatever `stored` holds. It allocates for the first page,
+    /// and for the first that needs more room.
     ///
     /// # Errors
     /// When the stored bytes do not decode to exactly one page; `page` is then undefined.

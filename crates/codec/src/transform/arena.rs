@@ -25,8 +25,7 @@ impl Arena {
     pub(crate) fn begin(&mut self, stream: &[u8], room: usize) {
         self.limit = stream.len() + room;
         if self.bytes.len() < self.limit + CHUNK {
-            // Nothing of the former stream is needed. Zeros from the system take no memory until they are used, and
-            // most pages use a tenth of the room for a page of 64 KiB, which is 1.6 MB.
+            // Nothing of the former stream is needed.
             self.bytes = Vec::new();
             self.bytes = vec![0; self.limit + CHUNK];
         }
@@ -36,6 +35,11 @@ impl Arena {
 
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// How long a stream and its room may be without more memory.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.len().saturating_sub(CHUNK)
     }
 
     /// The bytes appended since the arena had `start` bytes.

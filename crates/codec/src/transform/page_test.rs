@@ -7,6 +7,7 @@ use super::bytes::Malformed;
 use super::json::binary::to_binary;
 use super::page::PageKind;
 use super::record::{header_len as record_header_len, put_varint, serial_of, varint_len, word_of};
+use super::undo::ROOM;
 use super::{PageWork, Undo, VERBATIM, encode};
 
 pub(super) const LEN: usize = 4096;
@@ -171,6 +172,27 @@ fn a_page_of_alike_rows_gets_smaller_and_pages_of_anything_else_are_left_alone()
     }
     // An empty leaf, as a table without rows has it.
     assert!(there_and_back(&build(PageKind::TableLeaf, &[], false)).unwrap() < 20);
+}
+
+/// Ones take no byte of a record and eight of the arena.
+#[test]
+fn a_page_that_needs_more_room_than_most_is_read_and_the_room_kept() {
+    let rows: Vec<(i64, Vec<Sql>)> = (1..200)
+        .map(|id| (id, (0..9).map(|n| Sql::Integer((id >> n) & 1)).collect()))
+        .collect();
+    let page = build(PageKind::TableLeaf, &rows, false);
+    assert!(there_and_back(&page).is_some());
+    let (mut stream, mut undo, mut back) = (Vec::new(), Undo::default(), vec![0; LEN]);
+    assert!(encode(&page, &mut PageWork::default(), &mut stream));
+    let usual = ROOM * LEN;
+    assert!(undo.decode_within(usual, &stream, &mut back).is_err());
+    undo.decode(&stream, &mut back).unwrap();
+    let kept = undo.capacity();
+    assert!(kept > usual);
+    // Damage costs no more memory, and less room is never taken for damage.
+    assert!(undo.decode(&stream[..stream.len() - 1], &mut back).is_err());
+    undo.decode(&stream, &mut back).unwrap();
+    assert!(back == page && undo.capacity() == kept);
 }
 
 #[test]

@@ -14,12 +14,15 @@ use super::{COLUMNS_MAX, KIND, PAGE_ONE, VERBATIM, column, ints, json, several, 
 
 /// Room in the arena for what is not copied from the stream, in pages: JSON texts and the values they are made of, and
 /// integers, which take up to eight bytes each, and no less than one on the page.
-const ROOM: usize = 12;
+const ROOM_MAX: usize = 12;
+
+/// The room that a page gets first. Most need no more, and of 64 KiB the most are 850 KB.
+pub(super) const ROOM: usize = 2;
 
 /// Places for values, at most so many times the bytes of a page.
 const PLACES_MAX: usize = 4;
 
-/// Scratch memory of decoding, reused for every page, so that nothing is allocated.
+/// Scratch memory of decoding, reused for every page.
 #[derive(Default)]
 pub(crate) struct Buffers {
     pub(crate) arena: Arena,
@@ -58,9 +61,26 @@ impl Undo {
         if unit.len() > PAGE_MAX {
             return Err(Malformed);
         }
+        let most = ROOM_MAX * unit.len();
+        let capacity = self.buffers.arena.capacity().saturating_sub(stream.len());
+        let room = capacity.clamp(ROOM * unit.len(), most);
+        match self.decode_within(room, stream, unit) {
+            // Damaged, or one that needs more room. The arena keeps it for the next.
+            Err(Malformed) if room < most => self.decode_within(most, stream, unit),
+            decoded => decoded,
+        }
+    }
+
+    /// The same with room for so many bytes.
+    pub(super) fn decode_within(
+        &mut self,
+        room: usize,
+        stream: &[u8],
+        unit: &mut [u8],
+    ) -> Result<()> {
         let mut input = Reader::new(stream);
         let tag = input.byte()?;
-        self.buffers.arena.begin(stream, ROOM * unit.len());
+        self.buffers.arena.begin(stream, room);
         if tag == several::TAG {
             several::decode(self, &mut input, unit)?;
         } else {
@@ -71,6 +91,12 @@ impl Undo {
         } else {
             Err(Malformed)
         }
+    }
+
+    /// How long a stream and its room may be without more memory.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.buffers.arena.capacity()
     }
 
     /// Fills pages of one kind, `MOST` at most, of a stream that the arena has begun with.
