@@ -168,17 +168,18 @@ impl Measured {
         if !there {
             return Ok(());
         }
-        let mut stored = Vec::new();
+        let (mut stored, mut alone) = (Vec::new(), 0);
         for page in pages.chunks(unit_size as usize) {
             stored.clear();
             encoder.encode(page, dictionary, &mut stored)?;
-            self.alone += stored.len() as u64;
+            alone += stored.len() as u64;
         }
         stored.clear();
         let codec = encoder.encode_item(&pages, group.len(), dictionary, &mut stored)?;
+        self.alone += alone;
         self.together += match codec {
             // They would be stored alone.
-            Codec::Raw => u64::MAX / 4 / MEASURED,
+            Codec::Raw => alone,
             // The map and the item tree take no more for them than the map for units alone.
             _ => stored.len() as u64,
         };

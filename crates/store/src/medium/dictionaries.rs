@@ -19,6 +19,17 @@ pub(crate) struct Choice {
     pub(crate) level: Level,
 }
 
+impl Choice {
+    /// What is told of a page that was encoded so, at this level.
+    pub(crate) fn encoding(&self, codec: Codec, level: Level) -> Encoding {
+        Encoding {
+            codec,
+            dict: self.number,
+            up_to_date: self.number != 0 && level >= self.level,
+        }
+    }
+}
+
 /// A borrowed dictionary: threads that decode with the same one would wait for each other to count references.
 pub(crate) enum Held<'a> {
     Fresh(&'a Arc<Dictionary>),

@@ -5,7 +5,7 @@
 //!
 //! Groups are encoded by the workers that encode units, and by the handle's own thread.
 
-use litepack_codec::{Codec, DictId, Encoding, Level};
+use litepack_codec::{Codec, DictId, Level};
 use litepack_io::results::Results;
 use litepack_io::storage::Storage;
 
@@ -112,11 +112,7 @@ impl<D: Storage> Transaction<'_, D> {
                 offset,
                 len: item.stored.len() as u32,
                 sum: self.medium().uuid.sum32(&item.stored),
-                storage: Encoding {
-                    codec: item.codec,
-                    dict: choice.number,
-                    up_to_date: choice.number != 0 && self.level() >= choice.level,
-                },
+                storage: choice.encoding(item.codec, self.level()),
             };
             if item.codec == Codec::Raw || !self.name_group(group, extent)? {
                 self.release_content(offset, extent.len.into())?;

@@ -6,7 +6,7 @@
 //!
 //! Extents written here are in the file when a call returns, so that the next can read them and give them back.
 
-use litepack_codec::{Codec, DictId, Encoding};
+use litepack_codec::{Codec, DictId};
 use litepack_io::storage::Storage;
 
 use crate::error::Result;
@@ -342,11 +342,7 @@ impl<D: Storage> Transaction<'_, D> {
             offset,
             len: stored.len() as u32,
             sum: uuid.sum32(&stored),
-            storage: Encoding {
-                codec,
-                dict: choice.number,
-                up_to_date: choice.number != 0 && level >= choice.level,
-            },
+            storage: choice.encoding(codec, level),
         };
         self.forget_place(&extent, units);
         Ok(extent)
@@ -435,11 +431,7 @@ impl<D: Storage> Transaction<'_, D> {
             offset,
             len: stored.len() as u32,
             sum: self.medium().uuid.sum32(stored),
-            storage: Encoding {
-                codec: Codec::Zstd,
-                dict: choice.number,
-                up_to_date: choice.number != 0 && self.level() >= choice.level,
-            },
+            storage: choice.encoding(Codec::Zstd, self.level()),
             basis: Basis::Items(bases),
         };
         self.refer(unit, entry, page)?;

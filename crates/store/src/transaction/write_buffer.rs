@@ -389,11 +389,8 @@ fn encode(
         let storage = if page.iter().all(|byte| *byte == 0) {
             Encoding::RAW
         } else {
-            Encoding {
-                codec: encoder.encode(&page, choice.dictionary.as_deref(), &mut bytes)?,
-                dict: choice.number,
-                up_to_date: choice.number != 0 && recipe.level >= choice.level,
-            }
+            let codec = encoder.encode(&page, choice.dictionary.as_deref(), &mut bytes)?;
+            choice.encoding(codec, recipe.level)
         };
         #[expect(
             clippy::indexing_slicing,

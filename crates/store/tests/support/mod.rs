@@ -1,6 +1,8 @@
 //! Helpers for several tests of the store.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
+pub mod pages;
+
 use std::sync::Arc;
 
 use litepack_io::testing::CrashingStorage;
