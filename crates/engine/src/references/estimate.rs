@@ -4,9 +4,15 @@
 //! the other one may be anywhere: so each that is found counts `n` times. One that is found in the same run counts once,
 //! as neighbours are sampled together. Of those found, some are measured: numbers, and rows with the same few words, look
 //! alike and are no smaller for it.
+//!
+//! A unit whose difference does not pay stands alone, and is what later ones may be a difference to: versions of a text
+//! grow apart. Which these are is measured for all that are found, at the lowest level.
 
-use litepack_codec::BriefDifferenceEncoder;
+use std::collections::BTreeMap;
+
+use litepack_codec::{BriefDifferenceEncoder, Encoder};
 use litepack_io::interrupt::{self, Halt};
+use litepack_io::memory::OutOfMemory;
 use litepack_io::random::SplitMix64;
 use litepack_store::{Reference, Unit};
 
@@ -22,8 +28,11 @@ const ALL: u64 = 1000;
 const RUN: u64 = 16;
 /// They have to save one byte in so many.
 const WORTHWHILE: u64 = 100;
-/// So many are measured of those that have text of neighbours, and of the others.
+/// So many are measured of those that have text of neighbours, and of the others; and of a larger sample.
 const MEASURED: usize = 32;
+const MEASURED_MORE: usize = 256;
+/// With each dictionary so many are encoded to know what it saves.
+const EXACT: usize = 16;
 
 /// The savings of references in a database.
 #[derive(Clone, Copy, Debug)]
@@ -34,18 +43,26 @@ pub struct Estimate {
     saved: u64,
 }
 
-/// Units that have text of others, and an even choice of them: each has the same chance.
-#[derive(Default)]
+/// Units that have text of others, and an even choice of at most so many: each has the same chance.
 struct Alike {
     count: u64,
+    most: usize,
     chosen: Vec<(Unit, Vec<Unit>)>,
 }
 
 impl Alike {
+    fn of_at_most(most: usize) -> Alike {
+        Alike {
+            count: 0,
+            most,
+            chosen: Vec::new(),
+        }
+    }
+
     fn add(&mut self, unit: Unit, bases: Vec<Unit>, random: &mut SplitMix64) {
         self.count += 1;
         let place = (random.next_u64() % self.count) as usize;
-        if self.chosen.len() < MEASURED {
+        if self.chosen.len() < self.most {
             self.chosen.push((unit, bases));
         } else if let Some(place) = self.chosen.get_mut(place) {
             *place = (unit, bases);
@@ -73,24 +90,59 @@ impl Estimate {
             return Ok(None);
         }
         let step = (units / ALL).isqrt().max(1);
-        let [near, far] = &sample(units, unit_size, step, effort, source)?;
+        let estimate = Estimate {
+            units,
+            unit_size,
+            effort,
+            saved: 0,
+        };
+        let estimate = estimate.sampled(step, MEASURED, plan, source)?;
+        let is_worthwhile = estimate.saved.saturating_mul(WORTHWHILE) >= plan.stored().max(1);
+        Ok(is_worthwhile.then_some(estimate))
+    }
+
+    /// The same from a sample of about so many units, and whether those are all: for who wants to know it better.
+    ///
+    /// # Errors
+    /// As [`Estimate::of`].
+    pub fn of_more(
+        &self,
+        sample: u64,
+        plan: &Plan,
+        source: &mut impl Source,
+    ) -> Result<(Estimate, bool), Halt> {
+        let step = self.units.div_ceil(sample.max(1)).max(1);
+        let estimate = self.sampled(step, MEASURED_MORE, plan, source)?;
+        Ok((estimate, step == 1))
+    }
+
+    /// From runs of one unit in `step`, of which at most so many are measured of each kind.
+    fn sampled(
+        self,
+        step: u64,
+        most: usize,
+        plan: &Plan,
+        source: &mut impl Source,
+    ) -> Result<Estimate, Halt> {
+        let Estimate {
+            units,
+            unit_size,
+            effort,
+            ..
+        } = self;
+        let [mut near, mut far] = [Alike::of_at_most(most), Alike::of_at_most(most)];
+        sample(&self, step, plan, source, [&mut near, &mut far])?;
         // Each unit of the sample stands for `step` of them, and finds only one in `step` of those far away.
         let near_units = near.count.saturating_mul(step).min(units);
         let far_units = far.count.saturating_mul(step).saturating_mul(step);
         let far_units = far_units.min(units - near_units);
         let mut saved = 0_u128;
-        for (alike, of) in [(near, near_units), (far, far_units)] {
+        for (alike, of) in [(&near, near_units), (&far, far_units)] {
             let measured = measure(&alike.chosen, unit_size, effort, plan, source)?;
             saved += u128::from(measured) * u128::from(of) / alike.chosen.len().max(1) as u128;
         }
-        let estimate = Estimate {
-            units,
-            unit_size,
-            effort,
-            saved: u64::try_from(saved).unwrap_or(u64::MAX),
-        };
-        let is_worthwhile = estimate.saved.saturating_mul(WORTHWHILE) >= plan.stored().max(1);
-        Ok(is_worthwhile.then_some(estimate))
+        let saved = u64::try_from(saved).unwrap_or(u64::MAX);
+        Ok(Estimate { saved, ..self })
     }
 
     /// About the bytes that references save.
@@ -99,18 +151,31 @@ impl Estimate {
     }
 }
 
-/// Units of runs all over the database that have text of others in the sample: of neighbours, and of others.
+/// Adds units of runs all over the database that have text of others in the sample: of neighbours, and of others.
 fn sample(
-    units: u64,
-    unit_size: u32,
+    of: &Estimate,
     step: u64,
-    effort: Effort,
+    plan: &Plan,
     source: &mut impl Source,
-) -> Result<[Alike; 2], Halt> {
+    [near, far]: [&mut Alike; 2],
+) -> Result<(), Halt> {
+    let Estimate {
+        units,
+        unit_size,
+        effort,
+        ..
+    } = *of;
     let mut finder = Finder::sampling(effort.notes_max, units, units / step, unit_size)?;
     let mut random = SplitMix64::new(units);
     let mut page = litepack_io::memory::zeros(unit_size as usize)?;
-    let [mut near, mut far] = [Alike::default(), Alike::default()];
+    let mut roughly = Roughly {
+        plan,
+        differences: BriefDifferenceEncoder::default(),
+        encoder: effort.encoder(),
+        known: BTreeMap::new(),
+        prefix: Vec::new(),
+        stored: Vec::new(),
+    };
     for stretch in (0..units).step_by((RUN * step) as usize) {
         let start = Unit(stretch + random.next_u64() % (RUN * step - RUN + 1));
         let stop = Unit(start.0.saturating_add(RUN).min(units));
@@ -125,21 +190,83 @@ fn sample(
             if !there || !source.read(unit.start(unit_size), &mut page) || is_zero(&page) {
                 continue;
             }
-            let bases = match finder.look(&page) {
-                Found::Nothing => None,
-                Found::Same(base) => Some(vec![base]),
-                Found::Alike(bases) => Some(bases),
+            let (bases, is_same) = match finder.look(&page) {
+                Found::Nothing => (None, false),
+                Found::Same(base) => (Some(vec![base]), true),
+                Found::Alike(bases) => (Some(bases), false),
             };
-            match (bases, reference) {
-                (None, _) | (_, Some(Reference::Alias { .. })) => finder.keep(unit),
-                (Some(bases), _) if bases.iter().any(|base| *base >= start) => {
-                    near.add(unit, bases, &mut random);
-                }
-                (Some(bases), _) => far.add(unit, bases, &mut random),
+            let (Some(bases), false) = (bases, matches!(reference, Some(Reference::Alias { .. })))
+            else {
+                finder.keep(unit);
+                continue;
+            };
+            if !is_same && !roughly.pays(unit, &page, &bases, source)? {
+                // It will stand alone, and later ones may have more of its text.
+                finder.keep(unit);
+            }
+            if bases.iter().any(|base| *base >= start) {
+                near.add(unit, bases, &mut random);
+            } else {
+                far.add(unit, bases, &mut random);
             }
         }
     }
-    Ok([near, far])
+    Ok(())
+}
+
+/// Says roughly whether a unit is worth being a difference, in a few microseconds: by lengths at the lowest level.
+struct Roughly<'a> {
+    plan: &'a Plan,
+    differences: BriefDifferenceEncoder,
+    encoder: Encoder,
+    /// By the planned dictionary: how many units were encoded with it, their bytes, and those at the lowest level
+    /// without it.
+    known: BTreeMap<Option<usize>, (usize, u64, u64)>,
+    prefix: Vec<u8>,
+    stored: Vec<u8>,
+}
+
+impl Roughly<'_> {
+    fn pays(
+        &mut self,
+        unit: Unit,
+        page: &[u8],
+        bases: &[Unit],
+        source: &mut impl Source,
+    ) -> Result<bool, OutOfMemory> {
+        let len = page.len();
+        litepack_io::memory::resize(&mut self.prefix, bases.len() * len)?;
+        for (base, part) in bases.iter().zip(self.prefix.chunks_mut(len.max(1))) {
+            if !source.read(base.0.saturating_mul(len as u64), part) {
+                return Ok(false);
+            }
+        }
+        let brief = self.encoded(page, true)?;
+        let planned = self.plan.dictionary_of(unit);
+        let known = self.known.get(&planned).copied();
+        let (count, exact, briefly) = known.unwrap_or_default();
+        let alone = if count < EXACT {
+            let dictionary = planned.and_then(|at| self.plan.planned().get(at));
+            let dictionary = dictionary.map(|listed| &*listed.dictionary);
+            self.stored.clear();
+            (self.encoder).encode(page, dictionary, &mut self.stored)?;
+            let alone = self.stored.len() as u64;
+            let now = (count + 1, exact + alone, briefly + brief);
+            self.known.insert(planned, now);
+            alone
+        } else {
+            brief * exact / briefly.max(1)
+        };
+        Ok(pays(self.encoded(page, false)?, alone))
+    }
+
+    /// The bytes of a page at the lowest level, alone or as a difference.
+    fn encoded(&mut self, page: &[u8], alone: bool) -> Result<u64, OutOfMemory> {
+        let prefix = if alone { &[] } else { self.prefix.as_slice() };
+        self.stored.clear();
+        let fits = (self.differences).encode(page, prefix, page.len(), &mut self.stored)?;
+        Ok(if fits { self.stored.len() } else { page.len() } as u64)
+    }
 }
 
 /// The bytes that these units take less as differences to their bases, or as the same, than alone.

@@ -86,20 +86,30 @@ fn fill(
     store: &mut Store<&MemoryStorage>,
     plain: &[u8],
     unit_size: u32,
+    references: Option<&mut References>,
+) {
+    fill_with(store, plain, unit_size, references, &|_| 0);
+}
+
+fn fill_with(
+    store: &mut Store<&MemoryStorage>,
+    plain: &[u8],
+    unit_size: u32,
     mut references: Option<&mut References>,
+    number: &dyn Fn(Unit) -> DictId,
 ) {
     let mut source = Plain(plain, 0);
     let chunk = 1 << 20;
     for (at, pages) in plain.chunks(chunk).enumerate() {
         let first = Unit::holding((at * chunk) as u64, unit_size);
         if let Some(references) = &mut references {
-            let written = references.write(store, &mut source, (first, pages), &|_| 0);
+            let written = references.write(store, &mut source, (first, pages), number);
             written.unwrap();
             continue;
         }
         for (page, unit) in pages.chunks(unit_size as usize).zip(first.0..) {
             let offset = Unit(unit).start(unit_size);
-            store.write_with(offset, page, 0).unwrap();
+            store.write_with(offset, page, number(Unit(unit))).unwrap();
         }
     }
     // Once for each unit and base.
@@ -268,6 +278,49 @@ fn nothing_in_common_is_not_looked_for() {
     assert!(make(&repeated(1, 40_000), PAGE, 1).is_none(), "too small");
     assert!(make(&vec![0; 1 << 20], PAGE, 1).is_none());
     assert!(make(&[], PAGE, 1).is_none());
+}
+
+/// Versions of texts, each with some new sentences. A version that has become too different stands alone, and is what the
+/// next ones are a difference to. So it is for the estimate.
+#[test]
+fn versions_of_texts_are_told() {
+    let (mut random, mut seed) = (SplitMix64::new(9), 1000);
+    let mut texts: Vec<Vec<u8>> = (0..60).map(|seed| sentences(seed, 20_000)).collect();
+    let mut plain = Vec::new();
+    for _ in 0..15 {
+        for text in &mut texts {
+            for _ in 0..8 {
+                seed += 1;
+                let at = (random.next_u64() % 19_700) as usize;
+                text.splice(at..at + 300, sentences(seed, 300));
+            }
+            seed += 1;
+            plain.extend_from_slice(text);
+            plain.extend(sentences(seed, 50));
+        }
+    }
+    let (effort, size, mut source) = (effort(2), plain.len() as u64, Plain(&plain, 0));
+    let plan = Plan::make(size, PAGE, effort, Vec::new(), &mut source).unwrap();
+    let told = Estimate::of(size, PAGE, effort, &plan, &mut source).unwrap();
+    let told = told.unwrap();
+    let (more, is_all) = told.of_more(size, &plan, &mut source).unwrap();
+    assert!(is_all);
+    let stored = [None, Some(References::new(&told).unwrap())].map(|mut references| {
+        let disk = MemoryStorage::default();
+        let mut store = open(&disk);
+        let planned = plan.planned().iter();
+        let numbers = planned.map(|listed| {
+            let signatures = listed.signatures.clone();
+            (store.add_dictionary(&listed.dictionary, signatures)).unwrap()
+        });
+        let numbers: Vec<DictId> = numbers.collect();
+        let number = |unit| plan.dictionary_of(unit).map_or(0, |at| numbers[at]);
+        fill_with(&mut store, &plain, PAGE, references.as_mut(), &number);
+        store.info().unwrap().stored_bytes
+    });
+    let (saved, told) = (stored[0] - stored[1], more.saved());
+    let is_near = told * 5 > saved * 4 && told * 4 < saved * 5;
+    assert!(is_near, "{stored:?} saves {saved}, told {told}");
 }
 
 /// As maintenance does it, in steps, a commit each: as small as when it is packed, and a second time nothing is left.
