@@ -27,7 +27,7 @@ pub struct Arguments {
     /// Replace DST if it exists.
     #[arg(long)]
     force: bool,
-    /// Level 3, as SQLite's own writes: less time, and text some 8 % larger.
+    /// Level 3, as SQLite's own writes: less time, and text some 5 % larger.
     #[arg(long, conflicts_with_all = ["best", "level"])]
     fast: bool,
     /// Smallest file, in ten to forty times the time: level 19 and longer dictionaries.
