@@ -42,6 +42,17 @@ impl Error {
     }
 }
 
+/// For those who read a log as any other file.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> io::Error {
+        match error {
+            Error::Io(error) => error,
+            Error::OutOfMemory => io::ErrorKind::OutOfMemory.into(),
+            error => io::Error::other(error),
+        }
+    }
+}
+
 impl From<OutOfMemory> for Error {
     fn from(_: OutOfMemory) -> Error {
         Error::OutOfMemory

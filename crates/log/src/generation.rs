@@ -74,14 +74,20 @@ impl Opened {
             medium.go_to(opened.synced);
         }
         opened.scan(medium)?;
-        let tail = medium.tail();
-        if tail < opened.synced || is_vouched_for(medium, &opened.generation, tail)? {
-            return Err(Error::damaged(
-                tail,
-                "a record that was synced is not whole",
-            ));
+        loop {
+            let tail = medium.tail();
+            if tail >= opened.synced && !is_vouched_for(medium, &opened.generation, tail)? {
+                return Ok(opened);
+            }
+            // Another process may have appended both: what vouches, and what it vouches for.
+            opened.scan(medium)?;
+            if medium.tail() == tail {
+                return Err(Error::damaged(
+                    tail,
+                    "a record that was synced is not whole",
+                ));
+            }
         }
-        Ok(opened)
     }
 
     /// Takes up what was appended since the last time.

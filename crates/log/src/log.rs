@@ -16,6 +16,10 @@ use crate::generation::{Opened, base_of};
 use crate::medium::Medium;
 use crate::pages::Pages;
 
+/// Once a generation has begun, the file is cut to so many bytes. SQLite's own limit (`journal_size_limit`) compares the
+/// size of the WAL, which is that of its newest generation.
+const LEN_KEPT: u64 = 16 << 20;
+
 /// A log that is open. Others may have the same file open; SQLite's locks decide which of them writes.
 #[derive(Debug)]
 pub struct Log<S> {
@@ -25,9 +29,13 @@ pub struct Log<S> {
     opened: Option<Opened>,
     pages: Pages,
     half: Option<Half>,
+    /// Half a frame of a former view. It is nothing, unless its rest is written next: a VFS above may hold that back.
+    left: Option<Half>,
     /// What the caller says of others, and what it said when this handle last looked.
     view: Option<u64>,
     seen: Option<u64>,
+    /// A generation was begun here and not synced yet: what the one before took of the file is still needed.
+    is_begun: bool,
     /// A write has failed: what is in the file is found anew.
     is_lost: bool,
 }
@@ -57,8 +65,10 @@ impl<S: Storage> Log<S> {
             opened: None,
             pages: Pages::default(),
             half: None,
+            left: None,
             view: None,
             seen: None,
+            is_begun: false,
             is_lost: false,
         }
     }
@@ -68,7 +78,7 @@ impl<S: Storage> Log<S> {
     pub fn set_view(&mut self, view: Option<u64>) {
         if view != self.view {
             // Others may have written since the beginning of this frame.
-            self.half = None;
+            self.left = self.half.take().or_else(|| self.left.take());
             self.view = view;
         }
     }
@@ -152,6 +162,10 @@ impl<S: Storage> Log<S> {
             return Err(error.into());
         }
         opened.synced = tail;
+        if std::mem::take(&mut self.is_begun) {
+            // A longer file is no less right.
+            let _ = self.medium.shorten(LEN_KEPT);
+        }
         if let Some(root) = opened.root
             && opened.hinted != opened.root
         {
@@ -199,9 +213,9 @@ impl<S: Storage> Log<S> {
     fn forget(&mut self) {
         self.head.clear();
         self.opened = None;
-        self.half = None;
+        (self.half, self.left) = (None, None);
         self.pages.clear();
-        self.is_lost = false;
+        (self.is_begun, self.is_lost) = (false, false);
     }
 
     /// The head of the file is another one.
@@ -381,6 +395,7 @@ impl<S: Storage> Log<S> {
         (self.medium.storage()).write_at(&generation.encode(), offset)?;
         self.head = self.medium.read(0, HEAD_LEN)?;
         self.opened = Some(Opened::new(generation));
+        self.is_begun = true;
         self.seen = self.view;
         Ok(())
     }
@@ -388,6 +403,17 @@ impl<S: Storage> Log<S> {
     /// Writes a part of one frame.
     fn write_piece(&mut self, piece: &Piece, bytes: &[u8], frame_len: usize) -> Result<()> {
         let number = piece.number;
+        if let Some(left) = self.left.take()
+            && self.half.is_none()
+            && left.number == number
+            && left.bytes.len() == piece.start
+            && self
+                .opened
+                .as_ref()
+                .is_some_and(|opened| number > opened.index.frames())
+        {
+            self.half = Some(left);
+        }
         match &mut self.half {
             Some(half) if half.number == number && half.bytes.len() == piece.start => {
                 append(&mut half.bytes, bytes)?;
@@ -524,7 +550,7 @@ impl<S: Storage> Log<S> {
 
     fn truncate_now(&mut self, size: u64) -> Result<()> {
         self.refresh()?;
-        self.half = None;
+        (self.half, self.left) = (None, None);
         let Some(opened) = self
             .opened
             .as_mut()

@@ -10,7 +10,7 @@ use crate::format::changes;
 use crate::format::record::{Form, PageVersion};
 
 /// Bytes of decoded pages that are kept.
-const KEPT_BYTES: usize = 2 << 20;
+const KEPT_BYTES: usize = 6 << 20;
 /// Each place may be in one of so many slots, which are a set, and the fewest sets.
 const WAYS: usize = 4;
 const SETS_MIN: usize = 4;

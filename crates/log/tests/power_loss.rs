@@ -4,6 +4,7 @@
 mod support;
 
 use litepack_io::random::SplitMix64;
+use litepack_io::storage::ReadAt;
 use litepack_io::testing::CrashingStorage;
 use litepack_log::Log;
 use support::{Driver, Op, content_of, rounds};
@@ -275,4 +276,44 @@ fn half_a_frame_before_a_failed_sync_is_forgotten() {
     one.write(&frame(4), offset(3)).unwrap();
     let found = content_of(&mut other, PAGE).unwrap();
     assert!(found[32..] == [frame(1), frame(3), frame(4)].concat());
+}
+
+/// Until the next generation is durable, a power loss may leave the one before, and all of it is needed.
+#[test]
+fn a_long_file_is_cut_once_the_next_generation_is_durable() {
+    const LARGE: usize = 1 << 16;
+    let storage = CrashingStorage::default();
+    let mut log = Log::new(storage.clone());
+    let mut random = SplitMix64::new(7);
+    log.write(&support::header(LARGE, 1), 0).unwrap();
+    for number in 0..300 {
+        let bytes: Vec<u8> = (0..LARGE / 8)
+            .flat_map(|_| random.next_u64().to_le_bytes())
+            .collect();
+        let start = 32 + number * (LARGE as u64 + 24);
+        log.write(&[0, 0, 0, 1, 0, 0, 0, 1].repeat(3), start)
+            .unwrap();
+        log.write(&bytes, start + 24).unwrap();
+    }
+    log.sync().unwrap();
+    let full = content_of(&mut log, LARGE).unwrap();
+    let len = || ReadAt::len(&storage).unwrap() as usize;
+    assert!(len() > 300 * LARGE);
+    log.write(&support::header(LARGE, 2), 0).unwrap();
+    assert!(len() > 300 * LARGE);
+    for loss in 0..20 {
+        let left = CrashingStorage::with_image(storage.after_power_loss(loss));
+        let found = content_of(&mut Log::new(left), LARGE).unwrap();
+        assert!(found == full || found.len() == 32, "{}", found.len());
+    }
+    log.sync().unwrap();
+    assert_eq!(len(), 16 << 20);
+    log.write(&[0, 0, 0, 1, 0, 0, 0, 1].repeat(3), 32).unwrap();
+    log.write(&[5; LARGE], 56).unwrap();
+    log.sync().unwrap();
+    let left = CrashingStorage::with_image(storage.after_power_loss(1));
+    assert_eq!(
+        content_of(&mut Log::new(left), LARGE).unwrap().len(),
+        32 + 24 + LARGE
+    );
 }

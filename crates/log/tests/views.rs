@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use litepack_io::random::SplitMix64;
 use litepack_io::testing::{Call, CrashingStorage, Watched};
@@ -72,6 +72,69 @@ fn a_view_keeps_what_was_there_when_it_began() {
         writer.write(&frame(content), offset(8)).unwrap();
         assert!(found(&mut reader) == all(&[1, 2, 3, 14, 15, 16, 17, content]));
     }
+}
+
+/// A VFS above writes the rest of a frame only after the transaction, when it is told to sync the next one.
+#[test]
+fn the_rest_of_a_new_frame_may_come_under_another_view() {
+    let mut log = Log::new(CrashingStorage::default());
+    log.set_view(Some(1));
+    log.write(&header(PAGE, 1), 0).unwrap();
+    log.write(&frame(1), offset(1)).unwrap();
+    log.write(&frame(2)[..100], offset(2)).unwrap();
+    for view in [None, Some(2), None, Some(3)] {
+        log.set_view(view);
+        assert!(content_of(&mut log, PAGE).unwrap()[32..] == frame(1));
+    }
+    log.write(&frame(2)[100..], offset(2) + 100).unwrap();
+    assert!(content_of(&mut log, PAGE).unwrap()[32..] == [frame(1), frame(2)].concat());
+    // Not of one that is there, and not after another write.
+    log.write(&frame(3)[..100], offset(3)).unwrap();
+    log.set_view(Some(4));
+    log.write(&frame(4), offset(3)).unwrap();
+    log.write(&frame(5)[..100], offset(3)).unwrap();
+    log.set_view(Some(5));
+    log.write(&frame(6)[100..], offset(3) + 100).unwrap();
+    let third = [&frame(4)[..100], &frame(6)[100..]].concat();
+    let found = content_of(&mut log, PAGE).unwrap();
+    assert!(found[32..] == [frame(1), frame(2), third].concat());
+}
+
+/// A handle finds the end of the log, and then looks whether what is behind was synced. In between another one appends,
+/// syncs, and says so.
+#[test]
+fn what_is_appended_while_a_handle_opens_is_no_damage() {
+    let mut met = 0;
+    for moment in 0..12 {
+        let storage = CrashingStorage::default();
+        let writer = RefCell::new(Log::new(storage.clone()));
+        writer.borrow_mut().write(&header(PAGE, 1), 0).unwrap();
+        let next = Cell::new(1);
+        let append = || {
+            for _ in 0..3 {
+                let number = next.replace(next.get() + 1);
+                let mut writer = writer.borrow_mut();
+                writer.write(&frame(number), offset(number.into())).unwrap();
+                writer.sync().unwrap();
+            }
+        };
+        append();
+        let reads = Cell::new(0);
+        let watched = Watched::new(storage.clone(), |call| {
+            if let Call::Read { .. } = call {
+                reads.set(reads.get() + 1);
+                if reads.get() == moment {
+                    append();
+                }
+            }
+            Ok(())
+        });
+        let found = Log::new(watched).size().unwrap();
+        let frames = (found - 32) / (PAGE as u64 + 24);
+        assert!([3, 6].contains(&frames), "moment {moment}: {frames}");
+        met += u32::from(frames == 6);
+    }
+    assert!(met > 2, "{met}");
 }
 
 /// Frames of one page, each of which stands on the one before. With a view the file is only written.

@@ -181,6 +181,9 @@ pub enum Head {
 impl Head {
     /// Reads the head; `bytes` are as many as the file has, up to [`HEAD_LEN`].
     pub fn decode(bytes: &[u8]) -> Head {
+        if FileKind::of(bytes) == FileKind::Wal {
+            return Head::Broken;
+        }
         let slots = SLOT_OFFSETS.map(|offset| {
             let start = usize::try_from(offset)
                 .unwrap_or(usize::MAX)
@@ -227,10 +230,11 @@ impl FileKind {
     pub fn of(head: &[u8]) -> FileKind {
         let first: Option<[u8; 4]> = head.first_chunk().copied();
         let second = head.get(512..).unwrap_or_default();
-        if head.starts_with(&SLOT_MAGIC) || second.starts_with(&SLOT_MAGIC) {
-            FileKind::Log
-        } else if first.is_some_and(|magic| u32::from_be_bytes(magic) & !1 == WAL_MAGIC) {
+        // First, as its pages may hold anything.
+        if first.is_some_and(|magic| u32::from_be_bytes(magic) & !1 == WAL_MAGIC) {
             FileKind::Wal
+        } else if head.starts_with(&SLOT_MAGIC) || second.starts_with(&SLOT_MAGIC) {
+            FileKind::Log
         } else if head.iter().all(|byte| *byte == 0) {
             FileKind::Empty
         } else {

@@ -260,4 +260,8 @@ fn files_are_told_apart_by_their_first_bytes() {
     assert_eq!(FileKind::of(&[]), FileKind::Empty);
     assert_eq!(FileKind::of(&[0; 100]), FileKind::Empty);
     assert_eq!(FileKind::of(b"something"), FileKind::Other);
+    // A WAL of SQLite's, with the slot of a log in one of its pages.
+    let wal = [&generation().wal_header[..], &[1; 480], &slot].concat();
+    assert_eq!(FileKind::of(&wal), FileKind::Wal);
+    assert_eq!(Head::decode(&wal), Head::Broken);
 }
