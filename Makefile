@@ -81,7 +81,7 @@ test-threads: ## tests with several threads, under ThreadSanitizer (LITEPACK_SEE
 	tests/threads/run
 
 test-core: ## the tests of the crates alone, for systems where not all of `make test` runs
-	cargo test $(foreach crate,reclaimable io btree codec store archive columns engine sqlite database ingest catalog tune advise,-p litepack-$(crate)) -p litepack
+	cargo test $(foreach crate,reclaimable io btree codec store log archive columns engine sqlite database ingest catalog tune advise,-p litepack-$(crate)) -p litepack
 	cargo build --release -p litepack-extension -p litepack-cli
 
 test-arm64: build ## the tests of what stores bytes, and the extension, on arm64 in an emulator

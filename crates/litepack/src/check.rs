@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use litepack_database::bytes::reader;
+use litepack_database::bytes::wal::LogDamage;
 use litepack_database::error::{Context, cannot_read};
 use litepack_database::files::leftovers;
 use litepack_database::files::source::Source;
-use litepack_store::{Error as StoreError, Store};
+use litepack_store::{Error as StoreError, Store, WAL_SUFFIX};
 use serde::Serialize;
 
 use crate::{Job, Result, register};
@@ -29,9 +30,9 @@ pub struct CheckReport {
 /// A piece of damage. Its [`Display`](std::fmt::Display) is one line of text.
 #[derive(Clone, Debug, Serialize)]
 pub struct Damage {
-    /// The structure: "page 17", "page map node", "frame 3".
+    /// The structure: "page 17", "page map node", "frame 3", "WAL".
     pub what: String,
-    /// Its byte offset in the file.
+    /// Its byte offset in the file, of a WAL in that of the WAL.
     pub offset: u64,
     /// The defect.
     pub why: String,
@@ -63,8 +64,16 @@ impl From<litepack_store::Damage> for Damage {
     }
 }
 
-/// Reads everything in a packed file. Damage is part of the result, not an error. A warning names files that a killed
-/// command left beside it.
+impl From<LogDamage> for Damage {
+    fn from(found: LogDamage) -> Damage {
+        let (what, LogDamage { offset, why }) = ("WAL".to_owned(), found);
+        let line = format!("{what}: byte {offset} of the file {WAL_SUFFIX}: {why}");
+        Damage::new(what, offset, why.to_owned(), line)
+    }
+}
+
+/// Reads everything in a packed file, and in its WAL if there is one. Damage is part of the result, not an error. A
+/// warning names files that a killed command left beside it.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -98,12 +107,15 @@ pub fn check(file: impl AsRef<Path>, job: &Job<'_>) -> Result<CheckReport> {
         },
         report => report.with_context(|| cannot_read(file))?,
     };
+    let of_wal = source.wal_damage(job)?.map(Damage::from);
+    let is_ok = report.is_ok() && of_wal.is_none();
+    let of_file = report.damage.into_iter().map(Damage::from);
     Ok(CheckReport {
-        ok: report.is_ok(),
+        ok: is_ok,
         units: report.units,
         nodes: report.nodes,
         lost_bytes: report.lost_bytes,
-        damage: report.damage.into_iter().map(Damage::from).collect(),
+        damage: of_file.chain(of_wal).collect(),
     })
 }
 

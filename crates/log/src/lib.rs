@@ -10,8 +10,6 @@
 //! Memory is bounded at any length of the log. Several processes may have it open, with SQLite's locks between them.
 //! Damage is an error; what a power loss tears off is not there.
 //!
-//! No other crate calls this one yet: the WAL of a packed database is still the host's (docs/internals/sqlite.md).
-//!
 //! ```text
 //! log.rs         reads, writes and syncs at SQLite's offsets
 //! generation.rs  what is known of the newest generation; taking up what was appended

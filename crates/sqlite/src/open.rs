@@ -12,7 +12,7 @@ use litepack_store::{HEAD_LEN, JOURNAL_SUFFIX, Options, Store, WAL_SUFFIX};
 
 use crate::beside::entry::Entry;
 use crate::beside::names::{Beside, FOREIGN_NAME, REPLACED};
-use crate::beside::open_files::{Key, beside};
+use crate::beside::open_files::{Key, beside, wal_view};
 use crate::beside::stamp::FileStamp;
 use crate::c::api::Api;
 use crate::c::codes::{
@@ -24,6 +24,7 @@ use crate::failure::{Failure, While, report};
 use crate::files::Database;
 use crate::files::archive::ArchiveFile;
 use crate::files::journal::JournalFile;
+use crate::files::log::LogFile;
 use crate::files::packed::PackedFile;
 use crate::files::refused::Refused;
 use crate::files::remote::{self, Location, RemoteFile};
@@ -43,6 +44,7 @@ pub(crate) enum Opened {
     Below(c_int),
     /// Those below have the flags that the host granted.
     Journal(JournalFile, c_int),
+    Log(Box<LogFile>, c_int),
     Packed(Box<PackedFile>, c_int),
     /// From here on what is only read, whatever was asked for.
     Archive(Box<ArchiveFile<HostFile>>),
@@ -63,6 +65,11 @@ pub(crate) fn beside_main(name: HostName, flags: c_int) -> Result<Opened, Failur
         }
         Some(Beside::ForeignJournal | Beside::ForeignWal) => {
             Err(Failure::new(CANTOPEN, FOREIGN_NAME))
+        }
+        Some(Beside::Wal) => {
+            let view = wal_view(name.path());
+            let (file, granted) = name.open(flags)?;
+            Ok(Opened::Log(Box::new(LogFile::new(file, view)), granted))
         }
         Some(Beside::OthersWal) => Err(Failure::new(CANTOPEN, REPLACED)),
         // A journal is to be looked at.

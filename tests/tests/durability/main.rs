@@ -5,8 +5,10 @@
 mod hot_journal;
 mod kill9;
 mod leftovers;
+mod log;
 mod power_loss;
 mod processes;
+mod raw_wal;
 mod rot;
 mod secure_delete;
 mod several_databases;

@@ -13,4 +13,4 @@ pub mod header;
 pub mod pages;
 pub mod reader;
 pub mod snapshot;
-mod wal;
+pub mod wal;

@@ -228,7 +228,7 @@ impl Wal {
             return None;
         }
         let mut wal = Wal {
-            file: WalFile::of(File::open(path).ok()?).ok()??,
+            file: WalFile::of(File::open(path).ok()?, kind).ok()??,
             frames: HashMap::new(),
             size: 0,
             len: 0,

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use litepack_engine::FileKind;
 use litepack_io::storage::ReadAt;
 
 use crate::bytes::free_pages::FreePages;
@@ -101,7 +102,12 @@ pub struct Frames {
 
 impl Frames {
     /// Those of the moment that the index is of; `None` if all are in the file. A read transaction of that moment goes on.
-    pub fn of(index: &WalIndex, wal: &Path, job: &Job<'_>) -> Result<Option<Frames>> {
+    /// The WAL is beside a database of this kind.
+    pub fn of(
+        index: &WalIndex,
+        (wal, kind): (&Path, FileKind),
+        job: &Job<'_>,
+    ) -> Result<Option<Frames>> {
         if index.backfilled >= index.frames() {
             return Ok(None);
         }
@@ -112,7 +118,7 @@ impl Frames {
         };
         let page_size = index.page_size();
         let file = File::open(wal).with_context(cannot)?;
-        let file = WalFile::of(file).with_context(cannot)?;
+        let file = WalFile::of(file, kind).with_context(cannot)?;
         let is_own =
             |wal: &WalFile| wal.page_size() == page_size && wal.salts()[..] == *index.salts();
         let Some(file) = file.filter(is_own) else {
@@ -242,7 +248,7 @@ mod tests {
         std::fs::write(path("index"), &index).unwrap();
         let index = WalIndex::read(&File::open(path("index")).unwrap()).unwrap();
         let index = index.expect("it is whole");
-        Frames::of(&index, &path("wal"), &Job::default())
+        Frames::of(&index, (&path("wal"), FileKind::Plain), &Job::default())
     }
 
     #[test]

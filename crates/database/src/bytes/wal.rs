@@ -1,25 +1,123 @@
 //! The frames of a WAL file (<https://sqlite.org/fileformat2.html#walformat>): its header, and the pages of its newest
 //! round. A frame counts if it has the salts of the header, as those of an earlier round do not. Checksums are not looked
 //! at: who needs every frame to be right has SQLite's word for how many there are.
+//!
+//! The WAL of a packed database is a log, which gives the same bytes.
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use litepack_btree::page::be32;
+use litepack_engine::FileKind;
 use litepack_io::storage::ReadAt;
+use litepack_log::{Error as LogError, FileKind as WalKind, HEAD_LEN, Log};
+
+use crate::error::{Context, cannot_read};
+use crate::{Job, Result};
 
 /// Length of the header of a WAL, and of that of a frame in it.
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 /// The magic number of a WAL; its last bit says in which order its checksums are.
 const MAGIC: u32 = 0x377f_0682;
+/// Bytes of a log that are checked between two looks whether to stop.
+const CHECKED_AT_ONCE: usize = 1 << 20;
 
 /// The file.
 #[derive(Debug)]
 pub(super) struct WalFile {
-    file: File,
+    bytes: WalBytes,
     page_size: u32,
     salts: [u8; 8],
+}
+
+/// The bytes of a WAL.
+#[derive(Debug)]
+enum WalBytes {
+    /// As SQLite writes them.
+    Plain(File),
+    /// Threads that read a database share it.
+    Log(Box<Mutex<Log<File>>>),
+}
+
+impl WalBytes {
+    /// Of a WAL that is beside a database of this kind.
+    fn of(file: File, kind: FileKind) -> io::Result<WalBytes> {
+        let mut head = [0; HEAD_LEN];
+        let n = ReadAt::read_at(&file, &mut head, 0)?;
+        let found = WalKind::of(head.get(..n).unwrap_or_default());
+        if kind != FileKind::Packed || found != WalKind::Log {
+            return Ok(WalBytes::Plain(file));
+        }
+        let mut log = Log::new(file);
+        // One look: what is taken later from the same frames is the same, or has the salts of another round.
+        log.set_view(Some(1));
+        Ok(WalBytes::Log(Box::new(Mutex::new(log))))
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            WalBytes::Plain(file) => ReadAt::read_at(file, buf, offset),
+            WalBytes::Log(log) => {
+                // What panics has left nothing half done that the next look does not find.
+                let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+                log.read(buf, offset).map_err(io::Error::from)
+            }
+        }
+    }
+}
+
+/// Damage of the WAL of a packed database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogDamage {
+    /// Where, in the file of the WAL.
+    pub offset: u64,
+    /// The defect, in words.
+    pub why: &'static str,
+}
+
+/// Reads all that the WAL of a packed database holds, and says what cannot be read. `None` as well if it is one as SQLite
+/// writes it, of which what is damaged counts as not written.
+///
+/// # Errors
+/// If it cannot be read, or the job is stopped.
+pub fn damage(wal: &Path, job: &Job<'_>) -> Result<Option<LogDamage>> {
+    let cannot = || cannot_read(wal);
+    // Who begins it anew meanwhile writes over what is read.
+    let mut found = None;
+    for _ in 0..2 {
+        let Ok(file) = File::open(wal) else {
+            return Ok(None);
+        };
+        let mut head = [0; HEAD_LEN];
+        let n = ReadAt::read_at(&file, &mut head, 0).with_context(cannot)?;
+        if WalKind::of(head.get(..n).unwrap_or_default()) == WalKind::Wal {
+            return Ok(None);
+        }
+        found = match read_all(&mut Log::new(file), job)? {
+            Ok(()) => return Ok(None),
+            Err(LogError::Damaged { place, what }) => Some(LogDamage {
+                offset: place,
+                why: what,
+            }),
+            Err(error) => return Err(io::Error::from(error)).with_context(cannot),
+        };
+    }
+    Ok(found)
+}
+
+fn read_all(log: &mut Log<File>, job: &Job<'_>) -> Result<litepack_log::Result<()>> {
+    let mut part = vec![0; CHECKED_AT_ONCE];
+    let mut at = 0;
+    loop {
+        job.check()?;
+        match log.read(&mut part, at) {
+            Ok(n) if n == part.len() => at += n as u64,
+            done => return Ok(done.map(|_| ())),
+        }
+    }
 }
 
 /// A frame.
@@ -29,15 +127,16 @@ pub(super) struct Frame {
     pub(super) page: u32,
     /// The number of pages of the database, if a transaction ends with it, else 0.
     pub(super) pages: u32,
-    /// Where the page is in the file.
+    /// Where the page is in the WAL.
     pub(super) place: u64,
 }
 
 impl WalFile {
-    /// Reads the header; `None` if it is that of no WAL.
-    pub(super) fn of(file: File) -> io::Result<Option<WalFile>> {
+    /// Reads the header of one beside a database of this kind; `None` if it is that of no WAL.
+    pub(super) fn of(file: File, kind: FileKind) -> io::Result<Option<WalFile>> {
+        let bytes = WalBytes::of(file, kind)?;
         let mut head = [0; HEADER];
-        if ReadAt::read_at(&file, &mut head, 0)? < HEADER {
+        if bytes.read_at(&mut head, 0)? < HEADER {
             return Ok(None);
         }
         let word = |at| be32(&head, at).unwrap_or(0);
@@ -47,7 +146,7 @@ impl WalFile {
             && (512..=65536).contains(&page_size);
         let salts = head.get(16..24).and_then(|salts| salts.try_into().ok());
         Ok(salts.filter(|_| sound).map(|salts| WalFile {
-            file,
+            bytes,
             page_size,
             salts,
         }))
@@ -65,7 +164,7 @@ impl WalFile {
     pub(super) fn frame(&self, number: u32) -> io::Result<Option<Frame>> {
         let at = self.end_of(number);
         let mut head = [0; FRAME_HEADER];
-        let read = ReadAt::read_at(&self.file, &mut head, at)?;
+        let read = self.bytes.read_at(&mut head, at)?;
         let page = be32(&head, 0).and_then(|page| page.checked_sub(1));
         let is_of_the_round = read == FRAME_HEADER && head.get(8..16) == Some(&self.salts[..]);
         Ok(page.filter(|_| is_of_the_round).map(|page| Frame {
@@ -75,13 +174,13 @@ impl WalFile {
         }))
     }
 
-    /// How far so many frames reach in the file.
+    /// How far so many frames reach in the WAL.
     pub(super) fn end_of(&self, frames: u32) -> u64 {
         HEADER as u64 + u64::from(frames) * (FRAME_HEADER as u64 + u64::from(self.page_size))
     }
 
     /// Fills `buf` from a place; how much there is.
     pub(super) fn read_at(&self, buf: &mut [u8], place: u64) -> io::Result<usize> {
-        ReadAt::read_at(&self.file, buf, place)
+        self.bytes.read_at(buf, place)
     }
 }

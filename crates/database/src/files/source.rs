@@ -22,6 +22,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::bytes::free_pages::FreePages;
 use crate::bytes::header;
 use crate::bytes::snapshot::{Bytes, Frames, WalIndex};
+use crate::bytes::wal::{self, LogDamage};
 use crate::error::{Context, cannot_read, refuse};
 use crate::files::bound::read_schema;
 use crate::files::durable;
@@ -332,7 +333,8 @@ impl Source {
                 && during.is_of_the_moment(&after)
             {
                 let wal = with_suffix(&self.path, self.suffixes().wal);
-                self.frames = Frames::of(&during, &wal, job).map_err(Untaken::Other)?;
+                self.frames =
+                    Frames::of(&during, (&wal, self.kind), job).map_err(Untaken::Other)?;
                 self.index = Some(index);
                 return Ok(true);
             }
@@ -365,6 +367,14 @@ impl Source {
     /// Whether the header asks for WAL mode, as far as it can be told.
     pub fn is_wal(&self) -> bool {
         header::is_wal(&self.file, self.kind).unwrap_or(false)
+    }
+
+    /// Damage of the WAL of a packed file; `None` of a plain one, where that counts as not written.
+    pub fn wal_damage(&self, job: &Job<'_>) -> Result<Option<LogDamage>> {
+        if !self.is_packed() || self.wal_len() == 0 {
+            return Ok(None);
+        }
+        wal::damage(&with_suffix(&self.path, self.suffixes().wal), job)
     }
 
     fn suffixes(&self) -> Suffixes {
@@ -419,6 +429,14 @@ impl Source {
         }
         if let Err(truncated) = self.expect_whole() {
             return truncated;
+        }
+        if let Ok(Some(damage)) = self.wal_damage(job) {
+            let name = self.shown.display();
+            return Error::Refused(format!(
+                "{name}{} is damaged at byte {}: {}; check the disk, and restore a backup. (Without that file the \
+                 database is as it was at its last checkpoint, or damaged as well.)",
+                PACKED.wal, damage.offset, damage.why
+            ));
         }
         match self.pending() {
             Some(suffix) if is_unwritable(&error) => self.needs_writing(suffix),

@@ -11,6 +11,7 @@ use super::absent::{Absent, Kind};
 use super::names;
 use super::open_files::{Inode, Key, KnownFile, OpenFiles, inode_of};
 use super::stamp::FileStamp;
+use super::wal_view::WalView;
 use crate::c::api::Names;
 
 /// The commit of a file.
@@ -28,6 +29,7 @@ pub(crate) struct Entry {
     /// Where SQLite has the names of the journal and the WAL.
     addresses: [usize; 2],
     absent: Arc<Absent>,
+    view: Arc<WalView>,
     /// The commit for which `absent` holds.
     commit: Option<Commit>,
 }
@@ -58,13 +60,15 @@ impl Entry {
             None => Arc::new(FileId::unique()),
         };
         let absent = Arc::<Absent>::default();
+        let view = Arc::<WalView>::default();
         let mut address = journal;
         let addresses =
             [(Kind::Journal, JOURNAL_SUFFIX), (Kind::Wal, WAL_SUFFIX)].map(|(kind, suffix)| {
                 let text = [&path, suffix.as_bytes()].concat();
                 let at = address;
                 address += text.len() + 1;
-                table.add_name(at, CString::new(text).unwrap_or_default(), kind, &absent);
+                let text = CString::new(text).unwrap_or_default();
+                table.add_name(at, text, kind, (&absent, &view));
                 at
             });
         Entry {
@@ -76,6 +80,7 @@ impl Entry {
             file,
             addresses,
             absent,
+            view,
             commit: None,
         }
     }
@@ -109,6 +114,11 @@ impl Entry {
     /// The name of the file's pages in the cache.
     pub(crate) fn file(&self) -> FileId {
         *self.file
+    }
+
+    /// What the locks of the handle say of its WAL.
+    pub(crate) fn wal_view(&self) -> &WalView {
+        &self.view
     }
 
     /// A read transaction of a rollback mode begins at this commit, under a SHARED lock.
@@ -159,7 +169,7 @@ impl Drop for Entry {
         }
         let handle = (self.inode, self.names);
         self.table.remove_database(&self.path, handle);
-        self.table.remove_names(self.addresses, &self.absent);
+        self.table.remove_names(self.addresses);
     }
 }
 
@@ -276,5 +286,28 @@ mod tests {
         assert!(!table.is_absent(names(&theirs)[1]));
         drop(handle);
         assert!(!table.is_absent(journal), "the handle is closed");
+    }
+
+    #[test]
+    fn the_view_of_a_wal_is_that_of_the_one_handle_with_its_name() {
+        let [ours, theirs] = [MEMORY.to_vec(), MEMORY.to_vec()];
+        let [path, journal, wal] = names(&ours);
+        let table = table();
+        let handle = entry(table, path, journal);
+        let found = table.wal_view(wal).expect("it is known");
+        assert!(Arc::ptr_eq(&found, &handle.view));
+        assert!(table.wal_view(journal).is_none() && table.wal_view(names(&theirs)[2]).is_none());
+        // A VFS above ours gives the name to others, too.
+        let second = entry(table, path, journal);
+        assert!(table.wal_view(wal).is_none());
+        drop(second);
+        let third = entry(table, path, journal);
+        assert!(table.wal_view(wal).is_none());
+        drop(handle);
+        drop(third);
+        let fourth = entry(table, path, journal);
+        assert!(table.wal_view(wal).is_some());
+        drop(fourth);
+        assert!(table.wal_view(wal).is_none());
     }
 }

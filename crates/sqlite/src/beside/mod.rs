@@ -3,7 +3,7 @@
 //! ```text
 //! open_files.rs  the table        entry.rs   the places of a packed database in it
 //! absent.rs      what need not be looked for         names.rs   names of journals and WALs
-//! stamp.rs       whether a file is the same
+//! stamp.rs       whether a file is the same      wal_view.rs whether others may have changed the WAL
 //! ```
 
 mod absent;
@@ -11,3 +11,4 @@ pub(crate) mod entry;
 pub(crate) mod names;
 pub(crate) mod open_files;
 pub(crate) mod stamp;
+pub(crate) mod wal_view;

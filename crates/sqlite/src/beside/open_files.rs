@@ -16,6 +16,7 @@ use litepack_store::FileUuid;
 use super::absent::{Absent, Kind};
 use super::names::{Beside, split};
 use super::stamp::FileStamp;
+use super::wal_view::WalView;
 use crate::c::api::Names;
 
 /// How many closed files of a kind are kept. One that is opened again soon keeps its name, so that its pages are found
@@ -56,6 +57,10 @@ struct Name {
     text: CString,
     kind: Kind,
     absent: Arc<Absent>,
+    /// `None` once several handles had the name at this address.
+    view: Option<Arc<WalView>>,
+    /// How many handles have it beside one.
+    others: usize,
 }
 
 /// The mark that tells a file from others.
@@ -164,20 +169,45 @@ impl OpenFiles {
     }
 
     /// SQLite keeps this name at this address for a handle, of which this is known.
-    pub(super) fn add_name(&self, at: usize, text: CString, kind: Kind, absent: &Arc<Absent>) {
-        let absent = Arc::clone(absent);
-        let name = Name { text, kind, absent };
-        self.write().names.insert(at, name);
+    pub(super) fn add_name(
+        &self,
+        at: usize,
+        text: CString,
+        kind: Kind,
+        (absent, view): (&Arc<Absent>, &Arc<WalView>),
+    ) {
+        let names = &mut self.write().names;
+        // A VFS above ours may give one name to several handles.
+        let others = names.get(&at).map_or(0, |name| name.others + 1);
+        let name = Name {
+            text,
+            kind,
+            absent: Arc::clone(absent),
+            view: (others == 0).then(|| Arc::clone(view)),
+            others,
+        };
+        names.insert(at, name);
+    }
+
+    /// What the handle whose WAL has this name knows of it by its locks; `None` if that handle is not known.
+    pub(super) fn wal_view(&self, name: &CStr) -> Option<Arc<WalView>> {
+        let table = self.read();
+        let found = table.names.get(&name.as_ptr().addr())?;
+        let is_its = *found.text == *name && matches!(found.kind, Kind::Wal);
+        found.view.clone().filter(|_| is_its)
     }
 
     /// The handle is closed.
-    pub(super) fn remove_names(&self, addresses: [usize; 2], absent: &Arc<Absent>) {
-        let mut table = self.write();
+    pub(super) fn remove_names(&self, addresses: [usize; 2]) {
+        let names = &mut self.write().names;
         for address in addresses {
-            // A VFS above ours may have given the same name to several handles.
-            let is_ours = |name: &Name| Arc::ptr_eq(&name.absent, absent);
-            if table.names.get(&address).is_some_and(is_ours) {
-                table.names.remove(&address);
+            match names.get_mut(&address) {
+                // Of which of them it was is not known: nothing is known then.
+                Some(name) if name.others > 0 => {
+                    name.others -= 1;
+                    name.absent = Arc::default();
+                }
+                _ => drop(names.remove(&address)),
             }
         }
     }
@@ -272,6 +302,11 @@ fn by_name(known: Option<KnownFile<FileId>>) -> (FileId, Arc<FileId>) {
 /// The relation of the file of this name to a packed database that is open in this process, if it belongs to one.
 pub(crate) fn beside(name: &CStr) -> Option<Beside> {
     OPEN.beside(name)
+}
+
+/// What the handle whose WAL is opened by this name knows of it by its locks.
+pub(crate) fn wal_view(name: &CStr) -> Option<Arc<WalView>> {
+    OPEN.wal_view(name)
 }
 
 /// The deletion of this file may come to nothing in a power loss.

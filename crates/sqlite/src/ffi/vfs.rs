@@ -127,6 +127,7 @@ impl Opening<'_> {
             match self.what()? {
                 Opened::Below(flags) => self.below(flags),
                 Opened::Journal(file, granted) => self.finish(file, granted),
+                Opened::Log(file, granted) => self.finish(*file, granted),
                 Opened::Packed(file, granted) => self.finish(*file, granted),
                 Opened::Archive(file) => self.finish_read_only(*file),
                 Opened::Remote(file) => self.finish_read_only(*file),

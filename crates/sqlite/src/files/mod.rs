@@ -1,11 +1,12 @@
 //! A file as SQLite sees it, in safe Rust: what SQLite's calls mean to a packed database, an archive, a file on a
-//! server, a rollback journal, and a file that is only opened to say what is wrong with its URI.
+//! server, a rollback journal, a WAL, and a file that is only opened to say what is wrong with its URI.
 //!
 //! `ffi/methods.rs` is the C side of it, compiled once for each of them. A plain database has no file of ours: the host's
 //! VFS opens it in SQLite's memory, and from then on we are not in the way.
 
 pub(crate) mod archive;
 pub(crate) mod journal;
+pub(crate) mod log;
 pub(crate) mod packed;
 pub(crate) mod refused;
 pub(crate) mod remote;

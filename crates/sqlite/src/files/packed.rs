@@ -151,6 +151,7 @@ impl File for PackedFile {
             self.handle.is_alone();
         }
         let locked = self.handle.packed.locked(level);
+        self.entry.wal_view().took(self.handle.keeps_wal());
         let locked = locked.map_err(|error| self.of_read(&error));
         let looked = locked
             .and_then(|()| self.sync_name(level))
@@ -166,6 +167,7 @@ impl File for PackedFile {
 
     fn unlocking(&mut self, level: c_int) {
         self.handle.packed.unlocking(level);
+        self.entry.wal_view().releases(self.handle.keeps_wal());
         if level == LOCK_NONE {
             self.entry.read_ends();
         }
@@ -184,7 +186,9 @@ impl File for PackedFile {
     }
 
     fn index_locking(&mut self, locks: Range<c_int>, flags: c_int) -> Result<(), Failure> {
-        self.handle.index_locking(locks, flags)
+        let may = self.handle.index_locking(locks, flags);
+        self.entry.wal_view().releases(self.handle.keeps_wal());
+        may
     }
 
     fn index_refused(&mut self) {
@@ -193,6 +197,7 @@ impl File for PackedFile {
 
     fn index_locked(&mut self, locks: Range<c_int>, flags: c_int) {
         self.handle.index_locked(locks, flags);
+        self.entry.wal_view().took(self.handle.keeps_wal());
     }
 
     fn index_barrier(&mut self) {

@@ -13,7 +13,7 @@ use super::packed::WalRead;
 use crate::c::bindings::{
     SQLITE_SHM_EXCLUSIVE, SQLITE_SHM_LOCK, SQLITE_SHM_SHARED, SQLITE_SHM_UNLOCK,
 };
-use crate::c::codes::{BUSY, Code, LOCK_RESERVED, OK};
+use crate::c::codes::{BUSY, Code, LOCK_EXCLUSIVE, LOCK_RESERVED, OK};
 use crate::failure::Failure;
 use crate::host::wal_index::{BACKFILL, DOUBT, Words};
 
@@ -61,6 +61,11 @@ impl Handle {
     /// Whether it has the lock to write of the WAL index.
     pub(crate) fn has_write_lock(&self) -> bool {
         self.index_locks.has(WRITE_LOCK)
+    }
+
+    /// Whether the locks held now keep others from the WAL, as [`IndexLocks::keep_wal`] has it.
+    pub(crate) fn keeps_wal(&self) -> bool {
+        self.packed.lock_level() == LOCK_EXCLUSIVE || self.index_locks.keep_wal()
     }
 
     /// [`DOUBT`] if what the index says of checkpoints is right. Otherwise `SQLITE_BUSY`: then SQLite tries to begin its
