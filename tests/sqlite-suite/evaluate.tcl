@@ -6,7 +6,7 @@
 #   and not the rest of the file. Each is reported as the failed test `(error in line N)`.
 # - Each test's name is printed as it begins, so that run.py sees which tests were not reached.
 # - The bytes of a packed database that a test reads or writes by itself (`file size`, `hexio_read`, `hexio_write`,
-#   `md5file`, `open`) are those of the SQLite database in it. See packed_bytes.c.
+#   `md5file`, `open`) are those of the SQLite database in it; so are those of its WAL. See packed_bytes.c.
 lassign $argv sqlite_tests suite_file work
 set argv0 [file join $sqlite_tests veryquick.test]
 set argv [list --testdir=$work --verbose=1]

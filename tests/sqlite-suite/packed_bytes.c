@@ -7,16 +7,31 @@
 **    packed_write PATH OFFSET BYTES    how many bytes were written, durably
 **    packed_truncate PATH SIZE         durably, too
 **
+** PATH can also be the WAL of a packed database, `test.db-lpw`: then they are on the WAL that SQLite sees, which is a
+** log in the file. The first write replaces the log by that WAL: a packed database takes that as well, and any bytes can
+** be put into it.
+**
 ** The file is opened by the extension's own VFS and not by fopen(): to close a file drops all locks that this process
 ** has on it, unless SQLite's unix VFS knows of both.
 */
 #include <string.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "sqlite3.h"
 #include <tcl.h>
 
-/* Opens a packed file; 0 if there is none with that name. To be closed with release(). */
-static sqlite3_file *packed_open(const char *path, int flags){
+/* What is open: a packed file, and its WAL if that was asked for. */
+typedef struct Opened Opened;
+struct Opened {
+  sqlite3_file *main;
+  sqlite3_file *wal;     /* 0, or the WAL */
+  sqlite3_file *asked;   /* one of them */
+  char *wal_name;
+};
+
+/* Opens a packed file; 0 if there is none with that name. */
+static sqlite3_file *open_main(const char *path, int flags){
   sqlite3_vfs *vfs = sqlite3_vfs_find("litepack-default");
   const char *name;
   char full[4096];
@@ -41,7 +56,7 @@ static sqlite3_file *packed_open(const char *path, int flags){
   return 0;
 }
 
-static void release(sqlite3_file *file){
+static void release_main(sqlite3_file *file){
   sqlite3_vfs *vfs = sqlite3_vfs_find("litepack-default");
   char *name;
   memcpy(&name, (char*)file + vfs->szOsFile, sizeof(name));
@@ -50,16 +65,98 @@ static void release(sqlite3_file *file){
   free(file);
 }
 
+static int is_wal(const char *path){
+  size_t len = strlen(path);
+  return len>4 && strcmp(path+len-4, "-lpw")==0;
+}
+
+/* Opens the WAL beside a packed file that is open; 0 if there is none. */
+static int open_wal(const char *path, Opened *opened){
+  sqlite3_vfs *vfs = sqlite3_vfs_find("litepack-default");
+  int granted = 0;
+  opened->wal = calloc(1, vfs->szOsFile);
+  /* With what is behind a name of SQLite's. */
+  opened->wal_name = calloc(1, 4096 + 8);
+  if( opened->wal==0 || opened->wal_name==0 ) abort();
+  if( access(path, F_OK)==0
+   && vfs->xFullPathname(vfs, path, 4096, opened->wal_name)==SQLITE_OK
+   && vfs->xOpen(vfs, opened->wal_name, opened->wal, SQLITE_OPEN_READWRITE|SQLITE_OPEN_WAL, &granted)==SQLITE_OK
+  ) return 1;
+  if( opened->wal->pMethods ) opened->wal->pMethods->xClose(opened->wal);
+  free(opened->wal);
+  free(opened->wal_name);
+  return 0;
+}
+
+/* Opens a packed file, or its WAL; 0 if there is none with that name. To be closed with release(). */
+static Opened *packed_open(const char *path, int flags){
+  Opened *opened = calloc(1, sizeof(*opened));
+  char main_path[4096];
+  int for_wal = is_wal(path);
+  size_t len = strlen(path) - (for_wal ? 4 : 0);
+  if( opened==0 || len>=sizeof(main_path) ) abort();
+  memcpy(main_path, path, len);
+  main_path[len] = 0;
+  if( for_wal && access(main_path, F_OK) ){ free(opened); return 0; }
+  opened->main = open_main(main_path, for_wal ? SQLITE_OPEN_READONLY : flags);
+  if( opened->main && for_wal && !open_wal(path, opened) ){
+    release_main(opened->main);
+    opened->main = 0;
+  }
+  if( opened->main==0 ){ free(opened); return 0; }
+  opened->asked = for_wal ? opened->wal : opened->main;
+  return opened;
+}
+
+static void release(Opened *opened){
+  if( opened->wal ){
+    opened->wal->pMethods->xClose(opened->wal);
+    free(opened->wal);
+    free(opened->wal_name);
+  }
+  release_main(opened->main);
+  free(opened);
+}
+
+/* Replaces a log by the WAL that SQLite sees in it. SQLite has no lock on this file, so it can be opened by itself. */
+static int make_raw(const char *path, sqlite3_file *wal){
+  sqlite3_int64 size = 0;
+  unsigned char *bytes;
+  FILE *file = fopen(path, "rb+");
+  int rc = wal->pMethods->xFileSize(wal, &size);
+  int first = file ? fgetc(file) : EOF;
+  if( file==0 ) return SQLITE_CANTOPEN;
+  bytes = malloc((size_t)size + 1);
+  if( bytes==0 ) abort();
+  if( rc==SQLITE_OK && first!=0x37 ){
+    if( size>0 ) rc = wal->pMethods->xRead(wal, bytes, (int)size, 0);
+    rewind(file);
+    if( rc==SQLITE_OK && (ftruncate(fileno(file), 0) || fwrite(bytes, 1, size, file)!=(size_t)size) ) rc = SQLITE_IOERR;
+  }
+  free(bytes);
+  if( fclose(file) && rc==SQLITE_OK ) rc = SQLITE_IOERR;
+  return rc;
+}
+
+static int write_wal(const char *path, sqlite3_file *wal, const unsigned char *bytes, int amount, sqlite3_int64 offset){
+  int rc = make_raw(path, wal);
+  FILE *file = rc==SQLITE_OK ? fopen(path, "rb+") : 0;
+  if( file==0 ) return rc==SQLITE_OK ? SQLITE_CANTOPEN : rc;
+  if( fseek(file, offset, SEEK_SET) || fwrite(bytes, 1, amount, file)!=(size_t)amount ) rc = SQLITE_IOERR;
+  if( fclose(file) ) rc = SQLITE_IOERR;
+  return rc;
+}
+
 static int fails(Tcl_Interp *interp, const char *what, int rc){
   Tcl_SetObjResult(interp, Tcl_ObjPrintf("%s: code %d", what, rc));
   return TCL_ERROR;
 }
 
-/* Journals and WALs are never packed; to open them as databases would disturb some tests' counts. */
-static int may_be_database(const char *path){
-  static const char *const others[] = { "-journal", "-wal", "-shm", "-lpjourn", "-lpw" };
+/* To open journals and the like as databases would disturb some tests' counts. */
+static int may_be_packed(const char *path){
+  static const char *const others[] = { "-journal", "-wal", "-shm", "-lpjourn" };
   int i;
-  for(i=0; i<5; i++){
+  for(i=0; i<4; i++){
     size_t all = strlen(path), end = strlen(others[i]);
     if( all>=end && strcmp(path+all-end, others[i])==0 ) return 0;
   }
@@ -71,11 +168,11 @@ static int size_command(void *unused, Tcl_Interp *interp, int objc, Tcl_Obj *con
   int rc = SQLITE_OK;
   (void)unused;
   if( objc!=2 ){ Tcl_WrongNumArgs(interp, 1, objv, "PATH"); return TCL_ERROR; }
-  if( may_be_database(Tcl_GetString(objv[1])) ){
-    sqlite3_file *file = packed_open(Tcl_GetString(objv[1]), SQLITE_OPEN_READONLY);
-    if( file ){
-      rc = file->pMethods->xFileSize(file, &size);
-      release(file);
+  if( may_be_packed(Tcl_GetString(objv[1])) ){
+    Opened *opened = packed_open(Tcl_GetString(objv[1]), SQLITE_OPEN_READONLY);
+    if( opened ){
+      rc = opened->asked->pMethods->xFileSize(opened->asked, &size);
+      release(opened);
     }
   }
   if( rc!=SQLITE_OK ) return fails(interp, "packed_size", rc);
@@ -103,12 +200,14 @@ static int read_command(void *as_hex, Tcl_Interp *interp, int objc, Tcl_Obj *con
   Tcl_WideInt offset;
   int amount, rc;
   sqlite3_int64 size = 0;
+  Opened *opened;
   sqlite3_file *file;
   Tcl_Obj *bytes;
   if( objc!=4 ){ Tcl_WrongNumArgs(interp, 1, objv, "PATH OFFSET AMOUNT"); return TCL_ERROR; }
   if( Tcl_GetWideIntFromObj(interp, objv[2], &offset) || Tcl_GetIntFromObj(interp, objv[3], &amount) ) return TCL_ERROR;
-  file = packed_open(Tcl_GetString(objv[1]), SQLITE_OPEN_READONLY);
-  if( file==0 ) return fails(interp, "packed_read", SQLITE_CANTOPEN);
+  opened = packed_open(Tcl_GetString(objv[1]), SQLITE_OPEN_READONLY);
+  if( opened==0 ) return fails(interp, "packed_read", SQLITE_CANTOPEN);
+  file = opened->asked;
   rc = file->pMethods->xFileSize(file, &size);
   if( offset>=size ) amount = 0;
   else if( amount>size-offset ) amount = (int)(size-offset);
@@ -117,7 +216,7 @@ static int read_command(void *as_hex, Tcl_Interp *interp, int objc, Tcl_Obj *con
   if( rc==SQLITE_OK && amount>0 ){
     rc = file->pMethods->xRead(file, Tcl_SetByteArrayLength(bytes, amount), amount, offset);
   }
-  release(file);
+  release(opened);
   if( rc==SQLITE_OK ) Tcl_SetObjResult(interp, as_hex ? hex_of(bytes) : bytes);
   Tcl_DecrRefCount(bytes);
   return rc==SQLITE_OK ? TCL_OK : fails(interp, "packed_read", rc);
@@ -127,17 +226,23 @@ static int write_command(void *unused, Tcl_Interp *interp, int objc, Tcl_Obj *co
   Tcl_WideInt offset;
   int amount, rc;
   const unsigned char *bytes;
+  Opened *opened;
   sqlite3_file *file;
   (void)unused;
   if( objc!=4 ){ Tcl_WrongNumArgs(interp, 1, objv, "PATH OFFSET BYTES"); return TCL_ERROR; }
   if( Tcl_GetWideIntFromObj(interp, objv[2], &offset) ) return TCL_ERROR;
   bytes = Tcl_GetByteArrayFromObj(objv[3], &amount);
-  file = packed_open(Tcl_GetString(objv[1]), SQLITE_OPEN_READWRITE);
-  if( file==0 ) return fails(interp, "packed_write", SQLITE_CANTOPEN);
-  rc = file->pMethods->xWrite(file, bytes, amount, offset);
-  if( rc==SQLITE_OK ) rc = file->pMethods->xFileControl(file, SQLITE_FCNTL_SYNC, 0);
-  if( rc==SQLITE_OK ) rc = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
-  release(file);
+  opened = packed_open(Tcl_GetString(objv[1]), SQLITE_OPEN_READWRITE);
+  if( opened==0 ) return fails(interp, "packed_write", SQLITE_CANTOPEN);
+  file = opened->asked;
+  if( opened->wal ){
+    rc = write_wal(Tcl_GetString(objv[1]), file, bytes, amount, offset);
+  }else{
+    rc = file->pMethods->xWrite(file, bytes, amount, offset);
+    if( rc==SQLITE_OK ) rc = file->pMethods->xFileControl(file, SQLITE_FCNTL_SYNC, 0);
+    if( rc==SQLITE_OK ) rc = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
+  }
+  release(opened);
   if( rc!=SQLITE_OK ) return fails(interp, "packed_write", rc);
   Tcl_SetObjResult(interp, Tcl_NewIntObj(amount));
   return TCL_OK;
@@ -146,15 +251,22 @@ static int write_command(void *unused, Tcl_Interp *interp, int objc, Tcl_Obj *co
 static int truncate_command(void *unused, Tcl_Interp *interp, int objc, Tcl_Obj *const objv[]){
   Tcl_WideInt size;
   int rc;
+  Opened *opened;
   sqlite3_file *file;
   (void)unused;
   if( objc!=3 ){ Tcl_WrongNumArgs(interp, 1, objv, "PATH SIZE"); return TCL_ERROR; }
   if( Tcl_GetWideIntFromObj(interp, objv[2], &size) ) return TCL_ERROR;
-  file = packed_open(Tcl_GetString(objv[1]), SQLITE_OPEN_READWRITE);
-  if( file==0 ) return fails(interp, "packed_truncate", SQLITE_CANTOPEN);
-  rc = file->pMethods->xTruncate(file, size);
-  if( rc==SQLITE_OK ) rc = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
-  release(file);
+  opened = packed_open(Tcl_GetString(objv[1]), SQLITE_OPEN_READWRITE);
+  if( opened==0 ) return fails(interp, "packed_truncate", SQLITE_CANTOPEN);
+  file = opened->asked;
+  if( opened->wal ){
+    rc = make_raw(Tcl_GetString(objv[1]), file);
+    if( rc==SQLITE_OK && truncate(Tcl_GetString(objv[1]), size) ) rc = SQLITE_IOERR;
+  }else{
+    rc = file->pMethods->xTruncate(file, size);
+    if( rc==SQLITE_OK ) rc = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
+  }
+  release(opened);
   return rc==SQLITE_OK ? TCL_OK : fails(interp, "packed_truncate", rc);
 }
 
