@@ -109,6 +109,59 @@ fn sizes_with_longer_dictionaries_are_predicted() {
     expect_predicted(&db, &[("t", "data")], true, 64);
 }
 
+/// Texts that come again at other offsets of pages, and versions of texts, which grow apart: what storing once saves of
+/// them is within the range, and of the first ones near.
+#[test]
+fn sizes_of_text_that_comes_again_are_predicted() {
+    for versions in [false, true] {
+        let db = Db::new(|db| {
+            let mut random = SplitMix64::new(3);
+            let mut hex = |len: usize| -> String {
+                let words = std::iter::repeat_with(|| format!("{:x} ", random.next_u64() >> 20));
+                words.take(len / 12).collect()
+            };
+            let mut texts: Vec<String> = (0..60).map(|_| hex(7000)).collect();
+            db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, data TEXT)")?;
+            let mut insert = db.prepare("INSERT INTO t(data) VALUES (?1)")?;
+            for turn in 0..10 {
+                for text in &mut texts {
+                    if versions {
+                        let at = turn * 600;
+                        text.replace_range(at..at + 300, &hex(600)[..300]);
+                    }
+                    insert.execute([format!("{}{text}", hex(90))])?;
+                }
+            }
+            Ok(())
+        });
+        let job = Job::default();
+        let report = advise(&db.path, &unhurried(), &job).unwrap();
+        for best in [false, true] {
+            let packed = db.file("packed");
+            let options = PackOptions {
+                best,
+                replace: true,
+                ..PackOptions::default()
+            };
+            let real = pack(&db.path, &packed, &options, &job).unwrap().after;
+            let name = if best { "packed best" } else { "packed" };
+            let mode = report.modes.iter().find(|mode| mode.name == name).unwrap();
+            let size = mode.size.unwrap();
+            let said = format!("versions {versions}, {name}: {size:?}, really {real}");
+            assert!((size.low..=size.high).contains(&real), "{said}");
+            let is_near = (size.bytes as f64 / real as f64 - 1.0).abs() < 0.15;
+            assert!(versions || is_near, "{said}");
+            // Without a look at it, it would be told as twice the size.
+            let options = PackOptions {
+                references: false,
+                ..options
+            };
+            let alone = pack(&db.path, &packed, &options, &job).unwrap().after;
+            assert!(alone > size.high, "{said}, alone {alone}");
+        }
+    }
+}
+
 /// Pages of zeros are not even in the page map.
 #[test]
 fn sizes_with_free_pages_of_zeros_are_predicted() {

@@ -16,7 +16,7 @@ use litepack_database::bytes::pages::Pages;
 use litepack_database::bytes::reader;
 use litepack_database::error::Context;
 use litepack_engine::plan::{Effort, Plan};
-use litepack_engine::references::Groups;
+use litepack_engine::references::{Estimate, Groups};
 use litepack_io::interrupt::{self, Halt};
 use litepack_io::parallel::parallel;
 use litepack_io::random::SplitMix64;
@@ -64,11 +64,27 @@ const INDEX_LEAF: u8 = 10;
 const UNSURE: f64 = 0.025;
 const UNSURE_TRIED: f64 = 0.035;
 /// And where units are stored together.
-const UNSURE_TOGETHER: f64 = 0.02;
+const UNSURE_TOGETHER: f64 = 0.035;
+/// Groups save up to a seventh.
+const UNTRIED_TOGETHER: Longer = Longer {
+    ratio: 0.93,
+    unsure: 0.07,
+};
 const UNTRIED: Longer = Longer {
     ratio: 0.95,
     unsure: 0.08,
 };
+
+/// Text that comes again is looked for in so many times the bytes that are read of leaves.
+const IN_COMMON: u64 = 2;
+/// What storing it once saves may be so much less than told, as a share of it: if all was looked at, and from a sample.
+const LESS: f64 = 0.3;
+const LESS_SAMPLED: f64 = 0.5;
+/// And so much more: where a page has text of several others, packing finds more of them than the sample.
+const MORE: f64 = 0.3;
+const MORE_SAMPLED: f64 = 1.0;
+/// But at most so much of what remains.
+const UNSURE_IN_COMMON: f64 = 0.5;
 
 /// The result of packing.
 #[derive(Debug)]
@@ -90,14 +106,73 @@ pub(crate) struct Deadlines {
     pub(crate) best: Instant,
 }
 
+fn effort() -> Effort {
+    Effort {
+        samples_max: SAMPLES_MAX,
+        ..Effort::ordinary(PACK_LEVEL, reader::threads())
+    }
+}
+
+/// Text that comes again, which packing stores once.
+#[derive(Default)]
+struct InCommon {
+    /// About the bytes that this saves, and the shares of it that it may be less and more.
+    saved: f64,
+    less: f64,
+    more: f64,
+}
+
+impl InCommon {
+    /// Nothing where `litepack pack` does not look for it.
+    fn of(pages: &mut Pages<'_>, plan: &Plan, sample: u64) -> Result<InCommon> {
+        let unit = pages.header.page_size.max(4096);
+        let find = |pages: &mut Pages<'_>| {
+            let Some(estimate) = Estimate::of(pages.size, unit, effort(), plan, pages)? else {
+                return Ok(InCommon::default());
+            };
+            let units = sample * IN_COMMON / u64::from(unit);
+            let (estimate, is_all) = estimate.of_more(units, plan, pages)?;
+            let (less, more) = match is_all {
+                true => (LESS, MORE),
+                false => (LESS_SAMPLED, MORE_SAMPLED),
+            };
+            Ok::<_, Halt>(InCommon {
+                saved: estimate.saved() as f64,
+                less,
+                more,
+            })
+        };
+        find(pages)
+            .map_err(litepack_store::Error::from)
+            .context("cannot look for text that comes again")
+    }
+
+    /// At most all of so many bytes, of which a share remains by other means.
+    fn within(&self, bytes: f64, ratio: f64) -> InCommon {
+        InCommon {
+            saved: self.saved.min(bytes) * ratio,
+            ..*self
+        }
+    }
+
+    /// Takes it off a size that was worked out without it.
+    fn off(&self, size: Predicted) -> Predicted {
+        let without = |from: u64| (from as f64 - self.saved).max(0.0);
+        // Where it saves most, few pages are left that could have been told wrong.
+        let most = without(size.bytes) * UNSURE_IN_COMMON;
+        let (less, more) = (self.saved * self.less, self.saved * self.more);
+        Predicted {
+            bytes: without(size.bytes) as u64,
+            low: (without(size.low) - more.min(most)).max(0.0) as u64,
+            high: (without(size.high) + less.min(most)) as u64,
+        }
+    }
+}
+
 /// Plans dictionaries as `litepack pack` does.
 pub(crate) fn plan(pages: &mut Pages<'_>) -> Result<Plan> {
     let unit = pages.header.page_size.max(4096);
-    let effort = Effort {
-        samples_max: SAMPLES_MAX,
-        ..Effort::ordinary(PACK_LEVEL, reader::threads())
-    };
-    let plan = Plan::make(pages.size, unit, effort, Vec::new(), pages);
+    let plan = Plan::make(pages.size, unit, effort(), Vec::new(), pages);
     plan.map_err(litepack_store::Error::from)
         .context("cannot plan dictionaries")
 }
@@ -122,6 +197,7 @@ pub(crate) fn predict(
 ) -> Result<Packed> {
     let out_of_memory = |error| litepack_store::Error::from(error);
     let strata = Strata::new(pages, owners);
+    let in_common = InCommon::of(pages, plan, sample)?;
     let sample = sample / SAMPLE.1 * SAMPLE.0;
     let units = strata.units(pages, owners, plan, sample);
     let dictionaries: Vec<&Dictionary> = plan.planned().iter().map(|d| &*d.dictionary).collect();
@@ -152,6 +228,12 @@ pub(crate) fn predict(
             again.push(unit);
         }
     }
+    // They save more than longer dictionaries, and take less time.
+    let in_time = Instant::now() < deadlines.best;
+    let groups = match in_time {
+        true => groups(pages, plan)?,
+        false => None,
+    };
     let longer = strata.longer(pages, owners, &dictionaries, plan, deadlines.best)?;
     let level = *LEVELS.end();
     let (_, after) = encode(&again, &dictionaries, level, deadlines.best)?;
@@ -161,14 +243,14 @@ pub(crate) fn predict(
             gains[unit.stratum].add(f64::from(*before), f64::from(*after));
         }
     }
-    let groups = match Instant::now() < deadlines.best {
-        true => groups(pages, plan)?,
-        false => None,
-    };
     let mut together = vec![Gain::default(); count];
     for (unit, after) in again.iter().zip(&after) {
         if let Some(after) = after.map(f64::from) {
-            let share = (groups.as_ref()).map_or(1.0, |groups| groups.share(unit.dictionary));
+            let share = match (&groups, in_time) {
+                (Some(groups), _) => groups.share(unit.dictionary),
+                (None, true) => 1.0,
+                (None, false) => UNTRIED_TOGETHER.ratio,
+            };
             together[unit.stratum].add(after, after * share);
         }
     }
@@ -216,10 +298,13 @@ pub(crate) fn predict(
         best += total * ratio * longer * together;
         best_variance += mean.variance_of_total(of) * ratio * ratio + gain.variance(total);
     }
+    // Whose text it is that is stored once is not known.
+    let saved = in_common.within(bytes, 1.0);
+    let kept = 1.0 - saved.saved / bytes.max(1.0);
     for (tree, share) in packed.trees.iter_mut().enumerate() {
-        *share = shares[strata.of_tree(tree)];
+        *share = shares[strata.of_tree(tree)] * kept;
     }
-    (packed.rest, packed.free) = (shares[REST], shares[FREE]);
+    (packed.rest, packed.free) = (shares[REST] * kept, shares[FREE]);
     let number = pages.size.div_ceil(unit);
     let dictionaries = plan.dictionary_lens();
     let dictionaries = dictionaries
@@ -229,16 +314,20 @@ pub(crate) fn predict(
     let lens = dictionaries.iter().sum::<u64>() as f64;
     let rest = HEAD + map + front as f64;
     packed.ordinary = Predicted::new(bytes + lens + rest, variance, 0.0);
-    let unsure = match groups {
+    let unsure = match (groups, in_time) {
         // They save less where a long dictionary knows more of the pages.
-        Some(_) => longer.unsure + UNSURE_TOGETHER,
-        None => longer.unsure,
+        (Some(_), _) => longer.unsure + UNSURE_TOGETHER,
+        (None, true) => longer.unsure,
+        (None, false) => longer.unsure + UNTRIED_TOGETHER.unsure,
     };
     packed.best = Predicted::new(best + lens + rest, best_variance, unsure);
     for size in [&mut packed.ordinary, &mut packed.best] {
         size.low = size.low.saturating_sub(HEAD_UNSURE);
         size.high += HEAD_UNSURE;
     }
+    packed.ordinary = saved.off(packed.ordinary);
+    let ratio = best / bytes.max(1.0);
+    packed.best = saved.within(bytes, ratio).off(packed.best);
     Ok(packed)
 }
 
