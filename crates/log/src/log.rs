@@ -162,7 +162,8 @@ impl<S: Storage> Log<S> {
             return Err(error.into());
         }
         opened.synced = tail;
-        if std::mem::take(&mut self.is_begun) {
+        // Later, in a checkpoint, another process may append meanwhile: what it wrote must not be cut off.
+        if std::mem::take(&mut self.is_begun) && tail == RECORDS_START {
             // A longer file is no less right.
             let _ = self.medium.shorten(LEN_KEPT);
         }

@@ -74,6 +74,38 @@ fn a_view_keeps_what_was_there_when_it_began() {
     }
 }
 
+/// With `synchronous=OFF` a generation is begun without a sync. The first one may be that of a checkpoint, which keeps no
+/// other process from appending.
+#[test]
+fn a_sync_cuts_off_nothing_that_another_handle_appends() {
+    const LARGE: usize = 65536;
+    let storage = CrashingStorage::default();
+    let (mut one, mut other) = (Log::new(storage.clone()), Log::new(storage));
+    let mut random = SplitMix64::new(7);
+    let noise = std::iter::repeat_with(|| random.next_u64().to_le_bytes());
+    let noise: Vec<u8> = noise.take(2 * LARGE / 8).flatten().collect();
+    let frame = |number: u64| {
+        let page = &noise[number as usize * 64..][..LARGE];
+        [&frame(1)[..24], page].concat()
+    };
+    let offset = |number: u64| 32 + (number - 1) * (LARGE as u64 + 24);
+    one.write(&header(LARGE, 1), 0).unwrap();
+    one.write(&frame(1), offset(1)).unwrap();
+    one.set_view(Some(1));
+    assert_eq!(one.size().unwrap(), offset(2));
+    for number in 2..=300 {
+        other.write(&frame(number), offset(number)).unwrap();
+    }
+    one.sync().unwrap();
+    one.set_view(None);
+    assert_eq!(one.size().unwrap(), offset(301));
+    let mut found = vec![0; LARGE + 24];
+    for number in 1..=300 {
+        assert_eq!(one.read(&mut found, offset(number)).unwrap(), LARGE + 24);
+        assert!(found == frame(number), "frame {number}");
+    }
+}
+
 /// A VFS above writes the rest of a frame only after the transaction, when it is told to sync the next one.
 #[test]
 fn the_rest_of_a_new_frame_may_come_under_another_view() {
