@@ -13,7 +13,7 @@ use super::controls::{
     State, control, heard, is_long_pragma, is_maintenance, may_take_long, refuse_if_query_only,
 };
 use crate::c::api::{Api, len};
-use crate::c::bindings::{SQLITE_SHM_UNLOCK, sqlite3_file, sqlite3_io_methods};
+use crate::c::bindings::{SQLITE_SHM_LOCK, SQLITE_SHM_UNLOCK, sqlite3_file, sqlite3_io_methods};
 use crate::c::codes::{
     BUSY, CANTOPEN, Code, INTERNAL, IOERR_FSTAT, IOERR_FSYNC, IOERR_NOMEM, IOERR_READ,
     IOERR_SHORT_READ, IOERR_TRUNCATE, IOERR_WRITE, MISUSE, OK, READONLY, as_io_error, fcntl,
@@ -460,10 +460,7 @@ unsafe extern "C" fn shm_lock<F: File>(
     let is_released = flags & SQLITE_SHM_UNLOCK != 0;
     let locks = first..first.saturating_add(count);
     let locking = |state: &mut State<F>| state.file.index_locking(locks.clone(), flags);
-    let locked = |state: &mut State<F>| {
-        state.file.index_locked(locks.clone(), flags);
-        Ok(())
-    };
+    let locked = |state: &mut State<F>| state.file.index_locked(locks.clone(), flags);
     let refused = |state: &mut State<F>| {
         state.file.index_refused();
         Ok(())
@@ -475,12 +472,20 @@ unsafe extern "C" fn shm_lock<F: File>(
             _ if is_released => {}
             code => return code,
         }
-        let done = on_host::<F>(file, BUSY, |host| {
-            host.map_or(BUSY, |host| host.pass_index_lock(first, count, flags))
-        });
-        match done {
+        let on_index = |flags| {
+            on_host::<F>(file, BUSY, |host| {
+                host.map_or(BUSY, |host| host.pass_index_lock(first, count, flags))
+            })
+        };
+        match on_index(flags) {
             code if is_released => code,
-            OK => with(file, locked),
+            OK => {
+                let code = with(file, locked);
+                if code != OK {
+                    on_index(flags & !SQLITE_SHM_LOCK | SQLITE_SHM_UNLOCK);
+                }
+                code
+            }
             code => {
                 with(file, refused);
                 code

@@ -462,6 +462,37 @@ fn with_a_wal_index() {
         assert_eq!(read_at(4096), CORRUPT);
         assert_eq!(shm(reads, unlock | shared), OK);
 
+        // A checkpoint does not copy if the WAL was begun anew since it began. Who writes as well has looked since then, and
+        // of an index that was not made SQLite knows nothing that can be wrong.
+        let copies = 3;
+        let (made, salt) = (&INDEX[3], &INDEX[8]);
+        for (is_made, writes_too, expected) in [(0, false, OK), (1, false, BUSY), (1, true, OK)] {
+            made.store(u32::from_ne_bytes([is_made, 0, 0, 0]), Ordering::SeqCst);
+            salt.store(7, Ordering::SeqCst);
+            for expected in [OK, expected] {
+                assert_eq!(shm(checkpoints, lock | exclusive), OK);
+                if writes_too {
+                    assert_eq!(shm(writes, lock | exclusive), OK);
+                }
+                salt.fetch_add(
+                    u32::from(expected == BUSY || is_made == 0 || writes_too),
+                    Ordering::SeqCst,
+                );
+                assert_eq!(shm(copies, lock | exclusive), expected);
+                assert_eq!(
+                    INDEX_LOCKS.load(Ordering::SeqCst) >> copies & 1,
+                    u32::from(expected == OK)
+                );
+                for held in [copies, writes, checkpoints] {
+                    shm(held, unlock | exclusive);
+                }
+            }
+        }
+        // One that reads the database alone does no checkpoint.
+        assert_eq!(shm(copies, lock | exclusive), OK);
+        assert_eq!(shm(copies, unlock | exclusive), OK);
+        made.store(0, Ordering::SeqCst);
+
         // A panic in a checkpoint: its lock is let go of, and what it left is settled by the next one.
         assert_eq!(shm(checkpoints, lock | exclusive), OK);
         assert!(doubt.load(Ordering::SeqCst).is_multiple_of(2));

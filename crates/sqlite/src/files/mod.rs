@@ -86,7 +86,9 @@ pub(crate) trait File {
     fn index_refused(&mut self) {}
 
     /// SQLite has taken them.
-    fn index_locked(&mut self, _locks: Range<c_int>, _flags: c_int) {}
+    fn index_locked(&mut self, _locks: Range<c_int>, _flags: c_int) -> Result<(), Failure> {
+        Ok(())
+    }
 
     /// A barrier between what SQLite reads and writes in the WAL index.
     fn index_barrier(&mut self) {}

@@ -195,9 +195,10 @@ impl File for PackedFile {
         self.handle.index_refused();
     }
 
-    fn index_locked(&mut self, locks: Range<c_int>, flags: c_int) {
-        self.handle.index_locked(locks, flags);
+    fn index_locked(&mut self, locks: Range<c_int>, flags: c_int) -> Result<(), Failure> {
+        let may = self.handle.index_locked(locks, flags);
         self.entry.wal_view().took(self.handle.keeps_wal());
+        may
     }
 
     fn index_barrier(&mut self) {

@@ -47,6 +47,13 @@ impl Checkpoints {
     }
 }
 
+/// Which WAL the index is of, by its salts: another one after each restart. `None` if the index was not made from one yet.
+pub(crate) fn wal_of(index: &impl Words) -> Option<[u32; 2]> {
+    let [is_made, ..] = index.word(IS_MADE).to_ne_bytes();
+    let salts = SALTS.map(|salt| index.word(salt));
+    Some(salts).filter(|salts| is_made != 0 && *salts != [0; 2])
+}
+
 /// Whether all frames of the WAL are in the database, or there are none. No reader is at a former state then: a
 /// checkpoint copies no further than the oldest one reads. The caller holds the checkpoint lock, which keeps others from
 /// making the index anew, or from restarting the WAL.

@@ -12,6 +12,8 @@ pub(crate) struct Handle {
     pub(crate) packed: Packed<HostFile>,
     /// `nBackfill` before SQLite sets it at the end of the running checkpoint.
     pub(super) backfill: u32,
+    /// The WAL when SQLite took the checkpoint lock, by its salts; `None` if the index said nothing of one.
+    pub(super) checkpointed: Option<[u32; 2]>,
     /// SQLite's locks in the WAL index through this handle.
     pub(super) index_locks: IndexLocks,
     /// How SQLite has the connection wait while others are in the way.
@@ -26,6 +28,7 @@ impl Handle {
         Handle {
             packed,
             backfill: 0,
+            checkpointed: None,
             index_locks: IndexLocks::default(),
             busy: None,
             upkeep,

@@ -2,6 +2,9 @@
 //!
 //! When the last step of a checkpoint fails, SQLite tells readers of pages that are not in the database. In between the
 //! index is in doubt (docs/design.md, "A checkpoint whose last step fails").
+//!
+//! SQLite before 3.51.3 has a checkpoint count frames of a WAL that was begun anew meanwhile as if they were in the
+//! database (<https://sqlite.org/wal.html#walresetbug>). Commits are lost by that. Such a checkpoint is refused here.
 
 use std::ffi::c_int;
 use std::ops::Range;
@@ -15,7 +18,7 @@ use crate::c::bindings::{
 };
 use crate::c::codes::{BUSY, Code, LOCK_EXCLUSIVE, LOCK_RESERVED, OK};
 use crate::failure::Failure;
-use crate::host::wal_index::{BACKFILL, DOUBT, Words};
+use crate::host::wal_index::{BACKFILL, DOUBT, Words, wal_of};
 
 impl Session<'_, Checkpointing> {
     /// If the index is in doubt, sets `nBackfill` to this. Readers then take all later frames from the WAL. 0 is always
@@ -149,13 +152,31 @@ impl Handle {
         self.packed.wal_read().refused();
     }
 
-    /// SQLite has taken these locks.
-    pub(crate) fn index_locked(&mut self, locks: Range<c_int>, flags: c_int) {
+    /// SQLite has taken these locks. `SQLITE_BUSY` if it may not keep them.
+    pub(crate) fn index_locked(
+        &mut self,
+        locks: Range<c_int>,
+        flags: c_int,
+    ) -> Result<(), Failure> {
+        let is_exclusive = flags & SQLITE_SHM_EXCLUSIVE != 0;
+        // With this lock a checkpoint begins to copy, and nobody begins the WAL anew. What SQLite knows of the WAL is from
+        // after it took the checkpoint lock. With the lock to write it is from after that one.
+        if is_exclusive
+            && locks.contains(&FIRST_READ_LOCK)
+            && self.index_locks.has(CHECKPOINT_LOCK)
+            && !self.index_locks.has(WRITE_LOCK)
+            && self.checkpointed.is_some()
+            && self.checkpointed != wal_of(self.disk())
+        {
+            return Err(BUSY.into());
+        }
         self.index_locks.add(IndexLocks::of(&locks));
-        if locks.contains(&CHECKPOINT_LOCK) && flags & SQLITE_SHM_EXCLUSIVE != 0 {
+        if locks.contains(&CHECKPOINT_LOCK) && is_exclusive {
             // A process that has left the index in doubt is gone, as it would have this lock.
             Session::<Checkpointing>::new(self).settle(0);
+            self.checkpointed = wal_of(self.disk());
         }
+        Ok(())
     }
 
     /// A barrier. The first one after the lock of a WAL transaction comes when SQLite has looked how far checkpoints
