@@ -186,22 +186,43 @@ fn sizes_of_tpch_are_predicted_from_a_sample() {
 /// A small shop of many tables, as samples of databases are: all of it is read, and too small for another format.
 #[test]
 fn a_small_shop_is_left_alone() {
-    let db = Db::of(&format!(
-        "CREATE TABLE artist(id INTEGER NOT NULL PRIMARY KEY, name NVARCHAR(120));
-         CREATE TABLE track(id INTEGER NOT NULL PRIMARY KEY, name NVARCHAR(200) NOT NULL, artist INTEGER REFERENCES artist(id),
-             composer NVARCHAR(220), milliseconds INTEGER NOT NULL, price NUMERIC(10, 2) NOT NULL);
-         CREATE TABLE line(id INTEGER NOT NULL PRIMARY KEY, track INTEGER NOT NULL REFERENCES track(id), n INTEGER NOT NULL);
-         CREATE TABLE listed(list INTEGER NOT NULL, track INTEGER NOT NULL REFERENCES track(id),
-             CONSTRAINT pk PRIMARY KEY (list, track));
-         {NUMBERS} INSERT INTO artist SELECT i, 'Artist ' || abs(random() % 99999) FROM n LIMIT 300;
-         {NUMBERS} INSERT INTO track SELECT i, 'Song ' || hex(randomblob(6)), i % 300 + 1,
-             iif(i % 3, 'Composer ' || (i % 300) || ', ' || abs(random() % 999), NULL), abs(random() % 400000), 0.99
-             FROM n LIMIT 3500;
-         {NUMBERS} INSERT INTO line SELECT i, abs(random() % 3500) + 1, 1 FROM n LIMIT 2200;
-         {NUMBERS} INSERT INTO listed SELECT i % 3, i / 3 + 1 FROM n LIMIT 9000;
-         CREATE INDEX track_artist ON track(artist); CREATE INDEX line_track ON line(track);
-         CREATE INDEX listed_list ON listed(list); CREATE INDEX listed_track ON listed(track);"
-    ));
+    // The same in each run: of so small a database a few bytes count.
+    let mut random = SplitMix64::new(1);
+    let mut below = |limit| random.below(limit).cast_signed();
+    let db = Db::new(|db| {
+        db.execute_batch(
+            "BEGIN;
+             CREATE TABLE artist(id INTEGER NOT NULL PRIMARY KEY, name NVARCHAR(120));
+             CREATE TABLE track(id INTEGER NOT NULL PRIMARY KEY, name NVARCHAR(200) NOT NULL,
+                 artist INTEGER REFERENCES artist(id), composer NVARCHAR(220), milliseconds INTEGER NOT NULL,
+                 price NUMERIC(10, 2) NOT NULL);
+             CREATE TABLE line(id INTEGER NOT NULL PRIMARY KEY, track INTEGER NOT NULL REFERENCES track(id), n INTEGER NOT NULL);
+             CREATE TABLE listed(list INTEGER NOT NULL, track INTEGER NOT NULL REFERENCES track(id),
+                 CONSTRAINT pk PRIMARY KEY (list, track));",
+        )?;
+        let mut insert = db.prepare("INSERT INTO artist VALUES (?1, 'Artist ' || ?2)")?;
+        for id in 1..=300 {
+            insert.execute((id, below(99_999)))?;
+        }
+        let mut insert = db.prepare(
+            "INSERT INTO track VALUES (?1, 'Song ' || ?2, ?1 % 300 + 1,
+             iif(?1 % 3, 'Composer ' || (?1 % 300) || ', ' || ?3, NULL), ?4, 0.99)",
+        )?;
+        for id in 1..=3500 {
+            let name = format!("{:012X}", below(1 << 48));
+            insert.execute((id, name, below(999), below(400_000)))?;
+        }
+        let mut insert = db.prepare("INSERT INTO line VALUES (?1, ?2, 1)")?;
+        for id in 1..=2200 {
+            insert.execute((id, below(3500) + 1))?;
+        }
+        db.execute_batch(&format!(
+            "{NUMBERS} INSERT INTO listed SELECT i % 3, i / 3 + 1 FROM n LIMIT 9000;
+             CREATE INDEX track_artist ON track(artist); CREATE INDEX line_track ON line(track);
+             CREATE INDEX listed_list ON listed(list); CREATE INDEX listed_track ON listed(track);
+             COMMIT;"
+        ))
+    });
     let report = db.advise();
     assert!(report.is_whole && db.len() < 1 << 20, "{}", db.len());
     assert_eq!(report.recommendation.mode, "leave alone");
