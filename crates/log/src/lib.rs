@@ -49,5 +49,5 @@ pub mod testing;
 mod versions;
 
 pub use error::{Error, Result};
-pub use format::head::{FileKind, HEAD_LEN};
+pub use format::head::FileKind;
 pub use log::Log;

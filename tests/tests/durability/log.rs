@@ -446,7 +446,7 @@ fn a_hostile_log_costs_an_error_at_most() {
     assert!(errors > 0 && answers > 0, "{errors} {answers}");
 }
 
-/// A copy of both files while nobody writes is a database, as it is with a WAL of SQLite's.
+/// A copy of both files is a database while none writes, as it is with a WAL of SQLite's.
 #[test]
 fn a_copy_of_both_files_is_a_copy() {
     let place = Place::new();

@@ -75,9 +75,9 @@ const UNTRIED: Longer = Longer {
     unsure: 0.08,
 };
 
-/// Text that comes again is looked for in so many times the bytes that are read of leaves.
+/// Leaves are read for a sample. Text that comes again is looked for in so many times their bytes.
 const IN_COMMON: u64 = 2;
-/// What storing it once saves may be so much less than told, as a share of it: if all was looked at, and from a sample.
+/// The saving may be so much less than told, as a share of it: if all was looked at, and from a sample.
 const LESS: f64 = 0.3;
 const LESS_SAMPLED: f64 = 0.5;
 /// And so much more: where a page has text of several others, packing finds more of them than the sample.

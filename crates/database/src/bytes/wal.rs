@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use litepack_btree::page::be32;
 use litepack_engine::FileKind;
 use litepack_io::storage::ReadAt;
-use litepack_log::{Error as LogError, FileKind as WalKind, HEAD_LEN, Log};
+use litepack_log::{Error as LogError, FileKind as WalKind, Log};
 
 use crate::error::{Context, cannot_read};
 use crate::{Job, Result};
@@ -45,10 +45,7 @@ enum WalBytes {
 impl WalBytes {
     /// Of a WAL that is beside a database of this kind.
     fn of(file: File, kind: FileKind) -> io::Result<WalBytes> {
-        let mut head = [0; HEAD_LEN];
-        let n = ReadAt::read_at(&file, &mut head, 0)?;
-        let found = WalKind::of(head.get(..n).unwrap_or_default());
-        if kind != FileKind::Packed || found != WalKind::Log {
+        if kind != FileKind::Packed || WalKind::of_file(&file)? != WalKind::Log {
             return Ok(WalBytes::Plain(file));
         }
         let mut log = Log::new(file);
@@ -61,7 +58,7 @@ impl WalBytes {
         match self {
             WalBytes::Plain(file) => ReadAt::read_at(file, buf, offset),
             WalBytes::Log(log) => {
-                // What panics has left nothing half done that the next look does not find.
+                // After a panic nothing is half done that the next look does not find.
                 let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
                 log.read(buf, offset).map_err(io::Error::from)
             }
@@ -91,9 +88,7 @@ pub fn damage(wal: &Path, job: &Job<'_>) -> Result<Option<LogDamage>> {
         let Ok(file) = File::open(wal) else {
             return Ok(None);
         };
-        let mut head = [0; HEAD_LEN];
-        let n = ReadAt::read_at(&file, &mut head, 0).with_context(cannot)?;
-        if WalKind::of(head.get(..n).unwrap_or_default()) == WalKind::Wal {
+        if WalKind::of_file(&file).with_context(cannot)? == WalKind::Wal {
             return Ok(None);
         }
         found = match read_all(&mut Log::new(file), job)? {

@@ -3,7 +3,10 @@
 //! Each has a sector of its own. A slot is written and synced before the first record of its generation; so one that is
 //! torn means that nothing of that generation is there.
 
+use std::io;
+
 use litepack_io::bytes::Reader;
+use litepack_io::storage::ReadAt;
 use twox_hash::XxHash3_64;
 
 /// Offsets of the slots.
@@ -226,8 +229,18 @@ pub enum FileKind {
 }
 
 impl FileKind {
+    /// Looks at the first bytes of a file.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub fn of_file(file: &impl ReadAt) -> io::Result<FileKind> {
+        let mut head = [0; HEAD_LEN];
+        let n = file.read_at(&mut head, 0)?;
+        Ok(FileKind::of(head.get(..n).unwrap_or_default()))
+    }
+
     /// Tells by the first bytes of a file, [`HEAD_LEN`] or all that it has.
-    pub fn of(head: &[u8]) -> FileKind {
+    pub(crate) fn of(head: &[u8]) -> FileKind {
         let first: Option<[u8; 4]> = head.first_chunk().copied();
         let second = head.get(512..).unwrap_or_default();
         // First, as its pages may hold anything.

@@ -116,7 +116,7 @@ impl Entry {
         *self.file
     }
 
-    /// What the locks of the handle say of its WAL.
+    /// Whether the locks of the handle keep others from its WAL.
     pub(crate) fn wal_view(&self) -> &WalView {
         &self.view
     }

@@ -189,7 +189,7 @@ impl OpenFiles {
         names.insert(at, name);
     }
 
-    /// What the handle whose WAL has this name knows of it by its locks; `None` if that handle is not known.
+    /// The view of the handle whose WAL has this name; `None` if that handle is not known.
     pub(super) fn wal_view(&self, name: &CStr) -> Option<Arc<WalView>> {
         let table = self.read();
         let found = table.names.get(&name.as_ptr().addr())?;
@@ -304,7 +304,7 @@ pub(crate) fn beside(name: &CStr) -> Option<Beside> {
     OPEN.beside(name)
 }
 
-/// What the handle whose WAL is opened by this name knows of it by its locks.
+/// The view of the handle whose WAL is opened by this name.
 pub(crate) fn wal_view(name: &CStr) -> Option<Arc<WalView>> {
     OPEN.wal_view(name)
 }

@@ -1,7 +1,7 @@
 //! Whether the locks of a handle keep others from its WAL, so that what it found there is still so.
 //!
-//! A transaction that reads holds a read lock of the WAL index: nobody restarts the WAL meanwhile, and its frames stay as
-//! they are. One that writes holds the lock to write: nobody else appends. A checkpoint holds its own and the first read
+//! A transaction that reads holds a read lock of the WAL index: the WAL is not restarted meanwhile, and its frames stay as
+//! they are. One that writes holds the lock to write: no other appends. A checkpoint holds its own and the first read
 //! lock. A handle that has the file for itself takes none of them. Of all these it is enough to look once after the lock
 //! was taken. Without such a lock, or where it is kept by a VFS above ours, each look is good for one call.
 

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use litepack_io::storage::{ReadAt, Storage};
-use litepack_log::{Error, FileKind, HEAD_LEN, Log};
+use litepack_log::{Error, FileKind, Log};
 
 use super::{File, Methods};
 use crate::beside::wal_view::WalView;
@@ -19,7 +19,7 @@ use crate::host::file::HostFile;
 /// An open WAL.
 pub(crate) struct LogFile {
     log: Log<HostFile>,
-    /// What the locks of the database's handle say; `None` if that is not known.
+    /// The word of the database's handle, which knows its locks; `None` if that handle is not known.
     view: Option<Arc<WalView>>,
 }
 
@@ -55,9 +55,8 @@ impl LogFile {
 
     /// Whether the file is a WAL as SQLite has it.
     fn is_plain(&self) -> Result<bool, Failure> {
-        let mut head = [0; HEAD_LEN];
-        let n = self.host_file().read_at(&mut head, 0).map_err(failed)?;
-        Ok(FileKind::of(&head[..n]) == FileKind::Wal)
+        let kind = FileKind::of_file(self.host_file()).map_err(failed)?;
+        Ok(kind == FileKind::Wal)
     }
 
     fn failure(&self, error: Error) -> Failure {

@@ -159,8 +159,8 @@ impl Handle {
         flags: c_int,
     ) -> Result<(), Failure> {
         let is_exclusive = flags & SQLITE_SHM_EXCLUSIVE != 0;
-        // With this lock a checkpoint begins to copy, and nobody begins the WAL anew. What SQLite knows of the WAL is from
-        // after it took the checkpoint lock. With the lock to write it is from after that one.
+        // With this lock a checkpoint begins to copy, and the WAL is not begun anew. SQLite looked at the WAL after it took
+        // the checkpoint lock and, where it has that too, the lock to write.
         if is_exclusive
             && locks.contains(&FIRST_READ_LOCK)
             && self.index_locks.has(CHECKPOINT_LOCK)
