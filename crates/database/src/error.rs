@@ -156,6 +156,14 @@ impl Error {
                 Error::in_use(path)
             }
             Some(rusqlite::ErrorCode::OperationInterrupted) => Error::interrupted(),
+            // SQLite does not know that it was damage.
+            Some(rusqlite::ErrorCode::SystemIoFailure) => Error::Sqlite {
+                what: format!(
+                    "{}: if it is a packed database, `litepack check` says whether it is damaged, and where",
+                    path.display()
+                ),
+                error,
+            },
             _ => Error::Sqlite {
                 what: path.display().to_string(),
                 error,

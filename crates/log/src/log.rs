@@ -29,8 +29,6 @@ pub struct Log<S> {
     opened: Option<Opened>,
     pages: Pages,
     half: Option<Half>,
-    /// Half a frame of a former view. It is nothing, unless its rest is written next: a VFS above may hold that back.
-    left: Option<Half>,
     /// What the caller says of others, and what it said when this handle last looked.
     view: Option<u64>,
     seen: Option<u64>,
@@ -40,10 +38,13 @@ pub struct Log<S> {
     is_lost: bool,
 }
 
-/// The beginning of a frame, whose page SQLite writes next.
+/// The beginning of a frame, whose page SQLite writes next. Under another view it is nothing, as others may have written
+/// since; unless the rest of a new frame is written next, which a VFS above may have held back.
 #[derive(Debug)]
 struct Half {
     number: u32,
+    /// The view under which it was written.
+    view: Option<u64>,
     /// Header and page, as far as they were written.
     bytes: Vec<u8>,
 }
@@ -65,7 +66,6 @@ impl<S: Storage> Log<S> {
             opened: None,
             pages: Pages::default(),
             half: None,
-            left: None,
             view: None,
             seen: None,
             is_begun: false,
@@ -76,11 +76,7 @@ impl<S: Storage> Log<S> {
     /// Says what the caller knows of others: as long as the number is the same, none of them begins a new generation, and
     /// none adds or changes what is read or written here. Then one look is enough. `None`, as at first: each call looks.
     pub fn set_view(&mut self, view: Option<u64>) {
-        if view != self.view {
-            // Others may have written since the beginning of this frame.
-            self.left = self.half.take().or_else(|| self.left.take());
-            self.view = view;
-        }
+        self.view = view;
     }
 
     /// The file.
@@ -214,7 +210,7 @@ impl<S: Storage> Log<S> {
     fn forget(&mut self) {
         self.head.clear();
         self.opened = None;
-        (self.half, self.left) = (None, None);
+        self.half = None;
         self.pages.clear();
         (self.is_begun, self.is_lost) = (false, false);
     }
@@ -291,12 +287,15 @@ impl<S: Storage> Log<S> {
     /// Reads a part of one frame.
     fn read_piece(&mut self, piece: &Piece, buf: &mut [u8]) -> Result<usize> {
         let done = self.read_recorded(piece, buf)?;
-        let half = self
-            .half
-            .as_ref()
-            .filter(|half| half.number == piece.number);
+        let half = self.current_half();
+        let half = half.filter(|half| half.number == piece.number);
         let newer = half.and_then(|half| half.bytes.get(piece.start..));
         Ok(done.max(copy_some(buf, newer.unwrap_or_default())))
+    }
+
+    /// The beginning of a frame, of which the rest is expected.
+    fn current_half(&self) -> Option<&Half> {
+        self.half.as_ref().filter(|half| half.view == self.view)
     }
 
     /// The same of what is in records.
@@ -358,7 +357,7 @@ impl<S: Storage> Log<S> {
         let mut done = 0;
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
             // Another process may have written since. Within a frame none has.
-            if self.half.is_none() || self.is_lost {
+            if self.current_half().is_none() || self.is_lost {
                 self.refresh()?;
             }
             let opened = self.opened.as_ref().ok_or(NO_HEADER)?;
@@ -403,34 +402,32 @@ impl<S: Storage> Log<S> {
 
     /// Writes a part of one frame.
     fn write_piece(&mut self, piece: &Piece, bytes: &[u8], frame_len: usize) -> Result<()> {
-        let number = piece.number;
-        if let Some(left) = self.left.take()
-            && self.half.is_none()
-            && left.number == number
-            && left.bytes.len() == piece.start
-            && self
-                .opened
-                .as_ref()
-                .is_some_and(|opened| number > opened.index.frames())
-        {
-            self.half = Some(left);
-        }
+        let (number, view) = (piece.number, self.view);
+        let opened = self.opened.as_ref().ok_or(NO_HEADER)?;
+        let frames = opened.index.frames();
         match &mut self.half {
-            Some(half) if half.number == number && half.bytes.len() == piece.start => {
+            Some(half)
+                if half.number == number
+                    && half.bytes.len() == piece.start
+                    && (half.view == view || number > frames) =>
+            {
                 append(&mut half.bytes, bytes)?;
+                half.view = view;
                 return self.written(frame_len);
             }
             _ => self.give_up_half()?,
         }
-        let opened = self.opened.as_mut().ok_or(NO_HEADER)?;
-        let frames = opened.index.frames();
         if piece.start == 0 && number <= frames.saturating_add(1) {
             let bytes = copy(bytes)?;
             let header = bytes
                 .get(..FRAME_HEADER_LEN)
                 .and_then(|b| b.try_into().ok());
             let is_new = number > frames;
-            self.half = Some(Half { number, bytes });
+            self.half = Some(Half {
+                number,
+                view,
+                bytes,
+            });
             // The header of a frame that is there may be all that SQLite writes before others look.
             let is_alone = piece.len == FRAME_HEADER_LEN && !is_new;
             if is_alone && header.is_some_and(|header| is_commit(&header)) {
@@ -438,6 +435,7 @@ impl<S: Storage> Log<S> {
             }
             return self.written(frame_len);
         }
+        let opened = self.opened.as_mut().ok_or(NO_HEADER)?;
         let Some(places) = opened.find(number, &mut self.medium)? else {
             return Err(Error::Refused("a frame that follows none"));
         };
@@ -462,7 +460,8 @@ impl<S: Storage> Log<S> {
     /// SQLite has gone on without the rest of a frame: of one that is there the header counts, if it was written. Half
     /// of a new frame is nothing.
     fn give_up_half(&mut self) -> Result<()> {
-        let Some(half) = self.half.take() else {
+        let view = self.view;
+        let Some(half) = self.half.take().filter(|half| half.view == view) else {
             return Ok(());
         };
         let opened = self.opened.as_mut().ok_or(NO_HEADER)?;
@@ -551,7 +550,7 @@ impl<S: Storage> Log<S> {
 
     fn truncate_now(&mut self, size: u64) -> Result<()> {
         self.refresh()?;
-        (self.half, self.left) = (None, None);
+        self.half = None;
         let Some(opened) = self
             .opened
             .as_mut()

@@ -357,6 +357,8 @@ fn expect_words(place: &Place) {
     let unpack = run_litepack([Path::new("unpack"), &path, &place.path("b.db")]);
     refuse("unpack", &["a.db-lpw is damaged at byte"], &unpack);
     assert!(!place.path("b.db").exists());
+    let maintain = run_litepack([Path::new("maintain"), &path]);
+    refuse("maintain", &["`litepack check` says"], &maintain);
 }
 
 /// A file under the name of the WAL that is neither: nothing is made of it, and nothing is lost.

@@ -430,7 +430,12 @@ impl Source {
         if let Err(truncated) = self.expect_whole() {
             return truncated;
         }
-        if let Ok(Some(damage)) = self.wal_damage(job) {
+        // All of the WAL is read for this.
+        let may_be_damage = matches!(
+            error.sqlite_error_code(),
+            Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt)
+        );
+        if may_be_damage && let Ok(Some(damage)) = self.wal_damage(job) {
             let name = self.shown.display();
             return Error::Refused(format!(
                 "{name}{} is damaged at byte {}: {}; check the disk, and restore a backup. (Without that file the \

@@ -43,6 +43,11 @@ impl Group {
         Ok(())
     }
 
+    /// How many units there are; 0 if they are more than an item could have.
+    fn count(&self) -> u8 {
+        u8::try_from(self.units.len()).unwrap_or(0)
+    }
+
     /// The units, each with its bytes.
     fn parts(&self) -> impl Iterator<Item = (Unit, &[u8])> {
         let len = self.pages.len() / self.units.len().max(1);
@@ -104,16 +109,9 @@ impl<D: Storage> Transaction<'_, D> {
                 continue;
             };
             let choice = self.group_choice(group)?;
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "what is stored is no longer than an item"
-            )]
-            let extent = Extent {
-                offset,
-                len: item.stored.len() as u32,
-                sum: self.medium().uuid.sum32(&item.stored),
-                storage: choice.encoding(item.codec, self.level()),
-            };
+            let storage = choice.encoding(item.codec, self.level());
+            let units = group.count();
+            let extent = self.item_extent(offset, &item.stored, storage, units);
             if item.codec == Codec::Raw || !self.name_group(group, extent)? {
                 self.release_content(offset, extent.len.into())?;
                 self.write_alone(group)?;
@@ -124,7 +122,7 @@ impl<D: Storage> Transaction<'_, D> {
 
     /// Whether a group may become an item.
     fn can_be_item(&self, group: &Group) -> bool {
-        let count = u8::try_from(group.units.len()).unwrap_or(0);
+        let count = group.count();
         let several = count > 1 && ITEM_UNITS.contains(&count);
         several
             && group.pages.len() <= UNIT_MAX as usize
@@ -206,17 +204,11 @@ impl<D: Storage> Transaction<'_, D> {
 
     /// Makes an item of an extent, and the units slices of it. False if all numbers of items are in use.
     fn name_group(&mut self, group: &Group, extent: Extent) -> Result<bool> {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a group that may be an item has four units at most"
-        )]
-        let units = group.units.len() as u8;
         let item = Item {
             extent,
-            units,
+            units: group.count(),
             users: 0,
         };
-        self.forget_place(&extent, units);
         let Some(number) = self.add_stored(item)? else {
             return Ok(false);
         };

@@ -6,7 +6,7 @@
 //!
 //! Extents written here are in the file when a call returns, so that the next can read them and give them back.
 
-use litepack_codec::{Codec, DictId};
+use litepack_codec::{Codec, DictId, Encoding};
 use litepack_io::storage::Storage;
 
 use crate::error::Result;
@@ -328,12 +328,22 @@ impl<D: Storage> Transaction<'_, D> {
     fn store_item(&mut self, pages: &[u8], units: u8, dictionary: DictId) -> Result<Extent> {
         let choice = self.choice(self.image().catalog.lasting(dictionary))?;
         let (level, columnar) = (self.level(), self.store.writer.columnar);
-        let uuid = self.medium().uuid;
         let encoder = self.store.snapshot.pages().tools.encoder(level, columnar);
         let mut stored = Vec::new();
         let dictionary = choice.dictionary.as_deref();
         let codec = encoder.encode_item(pages, units.into(), dictionary, &mut stored)?;
         let offset = self.place_unit(&stored)?;
+        Ok(self.item_extent(offset, &stored, choice.encoding(codec, level), units))
+    }
+
+    /// The extent of a new item of so many units.
+    pub(super) fn item_extent(
+        &self,
+        offset: FileOffset,
+        stored: &[u8],
+        storage: Encoding,
+        units: u8,
+    ) -> Extent {
         #[expect(
             clippy::cast_possible_truncation,
             reason = "what is stored is no longer than an item"
@@ -341,11 +351,11 @@ impl<D: Storage> Transaction<'_, D> {
         let extent = Extent {
             offset,
             len: stored.len() as u32,
-            sum: uuid.sum32(&stored),
-            storage: choice.encoding(codec, level),
+            sum: self.medium().uuid.sum32(stored),
+            storage,
         };
         self.forget_place(&extent, units);
-        Ok(extent)
+        extent
     }
 
     /// An item comes to a place: what was once stored there, with the same checksum, is not taken for it.
