@@ -17,6 +17,8 @@ use crate::memory_limit::MemoryLimit;
 use crate::rows::Setting;
 use crate::workloads::beside_writer::Reader;
 use crate::workloads::task::Task;
+#[cfg(target_os = "linux")]
+use crate::workloads::written::Work;
 
 /// The option that makes this program a child.
 pub const OPTION: &str = "--child";
@@ -54,6 +56,9 @@ pub enum Part {
     Reader(Reader),
     /// Work on an open connection.
     Task(Task),
+    /// Work from opening a database to closing it.
+    #[cfg(target_os = "linux")]
+    Work(Work),
 }
 
 /// Runs as a child: it takes its part from the text, then orders from standard input.
@@ -67,6 +72,8 @@ pub fn run(part: &str) -> Result<()> {
             let conn = task.database.open()?;
             serve(|order| task.run(&conn, *order))
         }
+        #[cfg(target_os = "linux")]
+        Part::Work(work) => serve(|order| work.run(*order)),
     }
 }
 

@@ -8,6 +8,8 @@ pub mod child;
 pub mod cold;
 pub mod dataset;
 pub mod demo;
+#[cfg(target_os = "linux")]
+pub mod device;
 pub mod engines;
 pub mod lab;
 pub mod machine;

@@ -27,6 +27,8 @@ pub enum Unit {
     Requests,
     /// Bytes from a server; less is better.
     Fetched,
+    /// Bytes to a device; less is better.
+    Written,
 }
 
 /// The state of the operating system's cache when the clock started.

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
+use litepack_peers::zstd_vfs;
 
 use super::charts::Chart;
 use super::{Report, Section, words};
@@ -60,6 +61,7 @@ pub fn page(report: &Report, charts: &[Chart]) -> Result<String> {
     }
     sizes(&mut out, report)?;
     speeds(&mut out, report)?;
+    written(&mut out, report)?;
     Ok(out)
 }
 
@@ -87,6 +89,44 @@ fn sizes(out: &mut String, report: &Report) -> Result<()> {
                     write!(out, " {}, {} |", words::median(row), words::to_plain(row))?;
                 }
                 Some(row) => write!(out, " {} |", words::median(row))?,
+                None => write!(out, " |")?,
+            }
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// A table of the bytes that a device is given, each engine beside plain SQLite.
+fn written(out: &mut String, report: &Report) -> Result<()> {
+    let Some(section) = section(report, "written") else {
+        return Ok(());
+    };
+    let first = section.groups.iter().flatten().next();
+    let Some(Row { data, .. }) = first else {
+        return Ok(());
+    };
+    writeln!(
+        out,
+        "\n## Bytes written to a device\n\n{data}, on ext4, and how many times those of plain SQLite.\n\n\
+         | work | journal+sync | plain | packed | sqlite_zstd_vfs |\n|---|---|--:|--:|--:|"
+    )?;
+    for rows in &section.groups {
+        let Some(first) = rows.first() else { continue };
+        let part = first.title.split_once(": ").map_or("", |(_, part)| part);
+        write!(out, "| {part} | {} |", words::durability(first))?;
+        for engine in [Plain::NAME, Litepack::NAME, zstd_vfs::NAME] {
+            match rows.iter().find(|row| row.engine == engine) {
+                Some(row) => {
+                    let ratio = row.to_plain.filter(|_| row.failure.is_none());
+                    let ratio = ratio.map(|ratio| format!(", {ratio:.2} ×"));
+                    write!(
+                        out,
+                        " {}{} |",
+                        words::median(row),
+                        ratio.unwrap_or_default()
+                    )?;
+                }
                 None => write!(out, " |")?,
             }
         }
@@ -234,5 +274,50 @@ mod tests {
             page.find(slow).unwrap() < page.find(fast).unwrap(),
             "{page}"
         );
+    }
+
+    #[test]
+    fn bytes_to_a_device_are_beside_those_of_plain() {
+        let folder = tempfile::tempdir().unwrap();
+        let group = |setting, engines: &[(&'static str, f64)]| {
+            let written = |(engine, bytes): &(&'static str, f64)| Row {
+                title: "Bytes written to a device: single inserts".into(),
+                setting: Some(setting),
+                unit: Unit::Written,
+                ..row(engine, *bytes)
+            };
+            let mut rows: Vec<Row> = engines.iter().map(written).collect();
+            compare(&mut rows);
+            rows
+        };
+        let both = [("plain", 2e8), ("litepack", 5e7)];
+        let all = [both[0], both[1], ("sqlite_zstd_vfs", 3e8)];
+        let section = Section {
+            workload: "written".into(),
+            about: "How.".into(),
+            groups: vec![
+                group(Setting::WAL_FULL, &both),
+                group(Setting::DELETE_FULL, &all),
+            ],
+        };
+        let report = Report {
+            machine: Machine::look(folder.path()).unwrap(),
+            size: Size {
+                rows: 1,
+                scale_factor: 1.0,
+            },
+            quick: true,
+            rounds: 1,
+            missing: Vec::new(),
+            sections: vec![section],
+        };
+        let page = page(&report, &[]).unwrap();
+        for line in [
+            "| single inserts | WAL+FULL | 200 MB | 50.0 MB, 0.25 × | |",
+            "| single inserts | DELETE+FULL | 200 MB | 50.0 MB, 0.25 × | 300 MB, 1.50 × |",
+        ] {
+            assert!(page.contains(line), "{page}");
+        }
+        assert!(!page.contains("## Speed"), "bytes are no speed");
     }
 }

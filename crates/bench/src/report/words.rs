@@ -41,7 +41,7 @@ pub fn scale(unit: Unit, median: f64) -> (f64, &'static str) {
         Unit::Seconds if median >= 0.0001 => (0.001, "ms"),
         Unit::Seconds | Unit::SecondsPerPage => (1e-6, "µs"),
         Unit::PerSecond => (1.0, "/s"),
-        Unit::Bytes | Unit::Memory => (1e6, "MB"),
+        Unit::Bytes | Unit::Memory | Unit::Written => (1e6, "MB"),
         Unit::Requests => (1.0, "requests"),
         Unit::Fetched => (1e3, "kB"),
     }
@@ -92,7 +92,7 @@ pub fn to_plain(row: &Row) -> String {
         Unit::Bytes => "the size",
         Unit::Memory => "the memory",
         Unit::Requests => "the requests",
-        Unit::Fetched => "the bytes",
+        Unit::Fetched | Unit::Written => "the bytes",
     };
     format!("{ratio:.2} × {what}")
 }

@@ -29,6 +29,8 @@ mod small_pages;
 pub mod task;
 mod tpch_queries;
 mod transactions;
+#[cfg(target_os = "linux")]
+pub mod written;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -78,6 +80,8 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(transactions::UPDATE_SEQUENTIAL),
         Box::new(transactions::UPDATE_RANDOM),
         Box::new(commits::Commits),
+        #[cfg(target_os = "linux")]
+        Box::new(written::Written),
         Box::new(beside_writer::THREADS),
         Box::new(beside_writer::PROCESSES),
         Box::new(small_pages::POINT_READS),
