@@ -39,6 +39,19 @@ impl Battery {
         );
     }
 
+    /// Crashes a workload everywhere that begins with a database whose pages are stored as others, or by their
+    /// difference to others: `pack` makes its file of what the SQL makes.
+    pub fn references_survive(
+        &self,
+        journal: Journal,
+        pack: &dyn Fn(&str) -> Vec<u8>,
+        sound: &'static str,
+    ) {
+        let work = Workload::referring(journal, pack, sound, self.seed);
+        let campaign = Campaign::new(work, Durability::Acknowledged, CRASHES, self.seed);
+        self.run(&campaign, &format!("{journal:?}, references"));
+    }
+
     /// Kills the process everywhere, the disk keeping all it was given: nothing acknowledged is lost.
     pub fn survive_kills(&self, journal: Journal, synchronous: &'static str) {
         let work = Workload::mixed(journal, synchronous, false, self.seed);

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::crash::CrashMode;
-use crate::disk::{Images, SimDisk};
+use crate::disk::Images;
 use crate::driver::{Layer, Stack, run};
 use crate::search::Search;
 use crate::workload::{Journal, Workload};
@@ -179,7 +179,7 @@ impl Report {
 /// If the workload fails or gives wrong content without any crash.
 pub fn crash_campaign(campaign: &Campaign, layer: &dyn Fn(&str) -> Layer) -> Report {
     let started = Instant::now();
-    let disk = SimDisk::new();
+    let disk = campaign.workload.disk();
     disk.set_ordered_metadata(campaign.ordered_metadata);
     let log = {
         let stack = Stack::new(&disk, layer);

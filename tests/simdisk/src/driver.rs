@@ -113,6 +113,9 @@ impl Model {
         if work.attach {
             db.execute_batch("ATTACH ':memory:' AS aux")?;
         }
+        if let Some(base) = &work.base {
+            db.execute_batch(&base.sql)?;
+        }
         Ok(Model {
             db,
             schemas: work.schemas(),
@@ -166,6 +169,13 @@ impl<'a> Session<'a> {
             Step::Sql(_, sql) | Step::Quiet(_, sql) => {
                 self.db.as_ref().map_or(Ok(()), |db| db.execute_batch(sql))
             }
+            Step::Expect(_, sql) => match &self.db {
+                Some(db) => match db.query_row(sql, [], |row| row.get::<_, i64>(0))? {
+                    1 => Ok(()),
+                    _ => Err(rusqlite::Error::QueryReturnedNoRows),
+                },
+                None => Ok(()),
+            },
             Step::PinReader => {
                 let reader = self.stack.open(self.work.attach)?;
                 reader.execute_batch("BEGIN; SELECT count(*) FROM t;")?;

@@ -168,7 +168,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn count_calls(&self) -> u64 {
-        let disk = SimDisk::new();
+        let disk = self.campaign.workload.disk();
         disk.inject(self.campaign.fault.clone().at(u64::MAX));
         let stack = Stack::new(&disk, self.layer);
         let work = &self.campaign.workload;
@@ -184,7 +184,7 @@ impl Run<'_> {
 
     fn with_fault_at(&self, call: u64, progress: &mut Progress) -> Result<(), String> {
         let work = &self.campaign.workload;
-        let disk = SimDisk::new();
+        let disk = work.disk();
         disk.inject(self.campaign.fault.clone().at(call));
         let stack = Stack::new(&disk, self.layer);
         let mut session = match Session::new(&stack, work) {

@@ -35,7 +35,7 @@ pub(crate) fn write_more(stack: &Stack, work: &Workload) -> Result<Content, Stri
     Ok(found)
 }
 
-/// `integrity_check` of every database.
+/// `integrity_check` of every database, and what else has to be sound.
 fn check(db: &Connection, work: &Workload) -> Result<(), String> {
     for schema in work.schemas() {
         let sql = format!("PRAGMA {schema}.integrity_check(3)");
@@ -44,6 +44,14 @@ fn check(db: &Connection, work: &Workload) -> Result<(), String> {
             Ok("ok") => {}
             Ok(said) => return Err(format!("integrity_check of {schema}: {said}")),
             Err(error) => return Err(format!("integrity_check of {schema}: {error}")),
+        }
+    }
+    if let Some(base) = &work.base {
+        let said: Result<String, _> = db.query_row(base.sound, [], |row| row.get(0));
+        match said.as_deref() {
+            Ok("ok") => {}
+            Ok(said) => return Err(format!("{}: {said}", base.sound)),
+            Err(error) => return Err(format!("{}: {error}", base.sound)),
         }
     }
     Ok(())

@@ -32,6 +32,7 @@ mod file;
 mod history;
 mod inspect;
 mod locks;
+mod referring;
 mod replay;
 mod search;
 mod shm;
@@ -51,7 +52,7 @@ pub use fault::{Call, CallSet, Fault, FaultError};
 pub use fault_campaign::{FaultCampaign, FaultFailure, FaultReport, fault_campaign};
 pub use file::{OpenOptions, SimFile};
 pub use vfs::SimVfs;
-pub use workload::{Journal, Step, Workload};
+pub use workload::{Base, Journal, Step, Workload};
 
 /// Whether the long form of the campaigns was asked for (`LITEPACK_LONG=1`).
 pub fn long_mode() -> bool {

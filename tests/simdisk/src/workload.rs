@@ -5,7 +5,9 @@
 //! with and without a reader in the way, VACUUM, reopening, and transactions over two databases.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
+use crate::disk::SimDisk;
 use litepack_io::random::SplitMix64;
 
 /// The journal mode of a workload.
@@ -40,6 +42,8 @@ pub enum Step {
     Sql(&'static str, String),
     /// Something that changes no content, run on the database under test alone.
     Quiet(&'static str, String),
+    /// A query on the database under test alone, whose answer has to be 1.
+    Expect(&'static str, String),
     /// A second connection starts to read and holds its snapshot.
     PinReader,
     /// It stops.
@@ -52,7 +56,7 @@ impl Step {
     /// The name of the step in messages.
     pub fn label(&self) -> &'static str {
         match self {
-            Step::Sql(label, _) | Step::Quiet(label, _) => label,
+            Step::Sql(label, _) | Step::Quiet(label, _) | Step::Expect(label, _) => label,
             Step::PinReader => "pin a reader",
             Step::UnpinReader => "let the reader go",
             Step::Reopen => "reopen",
@@ -71,11 +75,35 @@ pub struct Workload {
     pub page_size: u32,
     /// Whether `aux` is attached.
     pub attach: bool,
+    /// What there is before the first step; an empty disk if `None`.
+    pub base: Option<Base>,
     /// The steps.
     pub steps: Vec<Step>,
 }
 
+/// A database that is there before a workload begins.
+#[derive(Clone, Debug)]
+pub struct Base {
+    /// The SQL that makes its content.
+    pub sql: String,
+    /// Its file, as the layer under test has it.
+    pub file: Arc<[u8]>,
+    /// A query for the layer under test that answers `ok` in each state, or says what is wrong.
+    pub sound: &'static str,
+}
+
 impl Workload {
+    /// The disk before the first step.
+    pub(crate) fn disk(&self) -> SimDisk {
+        match &self.base {
+            None => SimDisk::new(),
+            Some(base) => {
+                let file = ("/main.db".to_owned(), base.file.to_vec());
+                SimDisk::from_images([file].into())
+            }
+        }
+    }
+
     /// The databases in it.
     pub fn schemas(&self) -> &'static [&'static str] {
         if self.attach {
@@ -104,6 +132,7 @@ impl Workload {
             synchronous,
             page_size: 4096,
             attach,
+            base: None,
             steps: make.steps,
         }
     }
@@ -125,6 +154,7 @@ impl Workload {
             synchronous,
             page_size: 1024,
             attach,
+            base: None,
             steps: make.steps,
         }
     }
@@ -154,6 +184,7 @@ impl Workload {
             synchronous,
             page_size: 1024,
             attach: false,
+            base: None,
             steps: make.steps,
         }
     }
@@ -187,6 +218,7 @@ impl Workload {
             synchronous,
             page_size: 1024,
             attach: true,
+            base: None,
             steps: make.steps,
         }
     }
@@ -195,15 +227,15 @@ impl Workload {
 /// Of the tables that rows are put into.
 const COLUMNS: &str = "(id INTEGER PRIMARY KEY, grp INT, doc TEXT, raw BLOB)";
 
-struct Maker {
-    rng: SplitMix64,
-    steps: Vec<Step>,
+pub(crate) struct Maker {
+    pub rng: SplitMix64,
+    pub steps: Vec<Step>,
     next: u64,
 }
 
 impl Maker {
     /// No steps yet; another `stream` makes other choices of the same seed.
-    fn new(seed: u64, stream: u64) -> Maker {
+    pub fn new(seed: u64, stream: u64) -> Maker {
         Maker {
             rng: SplitMix64::derived(seed, stream),
             steps: Vec::new(),
@@ -211,11 +243,11 @@ impl Maker {
         }
     }
 
-    fn sql(&mut self, label: &'static str, sql: String) {
+    pub fn sql(&mut self, label: &'static str, sql: String) {
         self.steps.push(Step::Sql(label, sql));
     }
 
-    fn quiet(&mut self, label: &'static str, sql: &str) {
+    pub fn quiet(&mut self, label: &'static str, sql: &str) {
         self.steps.push(Step::Quiet(label, sql.to_owned()));
     }
 
@@ -238,14 +270,14 @@ impl Maker {
         sql
     }
 
-    fn hex(&mut self, least: u64, spread: u64) -> String {
+    pub fn hex(&mut self, least: u64, spread: u64) -> String {
         let len = least + self.rng.below(spread);
         (0..len)
             .map(|_| format!("{:02x}", self.rng.below(256)))
             .collect()
     }
 
-    fn transaction(&mut self, label: &'static str, body: &str, end: &str) {
+    pub fn transaction(&mut self, label: &'static str, body: &str, end: &str) {
         self.sql(label, format!("BEGIN; {body} {end};"));
     }
 

@@ -177,3 +177,31 @@ fn short_writes() {
 fn failing_syncs_and_truncations() {
     battery().failing_syncs_and_truncations();
 }
+
+/// What pages refer to is right in every commit, whatever became of the page that it came from: pages with text of others,
+/// equal pages and groups of pages.
+#[test]
+fn references_survive() {
+    for journal in [Journal::Delete, Journal::Wal] {
+        battery().references_survive(journal, &packed_best, "select litepack_check()");
+    }
+}
+
+/// The file that `pack --best` makes of the database that this SQL makes.
+fn packed_best(sql: &str) -> Vec<u8> {
+    let place = tempfile::tempdir().expect("a directory");
+    let (plain, packed) = (
+        place.path().join("plain.db"),
+        place.path().join("packed.db"),
+    );
+    let database = rusqlite::Connection::open(&plain).expect("it opens");
+    database.execute_batch(sql).expect("a database");
+    database.close().expect("it closes");
+    let options = litepack::PackOptions {
+        best: true,
+        ..litepack::PackOptions::default()
+    };
+    let job = litepack::Job::default();
+    litepack::pack(&plain, &packed, &options, &job).expect("it is packed");
+    std::fs::read(&packed).expect("a file")
+}
