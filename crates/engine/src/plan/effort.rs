@@ -26,7 +26,8 @@ pub struct Effort {
     pub step: usize,
     /// Bytes of sample for each byte of dictionary.
     pub samples: usize,
-    /// About so many bytes of sample in all: with many dictionaries each has fewer, but at least half of `samples`.
+    /// About so many bytes of sample in all: if the dictionaries that are tried want more, each has fewer, but at least
+    /// half of `samples`.
     pub samples_max: usize,
     /// Threads that train at the same time.
     pub threads: usize,
@@ -76,13 +77,10 @@ impl Effort {
         }
     }
 
-    /// For so many dictionaries.
-    pub(super) fn for_groups(self, groups: usize) -> Effort {
-        let each = self.samples_max / groups.max(1) / self.len_max.max(1);
-        Effort {
-            samples: each.clamp(self.samples / 2, self.samples),
-            ..self
-        }
+    /// Bytes of sample for each byte of dictionary, if all of them may have so many bytes together.
+    pub(super) fn samples_for(self, lengths: usize) -> usize {
+        let each = self.samples_max / lengths.max(1);
+        each.clamp(self.samples / 2, self.samples)
     }
 
     pub(crate) fn encoder(self) -> Encoder {
@@ -107,5 +105,24 @@ impl Effort {
         std::iter::successors(first, move |len| {
             (*len > LEN_MIN).then(|| (len / step).max(LEN_MIN))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Many groups whose dictionaries are short want no more than a few with long ones.
+    #[test]
+    fn samples_are_fewer_only_if_all_together_are_too_many() {
+        let effort = Effort {
+            samples_max: 16 << 20,
+            ..Effort::ordinary(5, 1)
+        };
+        assert_eq!(effort.samples_for(0), 16);
+        assert_eq!(effort.samples_for(1 << 20), 16);
+        assert_eq!(effort.samples_for((4 << 20) / 3), 12);
+        assert_eq!(effort.samples_for(64 << 20), 8);
+        assert_eq!(Effort::ordinary(5, 1).samples_for(64 << 20), 16);
     }
 }

@@ -144,7 +144,6 @@ impl Plan {
         });
         let owners = owners.transpose()?;
         let mut plan = Plan::with_groups(owners, units, unit, known);
-        let effort = effort.for_groups(plan.dictionaries.len());
         let sampled = plan.sample(units, effort)?;
         let groups: Vec<usize> = (0..sampled.len()).rev().collect();
         let bytes_of = |group: usize| sampled[group].units.len() as u64 * u64::from(unit);

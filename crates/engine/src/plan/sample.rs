@@ -54,10 +54,10 @@ impl Plan {
             sampled[self.group_of(at)].of += 1;
         }
         let unit = u64::from(self.unit);
-        let wanted = |of: u64| {
-            let longest = effort.lengths(of * unit).next().unwrap_or(0);
-            (longest * effort.samples).max(SAMPLE_MIN) as u64 / unit + 1
-        };
+        let longest = |of: u64| effort.lengths(of * unit).next().unwrap_or(0);
+        let lengths = sampled.iter().map(|Sampled { of, .. }| longest(*of));
+        let samples = effort.samples_for(lengths.sum());
+        let wanted = |of: u64| (longest(of) * samples).max(SAMPLE_MIN) as u64 / unit + 1;
         // Of all numbers that a unit's number can be scattered to, the share that is taken.
         let shares: Vec<u64> = sampled
             .iter()
